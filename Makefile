@@ -4,26 +4,31 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/core
 READY := $(VENV)/ready
+# Flower's requirements do not fit those of the other tools: an environment of its own.
+FLOWER := .venv-flower
 # Files go to workers whole, in the order of tests/conftest.py.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo demo-network demo-flare test test-all mutants check format docs evidence gallery wheel-check \
+.PHONY: help demo demo-network demo-flare demo-flower test test-all test-flower mutants proofs check format docs evidence gallery wheel-check \
 	release-check bench bench-quick clean
 
 help:
-	@echo "make demo         five parties in one process: accuracy, tree, privacy statement"
+	@echo "make demo         five sites in one process: accuracy, tree, privacy statement"
 	@echo "make demo-network three sites and a coordinator as processes, over HTTPS"
 	@echo "make demo-flare   the same over NVIDIA FLARE"
+	@echo "make demo-flower  the same over Flower"
 	@echo "make test         all tests that take seconds"
-	@echo "make test-all     these, the ones that take minutes, and the planted mistakes"
+	@echo "make test-all     these, the ones that take minutes, and the mutants"
+	@echo "make test-flower  those that need Flower, in an environment of its own"
 	@echo "make mutants      plants mistakes in copies of the source; each must be seen by its test"
+	@echo "make proofs       the machine-checked proofs, and the code's numbers against them (needs coqc)"
 	@echo "make check        lint, format, types, import contract, documentation"
 	@echo "make format       rewrite files in the house style"
 	@echo "make docs         the documentation as a site, in docs/_build/html"
 	@echo "make evidence     full pages and figures of all studies, in docs/_build/evidence"
 	@echo "make gallery      run every example of the gallery again and keep its pictures"
 	@echo "make wheel-check  build the wheel, look inside, fit a model where nothing else is installed"
-	@echo "make release-check sdist and wheel, README's commands in an empty environment, bill of materials"
+	@echo "make release-check checklists, sdist and wheel, README in an empty environment, bill of materials, lock"
 	@echo "make bench        speed, each as a ratio to a named reference, and how cost grows"
 	@echo "make bench-quick  the same on a few rows, without figures: to see that all of it runs"
 
@@ -38,6 +43,12 @@ $(READY): $(CORE) studies/requirements.txt
 		-r studies/requirements.txt
 	@touch $@
 
+$(FLOWER)/ready: pyproject.toml
+	@test -x $(FLOWER)/bin/python || $(PYTHON) -m venv $(FLOWER)
+	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[flower,https]" \
+		hypothesis pandas psutil pytest scipy
+	@touch $@
+
 demo: $(CORE)
 	$(BIN)/hedgerow demo
 
@@ -47,15 +58,25 @@ demo-network: $(READY)
 demo-flare: $(READY)
 	PYTHONPATH=. $(BIN)/python -m examples.network.flare
 
+demo-flower: $(FLOWER)/ready
+	PYTHONPATH=. $(FLOWER)/bin/python -m examples.network.flower
+
 test: $(READY)
 	$(BIN)/python -m pytest $(WORKERS) -m "not slow"
 
 test-all: $(READY)
 	$(BIN)/python -m pytest $(WORKERS)
+	$(MAKE) test-flower
 	$(MAKE) mutants
+
+test-flower: $(FLOWER)/ready
+	$(FLOWER)/bin/python -m pytest tests/federation/test_flower*.py
 
 mutants: $(READY)
 	PYTHONPATH=src:tests:. $(BIN)/python -m mutants.run
+
+proofs: $(READY)
+	PYTHONPATH=. $(BIN)/python -m proofs.check
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -63,6 +84,7 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/codespell
+	$(BIN)/python -m pytest -q tests/project/test_words.py
 	$(MAKE) docs
 
 format: $(READY)
@@ -97,4 +119,4 @@ bench-quick: $(READY)
 	$(BIN)/python -m benchmarks.smoke
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(FLOWER) .pytest_cache .mypy_cache .ruff_cache

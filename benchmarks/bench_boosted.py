@@ -2,7 +2,7 @@
 
     python benchmarks/bench_boosted.py limit --data DIR     AUC without noise, equal T, depth, bins
     python benchmarks/bench_boosted.py adult --data DIR     seconds of a fit on Adult, T = 100
-    python benchmarks/bench_boosted.py million              1e6 x 30, random trees, five parties
+    python benchmarks/bench_boosted.py million              1e6 x 30, random trees, five sites
     python benchmarks/bench_boosted.py all --data DIR       all three
 
 Numbers are compared within one run; the machine's own speed cancels. Set OMP_NUM_THREADS=1.
@@ -25,7 +25,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import hedgerow as hr
-from hedgerow.kernels.warming import warm
+from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.methods.maddock import NAMED
 from studies import datasets
 
@@ -100,9 +100,9 @@ def both_aucs(known: datasets.Dataset, split: int) -> tuple[float, float]:
     theirs = reference(DEPTH, TREES, BINS).fit(X.iloc[train], hit[train])
     ours = hr.ComponentBoostingClassifier(
         at_quantiles(known.schema, known.X.iloc[train]),
-        placement="nowhere",
+        dp_model="none",
         split="histogram",
-        n_trees=TREES,
+        n_estimators=TREES,
         max_depth=DEPTH,
         leaf_clip=100.0,
     ).fit(known.X.iloc[train], known.y[train])
@@ -126,20 +126,18 @@ def adult(data: Path) -> Iterator[Row]:
         yield row(f"seconds, Adult, T = {TREES}, {method}", ours, theirs, "", None)
 
 
-def million(rows: int, features: int = 30, parties: int = 5) -> Iterator[Row]:
+def million(rows: int, features: int = 30, n_sites: int = 5) -> Iterator[Row]:
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(rows, features))
     score = (X[:, :5] - 0.5) @ np.array([3.0, -2.0, 2.0, 1.0, -1.0]) + rng.normal(size=rows)
     y = np.where(score > 0, "yes", "no").astype(object)
     names = [f"x{j}" for j in range(features)]
     schema = hr.Schema(tuple(hr.Numeric(n, 0.0, 1.0) for n in names), classes=("no", "yes"))
-    frame, party = pd.DataFrame(X, columns=names), rng.integers(parties, size=rows)
+    frame, site = pd.DataFrame(X, columns=names), rng.integers(n_sites, size=rows)
     theirs = _seconds(lambda: reference(DEPTH, TREES, 32).fit(frame, y == "yes"))
-    model = hr.papers.maddock.dp_tr_newton(schema, 1.0, delta=1e-8, n_trees=TREES)
-    ours = _seconds(lambda: model.fit(frame, y, party=party))
-    work = (
-        f"seconds, {rows:,} x {features}, T = {TREES} random trees, all {parties} parties together"
-    )
+    model = hr.papers.maddock.dp_tr_newton(schema, 1.0, delta=1e-8, n_estimators=TREES)
+    ours = _seconds(lambda: model.fit(frame, y, site=site))
+    work = f"seconds, {rows:,} x {features}, T = {TREES} random trees, all {n_sites} sites together"
     yield row(work, ours, theirs, "at most 2 x", ours <= 2 * theirs)
 
 
@@ -158,7 +156,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    warm()
+    compile_kernels()
     works = {
         "limit": lambda: limit(Path(given.data)),
         "adult": lambda: adult(Path(given.data)),

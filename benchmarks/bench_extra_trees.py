@@ -1,4 +1,4 @@
-"""20 extra-trees of depth 20 on letter and credit_default: 2 and 9 sites in one process.
+"""20 extra-trees of depth 20 on message and credit_default: 2 and 9 sites in one process.
 
 Needs the data folder: HEDGEROW_DATA=DIR python -m benchmarks.run extra_trees
 Nothing is left out: encoding rows, masked sums, all trees fully grown. Rounds and bytes of one
@@ -22,7 +22,7 @@ ROUNDS = 1
 
 
 def rows() -> list[Row]:
-    return [row for name in ("letter", "credit_default") for row in _rows(name)]
+    return [row for name in ("message", "credit_default") for row in _rows(name)]
 
 
 def _rows(name: str) -> list[Row]:
@@ -40,7 +40,7 @@ def _rows(name: str) -> list[Row]:
     return [
         Row(
             work=f"{TREES} extra-trees of depth {DEPTH}, {name}, {sites} sites: "
-            f"{len(run.rounds)} rounds, {run.bytes_per_party / 1e6:.0f} MB a site",
+            f"{len(run.rounds)} rounds, {run.bytes_per_site / 1e6:.0f} MB a site",
             seconds=best[str(sites)],
             reference=named("scikit-learn", "ExtraTreesClassifier, pooled rows"),
             reference_seconds=best["sklearn"],
@@ -51,6 +51,6 @@ def _rows(name: str) -> list[Row]:
 
 def fit(data: datasets.Dataset, sites: int) -> hr.ExtraTreesClassifier:
     model = hr.ExtraTreesClassifier(
-        data.schema, n_trees=TREES, max_depth=DEPTH, placement="nowhere", random_state=0
+        data.schema, n_estimators=TREES, max_depth=DEPTH, dp_model="none", random_state=0
     )
-    return model.fit(data.X, data.y, party=np.arange(len(data.y)) % sites)
+    return model.fit(data.X, data.y, site=np.arange(len(data.y)) % sites)

@@ -1,4 +1,4 @@
-"""What a site's guards cost in a default fit whose sites keep vaults: admission, clamp, codes.
+"""What a site's guards cost in a default fit whose sites keep stores: admission, clamp, codes.
 
 Each guard's own CPU time is counted while the whole fit runs, and set against the fit. The clamp is
 counted with the truncation that it is one pass with, so its line is an upper bound.
@@ -26,11 +26,11 @@ from hedgerow.data import sums
 from hedgerow.data.prepared import StudyRows
 from hedgerow.data.rows import Rows
 from hedgerow.federation.client import Client
-from hedgerow.federation.store.vault import Vault
+from hedgerow.federation.site_store import SiteStore
 from hedgerow.federation.transports import in_process
 from hedgerow.privacy import admission
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.ledger.columns import Table
+from hedgerow.privacy.ledger.sqlite import Table
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.graph import Parameters
@@ -40,16 +40,16 @@ SITES, COLUMNS, TURNS = 3, 20, sized(3, 1)
 RECORDS = (sized(20_000, 500), sized(200_000, 1_000))
 TARGET = 0.05
 PLACES = {
-    "admission": (admission, "why_not"),
+    "admission": (admission, "reason_against"),
     "clamp, with truncation": (sums, "bounded_units"),
-    "codes on rows of the vault": (Table, "_code"),
+    "codes on rows of the store": (Table, "_code"),
 }
 
 
 def rows() -> Iterator[Row]:
     for records in RECORDS:
         whole, parts = best_of_fits(records)
-        fit = f"a default boosted fit, {records:,} x {COLUMNS}, {SITES} sites with vaults"
+        fit = f"a default boosted fit, {records:,} x {COLUMNS}, {SITES} sites with stores"
         for name, seconds in parts.items():
             yield Row(
                 work=f"{name}, {records:,} records",
@@ -85,11 +85,11 @@ def fit_of(records: int) -> Callable[[], object]:
     y = np.where(score > 2.5, "yes", "no").astype(object)
     names = [f"x{j}" for j in range(COLUMNS)]
     schema = hr.Schema(tuple(hr.Numeric(n, 0.0, 1.0) for n in names), classes=("no", "yes"))
-    frame, party = pd.DataFrame(X, columns=names), rng.integers(SITES, size=records)
+    frame, site = pd.DataFrame(X, columns=names), rng.integers(SITES, size=records)
 
     def fit() -> None:
         with with_vaults():
-            hr.BoostedTreesClassifier(schema, 1.0, 1e-6).fit(frame, y, party=party)
+            hr.BoostedTreesClassifier(schema, 1.0, 1e-6).fit(frame, y, site=site)
 
     return fit
 
@@ -123,24 +123,24 @@ def counted() -> Iterator[Callable[[], dict[str, float]]]:
         yield lambda: {name: count.seconds for name, count in counts.items()}
 
 
-# --------------------------------------------------------------------------- sites with vaults
+# --------------------------------------------------------------------------- sites with stores
 @contextmanager
 def with_vaults() -> Iterator[None]:
-    """Sites of one process that keep vaults on disk, as those of a network do."""
+    """Sites of one process that keep stores on disk, as those of a network do."""
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
 
-        def vault_of(study: Study, identity: Identity, me: int) -> Vault:
-            place = folder / str(me) / "vault.sqlite"
-            vault = Vault.open(place, identity, folder / f"anchor{me}")
-            opened.enter_context(closing(vault))
-            vault.ledger.set_lifetime(Measure.ZCDP, Fraction(10))
-            vault.ledger.approve(study.account, study.measure, study.total)
-            return vault
+        def vault_of(study: Study, identity: Identity, me: int) -> SiteStore:
+            place = folder / str(me) / "store.sqlite"
+            site_store = SiteStore.open(place, identity, folder / f"anchor{me}")
+            opened.enter_context(closing(site_store))
+            site_store.ledger.set_lifetime(Measure.ZCDP, Fraction(10))
+            site_store.ledger.approve(study.account, study.measure, study.total)
+            return site_store
 
         def served(study: Study, rows: Rows, identity: Identity, roster: Roster, me: int) -> Client:
-            vault = vault_of(study, identity, me)
-            memory, numbers = vault.memory(study.account), Parameters.of(study.parameters)
+            site_store = vault_of(study, identity, me)
+            memory, numbers = site_store.memory(study.account), Parameters.of(study.parameters)
             pins = roster.fingerprints
             site = Site(identity, roster, me, numbers, study.hash, memory, pins=pins)
             return Client(StudyRows(study, rows), site, memory)

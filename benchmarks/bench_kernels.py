@@ -15,7 +15,7 @@ from benchmarks.timing import Row, named, race
 from hedgerow.kernels.codes import encode_edges, split_rows
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_sums
-from hedgerow.models.packing import Packed, pack
+from hedgerow.models.packing import PackedTrees, pack
 from hedgerow.models.tree import Tree
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step, cells
 
@@ -212,7 +212,7 @@ def prediction_rows(rng: np.random.Generator) -> list[Row]:
     ]
 
 
-def predicted(trees: Packed, codes: NDArray[np.uint8]) -> NDArray[np.float64]:
+def predicted(trees: PackedTrees, codes: NDArray[np.uint8]) -> NDArray[np.float64]:
     return add_values(trees, codes, np.zeros((codes.shape[1], 1)))
 
 

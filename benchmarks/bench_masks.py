@@ -24,11 +24,11 @@ ME = 0
 
 def rows() -> list[Row]:
     full = Parameters.default(100)
-    sparse = Parameters(parties=1000, colluders=100, threshold=900, sparse=Sparse())
-    neighbours = sparse.neighbourhood.degree
+    sparse = Parameters(n_sites=1000, colluders=100, threshold=900, sparse=Sparse())
+    neighbors = sparse.neighborhood.degree
     return [
         *site_rows("100 sites, full graph", full, most_seconds=0.030),
-        *site_rows(f"1,000 sites, {neighbours} neighbours", sparse, most_seconds=0.015),
+        *site_rows(f"1,000 sites, {neighbors} neighbors", sparse, most_seconds=0.015),
     ]
 
 
@@ -38,7 +38,7 @@ def site_rows(who: str, parameters: Parameters, most_seconds: float) -> list[Row
     join()
     requests = iter([request(coordinator) for _ in range(ROUNDS + 1)])
     vector = np.arange(LENGTH, dtype=np.int64)
-    keys = [bytes([k % 256]) * 32 for k in range(parameters.neighbourhood.degree + 1)]
+    keys = [bytes([k % 256]) * 32 for k in range(parameters.neighborhood.degree + 1)]
     best = race(
         {
             "round": lambda: answer(site, next(requests), vector),
@@ -58,8 +58,8 @@ def site_rows(who: str, parameters: Parameters, most_seconds: float) -> list[Row
 
 
 def consortium(parameters: Parameters) -> tuple[Coordinator, Site, bytes]:
-    """A coordinator, the site under test and the message that opens their epoch."""
-    identities = [Identity.generate() for _ in range(parameters.parties + 1)]
+    """A coordinator, the site under test and the message of their key session; it is bound."""
+    identities = [Identity.generate() for _ in range(parameters.n_sites + 1)]
     public = [identity.public for identity in identities]
     roster = Roster(tuple(public[:-1]), public[-1])
     pins = roster.fingerprints
@@ -69,10 +69,13 @@ def consortium(parameters: Parameters) -> tuple[Coordinator, Site, bytes]:
     ]
     coordinator = Coordinator(identities[-1], roster, parameters, STUDY)
     joins = coordinator.join()
-    letters = coordinator.open(
+    messages = coordinator.open(
         site.join(joins[me], lambda: EMPTY_LEDGER) for me, site in enumerate(sites)
     )
-    return coordinator, sites[ME], letters[ME]
+    for me, message in messages.items():
+        coordinator.accept_capsules(sites[me].open(message))
+    sites[ME].bind(coordinator.bind([ME])[ME])
+    return coordinator, sites[ME], messages[ME]
 
 
 def request(coordinator: Coordinator) -> bytes:
@@ -80,7 +83,7 @@ def request(coordinator: Coordinator) -> bytes:
 
 
 def answer(site: Site, message: bytes, vector: masks.Int64) -> None:
-    """From the request to the message that would leave, without the vault's disk."""
+    """From the request to the message that would leave, without the store's disk."""
     begun = site.begin(message)
     assert isinstance(begun, Fresh)
     site.mask(begun, vector, EMPTY_LEDGER)

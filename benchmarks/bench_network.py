@@ -1,10 +1,11 @@
 """Rounds between real processes, against an echo of the same bytes.
 
 python -m benchmarks.bench_network [CARRIER:SITES ...] [boosting] [memory]
+.venv-flower/bin/python -m benchmarks.bench_network Flower:3 "Flower, stock nodes:3"
 
-Sites are processes on this machine with 1,000 rows and a vault on disk; the coordinator keeps a
+Sites are processes on this machine with 1,000 rows and a store on disk; the coordinator keeps a
 journal. A round is ROUND and MASKED, then UNMASK and SHARES. Its echo is two exchanges in which as
-many bytes go out and come back through the same carrier and the same processes. Rounds and echoes
+many bytes go out and come back through the same transport and the same processes. Rounds and echoes
 take turns. Every part is measured and kept by itself (results.json); `make docs` makes the page of
 all parts that are there.
 """
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import network_memory, results
-from benchmarks.network_carriers import CARRIERS, Consortium, over_https
+from benchmarks.network_transports import TRANSPORTS, Consortium, over_https
 from benchmarks.network_world import (
     MARK,
     boosted_study,
@@ -34,7 +35,7 @@ from benchmarks.network_world import (
     rows_of,
     study_of,
 )
-from hedgerow.federation.exchange import Quorum
+from hedgerow.federation.exchange import Quorum, pace_of
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
 from hedgerow.federation.transports.in_process import open_federation
@@ -50,6 +51,8 @@ USUAL = (
 )
 REPEATS = {1_000: 40, 1_000_000: 7}
 """By number of integers: the CPU of other processes is counted in hundredths of a second."""
+FEW = 5
+"""Where an exchange takes seconds."""
 BOOSTING_SITES = 3
 
 
@@ -80,19 +83,23 @@ class Laps:
 
 
 def cpu_of(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processes that it has started and that have ended count too; so one that is gone is 0."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 # ------------------------------------------------------------------------------------------ rounds
-def rounds(carrier: str, parties: int) -> list[dict[str, Any]]:
-    """One line for each number of integers."""
+def rounds(transport: str, n_sites: int) -> list[dict[str, Any]]:
+    """One line for each number of integers; over Flower in an environment that has it."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        CARRIERS[carrier](parties, Path(folder)) as consortium,
-        consortium.link(study_of(parties)) as link,
+        TRANSPORTS[transport](n_sites, Path(folder)) as consortium,
+        consortium.link(study_of(n_sites)) as link,
     ):
-        return [{"carrier": carrier, **measured(link, consortium, n)} for n in REPEATS]
+        return [{"transport": transport, **measured(link, consortium, n)} for n in REPEATS]
 
 
 def measured(link: SecureSites, consortium: Consortium, integers: int) -> dict[str, Any]:
@@ -101,11 +108,12 @@ def measured(link: SecureSites, consortium: Consortium, integers: int) -> dict[s
     link.round(first, bundle)  # pays for names and for pages of memory
     got = link.round(first + 1, bundle)
     turns, echoes = Laps(consortium.pids()), Laps(consortium.pids())
-    for turn in range(REPEATS[integers]):
+    repeats = min(REPEATS[integers], FEW if pace_of(consortium.transport) else 99)
+    for turn in range(repeats):
         turns.lap(partial(link.round, first + 2 + turn, bundle))
         echoes.lap(partial(echo, link, got.bytes_out, got.bytes_in))
     return {
-        "sites": consortium.parties,
+        "sites": consortium.n_sites,
         "integers": sum(one.size for one in bundle),
         "bytes_out": got.bytes_out,
         "bytes_in": got.bytes_in,
@@ -113,20 +121,22 @@ def measured(link: SecureSites, consortium: Consortium, integers: int) -> dict[s
         "echo": echoes.median,
         "round_cpu": turns.cpu,
         "echo_cpu": echoes.cpu,
-        "repeats": REPEATS[integers],
+        "repeats": repeats,
     }
 
 
 def echo(link: SecureSites, bytes_out: int, bytes_in: int) -> None:
     """Two exchanges, of which the first carries nearly all that a site sends."""
     for answer, question in ((bytes_out - 500, bytes_in // 2), (500, bytes_in // 2)):
-        letter = MARK + answer.to_bytes(8, "big") + bytes(max(question - 12, 0))
-        arrived, parties = set[int](), link.study.parties
-        everybody = Quorum(lambda more, a=arrived, n=parties: len(a) + more >= n, asks=1)
+        message = MARK + answer.to_bytes(8, "big") + bytes(max(question - 12, 0))
+        arrived, n_sites = set[int](), link.study.n_sites
+        everybody = Quorum(lambda more, a=arrived, n=n_sites: len(a) + more >= n, asks=1)
         link.exchange(
-            dict.fromkeys(range(parties), letter), lambda site, _, a=arrived: a.add(site), everybody
+            dict.fromkeys(range(n_sites), message),
+            lambda site, _, a=arrived: a.add(site),
+            everybody,
         )
-        assert len(arrived) == parties
+        assert len(arrived) == n_sites
 
 
 # ---------------------------------------------------------------------------------------- boosting
@@ -137,11 +147,11 @@ def whole_model() -> dict[str, Any]:
         over_https(BOOSTING_SITES, Path(folder)) as consortium,
         consortium.link(boosted_study(BOOSTING_SITES)[0]) as link,
     ):
-        study, recipe = boosted_study(BOOSTING_SITES)
+        study, method = boosted_study(BOOSTING_SITES)
         alone, together = Laps([]), Laps(consortium.pids())
-        alone.lap(lambda: trained(open_federation(_of_nobody(study), _rows(study)), recipe))
+        alone.lap(lambda: trained(open_federation(_of_nobody(study), _rows(study)), method))
         federation = Server(study, link, MemoryLedger(study.limit))
-        together.lap(lambda: trained(federation, recipe))
+        together.lap(lambda: trained(federation, method))
         record = federation.record.rounds
         echoes = Laps(consortium.pids())
         for done in record:
@@ -157,10 +167,10 @@ def whole_model() -> dict[str, Any]:
     }
 
 
-def trained(federation: Server, recipe: Any) -> None:
+def trained(federation: Server, method: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        train(boosting(), federation.study, recipe, federation, Circumstances())
+        train(boosting(), federation.study, method, federation, Circumstances())
 
 
 def _of_nobody(study: Study) -> Study:
@@ -169,7 +179,7 @@ def _of_nobody(study: Study) -> Study:
 
 
 def _rows(study: Study) -> list[Any]:
-    return [rows_of(study, place) for place in range(study.parties)]
+    return [rows_of(study, place) for place in range(study.n_sites)]
 
 
 # ------------------------------------------------------------------------------------------- parts
@@ -179,8 +189,8 @@ def part(name: str) -> Any:
     if name == "memory":
         with tempfile.TemporaryDirectory() as folder:
             return asdict(network_memory.of_a_service(Path(folder)))
-    carrier, _, parties = name.partition(":")
-    return rounds(carrier, int(parties))
+    transport, _, n_sites = name.partition(":")
+    return rounds(transport, int(n_sites))
 
 
 def main(names: tuple[str, ...]) -> None:

@@ -8,13 +8,13 @@ from functools import partial
 from benchmarks.sizes import sized
 from benchmarks.timing import Row, race
 from hedgerow.kernels.noise import invert
+from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     NoiseLaw,
     PolyaDifference,
 )
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
 from hedgerow.privacy.mechanisms.sampling import draw
 
 N_DRAWS = sized(1_000_000, 1_000)

@@ -28,12 +28,12 @@ def rows() -> list[Row]:
     X, y = data()
     columns = tuple(hr.Numeric(f"x{j}", -6.0, 6.0) for j in range(FEATURES))
     schema = hr.Schema(columns, classes=("0", "1"))
-    promise = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+    guarantee = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
     best = race(
         {
-            "tree": lambda: hr.TreeClassifier(schema, **promise).fit(X, y),
-            "forest": lambda: hr.ForestClassifier(schema, **promise).fit(X, y),
-            "boosted trees": lambda: hr.BoostedTreesClassifier(schema, **promise).fit(X, y),
+            "tree": lambda: hr.TreeClassifier(schema, **guarantee).fit(X, y),
+            "forest": lambda: hr.ForestClassifier(schema, **guarantee).fit(X, y),
+            "boosted trees": lambda: hr.BoostedTreesClassifier(schema, **guarantee).fit(X, y),
             "xgboost": lambda: xgboost.XGBClassifier(
                 n_estimators=TREES, max_depth=6, n_jobs=1, tree_method="hist"
             ).fit(X, y),

@@ -41,7 +41,9 @@ def frame(X: Any) -> pd.DataFrame:
 def private_model(X: Any, y: Any) -> hr.BoostedTreesClassifier:
     """With a budget that pays for all trees; what a row costs does not depend on it."""
     schema = hr.Schema(tuple(hr.Numeric(name, -6.0, 6.0) for name in NAMES), classes=("0", "1"))
-    model = hr.BoostedTreesClassifier(schema, 16.0, 1e-6, n_trees=TREES, random_state=0).fit(X, y)
+    model = hr.BoostedTreesClassifier(schema, 16.0, 1e-6, n_estimators=TREES, random_state=0).fit(
+        X, y
+    )
     assert len(model.model_.score.trees) == TREES
     return model
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.bench_site [ROWS]
 
-Prints the resident memory of `hedgerow site join`, a process of its own, once it serves; the most
+Prints the resident memory of `hedgerow site serve`, a process of its own, once it serves; the most
 that it had while it read; and the bytes of the cell codes alone, which are the reference.
 """
 
@@ -28,12 +28,12 @@ from hedgerow.secagg.keys import Identity
 
 COLUMNS = 30
 POLICY = """\
-recipes = "any"
+methods = "any"
 features = "any"
-placements = "any"
+dp_models = "any"
 epsilon_per_study = "1"
 delta_per_study = "1e-5"
-fewest_parties = 2
+fewest_sites = 2
 [lifetime]
 epsilon = "unlimited"
 [trusted_sites]
@@ -73,7 +73,7 @@ def measure(rows: int) -> None:
         site = approved(folder, rows)
         walk = Walk(folder)
         try:
-            walk.leave_running(f"hedgerow site join {site.root}")
+            walk.leave_running(f"hedgerow site serve {site.root}")
             process, most = psutil.Process(walk.running[0].pid), 0
             while not any(line["event"] == "serves" for line in lines_of(site.audit_file)):
                 most = max(most, process.memory_info().rss)

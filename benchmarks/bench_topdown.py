@@ -57,7 +57,7 @@ def fit(data: datasets.Dataset, **options: Any) -> hr.TopDownTreeClassifier:
         min_fraction_split=0.0,
         **options,
     )
-    return model.fit(data.X, data.y, party=np.arange(len(data.y)) % SITES)
+    return model.fit(data.X, data.y, site=np.arange(len(data.y)) % SITES)
 
 
 def _numbers(column: Any) -> Any:

@@ -18,12 +18,12 @@ ROUNDS = sized(3, 1)  # one thread and two take turns, and each keeps its best
 
 
 def longest_chain(rows: int, features: int) -> dict[str, float]:
-    from hedgerow.data import composite
+    from hedgerow.data import prepared
     from hedgerow.data.reading import encoding
     from hedgerow.kernels import threads
 
     X, y, _ = normals(rows, features)
-    plain, waited = threads.each, [0.0]
+    plain, waited = threads.map_parts, [0.0]
 
     def timed_each(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
         if threads.count() == 1:
@@ -45,6 +45,6 @@ def longest_chain(rows: int, features: int) -> dict[str, float]:
         model.fit(X, y)
         return time.thread_time() - start + waited[0]
 
-    composite.each = encoding.each = timed_each
+    prepared.each = encoding.each = timed_each
     alone, both = zip(*[(fit(1), fit(2)) for _ in range(ROUNDS)], strict=True)
     return {"seconds": min(both), "reference": min(alone)}

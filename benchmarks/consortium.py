@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import hedgerow as hr
-from hedgerow.data.holders import draws_of_holders
 from hedgerow.data.reading import encoding
 from hedgerow.data.rows import Rows
+from hedgerow.data.site_rows import draws_of_sites
 from hedgerow.federation.transports import in_process
 from hedgerow.methods.training import Circumstances, agree, train
 from hedgerow.secagg.parameters import Sparse
@@ -26,10 +26,10 @@ def tree_over(sites: int, sparse: bool) -> hr.TreeClassifier:
     model = hr.TreeClassifier(
         given, 1.0, 1e-6, random_state=0, colluders=lost, threshold=sites - lost
     )
-    study, recipe = agree(model, given, sites, {"graph": Sparse() if sparse else None})
-    holders = [
+    study, method = agree(model, given, sites, {"graph": Sparse() if sparse else None})
+    site_rows = [
         Rows(encoding.encode(X[k::sites], study.schema, y=y[k::sites]), study.schema, draws)
-        for k, draws in enumerate(draws_of_holders(study))
+        for k, draws in enumerate(draws_of_sites(study))
     ]
-    train(model, study, recipe, in_process.open_federation(study, holders), Circumstances())
+    train(model, study, method, in_process.open_federation(study, site_rows), Circumstances())
     return model

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import results
@@ -18,7 +18,7 @@ For engineers of sites and coordinators: what happens, and what to do.
 | a site is silent | it is asked the same again, at no charge; with enough others the run goes on without it, and takes it back later | start its process again |
 | too few are there | the run waits as long as `[timing]` says, then ends and names the silent | `hedgerow study resume` once they are back: the same round, at no charge |
 | the coordinator dies | nothing is lost: what was answered is on disk before it is used | `hedgerow study resume` |
-| a site's process dies in a round | if its answer was stored, it is sent again; if not, the others paid for that round, and it is asked once more out of `retry_reserve` | start it again |
+| a site's process dies in a round | if its answer was stored, it is sent again; if not, the others paid for that round, and it is asked once more out of `retry_budget` | start it again |
 | a site refuses | the run ends and names the site and a constant code; the reason is in the site's own log | ask the site, then `resume` |
 | a site lost its file | it refuses until it knows what it forgot | `hedgerow site restore`, with what `hedgerow study receipts` prints for it |
 
@@ -27,14 +27,14 @@ Why in this order: [rounds](design/rounds.md).
 ## Played with real processes
 
 Three site processes and a coordinator on one machine, over HTTPS, grow one tree in three rounds;
-nobody may be missing when a sum is opened. In each line one process is hurt once: killed by
-SIGKILL before or after it did its part of an exchange (JOIN and OPEN begin an epoch, ROUND asks,
+nobody may be missing when a sum is opened. In each line one process fails once: killed by
+SIGKILL before or after it did its part of an exchange (JOIN and OPEN begin a key session, ROUND asks,
 UNMASK opens), stopped for ten seconds (`frozen`), unable to write (`full`), cut off by a rule in its
 own network namespace until the others have waited in vain (`cut`), or killed and started again with
 a clock that is a day behind (`clock`) or ahead (`ahead`). A killed process is started again at once.
 
 Without noise the model must be, bit for bit, that of a run that nobody disturbed. `charged` counts
-the rounds in each site's own ledger, which is verified; the second site is the one that is hurt. A
+the rounds in each site's own ledger, which is verified; the second site is the one that fails. A
 void round is one that could not be opened any more: a site had died in it before its answer was
 stored. Seconds include the restart, on a machine with other work to do.
 
@@ -52,6 +52,15 @@ after an exchange: the job process of the first site (`job`), FLARE's server wit
 has just stored its answer. `unmask-3` is the last exchange of the run. If a job is lost another one
 is submitted by itself; `jobs` counts them. Before the first exchange there is no job that could die.
 `tests/federation/test_flare.py` plays the same.
+
+"""
+FLOWER = """
+## Over Flower
+
+The same study through a SuperLink and three SuperNodes with our executors. Killed by SIGKILL: the ServerApp
+(`job`), the SuperLink with all it runs (`server`), the SuperNode of the first site (`node`), its executor
+(`executor`), or ours as above. Started again at once are all; a SuperNode is refused for a while until the
+SuperLink believes that the one before is dead. `tests/federation/test_flower_network.py` plays the same.
 
 """
 
@@ -76,7 +85,12 @@ def cells(name: str, play: dict[str, Any]) -> list[str]:
 def page() -> str:
     plays = results.read("faults")
     https = [cells(name, play) for name, play in plays.items() if "jobs" not in play]
-    flare = [[*cells(name, play), play["jobs"]] for name, play in plays.items() if "jobs" in play]
     text = HEAD + "".join(map(row, [COLUMNS, ["---"] * len(COLUMNS), *https]))
+    return text + FLARE + _engine("flare", plays) + FLOWER + _engine("flower", plays)
+
+
+def _engine(engine: str, plays: Mapping[str, dict[str, Any]]) -> str:
     columns = [*COLUMNS, "jobs"]
-    return text + FLARE + "".join(map(row, [columns, ["---"] * len(columns), *flare]))
+    of = [name for name, play in plays.items() if "jobs" in play and name.startswith(engine)]
+    lines = [[*cells(name, plays[name]), plays[name]["jobs"]] for name in of]
+    return "".join(map(row, [columns, ["---"] * len(columns), *lines]))

@@ -18,7 +18,7 @@ import hedgerow as hr
 from benchmarks import results
 from benchmarks.consortium import tree_over
 from benchmarks.works import cpu, normals, schema_of
-from hedgerow.kernels.warming import warm
+from hedgerow.kernels.compilation import compile_kernels
 
 PART = "growth"
 
@@ -60,13 +60,13 @@ def boosted(rows: int, columns: int, classes: int = 2) -> Prepared:
 
 def rows_of_extra_trees(rows: int) -> Prepared:
     X, y, _ = normals(rows, 30)
-    model = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, n_trees=5, random_state=0)
+    model = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, n_estimators=5, random_state=0)
     return partial(model.fit, X, y)
 
 
 def rows_of_extra_trees_of_numbers(rows: int) -> Prepared:
     X, _, y = normals(rows, 30)
-    model = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, n_trees=5, random_state=0)
+    model = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, n_estimators=5, random_state=0)
     return partial(model.fit, X, y)
 
 
@@ -94,7 +94,7 @@ def splits(count: int) -> Prepared:
         min_gain=0.0,
         min_fraction_split=0.0,
     )
-    return partial(model.fit, X, y, party=np.arange(len(y)) % 2)
+    return partial(model.fit, X, y, site=np.arange(len(y)) % 2)
 
 
 CURVES: dict[Callable[[int], Prepared], tuple[str, str, tuple[int, ...], tuple[int, ...]]] = {
@@ -159,7 +159,7 @@ def draw(path: Path) -> None:
 
 
 def main() -> None:
-    warm()
+    compile_kernels()
     found = {curve.name: curve for curve in [*kept(), *curves(sys.argv[1:])]}
     names = [f"{words}, by {grows}" for grows, words, _, _ in CURVES.values()]
     results.write(PART, {name: asdict(found[name]) for name in names if name in found})

@@ -1,4 +1,4 @@
-"""How much memory `hedgerow site join` takes for many rows."""
+"""How much memory `hedgerow site serve` takes for many rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hedgerow.secagg.keys import Identity, fingerprint
 ROWS, COLUMNS = 1_000_000, 30
 WAIT_SECONDS = 600.0
 POLICY = """\
-recipes = "any"
+methods = "any"
 features = "any"
-placements = "any"
+dp_models = "any"
 epsilon_per_study = "10"
 delta_per_study = "1e-5"
-fewest_parties = 2
+fewest_sites = 2
 [lifetime]
 epsilon = "10"
 delta = "1e-5"
@@ -58,7 +58,7 @@ def of_a_service(folder: Path) -> Memory:
     sites = {"north": state.identity().public, "peer": peer.public}
     study.write_text(_study(schema, sites, own.public), encoding="utf-8")
     approve(state, StudyFile.read(study), DataPlace(str(rows), "target"), Audit(state.audit_file))
-    words = ["-c", "from hedgerow.cli.main import entry; entry()", "site", "join", str(state.root)]
+    words = ["-c", "from hedgerow.cli.main import entry; entry()", "site", "serve", str(state.root)]
     process = subprocess.Popen([sys.executable, *words, "--json"], stdout=subprocess.DEVNULL)
     try:
         _wait_until_it_serves(state, process)

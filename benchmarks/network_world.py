@@ -10,9 +10,9 @@ import numpy as np
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows, public_draws
 from hedgerow.methods.boosting_classes import BoostedTreesClassifier
-from hedgerow.methods.method import Recipe
+from hedgerow.methods.method import Method
 from hedgerow.methods.training import agree
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import Binning, Cells, ClassCounts, QueryKind, SumQuery
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE
@@ -28,22 +28,22 @@ SCHEMA = Schema(
 FEW = Schema(SCHEMA.features[:10], classes=("no", "yes"))
 
 
-def identities(parties: int) -> list[Identity]:
+def identities(n_sites: int) -> list[Identity]:
     """Of all sites, and of the coordinator: known to everybody, as no real ones are."""
-    return [Identity.from_bytes((k + 1).to_bytes(32, "big")) for k in range(parties + 1)]
+    return [Identity.from_bytes((k + 1).to_bytes(32, "big")) for k in range(n_sites + 1)]
 
 
-def study_of(parties: int) -> Study:
-    usual = Parameters.default(parties)
+def study_of(n_sites: int) -> Study:
+    usual = Parameters.default(n_sites)
     return Study(
         name="bench",
         schema=SCHEMA,
-        recipe="bench",
+        method="bench",
         asks=frozenset({QueryKind("SumQuery", ClassCounts.__name__, Cells.__name__)}),
         epsilon=Fraction(1),
         delta=Fraction(1, 10**6),
-        placement=Placement.NOWHERE,
-        parties=parties,
+        dp_model=DPModel.NONE,
+        n_sites=n_sites,
         colluders=usual.colluders,
         threshold=usual.threshold,
     )
@@ -54,10 +54,10 @@ def boosting() -> BoostedTreesClassifier:
     return BoostedTreesClassifier(FEW, epsilon=8.0, random_state=0)
 
 
-def boosted_study(parties: int) -> tuple[Study, Recipe]:
-    *sites, own = identities(parties)
+def boosted_study(n_sites: int) -> tuple[Study, Method]:
+    *sites, own = identities(n_sites)
     keys = {"sites": tuple(one.public for one in sites), "coordinator": own.public}
-    return agree(boosting(), FEW, parties, {"name": "boosted", **keys})
+    return agree(boosting(), FEW, n_sites, {"name": "boosted", **keys})
 
 
 def rows_of(study: Study, place: int) -> Rows:

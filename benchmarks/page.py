@@ -37,7 +37,7 @@ AT_THE_START = {
     "extra_trees_million_numbers": "over 60 s",
     "median_forest": "4.4 s",
     "best_first": "13 s",
-    "party_names": "3.2 s",
+    "site_names": "3.2 s",
     "first_use": "8-14 s",
     "thousand_sites": "25 minutes, estimated",
 }

@@ -123,7 +123,7 @@ def served() -> tuple[Any, Any, Any, Any]:
     import hedgerow as hr
 
     X, y, _ = normals(sized(30_000, 2_000), 30)
-    ours = hr.BoostedTreesClassifier(schema_of(30), 64.0, 1e-6, n_trees=TREES, random_state=0)
+    ours = hr.BoostedTreesClassifier(schema_of(30), 64.0, 1e-6, n_estimators=TREES, random_state=0)
     theirs = xgboost.XGBClassifier(n_estimators=TREES, max_depth=6, n_jobs=1, tree_method="hist")
     return ours.fit(X, y), theirs.fit(X, y), X, y
 
@@ -263,13 +263,13 @@ def thousand_sites() -> Measured:
     return {"seconds": cpu(lambda: tree_over(sized(1000, 9), sparse=not is_quick()))}
 
 
-@work("`party` with 1,000 names, 2e5 rows", "one sort")
-def party_names() -> Measured:
-    from hedgerow.data.holders import split_by_party
+@work("`site` with 1,000 names, 2e5 rows", "one sort")
+def site_names() -> Measured:
+    from hedgerow.data.site_rows import split_by_site
 
     X, y, _ = normals(sized(200_000, 2_000), 5)
     who = np.random.default_rng(1).integers(1000, size=len(y)).astype(str)
-    return {"seconds": cpu(lambda: split_by_party(X, y, who, None), 3)}
+    return {"seconds": cpu(lambda: split_by_site(X, y, who, None), 3)}
 
 
 @work("first fit of a tree, 1e5 x 30, nothing compiled yet", "message, at most 2 x plain")
@@ -343,9 +343,9 @@ def measure(name: str, source: Path) -> Measured:
 
 
 def run_one(name: str) -> None:
-    from hedgerow.kernels.warming import warm
+    from hedgerow.kernels.compilation import compile_kernels
 
-    warm()
+    compile_kernels()
     found = WORKS[name][2]()
     found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(found))

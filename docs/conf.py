@@ -30,7 +30,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build/html", "_build/doctrees"]  # _build/evidence has the full pages
+exclude_patterns = ["_build/html", "_build/doctrees", "paper"]  # _build/evidence has the full pages
 templates_path = ["_templates"]
 nitpicky = True  # a type in a docstring that leads nowhere is an error
 intersphinx_mapping = make_inventories.mapping()

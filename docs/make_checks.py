@@ -16,8 +16,8 @@ from typing import Any
 import sklearn
 from sklearn.utils.estimator_checks import check_estimator
 
-import hedgerow as hr
-from hedgerow.methods.sklearn_checks import COMPARING, expected_failed_checks
+from hedgerow.methods.base import COMPARING, expected_failed_checks
+from hedgerow.methods.registry import estimators
 
 FILE = Path(__file__).with_name("checks.csv")
 COLUMNS = ("estimator", "passed", "skipped by scikit-learn", "expected", "failed")
@@ -33,8 +33,8 @@ each estimator at its defaults and epsilon {EPSILON:g}, on a schema that is read
 {len(COMPARING)} checks compare the predictions of two fits, and noise is drawn anew for each:
 {", ".join(f"`{name}`" for name in COMPARING)}.
 They may fail, and whether they do is chance; *expected* names those that did. What
-`hedgerow.methods.sklearn_checks.expected_failed_checks(model)` gives is for `check_estimator`.
-Without noise (`placement="nowhere"`) every estimator passes every check;
+`hedgerow.methods.base.expected_failed_checks(model)` gives is for `check_estimator`.
+Without noise (`dp_model="none"`) every estimator passes every check;
 `tests/methods/test_estimators.py` runs both.
 
 * `set_output` is for transformers, and these are none: `predict` and `predict_proba` are arrays.
@@ -44,35 +44,34 @@ Without noise (`placement="nowhere"`) every estimator passes every check;
   texts): labels never change it. So list `classes=(0, 1)` for numbers and `("0", "1")` for texts.
 * Meta-estimators (voting, stacking, bagging, `cross_val_predict`) hand over labels as codes, 0 to
   k - 1 in the order of the sorted classes. They are read so, and predicted so, where the schema's
-  own classes are no such numbers. Classes such as 1 and 2 cannot be told from codes: list
+  own classes are no such numbers. Classes such as 1 and 2 look like codes: list
   `classes=range(2)` there, and the meta-estimator gives your labels back. All labels are codes, or
   none is.
 * A ColumnTransformer's `num__age` is read as the schema's `age`, if no other column can be meant.
 * skops, and MLflow with `skops_trusted_types`, need to trust one type: that of the estimator.
 * `sample_weight` and `class_weight` are refused with their reason: a weight would scale one
   record's influence beyond the bound that its noise was made for.
-* Metadata routing: `party`, `parties` and `person` are one value a row or a list of names. A
+* Metadata routing: `site`, `sites` and `person` are one value a row or a list of names. A
   pipeline or a search hands them on once asked to:
   `sklearn.set_config(enable_metadata_routing=True)` and
-  `model.set_fit_request(party=True, parties=True, person=True)`.
+  `model.set_fit_request(site=True, sites=True, person=True)`.
 
 """
 
 
 def main() -> None:
-    names = [n for n in hr.__all__ if n.endswith(("Classifier", "Regressor"))]
-    known = {line["estimator"]: line for line in kept() if line["failed"] != NOT_RUN}
-    for name in sys.argv[1:] or names:
-        known[name] = line_of(name)
-        print(known[name], file=sys.stderr, flush=True)
-        keep([known.get(name, {"estimator": name, "failed": NOT_RUN}) for name in names])
+    for name in sys.argv[1:] or estimators():
+        line = line_of(name)
+        print(line, file=sys.stderr, flush=True)
+        keep([line if known["estimator"] == name else known for known in kept()])
 
 
 def kept() -> list[dict[str, str]]:
-    if not FILE.exists():
-        return []
+    """A line for every estimator there is, whether it was tried or not."""
     with FILE.open(newline="", encoding="utf-8") as lines:
-        return list(csv.DictReader(lines))
+        known = {line["estimator"]: line for line in csv.DictReader(lines)}
+    untried = dict.fromkeys(COLUMNS, "") | {"failed": NOT_RUN}
+    return [known.get(name, untried | {"estimator": name}) for name in estimators()]
 
 
 def keep(lines: list[dict[str, str]]) -> None:
@@ -89,7 +88,7 @@ def page() -> str:
 
 
 def line_of(name: str) -> dict[str, str]:
-    model = getattr(hr, name)(epsilon=EPSILON)
+    model = estimators()[name](epsilon=EPSILON)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(

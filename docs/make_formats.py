@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hedgerow.methods.model_file import FORMAT, FORMAT_VERSION
 from hedgerow.methods.saving import ENTRIES
 from hedgerow.models.model import Output
 from hedgerow.privacy.declaration import closed
-from hedgerow.schema.features import Categorical, Hashed, Numeric, Spacing, Target
+from hedgerow.schema.features import Categorical, Hashed, Numeric, Spacing, Survival, Target
 from hedgerow.schema.toml import CLASSES, MARKS, OPEN
 
 FOLDER = Path(__file__).parents[1] / "src/hedgerow/deployment/json_schemas"
@@ -35,13 +36,18 @@ KINDS: dict[str, dict[str, Any]] = {
     "values": {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1},
     "other": {"type": "boolean"},
     "buckets": {"type": "integer", "minimum": 2},
+    "time": {"type": "string", "minLength": 1},
+    "event": {"type": "string", "minLength": 1},
+    "horizon": NUMBER,
+    "unit": TEXT,
 }
 FINGERPRINT = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 
 
 def _table(kind: type[Any], needed: list[str]) -> dict[str, Any]:
     """One kind of entry: its own fields, and where its values come from."""
-    own = {field.name: KINDS[field.name] for field in fields(kind) if field.name != "mark"}
+    names = [field.name for field in fields(kind) if field.init and field.name != "mark"]
+    own = {name: KINDS[name] for name in names}
     return closed(own | _marks(), needed)
 
 
@@ -64,10 +70,12 @@ def schema_file() -> dict[str, Any]:
         },
         **_marks(CLASSES),
         "target": _table(Target, ["low", "high"]),
+        "survival": _table(Survival, ["time", "event", "horizon"]),
         "feature": {"type": "array", "items": {"anyOf": kinds}, "minItems": 1},
     }
-    both = {"type": "object", "required": ["classes", "target"]}
-    whole = closed(properties, ["feature"]) | {"not": both}
+    outcomes = ("classes", "target", "survival")
+    pairs = [{"type": "object", "required": list(pair)} for pair in combinations(outcomes, 2)]
+    whole = closed(properties, ["feature"]) | {"allOf": [{"not": pair} for pair in pairs]}
     return _titled("hedgerow schema file", whole)
 
 
@@ -147,6 +155,7 @@ def _score() -> dict[str, Any]:
             "score": {"type": "object", "properties": score, "required": list(score)},
             "output": {"enum": [one.name for one in Output]},
             "sharpness": {"type": "number"},
+            "survival": {"type": "object", "required": ["edges", "odds", "slopes", "center"]},
             "noise": closed(
                 {
                     "trees": {"type": "array", "items": {"type": "array"}},
@@ -167,9 +176,9 @@ def _statement() -> dict[str, Any]:
         "epsilon": infinite,
         "delta": {"type": "number", "minimum": 0},
         "unit": TEXT,
-        "neighbours": TEXT,
-        "placement": TEXT,
-        "parties": COUNT,
+        "neighbors": TEXT,
+        "dp_model": TEXT,
+        "n_sites": COUNT,
         "trust": {"type": "array", "items": {"type": "array", "items": TEXT}},
         "spending": {"type": "array", "items": {"type": "object"}},
         "unprotected": texts,

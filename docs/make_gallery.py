@@ -21,7 +21,7 @@ PICTURES = ROOT / "docs" / "images" / "gallery"
 MADE = PICTURES / "made.csv"
 """By example, the digest of the file that its pictures were made by."""
 MOST_BYTES = 45_000
-COLOURS = (128, 64, 32, 16)
+COLORS = (128, 64, 32, 16)
 WIDTHS = (1.0, 0.8, 0.65, 0.5)
 
 
@@ -58,16 +58,16 @@ def draw(example: Path) -> None:
 
 
 def small(picture: bytes) -> bytes:
-    """With as many colours and pixels as the limit leaves room for."""
+    """With as many colors and pixels as the limit leaves room for."""
     from PIL import Image
 
     whole = Image.open(BytesIO(picture)).convert("RGB")
     for width in WIDTHS:
         size = (round(width * whole.width), round(width * whole.height))
         sized = whole if width == 1.0 else whole.resize(size, Image.Resampling.LANCZOS)
-        for colours in COLOURS:
+        for colors in COLORS:
             out = BytesIO()
-            sized.quantize(colours, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+            sized.quantize(colors, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
             if len(out.getvalue()) <= MOST_BYTES:
                 return out.getvalue()
     raise ValueError(f"a picture stays above {MOST_BYTES} bytes: draw fewer things in it")

@@ -36,7 +36,7 @@ WORDS = frozenset(
     {"or", "of", "and", "as", "for", "X", "y", "rows", "labels", "connection"}
     | {"Newton", "IH", "EBM", "Batch", "uniform"}
 )
-"""Words between types, and of names of recipes."""
+"""Words between types, and of names of methods."""
 
 
 def mapping(folder: Path = PACKED) -> dict[str, tuple[str, str]]:

@@ -1,6 +1,6 @@
-"""Pages that are made whenever the site is built, from what is kept of measurements.
+"""Pages that are made whenever the site is built, from declarations and kept measurements.
 
-Nothing of them is tracked: `tests/mutants/verdicts.csv`, `docs/checks.csv` and
+Nothing of them is tracked: `tests/mutants/verdicts.csv`, `docs/cards.toml`, `docs/checks.csv` and
 `benchmarks/results.json` are.
 """
 
@@ -17,14 +17,17 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks import faults_page, network_page  # noqa: E402
 from benchmarks import page as speed_page  # noqa: E402
-from docs import make_checks  # noqa: E402
+from docs import make_cards, make_checks, make_constants, make_parameters  # noqa: E402
 from mutants import page as mutants_page  # noqa: E402
 
 PAGES: dict[str, Callable[[], str]] = {
+    "cards": make_cards.page,
     "checks": make_checks.page,
+    "constants": make_constants.page,
     "faults": faults_page.page,
     "mutants": lambda: mutants_page.page(mutants_page.kept()),
     "network_speed": network_page.page,
+    "parameters": make_parameters.page,
 }
 """By name, its text."""
 

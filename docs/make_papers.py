@@ -1,12 +1,12 @@
-"""`python docs/make_papers.py` writes the table of the papers' methods into README.md."""
+"""`python docs/make_papers.py` writes the table of the papers' methods into papers.md."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from hedgerow.methods.registry import paper_table
+from hedgerow.methods.registry import PaperMethod, paper_table
 
-PAGE = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parent / "papers.md"
 HEAD = "| paper | method | line of code | measured |"
 BEGIN, END = "<!-- papers: made by docs/make_papers.py -->\n", "<!-- end of papers -->\n"
 
@@ -23,11 +23,14 @@ def with_table(page: str) -> str:
 
 
 def table() -> str:
-    rows = [
-        f"| {m.title} | {m.name} | `{m.line}` | [{Path(m.page).stem}]({m.page}) |"
-        for m in paper_table()
-    ]
+    rows = [f"| {m.title} | {m.name} | `{m.line}` | {_measured(m)} |" for m in paper_table()]
     return "\n".join([HEAD, "|---|---|---|---|", *rows, ""])
+
+
+def _measured(method: PaperMethod) -> str:
+    """Where a study of the paper is."""
+    page = method.page.removeprefix("docs/")
+    return f"[{method.paper}]({page})" if (PAGE.parent / page).is_file() else "no study yet"
 
 
 if __name__ == "__main__":

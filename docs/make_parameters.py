@@ -1,21 +1,17 @@
-"""`python docs/make_parameters.py` writes docs/parameters.md from the estimators' declarations."""
+"""The page of all parameters, from the estimators' declarations; made when the site is built."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
-import hedgerow as hr
-from hedgerow.methods.parameters import Declared, declared
+from hedgerow.methods.parameters import DeclaredParameter, declared_parameters
+from hedgerow.methods.plan import OWN_METHODS
+from hedgerow.methods.registry import estimators
 
-PAGE = Path(__file__).with_name("parameters.md")
-FAMILIES = ("Tree", "Forest", "BoostedTrees", "HistogramTree", "TopDownTree", "ExtraTrees")
-FAMILIES += ("ComponentBoosting", "MedianForest", "KaryForest")
 HEAD = """# Parameters
 
-For data scientists. Made by `python docs/make_parameters.py` from the declarations in
-`src/hedgerow/methods`; a test compares.
+For data scientists. Made from the declarations in `src/hedgerow/methods`.
 
 A cell holds the default of the parameter in that family, and nothing where the family has no such
 parameter. A *c* marks what only the classifier has, an *r* what only the regressor has. One word
@@ -24,27 +20,32 @@ parameter that the chosen method would not use raises.
 """
 
 
-def main() -> None:
-    PAGE.write_text(page(), encoding="utf-8")
-
-
 def page() -> str:
-    known = {family: _parameters(family) for family in FAMILIES}
+    stems = [name.removesuffix("Classifier").removesuffix("Regressor") for name in estimators()]
+    known = {family: _parameters(family) for family in dict.fromkeys([*OWN_METHODS, *stems])}
     rows = [_row(name, known) for name in _names(known)]
-    lines = [_line("parameter", *FAMILIES, "what it is"), _line(*["---"] * (len(FAMILIES) + 2))]
+    lines = [_line("parameter", *known, "what it is"), _line(*["---"] * (len(known) + 2))]
     return "\n".join([HEAD, *lines, *rows]) + "\n"
 
 
-def _parameters(family: str) -> dict[str, tuple[Declared, str]]:
+def _parameters(family: str) -> dict[str, tuple[DeclaredParameter, str]]:
     """By name: the declaration, and the mark of what only one of two estimators has."""
     classifier, regressor = (
-        {p.name: p for p in declared(kind)} if (kind := getattr(hr, family + task, None)) else {}
-        for task in ("Classifier", "Regressor")
+        {p.name: p for p in declared_parameters(kind)}
+        if (kind := estimators().get(family + task))
+        else {}
+        for task in ("" if family in estimators() else "Classifier", "Regressor")
     )
-    if not regressor:
-        return {name: (p, "") for name, p in classifier.items()}
-    of_classes = {n: (p, "" if n in regressor else " *c*") for n, p in classifier.items()}
+    if not (classifier and regressor):
+        return {name: (p, "") for name, p in (classifier | regressor).items()}
+    of_classes = {n: (p, _mark(p, regressor.get(n))) for n, p in classifier.items()}
     return of_classes | {n: (p, " *r*") for n, p in regressor.items() if n not in classifier}
+
+
+def _mark(ours: DeclaredParameter, other: DeclaredParameter | None) -> str:
+    if other is None:
+        return " *c*"
+    return "" if other.default == ours.default else f" *c*, {other.default!r} *r*"
 
 
 def _names(known: dict[str, dict[str, Any]]) -> list[str]:
@@ -53,7 +54,7 @@ def _names(known: dict[str, dict[str, Any]]) -> list[str]:
     return sorted(names, key=lambda name: -sum(name in family for family in known.values()))
 
 
-def _row(name: str, known: dict[str, dict[str, tuple[Declared, str]]]) -> str:
+def _row(name: str, known: dict[str, dict[str, tuple[DeclaredParameter, str]]]) -> str:
     cells, words = [], ""
     for family in known.values():
         found, mark = family.get(name, (None, ""))
@@ -68,7 +69,3 @@ def _first_words(text: str) -> str:
 
 def _line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-if __name__ == "__main__":
-    main()

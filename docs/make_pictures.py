@@ -1,6 +1,6 @@
 """Draws the pictures of the Understand pages: `python -m docs.make_pictures`.
 
-Plain SVG with colours by name, so that each is readable in the light and in the dark: a picture
+Plain SVG with colors by name, so that each is readable in the light and in the dark: a picture
 that stands alone follows the system, one inside the site follows the site's own switch
 (pictures.css).
 """
@@ -246,7 +246,7 @@ def chain() -> Picture:
     return p
 
 
-# ------------------------------------------------------------------------------------ placements
+# ------------------------------------------------------------------------------------ DP models
 def _sites(p: Picture, marks: tuple[str, str, str], under: str) -> None:
     for k, mark in enumerate(marks):
         y = 14 + 62 * k
@@ -259,10 +259,10 @@ def _sites(p: Picture, marks: tuple[str, str, str], under: str) -> None:
     p.say(375, 116, under, "mid small")
 
 
-def placement_curator() -> Picture:
-    p = Picture("curator", "curator: one holder adds all the noise", 620, 130)
+def central_dp() -> Picture:
+    p = Picture("central", "central: one site adds all the noise", 620, 130)
     p.box(10, 30, 240, 60)
-    p.say(24, 66, "one holder: sums")
+    p.say(24, 66, "one site: sums")
     p.say(150, 66, "+ noise", "noise")
     p.arrow(250, 60, 346, 60)
     p.box(350, 30, 200, 60, "plain")
@@ -270,32 +270,32 @@ def placement_curator() -> Picture:
     return p
 
 
-def placement_shares() -> Picture:
-    p = Picture("shares", "shares: each site adds a part, only the sum is seen", 620, 210)
+def distributed_dp() -> Picture:
+    p = Picture("distributed", "distributed: each site adds a part, only the sum is seen", 620, 210)
     _sites(p, ("+ a half", "+ a half", "+ a half"), "noise 1½ times")
     p.lines(
         470,
         88,
-        ["quiet; needs masks.", "Two halves are enough,", "if one site colludes."],
+        ["little noise; needs masks.", "Two halves are enough,", "if one site colludes."],
         "small",
         17,
     )
     return p
 
 
-def placement_silo() -> Picture:
-    p = Picture("silo", "silo: each site adds enough for itself", 620, 210)
+def per_site_dp() -> Picture:
+    p = Picture("per_site", "per_site: each site adds enough for itself", 620, 210)
     _sites(p, ("+ all of it", "+ all of it", "+ all of it"), "noise three times")
-    p.say(470, 104, "louder; needs no trust", "small")
+    p.say(470, 104, "more noise; needs no trust", "small")
     return p
 
 
-def placement_label() -> Picture:
-    p = Picture("label", "label: each label is told wrongly at random, features are open", 620, 150)
+def label_dp() -> Picture:
+    p = Picture("label", "label: each label is randomized once, features are open", 620, 150)
     p.box(10, 20, 270, 100)
     p.say(24, 50, "record: age 64, ward heart")
     p.say(24, 76, "label: returns")
-    p.say(24, 102, "told once, perhaps falsely", "noise")
+    p.say(24, 102, "randomized once", "noise")
     p.arrow(280, 70, 346, 70)
     p.box(350, 30, 240, 80, "warn")
     p.say(470, 62, "labels protected", "mid bold")
@@ -303,8 +303,8 @@ def placement_label() -> Picture:
     return p
 
 
-def placement_nowhere() -> Picture:
-    p = Picture("nowhere", "nowhere: no noise and no promise", 620, 130)
+def no_dp() -> Picture:
+    p = Picture("none", "none: no noise and no guarantee", 620, 130)
     p.box(10, 30, 240, 60)
     p.say(130, 66, "sums, exact", "mid")
     p.arrow(250, 60, 346, 60)
@@ -349,11 +349,11 @@ PICTURES = (
     integers,
     paths,
     chain,
-    placement_curator,
-    placement_shares,
-    placement_silo,
-    placement_label,
-    placement_nowhere,
+    central_dp,
+    distributed_dp,
+    per_site_dp,
+    label_dp,
+    no_dp,
     threats,
 )
 

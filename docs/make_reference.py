@@ -27,7 +27,7 @@ PAPERS_HEAD = """## Methods of the papers
 
 Each function takes the schema and returns an estimator with the paper's own numbers; every
 parameter of that estimator may be changed by its name, but for those that make the method. Those
-that end in `as_printed` and `as_released` take `printed_epsilon`, and the estimator says what that
+that end in `as_published` and `as_released` take `published_epsilon`; the estimator says what that
 really costs.
 """
 COMMANDS_HEAD = """# Commands

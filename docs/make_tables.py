@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import fmean
 
+from benchmarks import results
+from hedgerow.report.exports.cards import ANNEX_IV, FACTS
 from studies.evidence.entries import Entry, stored
 from studies.evidence.one_screen import beside_others, subject
 from studies.evidence.own import AT_ONE, EPSILONS, GAP
@@ -24,6 +26,9 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "docs/understand/large_epsilon.md",
     ROOT / "docs/audit.md",
+    ROOT / "docs/transports.md",
+    ROOT / "docs/containers.md",
+    ROOT / "docs/exports.md",
 )
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.S)
 
@@ -54,13 +59,13 @@ def splits_of(found: Iterable[int]) -> str:
 
 # ------------------------------------------------------------------------------------- tables
 def evidence() -> str:
-    """Test AUC at epsilon 1: the default recipe beside what else one would take."""
+    """Test AUC at epsilon 1: the default method beside what else one would take."""
     columns, found = beside_others(stored())
     lines = ([name, *(shown(cells[c].value) for c in columns)] for name, cells in found.items())
     splits = splits_of(entry.n for cells in found.values() for entry in cells.values())
     words = (
         f"Means of {splits} splits on which nothing was chosen, the same for all. DP-EBM and "
-        "diffprivlib have one holder."
+        "diffprivlib have one site."
     )
     return f"{table((AT_ONE, *columns), lines)}\n{words}\n"
 
@@ -72,7 +77,7 @@ def large_epsilon() -> str:
         found.setdefault(entry.parts[2], {})[entry.parts[3]] = entry
     lines = ([name, *(_gap(cells.get(e)) for e in EPSILONS)] for name, cells in found.items())
     splits = splits_of(entry.n for cells in found.values() for entry in cells.values())
-    words = f"One holder; {splits} splits, each against LightGBM on the same rows."
+    words = f"One site; {splits} splits, each against LightGBM on the same rows."
     return f"{table([GAP, *EPSILONS], lines)}\n{words}\n"
 
 
@@ -81,7 +86,7 @@ def _gap(found: Entry | None) -> str:
 
 
 def audit() -> str:
-    """What an audit of every estimator measured, over placements and both laws."""
+    """What an audit of every estimator measured, over DP models and both laws."""
     rows = [r for r in read("audit") if r["state"] != "refused"]
     names = list(dict.fromkeys(r["what"] for r in rows))
     head = ("estimator", "audits", "white box, epsilon at least", "one run", "loss over charge")
@@ -92,9 +97,9 @@ def audit() -> str:
     refused = len(read("audit")) - len(rows)
     words = (
         f"Claim: epsilon {claims}. White box from least to most, and the largest of the others, "
-        f"over placements (curator, shares, silo) and laws (delta 0 and 1e-6). {above} of "
+        f"over DP models (curator, shares, silo) and laws (delta 0 and 1e-6). {above} of "
         f"{len(rows)} audits measured more than was claimed; {refused} could not run: the method "
-        "needs one holder, or noise so wide has no proved sampler."
+        "needs one site, or noise so wide has no proved sampler."
     )
     return f"{table(head, lines)}\n{words}\n"
 
@@ -115,7 +120,7 @@ def audit_papers() -> str:
     lines = [
         [
             f"`{r['what'].removeprefix('papers.')}`",
-            r["placement"],
+            r["dp_model"],
             *(f"{float(r[name]):.2f}" for name in ("white_box", "one_run", "charge")),
             r["numbers"],
             f"{float(r['seconds']):.0f}",
@@ -132,21 +137,21 @@ def audit_papers() -> str:
     return f"{table(head, lines)}\n{words}\n"
 
 
-def audit_slips() -> str:
-    """What the audit says of planted slips, and how long it takes."""
-    head = ("slip", "noise added by", "verdict", "white box of 8", "loss over charge", "noise")
+def audit_mutants() -> str:
+    """What the audit says of planted mutants, and how long it takes."""
+    head = ("mutant", "noise added by", "verdict", "white box of 8", "loss over charge", "noise")
     head += ("CPU seconds",)
     lines = (
         [
             r["what"],
-            r["placement"],
+            r["dp_model"],
             "seen" if r["state"] == "above" else "NOT SEEN",
             f"{float(r['white_box']):.2f}",
             f"{float(r['charge']):.2f}",
             f"{float(r['noise']):.2f} of its claim",
             f"{float(r['seconds']):.1f}",
         ]
-        for r in read("audit_slips")
+        for r in read("audit_mutants")
     )
     return table(head, lines)
 
@@ -154,26 +159,62 @@ def audit_slips() -> str:
 def black_box() -> str:
     """What a stranger sees of records, at least, by the models alone."""
     rows = read("black_box")
-    placements = tuple(dict.fromkeys(r["placement"] for r in rows))
+    dp_models = tuple(dict.fromkeys(r["dp_model"] for r in rows))
     pairs = dict.fromkeys((r["estimator"], r["canary"]) for r in rows)
-    found = {(r["estimator"], r["canary"], r["placement"]): r["shown"] for r in rows}
-    lines = ([*pair, *(found.get((*pair, place), "-") for place in placements)] for pair in pairs)
+    found = {(r["estimator"], r["canary"], r["dp_model"]): r["shown"] for r in rows}
+    lines = ([*pair, *(found.get((*pair, place), "-") for place in dp_models)] for pair in pairs)
     most = max(float(r["at_least"]) for r in rows)
     words = (
         f"Claim: epsilon 2. {rows[0]['fits']} fits a cell; a dash: the estimator cannot, or not "
         "yet measured. At the "
         f"error of the gate, one in a million for all cells together, the largest is {most:.2f}."
     )
-    return f"{table(('estimator', 'canary', *placements), lines)}\n{words}\n"
+    return f"{table(('estimator', 'canary', *dp_models), lines)}\n{words}\n"
+
+
+SHOWN = (3, 1004)
+
+
+def transports() -> str:
+    """Seconds of a round over each transport, three sites on one machine."""
+    found = [lines for lines in results.read("network").values() if isinstance(lines, list)]
+    small = [one for lines in found for one in lines if (one["sites"], one["integers"]) == SHOWN]
+    head = ("transport", "a round of about 1,000 numbers, s", "CPU s", "rounds measured")
+    lines = (
+        [one["transport"], f"{one['round']:.2g}", f"{one['round_cpu']:.2g}", str(one["repeats"])]
+        for one in sorted(small, key=lambda one: float(one["round"]))
+    )
+    return table(head, lines)
+
+
+def containers() -> str:
+    """How large the image is."""
+    one = results.read("containers")
+    head = ("image, MB", "of it the base (Debian, Python), MB")
+    return table(head, [[f"{one[key]:.0f}" for key in ("image", "base")]])
+
+
+def artifacts() -> str:
+    """Which field of each artefact comes from where."""
+    head = ("fact", "read from", "Annex IV")
+    points = {
+        name: ", ".join(p for p, _, names in ANNEX_IV if name in names.split()) or "-"
+        for name in FACTS
+    }
+    lines = ([name, f"`{source}`", points[name]] for name, source in FACTS.items())
+    return table(head, lines)
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "artifacts": artifacts,
     "evidence": evidence,
     "large_epsilon": large_epsilon,
     "audit": audit,
     "audit_papers": audit_papers,
-    "audit_slips": audit_slips,
+    "audit_mutants": audit_mutants,
     "black_box": black_box,
+    "transports": transports,
+    "containers": containers,
 }
 
 

@@ -1,19 +1,26 @@
 """What must hold before a release: `make release-check`.
 
-Builds sdist and wheel, installs the wheel into an empty environment, runs README there as a
-stranger would, and writes a bill of materials of exactly what was installed.
+Runs the checklists of others over the repository, builds sdist and wheel, the wheel twice, installs
+it into an empty environment, runs README there as a stranger would, and writes beside it a bill of
+materials and a lock with hashes of exactly what was installed. What only the owner can say is named
+at the end.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import venv
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 from hedgerow.version import __version__
@@ -22,6 +29,12 @@ ROOT = Path(__file__).resolve().parents[1]
 QUIET = ("--quiet", "--disable-pip-version-check")
 SHIPPED = ("LICENSE", "README.md", "pyproject.toml", "src/hedgerow/__init__.py")
 """What an sdist must hold."""
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PLACEHOLDER = ".invalid"
+"""Ends every address that the owner has not named yet."""
+LOCK_HEAD = """# What a site installs, with hashes: pip install --require-hashes -r site.lock
+# Made for {platform}, Python {python}.
+"""
 
 
 def run(*words: str | Path, **more: object) -> None:
@@ -34,6 +47,61 @@ def built(out: Path) -> tuple[Path, Path]:
     run(sys.executable, "-m", "build", "--outdir", out, ROOT)
     (source,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
     return source, wheel
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def check_reproducible(wheel: Path) -> None:
+    """The same source gives the same bytes, at another time and in another folder."""
+    with tempfile.TemporaryDirectory() as again:
+        run(sys.executable, "-m", "build", "--wheel", "--outdir", again, ROOT)
+        (other,) = Path(again).glob("*.whl")
+        assert digest(other) == digest(wheel), f"{wheel.name} was built twice and differs"
+
+
+def check_lists(folder: Path) -> None:
+    """sp-repo-review, pyroma, REUSE and zizmor, in an environment of their own."""
+    venv.create(folder, with_pip=True)
+    programs = folder / "bin"
+    wanted = PROJECT["dependency-groups"]["release"]
+    run(programs / "python", "-m", "pip", "install", *QUIET, *wanted)
+    run(programs / "sp-repo-review", ROOT, cwd=folder)
+    run(programs / "pyroma", "--min", "10", ROOT, cwd=folder)
+    run(programs / "reuse", "--root", ROOT, "lint", "--lines")
+    run(programs / "zizmor", "--offline", ROOT / ".github")
+
+
+def lock_lines(report: dict[str, Any]) -> list[str]:
+    """Each distribution that pip would install, with the hash of its file."""
+    found = []
+    for one in report["install"]:
+        name, version = one["metadata"]["name"], one["metadata"]["version"]
+        hashes = one["download_info"]["archive_info"]["hashes"]
+        found.append(f"{name.lower()}=={version} --hash=sha256:{hashes['sha256']}")
+    return sorted(found)
+
+
+def write_lock(python: Path, wheel: Path, out: Path) -> None:
+    """What a site over HTTPS needs, resolved by pip within our constraints."""
+    limits = ("-c", str(ROOT / "constraints.txt"))
+    words = [str(python), "-m", "pip", "install", *QUIET, "--dry-run", "--ignore-installed"]
+    words += ["--only-binary", ":all:", "--report", "-", *limits, f"{wheel}[https]"]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    report = json.loads(done.stdout)
+    about = report["environment"]
+    platform = f"{about['platform_system']} {about['platform_machine']}"
+    head = LOCK_HEAD.format(platform=platform, python=about["python_version"])
+    out.write_text(head + "\n".join(lock_lines(report)) + "\n", encoding="utf-8")
+
+
+def placeholders() -> list[str]:
+    """Addresses that the owner has still to name, all in pyproject.toml."""
+    project = PROJECT["project"]
+    named = {f"authors: {one['email']}" for one in project["authors"]}
+    named |= {f"{name}: {url}" for name, url in project["urls"].items()}
+    return sorted(line for line in named if PLACEHOLDER in line)
 
 
 def check_contents(source: Path, wheel: Path) -> None:
@@ -74,8 +142,12 @@ def run_readme(text: str, programs: Path, folder: Path) -> None:
 
 def main(out: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    os.environ.setdefault("SOURCE_DATE_EPOCH", "1577836800")
+    with tempfile.TemporaryDirectory() as name:
+        check_lists(Path(name))
     source, wheel = built(out)
     check_contents(source, wheel)
+    check_reproducible(wheel)
     with tempfile.TemporaryDirectory() as name:
         empty = Path(name) / "empty"
         venv.create(empty, with_pip=True)
@@ -84,9 +156,12 @@ def main(out: Path) -> None:
         run(python, "-m", "pip", "install", *QUIET, *limits, wheel)
         materials = [sys.executable, "-m", "cyclonedx_py", "environment", "--of", "JSON"]
         run(*materials, "-o", out / "sbom.json", python)
+        write_lock(python, wheel, out / "site.lock")
         run(python, "-m", "pip", "install", *QUIET, *limits, *readme_needs(readme))
         run_readme(readme, empty / "bin", Path(name))
-    print(f"ready: {source.name}, {wheel.name}, sbom.json in {out}")
+    print(f"ready: {source.name}, {wheel.name}, sbom.json and site.lock in {out}")
+    for line in placeholders():
+        print(f"for the owner to name in pyproject.toml: {line}")
 
 
 if __name__ == "__main__":

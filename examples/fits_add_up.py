@@ -1,4 +1,4 @@
-"""Several fits of the same records: one file adds up what they promise, and says when to stop."""
+"""Several fits of the same records: one file adds up what they guarantee, and says when to stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main() -> None:
         except hr.BudgetExceeded as refused:
             print(f"refused: {refused}")
         else:
-            print(f"all fits up to now: {ledger.total().promise}")
+            print(f"all fits up to now: {ledger.total().summary}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Several holders, simulated in one process: one tree, no pooled rows."""
+"""Several sites, simulated in one process: one tree, no pooled rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows(n: int = 4000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def main() -> None:
     X, y, hospital = rows()
     model = hr.TreeClassifier(SCHEMA, epsilon=1.0, delta=1e-6)
-    model.fit(X, y, party=hospital, parties=HOSPITALS)  # all who take part, also without rows
+    model.fit(X, y, site=hospital, sites=HOSPITALS)  # all who take part, also without rows
     print(hr.show_tree(model))
     print()
     print(hr.explain(model, X[:1])[0])

@@ -1,7 +1,7 @@
 """Writes the vectors of the spec, `python -m spec`: the same bytes whenever it is run.
 
 Good ones hold every secret, row and message of a run. `bad.json` holds a run of two rounds, and
-letters that somebody must refuse: `at` says instead of which message of the run it comes, `code`
+messages that somebody must refuse: `at` says instead of which message of the run it comes, `code`
 with what it is refused. All bytes are in hexadecimal.
 """
 
@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from spec import one_choice as choice
 from spec import one_round as spec
@@ -30,26 +28,37 @@ def drawn(label: str, length: int) -> bytes:
 
 
 class Play(NamedTuple):
-    """One run: its parties, what they were given, and what the rounds gave."""
+    """One run: its sites, what they were given, and what the rounds gave."""
 
     world: spec.World
-    epoch_rand: list[bytes]
+    session_rand: list[bytes]
     rows: list[list[spec.Row]]
     rounds: list[dict[str, Any]]
 
 
 def begin(name: str, rows: list[list[spec.Row]], **changed: Any) -> Play:
-    """Three sites that have approved a study and opened an epoch."""
-    secrets = [drawn(f"{name} identity {k}", 32) for k in range(4)]
-    pairs = [Ed25519PrivateKey.from_private_bytes(secret) for secret in secrets]
-    keys = tuple(pair.public_key().public_bytes_raw() for pair in pairs)
-    numbers = (Fraction(1), Fraction(0), 3, 1, 3, 1, Fraction(1, 20), 5, 10, Fraction(1, 2), 10, 7)
-    study = spec.Study(*numbers, name, COLUMNS, ("no", "yes"), keys[:3], keys[3])
+    """Sites that have approved a study and opened a key session."""
+    n = len(rows)
+    secrets = [drawn(f"{name} identity {k}", 32) for k in range(n + 1)]
+    keys = tuple(spec.identity(secret) for secret in secrets)
+    numbers = (Fraction(1), Fraction(0), n, 1, n, 1, Fraction(1, 20), 5, 10, Fraction(1, 2), 10, 7)
+    study = spec.Study(*numbers, name, COLUMNS, ("no", "yes"), keys[:n], keys[n])
     study = study._replace(**changed)
-    ledgers = [approved(study, secret) for secret in secrets[:3]]
-    world = spec.World(study, secrets, drawn(f"{name} run", 16), ledgers, [()] * 3, [])
-    epoch_rand = [drawn(f"{name} epoch {k}", 64) for k in range(3)]
-    return Play(spec.open_epoch(world, epoch_rand), epoch_rand, rows, [])
+    ledgers = [approved(study, secret) for secret in secrets[:n]]
+    world = spec.World(study, secrets, drawn(f"{name} run", 16), ledgers, [()] * n, [])
+    session_rand = [drawn(f"{name} key session {k}", 128) for k in range(n)]
+    return Play(
+        spec.open_session(world, session_rand, capsules(name, session_rand)), session_rand, rows, []
+    )
+
+
+def capsules(name: str, rand: list[bytes]) -> spec.Ciphertexts:
+    """Those of the stored vector, if there are any: another draw would be other bytes."""
+    path = HERE / f"{name}.json"
+    stored = json.loads(path.read_text()).get("ciphertexts") if path.exists() else None
+    if stored is None:
+        return spec.encapsulations(rand)
+    return {(u, v): bytes.fromhex(text) for u, v, text in stored}
 
 
 def approved(study: spec.Study, secret: bytes) -> spec.Ledger:
@@ -61,17 +70,23 @@ def approved(study: spec.Study, secret: bytes) -> spec.Ledger:
     return spec.append(ledger, secret, "Approved", **named, cap=cap, delta="0/1")
 
 
-def ask(play: Play, query: str = "histogram", lost: Sequence[int] = ()) -> None:
+def ask(
+    play: Play, query: str = "histogram", lost: Sequence[int] = (), mode: int = spec.IN_TWO
+) -> None:
     """One more round."""
     study, number = play.world.study, len(play.rounds) + 1
     make = spec.histogram_question if query == "histogram" else choice.choice_question
     question = make(study)
-    rand = [drawn(f"{study.name} round {number} {k}", 32 * (1 + study.threshold)) for k in range(3)]
-    total, members, picks = spec.secure_round(play.world, number, question, play.rows, rand, lost)
+    size = 32 if mode == spec.AT_ONCE else 32 * (1 + study.threshold)
+    rand = [drawn(f"{study.name} round {number} {k}", size) for k in range(study.n_sites)]
+    total, members, selections = spec.secure_round(
+        play.world, number, question, play.rows, rand, lost, mode
+    )
     answers = [question[3](r, spec.tape(x[:32]))[0] for r, x in zip(play.rows, rand, strict=True)]
     play.rounds.append(
         {
             "query": query,
+            "mode": mode,
             "questions": question[0].hex(),
             "definitions": question[1].hex(),
             "words": question[2],
@@ -81,7 +96,7 @@ def ask(play: Play, query: str = "histogram", lost: Sequence[int] = ()) -> None:
             "noisy": answers,
             "members": list(members),
             "sum": total,
-            "picks": [picks[k] for k in members],
+            "selections": [selections[k] for k in members],
             "split": spec.best_split(study, total) if query == "histogram" else None,
         }
     )
@@ -101,18 +116,21 @@ def some_rows(name: str, sizes: Sequence[int]) -> list[list[spec.Row]]:
 
 def good() -> dict[str, Play]:
     three = begin("three_sites", some_rows("three_sites", (60, 80, 70)))
-    ask(three)
+    ask(three, mode=spec.AT_ONCE)
+    five = begin("five_sites", some_rows("five_sites", (30, 20, 25, 40, 10)), threshold=4)
+    ask(five, mode=spec.AT_ONCE)
+    ask(five)
     lost = begin("one_lost", some_rows("one_lost", (90, 80, 70)), threshold=2)
     ask(lost, lost=(2,))
     empty = begin("one_empty", some_rows("one_empty", (90, 0, 120)))
-    ask(empty)
+    ask(empty, mode=spec.AT_ONCE)
     asks = (choice.ASKS, *spec.Study._field_defaults["asks"])
     chosen = begin("private_choice", some_rows("private_choice", (50, 60, 70)), asks=asks)
-    ask(chosen, "choice")
-    return {play.world.study.name: play for play in (three, lost, empty, chosen)}
+    ask(chosen, "choice", mode=spec.AT_ONCE)
+    return {play.world.study.name: play for play in (three, five, lost, empty, chosen)}
 
 
-# ------------------------------------------------------------------------------------ bad letters
+# ------------------------------------------------------------------------------------ bad messages
 HEADER = (
     ("version", 1), ("kind", 1), ("study", 32), ("run", 16), ("epoch", 32), ("round", 8),
     ("sender", 2), ("receiver", 2), ("length of spent", 2), ("spent", -1), ("seq", 8), ("head", 32),
@@ -147,8 +165,8 @@ class Bad(NamedTuple):
     code: str
 
 
-class Letters(NamedTuple):
-    """A run, and how to write letters that its parties could really send."""
+class Messages(NamedTuple):
+    """A run, and how to write messages that its sites could really send."""
 
     play: Play
 
@@ -169,13 +187,15 @@ class Letters(NamedTuple):
         return self.signed(parts(self.sent(kind, site, number))[0], body, signer)
 
 
-def flips(letters: Letters) -> Iterator[Bad]:
-    """One bit of each field of each kind of letter, as a stranger on the way could do it."""
+def flips(messages: Messages) -> Iterator[Bad]:
+    """One bit of each field of each kind of message, as a stranger on the way could do it."""
     for kind in (*spec.FROM_COORDINATOR, *spec.FROM_SITES):
-        if kind == "KEYS":  # travels inside OPEN, see `bad_epochs`
+        if kind == "KEYS":  # travels inside OPEN, see `bad_sessions`
             continue
-        by_site, message = kind in spec.FROM_SITES, letters.sent(kind, 0)
+        by_site, message = kind in spec.FROM_SITES, messages.sent(kind, 0)
         first = {"version", "kind", "study", "length of spent", "" if by_site else "sender"}
+        if kind == "ENCAPS":  # 0/1 is spent, and 0/0 is no number
+            first |= {"spent"}
         if kind == "JOIN":  # no entry, no head: one without the other is no ledger
             first |= {"seq", "head"}
         for name, (start, end) in layout(message).items():
@@ -183,14 +203,14 @@ def flips(letters: Letters) -> Iterator[Bad]:
                 code = "BadMessage" if name in first else "BadSignature"
                 bad = flipped(message, end - 1)
                 yield Bad(
-                    f"{kind}: a flipped bit of {name}", letters.place(kind, 0), kind, 0, bad, code
+                    f"{kind}: a flipped bit of {name}", messages.place(kind, 0), kind, 0, bad, code
                 )
 
 
-def lies(letters: Letters) -> Iterator[Bad]:
+def lies(messages: Messages) -> Iterator[Bad]:
     """One bit of each field of ROUND, as a coordinator that lies can sign it."""
-    header, body = parts(letters.sent("ROUND", 0))
-    at, places = letters.place("ROUND", 0), layout(letters.sent("ROUND", 0))
+    header, body = parts(messages.sent("ROUND", 0))
+    at, places = messages.place("ROUND", 0), layout(messages.sent("ROUND", 0))
     codes = {
         "version": "BadMessage", "kind": "BadMessage", "study": "BadMessage",
         "run": "RunSuperseded", "epoch": "UnknownKey", "round": "OldRound",
@@ -198,33 +218,37 @@ def lies(letters: Letters) -> Iterator[Bad]:
         "seq": "LedgerRolledBack", "head": "LedgerRolledBack",
     }  # fmt: skip
     for name, code in codes.items():
-        lie = letters.signed(flipped(header, places[name][1] - 1), body)
+        lie = messages.signed(flipped(header, places[name][1] - 1), body)
         yield Bad(f"ROUND: the coordinator lies about {name}", at, "ROUND", 0, lie, code)
-    questions = 4 + int.from_bytes(body[:4], "big")
+    questions = 5 + int.from_bytes(body[1:5], "big")
+    unknown = messages.signed(header, bytes((2,)) + body[1:])
+    yield Bad("ROUND: a mode that there is not", at, "ROUND", 0, unknown, "BadMessage")
     spots = {
-        "the length of the questions": (3, "BadMessage"),
-        "the spelling of the questions": (4, "BadMessage"),
+        "the length of the questions": (4, "BadMessage"),
+        "the spelling of the questions": (5, "BadMessage"),
         "the length of the definitions": (questions + 3, "BadMessage"),
         "a definition": (body.index(b"[[0", questions) + 2, "UnknownName"),
         "how many take part": (len(body) - 7, "BadMessage"),
         "who takes part": (len(body) - 1, "BadSet"),
     }
     for name, (spot, code) in spots.items():
-        lie = letters.signed(header, flipped(body, spot))
+        lie = messages.signed(header, flipped(body, spot))
         yield Bad(f"ROUND: the coordinator lies about {name}", at, "ROUND", 0, lie, code)
 
 
-def bad_epochs(letters: Letters) -> Iterator[Bad]:
-    shown, at = [letters.sent("KEYS", k) for k in range(3)], letters.place("OPEN", 0)
+def bad_sessions(messages: Messages) -> Iterator[Bad]:
+    shown, at = [messages.sent("KEYS", k) for k in range(3)], messages.place("OPEN", 0)
 
     def opening(keys: Sequence[bytes]) -> bytes:
         body = spec.uint(len(keys), 2) + b"".join(map(spec.blob, keys))
-        return letters.with_body("OPEN", 0, body)
+        return messages.with_body("OPEN", 0, body)
 
     own_key = parts(shown[0])[1][4:36]
     head, body = parts(shown[1])
-    twin = letters.signed(head, body[:4] + own_key + body[36:], 1)
-    weak = letters.signed(head, body[:4] + bytes(32) + body[36:], 1)
+    own_capsule = parts(shown[0])[1][36 : 36 + 1184]
+    twin = messages.signed(head, body[:4] + own_key + body[36:], 1)
+    second = messages.signed(head, body[:36] + own_capsule + body[36 + 1184 :], 1)
+    short = messages.signed(head, body[:36] + body[37:], 1)
     rows = {
         "a peer's key with a flipped bit": (
             [shown[0], flipped(shown[1], len(head) + 4), shown[2]],
@@ -233,71 +257,137 @@ def bad_epochs(letters: Letters) -> Iterator[Bad]:
         "without this site's own": ([shown[1], shown[2]], "UnknownKey"),
         "a site twice": ([shown[0], shown[1], shown[1]], "DuplicateKey"),
         "a peer that echoes this site's key": ([shown[0], twin, shown[2]], "DuplicateKey"),
+        "a peer that echoes its other key": ([shown[0], second, shown[2]], "DuplicateKey"),
+        "a key that is too short": ([shown[0], short, shown[2]], "BadMessage"),
         "fewer than the threshold": ([shown[0]], "TooFew"),
         "keys of another epoch": ([shown[0], shown[1]], "BadMessage"),
     }
     for name, (keys, code) in rows.items():
         yield Bad(f"OPEN: {name}", at, "OPEN", 0, opening(keys), code)
-    keys = [shown[0], weak, shown[2]]
-    header, _ = parts(opening(keys))
-    study, run = spec.study_hash(letters.play.world.study), letters.play.world.run_id
-    first, last = layout(opening(keys))["epoch"]
-    header = header[:first] + spec.H("epoch", study, run, *keys) + header[last:]
-    body = spec.uint(3, 2) + b"".join(map(spec.blob, keys))
-    yield Bad("OPEN: a weak key", at, "OPEN", 0, letters.signed(header, body), "WeakKey")
+    names = {f"a weak key, {k}": point + body[36:] for k, point in enumerate(WEAK)}
+    names["a key that is none"] = body[4:36] + b"\xff" * 1184 + body[36 + 1184 :]
+    for name, rest in names.items():
+        keys = [shown[0], messages.signed(head, body[:4] + rest, 1), shown[2]]
+        header, _ = parts(opening(keys))
+        study, run = spec.study_hash(messages.play.world.study), messages.play.world.run_id
+        first, last = layout(opening(keys))["epoch"]
+        header = header[:first] + spec.H("epoch", study, run, *keys) + header[last:]
+        message = messages.signed(header, spec.uint(3, 2) + b"".join(map(spec.blob, keys)))
+        yield Bad(f"OPEN: {name}", at, "OPEN", 0, message, "WeakKey")
 
 
-def bad_rounds(letters: Letters) -> Iterator[Bad]:
+WEAK = tuple(
+    number.to_bytes(32, "little")
+    for number in (
+        0, 1, 2**255 - 20, 2**255 - 19, 2**255 - 18,
+        0x00B8495F16056286FDB1329CEB8D09DA6AC49FF1FAE35616AEB8413B7C7AEBE0,
+        0x57119FD0DD4E22D8868E1C58C45C44045BEF839C55B1D0B1248C50A3BC959C5F,
+    )
+)  # fmt: skip
+"""Points of small order on X25519's curve, and spellings of them: RFC 7748, section 6.1."""
+
+
+def bad_bindings(messages: Messages) -> Iterator[Bad]:
+    """Of three sites 0 gives to 1, 1 gives to 2, and 2 gives to 0."""
+    at, width = messages.place("BIND", 0), 1120
+    body = parts(messages.sent("BIND", 0))[1]
+    own = parts(messages.sent("ENCAPS", 0))[1][4:]
+    stored = body[4:]
+    bodies = {
+        "a flipped ciphertext": (flipped(body, 4), "BadKey"),
+        "a wrong tag": (flipped(body, len(body) - 1), "BadKey"),
+        "the site's own ciphertext": (spec.table({2: own}), "BadKey"),
+        "that of another pair": (spec.table({2: parts(messages.sent("BIND", 2))[1][4:]}), "BadKey"),
+        "of a site that does not give to it": (spec.table({1: stored}), "BadSet"),
+        "of the site itself": (spec.table({0: stored}), "BadSet"),
+        "of a stranger": (spec.table({3: stored}), "BadSet"),
+        "a ciphertext too short": (body[:-1], "BadMessage"),
+        "a byte more": (body + b"\0", "BadMessage"),
+        "one twice": (spec.uint(2, 2) + 2 * body[2 : 4 + width], "BadMessage"),
+    }
+    for name, (wrong, code) in bodies.items():
+        yield Bad(f"BIND: {name}", at, "BIND", 0, messages.with_body("BIND", 0, wrong), code)
+    asked = messages.place("ROUND", 0)
+    header, _ = parts(messages.sent("BIND", 0))
+    first, last = layout(messages.sent("BIND", 0))["epoch"]
+    other = messages.signed(header[:first] + bytes(32) + header[last:], spec.table({}))
+    yield Bad("BIND: are you in another epoch", asked, "BIND", 0, other, "UnknownKey")
+    early = messages.with_body("ROUND", 0, parts(messages.sent("ROUND", 0))[1])
+    yield Bad("ROUND: before the site is bound", at, "ROUND", 0, early, "BadSet")
+    tables: dict[str, dict[int, bytes]] = {"nobody": {}, "another": {2: own}}
+    for name, given in tables.items():
+        message = messages.with_body("ENCAPS", 0, spec.table(given))
+        place = messages.place("ENCAPS", 0)
+        yield Bad(f"ENCAPS: for {name}", place, "ENCAPS", 0, message, "BadMessage")
+
+
+def bad_rounds(messages: Messages) -> Iterator[Bad]:
     """What a site that was asked honestly in a good round must not be asked."""
-    study, at = letters.play.world.study, letters.place("ROUND", 0)
+    study, at = messages.play.world.study, messages.place("ROUND", 0)
     questions, definitions, _, _ = spec.histogram_question(study)
     other = choice.choice_question(study)
 
-    def asked(asks: bytes, names: bytes, who: Sequence[int]) -> bytes:
+    def asked(asks: bytes, names: bytes, who: Sequence[int], mode: int = spec.IN_TWO) -> bytes:
         body = spec.blob(asks) + spec.blob(names) + spec.uint(len(who), 2) + spec.ids(who)
-        return letters.with_body("ROUND", 0, body)
+        return messages.with_body("ROUND", 0, bytes((mode,)) + body)
 
     alone, others = asked(questions, definitions, [0]), asked(questions, definitions, [1, 2])
     yield Bad("ROUND: of one site", at, "ROUND", 0, alone, "TooFew")
     yield Bad("ROUND: of the others", at, "ROUND", 0, others, "BadSet")
     strange = asked(*other[:2], range(3))
     yield Bad("ROUND: a query that the method never asks", at, "ROUND", 0, strange, "PolicyRefused")
-    after = letters.place("SURVIVORS", 0)
+    after = messages.place("SURVIVORS", 0)
     again = asked(*other[:2], range(3))
     yield Bad("replay: another question in a used round", after, "ROUND", 0, again, "RoundIdUsed")
     fewer = asked(questions, definitions, [0, 1])
     yield Bad("replay: other participants in a used round", after, "ROUND", 0, fewer, "RoundIdUsed")
-    header, _ = parts(letters.sent("ROUND", 0))
+    mode = asked(questions, definitions, range(3), spec.AT_ONCE)
+    yield Bad("replay: another mode in a used round", after, "ROUND", 0, mode, "RoundIdUsed")
+    header, _ = parts(messages.sent("ROUND", 0))
     kind = spec.uint(spec.FROM_COORDINATOR["SURVIVORS"], 1)
-    early = letters.signed(header[:1] + kind + header[2:], spec.uint(2, 2) + spec.ids((0, 1)))
+    early = messages.signed(header[:1] + kind + header[2:], spec.uint(2, 2) + spec.ids((0, 1)))
     yield Bad("SURVIVORS: before the round", at, "SURVIVORS", 0, early, "OldRound")
-    attempt = letters.with_body("JOIN", 0, spec.uint(0, 4))
+    attempt = messages.with_body("JOIN", 0, spec.uint(0, 4))
     yield Bad("replay: an invitation of the past", at, "JOIN", 0, attempt, "OldRound")
-    end = len(letters.play.world.messages)
-    header, body = parts(letters.sent("ROUND", 0, 2))
+    end = len(messages.play.world.messages)
+    yield from after_the_fact(messages, end)
+    header, body = parts(messages.sent("ROUND", 0, 3))
     first, last = layout(header + body + bytes(64))["round"]
-    third = letters.signed(header[:first] + spec.uint(3, 8) + header[last:], body)
-    yield Bad("ROUND: beyond the budget", end, "ROUND", 0, third, "BudgetRefused")
+    fourth = messages.signed(header[:first] + spec.uint(4, 8) + header[last:], body)
+    yield Bad("ROUND: beyond the budget", end, "ROUND", 0, fourth, "BudgetRefused")
     yield Bad(
         "ROUND: a head that the site never had",
         end,
         "ROUND",
         0,
-        _ahead(third, letters),
+        _ahead(fourth, messages),
         "LedgerRolledBack",
     )
 
 
-def _ahead(message: bytes, letters: Letters) -> bytes:
+def after_the_fact(messages: Messages, end: int) -> Iterator[Bad]:
+    """Round 3 was opened at once: no set of fewer may be signed or opened, nor that of all."""
+    header, _ = parts(messages.sent("ROUND", 0, 3))
+    for members in ((0, 1), (0, 1, 2)):
+        named = spec.uint(len(members), 2) + spec.ids(members)
+        bodies = {"SURVIVORS": named, "UNMASK": named + spec.table({}) + spec.table({})}
+        for kind, body in bodies.items():
+            head = header[:1] + spec.uint(spec.FROM_COORDINATOR[kind], 1) + header[2:]
+            name = f"{kind}: of {len(members)} after a round at once"
+            yield Bad(name, end, kind, 0, messages.signed(head, body), "BadSet")
+
+
+def _ahead(message: bytes, messages: Messages) -> bytes:
     """The coordinator holds a head of the site's future."""
     header, body = parts(message)
-    return letters.signed(header[:-40] + spec.uint(99, 8) + bytes([1]) * 32, body)
+    return messages.signed(header[:-40] + spec.uint(99, 8) + bytes([1]) * 32, body)
 
 
-def bad_sets(letters: Letters) -> Iterator[Bad]:
+def bad_sets(messages: Messages) -> Iterator[Bad]:
     """Sites 0 and 1 survive round 1; its set is signed once and opened with a certificate."""
-    w, at = letters.play.world, letters.place("SURVIVORS", 0)
-    ctx = spec.context(w.epoch_id, 1, bytes.fromhex(letters.play.rounds[0]["questions"]), w.publics)
+    w, at = messages.play.world, messages.place("SURVIVORS", 0)
+    questions = bytes.fromhex(messages.play.rounds[0]["questions"])
+    ctx = spec.context(w.session_id, 1, spec.IN_TWO, questions, w.publics)
 
     def named(*members: int) -> bytes:
         return spec.uint(len(members), 2) + spec.ids(members)
@@ -309,21 +399,21 @@ def bad_sets(letters: Letters) -> Iterator[Bad]:
         """The shares that these sites sealed for site 0 stand last in their MASKED."""
         found = dict[int, bytes]()
         for u in members:
-            body = parts(letters.sent("MASKED", u))[1]
+            body = parts(messages.sent("MASKED", u))[1]
             found[u] = body[-100:][2 : 2 + 48] if body[-100:][:2] == spec.ids([0]) else b""
         return spec.table(found)
 
     def survivors(*members: int) -> bytes:
-        return letters.with_body("SURVIVORS", 0, named(*members))
+        return messages.with_body("SURVIVORS", 0, named(*members))
 
     def unmask(members: Sequence[int], signers: dict[int, bytes], shares: bytes) -> bytes:
-        return letters.with_body("UNMASK", 0, named(*members) + spec.table(signers) + shares)
+        return messages.with_body("UNMASK", 0, named(*members) + spec.table(signers) + shares)
 
     yield Bad("SURVIVORS: one", at, "SURVIVORS", 0, survivors(0), "TooFew")
     yield Bad("SURVIVORS: the others", at, "SURVIVORS", 0, survivors(1, 2), "BadSet")
     yield Bad("SURVIVORS: a stranger", at, "SURVIVORS", 0, survivors(0, 3), "BadSet")
     yield Bad("SURVIVORS: in no order", at, "SURVIVORS", 0, survivors(1, 0), "BadMessage")
-    at = letters.place("UNMASK", 0)
+    at = messages.place("UNMASK", 0)
     everyone, both = unmask((0, 1, 2), {}, sealed(1, 2)), (0, 1)
     yield Bad(
         "second set: of all, to be signed", at, "SURVIVORS", 0, survivors(0, 1, 2), "SecondSet"
@@ -354,42 +444,44 @@ def bad_sets(letters: Letters) -> Iterator[Bad]:
     }
     for name, some in shares.items():
         yield Bad(f"share: {name}", at, "UNMASK", 0, unmask(both, signers, some), "BadShare")
-    at, past = letters.place("UNMASK", 0, 2), named(0, 1, 2) + spec.table({}) + sealed(1, 2)
-    bad = letters.with_body("UNMASK", 0, past, number=2)
+    at, past = messages.place("UNMASK", 0, 2), named(0, 1, 2) + spec.table({}) + sealed(1, 2)
+    bad = messages.with_body("UNMASK", 0, past, number=2)
     yield Bad("share: of another round", at, "UNMASK", 0, bad, "BadShare")
 
 
-def bad_answers(letters: Letters) -> Iterator[Bad]:
+def bad_answers(messages: Messages) -> Iterator[Bad]:
     """What a site can sign and the coordinator must not take."""
-    at, body = letters.place("MASKED", 0), parts(letters.sent("MASKED", 0))[1]
+    at, body = messages.place("MASKED", 0), parts(messages.sent("MASKED", 0))[1]
     vector = 8 + 8 * int.from_bytes(body[:8], "big")
     spots = {
         "the length of its vector": (7, "BadMessage"),
         "the number of its picks": (vector + 3, "BadMessage"),
+        "what it was told": (vector + 4, "BadMessage"),
         "how many shares it sealed": (len(body) - 101, "BadMessage"),
         "for whom a share is": (len(body) - 49, "BadMessage"),
     }
     for name, (spot, code) in spots.items():
-        lie = letters.with_body("MASKED", 0, flipped(body, spot))
+        lie = messages.with_body("MASKED", 0, flipped(body, spot))
         yield Bad(f"MASKED: a site lies about {name}", at, "MASKED", 0, lie, code)
-    at, body = letters.place("SIGNED_SET", 0), parts(letters.sent("SIGNED_SET", 0))[1]
-    lie = letters.with_body("SIGNED_SET", 0, flipped(body, 63))
+    at, body = messages.place("SIGNED_SET", 0), parts(messages.sent("SIGNED_SET", 0))[1]
+    lie = messages.with_body("SIGNED_SET", 0, flipped(body, 63))
     yield Bad("SIGNED_SET: not its signature", at, "SIGNED_SET", 0, lie, "BadCertificate")
-    at, body = letters.place("SHARES", 0), parts(letters.sent("SHARES", 0))[1]
+    at, body = messages.place("SHARES", 0), parts(messages.sent("SHARES", 0))[1]
     for name, spot in {"for whom a share is": 3, "towards whom a seed is": len(body) - 33}.items():
-        lie = letters.with_body("SHARES", 0, flipped(body, spot))
+        lie = messages.with_body("SHARES", 0, flipped(body, spot))
         yield Bad(f"SHARES: a site lies about {name}", at, "SHARES", 0, lie, "BadMessage")
 
 
 def bad() -> tuple[Play, list[Bad]]:
-    """Each round costs two fifths: the third is one too many."""
+    """Each round costs three tenths: the fourth is one too many."""
     rows = some_rows("bad", (20, 30, 25))
-    few = {"max_depth": 1, "leaf_share": Fraction(3, 5), "retry_reserve": Fraction(0)}
+    few = {"max_depth": 1, "leaf_fraction": Fraction(7, 10), "retry_budget": Fraction(0)}
     play = begin("bad", rows, threshold=2, n_bins=3, **few)
     ask(play, lost=(2,))
     ask(play)
-    makers = (flips, lies, bad_epochs, bad_rounds, bad_sets, bad_answers)
-    return play, [row for make in makers for row in make(Letters(play))]
+    ask(play, mode=spec.AT_ONCE)
+    makers = (flips, lies, bad_sessions, bad_bindings, bad_rounds, bad_sets, bad_answers)
+    return play, [row for make in makers for row in make(Messages(play))]
 
 
 # ---------------------------------------------------------------------------------------- to JSON
@@ -403,8 +495,9 @@ def plain(play: Play) -> dict[str, Any]:
         "noise_rate": str(spec.noise_rate(w.study)),
         "identities": [secret.hex() for secret in w.secrets],
         "run_id": w.run_id.hex(),
-        "epoch_rand": [r.hex() for r in play.epoch_rand],
-        "epoch_id": w.epoch_id.hex(),
+        "session_rand": [r.hex() for r in play.session_rand],
+        "ciphertexts": [[u, v, text.hex()] for (u, v), text in w.ciphertexts.items()],
+        "session_id": w.session_id.hex(),
         "rows": play.rows,
         "rounds": play.rounds,
         "messages": [[kind, site, message.hex()] for kind, site, message in w.messages],
@@ -419,8 +512,8 @@ def plain(play: Play) -> dict[str, Any]:
 def all_vectors() -> dict[str, Any]:
     found: dict[str, Any] = {name: plain(play) for name, play in good().items()}
     play, rows = bad()
-    letters = [row._asdict() | {"message": row.message.hex()} for row in rows]
-    return found | {"bad": plain(play) | {"letters": letters}}
+    messages = [row._asdict() | {"message": row.message.hex()} for row in rows]
+    return found | {"bad": plain(play) | {"bad_messages": messages}}
 
 
 def spelled(content: dict[str, Any]) -> str:

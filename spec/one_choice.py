@@ -1,4 +1,4 @@
-"""The other thing a site can be asked: its own private choice among splits (LocalRNM).
+"""The other thing a site can be asked: its own private selection among splits (LocalRNM).
 
 Wang et al. 2020. Only the index of the winner leaves the site, in the clear beside its masked
 vector. `choice_question` takes the place of `histogram_question` in `one_round.secure_round`, for
@@ -28,26 +28,26 @@ from spec.one_round import (
     share,
 )
 
-ASKS = "LocalChoice GINI"
+ASKS = "LocalSelection GINI"
 LATTICE = 1 << 14  # integer units per 1.0 of a score
 
 
 def choice_question(study: Study) -> Question:
     """All cuts of all features; missing values go right."""
     cuts = [
-        canonical({"!": "Cuts", "feature": name, "grid": grid_name(study, j),
+        canonical({"!": "Thresholds", "feature": name, "grid": grid_name(study, j),
                    "at": list(range(1, study.n_bins)), "also": None})
         for j, (name, _, _) in enumerate(study.features)
     ]  # fmt: skip
     query: dict[str, Any] = {
-        "!": "LocalChoice", "region": [], "share": {"%": str(share(study))},
+        "!": "LocalSelection", "region": [], "fraction": {"%": str(share(study))},
         "splits": [{"@": hashlib.sha256(cut).hexdigest()} for cut in cuts],
         "scoring": {"!": "Scoring", "score": {"#": ["Score", "GINI"]},
                     "rows_at_most": 2**32, "balance": 0},
         "mechanism": {"#": ["Mechanism", "PERMUTE_AND_FLIP"]},
     }  # fmt: skip
     n = len(study.features) * (study.n_bins - 1)
-    words = f"each site's private choice among {n} splits, for all records"
+    words = f"each site's private selection among {n} splits, for all records"
 
     def respond(rows: Sequence[Row], read: Tape) -> Answer:
         """A record moves every score down by 0 to 2: range 2, hence epsilon / 2 per 1.0."""

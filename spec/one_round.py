@@ -2,9 +2,10 @@
 
 K sites hold rows of the same columns. Each counts classes by bin, adds its share of discrete
 Laplace noise (Goryczka and Xiong 2017), masks the vector (Bonawitz et al. 2017) and sends it. The
-coordinator learns the sum over those who arrived; the best split of the noisy histograms is
-post-processing. The product is held against this file byte for byte, so it imports nothing of it.
-Secrets come in as `rand: bytes`. For pure epsilon and numeric columns; never for real rows.
+coordinator learns the sum over those who arrived, or at once that over all; the best split of the
+noisy histograms is post-processing. The product is held against this file byte for byte, so it
+imports nothing of it. Secrets come in as `rand: bytes`. For pure epsilon and numeric columns;
+never for real rows.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import ceil, prod
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -43,7 +47,7 @@ def uint(number: int, width: int) -> bytes:
 
 def H(tag: str | bytes, *parts: bytes) -> bytes:  # noqa: N802
     """SHA-256 of a tag and of each part behind its length: no two lists hash the same bytes."""
-    domain = tag if isinstance(tag, bytes) else b"hedgerow/secsum/2/" + tag.encode()
+    domain = tag if isinstance(tag, bytes) else b"hedgerow/secsum/3/" + tag.encode()
     return hashlib.sha256(domain + b"".join(uint(len(p), 8) + p for p in parts)).digest()
 
 
@@ -77,20 +81,20 @@ class Study(NamedTuple):
 
     epsilon: Fraction
     delta: Fraction  # 0: pure differential privacy
-    parties: int  # K
+    n_sites: int  # K
     colluders: int  # c >= 1: sites that may pool what they know with the coordinator
     threshold: int  # t: fewest survivors = Shamir's threshold = size of a certificate
     records_per_person: int
-    retry_reserve: Fraction  # the part of epsilon that pays for rounds that fail
+    retry_budget: Fraction  # the part of epsilon that pays for rounds that fail
     max_depth: int
     n_bins: int
-    leaf_share: Fraction
+    leaf_fraction: Fraction
     min_samples_split: int
     public_seed: int
     name: str
     features: tuple[tuple[str, float, float], ...]  # name and public range
     classes: tuple[str, ...]
-    sites: tuple[bytes, ...]  # Ed25519 keys, by id
+    sites: tuple[bytes, ...]  # public identities, by id
     coordinator: bytes
     asks: tuple[str, ...] = ("SumQuery ClassCounts Cells", "SumQuery ClassCounts Whole")
 
@@ -100,9 +104,9 @@ def content(study: Study) -> dict[str, Any]:
     method = {
         "kind": "HistogramTree", "max_depth": study.max_depth, "n_bins": study.n_bins,
         "min_samples_split": str(study.min_samples_split), "min_samples_leaf": "5",
-        "leaf_share": str(study.leaf_share), "save_budget": False, "bounds_share": "1/4",
-        "accounting": "sound", "chunk": 1, "leaf_budget": "share", "consistency": False,
-        "known_zeros": False, "lean": False, "refine": None,
+        "leaf_fraction": str(study.leaf_fraction), "budget_saving": False, "bounds_fraction": "1/4",
+        "accounting": "corrected", "chunk": 1, "leaf_budget": "fraction", "consistency": False,
+        "known_zeros": False, "shrinkage": False, "screening": None,
     }  # fmt: skip
     columns = [
         {"name": n, "low": repr(a), "high": repr(b), "bins": study.n_bins, "spacing": "uniform"}
@@ -110,15 +114,15 @@ def content(study: Study) -> dict[str, Any]:
     ]
     return {
         "name": study.name, "schema": {"classes": list(study.classes), "feature": columns},
-        "recipe": "histogram_tree", "recipe_parameters": canonical(method).decode(),
+        "method": "HistogramTreeClassifier", "method_parameters": canonical(method).decode(),
         "asks": [(k + " ").split(" ")[:3] for k in study.asks], "public_seed": study.public_seed,
-        "epsilon": str(study.epsilon), "delta": str(study.delta), "placement": "SHARES",
-        "parties": study.parties, "colluders": study.colluders, "threshold": study.threshold,
-        "graph": "complete", "hold_out": 0, "asks_held_out": [], "slot": 0,
+        "epsilon": str(study.epsilon), "delta": str(study.delta), "dp_model": "DISTRIBUTED",
+        "n_sites": study.n_sites, "colluders": study.colluders, "threshold": study.threshold,
+        "graph": "complete", "hold_out": 0, "asks_held_out": [], "reply_interval": 0,
         "sites": [key.hex() for key in study.sites], "names": [],
         "coordinator": study.coordinator.hex(), "records_per_person": study.records_per_person,
-        "by_person": False, "retry_reserve": str(study.retry_reserve), "label_reports": None,
-        "lattice": 64, "protocol": 2, "noise_law": 1,
+        "by_person": False, "retry_budget": str(study.retry_budget), "label_reports": None,
+        "lattice": 64, "protocol": 3, "noise_law": 1,
     }  # fmt: skip
 
 
@@ -134,12 +138,12 @@ Question: TypeAlias = tuple[bytes, bytes, str, Respond]  # questions, what they 
 
 def share(study: Study) -> Fraction:
     """Of the budget, for one node: levels divide equally what the leaves do not keep."""
-    return (1 - study.leaf_share) / study.max_depth
+    return (1 - study.leaf_fraction) / study.max_depth
 
 
 def cost(study: Study) -> Fraction:
     """What every record pays for the root's query, in epsilon."""
-    return share(study) * study.epsilon * (1 - study.retry_reserve)
+    return share(study) * study.epsilon * (1 - study.retry_budget)
 
 
 def l1_sensitivity(study: Study) -> int:
@@ -158,7 +162,7 @@ def histogram_question(study: Study) -> Question:
     binning = canonical({"!": "Binning", "bins": [list(range(cells))] * p})
     named = {"@": hashlib.sha256(binning).hexdigest()}
     query = {
-        "!": "SumQuery", "region": [], "share": {"%": str(share(study))},
+        "!": "SumQuery", "region": [], "fraction": {"%": str(share(study))},
         "statistic": {"!": "ClassCounts", "n_classes": classes},
         "by": {"!": "Cells", "features": list(range(p)), "binning": named},
     }  # fmt: skip
@@ -253,18 +257,36 @@ def noise_share(rate: Fraction, h: int, size: int, read: Tape) -> list[int]:
 PRIME = 2**255 - 19
 
 
-def root(private: bytes, epoch_id: bytes, me: int, peer: int, keys: Sequence[bytes]) -> bytes:
-    """What two sites share for an epoch: X25519 of their ephemeral keys, then HKDF (RFC 5869)."""
-    point, (low, high) = X25519PublicKey.from_public_bytes(keys[peer]), sorted((me, peer))
-    shared = X25519PrivateKey.from_private_bytes(private).exchange(point)
-    extracted = hmac.digest(epoch_id, shared, "sha256")
-    return expand(extracted, b"root", ids((low, high)) + keys[low] + keys[high])
+def identity(secret: bytes) -> bytes:
+    """Public: an Ed25519 key and the hash of an ML-DSA-65 key whose seed follows by HKDF."""
+    extracted = hmac.digest(bytes(32), secret, "sha256")
+    seed = hmac.digest(extracted, H("derive", b"ML-DSA-65") + b"\x01", "sha256")
+    lasting = MLDSA65PrivateKey.from_seed_bytes(seed).public_key().public_bytes_raw()
+    key = Ed25519PrivateKey.from_private_bytes(secret).public_key()
+    return key.public_bytes_raw() + H("mldsa", lasting)
 
 
-def context(epoch_id: bytes, number: int, questions: bytes, keys: Sequence[bytes]) -> bytes:
+def gives(u: int, v: int) -> bool:
+    """Of two sites exactly one encapsulates to the other."""
+    return (u < v) == ((u + v) % 2 == 1)
+
+
+def root(w: World, me: int, peer: int) -> bytes:
+    """What two sites share for a key session: ML-KEM-768 and X25519, then HKDF (RFC 5869)."""
+    (low, high), taker = sorted((me, peer)), peer if gives(me, peer) else me
+    point = X25519PublicKey.from_public_bytes(w.publics[peer])
+    shared = X25519PrivateKey.from_private_bytes(w.privates[me][:32]).exchange(point)
+    ct = w.ciphertexts[me + peer - taker, taker]
+    secret = MLKEM768PrivateKey.from_seed_bytes(w.privates[taker][32:]).decapsulate(ct)
+    extracted = hmac.digest(w.session_id, secret + shared, "sha256")
+    who = ids((low, high)) + w.publics[low] + w.publics[high]
+    return expand(extracted, b"root", who + H("cipher", ct))
+
+
+def context(session_id: bytes, number: int, mode: int, asks: bytes, keys: Sequence[bytes]) -> bytes:
     """Enters every key of a round: of sites that were told different things no mask cancels."""
     who = b"".join(uint(site, 2) + key for site, key in enumerate(keys))
-    return H("ctx", epoch_id, uint(number, 8), H("bundle", questions), who)
+    return H("ctx", session_id, uint(number, 8), H("bundle", bytes((mode,)), asks), who)
 
 
 def expand(key: bytes, use: bytes, info: bytes) -> bytes:
@@ -345,13 +367,13 @@ def open_set(ledger: Ledger, secret: bytes, round_id: str, members: Sequence[int
 
 
 # ------------------------------------------------------------------------------- 8 signed messages
-FROM_SITES = {"KEYS": 1, "MASKED": 4, "SIGNED_SET": 6, "SHARES": 8}
-FROM_COORDINATOR = {"OPEN": 2, "ROUND": 3, "SURVIVORS": 5, "UNMASK": 7, "JOIN": 9}
+FROM_SITES = {"KEYS": 1, "MASKED": 4, "SIGNED_SET": 6, "SHARES": 8, "ENCAPS": 10}
+FROM_COORDINATOR = {"OPEN": 2, "ROUND": 3, "SURVIVORS": 5, "UNMASK": 7, "JOIN": 9, "BIND": 11}
 COORDINATOR, EVERYBODY = 2**16 - 1, 2**16 - 2
 
 
 class World(NamedTuple):
-    """All parties; the last secret is the coordinator's. Steps add to ledgers and messages."""
+    """All sites; the last secret is the coordinator's. Steps add to ledgers and messages."""
 
     study: Study
     secrets: Sequence[bytes]  # Ed25519
@@ -359,13 +381,14 @@ class World(NamedTuple):
     ledgers: list[Ledger]
     held: list[Ledger]  # as far as the coordinator has heard of them
     messages: list[tuple[str, int, bytes]]  # kind, site
-    epoch_id: bytes = bytes(32)
-    privates: Sequence[bytes] = ()  # X25519, of this epoch
-    publics: Sequence[bytes] = ()
+    session_id: bytes = bytes(32)
+    privates: Sequence[bytes] = ()  # of this key session: X25519, then the seed of ML-KEM-768
+    publics: Sequence[bytes] = ()  # X25519
+    ciphertexts: Mapping[tuple[int, int], bytes] = MappingProxyType({})  # by giver and taker
 
 
 def post(w: World, kind: str, number: int, site: int, body: bytes, lost: bool = False) -> bytes:
-    """A letter to a site, or from it; both show the end of its ledger, as far as they know it."""
+    """A message to a site, or from it; both show the end of its ledger, as far as they know it."""
     if kind in FROM_SITES:
         code, ends = FROM_SITES[kind], (site, EVERYBODY if kind == "KEYS" else COORDINATOR)
         ledger, secret, role = w.ledgers[site], w.secrets[site], "site"
@@ -374,7 +397,7 @@ def post(w: World, kind: str, number: int, site: int, body: bytes, lost: bool = 
         code, ends = FROM_COORDINATOR[kind], (COORDINATOR, site)
         ledger, secret, role = w.held[site], w.secrets[-1], "coordinator"
     paid = ratio(spent(ledger)).encode() if role == "site" else b""
-    header = bytes((2, code)) + study_hash(w.study) + w.run_id + w.epoch_id + uint(number, 8)
+    header = bytes((3, code)) + study_hash(w.study) + w.run_id + w.session_id + uint(number, 8)
     header += ids(ends) + uint(len(paid), 2) + paid
     header += uint(len(ledger), 8) + (ledger[-1][1] if ledger else bytes(32))
     w.messages.append((kind, site, seal(secret, header, body, role)))
@@ -384,27 +407,47 @@ def post(w: World, kind: str, number: int, site: int, body: bytes, lost: bool = 
 def seal(secret: bytes, header: bytes, body: bytes, role: str) -> bytes:
     """Signs hashes of parts: a ledger's end can be shown without the message it stood in."""
     rest = H("rest", header[:-40], H("body", body))
-    return header + body + sign(secret, H(role, header[-40:], rest))
+    return header + body + sign(secret, H(role, H("ledger", header[-40:]), rest))
 
 
 # ------------------------------------------------------------------- 9 sum, one site lost, opening
-def open_epoch(w: World, rand: Sequence[bytes], attempt: int = 1) -> World:
-    """JOIN, KEYS, OPEN: X25519 keys of everybody; 64 bytes of `rand` each, for key and nonce."""
-    privates = [X25519PrivateKey.from_private_bytes(r[:32]) for r in rand]
-    publics, shown = [key.public_key().public_bytes_raw() for key in privates], []
-    for k, public in enumerate(publics):
+Ciphertexts: TypeAlias = Mapping[tuple[int, int], bytes]
+
+
+def encapsulations(rand: Sequence[bytes]) -> Ciphertexts:
+    """By giver and taker. The library draws their randomness, so they differ each time."""
+    keys = [MLKEM768PrivateKey.from_seed_bytes(r[32:96]).public_key() for r in rand]
+    pairs = [(u, v) for u in range(len(rand)) for v in range(len(rand)) if u != v and gives(u, v)]
+    return {(u, v): keys[v].encapsulate()[1] for u, v in pairs}
+
+
+def open_session(w: World, rand: Sequence[bytes], cts: Ciphertexts, attempt: int = 1) -> World:
+    """JOIN, KEYS, OPEN, ENCAPS, BIND; 128 bytes of `rand` each: X25519, ML-KEM-768 and nonce."""
+    sites, privates = range(len(rand)), [r[:96] for r in rand]
+    pairs = [X25519PrivateKey.from_private_bytes(r[:32]) for r in rand]
+    publics, shown = [key.public_key().public_bytes_raw() for key in pairs], list[bytes]()
+    for k in sites:
         post(w, "JOIN", 0, k, uint(attempt, 4))
-        body = uint(attempt, 4) + public + rand[k][32:] + table({})
+        key = MLKEM768PrivateKey.from_seed_bytes(rand[k][32:96]).public_key().public_bytes_raw()
+        body = uint(attempt, 4) + publics[k] + key + rand[k][96:] + table({})
         shown.append(post(w, "KEYS", 0, k, body))
-    epoch_id = H("epoch", study_hash(w.study), w.run_id, *shown)
-    w = w._replace(epoch_id=epoch_id, privates=[r[:32] for r in rand], publics=publics)
-    for k in range(len(rand)):
+    session_id = H("epoch", study_hash(w.study), w.run_id, *shown)
+    w = w._replace(session_id=session_id, privates=privates, publics=publics, ciphertexts=cts)
+    capsules = dict[tuple[int, int], bytes]()
+    for u, v in cts:  # the tag shows the taker that the giver has the same root
+        capsules[u, v] = cts[u, v] + expand(root(w, u, v), b"confirm", session_id + ids((u, v)))
+    for k in sites:
         post(w, "OPEN", 0, k, uint(len(shown), 2) + b"".join(map(blob, shown)))
+        post(w, "ENCAPS", 0, k, table({v: c for (u, v), c in capsules.items() if u == k}))
+    for k in sites:
+        post(w, "BIND", 0, k, table({u: c for (u, v), c in capsules.items() if v == k}))
     return w
 
 
 class Hidden(NamedTuple):
-    """What a site's masked answer is made of; shares and seeds stay until the sum is opened."""
+    """What a site's masked answer is made of; shares and seeds stay until the sum is opened.
+    At once there is nothing of these: pairwise masks alone, over the vector and two zeros.
+    """
 
     vector: list[int]
     commitment: bytes
@@ -413,13 +456,19 @@ class Hidden(NamedTuple):
     seeds: dict[int, bytes]
 
 
-def hide(w: World, me: int, ctx: bytes, vector: Sequence[int], rand: bytes) -> Hidden:
+IN_TWO, AT_ONCE = 0, 1
+
+
+def hide(w: World, me: int, ctx: bytes, mode: int, vector: Sequence[int], rand: bytes) -> Hidden:
     """A self-mask b, and a mask for each peer that the lower id adds and the higher takes away."""
-    b, sites = int.from_bytes(rand[:32], "big") >> 1, range(w.study.parties)
-    shares = split_secret(b, w.study.threshold, sites, rand[32:])
-    roots = {v: root(w.privates[me], w.epoch_id, me, v, w.publics) for v in sites if v != me}
+    sites = range(w.study.n_sites)
+    roots = {v: root(w, me, v) for v in sites if v != me}
     seeds = {v: expand(r, b"pair", ctx + ids(sorted((me, v)))) for v, r in roots.items()}
     signed = [(seed, 1 if me < v else -1) for v, seed in seeds.items()]
+    if mode == AT_ONCE:
+        return Hidden(fold([*vector, 0, 0], signed), b"", {}, {}, {})
+    b = int.from_bytes(rand[:32], "big") >> 1
+    shares = split_secret(b, w.study.threshold, sites, rand[32:])
     masked = fold(vector, [(H("self", ctx, uint(b, 32)), 1), *signed])
     sealed = dict[int, bytes]()
     for v, r in roots.items():  # the key seals one share, so its nonce may be zero
@@ -431,24 +480,36 @@ def hide(w: World, me: int, ctx: bytes, vector: Sequence[int], rand: bytes) -> H
 
 def secure_round(
     w: World, number: int, question: Question, rows: Sequence[Sequence[Row]],
-    rand: Sequence[bytes], lost: Collection[int] = (),
+    rand: Sequence[bytes], lost: Collection[int] = (), mode: int = IN_TWO,
 ) -> tuple[list[int], tuple[int, ...], dict[int, list[int]]]:  # fmt: skip
     """The sum, its members and the picks of all; what `lost` sites answered never arrives."""
-    sites, t, round_id = range(w.study.parties), w.study.threshold, f"{w.run_id.hex()}/{number}"
+    sites, t, round_id = range(w.study.n_sites), w.study.threshold, f"{w.run_id.hex()}/{number}"
     questions, definitions, words, respond = question
-    ctx = context(w.epoch_id, number, questions, w.publics)
-    hidden, picks, certificate = dict[int, Hidden](), dict[int, list[int]](), dict[int, bytes]()
-    asked = blob(questions) + blob(definitions) + uint(len(sites), 2) + ids(sites)
+    ctx = context(w.session_id, number, mode, questions, w.publics)
+    hidden, selections, certificate = (
+        dict[int, Hidden](),
+        dict[int, list[int]](),
+        dict[int, bytes](),
+    )
+    asked = bytes((mode,)) + blob(questions) + blob(definitions) + uint(len(sites), 2) + ids(sites)
     for k in sites:  # each site: charge, then noise and counts, then masks
         post(w, "ROUND", number, k, asked)
         w.ledgers[k] = charge(w.study, w.ledgers[k], w.secrets[k], round_id, words)
-        vector, picks[k] = respond(rows[k], tape(rand[k][:32]))
-        hidden[k] = mine = hide(w, k, ctx, vector, rand[k][32:])
-        body = uint(len(vector), 8) + struct.pack(f"<{len(vector)}Q", *mine.vector)
-        body += uint(len(picks[k]), 4) + b"".join(uint(pick, 4) for pick in picks[k])
-        post(w, "MASKED", number, k, body + mine.commitment + table(mine.sealed), k in lost)
+        vector, selections[k] = respond(rows[k], tape(rand[k][:32]))
+        hidden[k] = mine = hide(w, k, ctx, mode, vector, rand[k][32:])
+        body = uint(len(mine.vector), 8) + struct.pack(f"<{len(mine.vector)}Q", *mine.vector)
+        body += (
+            uint(len(selections[k]), 4)
+            + b"".join(uint(selection, 4) for selection in selections[k])
+            + ctx
+        )
+        body += mine.commitment + table(mine.sealed) if mode == IN_TWO else b""
+        post(w, "MASKED", number, k, body, k in lost)
     members = tuple(k for k in sites if k not in lost)
     require(len(members) >= t, "TooFew")
+    if mode == AT_ONCE:  # for all or for nobody: fewer would show the vector of the one left out
+        require(not lost, "VoidRound")
+        return open_at_once([h.vector for h in hidden.values()]), members, selections
     named = uint(len(members), 2) + ids(members)
     for k in members if lost else ():  # who is lost must be the same for everybody
         post(w, "SURVIVORS", number, k, named)
@@ -461,7 +522,7 @@ def secure_round(
         w.ledgers[k] = open_set(w.ledgers[k], w.secrets[k], round_id, members)
         shares = {u: uint(hidden[u].shares[k], 32) for u in members}
         post(w, "SHARES", number, k, table(shares) + table({v: hidden[k].seeds[v] for v in lost}))
-    return uncover({u: hidden[u] for u in members}, ctx, t), members, picks
+    return uncover({u: hidden[u] for u in members}, ctx, t), members, selections
 
 
 def uncover(hidden: Mapping[int, Hidden], ctx: bytes, t: int) -> list[int]:
@@ -473,6 +534,13 @@ def uncover(hidden: Mapping[int, Hidden], ctx: bytes, t: int) -> list[int]:
         left.append((H("self", ctx, b), -1))
         left += [(seed, -1 if u < v else 1) for v, seed in h.seeds.items() if v not in hidden]
     total = fold(added(vectors), left)
+    return [x - 2**64 if x >= 2**63 else x for x in total]
+
+
+def open_at_once(vectors: Sequence[Sequence[int]]) -> list[int]:
+    """All masks have cancelled; the two zeros at the end are zero again, or nothing is opened."""
+    *total, first, second = fold(added(vectors), [])
+    require((first, second) == (0, 0), "MasksLeft")
     return [x - 2**64 if x >= 2**63 else x for x in total]
 
 
@@ -511,24 +579,24 @@ def gini(side: Sequence[int]) -> Fraction:
 
 def statement(study: Study, ledgers: Sequence[Ledger]) -> str:
     """The largest of the sites' own receipts counts, not what a coordinator says."""
-    promise = f"epsilon {study.epsilon}, delta {study.delta} for adding or removing one record"
-    whom = f"the coordinator and any {study.colluders} of {study.parties} sites"
-    return f"{promise}, of which {max(map(spent, ledgers))} is spent; against {whom}"
+    guarantee = f"epsilon {study.epsilon}, delta {study.delta} for adding or removing one record"
+    whom = f"the coordinator and any {study.colluders} of {study.n_sites} sites"
+    return f"{guarantee}, of which {max(map(spent, ledgers))} is spent; against {whom}"
 
 
 def main() -> None:
     """One round over three sites, one of which may collude; the answer of the last is lost."""
-    rand = [hashlib.shake_256(f"party {k}".encode()).digest(224) for k in range(4)]
-    pairs = [Ed25519PrivateKey.from_private_bytes(r[:32]) for r in rand]
-    keys = tuple(pair.public_key().public_bytes_raw() for pair in pairs)
+    rand = [hashlib.shake_256(f"site {k}".encode()).digest(288) for k in range(4)]
+    keys = tuple(identity(r[:32]) for r in rand)
     numbers = (Fraction(4), Fraction(0), 3, 1, 2, 1, Fraction(1, 20), 2, 10, Fraction(1, 2), 10, 7)
     facts = (("age", 0.0, 110.0), ("bmi", 10.0, 60.0)), ("no", "yes")
     study = Study(*numbers, "example", *facts, keys[:3], keys[3])
     w = World(study, [r[:32] for r in rand], bytes(16), [()] * 3, [()] * 3, [])
-    w = open_epoch(w, [r[32:96] for r in rand[:3]])
+    drawn = [r[32:160] for r in rand[:3]]
+    w = open_session(w, drawn, encapsulations(drawn))
     ages = [[(i * 7 + k) % 90 for i in range(200)] for k in range(3)]
     rows = [[((age, None), "yes" if age > 50 else "no") for age in some] for some in ages]
-    rand, question = [r[96:] for r in rand[:3]], histogram_question(study)
+    rand, question = [r[160:] for r in rand[:3]], histogram_question(study)
     total, members, _ = secure_round(w, 1, question, rows, rand, lost=(2,))
     for kind, site, message in w.messages:
         way = "->" if kind in FROM_SITES else "<-"

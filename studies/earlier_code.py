@@ -6,7 +6,8 @@ with the noise held fixed, on the cells of `studies/tests/answers.json`. `--resu
 over. Where a sampler draws the same law from other words, the comparison was made with the sampler
 of before in its place (docs/design/noise.md); since learners round what they release to 24 bits,
 answers were compared to six digits (bytes aside: digests are whole), and best-first trees on one
-kind of processor, because equal gains fell otherwise on another. The test of these answers
+kind of processor, because equal gains fell otherwise on another. Bytes of all rows before rounds
+were opened at once are those of two exchanges, which is more. The test of these answers
 (`studies/tests/test_same_answers.py`) turns red when today's code gives other ones: then the
 digests here must go, or the change is a fault. A change that some cells cannot meet leaves the rows
 of those: beside a digest are texts, and a cell that has one is old.

@@ -25,7 +25,7 @@ class Source:
     """Where a file comes from, and what was done to it or differs from a paper's."""
 
     place: str
-    licence: str
+    license: str
     changes: str
 
 
@@ -48,7 +48,7 @@ SOURCES = {
     "credit_gmsc": Source(
         "GitHub SureshThyagara1/CYO---Kaggle-Give-Me-Some-Credit @ a83342095669 : "
         "Data/cs-training.csv.zip",
-        "Kaggle, Give Me Some Credit; no open licence known",
+        "Kaggle, Give Me Some Credit; no open license known",
         "none; without its rows that miss a value it has the 120,269 rows of Maddock et al.",
     ),
     "credit_default": Source(
@@ -84,7 +84,7 @@ SOURCES = {
     "avazu_15k": Source(
         "GitHub aflaisler/kaggle-avazu-ctr @ 8acbed0f732d : data/X_test_xsmall.csv, "
         "y_test_xsmall.csv",
-        "Kaggle, Avazu CTR; no open licence known",
+        "Kaggle, Avazu CTR; no open license known",
         "hour is that of the day; no id, no device_ip. A part: Wang et al. have 1,100,000 rows",
     ),
     "spambase": Source("Debian r-cran-kernlab 0.9-32-1 : data/spam.rda", UCI, "target 1 is spam"),
@@ -179,7 +179,7 @@ def _row(name: str, path: Path) -> dict[str, object]:
         "target": _told(target, is_number=name in REGRESSION),
         "sha256": digest(path),
         "source": source.place,
-        "licence": source.licence,
+        "license": source.license,
         "changes": source.changes,
         "names": _names(list(frame.columns)),
     }

@@ -12,8 +12,8 @@ from itertools import count
 from types import SimpleNamespace
 from unittest import mock
 
-from hedgerow.data import holders
-from hedgerow.privacy.mechanisms import randomness
+from hedgerow.data import site_rows
+from hedgerow.privacy.mechanisms import coins
 from studies import simulation
 
 
@@ -27,6 +27,6 @@ def fixed_noise(first: int = 0) -> Iterator[None]:
 
     system = SimpleNamespace(urandom=known)
     with ExitStack() as patched:
-        for module in (randomness, simulation, holders):
+        for module in (coins, simulation, site_rows):
             patched.enter_context(mock.patch.object(module, "os", system))
         yield

@@ -28,10 +28,10 @@ import pandas as pd
 
 from hedgerow.errors import (
     DataWarning,
+    ParameterError,
     PrivacyWarning,
     QualityWarning,
     SignalWarning,
-    SpecError,
 )
 from studies.code_version import code_version
 from studies.earlier_code import gives_the_same
@@ -76,7 +76,7 @@ class Computation:
         """By name, one row a finished cell. Grids without cells have no table."""
         asked = [_Table(self.kept, name, *grid) for name, grid in grids.items() if grid[1]]
         for name in set(self.only) - {table.name for table in asked}:
-            raise SpecError(
+            raise ParameterError(
                 f"--only {name} is no table of this study; it has "
                 f"{', '.join(table.name for table in asked)}."
             )

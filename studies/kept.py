@@ -16,7 +16,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import pandas as pd
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 
 ROOT = Path(__file__).resolve().parents[1]
 ARCHIVES = ROOT / "studies" / "data"
@@ -76,7 +76,7 @@ def keep(name: str) -> int:
     tables = overlaid(name)
     texts = {file: text for file in tables.names() if (text := tables.text(file)) is not None}
     if not texts:
-        raise SpecError(
+        raise ParameterError(
             f"there is no table of {name} in {WORK} and none in {ARCHIVES}; "
             f"run `python -m studies {name}` first."
         )

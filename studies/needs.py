@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, ParameterError
 from studies import datasets
 from studies.kept import ARCHIVES
 
@@ -32,7 +32,7 @@ def check(packages: Sequence[str], files: Sequence[str], data: Path | None) -> N
 def _packages(names: Sequence[str]) -> None:
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        raise SpecError(
+        raise ParameterError(
             f"{', '.join(missing)} cannot be imported, which this study needs; "
             "install what studies/requirements.txt lists."
         )

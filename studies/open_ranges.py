@@ -27,7 +27,7 @@ SCHEMAS = ("true", "wide", "open")
 EPSILONS, PARTIES = (0.5, 1.0), (1, 3)
 WIDE = 1e6
 TEST_PART = 0.25
-PAIRED = ["dataset", "parties", "epsilon", "split"]
+PAIRED = ["dataset", "n_sites", "epsilon", "split"]
 
 
 def files(quick: bool) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def schema_of(rows: pd.DataFrame, how: str) -> hr.Schema:
 
 
 def measured(
-    split: int, dataset: str, parties: int, epsilon: float, schema: str
+    split: int, dataset: str, n_sites: int, epsilon: float, schema: str
 ) -> dict[str, float]:
     rows, labels = loaded(dataset)
     X, X_test, y, y_test = train_test_split(
@@ -75,7 +75,7 @@ def measured(
     model = hr.BoostedTreesClassifier(schema_of(rows, schema), epsilon=epsilon, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(X, y, party=None if parties == 1 else np.arange(len(y)) % parties)
+        model.fit(X, y, site=None if n_sites == 1 else np.arange(len(y)) % n_sites)
         said = model.predict_proba(X_test)[:, 1]
     return {"auc": float(roc_auc_score(y_test == "1", said))}
 
@@ -87,11 +87,11 @@ def page(table: pd.DataFrame) -> list[str]:
     for name, other in zip(over, ("wide", "true"), strict=True):
         pairs[name] = pairs["open"] - pairs[other]
     lines = []
-    for (dataset, parties, epsilon), part in pairs.groupby(PAIRED[:3]):
+    for (dataset, n_sites, epsilon), part in pairs.groupby(PAIRED[:3]):
         means = {how: float(part[how].mean()) for how in SCHEMAS}
         told = {name: in_pairs(part[name]) for name in over}
         lines.append(
-            {"data": dataset, "sites": parties, "epsilon": f"{epsilon:g}", **means, **told}
+            {"data": dataset, "sites": n_sites, "epsilon": f"{epsilon:g}", **means, **told}
         )
     splits = pairs.index.get_level_values("split").nunique()
     clear = {name: clearly_below(pairs, name) for name in over}

@@ -113,7 +113,7 @@ def curves(
         squeeze=False,
         sharey=False,
     )
-    colours = _colours(panels)
+    colors = _colors(panels)
     for axis, (title, lines) in zip(axes.flat, panels.items(), strict=False):
         for label, (x, y, *errors) in lines.items():
             axis.errorbar(
@@ -126,7 +126,7 @@ def curves(
                 elinewidth=0.8,
                 capsize=2,
                 label=label,
-                color=colours[label],
+                color=colors[label],
             )
         if log_x:
             axis.set_xscale("log")
@@ -140,7 +140,7 @@ def curves(
     plt.close(figure)
 
 
-def _colours(panels: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _colors(panels: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """One for each label, the same in every panel; there are ten."""
     labels = dict.fromkeys(label for lines in panels.values() for label in lines)
     return {label: f"C{number % 10}" for number, label in enumerate(labels)}

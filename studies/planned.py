@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import hedgerow as hr
-from hedgerow.methods.plan import OWN_METHODS, preferred
+from hedgerow.methods.plan import OWN_METHODS, preferred_names
 from studies.harness import Cell, Computation
 from studies.ours.tasks import Task, task
 from studies.pages import markdown_table, write_page
@@ -81,7 +81,7 @@ def some_rows(dataset: str) -> Task:
 
 def plan_of(dataset: str) -> dict[str, float]:
     """The place of the estimator that a plan names."""
-    return {"method": OWN_METHODS.index(preferred(some_rows(dataset).schema))}
+    return {"method": OWN_METHODS.index(preferred_names(some_rows(dataset).schema))}
 
 
 def measured(split: int, epsilon: float, dataset: str, estimator: str) -> dict[str, float]:

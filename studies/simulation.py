@@ -19,16 +19,16 @@ from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading import encoding
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.sums import Answering
+from hedgerow.federation.client import respond
 from hedgerow.federation.exchange import Collected
-from hedgerow.federation.response import respond
 from hedgerow.federation.server import Server
 from hedgerow.kernels.noise import invert
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.method import Recipe, Trained
-from hedgerow.privacy.accounting.budget import Cost, Placement
+from hedgerow.methods.method import Method, TrainingResult
+from hedgerow.privacy.accounting.budget import Cost, DPModel
 from hedgerow.privacy.ledger.charges import ChargeLedger, MemoryLedger
 from hedgerow.privacy.mechanisms import sampling
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.queries import Summed, SumQuery
 from hedgerow.privacy.study import Study
@@ -42,12 +42,12 @@ IntArray = NDArray[np.int64]
 class Sites:
     """Encoded rows of several sites, made once for many runs."""
 
-    def __init__(self, X: Any, y: Any, party: NDArray[Any], schema: Schema) -> None:
+    def __init__(self, X: Any, y: Any, site: NDArray[Any], schema: Schema) -> None:
         self.schema = schema
         self.pooled = Answering(self._rows(X, y), schema)
         self.each = [
-            Answering(self._rows(_take(X, party == k), np.asarray(y)[party == k]), schema)
-            for k in np.unique(party)
+            Answering(self._rows(_take(X, site == k), np.asarray(y)[site == k]), schema)
+            for k in np.unique(site)
         ]
 
     def _rows(self, X: Any, y: Any) -> Rows:
@@ -91,17 +91,17 @@ class InTheClear:
             for one in summed
         ]
         rows = self.rows if selecting else []
-        picks = tuple(respond(one, selecting, secret).picks for one in rows)
+        selections = tuple(respond(one, selecting, secret).selections for one in rows)
         total = np.concatenate(parts or [np.zeros(0, np.int64)])
-        return Collected(total, picks, 0, 0, tuple(range(self.study.parties)))
+        return Collected(total, selections, 0, 0, tuple(range(self.study.n_sites)))
 
     def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
         """All sites' shares together; if all of them count, one draw has exactly their law."""
         size = int(np.prod(query.shape))
-        silo = self.study.placement is Placement.SILO
-        if not silo and self.study.honest == self.study.parties:
+        silo = self.study.dp_model is DPModel.PER_SITE
+        if not silo and self.study.honest == self.study.n_sites:
             return sampling.draw(self.study.sum_law(query), size, secret, invert=invert)
-        law, shape = self.study.site_law(query), (self.study.parties, size)
+        law, shape = self.study.site_law(query), (self.study.n_sites, size)
         draws = sampling.draw(law, shape[0] * size, secret, invert=invert)
         return np.asarray(draws.reshape(shape).sum(axis=0))
 
@@ -110,41 +110,41 @@ class InTheClear:
 
 
 def study_of(
-    recipe: Recipe,
+    learner: Method,
     sites: Answers,
     epsilon: float,
     delta: float = 0.0,
     *,
     colluders: int = 0,
     threshold: int | None = None,
-    placement: Placement = Placement.SHARES,
+    dp_model: DPModel = DPModel.DISTRIBUTED,
 ) -> Study:
     """A study over these sites; by default every site's share of the noise is counted on."""
     return Study(
         name="simulation",
         schema=sites.schema,
-        recipe=recipe.name,
-        asks=recipe.asks(sites.schema),
+        method=learner.name,
+        asks=learner.asks(sites.schema),
         epsilon=exact(epsilon, "epsilon"),
         delta=exact(delta, "delta"),
-        placement=placement,
-        parties=len(sites.each),
+        dp_model=dp_model,
+        n_sites=len(sites.each),
         colluders=colluders,
         threshold=len(sites.each) if threshold is None else threshold,
     )
 
 
 def train(
-    recipe: Recipe, study: Study, sites: Answers, seed: int, limit: Cost | None = None
-) -> tuple[Trained, Cost]:
+    learner: Method, study: Study, sites: Answers, seed: int, limit: Cost | None = None
+) -> tuple[TrainingResult, Cost]:
     """The trained model and what its worst path cost, in units of the study's measure."""
     ledger = MemoryLedger(study.limit if limit is None else limit)
     federation = Server(study, InTheClear(study, sites, ledger), ledger)
-    trained = run(recipe.flow(study.schema, federation, np.random.default_rng(seed)), federation)
+    trained = run(learner.flow(study.schema, federation, np.random.default_rng(seed)), federation)
     return trained, ledger.spent(study.account)
 
 
-def probabilities(trained: Trained, X: Any, schema: Schema) -> NDArray[np.float64]:
+def probabilities(trained: TrainingResult, X: Any, schema: Schema) -> NDArray[np.float64]:
     return trained.model.predict(encoding.encode_features(X, schema))
 
 

@@ -4,7 +4,7 @@ Runs in an environment of its own, see diffprivlib_tree.py beside it:
 
     peers/bin/python benchmarks/peers/diffprivlib_boosted.py DATA RESULTS.csv SPLITS
 
-One holder of all rows, pure epsilon, 100 trees of depth 8. Categories are numbered; ranges are
+One site of all rows, pure epsilon, 100 trees of depth 8. Categories are numbered; ranges are
 those of the whole file.
 """
 

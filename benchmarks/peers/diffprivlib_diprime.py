@@ -4,7 +4,7 @@ Runs in an environment of its own, see diffprivlib_tree.py beside it:
 
     peers/bin/python benchmarks/peers/diffprivlib_diprime.py DATA diffprivlib.csv
 
-One holder of all rows, pure epsilon = 2; ranges are those of the whole file.
+One site of all rows, pure epsilon = 2; ranges are those of the whole file.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Runs in an environment of its own, see diffprivlib_tree.py beside it:
     peers/bin/python benchmarks/peers/diffprivlib_extra_trees.py DATA_FOLDER REPEATS \
         studies/work/extra-trees/diffprivlib.csv
 
-One holder of all rows, pure epsilon. Categories are one-hot; ranges are those of the whole file.
+One site of all rows, pure epsilon. Categories are one-hot; ranges are those of the whole file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from diffprivlib.models import RandomForestClassifier
 
-SETS = ("spambase", "credit_default", "waveform", "letter", "kddcup99_10pct")
+SETS = ("spambase", "credit_default", "waveform", "message", "kddcup99_10pct")
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 TREES, DEPTH = 20, 8
 KDD, KDD_REPEATS = "kddcup99_10pct", 1

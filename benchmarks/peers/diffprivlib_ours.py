@@ -4,7 +4,7 @@ Runs in an environment of its own, see diffprivlib_tree.py beside it:
 
     peers/bin/python benchmarks/peers/diffprivlib_ours.py DATA studies/work/ours/diffprivlib.csv
 
-One holder of all rows, pure epsilon. Categories are one-hot; ranges are those of the whole file.
+One site of all rows, pure epsilon. Categories are one-hot; ranges are those of the whole file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pandas as pd
 from diffprivlib.models import DecisionTreeClassifier, RandomForestClassifier
 
 SEEN = (
-    "adult", "bank", "credit_default", "spambase", "banknote", "wall_robot", "wall_bin", "letter",
+    "adult", "bank", "credit_default", "spambase", "banknote", "wall_robot", "wall_bin", "message",
     "waveform", "puc_rio_har", "higgs_18k",
 )  # fmt: skip
 SMALL_UNSEEN = ("breast_cancer", "wine", "digits")

@@ -6,7 +6,7 @@ diffprivlib 0.6.6 needs an older scikit-learn than hedgerow, hence an environmen
     peers/bin/pip install diffprivlib==0.6.6 scikit-learn==1.6.1 pandas pyarrow
     peers/bin/python benchmarks/peers/diffprivlib_tree.py DATA_FOLDER OUT.csv
 
-The tree has one holder of all rows (a trusted curator) and pure epsilon. Its splits are random;
+The tree has one site of all rows (a trusted curator) and pure epsilon. Its splits are random;
 the budget goes to the leaves' labels. Categories are one-hot; numbering them gave a lower AUC on
 adult. Ranges are those of the whole file, as in hedgerow's experiments.
 """

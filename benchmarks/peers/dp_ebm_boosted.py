@@ -4,7 +4,7 @@ Runs in an environment of its own (interpret-core, pandas, pyarrow, scikit-learn
 
     peers/bin/python benchmarks/peers/dp_ebm_boosted.py DATA studies/work/boosted/dp_ebm.csv SPLITS
 
-One holder, delta = 1 / n, defaults. Ranges of the whole file are given as public.
+One site, delta = 1 / n, defaults. Ranges of the whole file are given as public.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Needs the `bench` extra:
 
     python benchmarks/peers/lightgbm_boosted.py DATA studies/work/boosted/lightgbm.csv SPLITS
 
-One holder of all rows, LightGBM's defaults, categories as categories. Its epsilon is infinite.
+One site of all rows, LightGBM's defaults, categories as categories. Its epsilon is infinite.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def table(rows):
 
 epsilons = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
 figure, axis = plt.subplots(figsize=(7, 4))
-for n, colour in ((4_000, "C0"), (16_000, "C1")):
+for n, color in ((4_000, "C0"), (16_000, "C1")):
     found = np.array(
         [
             [
@@ -56,15 +56,15 @@ for n, colour in ((4_000, "C0"), (16_000, "C1")):
             for _ in range(3)
         ]
     )
-    axis.plot(epsilons, found.mean(axis=0), "o-", color=colour, label=f"{n:,} patients")
-    axis.fill_between(epsilons, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2)
+    axis.plot(epsilons, found.mean(axis=0), "o-", color=color, label=f"{n:,} patients")
+    axis.fill_between(epsilons, found.min(axis=0), found.max(axis=0), color=color, alpha=0.2)
     plain = HistGradientBoostingClassifier(learning_rate=0.05, max_leaf_nodes=4, random_state=0)
     plain.fit(table(rows[:n]), labels[:n])
-    axis.axhline(auc(plain, table(test_rows)), color=colour, linestyle="--", linewidth=1)
+    axis.axhline(auc(plain, table(test_rows)), color=color, linestyle="--", linewidth=1)
 axis.set_xscale("log")
 axis.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
 axis.minorticks_off()
-axis.set_xlabel("epsilon: the smaller, the stronger the promise")
+axis.set_xlabel("epsilon: the smaller, the stronger the guarantee")
 axis.set_ylabel("AUC on other patients")
 axis.legend(title="mean and range of three fits")
 figure.tight_layout()

@@ -31,7 +31,7 @@ schema = hr.Schema(ranges, classes=("malignant", "benign"))
 tree = hr.TreeClassifier(schema, epsilon=2.0, max_depth=3, random_state=0).fit(rows, labels)
 
 # %%
-# The picture grows from left to right. A bar is the probability of each class; the grey numbers
+# The picture grows from left to right. A bar is the probability of each class; the gray numbers
 # are records, with two deviations of the noise in them. A question mark says that noise alone
 # could change the class of a leaf.
 

@@ -27,7 +27,7 @@ models = {
 
 def draw(axis, model, column):
     """A step for each bin; the last bin, that of missing values, is left out."""
-    curve = hr.shape(model, column)
+    curve = hr.feature_effect(model, column)
     grid = model.schema_.grids[model.schema_.index(column)]
     cells = np.array(curve.cells[:-1])
     edges = [grid.low, *(grid.edges[cell - 1] for cell in cells[1:]), grid.high]

@@ -3,7 +3,7 @@ Sites alone against together
 ============================
 
 For hospitals that wonder whether joining pays. Five hospitals of different sizes fit a private
-model each, all with the same promise; then all together, while every row stays where it is.
+model each, all with the same guarantee; then all together, while every row stays where it is.
 
 .. image:: /images/gallery/plot_04_sites_alone_and_together.png
    :alt: Sites alone against together
@@ -40,7 +40,7 @@ alone = {
     name: [auc(fitted(rows[hospital == name], labels[hospital == name])) for _ in range(3)]
     for name in HOSPITALS
 }
-together = [auc(fitted(rows, labels, party=hospital, parties=HOSPITALS)) for _ in range(3)]
+together = [auc(fitted(rows, labels, site=hospital, sites=HOSPITALS)) for _ in range(3)]
 
 # %%
 
@@ -56,5 +56,5 @@ axis.legend(loc="lower right")
 figure.tight_layout()
 
 # %%
-# Every hospital keeps the same promise to its patients either way. Alone, each has to hide a
+# Every hospital keeps the same guarantee to its patients either way. Alone, each has to hide a
 # patient among a few hundred; together, among all.

@@ -54,7 +54,7 @@ together, alone, shares = [], [], []
 for skew in skews:
     site = divided(skew)
     shares.append([sick[site == k].mean() for k in range(3)])
-    together.append(tried(rows, labels, party=site, parties=range(3)))
+    together.append(tried(rows, labels, site=site, sites=range(3)))
     alone.append([tried(rows[site == k], labels[site == k]) for k in range(3)])
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8))
@@ -78,8 +78,8 @@ figure.tight_layout()
 # any of them, learn less and less. Without noise it is the same forest, whatever the division:
 
 scores = {
-    skew: hr.ForestClassifier(SCHEMA, placement="nowhere", random_state=0)
-    .fit(rows, labels, party=divided(skew), parties=range(3))
+    skew: hr.ForestClassifier(SCHEMA, dp_model="none", random_state=0)
+    .fit(rows, labels, site=divided(skew), sites=range(3))
     .predict_proba(test_rows[:1000])
     for skew in skews
 }

@@ -5,7 +5,7 @@ A paper's figure in twenty lines
 For researchers. Gubler (2023) grows one tree from private histograms on mixtures of two Gaussians
 and draws its accuracy against epsilon, for Algorithm 5 and for Algorithm 6, which saves budget.
 Here is that figure in small: one setting, 30 runs. Algorithm 6 stands there twice: paid for as it
-must be, and as printed, drawn at the epsilon that it really costs.
+must be, and as published, drawn at the epsilon that it really costs.
 
 .. image:: /images/gallery/plot_10_a_papers_figure.png
    :alt: A paper's figure in twenty lines
@@ -40,7 +40,7 @@ def tried(method, epsilon, run):
 
 
 paper = hr.papers.gubler
-for method in (paper.algorithm_5, paper.algorithm_6, paper.algorithm_6_as_printed):
+for method in (paper.algorithm_5, paper.algorithm_6, paper.algorithm_6_as_published):
     found = np.array([[tried(method, e, run) for run in range(30)] for e in (0.5, 1, 2, 5)])
     kept, accuracy = found[:, 0, 0], found[:, :, 1]
     error = accuracy.std(axis=1, ddof=1) / np.sqrt(30)

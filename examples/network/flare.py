@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from examples.network.flare_network import ADMIN, flare_network
-from examples.network.https import show
-from examples.network.walk import (
-    SITES,
-    agree,
-    approve,
-    found_sites,
-    join,
-    look_back,
-    walking,
-    write_rows,
-)
+from examples.network.https import demo
+from examples.network.walk import Walk, over_engine
 
 
-def main() -> None:
-    from hedgerow.kernels.warming import warm
+def over_flare(walk: Walk) -> None:
+    @contextmanager
+    def engine(sockets: Mapping[str, Path]) -> Iterator[str]:
+        print("provisioning and starting FLARE ...", flush=True)
+        with flare_network(walk.folder / "flare", sockets) as network:
+            yield f"--flare {network.admin_kit.relative_to(walk.folder)} --flare-user {ADMIN}"
 
-    print("compiling loops, once ...", flush=True)
-    warm()
-    begun = time.monotonic()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with walking(folder, say=lambda text: print(text, flush=True)) as walk:
-            write_rows(walk)
-            agree(walk, found_sites(walk))
-            approve(walk)
-            join(walk)
-            print("provisioning and starting FLARE ...", flush=True)
-            sockets = {site: folder / site / "run/socket" for site in SITES}
-            with flare_network(folder / "flare", sockets) as network:
-                kit = network.admin_kit.relative_to(folder)
-                walk.do(f"hedgerow study run study --flare {kit} --flare-user {ADMIN}")
-            look_back(walk)
-            show(folder)
-    print(f"\nAll processes are stopped. {time.monotonic() - begun:.0f} s.")
+    over_engine(walk, engine)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(demo(over_flare))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 import psutil
 
 import hedgerow
+from examples.network.walk import free_port
 from hedgerow.federation.transports.flare_locks import lock
 
 ADMIN = "admin@coordinator.org"
@@ -50,7 +50,7 @@ class FlareNetwork:
     sockets: Mapping[str, Path]
     """Site -> where its own service is knocked at."""
     groups: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    port: int = field(default_factory=lambda: free_port())
+    port: int = field(default_factory=free_port)
 
     @property
     def kits(self) -> Path:
@@ -168,9 +168,3 @@ def flare_network(folder: Path, sockets: Mapping[str, Path]) -> Iterator[FlareNe
         yield network
     finally:
         network.stop()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

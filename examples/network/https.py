@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from examples.network.flare_network import free_port
-from examples.network.walk import SITES, over_https, walking
+from examples.network.walk import SITES, Walk, free_port, over_https, walking
 
 
 def show(folder: Path) -> None:
@@ -33,19 +33,20 @@ def show(folder: Path) -> None:
         print(in_words(line))
 
 
-def main() -> None:
-    from hedgerow.kernels.warming import warm
+def demo(steps: Callable[[Walk], None]) -> None:
+    """The steps in a folder that is thrown away, and what came of them."""
+    from hedgerow.kernels.compilation import compile_kernels
 
     print("compiling loops, once ...", flush=True)
-    warm()
+    compile_kernels()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with walking(folder, say=lambda text: print(text, flush=True)) as walk:
-            over_https(walk, free_port())
+            steps(walk)
             show(folder)
     print(f"\nAll processes are stopped. {time.monotonic() - begun:.0f} s.")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(demo(lambda walk: over_https(walk, free_port())))

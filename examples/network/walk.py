@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -23,12 +24,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SITES = ("north", "south", "west")
 POLICY = """\
-recipes = ["{recipe}"]
+methods = ["{method}"]
 features = "any"
-placements = ["shares"]
+dp_models = ["distributed"]
 epsilon_per_study = "2"
 delta_per_study = "1e-5"
-fewest_parties = 3
+fewest_sites = 3
 
 [lifetime]
 epsilon = "4"
@@ -36,7 +37,7 @@ delta = "1e-5"
 
 [trusted_sites]
 {pins}"""
-RECIPE = "histogram_tree"
+METHOD = "HistogramTreeClassifier"
 START_SECONDS = 300.0
 
 Say = Callable[[str], None]
@@ -145,6 +146,12 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), "COLUMNS": "100"}
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 # ---------------------------------------------------------------------------------- the consortium
 ROWS = 10_000
 """Of each hospital: enough that the tree says more than the more frequent answer."""
@@ -195,7 +202,7 @@ def agree(walk: Walk, told: dict[str, dict[str, str]], *, epsilon: str = "2") ->
     for name in SITES:
         peers = [peer for peer in SITES if peer != name]
         pins = "".join(f'{peer} = "{told[peer]["fingerprint"]}"\n' for peer in peers)
-        walk.write(f"{name}/policy.toml", POLICY.format(recipe=RECIPE, pins=pins))
+        walk.write(f"{name}/policy.toml", POLICY.format(method=METHOD, pins=pins))
 
 
 def certify(walk: Walk) -> None:
@@ -220,7 +227,7 @@ def approve(walk: Walk, coordinator: str = "") -> None:
 
 def join(walk: Walk) -> None:
     for name in SITES:
-        walk.leave_running(f"hedgerow site join {name}")
+        walk.leave_running(f"hedgerow site serve {name}")
     walk.wait_for([walk.folder / name / "run/socket" for name in SITES])
 
 
@@ -241,6 +248,19 @@ def over_https(walk: Walk, port: int) -> None:
     approve(walk, f"--coordinator https://localhost:{port}")
     join(walk)
     walk.do(f"hedgerow study run study --listen 127.0.0.1:{port} --host localhost")
+    look_back(walk)
+
+
+def over_engine(
+    walk: Walk, engine: Callable[[Mapping[str, Path]], AbstractContextManager[str]]
+) -> None:
+    """The same over a network engine, which gives the words by which the coordinator reaches it."""
+    write_rows(walk)
+    agree(walk, found_sites(walk))
+    approve(walk)
+    join(walk)
+    with engine({name: walk.folder / name / "run/socket" for name in SITES}) as words:
+        walk.do(f"hedgerow study run study {words}")
     look_back(walk)
 
 
@@ -277,15 +297,13 @@ def masked(text: str, port: int) -> str:
     text = re.sub(r"\b[0-9a-f]{16}\b", "<16 digits>", text)
     text = re.sub(r"\b\d\d:\d\d:\d\d\b", "<time>", text)
     text = re.sub(r"\b\d+\.\d\d s\b", "<seconds>", text)
-    text = re.sub(r"epoch \d+", "epoch <number>", text)
     return text.replace(f":{port}", ":8443")
 
 
 def main() -> None:
-    from examples.network.flare_network import free_port
-    from hedgerow.kernels.warming import warm
+    from hedgerow.kernels.compilation import compile_kernels
 
-    warm()  # or three sites would all compile at once
+    compile_kernels()  # or three sites would all compile at once
     with tempfile.TemporaryDirectory() as name, walking(Path(name)) as walk:
         port = free_port()
         over_https(walk, port)

@@ -1,14 +1,14 @@
 """Everything that can go wrong, as one tree.
 
 HedgerowError
-├── SpecError            what was asked for makes no sense (a parameter, a schema, a study)
+├── ParameterError            what was asked for makes no sense (a parameter, a schema, a study)
 ├── DataError            rows do not fit the schema (seen only at the site that holds them)
 ├── BudgetExceeded       the ledger says no; nothing was released
-├── UnsupportedQuery     this placement cannot answer this query; the message names one that can
-├── PartyRefused         a site declined; outside it only a constant code is seen
+├── UnsupportedQuery     this DP model cannot answer this query; the message names one that can
+├── SiteRefused         a site declined; outside it only a constant code is seen
 ├── ComputationFailed    a site could not compute what it had charged; its study is closed there
 ├── RoundFailed          a round gave no answer; its charge stays
-│   └── TooFewParties    fewer survivors than the promised noise needs
+│   └── TooFewSites    fewer survivors than the guaranteed noise needs
 ├── EngineLost           whatever carries letters reaches no site at all; ask again later
 ├── RunEnded             a run cannot go on; the message names who is silent and what was charged
 └── LedgerError          the ledger cannot be trusted or written
@@ -33,14 +33,14 @@ class HedgerowError(Exception):
 
 
 class PrivacyWarning(UserWarning):
-    """Something weakens the promise, and the statement says so. Do what the message names, or
-    accept the weaker promise with open eyes.
+    """Something weakens the guarantee, and the statement says so. Do what the message names, or
+    accept the weaker guarantee with open eyes.
     """
 
 
 class DataWarning(UserWarning):
-    """Rows and schema fit badly. Told to the owner of the rows alone. Look at units, spelling and
-    scalers; if the schema is wrong, correct it at all sites.
+    """Rows and schema fit badly. Shown to the owner of the rows alone. Look at units, spelling and
+    scalers; if the schema is wrong, correct it.
     """
 
 
@@ -62,16 +62,16 @@ def warn(words: str, kind: type[Warning]) -> None:
     warnings.warn(words, kind, stacklevel=level + 1)
 
 
-class SpecError(HedgerowError, ValueError):
+class ParameterError(HedgerowError, ValueError):
     """What was asked for makes no sense: a parameter, a schema, a study. Nothing was spent;
-    mend what the message names and try again. `problems` are its parts, where it names several.
+    correct what the message names and try again. `problems` are its parts, where it names several.
     """
 
     problems: list[str]
 
 
 class DataError(HedgerowError, ValueError):
-    """Rows do not fit the schema: mend either. Only who holds the rows sees this."""
+    """Rows do not fit the schema: correct either. Only the owner of the rows sees this."""
 
 
 class BudgetExceeded(HedgerowError):
@@ -79,21 +79,21 @@ class BudgetExceeded(HedgerowError):
 
 
 class UnsupportedQuery(HedgerowError):
-    """A query that this placement cannot answer, and nothing was spent. The message names a way
+    """A query that this DP model cannot answer, and nothing was spent. The message names a way
     that can.
     """
 
 
-class PartyRefused(HedgerowError):
+class SiteRefused(HedgerowError):
     """A site declined. `code` is one of the constant codes of the secure sum; never free text. Ask
     the people of that site: their own log has the reason.
     """
 
-    def __init__(self, code: str, party: int | str | None = None) -> None:
-        who = "a site" if party is None else f"site {party}"
+    def __init__(self, code: str, site: int | str | None = None) -> None:
+        who = "a site" if site is None else f"site {site}"
         super().__init__(f"{who} refused with code {code}; its own log says why.")
         self.code = code
-        self.party = party
+        self.site = site
 
 
 class ComputationFailed(HedgerowError):
@@ -109,12 +109,12 @@ class RoundFailed(HedgerowError):
     """
 
 
-class TooFewParties(RoundFailed):
-    """Fewer sites survived a round than the promised noise needs. Wait until more are back."""
+class TooFewSites(RoundFailed):
+    """Fewer sites survived a round than the guaranteed noise needs. Wait until more are back."""
 
 
 class EngineLost(HedgerowError):
-    """Whatever carries letters reaches no site at all. Look at the network and ask again later; who
+    """The transport reaches no site at all. Look at the network and ask again later; who
     asks again asks for nothing new.
     """
 

@@ -11,48 +11,48 @@ class Cells:
     """Measured cells; a mean is over the splits that were run."""
 
     def __init__(self, table: pd.DataFrame) -> None:
-        keys = ["dataset", "recipe", "epsilon", "parties"]
+        keys = ["dataset", "learner", "epsilon", "n_sites"]
         self.table = table
         grouped = table.drop(columns=["split", "code"], errors="ignore").groupby(keys)
         self.means, self.deviations = grouped.mean(), grouped.std(ddof=1)
         self._by_split = {k: rows.set_index("split") for k, rows in table.groupby(keys)}
 
     def value(
-        self, dataset: str, recipe: str, epsilon: float, measure: str = "auc", parties: int = 1
+        self, dataset: str, learner: str, epsilon: float, measure: str = "auc", n_sites: int = 1
     ) -> float | None:
-        key = (dataset, recipe, epsilon, parties)
+        key = (dataset, learner, epsilon, n_sites)
         return float(self.means.loc[key, measure]) if key in self.means.index else None
 
-    def with_deviation(self, dataset: str, recipe: str, epsilon: float) -> str:
+    def with_deviation(self, dataset: str, learner: str, epsilon: float) -> str:
         """Mean (sample deviation), or a dash."""
-        found = self.aucs(dataset, recipe, epsilon)
+        found = self.aucs(dataset, learner, epsilon)
         if not len(found):
             return DASH
         spread = f" ({shown(float(found.std(ddof=1)))})" if len(found) > 1 else ""
         return f"{shown(float(found.mean()))}{spread}"
 
-    def deviation(self, dataset: str, recipe: str, epsilon: float) -> float:
-        return float(self.deviations.loc[(dataset, recipe, epsilon, 1), "auc"])
+    def deviation(self, dataset: str, learner: str, epsilon: float) -> float:
+        return float(self.deviations.loc[(dataset, learner, epsilon, 1), "auc"])
 
-    def aucs(self, dataset: str, recipe: str, epsilon: float, parties: int = 1) -> pd.Series:
+    def aucs(self, dataset: str, learner: str, epsilon: float, n_sites: int = 1) -> pd.Series:
         """By split; empty if the cell was not run."""
-        return self.by_split(dataset, recipe, epsilon, "auc", parties)
+        return self.by_split(dataset, learner, epsilon, "auc", n_sites)
 
     def by_split(
-        self, dataset: str, recipe: str, epsilon: float, measure: str, parties: int = 1
+        self, dataset: str, learner: str, epsilon: float, measure: str, n_sites: int = 1
     ) -> pd.Series:
-        rows = self._by_split.get((dataset, recipe, epsilon, parties))
+        rows = self._by_split.get((dataset, learner, epsilon, n_sites))
         return NOTHING if rows is None else rows[measure]
 
-    def seconds(self, dataset: str, recipe: str, epsilon: float) -> float | None:
+    def seconds(self, dataset: str, learner: str, epsilon: float) -> float | None:
         """Median over splits: the first fit of a process also compiles."""
         t = self.table
-        rows = t[(t.dataset == dataset) & (t.recipe == recipe) & (t.epsilon == epsilon)]
-        return _median(rows[rows.parties == 1].seconds)
+        rows = t[(t.dataset == dataset) & (t.learner == learner) & (t.epsilon == epsilon)]
+        return _median(rows[rows.n_sites == 1].seconds)
 
-    def splits(self, recipe: str, parties: int = 1) -> int:
+    def splits(self, learner: str, n_sites: int = 1) -> int:
         """How many splits a recipe was run on."""
-        rows = self.table[(self.table.recipe == recipe) & (self.table.parties == parties)]
+        rows = self.table[(self.table.learner == learner) & (self.table.n_sites == n_sites)]
         return int(rows.split.nunique())
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pandas as pd
 
-from studies.boosted import recipes
+from studies.boosted import learners
 from studies.boosted.cells import Cells
-from studies.boosted.paper import CLOSE, DATASETS, RANKS, WEIGHT_TABLES
-from studies.boosted.recipes import (
+from studies.boosted.learners import (
     EPSILONS,
     FIGURE_SET,
     LEAVES,
-    PRINTED,
+    PUBLISHED,
     batched,
     components,
     in_turns,
     named,
     placed,
 )
+from studies.boosted.paper import CLOSE, DATASETS, RANKS, WEIGHT_TABLES
 from studies.boosted.verdicts import BEST_BATCH, NEWTON, SMALL, printed_cells
 from studies.claims import HOLDS, NOT_RUN, NOTHING, Claim, Lead, lead, listed, where_it_holds
 
@@ -125,7 +125,7 @@ def _batches(cells: Cells, leaves: str) -> Claim:
 
 def _pulled(cells: Cells) -> Claim:
     """Not the paper's: what its remedy by batches is compared with here."""
-    found = ahead(cells, SMALL, batched(NEWTON, recipes.PULLED), batched(BEST_BATCH, PRINTED))
+    found = ahead(cells, SMALL, batched(NEWTON, learners.SHRUNK), batched(BEST_BATCH, PUBLISHED))
     return Claim(
         f"Ours: leaves pulled by their noise beat batches of {BEST_BATCH} with printed leaves",
         "not in the paper",
@@ -174,7 +174,7 @@ def ranks(cells: Cells, epsilon: float) -> pd.DataFrame:
     """(set and split, method) the rank, wherever all named methods were run."""
     scores = {
         name: pd.concat(
-            {data: cells.aucs(data, named(name), epsilon) for data in recipes.RANKED_SETS}
+            {data: cells.aucs(data, named(name), epsilon) for data in learners.RANKED_SETS}
         )
         for name in RANKS
     }

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from studies.boosted import recipes
+from studies.boosted import learners
 from studies.boosted.cells import DASH, Cells, Peer, shown
 from studies.boosted.paper import FLOORS, LIMIT_OF_FLOORS, S_BDT
 from studies.claims import lead
@@ -24,8 +24,8 @@ def floors(cells: Cells, peers: dict[str, Peer], no_privacy: Peer) -> str:
             **_floor_row(cells, peers, dataset, i),
             "LightGBM, no privacy": _limit(no_privacy, dataset),
         }
-        for dataset in recipes.DEFAULT_SETS
-        for i in range(len(recipes.EPSILONS))
+        for dataset in learners.DEFAULT_SETS
+        for i in range(len(learners.EPSILONS))
     ]
     return (
         "## The default recipe\n\nAUC, mean (sample deviation over splits). Five parties: "
@@ -43,16 +43,17 @@ def floors(cells: Cells, peers: dict[str, Peer], no_privacy: Peer) -> str:
 
 
 def _floor_row(cells: Cells, peers: dict[str, Peer], dataset: str, i: int) -> dict[str, object]:
-    epsilon, floor = recipes.EPSILONS[i], FLOORS[dataset][i]
-    mine = cells.value(dataset, recipes.DEFAULT, epsilon)
-    spread = f" ({cells.deviation(dataset, recipes.DEFAULT, epsilon):.4f})" if mine else ""
-    shared = cells.value(dataset, recipes.DEFAULT, epsilon, "auc", recipes.SHARES_PARTIES)
-    local = cells.value(dataset, recipes.LOCAL_BASELINE, epsilon, "auc", recipes.EVERY_RECORD)
+    epsilon, floor = learners.EPSILONS[i], FLOORS[dataset][i]
+    mine = cells.value(dataset, learners.DEFAULT, epsilon)
+    spread = f" ({cells.deviation(dataset, learners.DEFAULT, epsilon):.4f})" if mine else ""
+    shared = cells.value(dataset, learners.DEFAULT, epsilon, "auc", learners.SHARES_PARTIES)
+    local = cells.value(dataset, learners.LOCAL_BASELINE, epsilon, "auc", learners.EVERY_RECORD)
     return {
-        "data": recipes.TITLES[dataset],
+        "data": learners.TITLES[dataset],
         "epsilon": epsilon,
         "ours": f"**{shown(mine)}**{spread}",
-        "floor": f"{shown(floor)} {_verdict(cells.aucs(dataset, recipes.DEFAULT, epsilon), floor)}",
+        "floor": f"{shown(floor)} "
+        f"{_verdict(cells.aucs(dataset, learners.DEFAULT, epsilon), floor)}",
         "five parties": shown(shared),
         "best of the paper's methods here": _best_named(cells, dataset, epsilon),
         "local noise": shown(local),
@@ -78,8 +79,8 @@ def _verdict(aucs: pd.Series, floor: float) -> str:
 def _best_named(cells: Cells, dataset: str, epsilon: float) -> str:
     found = {
         name: value
-        for name in recipes.NAMED
-        if (value := cells.value(dataset, recipes.named(name), epsilon)) is not None
+        for name in learners.NAMED
+        if (value := cells.value(dataset, learners.named(name), epsilon)) is not None
     }
     if not found:
         return DASH
@@ -98,9 +99,9 @@ class Rivals:
 
     def section(self) -> str:
         rows = [
-            {"data": recipes.TITLES[dataset], "epsilon": epsilon, **self._row(dataset, epsilon)}
-            for dataset in recipes.DEFAULT_SETS
-            for epsilon in recipes.EPSILONS
+            {"data": learners.TITLES[dataset], "epsilon": epsilon, **self._row(dataset, epsilon)}
+            for dataset in learners.DEFAULT_SETS
+            for epsilon in learners.EPSILONS
         ]
         table = markdown_table(pd.DataFrame(rows))
         c = self.counts
@@ -115,10 +116,10 @@ class Rivals:
         )
 
     def _row(self, dataset: str, epsilon: float) -> dict[str, str]:
-        ours = self.cells.aucs(dataset, recipes.DEFAULT, epsilon)
+        ours = self.cells.aucs(dataset, learners.DEFAULT, epsilon)
         theirs = {name: peer.aucs(dataset, epsilon) for name, peer in self.peers.items()}
         theirs |= {
-            name: self.cells.aucs(dataset, recipes.named(name), epsilon) for name in recipes.NAMED
+            name: self.cells.aucs(dataset, learners.named(name), epsilon) for name in learners.NAMED
         }
         return {name: self._lead((ours - other).dropna()) for name, other in theirs.items()}
 
@@ -142,11 +143,11 @@ class Rivals:
 def calibration(cells: Cells, peers: dict[str, Peer]) -> str:
     measures = ("log_loss", "accuracy", "calibration_error", "seconds", "rounds", "bytes")
     rows = []
-    for dataset in recipes.DEFAULT_SETS:
-        for epsilon in recipes.EPSILONS:
-            row: dict[str, object] = {"data": recipes.TITLES[dataset], "epsilon": epsilon}
+    for dataset in learners.DEFAULT_SETS:
+        for epsilon in learners.EPSILONS:
+            row: dict[str, object] = {"data": learners.TITLES[dataset], "epsilon": epsilon}
             for measure in measures:
-                value = cells.value(dataset, recipes.DEFAULT, epsilon, measure)
+                value = cells.value(dataset, learners.DEFAULT, epsilon, measure)
                 row[measure.replace("_", " ")] = _plain(value, measure)
             rows.append(row)
     return (
@@ -159,7 +160,7 @@ def calibration(cells: Cells, peers: dict[str, Peer]) -> str:
 
 
 def _is_calibrated(cells: Cells) -> str:
-    found = {m: cells.value("adult", recipes.DEFAULT, CALIBRATED_AT, m) for m in CALIBRATED}
+    found = {m: cells.value("adult", learners.DEFAULT, CALIBRATED_AT, m) for m in CALIBRATED}
     if None in found.values():
         return ""
     said = [
@@ -171,7 +172,7 @@ def _is_calibrated(cells: Cells) -> str:
 
 
 def _is_fast(cells: Cells, peers: dict[str, Peer]) -> str:
-    mine = cells.seconds("adult", recipes.DEFAULT, 1.0)
+    mine = cells.seconds("adult", learners.DEFAULT, 1.0)
     theirs = {name: peer.seconds("adult", 1.0) for name, peer in peers.items()}
     if mine is None or None in theirs.values():
         return ""

@@ -13,14 +13,13 @@ from pathlib import Path
 import pandas as pd
 
 from studies.boosted.cells import Cells
-from studies.boosted.paper import RANKS, SPLITS, WEIGHT_TABLES
-from studies.boosted.recipes import (
+from studies.boosted.learners import (
     EPSILONS,
     EVERY_RECORD,
     FIGURE_SET,
     LOOKING_TREES,
-    PRINTED,
-    PULLED,
+    PUBLISHED,
+    SHRUNK,
     TITLES,
     batched,
     components,
@@ -28,6 +27,7 @@ from studies.boosted.recipes import (
     named,
     placed,
 )
+from studies.boosted.paper import RANKS, SPLITS, WEIGHT_TABLES
 from studies.pages import Line, curves
 
 LOOKING, RANDOM = (10, 25, 50, 100), (10, 25, 50, 100, 200, 300)
@@ -56,7 +56,7 @@ class Figure:
     log_x: bool = False
     y: str = "test AUC"
     measure: str = "auc"
-    leaves: str = PRINTED
+    leaves: str = PUBLISHED
 
     @property
     def points(self) -> Iterator[Point]:
@@ -87,24 +87,24 @@ def all_figures() -> list[Figure]:
 
 def pulled_figures() -> list[Figure]:
     """The figures of the paper's body with our rule of leaves."""
-    methods = {"": _methods(1.0, PULLED)}
+    methods = {"": _methods(1.0, SHRUNK)}
     return [
-        Figure(2, FIGURE_SET, _split_methods(PULLED), leaves=PULLED),
-        Figure(3, FIGURE_SET, _candidates(PULLED), log_x=True, leaves=PULLED),
-        Figure(4, FIGURE_SET, {"": _batches(PULLED)}, "epsilon", leaves=PULLED),
-        Figure(5, FIGURE_SET, methods, "trees", leaves=PULLED),
+        Figure(2, FIGURE_SET, _split_methods(SHRUNK), leaves=SHRUNK),
+        Figure(3, FIGURE_SET, _candidates(SHRUNK), log_x=True, leaves=SHRUNK),
+        Figure(4, FIGURE_SET, {"": _batches(SHRUNK)}, "epsilon", leaves=SHRUNK),
+        Figure(5, FIGURE_SET, methods, "trees", leaves=SHRUNK),
     ]
 
 
 def drawn(figures: Sequence[Figure]) -> Iterator[tuple[float, str, str]]:
     """(epsilon, set, recipe) of every point of some figures."""
     for figure in figures:
-        for _, epsilon, recipe in figure.points:
-            yield epsilon, figure.dataset, recipe
+        for _, epsilon, learner in figure.points:
+            yield epsilon, figure.dataset, learner
 
 
 # ---------------------------------------------------------------------------------------- points
-def _split_methods(leaves: str = PRINTED) -> Panels:
+def _split_methods(leaves: str = PUBLISHED) -> Panels:
     def newton(s: str, trees: int | None = None, depth: int = 4) -> str:
         return components(s, "newton", trees, depth, leaves)
 
@@ -120,7 +120,7 @@ def _split_methods(leaves: str = PRINTED) -> Panels:
     }
 
 
-def _candidates(leaves: str = PRINTED) -> Panels:
+def _candidates(leaves: str = PUBLISHED) -> Panels:
     return {
         "epsilon": {
             f"{s} rounds": [
@@ -136,7 +136,7 @@ def _candidates(leaves: str = PRINTED) -> Panels:
     }
 
 
-def _bins(leaves: str = PRINTED) -> dict[str, list[Point]]:
+def _bins(leaves: str = PUBLISHED) -> dict[str, list[Point]]:
     return {k: [(q, 1.0, placed(k, bins=q, leaves=leaves)) for q in BINS] for k in CANDIDATES}
 
 
@@ -144,11 +144,11 @@ def _candidates_by_epsilon() -> dict[str, list[Point]]:
     return {k: [(e, e, placed(k)) for e in sorted(WEIGHT_TABLES)] for k in CANDIDATES}
 
 
-def _batches(leaves: str = PRINTED) -> dict[str, list[Point]]:
+def _batches(leaves: str = PUBLISHED) -> dict[str, list[Point]]:
     return {label: [(e, e, batched(b, leaves)) for e in EPSILONS] for label, b in BATCHES.items()}
 
 
-def _methods(epsilon: float, leaves: str = PRINTED) -> dict[str, list[Point]]:
+def _methods(epsilon: float, leaves: str = PUBLISHED) -> dict[str, list[Point]]:
     few = {"DP-EBM": (25, 100)}  # its trees are that many for each feature
     return {n: [(t, epsilon, named(n, t, leaves)) for t in few.get(n, NAMED_TREES)] for n in RANKS}
 
@@ -174,9 +174,9 @@ def _turns() -> dict[str, list[Point]]:
 
 # --------------------------------------------------------------------------------------- drawing
 def draw_all(cells: Cells, out: Path) -> str:
-    parts = [HEAD, *(_draw(figure, cells, out) for figure in [*all_figures(), *_costs(PRINTED)])]
+    parts = [HEAD, *(_draw(figure, cells, out) for figure in [*all_figures(), *_costs(PUBLISHED)])]
     parts.append("### The figures of the paper's body with pulled leaves")
-    parts += [_draw(figure, cells, out) for figure in [*pulled_figures(), *_costs(PULLED)]]
+    parts += [_draw(figure, cells, out) for figure in [*pulled_figures(), *_costs(SHRUNK)]]
     return "\n\n".join(parts) + "\n"
 
 
@@ -200,8 +200,8 @@ def _draw(figure: Figure, cells: Cells, out: Path) -> str:
     """The figure as files, and its line on the page."""
     title = f"Figure {figure.number}, {TITLES[figure.dataset]}, {figure.leaves} leaves"
     found = {
-        (epsilon, recipe): cells.by_split(figure.dataset, recipe, epsilon, figure.measure)
-        for _, epsilon, recipe in figure.points
+        (epsilon, learner): cells.by_split(figure.dataset, learner, epsilon, figure.measure)
+        for _, epsilon, learner in figure.points
     }
     measured = {key: values for key, values in found.items() if len(values)}
     if 2 * len(measured) < len(found):
@@ -216,8 +216,8 @@ def _draw(figure: Figure, cells: Cells, out: Path) -> str:
     name = f"figure_{figure.number}_{figure.dataset}"
     if figure.measure != "auc":
         name += f"_{figure.measure}"
-    if figure.leaves == PULLED:
-        name += f"_{PULLED}"
+    if figure.leaves == SHRUNK:
+        name += f"_{SHRUNK}"
     curves(out / name, panels, figure.x, figure.y, log_x=figure.log_x)
     missing = len(found) - len(measured)
     rest = f"; {missing} of its {len(found)} cells were not run" if missing else ""
@@ -243,7 +243,7 @@ def _line(points: Sequence[tuple[float, pd.Series]]) -> Line:
 
 def _local(figure: Figure, cells: Cells, shared: Sequence[int]) -> dict[str, dict[str, Line]]:
     """Figure 5 has the baseline whose every record adds noise, in a panel of its own."""
-    if figure.number != 5 or figure.leaves != PRINTED:
+    if figure.number != 5 or figure.leaves != PUBLISHED:
         return {}
     found = [
         (float(t), cells.by_split(FIGURE_SET, named("DP-TR Newton", t), 1.0, "auc", EVERY_RECORD))

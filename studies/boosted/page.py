@@ -9,7 +9,7 @@ import math
 
 import pandas as pd
 
-from studies.boosted import default, figures, recipes, verdicts
+from studies.boosted import default, figures, learners, verdicts
 from studies.boosted.cells import DASH, Cells, Peer, shown
 from studies.boosted.claims import USUAL, claims, ranks
 from studies.boosted.fits import TEST_PART
@@ -69,13 +69,14 @@ record on, discrete Gaussian noise, the exact Gaussian filter. Test AUC on {TEST
 rows, stratified; delta is one over the number of rows, as in the paper, for comparison only. Ranges
 and categories of the whole file count as public, as in the paper. All rows, but of Credit 1 those
 that miss no value, as in the paper. All numbers of a row are means over splits, with sample
-standard deviations: {cells.splits(recipes.DEFAULT)} for our recipe with one holder,
-{cells.splits(recipes.DEFAULT, recipes.SHARES_PARTIES)} with {recipes.SHARES_PARTIES} parties, up to
-{cells.splits(recipes.components("totally_random", "newton"))} for the paper's methods, {others};
+standard deviations: {cells.splits(learners.DEFAULT)} for our recipe with one holder,
+{cells.splits(learners.DEFAULT, learners.SHARES_PARTIES)} with {learners.SHARES_PARTIES} parties,
+up to
+{cells.splits(learners.components("totally_random", "newton"))} for the paper's methods, {others};
 the paper has {RUNS}. A dash is a cell that was not run.{_of_earlier_code(cells.table)}
 
 **Leaves.** The paper's rule (*printed*): a step, and zero if the noisy Hessian is not above zero.
-Ours (*pulled*, `leaves="pulled"`, the default of `ComponentBoostingClassifier`): a step pulled
+Ours (*pulled*, `leaf_values="shrunk"`, the default of `ComponentBoostingClassifier`): a step pulled
 towards that of the whole tree, the harder the louder its noise. The paper's methods by name have
 its leaves.
 
@@ -85,7 +86,8 @@ clip. That code reads every column of Adult and Bank, numbers too, as the rank o
 among those that occur; here ranges are declared. What each of the two moves is measured in
 studies/notes/boosting.md#0142.
 
-No constant was chosen on these splits (numbers {recipes.FIRST_SPLIT} and up). What the paper leaves
+No constant was chosen on these splits (numbers {learners.FIRST_SPLIT} and up). What the paper
+leaves
 open (where the lowest cut stands, one category against the rest, how leaves are pulled, how much
 Hessian a greedy split needs) was settled on earlier splits of the same files:
 studies/notes/boosting.md#0031 and studies/notes/boosting.md#0032.
@@ -121,18 +123,18 @@ class Compared:
         self.short: list[str] = []
         self.seen = 0
 
-    def cell(self, table: str, dataset: str, recipe: str, epsilon: float, printed: Printed) -> str:
-        mine, (mean, deviation) = self.cells.value(dataset, recipe, epsilon), printed
+    def cell(self, table: str, dataset: str, learner: str, epsilon: float, printed: Printed) -> str:
+        mine, (mean, deviation) = self.cells.value(dataset, learner, epsilon), printed
         paper = f"{shown(mean)} ({shown(deviation)})"
         if mine is None:
             return f"{DASH} / {paper}"
         self.seen += 1
-        own = self.cells.with_deviation(dataset, recipe, epsilon)
+        own = self.cells.with_deviation(dataset, learner, epsilon)
         if mine >= mean - deviation:
             return f"**{own}** / {paper}"
         self.short.append(
             f"* {table}, {DATASETS[dataset]}: {shown(mine)} against {shown(mean)} "
-            f"({shown(deviation)}); {recipe.removeprefix('method=components;')}"
+            f"({shown(deviation)}); {learner.removeprefix('method=components;')}"
         )
         return f"{own} / {paper}"
 
@@ -155,15 +157,15 @@ def _weights(compared: Compared, epsilon: float) -> str:
         for update in UPDATES:
             row = {"splits": split.replace("_", " "), "update": update}
             for dataset, title in DATASETS.items():
-                recipe, mean = recipes.components(split, update), printed[split, update, dataset]
-                row[title] = compared.cell(f"Table {number}", dataset, recipe, epsilon, mean)
-                pulled = recipes.components(split, update, leaves=recipes.PULLED)
+                learner, mean = learners.components(split, update), printed[split, update, dataset]
+                row[title] = compared.cell(f"Table {number}", dataset, learner, epsilon, mean)
+                pulled = learners.components(split, update, leaves=learners.SHRUNK)
                 row[f"{title}, pulled"] = compared.cells.with_deviation(dataset, pulled, epsilon)
             rows.append(row)
     return (
         f"## Table {number}: weight updates, epsilon = {epsilon}\n\nOurs with printed leaves / "
-        f"paper, mean (sample deviation); then ours with pulled leaves. Depth {recipes.DEPTH}; "
-        f"{recipes.LOOKING_TREES} trees that look, {recipes.RANDOM_TREES} random ones. Printed "
+        f"paper, mean (sample deviation); then ours with pulled leaves. Depth {learners.DEPTH}; "
+        f"{learners.LOOKING_TREES} trees that look, {learners.RANDOM_TREES} random ones. Printed "
         f"leaves: {_splits(compared.cells, epsilon)}.\n\n" + markdown_table(pd.DataFrame(rows))
     )
 
@@ -171,7 +173,7 @@ def _weights(compared: Compared, epsilon: float) -> str:
 def _splits(cells: Cells, epsilon: float) -> str:
     """How many of them the cells of a table of weight updates have, and how many cells have any."""
     found = [
-        len(cells.aucs(dataset, recipes.components(split, update), epsilon))
+        len(cells.aucs(dataset, learners.components(split, update), epsilon))
         for dataset in DATASETS
         for split in SPLITS
         for update in UPDATES
@@ -191,12 +193,12 @@ def _candidates(compared: Compared) -> str:
         for kind in kinds:
             printed = CANDIDATES[kind, dataset]
             row[kind.replace("_", " ")] = compared.cell(
-                "Table 4", dataset, recipes.placed(kind), USUAL, printed
+                "Table 4", dataset, learners.placed(kind), USUAL, printed
             )
         rows.append(row)
     return (
         "## Table 4: split candidates\n\nOurs / paper. Totally random Newton trees, T = "
-        f"{recipes.CANDIDATE_TREES}, {recipes.BINS} bins, epsilon = {USUAL:g}. Our quantiles are "
+        f"{learners.CANDIDATE_TREES}, {learners.BINS} bins, epsilon = {USUAL:g}. Our quantiles are "
         "private, the paper's are not.\n\n" + markdown_table(pd.DataFrame(rows))
     )
 
@@ -208,13 +210,13 @@ def _batches(compared: Compared) -> str:
         row = {"batch": "random forest" if size == 0 else str(size)}
         for dataset, title in DATASETS.items():
             printed = BATCHES[size, dataset]
-            row[title] = compared.cell("Table 5", dataset, recipes.batched(size), SMALL, printed)
-            pulled = recipes.batched(size, recipes.PULLED)
+            row[title] = compared.cell("Table 5", dataset, learners.batched(size), SMALL, printed)
+            pulled = learners.batched(size, learners.SHRUNK)
             row[f"{title}, pulled"] = compared.cells.with_deviation(dataset, pulled, SMALL)
         rows.append(row)
     return (
         "## Table 5: batches\n\nOurs with printed leaves / paper, then ours with pulled leaves. "
-        f"Totally random Newton trees, T = {recipes.BATCH_TREES}, epsilon = {SMALL:g}.\n\n"
+        f"Totally random Newton trees, T = {learners.BATCH_TREES}, epsilon = {SMALL:g}.\n\n"
         + markdown_table(pd.DataFrame(rows))
     )
 
@@ -222,14 +224,14 @@ def _batches(compared: Compared) -> str:
 def _ranks(cells: Cells) -> str:
     """Average rank of each method, over the sets and splits where all of them were run."""
     columns = {}
-    for i, epsilon in enumerate(recipes.EPSILONS):
+    for i, epsilon in enumerate(learners.EPSILONS):
         found = ranks(cells, epsilon).mean()
         columns[f"epsilon {epsilon}"] = [
             f"{shown_rank(found[name])} / {RANKS[name][i]:.2f}" for name in RANKS
         ]
     return (
         f"## Table 6: average rank of the named methods\n\nOurs / paper; T = "
-        f"{recipes.RANKED_TREES}, the lowest is the best. The paper has six data sets; here are "
+        f"{learners.RANKED_TREES}, the lowest is the best. The paper has six data sets; here are "
         "those of them that are public, split by split, where all methods were run (no Nomao; a "
         "part of Higgs).\n\n" + markdown_table(pd.DataFrame({"method": list(RANKS), **columns}))
     )

@@ -18,6 +18,24 @@ from studies.boosted import page
 from studies.boosted.accountant import at_the_papers_noise
 from studies.boosted.figures import NAMED_TREES, all_figures, drawn, pulled_figures
 from studies.boosted.fits import work
+from studies.boosted.learners import (
+    DEFAULT,
+    DEFAULT_SETS,
+    EPSILONS,
+    EVERY_RECORD,
+    FIGURE_SET,
+    FIRST_SPLIT,
+    LEAVES,
+    LOCAL_BASELINE,
+    NAMED,
+    PUBLISHED,
+    SHARES_PARTIES,
+    SHRUNK,
+    batched,
+    components,
+    named,
+    placed,
+)
 from studies.boosted.paper import (
     BATCHES,
     CANDIDATES,
@@ -28,24 +46,6 @@ from studies.boosted.paper import (
     SPLITS,
     TRAINING_ROWS,
     UPDATES,
-)
-from studies.boosted.recipes import (
-    DEFAULT,
-    DEFAULT_SETS,
-    EPSILONS,
-    EVERY_RECORD,
-    FIGURE_SET,
-    FIRST_SPLIT,
-    LEAVES,
-    LOCAL_BASELINE,
-    NAMED,
-    PRINTED,
-    PULLED,
-    SHARES_PARTIES,
-    batched,
-    components,
-    named,
-    placed,
 )
 from studies.boosted.verdicts import BEST_BATCH, NEWTON, SMALL
 from studies.harness import Cell, Computation
@@ -98,18 +98,18 @@ def quick_cells() -> Iterator[Cell]:
         yield _cell(QUICK_SET, batched(batch), 0.1, FIRST_SPLIT)
     points = [components("totally_random", "newton", trees) for trees in (10, 25)]
     points += [named("DP-RF", trees) for trees in (25, 100)]
-    for recipe in points:
-        yield _cell(FIGURE_SET, recipe, 1.0, FIRST_SPLIT)
+    for learner in points:
+        yield _cell(FIGURE_SET, learner, 1.0, FIRST_SPLIT)
 
 
 def _with_repeats(splits: range) -> Iterator[Cell]:
     """The cells that the paper's printed methods are judged by come first."""
     for split in splits:
-        yield from _printed_cells(split, PRINTED)
+        yield from _printed_cells(split, PUBLISHED)
         yield from _at_the_papers_noise(split)
     for split in splits:
         yield from _judged_batches(split)
-        yield from _printed_cells(split, PULLED)
+        yield from _printed_cells(split, SHRUNK)
     for split in splits:
         yield from _batches(split)
         yield from _candidates(split)
@@ -127,15 +127,15 @@ def _with_repeats(splits: range) -> Iterator[Cell]:
         yield from _weights(split, (1.0, 0.25, 0.75))
         yield from _named(split, SLOW)
     for split in splits[:FIGURE_SPLITS]:
-        for epsilon, dataset, recipe in drawn(pulled_figures()):
-            yield _cell(dataset, recipe, epsilon, split)
+        for epsilon, dataset, learner in drawn(pulled_figures()):
+            yield _cell(dataset, learner, epsilon, split)
 
 
 def _printed_cells(split: int, leaves: str) -> Iterator[Cell]:
     """Newton, totally random, at the epsilons on which printed cells are judged."""
     for epsilon, dataset in product(JUDGED_EPSILONS, JUDGED_SETS):
-        recipe = components("totally_random", "newton", leaves=leaves)
-        yield _cell(dataset, recipe, epsilon, split)
+        learner = components("totally_random", "newton", leaves=leaves)
+        yield _cell(dataset, learner, epsilon, split)
 
 
 def _at_the_papers_noise(split: int) -> Iterator[Cell]:
@@ -150,20 +150,20 @@ def _judged_batches(split: int) -> Iterator[Cell]:
         yield _cell(dataset, batched(batch, leaves), SMALL, split)
 
 
-def _cell(dataset: str, recipe: str, epsilon: float, split: int, parties: int = 1) -> Cell:
+def _cell(dataset: str, learner: str, epsilon: float, split: int, n_sites: int = 1) -> Cell:
     return {
         "dataset": dataset,
-        "recipe": recipe,
+        "learner": learner,
         "epsilon": epsilon,
-        "parties": parties,
+        "n_sites": n_sites,
         "split": split,
     }
 
 
-def _everywhere(recipe: str, split: int, parties: int = 1) -> Iterator[Cell]:
+def _everywhere(learner: str, split: int, n_sites: int = 1) -> Iterator[Cell]:
     for dataset in DEFAULT_SETS:
         for epsilon in EPSILONS:
-            yield _cell(dataset, recipe, epsilon, split, parties)
+            yield _cell(dataset, learner, epsilon, split, n_sites)
 
 
 def _named(split: int, names: Sequence[str]) -> Iterator[Cell]:
@@ -175,7 +175,7 @@ def _weights(split: int, epsilons: Sequence[float]) -> Iterator[Cell]:
     for epsilon, dataset, kind, update in product(epsilons, DATASETS, SPLITS, UPDATES):
         yield _cell(dataset, components(kind, update), epsilon, split)
         if kind == "totally_random":
-            yield _cell(dataset, components(kind, update, leaves=PULLED), epsilon, split)
+            yield _cell(dataset, components(kind, update, leaves=SHRUNK), epsilon, split)
 
 
 def _candidates(split: int) -> Iterator[Cell]:
@@ -190,7 +190,7 @@ def _batches(split: int) -> Iterator[Cell]:
 
 def figures(split: int) -> Iterator[Cell]:
     """What the figures show; Figure 20 reads bytes and seconds of the fits of Figure 5."""
-    for epsilon, dataset, recipe in drawn(all_figures()):
-        yield _cell(dataset, recipe, epsilon, split)
+    for epsilon, dataset, learner in drawn(all_figures()):
+        yield _cell(dataset, learner, epsilon, split)
     for trees in NAMED_TREES:
         yield _cell(FIGURE_SET, named("DP-TR Newton", trees), 1.0, split, EVERY_RECORD)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from studies.boosted.accountant import at_the_papers_noise
 from studies.boosted.cells import DASH, Cells, shown
+from studies.boosted.learners import LEAVES, PUBLISHED, RANDOM_TREES, batched, components
 from studies.boosted.paper import (
     BATCHES,
     CLOSE,
@@ -20,7 +21,6 @@ from studies.boosted.paper import (
     WEIGHT_TABLES,
     weight_updates,
 )
-from studies.boosted.recipes import LEAVES, PRINTED, RANDOM_TREES, batched, components
 from studies.claims import Lead, lead
 from studies.measures import CONFIDENCE, student
 from studies.pages import markdown_table
@@ -66,10 +66,10 @@ class PrintedCell:
 
 def printed_cells(cells: Cells, *, papers_noise: bool) -> Iterator[PrintedCell]:
     """Newton steps in totally random trees, those that were run, at its epsilon or its noise."""
-    recipe = components("totally_random", "newton")
+    learner = components("totally_random", "newton")
     for epsilon, name in product(JUDGED_EPSILONS, JUDGED_SETS):
         run = at_the_papers_noise(epsilon, TRAINING_ROWS[name]) if papers_noise else epsilon
-        aucs = cells.aucs(name, recipe, run)
+        aucs = cells.aucs(name, learner, run)
         if len(aucs):
             paper = weight_updates(epsilon)["totally_random", "newton", name]
             yield PrintedCell(name, epsilon, run, *paper, aucs)
@@ -131,19 +131,19 @@ def _batches(cells: Cells) -> Iterator[dict[str, str]]:
             f"batches of {BEST_BATCH}": cells.with_deviation(name, many, SMALL),
             "batches less Newton": gap.shown(4),
             "batches beat Newton": gap.verdict,
-            "paper's difference": f"{papers:+.4f}" if leaves == PRINTED else DASH,
+            "paper's difference": f"{papers:+.4f}" if leaves == PUBLISHED else DASH,
         }
 
 
 def _codes(cells: Cells) -> str:
     """Which code made the rows of these two tables."""
-    table = cells.table[(cells.table["parties"] == 1) & cells.table["dataset"].isin(JUDGED_SETS)]
+    table = cells.table[(cells.table["n_sites"] == 1) & cells.table["dataset"].isin(JUDGED_SETS)]
     batches = {batched(b, leaves) for b, leaves in product((NEWTON, BEST_BATCH), LEAVES)}
     newton = components("totally_random", "newton")
     epsilons = {*JUDGED_EPSILONS, *_louder()}
     rows = table[
-        (table["recipe"].isin(batches) & (table["epsilon"] == SMALL))
-        | ((table["recipe"] == newton) & table["epsilon"].isin(epsilons))
+        (table["learner"].isin(batches) & (table["epsilon"] == SMALL))
+        | ((table["learner"] == newton) & table["epsilon"].isin(epsilons))
     ]
     if "code" not in rows:
         return f"{len(rows)}"

@@ -18,7 +18,7 @@ PAID = ("DiPriMeExp, paid", "DiPriMeFlip, paid")
 ALL = ("DiPriMe", *PAID)
 DEPTHS, SIZES = (2, 4, 6, 8), (4, 10, 25)
 """Levels, and numbers of trees, of Figures 1 and 5."""
-PLANNED = {"depth": DEPTHS, "n_trees": SIZES}
+PLANNED = {"depth": DEPTHS, "n_estimators": SIZES}
 NEARLY_EMPTY = f"leaf to {OCCUPANCY_EDGES[1]:g}"
 EVEN = tuple(f"left to {edge:g}" for edge in LEFT_EDGES[3:6])
 """Columns of the table of balance: leaves with hardly a row, and nodes that split evenly."""
@@ -178,7 +178,11 @@ def _deeper(table: pd.DataFrame | None, says: str, where: str) -> Claim:
 
 def _more_trees(table: pd.DataFrame | None) -> Claim:
     return _worse_at_most(
-        table, "n_trees", "More trees help only up to a limit", "Figure 1 (b)", "number of trees"
+        table,
+        "n_estimators",
+        "More trees help only up to a limit",
+        "Figure 1 (b)",
+        "number of trees",
     )
 
 

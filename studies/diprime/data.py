@@ -96,9 +96,9 @@ def occupancy(name: str) -> float:
     return 10.0 if name == "banknote" else 25.0
 
 
-def paper_depth(name: str, rows: int, n_trees: int) -> int:
+def paper_depth(name: str, rows: int, n_estimators: int) -> int:
     """The paper's depth, from the true number of rows, which it takes as public."""
-    return depth_for(rows / n_trees, occupancy(name))
+    return depth_for(rows / n_estimators, occupancy(name))
 
 
 def kary_depth(name: str, rows: int) -> int:

@@ -12,7 +12,7 @@ from hedgerow.data.reading import encoding
 from hedgerow.methods.consul import MedianForest
 from studies.diprime.data import halves
 from studies.diprime.methods import (
-    RECIPES,
+    METHOD_EXAMPLES,
     Setting,
     fit_and_score,
     leaf_parts,
@@ -33,36 +33,45 @@ def fit(
     data: str,
     method: str,
     epsilon: float,
-    n_trees: int,
+    n_estimators: int,
     depth: int,
     rho: float,
     k: int,
 ) -> Mapping[str, float]:
     rows = halves(data, seed)
-    setting = Setting(data, epsilon, n_trees, depth, Fraction(rho), k)
+    setting = Setting(data, epsilon, n_estimators, depth, Fraction(rho), k)
     start = time.process_time()
     found = fit_and_score(method, setting, rows, seed)
     return {"score": found, "seconds": time.process_time() - start}
 
 
 def fit_on_all_rows(
-    seed: int, data: str, method: str, epsilon: float, n_trees: int, depth: int, rho: float, k: int
+    seed: int,
+    data: str,
+    method: str,
+    epsilon: float,
+    n_estimators: int,
+    depth: int,
+    rho: float,
+    k: int,
 ) -> Mapping[str, float]:
     """As `fit`, but no tree has rows of its own."""
     rows = halves(data, seed)
-    setting = Setting(data, epsilon, n_trees, depth, Fraction(rho), k)
+    setting = Setting(data, epsilon, n_estimators, depth, Fraction(rho), k)
     start = time.process_time()
     found = fit_and_score(method, setting, rows, seed, folds=False)
     return {"score": found, "seconds": time.process_time() - start}
 
 
-def fit_rows(seed: int, data: str, delta: float, n_trees: int, folds: bool) -> Mapping[str, float]:
+def fit_rows(
+    seed: int, data: str, delta: float, n_estimators: int, folds: bool
+) -> Mapping[str, float]:
     rows = halves(data, seed)
     epsilon = EPSILON[rows.is_regression]
-    setting = Setting(data, epsilon, n_trees, 0, Fraction(RHO), K, delta)
-    recipe = MedianForest(n_trees=n_trees, folds=folds)
+    setting = Setting(data, epsilon, n_estimators, 0, Fraction(RHO), K, delta)
+    learner = MedianForest(n_estimators=n_estimators, folds=folds)
     start = time.process_time()
-    trained = train("ours", recipe, setting, rows, seed)
+    trained = train("ours", learner, setting, rows, seed)
     return {"score": score(trained, rows), "seconds": time.process_time() - start}
 
 
@@ -74,7 +83,7 @@ def parts(seed: int, data: str, method: str) -> Mapping[str, float]:
     """How evenly rows fall, on the experimenter's own training rows (Figures 3 and 4)."""
     rows = halves(data, seed)
     setting = Setting(data, EPSILON[False], TREES, 5, Fraction(1, 2), K)
-    trained = train(method, RECIPES[method](setting, rows), setting, rows, seed)
+    trained = train(method, METHOD_EXAMPLES[method](setting, rows), setting, rows, seed)
     codes = encoding.encode_features(rows.X, rows.schema)
     trees = trained.model.score.trees
     leaves = np.concatenate([leaf_parts(tree, codes) for tree in trees])

@@ -11,17 +11,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.methods.blocks.selection import MechanismName
 from hedgerow.methods.consul import (
-    MechanismName,
     MedianForest,
     MedianSplit,
     honest_factor_of_medians,
 )
 from hedgerow.methods.liu import ExtraTrees
-from hedgerow.methods.method import Recipe, Trained
-from hedgerow.methods.multiway import KaryForest, PrunedKaryForest
+from hedgerow.methods.method import Method, TrainingResult
+from hedgerow.methods.multiway import MultiwayForestMethod, PrunedMultiwayForest
 from hedgerow.models.tree import Tree
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.schema.regions import Region
 from studies import simulation
 from studies.diprime.data import PARTIES, Halves, kary_depth, occupancy, paper_depth
@@ -36,14 +36,14 @@ class Setting:
 
     name: str
     epsilon: float
-    n_trees: int
+    n_estimators: int
     depth: int
-    split_share: Fraction
+    split_fraction: Fraction
     k: int
     delta: float = 0.0
 
     def part_depth(self, rows: int) -> int:
-        return self.depth or paper_depth(self.name, rows, self.n_trees)
+        return self.depth or paper_depth(self.name, rows, self.n_estimators)
 
     def full_depth(self, rows: int) -> int:
         return self.depth or paper_depth(self.name, rows, 1)
@@ -53,27 +53,31 @@ class Setting:
 
 
 # ------------------------------------------------------------------------------------- recipes
-Make = Callable[[Setting, Halves], Recipe]
+Make = Callable[[Setting, Halves], Method]
 
 
-def _dp_ert(setting: Setting, rows: Halves) -> Recipe:
+def _dp_ert(setting: Setting, rows: Halves) -> Method:
     return ExtraTrees(
-        n_trees=setting.n_trees,
+        n_estimators=setting.n_estimators,
         max_depth=setting.full_depth(len(rows.y)),
         split="random",
-        lean=False,
+        shrinkage=False,
     )
 
 
-def _dp_rf(setting: Setting, rows: Halves) -> Recipe:
+def _dp_rf(setting: Setting, rows: Halves) -> Method:
     depth = setting.kary_depth(len(rows.y))
-    return KaryForest(n_trees=setting.n_trees, max_depth=depth, max_features=setting.k)
+    return MultiwayForestMethod(
+        n_estimators=setting.n_estimators, max_depth=depth, max_features=setting.k
+    )
 
 
-def _dp_df(setting: Setting, rows: Halves) -> Recipe:
+def _dp_df(setting: Setting, rows: Halves) -> Method:
     depth = setting.kary_depth(len(rows.y))
-    return PrunedKaryForest(
-        n_trees=setting.n_trees, max_depth=depth, min_samples_split=occupancy(setting.name)
+    return PrunedMultiwayForest(
+        n_estimators=setting.n_estimators,
+        max_depth=depth,
+        min_samples_split=occupancy(setting.name),
     )
 
 
@@ -84,60 +88,60 @@ def _paper(
     mechanism: MechanismName,
     *,
     folds: bool = True,
-) -> Recipe:
+) -> Method:
     """The paper's sizes and plain leaves, every median paid.
 
     Without folds every tree has all rows and its part of the budget, and may be deeper.
     """
     depth = setting.part_depth if folds else setting.full_depth
     return MedianForest(
-        n_trees=setting.n_trees,
+        n_estimators=setting.n_estimators,
         max_depth=depth(len(rows.y)),
         max_features=setting.k,
-        leaf_share=float(1 - setting.split_share),
+        leaf_fraction=float(1 - setting.split_fraction),
         split=split,
         mechanism=mechanism,
-        lean=False,
+        shrinkage=False,
         folds=folds,
     )
 
 
-def _as_printed(setting: Setting, rows: Halves) -> Recipe:
+def _as_printed(setting: Setting, rows: Halves) -> Method:
     """The paper's budget, named for what it costs: splits have more than their half."""
-    leaves = (1 - setting.split_share) / _printed_factor(setting, rows)
-    return _paper(replace(setting, split_share=1 - leaves), rows, "medians", EXP)
+    leaves = (1 - setting.split_fraction) / _printed_factor(setting, rows)
+    return _paper(replace(setting, split_fraction=1 - leaves), rows, "medians", EXP)
 
 
-def _median_without_noise(setting: Setting, rows: Halves) -> Recipe:
+def _median_without_noise(setting: Setting, rows: Halves) -> Method:
     return MedianForest(
-        n_trees=setting.n_trees,
+        n_estimators=setting.n_estimators,
         max_depth=min(setting.full_depth(len(rows.y)), MOST_LEVELS),
         max_features=setting.k,
         split="medians",
         folds=False,
-        lean=False,
+        shrinkage=False,
     )
 
 
-def _ours(setting: Setting, rows: Halves, **changes: Any) -> Recipe:
+def _ours(setting: Setting, rows: Halves, **changes: Any) -> Method:
     """The defaults of the estimators, whatever the setting says."""
     return MedianForest(**changes)
 
 
-def _joint(setting: Setting, rows: Halves) -> Recipe:
+def _joint(setting: Setting, rows: Halves) -> Method:
     return _paper(setting, rows, "grid", FLIP)
 
 
 def _printed_factor(setting: Setting, rows: Halves) -> Fraction:
     """True over stated epsilon; a set of four features has no five to ask."""
     k = min(setting.k, len(rows.schema.features))
-    return honest_factor_of_medians(k, setting.split_share)
+    return honest_factor_of_medians(k, setting.split_fraction)
 
 
 EXP: Final = "exponential"
 FLIP: Final = "permute_and_flip"
 OVER_SITES = f"ours, {PARTIES} sites"
-RECIPES: dict[str, Make] = {
+METHOD_EXAMPLES: dict[str, Make] = {
     "Median, no noise": _median_without_noise,
     "DP-RF": _dp_rf,
     "DP-DF": _dp_df,
@@ -167,25 +171,27 @@ def fit_and_score(
         return rows.score(_constant(rows))
     if method in NOT_PRIVATE:
         return rows.score(_sklearn(method, setting, rows, seed))
-    recipe = (RECIPES if folds else ALL_ROWS)[method](setting, rows)
-    return score(train(method, recipe, setting, rows, seed), rows)
+    learner = (METHOD_EXAMPLES if folds else ALL_ROWS)[method](setting, rows)
+    return score(train(method, learner, setting, rows, seed), rows)
 
 
-def score(trained: Trained, rows: Halves) -> float:
+def score(trained: TrainingResult, rows: Halves) -> float:
     return rows.score(simulation.probabilities(trained, rows.X_test, rows.schema))
 
 
-def train(method: str, recipe: Recipe, setting: Setting, rows: Halves, seed: int) -> Trained:
+def train(
+    method: str, learner: Method, setting: Setting, rows: Halves, seed: int
+) -> TrainingResult:
     several = method.endswith("sites")
     sites = rows.divided if several else rows.pooled
-    placement = Placement.SHARES if several else Placement.CURATOR
+    dp_model = DPModel.DISTRIBUTED if several else DPModel.CENTRAL
     if method.endswith("no noise"):
-        placement = Placement.NOWHERE
+        dp_model = DPModel.NONE
     printed = method.endswith("printed")
     factor = _printed_factor(setting, rows) if printed else 1
     epsilon = float(factor) * setting.epsilon
-    study = simulation.study_of(recipe, sites, epsilon, setting.delta, placement=placement)
-    trained, _ = simulation.train(recipe, study, sites, seed)
+    study = simulation.study_of(learner, sites, epsilon, setting.delta, dp_model=dp_model)
+    trained, _ = simulation.train(learner, study, sites, seed)
     return trained
 
 
@@ -199,13 +205,13 @@ def _constant(rows: Halves) -> NDArray[np.float64]:
 
 
 def _sklearn(method: str, setting: Setting, rows: Halves, seed: int) -> NDArray[np.float64]:
-    """Random forest and extremely randomised trees as the paper's released code sets them."""
+    """Random forest and extremely randomized trees as the paper's released code sets them."""
     from sklearn import ensemble
 
     kind = "RandomForest" if method == "RF" else "ExtraTrees"
     make = getattr(ensemble, kind + ("Regressor" if rows.is_regression else "Classifier"))
     model = make(
-        setting.n_trees,
+        setting.n_estimators,
         max_depth=setting.full_depth(len(rows.y)),
         max_features=min(setting.k, rows.X.shape[1]),
         min_samples_leaf=5,

@@ -13,7 +13,7 @@ from studies.claims import section
 from studies.diprime.claims import claims
 from studies.diprime.data import CLASSIFICATION, MOST_ROWS, PARTIES, REGRESSION
 from studies.diprime.fits import EPSILON, FIRST_SPLIT
-from studies.diprime.methods import NOT_PRIVATE, OVER_SITES, RECIPES
+from studies.diprime.methods import METHOD_EXAMPLES, NOT_PRIVATE, OVER_SITES
 from studies.diprime.paper import ROWS, best_variant, printed
 from studies.diprime.verdicts import PEER, TIMES, against_paper, against_rivals, scaled, scores
 from studies.harness import Computation
@@ -23,7 +23,7 @@ from studies.pages import line as drawn
 
 Lines = dict[str, Line]
 
-ORDER = (*NOT_PRIVATE, *RECIPES, PEER)
+ORDER = (*NOT_PRIVATE, *METHOD_EXAMPLES, PEER)
 LEVELS = ("RF", "ERT", "Median, no noise")
 CHOSEN_ON = 60
 """Splits from 0 on, on which our constants were chosen."""
@@ -43,8 +43,8 @@ banknote with its few features {float(few):g} (docs/proofs/medians.md), and it r
 plain leaves.
 
 **ours** is `MedianForestRegressor` / `MedianForestClassifier` as they come: one private choice
-among all features and cuts of a node; trees: {ours.n_trees}, leaves that lean on the nodes above.
-Its constants were chosen on the first {CHOSEN_ON} splits of these same sets
+among all features and cuts of a node; trees: {ours.n_estimators}, leaves that lean on the nodes
+above. Its constants were chosen on the first {CHOSEN_ON} splits of these same sets
 (studies/notes/trees.md#0050). All numbers below are from other splits,
 {FIRST_SPLIT} and on: their test rows decided nothing, but rows of the same sets did.
 
@@ -216,10 +216,12 @@ def _rows_table(table: pd.DataFrame) -> str:
     kinds = [(delta, t, f) for delta in sorted(table.delta.unique()) for t, f in _forests(table)]
     names = list(dict.fromkeys(table.data))
     lines = []
-    for delta, n_trees, folds in kinds:
-        mine = table[(table.delta == delta) & (table.n_trees == n_trees) & (table.folds == folds)]
+    for delta, n_estimators, folds in kinds:
+        mine = table[
+            (table.delta == delta) & (table.n_estimators == n_estimators) & (table.folds == folds)
+        ]
         kind = "folds" if folds else "all rows"
-        named = f"{n_trees} trees, {kind}" if n_trees > 1 else "one tree"
+        named = f"{n_estimators} trees, {kind}" if n_estimators > 1 else "one tree"
         found = [mine[mine.data == name].score for name in names]
         shown = [scaled(n, s.mean(), s.std(ddof=1)) for n, s in zip(names, found, strict=True)]
         lines.append([f"{delta:g}", named, *shown])
@@ -230,7 +232,9 @@ def _rows_table(table: pd.DataFrame) -> str:
 
 def _forests(table: pd.DataFrame) -> list[tuple[int, bool]]:
     """Numbers of trees with and without folds; one tree has all rows either way."""
-    return sorted(set(zip(table.n_trees, table.folds, strict=True)), key=lambda k: (k[0], not k[1]))
+    return sorted(
+        set(zip(table.n_estimators, table.folds, strict=True)), key=lambda k: (k[0], not k[1])
+    )
 
 
 # ------------------------------------------------------------------------------------- figures
@@ -247,7 +251,7 @@ def _figures(out: Path, tables: Mapping[str, pd.DataFrame]) -> list[str]:
 def _even(table: pd.DataFrame) -> pd.DataFrame:
     if table.empty:
         return table
-    points = ["data", "method", "epsilon", "n_trees", "depth", "rho", "k"]
+    points = ["data", "method", "epsilon", "n_estimators", "depth", "rho", "k"]
     return evenly(table, points, "seed")
 
 
@@ -263,7 +267,7 @@ def _with(tables: Mapping[str, pd.DataFrame], name: str, number: int, first: int
 
 def _energy(out: Path, tables: Mapping[str, pd.DataFrame], number: int, words: str) -> list[str]:
     y, name = "mean squared error", f"figure{number}"
-    axes = {"epsilon": "epsilon", "depth": "depth", "trees": "n_trees"}
+    axes = {"epsilon": "epsilon", "depth": "depth", "trees": "n_estimators"}
     found = {x: _even(_with(tables, f"{name}_{x}", number, 1)) for x in axes}
     if any(table.empty for table in found.values()):
         return [f"Figure {number}: its cells were not run.\n"]
@@ -349,7 +353,7 @@ def _figures7_8(out: Path, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         return ["Figures 7 and 8: their cells were not run.\n"]
     rho = rho.assign(line=[f"epsilon = {e:g}" for e in rho.epsilon])
     trees = trees.assign(line=[f"K = {k:g}" for k in trees.k])
-    for figure, table, x in (("rho", rho, "rho"), ("trees", trees, "n_trees")):
+    for figure, table, x in (("rho", rho, "rho"), ("trees", trees, "n_estimators")):
         panels = {m: _lines(table[table.method == m], x, "line") for m in table.method.unique()}
         label = "rho" if x == "rho" else "trees"
         curves(out / f"figure7_8_{figure}", panels, label, "mean squared error", log_x=False)

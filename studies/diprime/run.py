@@ -21,7 +21,7 @@ from studies.diprime.fits import (
     fit_rows,
     parts,
 )
-from studies.diprime.methods import NOT_PRIVATE, RECIPES
+from studies.diprime.methods import METHOD_EXAMPLES, NOT_PRIVATE
 from studies.diprime.page import write
 from studies.harness import Cell, Computation, Grid
 
@@ -69,11 +69,11 @@ def quick_grids() -> dict[str, Grid]:
 
 
 def full_grids() -> dict[str, Grid]:
-    every = (*NOT_PRIVATE, *RECIPES)
+    every = (*NOT_PRIVATE, *METHOD_EXAMPLES)
     of_rows: list[Cell] = [
-        {"seed": seed, "data": name, "delta": delta, "n_trees": n_trees, "folds": folds}
+        {"seed": seed, "data": name, "delta": delta, "n_estimators": n_estimators, "folds": folds}
         for name, n in OF_ROWS.items()
-        for seed, delta, (n_trees, folds) in product(splits(n), DELTAS, FORESTS)
+        for seed, delta, (n_estimators, folds) in product(splits(n), DELTAS, FORESTS)
     ]
     balance: list[Cell] = [
         {"seed": seed, "data": name, "method": method}
@@ -143,7 +143,7 @@ def cells(
     rhos: Sequence[float] = (RHO,),
     ks: Sequence[int] = (K,),
 ) -> list[Cell]:
-    keys = ("seed", "data", "method", "epsilon", "n_trees", "depth", "rho", "k")
+    keys = ("seed", "data", "method", "epsilon", "n_estimators", "depth", "rho", "k")
     found: list[Cell] = []
     for name in names:
         chosen = epsilons or (EPSILON[name in REGRESSION],)

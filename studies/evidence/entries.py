@@ -90,10 +90,13 @@ def rounded(value: float) -> float | None:
 
 @cache
 def codes(study: str, tables: str) -> str:
-    """Digests of the code that made a study's tables, the commonest first; none for benchmarks."""
+    """Digests of the code that made a study's tables, the commonest first; none for benchmarks.
+
+    Eight digits of each: the archive has all of them.
+    """
     found = [archived(study).frame(table, dtype=str) for table in tables.split(", ")]
     named = [table[CODE].dropna() for table in found if table is not None and CODE in table]
-    return " ".join(pd.concat(named).value_counts().index) if named else ""
+    return " ".join(code[:8] for code in pd.concat(named).value_counts().index) if named else ""
 
 
 def store(entries: Iterable[Entry]) -> None:

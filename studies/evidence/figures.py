@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from studies.evidence.entries import Entry
-from studies.evidence.own import AT_ONE, CHANGE, RATIO
+from studies.evidence.own import AT_ONE, CELLS, CHANGE, RATIO, RECORDS, SURVIVAL
 from studies.evidence.papers import ACCURACY, PAPERS, PER_CENT
 
 Entries = Sequence[Entry]
 WIDE = 60
 """Letters of a label."""
-COLOURS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#666666")
+COLORS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#666666")
 MAIN_UNIT = {"gubler": PER_CENT, "maddock": "AUC", "wang": ACCURACY, "liu": ACCURACY}
 
 
@@ -63,10 +63,25 @@ def _robustness(entries: Entries) -> Figure:
     return _by_series(found, "score less that of clean records", 0.0)
 
 
+def _reconstruction(entries: Entries) -> Figure:
+    found = {words: _of(entries, "reconstruction", words) for words in (CELLS, RECORDS)}
+    rows: dict[str, list[tuple[str, Entry]]] = {}
+    for words, mine in found.items():
+        for entry in mine:
+            rows.setdefault(entry.parts[2], []).append((words, entry))
+    return Figure([Row(label, values) for label, values in rows.items()], "share", 0.0)
+
+
 def _speed(entries: Entries) -> Figure:
     found = [e for e in _of(entries, "speed", RATIO) if "(goal " in e.unit]
     rows = [Row(e.parts[2], [("", e)]) for e in found]
     return Figure(rows, "CPU seconds over those of the reference", 1.0, is_log=True)
+
+
+def _survival(entries: Entries) -> Figure:
+    found = _of(entries, "survival", SURVIVAL["c"])
+    rows = [Row(e.parts[2], [("", e)]) for e in found]
+    return Figure(rows, "C-index, mean of the data sets", None)
 
 
 def _of(entries: Entries, page: str, words: str) -> list[Entry]:
@@ -82,7 +97,9 @@ FIGURES: dict[str, Callable[[Entries], Figure]] = {
     },
     "ours": _ours,
     "robustness": _robustness,
+    "reconstruction": _reconstruction,
     "speed": _speed,
+    "survival": _survival,
 }
 
 
@@ -109,13 +126,13 @@ def _fill(axes: Any, found: Figure) -> None:
     for place, row in enumerate(found.rows):
         for k, (name, entry) in enumerate(row.values):
             shift = 0.6 * ((k + 0.5) / len(row.values) - 0.5)
-            colour = COLOURS[series.index(name) % len(COLOURS)]
+            color = COLORS[series.index(name) % len(COLORS)]
             if entry.low is not None and entry.high is not None:
-                axes.hlines(place + shift, entry.low, entry.high, colour, linewidth=0.8)
-            face = colour if entry.low is None or entry.is_clear else "white"
-            axes.plot(entry.value, place + shift, "o", color=colour, mfc=face, markersize=3)
+                axes.hlines(place + shift, entry.low, entry.high, color, linewidth=0.8)
+            face = color if entry.low is None or entry.is_clear else "white"
+            axes.plot(entry.value, place + shift, "o", color=color, mfc=face, markersize=3)
     for name in filter(None, series):
-        axes.plot([], [], "o", color=COLOURS[series.index(name) % len(COLOURS)], label=name)
+        axes.plot([], [], "o", color=COLORS[series.index(name) % len(COLORS)], label=name)
     if found.zero is not None:
         axes.axvline(found.zero, color="black", linewidth=0.6)
     if found.is_log:

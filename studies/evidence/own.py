@@ -20,7 +20,7 @@ DATA = {
     "spambase": "Spambase",
     "higgs_18k": "Higgs 18k",
 }
-ONE, FIVE = "hedgerow, one holder", "hedgerow, five sites"
+ONE, FIVE = "hedgerow, one site", "hedgerow, five sites"
 EBM, FOREST, PLAIN = "DP-EBM (interpret)", "diffprivlib forest", "LightGBM, no privacy"
 AT_ONE, GAP = "test AUC, epsilon 1", "AUC below LightGBM"
 EPSILONS = {f"epsilon {e:g}": e for e in (1.0, 3.0, 8.0, 100.0)} | {"no noise": math.inf}
@@ -28,6 +28,8 @@ WHICH = "python -m studies which --data DIR"
 TARGETS, RIVALS, UNSEEN = "targets met", "against others", "tasks that decided no constant"
 TAKEN, PLANNED = "best of ours, or as good", "estimator of a plan"
 CHANGE, BELOW, RANGES = "score less that of clean records", "worse than no model", "open ranges"
+SURVIVAL = {"c": "C-index", "brier": "integrated Brier score"}
+CELLS, RECORDS = "cells recovered", "whole records recovered"
 RATIO, ROUND = "CPU seconds over those of the reference", "round over echo"
 
 
@@ -46,18 +48,18 @@ def ours() -> Iterator[Entry]:
     yield from _planned()
 
 
-def _fresh(dataset: str, epsilon: float, parties: int = 1) -> pd.Series:
+def _fresh(dataset: str, epsilon: float, n_sites: int = 1) -> pd.Series:
     rows = table("which", "fresh")
-    mine = rows[(rows["dataset"] == dataset) & (rows["parties"] == parties)]
+    mine = rows[(rows["dataset"] == dataset) & (rows["n_sites"] == n_sites)]
     return mine[mine["epsilon"] == epsilon].set_index("split")["auc"]
 
 
 def _beside_others() -> Iterator[Entry]:
     others = {EBM: "dp_ebm", FOREST: "diffprivlib", PLAIN: "limits"}
     for key, name in DATA.items():
-        for column, parties in ((ONE, 1), (FIVE, 5)):
+        for column, n_sites in ((ONE, 1), (FIVE, 5)):
             source = Source("which", "fresh", WHICH)
-            yield source.mean(("ours", AT_ONE, name, column), _fresh(key, 1.0, parties), "AUC")
+            yield source.mean(("ours", AT_ONE, name, column), _fresh(key, 1.0, n_sites), "AUC")
         for column, file in others.items():
             rows = table("which", file)
             mine = rows[rows["dataset"] == key]
@@ -158,12 +160,44 @@ def robustness() -> Iterator[Entry]:
 
 def _open_ranges() -> Iterator[Entry]:
     rows = table("open_ranges", "cells")
-    keys = ["dataset", "parties", "epsilon", "split"]
+    keys = ["dataset", "n_sites", "epsilon", "split"]
     wide = rows.pivot_table(index=keys, columns="schema", values="auc")
     source = Source("open_ranges", "cells", "python -m studies open-ranges --data DIR")
     for epsilon, part in wide.groupby("epsilon"):
         name = ("robustness", RANGES, f"epsilon {epsilon:g}")
         yield source.lead(name, lead(part["open"] - part["true"]), "AUC")
+
+
+# --------------------------------------------------------------------------------------- survival
+def survival() -> Iterator[Entry]:
+    """Means over data sets, of one site and of five, and of methods without privacy."""
+    command = "python -m studies survival"
+    private, others = table("survival", "private"), table("survival", "others")
+    by_method = others.groupby("dataset")["method"].nunique()
+    shared = by_method.index[by_method == by_method.max()]  # sets that every method was run on
+    paired = private["dataset"].isin(shared) & private["split"].isin(others["split"].unique())
+    private, others = private[paired], others[others["dataset"].isin(shared)]
+    source = Source("survival", "private", command)
+    for measure, words in SURVIVAL.items():
+        by = private.groupby(["n_sites", "epsilon", "dataset"])[measure].mean()
+        alone = [(1, epsilon) for epsilon in ("0.5", "1", "3", "8", "none")]
+        for n_sites, epsilon in [*alone, (5, "1"), (5, "8"), (5, "none")]:
+            name = ("survival", words, f"epsilon {epsilon}, {n_sites} site(s)")
+            yield source.mean(name, by[n_sites, epsilon], words)
+        without = others.groupby(["method", "dataset"])[measure].mean()
+        for method in without.index.unique("method"):
+            name = ("survival", words, f"{method}, no privacy")
+            yield Source("survival", "others", command).mean(name, without[method], words)
+
+
+# --------------------------------------------------------------------------------- reconstruction
+def reconstruction() -> Iterator[Entry]:
+    """What one site rebuilds of the others' records, over data sets and draws."""
+    rows = table("reconstruction", "attacks")
+    source = Source("reconstruction", "attacks", "python -m studies reconstruction --data DIR")
+    for view, part in rows.groupby("view", sort=False):
+        yield source.mean(("reconstruction", CELLS, str(view)), part["cells"], "share")
+        yield source.mean(("reconstruction", RECORDS, str(view)), part["records"], "share")
 
 
 # ------------------------------------------------------------------------------------------ speed
@@ -188,7 +222,7 @@ def _round_costs() -> Iterator[Entry]:
     source = Source("benchmarks", "network", "python -m benchmarks.bench_network")
     for part in results.read("network").values():
         for one in part if isinstance(part, list) else ():
-            words = f"{one['carrier']}, {one['sites']} sites, {one['integers']:,} integers"
+            words = f"{one['transport']}, {one['sites']} sites, {one['integers']:,} integers"
             ratio = one["round_cpu"] / one["echo_cpu"]
             unit = f"times an echo (goal {MOST_RATIO:g})"
             yield source.entry(("speed", ROUND, words), ratio, unit, one["repeats"])

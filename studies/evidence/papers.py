@@ -97,8 +97,8 @@ PAPERS = (
         "topdown",
         _wang,
         (
-            ("leaves get", "leaf_share", ACCURACY),
-            ("little for leaves", "leaf_share", ACCURACY),
+            ("leaves get", "leaf_fraction", ACCURACY),
+            ("little for leaves", "leaf_fraction", ACCURACY),
             ("levels at a smaller epsilon: as printed", "printed", "levels"),
             ("leaves at a smaller epsilon: as printed", "printed", "leaves"),
             ("trees: as printed", "printed", "levels"),

@@ -1,4 +1,4 @@
-"""docs/evidence.json from the archives, and all that is made of it: eight pages and figures."""
+"""docs/evidence.json from the archives, and all that is made of it: all pages and figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 from studies.evidence.entries import Entry, store, stored
 from studies.evidence.figures import FIGURES, draw
 from studies.evidence.one_screen import PAGES
-from studies.evidence.own import ours, robustness, speed
+from studies.evidence.own import ours, reconstruction, robustness, speed, survival
 from studies.evidence.papers import PAPERS
 from studies.kept import ROOT
 
@@ -18,7 +18,9 @@ SECTIONS: dict[str, Callable[[], Iterable[Entry]]] = {
     **{paper.page: paper.entries for paper in PAPERS},
     "ours": ours,
     "robustness": robustness,
+    "reconstruction": reconstruction,
     "speed": speed,
+    "survival": survival,
 }
 """By page, what computes its entries."""
 

@@ -16,7 +16,7 @@ from sklearn.metrics import f1_score
 
 from hedgerow.methods import liu
 from hedgerow.methods.liu import ExtraTreesClassifier
-from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema
 from studies import datasets
@@ -40,15 +40,20 @@ AS_PRINTED = f"silo, {TREES} trees of depth {DEPTH}"
 
 # Where every sum carries noise, a tree and a level cost budget: few of both.
 NOISY: dict[str, dict[str, Any]] = {
-    "silo": {"placement": "silo", "n_trees": 5, "max_depth": 6},
-    "shares": {"placement": "shares", "n_trees": 5, "max_depth": 6},
-    "silo, random": {"placement": "silo", "n_trees": 20, "max_depth": 8, "split": "random"},
-    "shares, random": {"placement": "shares", "n_trees": 20, "max_depth": 8, "split": "random"},
-    f"silo{MANY_SITES}": {"placement": "silo", "n_trees": 5, "max_depth": 6},
-    f"shares{MANY_SITES}": {"placement": "shares", "n_trees": 5, "max_depth": 6},
+    "silo": {"dp_model": "per_site", "n_estimators": 5, "max_depth": 6},
+    "shares": {"dp_model": "distributed", "n_estimators": 5, "max_depth": 6},
+    "silo, random": {"dp_model": "per_site", "n_estimators": 20, "max_depth": 8, "split": "random"},
+    "shares, random": {
+        "dp_model": "distributed",
+        "n_estimators": 20,
+        "max_depth": 8,
+        "split": "random",
+    },
+    f"silo{MANY_SITES}": {"dp_model": "per_site", "n_estimators": 5, "max_depth": 6},
+    f"shares{MANY_SITES}": {"dp_model": "distributed", "n_estimators": 5, "max_depth": 6},
     "shares, Gaussian": {
-        "placement": "shares",
-        "n_trees": 10,
+        "dp_model": "distributed",
+        "n_estimators": 10,
         "max_depth": 6,
         "delta": GAUSSIAN_DELTA,
     },
@@ -66,10 +71,10 @@ def work(
         said, sent = _pooled(given, train, test, seed, trees, depth), {"rounds": 0, "bytes": 0}
     else:
         model = _federated(given, method, epsilon, seed, trees, depth)
-        rows, party = held(train, clients)
-        model.fit(given.X.iloc[rows], given.y[rows], party=party)
+        rows, site = held(train, clients)
+        model.fit(given.X.iloc[rows], given.y[rows], site=site)
         said = model.predict(given.X.iloc[test])
-        sent = {"rounds": len(model.run_.rounds), "bytes": model.run_.bytes_per_party}
+        sent = {"rounds": len(model.run_.rounds), "bytes": model.run_.bytes_per_site}
     truth, told = given.y[test].astype(str), np.asarray(said).astype(str)
     return {
         "accuracy": float((told == truth).mean()),
@@ -109,7 +114,7 @@ def _federated(
 ) -> Any:
     """What the paper has is called by its name; the label mechanisms and placements are ours."""
     schema = with_whole_numbers(given) if method == WHOLE else given.schema
-    sizes: dict[str, Any] = {"n_trees": trees, "max_depth": depth, "random_state": seed}
+    sizes: dict[str, Any] = {"n_estimators": trees, "max_depth": depth, "random_state": seed}
     if method == AS_PRINTED:
         return liu.fet_gdp(schema, epsilon, **sizes)
     if method in LABELS:
@@ -117,7 +122,7 @@ def _federated(
         return ExtraTreesClassifier(
             schema,
             epsilon=epsilon,
-            placement="label",
+            dp_model="label",
             label_mechanism=mechanism,
             min_samples_leaf=LEAF_ROWS,
             **sizes,
@@ -132,12 +137,12 @@ def with_whole_numbers(given: datasets.Dataset) -> Schema:
     return replace(given.schema, features=features)
 
 
-def reports(given: datasets.Dataset, method: str, epsilon: float) -> str | BloomReports:
+def reports(given: datasets.Dataset, method: str, epsilon: float) -> str | BloomRandomizedResponse:
     """The estimator's own filter, or the same with sharper instant bits."""
     if method != SHARP:
         return method
     classes = len(given.schema.classes or ())
-    usual = BloomReports.of_labels(classes, exact(epsilon, "epsilon"))
+    usual = BloomRandomizedResponse.of_labels(classes, exact(epsilon, "epsilon"))
     return replace(usual, one_if_set=SHARP_ODDS, one_if_clear=1 - SHARP_ODDS)
 
 

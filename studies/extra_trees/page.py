@@ -74,7 +74,7 @@ def write(computation: Computation, tables: Mapping[str, pd.DataFrame], command:
 def _label_words() -> str:
     odds = f"{SHARP_ODDS.numerator} : {SHARP_ODDS.denominator - SHARP_ODDS.numerator}"
     return f"""Labels only: features are not protected, and neither are counts of rows. `response`
-is k-ary randomised response, `bloom` the paper's Bloom filter ({BITS_PER_CLASS} bits a class,
+is k-ary randomized response, `bloom` the paper's Bloom filter ({BITS_PER_CLASS} bits a class,
 {HASHES} hashes, on every set) with permanent and instant bits, these with our default odds or with
 {odds}. Epsilon is that of any number of reports, for one record's label, for the whole run and all
 trees: the permanent bits alone decide it. What a single report costs is less, and more with sharper
@@ -86,8 +86,9 @@ def _noise_words() -> str:
     looking, random = NOISY["silo"], NOISY["silo, random"]
     gaussian = NOISY["shares, Gaussian"]
     return f"""Epsilon of one record, pure except for the Gaussian rows (delta =
-{GAUSSIAN_DELTA:g}). {looking["n_trees"]} trees of depth {looking["max_depth"]}, or
-{random["n_trees"]} totally random trees of depth {random["max_depth"]}, {gaussian["n_trees"]}
+{GAUSSIAN_DELTA:g}). {looking["n_estimators"]} trees of depth {looking["max_depth"]}, or
+{random["n_estimators"]} totally random trees of depth {random["max_depth"]},
+{gaussian["n_estimators"]}
 trees of depth {gaussian["max_depth"]} for Gaussian noise. With {CLIENTS} sites, of which one may
 collude, `shares` cannot divide the noise: it is as noisy as `silo`. With {MOST_CLIENTS} sites it
 divides it. The paper does not say its epsilon. `diffprivlib` is its forest of totally random
@@ -338,7 +339,8 @@ def _figure(figure: pd.DataFrame, out: Path) -> str:
         f"of the "
         f"rows each, one of {MOST_CLIENTS}; k of them take part. {TREES} trees of depth {DEPTH} "
         f"unless "
-        f"varied; `silo` has {NOISY['silo']['n_trees']} of depth {NOISY['silo']['max_depth']}.\n\n"
+        f"varied; `silo` has {NOISY['silo']['n_estimators']} of depth "
+        f"{NOISY['silo']['max_depth']}.\n\n"
         "![Accuracy against clients, trees and depth](figure3.png)\n"
     )
 

@@ -136,6 +136,6 @@ def _cell(
         "epsilon": epsilon,
         "seed": seed,
         "clients": many if clients is None else clients,
-        "trees": NOISY.get(method, {}).get("n_trees", TREES) if trees is None else trees,
+        "trees": NOISY.get(method, {}).get("n_estimators", TREES) if trees is None else trees,
         "depth": NOISY.get(method, {}).get("max_depth", DEPTH) if depth is None else depth,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 POINTS = np.arange(1, 22)
-TRIANGLES = {centre: np.maximum(6.0 - np.abs(POINTS - centre), 0.0) for centre in (7, 11, 15)}
+TRIANGLES = {center: np.maximum(6.0 - np.abs(POINTS - center), 0.0) for center in (7, 11, 15)}
 PAIRS = ((11, 15), (11, 7), (15, 7))
 MIXTURES = (np.arange(100) + 0.5) / 100
 """Midpoints over which the likelihood of a class is averaged."""

@@ -95,17 +95,17 @@ def ahead_table(mixture: pd.DataFrame) -> pd.DataFrame:
 # -------------------------------------------------------------------------------------- the rest
 def share_table(shares: pd.DataFrame) -> pd.DataFrame:
     table = shares.pivot_table(
-        index="leaf_share", columns="bounds_share", values="accuracy", aggfunc=with_deviation
+        index="leaf_fraction", columns="bounds_fraction", values="accuracy", aggfunc=with_deviation
     )
     table.columns = ["no saving" if c == 0.0 else f"bounds {c:g}" for c in table.columns]
-    return table.reset_index().rename(columns={"leaf_share": "leaf share"})
+    return table.reset_index().rename(columns={"leaf_fraction": "leaf share"})
 
 
 def best_shares(shares: pd.DataFrame) -> str:
     """Where the mean is highest, and where the report's own shares stand."""
-    means = shares.groupby(["leaf_share", "bounds_share"])["accuracy"].mean()
-    saving = means[means.index.get_level_values("bounds_share") > 0.0]
-    plain = means.xs(0.0, level="bounds_share")
+    means = shares.groupby(["leaf_fraction", "bounds_fraction"])["accuracy"].mean()
+    saving = means[means.index.get_level_values("bounds_fraction") > 0.0]
+    plain = means.xs(0.0, level="bounds_fraction")
     leaf, bound = saving.idxmax()
     return (
         f"Best without saving: leaf share {plain.idxmax():g} ({plain.max():.3f}; half: "

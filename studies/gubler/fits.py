@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hedgerow.methods.method import Recipe
+from hedgerow.methods.method import Method
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.queries import BoundQuery, Summed
 from hedgerow.privacy.study import Study
@@ -59,45 +59,45 @@ def _nothing() -> dict[str, float]:
 def _without_privacy(drawn: Drawn, depth: int, local: bool) -> float:
     from sklearn.tree import DecisionTreeClassifier
 
-    mine = drawn.party == 0 if local else drawn.party >= 0
+    mine = drawn.site == 0 if local else drawn.site >= 0
     tree = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=int(LEAST_ROWS), random_state=0)
     tree.fit(drawn.X[mine], drawn.y[mine])
     return round(float(tree.score(drawn.X_test, drawn.y_test)), 4)
 
 
 def _scored(
-    recipe: Recipe, drawn: Drawn, sites: Answers, epsilon: float, seed: int
+    learner: Method, drawn: Drawn, sites: Answers, epsilon: float, seed: int
 ) -> dict[str, float]:
-    study = study_of(recipe, sites, epsilon)
-    trained, spent = train(recipe, study, sites, seed, _limit(recipe, study))
+    study = study_of(learner, sites, epsilon)
+    trained, spent = train(learner, study, sites, seed, _limit(learner, study))
     found = probabilities(trained, drawn.X_test, drawn.schema).argmax(axis=1).astype(str)
     return {
         "accuracy": round(float(np.mean(found == drawn.y_test)), 4),
         "spent": round(float(spent), 4),
-        "saved": round(trained.saved, 4),
-        "leaves": float(trained.grown[0].tree.n_leaves),
+        "saved": round(trained.unspent_fraction, 4),
+        "leaves": float(trained.leaf_statistics[0].tree.n_leaves),
     }
 
 
-def _limit(recipe: Recipe, study: Study) -> Cost:
+def _limit(learner: Method, study: Study) -> Cost:
     """Every method is held to its epsilon, but for the one that is known to exceed it."""
-    return no_limit() if recipe.name == "saving_as_printed" else study.limit
+    return no_limit() if learner.name == "published_saving" else study.limit
 
 
 def on_shares(
-    seed: int, leaf_share: float, bounds_share: float, epsilon: float
+    seed: int, leaf_fraction: float, bounds_fraction: float, epsilon: float
 ) -> Mapping[str, float]:
-    recipe = replace(plain(SHARES_DEPTH, LEAST_ROWS), leaf_share=leaf_share)
-    if bounds_share > 0.0:
-        recipe = replace(recipe, save_budget=True, bounds_share=bounds_share)
+    learner = replace(plain(SHARES_DEPTH, LEAST_ROWS), leaf_fraction=leaf_fraction)
+    if bounds_fraction > 0.0:
+        learner = replace(learner, budget_saving=True, bounds_fraction=bounds_fraction)
     drawn = mixture(SHARES_ROWS, SHARES_FEATURES, SHARES_RHO, seed)
-    return _scored(recipe, drawn, drawn.sites, epsilon, seed)
+    return _scored(learner, drawn, drawn.sites, epsilon, seed)
 
 
 def on_permuted(seed: int, n: int, p: int, epsilon: float, permuted: bool) -> Mapping[str, float]:
     drawn = mixture(n, p, PERMUTED_RHO, seed, permuted)
-    recipe = METHODS["saving"](PERMUTED_DEPTH, LEAST_ROWS)
-    return _scored(recipe, drawn, drawn.sites, epsilon, seed)
+    learner = METHODS["saving"](PERMUTED_DEPTH, LEAST_ROWS)
+    return _scored(learner, drawn, drawn.sites, epsilon, seed)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Divided:
     whole: datasets.Dataset
     train: NDArray[np.int64]
     test: NDArray[np.int64]
-    party: NDArray[np.int64]
+    site: NDArray[np.int64]
     sites: Sites
 
 
@@ -117,27 +117,27 @@ def divided(name: str, seed: int) -> Divided:
     order = np.random.default_rng(seed).permutation(len(whole.y))
     cut = int(TRAIN_PART * len(order))
     train_rows, test_rows = order[:cut], order[cut:]
-    party = np.arange(cut) % PARTIES
+    site = np.arange(cut) % PARTIES
     schema = whole.schema.with_grid(bins=BINS)
     X = whole.X.iloc[train_rows].reset_index(drop=True)
-    sites = Sites(X, whole.y[train_rows], party, schema)
-    return Divided(whole, train_rows, test_rows, party, sites)
+    sites = Sites(X, whole.y[train_rows], site, schema)
+    return Divided(whole, train_rows, test_rows, site, sites)
 
 
 def on_data(seed: int, data: str, delta: float, epsilon: float, method: str) -> Mapping[str, float]:
     split = divided(data, seed)
     if method in ("no privacy", "one site, no privacy"):
         return _tree_without_privacy(split, method != "no privacy")
-    recipe = METHODS[method](DEPTH_ON_REAL_DATA, LEAST_ROWS)
+    learner = METHODS[method](DEPTH_ON_REAL_DATA, LEAST_ROWS)
     # The product's own threshold: one site may collude and one may be lost.
-    study = study_of(recipe, split.sites, epsilon, delta, colluders=1, threshold=PARTIES - 1)
-    trained, spent = train(recipe, study, split.sites, seed, _limit(recipe, study))
+    study = study_of(learner, split.sites, epsilon, delta, colluders=1, threshold=PARTIES - 1)
+    trained, spent = train(learner, study, split.sites, seed, _limit(learner, study))
     X_test = split.whole.X.iloc[split.test]
     p = probabilities(trained, X_test, split.sites.schema)[:, 1]
     return {
         **_measured(p, split),
         "spent": round(float(spent), 4),
-        "saved": round(trained.saved, 4),
+        "saved": round(trained.unspent_fraction, 4),
     }
 
 
@@ -155,7 +155,7 @@ def _tree_without_privacy(split: Divided, alone: bool) -> dict[str, float]:
     from sklearn.tree import DecisionTreeClassifier
 
     X = pd.get_dummies(split.whole.X).to_numpy(np.float64)
-    rows = split.train[split.party == 0] if alone else split.train
+    rows = split.train[split.site == 0] if alone else split.train
     tree = DecisionTreeClassifier(
         max_depth=DEPTH_ON_REAL_DATA, min_samples_leaf=int(LEAST_ROWS), random_state=0
     ).fit(X[rows], split.whole.y[rows])

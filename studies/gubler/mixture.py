@@ -27,7 +27,7 @@ class Drawn:
 
     X: FloatArray
     y: NDArray[Any]
-    party: NDArray[np.int64]
+    site: NDArray[np.int64]
     X_test: FloatArray
     y_test: NDArray[Any]
     schema: Schema
@@ -40,10 +40,10 @@ def mixture(n: int, p: int, rho: float, seed: int, permuted: bool = False) -> Dr
     rng = np.random.default_rng([seed, n, p, int(100 * rho)])
     X, y = _rows(n, p, rho, rng)
     X_test, y_test = _rows(n, p, rho, rng)
-    party = rng.permutation(np.arange(n) % PARTIES)
+    site = rng.permutation(np.arange(n) % PARTIES)
     y = rng.permutation(y) if permuted else y
     schema = mixture_schema(p)
-    return Drawn(X, y, party, X_test, y_test, schema, Sites(X, y, party, schema))
+    return Drawn(X, y, site, X_test, y_test, schema, Sites(X, y, site, schema))
 
 
 def mixture_schema(p: int) -> Schema:
@@ -52,10 +52,10 @@ def mixture_schema(p: int) -> Schema:
 
 
 def _rows(n: int, p: int, rho: float, rng: np.random.Generator) -> tuple[FloatArray, NDArray[Any]]:
-    """Half of the rows of each class; component i is centred at +-(i/5, ..., i/5)."""
+    """Half of the rows of each class; component i is centered at +-(i/5, ..., i/5)."""
     distance = np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
     root = np.linalg.cholesky(rho**distance)
     labels = rng.permutation(np.arange(n) % 2)
-    centre = rng.integers(1, COMPONENTS + 1, n) / COMPONENTS * (1 - 2 * labels)
-    X = rng.standard_normal((n, p)) @ root.T + centre[:, None]
+    center = rng.integers(1, COMPONENTS + 1, n) / COMPONENTS * (1 - 2 * labels)
+    X = rng.standard_normal((n, p)) @ root.T + center[:, None]
     return X, labels.astype(str)

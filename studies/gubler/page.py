@@ -224,7 +224,7 @@ def _limits() -> str:
   without rows. With noisy histograms that ends many trees at the root. Nodes of fewer than
   {LEAST_ROWS:g} noisy rows are not split.
 * *{AS_PRINTED}* has noise for the sensitivity that is proved, not for the report's larger one,
-  which is in its favour.
+  which is in its favor.
 * All sites' shares of noise are counted on in the mixtures (no colluder), as in the report.
 * On real data the range of the whole file is taken as public. A real study must not do that.
 """

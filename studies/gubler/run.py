@@ -149,7 +149,7 @@ def share_cells(effort: Effort) -> list[Cell]:
     parts = (0.1, 0.3, 0.5, 0.7, 0.9)
     bounds = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)  # 0 stands for no saving
     return [
-        {"seed": seed, "leaf_share": leaf, "bounds_share": bound, "epsilon": 5.0}
+        {"seed": seed, "leaf_fraction": leaf, "bounds_fraction": bound, "epsilon": 5.0}
         for seed, leaf, bound in product(range(effort.share_runs), parts, bounds)
     ]
 

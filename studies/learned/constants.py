@@ -1,7 +1,7 @@
 """The constants that read noisy answers, where each stands, and a way to fit with others.
 
-A setting is a text such as `tree.ROOT_SHARE x 1.5; leaning.PSEUDO_ROWS x 2`; the empty one is the
-recipes as they are. Shares move by a half, since shares must add up; all others are doubled and
+A setting is a text such as `tree.ROOT_FRACTION x 1.5; leaning.PSEUDO_ROWS x 2`; the empty one is
+the recipes as they are. Shares move by a half, since shares must add up; all others are doubled and
 halved.
 """
 
@@ -21,9 +21,9 @@ from hedgerow.methods.blocks import (
     calibration,
     curves,
     fallback,
-    goal,
     leaves,
     private_bins,
+    target,
 )
 
 CLASSES, NUMBERS = "classes", "numbers"
@@ -88,39 +88,39 @@ def _with_field(whole: Any, path: list[str], factor: Fraction) -> Any:
 
 
 COUNTING = (
-    Constant("counting", goal, "COUNT_IS_SEEN", also=(fallback,)),
-    Constant("counting", goal, "AGAIN_SHARE", SHARE),
+    Constant("counting", target, "COUNT_IS_SEEN", also=(fallback,)),
+    Constant("counting", target, "AGAIN_FRACTION", SHARE),
 )
 TARGET = (
-    Constant("target_range", goal, "TARGET_SHARE", SHARE, also=(goal,)),
-    Constant("target_range", goal, "TARGET_STANDS_OUT"),
-    Constant("goal", goal, "TARGET_AGAIN", SHARE),
-    Constant("plain", fallback, "HARMFUL_OF_NUMBERS"),
+    Constant("target_range", target, "TARGET_FRACTION", SHARE, also=(target,)),
+    Constant("target_range", target, "TARGET_STANDS_OUT"),
+    Constant("goal", target, "TARGET_AGAIN", SHARE),
+    Constant("plain", fallback, "FALLBACK_BELOW_FOR_NUMBERS"),
 )
 TREES_OF_CLASSES = (
     Constant("leaning", leaves, "PSEUDO_ROWS"),
-    Constant("plain", fallback, "HARMFUL"),
+    Constant("plain", fallback, "FALLBACK_BELOW"),
 )
 ONE_TREE = (
-    Constant("tree", tree, "lean_of", field="per_noise"),
-    Constant("tree", tree, "ROOT_SHARE", SHARE),
-    Constant("tree", tree, "tree_constants", SHARE, "leaf_share"),
+    Constant("tree", tree, "shrinkage_of", field="per_noise"),
+    Constant("tree", tree, "ROOT_FRACTION", SHARE),
+    Constant("tree", tree, "tree_constants", SHARE, "leaf_fraction"),
     Constant("tree", tree, "tree_constants", field="pieces.penalty"),
     Constant("tree", tree, "tree_constants", field="pieces.deviations"),
     Constant("tree", tree, "LEAST_ROWS"),
 )
 ONE_FOREST = (
-    Constant("forest", forest, "forest_constants", SHARE, "root_share"),
+    Constant("forest", forest, "forest_constants", SHARE, "root_fraction"),
     Constant("forest", forest, "WEAK_PENALTY"),
     Constant("forest", forest, "NOISE_PENALTY"),
     Constant("forest", forest, "SCREEN_FROM"),
     Constant("forest", forest, "WEIGHT_FLOOR"),
 )
-OF_RECIPES: dict[tuple[str, str], tuple[Constant, ...]] = {
+OF_METHODS: dict[tuple[str, str], tuple[Constant, ...]] = {
     ("boosted", CLASSES): (
         *COUNTING,
-        Constant("boost_classes", boosting_classes, "HOPELESS"),
-        Constant("by_count", private_bins, "BINS_SHARE", SHARE),
+        Constant("boost_classes", boosting_classes, "RANDOM_TREES_BELOW"),
+        Constant("by_count", private_bins, "BINS_FRACTION", SHARE),
         Constant("by_count", private_bins, "DEVIATIONS_A_BIN"),
         Constant("by_count", private_bins, "COUNT_STANDS_OUT"),
         Constant("smoothing", curves, "ROUGH"),
@@ -139,24 +139,24 @@ OF_RECIPES: dict[tuple[str, str], tuple[Constant, ...]] = {
         *COUNTING,
         *TREES_OF_CLASSES,
         *ONE_FOREST,
-        Constant("forest", forest, "HOPELESS"),
+        Constant("forest", forest, "RANDOM_TREES_BELOW"),
         Constant("forest", forest, "forest_constants", SHARE, "sharpness"),
         Constant("leaning", leaves, "CLASSES_PER_NOISE"),
-        Constant("forest", forest, "CALIBRATION_SHARE", SHARE),
+        Constant("forest", forest, "CALIBRATION_FRACTION", SHARE),
         Constant("calibration", calibration, "EXPECTED_ERROR"),
     ),
     ("tree", CLASSES): (
         *COUNTING,
         *TREES_OF_CLASSES,
         *ONE_TREE,
-        Constant("tree", tree, "HOPELESS"),
+        Constant("tree", tree, "RANDOM_TREES_BELOW"),
     ),
     ("boosted", NUMBERS): (
         *TARGET,
         Constant("boost_numbers", boosting_numbers, "LEAST_SIGNAL"),
-        Constant("boost_numbers", boosting_numbers, "LOOK_SHARE"),
+        Constant("boost_numbers", boosting_numbers, "RESIDUAL_FRACTION"),
         Constant("boost_numbers", boosting_numbers, "RESIDUAL_TAIL"),
-        Constant("boost_numbers", boosting_numbers, "boost_constants", SHARE, "root_share"),
+        Constant("boost_numbers", boosting_numbers, "boost_constants", SHARE, "root_fraction"),
     ),
     ("forest", NUMBERS): (
         *COUNTING,
@@ -174,7 +174,7 @@ OF_RECIPES: dict[tuple[str, str], tuple[Constant, ...]] = {
 }
 """Of each recipe and task, those that were varied. A constant stands where a recipe uses it."""
 
-_EVERY = {c.label: c for constants in OF_RECIPES.values() for c in constants}
+_EVERY = {c.label: c for constants in OF_METHODS.values() for c in constants}
 
 
 @contextmanager

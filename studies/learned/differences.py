@@ -44,8 +44,8 @@ def paired(table: pd.DataFrame) -> pd.DataFrame:
     return joined.assign(gain=joined["score"] - joined["without"])
 
 
-def gains(table: pd.DataFrame, recipe: tuple[str, str]) -> dict[str, Difference]:
+def gains(table: pd.DataFrame, learner: tuple[str, str]) -> dict[str, Difference]:
     """Of each setting that was tried on made tasks for this method and goal."""
-    method, goal = recipe
+    method, goal = learner
     mine = table[(table["method"] == method) & (table["goal"] == goal)]
     return {str(s): Difference.of(rows["gain"]) for s, rows in paired(mine).groupby("setting")}

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pandas as pd
 
 from studies.harness import Computation
-from studies.learned.constants import AND, CLASSES, OF_RECIPES, Constant
+from studies.learned.constants import AND, CLASSES, OF_METHODS, Constant
 from studies.learned.differences import Difference, gains, paired
 from studies.learned.made import (
     CLASS_NUMBERS,
@@ -22,18 +22,19 @@ from studies.measures import CONFIDENCE
 from studies.ours.tasks import DELTA
 from studies.pages import markdown_table, write_page
 
-Recipe = tuple[str, str]
+LearnerKey = tuple[str, str]
 NOTHING = "-"
 
 
 def write(
     computation: Computation,
     tables: Mapping[str, pd.DataFrame],
-    found: Mapping[Recipe, str],
+    found: Mapping[LearnerKey, str],
     command: str,
 ) -> None:
     judged = {
-        recipe: on_real(tables.get("judge"), setting, recipe) for recipe, setting in found.items()
+        learner: on_real(tables.get("judge"), setting, learner)
+        for learner, setting in found.items()
     }
     parts = [
         HEAD.format(
@@ -50,10 +51,10 @@ def write(
         "## What was learned\n",
         markdown_table(_summary(tables, found, judged)),
         "## Real data, set by set\n\nMean gain over splits and epsilon, with its standard error.\n",
-        *(_by_set(goal, judged) for goal in dict.fromkeys(goal for _, goal in OF_RECIPES)),
+        *(_by_set(goal, judged) for goal in dict.fromkeys(goal for _, goal in OF_METHODS)),
         "## Every constant alone\n\nMean gain on made tasks, with its standard error; **clear** "
         "ones are bold. A constant that a task never meets gains nothing there.\n",
-        *(_alone(tables["search"], recipe) for recipe in OF_RECIPES),
+        *(_alone(tables["search"], learner) for learner in OF_METHODS),
     ]
     write_page(computation, "README.md", "Constants that were learned", command, parts)
 
@@ -77,11 +78,11 @@ def _listed(numbers: Sequence[float]) -> str:
 
 
 # ------------------------------------------------------------------------------------- real data
-def on_real(judge: pd.DataFrame | None, setting: str, recipe: Recipe) -> dict[str, Difference]:
+def on_real(judge: pd.DataFrame | None, setting: str, learner: LearnerKey) -> dict[str, Difference]:
     """By data set: over its splits and all epsilon."""
     if judge is None or not setting:
         return {}
-    method, goal = recipe
+    method, goal = learner
     is_mine = (judge["method"] == method) & judge["task_name"].isin(REAL[goal])
     pairs = paired(judge[is_mine & judge["setting"].isin(("", setting))])
     return {str(name): Difference.of(rows["gain"]) for name, rows in pairs.groupby("task_name")}
@@ -97,8 +98,8 @@ def is_kept(judged: Mapping[str, Difference]) -> bool:
     return bool(judged) and over_sets(judged).is_better and not harmed
 
 
-def _verdict(judged: Mapping[Recipe, Mapping[str, Difference]]) -> str:
-    kept = [" of ".join(recipe) for recipe, sets in judged.items() if is_kept(sets)]
+def _verdict(judged: Mapping[LearnerKey, Mapping[str, Difference]]) -> str:
+    kept = [" of ".join(learner) for learner, sets in judged.items() if is_kept(sets)]
     tried = sum(bool(sets) for sets in judged.values())
     return (
         f"Of {tried} recipes for which something was learned, to be kept: "
@@ -107,7 +108,7 @@ def _verdict(judged: Mapping[Recipe, Mapping[str, Difference]]) -> str:
     )
 
 
-def _by_set(goal: str, judged: Mapping[Recipe, Mapping[str, Difference]]) -> str:
+def _by_set(goal: str, judged: Mapping[LearnerKey, Mapping[str, Difference]]) -> str:
     mine = {method: sets for (method, of), sets in judged.items() if of == goal and sets}
     names = sorted({name for sets in mine.values() for name in sets})
     rows = [
@@ -120,16 +121,16 @@ def _by_set(goal: str, judged: Mapping[Recipe, Mapping[str, Difference]]) -> str
 # ------------------------------------------------------------------------------------ made tasks
 def _summary(
     tables: Mapping[str, pd.DataFrame],
-    found: Mapping[Recipe, str],
-    judged: Mapping[Recipe, Mapping[str, Difference]],
+    found: Mapping[LearnerKey, str],
+    judged: Mapping[LearnerKey, Mapping[str, Difference]],
 ) -> pd.DataFrame:
     rows = []
-    for recipe, setting in found.items():
-        again = gains(tables["again"], recipe).get(setting) if "again" in tables else None
-        sets = judged[recipe]
+    for learner, setting in found.items():
+        again = gains(tables["again"], learner).get(setting) if "again" in tables else None
+        sets = judged[learner]
         rows.append(
             {
-                "recipe": " of ".join(recipe),
+                "learner": " of ".join(learner),
                 "constants": setting.replace(AND, ", ") or "none",
                 "other made tasks": _told(again),
                 "real data": _told(over_sets(sets)) if sets else NOTHING,
@@ -140,12 +141,12 @@ def _summary(
     return pd.DataFrame(rows)
 
 
-def _alone(search: pd.DataFrame, recipe: Recipe) -> str:
-    gained = gains(search, recipe)
+def _alone(search: pd.DataFrame, learner: LearnerKey) -> str:
+    gained = gains(search, learner)
     if not gained:
         return ""
     rows = []
-    for constant in OF_RECIPES[recipe]:
+    for constant in OF_METHODS[learner]:
         smaller, larger = (_told(gained.get(setting)) for setting in constant.settings())
         factors = " and ".join(f"{float(f):.2g}" for f in constant.factors)
         rows.append(
@@ -157,8 +158,8 @@ def _alone(search: pd.DataFrame, recipe: Recipe) -> str:
                 "larger": larger,
             }
         )
-    unit = "log-loss" if recipe[1] == CLASSES else "R2"
-    title = f"### {recipe[0].capitalize()}, {recipe[1]} ({unit})\n\n"
+    unit = "log-loss" if learner[1] == CLASSES else "R2"
+    title = f"### {learner[0].capitalize()}, {learner[1]} ({unit})\n\n"
     return title + markdown_table(pd.DataFrame(rows))
 
 

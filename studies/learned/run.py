@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from studies.harness import Cell, Computation
-from studies.learned.constants import AND, CLASSES, NUMBERS, OF_RECIPES
+from studies.learned.constants import AND, CLASSES, NUMBERS, OF_METHODS
 from studies.learned.differences import Difference, gains
 from studies.learned.fits import fit_made, fit_real
 from studies.learned.page import write
@@ -24,9 +24,9 @@ from studies.learned.real import BUNDLED, REAL, STORED
 EPSILONS = (0.1, 0.3, 1.0)
 FIRST_AGAIN = 1000  # seeds of made tasks from here on were not searched on
 FIRST_SPLIT = 120
-Recipe = tuple[str, str]
+LearnerKey = tuple[str, str]
 """Method and goal."""
-Learned = Mapping[Recipe, str]
+Learned = Mapping[LearnerKey, str]
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Wanted:
     quick: bool
 
     @property
-    def recipes(self) -> list[Recipe]:
-        return [("tree", CLASSES)] if self.quick else list(OF_RECIPES)
+    def learners(self) -> list[LearnerKey]:
+        return [("tree", CLASSES)] if self.quick else list(OF_METHODS)
 
     def real(self, goal: str) -> tuple[str, ...]:
         return BUNDLED[goal][1:2] if self.quick else REAL[goal]
@@ -51,7 +51,9 @@ def files(quick: bool) -> tuple[str, ...]:
 
 def run(computation: Computation, wanted: Wanted) -> None:
     if computation.only:
-        raise SpecError("--only is not for this study: each of its tables follows from another.")
+        raise ParameterError(
+            "--only is not for this study: each of its tables follows from another."
+        )
     search = computation.tables({"search": (fit_made, search_grid(wanted))})["search"]
     found = learned(search)
     later = {
@@ -66,19 +68,19 @@ def run(computation: Computation, wanted: Wanted) -> None:
 def search_grid(wanted: Wanted) -> list[Cell]:
     """Task by task, each at one epsilon: more tasks tell more than a task three times."""
     return [
-        _made_cell(seed, recipe, setting)
+        _made_cell(seed, learner, setting)
         for seed in range(wanted.tasks)
-        for recipe in wanted.recipes
-        for setting in ("", *(s for constant in OF_RECIPES[recipe] for s in constant.settings()))
+        for learner in wanted.learners
+        for setting in ("", *(s for constant in OF_METHODS[learner] for s in constant.settings()))
     ]
 
 
 def again_grid(wanted: Wanted, found: Learned) -> list[Cell]:
     return [
-        _made_cell(seed, recipe, setting)
+        _made_cell(seed, learner, setting)
         for seed in range(FIRST_AGAIN, FIRST_AGAIN + wanted.tasks)
-        for recipe in wanted.recipes
-        for setting in _both(found[recipe])
+        for learner in wanted.learners
+        for setting in _both(found[learner])
     ]
 
 
@@ -94,15 +96,15 @@ def judge_grid(wanted: Wanted, found: Learned) -> list[Cell]:
         for goal in (CLASSES, NUMBERS)
         for name in wanted.real(goal)
         for split in range(FIRST_SPLIT, FIRST_SPLIT + wanted.splits)
-        for method, of in wanted.recipes
+        for method, of in wanted.learners
         if of == goal
         for epsilon in EPSILONS
         for setting in _both(found[method, of])
     ]
 
 
-def _made_cell(seed: int, recipe: Recipe, setting: str) -> Cell:
-    method, goal = recipe
+def _made_cell(seed: int, learner: LearnerKey, setting: str) -> Cell:
+    method, goal = learner
     epsilon = EPSILONS[seed % len(EPSILONS)]
     return {"seed": seed, "goal": goal, "method": method, "epsilon": epsilon, "setting": setting}
 
@@ -112,13 +114,13 @@ def _both(setting: str) -> tuple[str, ...]:
     return ("", setting) if setting else ()
 
 
-def learned(search: pd.DataFrame) -> dict[Recipe, str]:
+def learned(search: pd.DataFrame) -> dict[LearnerKey, str]:
     """For each recipe, every constant whose better factor was clearly better alone."""
-    found: dict[Recipe, str] = {}
-    for recipe, constants in OF_RECIPES.items():
-        gained = gains(search, recipe)
+    found: dict[LearnerKey, str] = {}
+    for learner, constants in OF_METHODS.items():
+        gained = gains(search, learner)
         best = [max(c.settings(), key=lambda s: _mean(gained.get(s))) for c in constants]
-        found[recipe] = AND.join(s for s in best if s in gained and gained[s].is_better)
+        found[learner] = AND.join(s for s in best if s in gained and gained[s].is_better)
     return found
 
 

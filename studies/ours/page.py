@@ -65,7 +65,7 @@ def joined(kept: TablesOf, tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
     peers = _peers(kept)
     seen = set(tables["classes"]["task_name"])
     everything = pd.concat(
-        [shown.named(tables[name]) for name in ("classes", "parties", "baselines")]
+        [shown.named(tables[name]) for name in ("classes", "n_sites", "baselines")]
         + [peers[peers["task_name"].isin(seen)]]
     )
     strange = set(tables["unseen"]["task_name"])
@@ -107,7 +107,7 @@ def _main_parts(
         "## Smaller trees\n",
         shown.merging(tables["merging"]),
         "## What travels\n",
-        shown.traffic(pd.concat([tables["classes"], tables["parties"]])),
+        shown.traffic(pd.concat([tables["classes"], tables["n_sites"]])),
         "## Speed\n",
         _speed(kept),
     ]
@@ -260,9 +260,9 @@ def _figure(out: Path, everything: pd.DataFrame) -> None:
     by_task = rows.groupby(["who", "epsilon", "task_name"])["accuracy"].mean()
     means = by_task.groupby(["who", "epsilon"]).mean()
     panels = {}
-    for promise, names in LINES.items():
-        found = {name: f"{name} ({promise})" for name in names}
-        panels[f"mean accuracy ({promise})"] = {
+    for guarantee, names in LINES.items():
+        found = {name: f"{name} ({guarantee})" for name in names}
+        panels[f"mean accuracy ({guarantee})"] = {
             name: (list(means[who].index), list(means[who]))
             for name, who in found.items()
             if who in means.index

@@ -29,7 +29,7 @@ OURS = ("tree", "forest")
 ON_BOTH_GRIDS = ("tree", "tree, even grid", "forest", "forest, even grid")
 FOR_NUMBERS = ("tree", "forest", "boosted")
 WITHOUT_PRIVACY = ("CART", "random forest", "HistGB")
-NO_PROMISE = (float("inf"),)
+NO_GUARANTEE = (float("inf"),)
 WORK = {"numbers": fit_numbers, "merging": fit_merged}
 SEEDS = 5
 BESIDE = 3
@@ -66,15 +66,15 @@ def full_grids() -> dict[str, list[Cell]]:
         "unseen": [*_unseen(fresh, SMALL_UNSEEN), *_unseen(few_fresh, LARGE_UNSEEN)],
         "baselines": [
             *cells(beside, CLASSES, ("Algorithm 5",), NOISES),
-            *cells(beside, CLASSES, ("LocalRNM",), ("pure",), parties=PARTIES),
+            *cells(beside, CLASSES, ("LocalRNM",), ("pure",), n_sites=PARTIES),
             *cells(beside, CLASSES, ("one curator",), ("pure",)),
-            *cells(beside, CLASSES, WITHOUT_PRIVACY, ("none",), NO_PROMISE),
+            *cells(beside, CLASSES, WITHOUT_PRIVACY, ("none",), NO_GUARANTEE),
         ],
         "numbers": [
             *cells(ours, NUMBERS, FOR_NUMBERS, NOISES, NUMBER_EPSILONS),
-            *cells(ours, NUMBERS, ("mean",), ("none",), NO_PROMISE),
+            *cells(ours, NUMBERS, ("mean",), ("none",), NO_GUARANTEE),
         ],
-        "parties": cells(beside, CLASSES, OURS, NOISES, parties=PARTIES),
+        "n_sites": cells(beside, CLASSES, OURS, NOISES, n_sites=PARTIES),
         "pieces": cells(beside, PIECES_TASKS, tuple(WITH_PIECES), NOISES, MIDDLE_EPSILONS),
         "fresh": cells(few_fresh, CLASSES, OURS, ("gaussian",), (1.0,)),
         "ladders": cells(few_fresh, ("credit_gmsc", "spambase"), ON_BOTH_GRIDS, ("gaussian",)),
@@ -85,7 +85,7 @@ def full_grids() -> dict[str, list[Cell]]:
 def _unseen(seeds: range, tasks: Sequence[str]) -> list[Cell]:
     return [
         *cells(seeds, tasks, (*OURS, "Algorithm 5"), NOISES),
-        *cells(seeds, tasks, ("LocalRNM",), ("pure",), parties=PARTIES),
+        *cells(seeds, tasks, ("LocalRNM",), ("pure",), n_sites=PARTIES),
     ]
 
 
@@ -96,15 +96,15 @@ def quick_grids() -> dict[str, list[Cell]]:
         "classes": cells(range(1), few, OURS, NOISES, some),
         "numbers": [
             *cells(range(1), ("parkinsons",), FOR_NUMBERS, NOISES, (10.0,)),
-            *cells(range(1), ("parkinsons",), ("mean",), ("none",), NO_PROMISE),
+            *cells(range(1), ("parkinsons",), ("mean",), ("none",), NO_GUARANTEE),
         ],
         "unseen": cells(
             range(FRESH_SEED, FRESH_SEED + 1), ("wine",), (*OURS, "Algorithm 5"), NOISES, some
         ),
-        "parties": cells(range(1), few, OURS, NOISES, some, parties=PARTIES),
+        "n_sites": cells(range(1), few, OURS, NOISES, some, n_sites=PARTIES),
         "baselines": [
             *cells(range(1), few, ("Algorithm 5",), NOISES, some),
-            *cells(range(1), few, WITHOUT_PRIVACY, ("none",), NO_PROMISE),
+            *cells(range(1), few, WITHOUT_PRIVACY, ("none",), NO_GUARANTEE),
         ],
         "fresh": cells(range(FRESH_SEED, FRESH_SEED + 1), few, OURS, ("gaussian",), (1.0,)),
         "pieces": cells(range(1), ("banknote",), tuple(WITH_PIECES), ("gaussian",), (1.0,)),
@@ -119,23 +119,23 @@ def cells(
     methods: Sequence[str],
     noises: Sequence[str],
     epsilons: Sequence[float] = EPSILONS,
-    parties: int = 1,
+    n_sites: int = 1,
 ) -> list[Cell]:
     """Seed by seed, so that a run that is cut short has whole tables of fewer splits."""
     return [
-        _cell(seed, task_name, method, noise, parties, epsilon)
+        _cell(seed, task_name, method, noise, n_sites, epsilon)
         for seed, task_name, method, noise, epsilon in product(
             seeds, tasks, methods, noises, epsilons
         )
     ]
 
 
-def _cell(seed: int, task_name: str, method: str, noise: str, parties: int, eps: float) -> Cell:
+def _cell(seed: int, task_name: str, method: str, noise: str, n_sites: int, eps: float) -> Cell:
     return {
         "seed": seed,
         "task_name": task_name,
         "method": method,
         "noise": noise,
-        "parties": parties,
+        "n_sites": n_sites,
         "epsilon": eps,
     }

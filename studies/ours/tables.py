@@ -22,9 +22,9 @@ Tables = Mapping[str, pd.DataFrame]
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
     named = table.copy()
-    parties = np.where(named["parties"] > 1, OVER_PARTIES, "")
+    n_sites = np.where(named["n_sites"] > 1, OVER_PARTIES, "")
     noise = np.where(named["noise"] == "none", "no privacy", named["noise"])
-    named["who"] = named["method"] + " (" + noise + parties + ")"
+    named["who"] = named["method"] + " (" + noise + n_sites + ")"
     return named
 
 
@@ -97,7 +97,7 @@ def pieces(tables: Tables) -> str:
         "budget's division, the order of growth and the charges stay the papers'. Agreeing tables: "
         "the histograms of a node agree on their totals. Leaning leaves: they lean on the nodes "
         "above them. Private bins: cells merged by noisy mass on the fine grid. All pieces: these, "
-        "the naive-Bayes prior, screening to ten features and the noise-penalised gain. Mean of "
+        "the naive-Bayes prior, screening to ten features and the noise-penalized gain. Mean of "
         f"{tasks}.\n\n" + markdown_table(wide.reset_index())
     )
 

@@ -15,7 +15,7 @@ from hedgerow.data.reading.encoding import encode_features
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.blocks.leaves import merge_equal_labels
 from hedgerow.methods.blocks.public_grids import fine_schema
-from hedgerow.methods.blocks.screening import Refinement
+from hedgerow.methods.blocks.screening import FeatureScreening
 from hedgerow.methods.boosting_classes import BoostedTreesClassifier
 from hedgerow.methods.boosting_numbers import BoostedTreesRegressor
 from hedgerow.methods.forest import ForestClassifier, ForestRegressor
@@ -115,7 +115,7 @@ Make = Callable[..., PrivateEstimator]
 AS_PUBLISHED = partial(
     HistogramTreeClassifier, max_depth=5, n_bins=10, consistency=False, known_zeros=False
 )
-BINS_ALONE = Refinement(prior=False, keep=None, penalty=0.0, deviations=0.0)
+BINS_ALONE = FeatureScreening(prior=False, keep=None, penalty=0.0, deviations=0.0)
 
 FOR_CLASSES: Mapping[str, Make] = {
     "boosted": BoostedTreesClassifier,
@@ -134,19 +134,21 @@ ON_EVEN_GRIDS: Mapping[str, Make] = {
 WITH_PIECES: Mapping[str, Make] = {
     "Algorithm 5": AS_PUBLISHED,
     "Algorithm 5, agreeing tables": partial(HistogramTreeClassifier, max_depth=5, n_bins=10),
-    "Algorithm 5, leaning leaves": partial(AS_PUBLISHED, lean=True),
-    "Algorithm 5, private bins": partial(HistogramTreeClassifier, max_depth=5, refine=BINS_ALONE),
+    "Algorithm 5, leaning leaves": partial(AS_PUBLISHED, shrinkage=True),
+    "Algorithm 5, private bins": partial(
+        HistogramTreeClassifier, max_depth=5, screening=BINS_ALONE
+    ),
     "Algorithm 5, all pieces": partial(
-        HistogramTreeClassifier, max_depth=5, refine=Refinement(), lean=True
+        HistogramTreeClassifier, max_depth=5, screening=FeatureScreening(), shrinkage=True
     ),
     "NoisyCounts": partial(TopDownTreeClassifier, max_splits=31),
-    "NoisyCounts, leaning leaves": partial(TopDownTreeClassifier, max_splits=31, lean=True),
+    "NoisyCounts, leaning leaves": partial(TopDownTreeClassifier, max_splits=31, shrinkage=True),
     "NoisyCounts, all pieces": partial(
-        TopDownTreeClassifier, max_splits=31, refine=Refinement(), lean=True
+        TopDownTreeClassifier, max_splits=31, screening=FeatureScreening(), shrinkage=True
     ),
-    "extra-trees": partial(ExtraTreesClassifier, n_trees=10, max_depth=6),
+    "extra-trees": partial(ExtraTreesClassifier, n_estimators=10, max_depth=6),
     "extra-trees, leaning leaves": partial(
-        ExtraTreesClassifier, n_trees=10, max_depth=6, lean=True
+        ExtraTreesClassifier, n_estimators=10, max_depth=6, shrinkage=True
     ),
 }
 FOR_NUMBERS: Mapping[str, Make] = {
@@ -168,20 +170,20 @@ def even(schema: Schema) -> Schema:
 
 
 def fit_merged(
-    seed: int, task_name: str, method: str, noise: str, parties: int, epsilon: float
+    seed: int, task_name: str, method: str, noise: str, n_sites: int, epsilon: float
 ) -> dict[str, float]:
     """One tree, and the same tree with equal siblings merged."""
     from studies.measures import of_classes
 
     given = task(task_name)
     train, test = given.split(seed)
-    model = _fitted(TreeClassifier, given, train, seed, noise, parties, epsilon)
+    model = _fitted(TreeClassifier, given, train, seed, noise, n_sites, epsilon)
     codes, labels = encode_features(given.X.iloc[test], model.schema_), given.y[test]
-    small = merge_equal_labels(model.grown_[0])
+    small = merge_equal_labels(model.leaf_statistics_[0])
     full = of_classes(model.model_.predict(codes), labels, given.schema)
     after = of_classes(small.tree.predict(codes), labels, given.schema)
     return {
-        "leaves": float(len(model.grown_[0].leaves)),
+        "leaves": float(len(model.leaf_statistics_[0].leaves)),
         "merged_leaves": float(len(small.leaves)),
         "accuracy": full["accuracy"],
         "merged_accuracy": after["accuracy"],
@@ -191,7 +193,7 @@ def fit_merged(
 
 
 def fit_classes(
-    seed: int, task_name: str, method: str, noise: str, parties: int, epsilon: float
+    seed: int, task_name: str, method: str, noise: str, n_sites: int, epsilon: float
 ) -> dict[str, float]:
     """One cell of the study: fits and measures."""
     from studies.measures import of_classes
@@ -207,7 +209,7 @@ def fit_classes(
         train,
         seed,
         noise,
-        parties,
+        n_sites,
         epsilon,
     )
     p = model.predict_proba(given.X.iloc[test])
@@ -215,14 +217,14 @@ def fit_classes(
 
 
 def fit_numbers(
-    seed: int, task_name: str, method: str, noise: str, parties: int, epsilon: float
+    seed: int, task_name: str, method: str, noise: str, n_sites: int, epsilon: float
 ) -> dict[str, float]:
     given = task(task_name)
     train, test = given.split(seed)
     if noise == "none":
         said = _numbers_without_privacy(given, train, test, method, seed)
         return {"mse": float(np.mean((said - given.y[test]) ** 2)), "rounds": 0.0, "megabytes": 0.0}
-    model = _fitted(FOR_NUMBERS[method], given, train, seed, noise, parties, epsilon)
+    model = _fitted(FOR_NUMBERS[method], given, train, seed, noise, n_sites, epsilon)
     said = model.predict(given.X.iloc[test])
     return {"mse": float(np.mean((said - given.y[test]) ** 2)), **_traffic(model)}
 
@@ -233,17 +235,17 @@ def _fitted(
     train: NDArray[np.int64],
     seed: int,
     noise: str,
-    parties: int,
+    n_sites: int,
     epsilon: float,
 ) -> PrivateEstimator:
     model = make(given.schema, epsilon, DELTA if noise == "gaussian" else 0.0, random_state=seed)
-    holder = np.random.default_rng(seed).integers(0, parties, len(train)) if parties > 1 else None
-    return model.fit(given.X.iloc[train], given.y[train], party=holder)
+    site = np.random.default_rng(seed).integers(0, n_sites, len(train)) if n_sites > 1 else None
+    return model.fit(given.X.iloc[train], given.y[train], site=site)
 
 
 def _traffic(model: PrivateEstimator) -> dict[str, float]:
     record = model.run_
-    return {"rounds": float(len(record.rounds)), "megabytes": record.bytes_per_party / 1e6}
+    return {"rounds": float(len(record.rounds)), "megabytes": record.bytes_per_site / 1e6}
 
 
 def _numbers_without_privacy(

@@ -20,7 +20,7 @@ def fit_harmed(seed: int, task_name: str, harm: str, method: str) -> dict[str, f
     hurt = HARMS[harm](given, train, np.random.default_rng(seed))
     make = (FOR_NUMBERS if task_name in NUMBERS else FOR_CLASSES)[method]
     model = make(hurt.task.schema, EPSILON, DELTA, random_state=seed, **hurt.more)
-    model.fit(hurt.task.X.iloc[hurt.train], hurt.task.y[hurt.train], party=hurt.party)
+    model.fit(hurt.task.X.iloc[hurt.train], hurt.task.y[hurt.train], site=hurt.site)
     X, y = hurt.task.X.iloc[test], hurt.task.y[test]
     rounds = {"rounds": float(len(model.run_.rounds))}
     if task_name in NUMBERS:

@@ -27,7 +27,7 @@ class Harmed:
 
     task: Task
     train: NDArray[np.int64]
-    party: NDArray[np.int64] | None = None
+    site: NDArray[np.int64] | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -121,21 +121,21 @@ def by_feature(
 
 def by_label(task: Task, train: NDArray[np.int64], rng: np.random.Generator, sites: int) -> Harmed:
     """Every class (or fifth of a number) is shared out by Dirichlet parts of its own."""
-    party = np.empty(len(train), np.int64)
+    site = np.empty(len(train), np.int64)
     label = _labels(task)[train]
     for value in np.unique(label):
         mine = label == value
-        party[mine] = rng.choice(sites, int(mine.sum()), p=rng.dirichlet([SKEW] * sites))
-    return Harmed(task, train, party)
+        site[mine] = rng.choice(sites, int(mine.sum()), p=rng.dirichlet([SKEW] * sites))
+    return Harmed(task, train, site)
 
 
 def uneven(task: Task, train: NDArray[np.int64], rng: np.random.Generator) -> Harmed:
     """Three sites by chance, one that holds a single class, and one of two rows."""
-    party = rng.integers(0, 3, len(train))
+    site = rng.integers(0, 3, len(train))
     label = _labels(task)[train]
-    party[(label == np.unique(label)[0]) & (rng.random(len(train)) < 0.5)] = 3
-    party[rng.choice(len(train), 2, replace=False)] = 4
-    return Harmed(task, train, party)
+    site[(label == np.unique(label)[0]) & (rng.random(len(train)) < 0.5)] = 3
+    site[rng.choice(len(train), 2, replace=False)] = 4
+    return Harmed(task, train, site)
 
 
 def _labels(task: Task) -> NDArray[Any]:
@@ -146,7 +146,7 @@ def _labels(task: Task) -> NDArray[Any]:
 
 def alone(task: Task, train: NDArray[np.int64], rng: np.random.Generator) -> Harmed:
     """Each site adds all of the noise that protects it."""
-    return replace(by_chance(task, train, rng, SITES), more={"placement": "silo"})
+    return replace(by_chance(task, train, rng, SITES), more={"dp_model": "per_site"})
 
 
 ANY: Mapping[str, Harm] = {

@@ -77,43 +77,43 @@ def of_topdown() -> Answers:
     schema, found = plain.with_grid(bins=6), Answers()
     for name, line in (METHODS | PRINTED).items():
         with fixed_noise():
-            sites = simulation.Sites(X, y, np.arange(len(y)) % line.parties, schema)
-            recipe = line.recipe(Sized(schema, "decay", Fraction(1, 2), 1024))
-            study = simulation.study_of(recipe, sites, 4.0, line.delta, placement=line.placement)
-            trained, spent = simulation.train(recipe, study, sites, 0)
+            sites = simulation.Sites(X, y, np.arange(len(y)) % line.n_sites, schema)
+            learner = line.learner(Sized(schema, "decay", Fraction(1, 2), 1024))
+            study = simulation.study_of(learner, sites, 4.0, line.delta, dp_model=line.dp_model)
+            trained, spent = simulation.train(learner, study, sites, 0)
         said = simulation.probabilities(trained, X, schema)
-        leaves = float(trained.grown[0].tree.n_leaves)
+        leaves = float(trained.leaf_statistics[0].tree.n_leaves)
         found[name] = {"leaves": leaves, "spent": float(spent), "said": digits(said)}
     return found
 
 
 def of_boosted() -> Answers:
     """A recipe of each kind of the study, with few trees; the last one from three sites."""
-    from studies.boosted import recipes
-    from studies.boosted.fits import estimator, promise
+    from studies.boosted import learners
+    from studies.boosted.fits import estimator, guarantee
 
     X, y, schema = small_table()
     kinds = (
-        recipes.components("totally_random", "newton", 5),
-        recipes.components("totally_random", "newton", 5, leaves=recipes.PULLED),
-        recipes.components("histogram", "gradient", 3),
-        recipes.components("histogram", "newton", 3),
-        recipes.components("histogram", "newton", 3, leaves=recipes.PULLED),
-        recipes.components("partially_random", "newton", 3),
-        recipes.components("partially_random", "averaging", 3),
-        recipes.DEFAULT,
-        recipes.placed("iterative_hessian", 6, rounds=2),
-        recipes.placed("quantile", 5),
-        recipes.batched(2, trees=4),
-        *(recipes.named(name, 4) for name in ("DP-EBM", "DP-RF", "DP-TR Batch IH EBM p=0.25")),
+        learners.components("totally_random", "newton", 5),
+        learners.components("totally_random", "newton", 5, leaves=learners.SHRUNK),
+        learners.components("histogram", "gradient", 3),
+        learners.components("histogram", "newton", 3),
+        learners.components("histogram", "newton", 3, leaves=learners.SHRUNK),
+        learners.components("partially_random", "newton", 3),
+        learners.components("partially_random", "averaging", 3),
+        learners.DEFAULT,
+        learners.placed("iterative_hessian", 6, rounds=2),
+        learners.placed("quantile", 5),
+        learners.batched(2, trees=4),
+        *(learners.named(name, 4) for name in ("DP-EBM", "DP-RF", "DP-TR Batch IH EBM p=0.25")),
     )
     found = Answers()
-    for recipe, parties in [*((kind, 1) for kind in kinds), (kinds[-1], 3)]:
-        given = promise(4.0, parties, len(y)) | {"delta": 1e-3, "random_state": 0}
+    for learner, n_sites in [*((kind, 1) for kind in kinds), (kinds[-1], 3)]:
+        given = guarantee(4.0, n_sites, len(y)) | {"delta": 1e-3, "random_state": 0}
         with fixed_noise(), _no_advice():
-            model = estimator(schema, recipe, **given)
-            model.fit(X, y, party=None if parties == 1 else np.arange(len(y)) % parties)
-        found[f"{recipe}, {parties}"] = {"said": digits(model.predict_proba(X))}
+            model = estimator(schema, learner, **given)
+            model.fit(X, y, site=None if n_sites == 1 else np.arange(len(y)) % n_sites)
+        found[f"{learner}, {n_sites}"] = {"said": digits(model.predict_proba(X))}
     return found
 
 
@@ -121,12 +121,12 @@ def of_diprime() -> Answers:
     """Every private method of the study, with and without folds where both are drawn."""
     from hedgerow.methods.blocks.public_grids import fine_schema
     from studies.diprime.data import PARTIES, Halves
-    from studies.diprime.methods import ALL_ROWS, RECIPES, Setting, train
+    from studies.diprime.methods import ALL_ROWS, METHOD_EXAMPLES, Setting, train
 
     X, y, plain = small_table()
     schema, found = fine_schema(plain), Answers()
     setting = Setting("banknote", 8.0, 2, 3, Fraction(1, 2), 2)
-    makes = [(name, name, make) for name, make in RECIPES.items()]
+    makes = [(name, name, make) for name, make in METHOD_EXAMPLES.items()]
     makes += [(f"{name}, all rows", name, make) for name, make in ALL_ROWS.items()]
     for words, name, make in makes:
         with fixed_noise():
@@ -163,10 +163,10 @@ def of_ours() -> Answers:
         grids.append((tasks.fit_classes, small_task, method, "laplace", 3))
         grids.append((tasks.fit_numbers, small_numbers, method, "gaussian", 1))
         grids.append((tasks.fit_numbers, small_numbers, method, "laplace", 3))
-    for fit, given, method, noise, parties in grids:
+    for fit, given, method, noise, n_sites in grids:
         with _small(tasks, "task", given), fixed_noise(), _no_advice():
-            answer = fit(0, "small", method, noise, parties, 4.0)
-        found[f"{fit.__name__}, {method}, {noise}, {parties}"] = answer
+            answer = fit(0, "small", method, noise, n_sites, 4.0)
+        found[f"{fit.__name__}, {method}, {noise}, {n_sites}"] = answer
     with _small(tasks, "task", small_task):
         for method in ("CART", "random forest", "HistGB"):
             found[f"{method}, no privacy"] = tasks.fit_classes(0, "small", method, "none", 1, 0.0)

@@ -9,16 +9,18 @@ import pandas as pd
 import pytest
 
 from hedgerow.methods.consul import honest_factor_of_medians
+from hedgerow.schema.schema import Numeric, Schema
 from studies.boosted.cells import Cells
 from studies.boosted.claims import claims as boosted_claims
+from studies.boosted.learners import LEAVES, batched, components
 from studies.boosted.paper import JUDGED_SETS, weight_updates
-from studies.boosted.recipes import LEAVES, batched, components
 from studies.claims import FAILS, HOLDS, NOT_RUN, OPEN, Claim, lead, section, where_it_holds
 from studies.diprime.claims import DEPTHS, ahead
 from studies.diprime.claims import claims as diprime_claims
 from studies.gubler import page as gubler_page
 from studies.gubler.claims import claims as gubler_claims
 from studies.gubler.methods import AS_PRINTED, AS_RELEASED
+from studies.measures import auc, calibration_error, of_classes
 from studies.pages import evenly, left_out, line
 
 
@@ -94,14 +96,14 @@ def boosted_cells(gap):
         for name in JUDGED_SETS:
             for epsilon in (0.1, 0.5):
                 paper, _ = weight_updates(epsilon)["totally_random", "newton", name]
-                recipe = components("totally_random", "newton")
-                rows.append((name, recipe, epsilon, split, paper + gap + 0.0001 * split))
+                learner = components("totally_random", "newton")
+                rows.append((name, learner, epsilon, split, paper + gap + 0.0001 * split))
             for leaves in LEAVES:
                 rows.append((name, batched(20, leaves), 0.1, split, 0.8 + 0.001 * split))
-                newton = 0.8 + 0.002 * split + (-0.02 if leaves == "printed" else 0.02)
+                newton = 0.8 + 0.002 * split + (-0.02 if leaves == "published" else 0.02)
                 rows.append((name, batched(1, leaves), 0.1, split, newton))
-    table = pd.DataFrame(rows, columns=["dataset", "recipe", "epsilon", "split", "auc"])
-    return Cells(table.assign(parties=1, seconds=1.0))
+    table = pd.DataFrame(rows, columns=["dataset", "learner", "epsilon", "split", "auc"])
+    return Cells(table.assign(n_sites=1, seconds=1.0))
 
 
 @pytest.mark.parametrize(
@@ -111,8 +113,8 @@ def test_printed_cells_are_met_or_not_and_batches_are_judged_by_both_leaves(gap,
     found = boosted_claims(boosted_cells(gap))
     assert found[0].verdict == verdict
     by_leaves = {c.says.rsplit(": ", 1)[-1]: c.verdict for c in found if "batches of" in c.says}
-    assert by_leaves["printed leaves"] == HOLDS
-    assert by_leaves["pulled leaves"] == FAILS
+    assert by_leaves["published leaves"] == HOLDS
+    assert by_leaves["shrunk leaves"] == FAILS
 
 
 def test_a_smaller_error_is_a_lead():
@@ -216,3 +218,25 @@ def test_a_point_of_fewer_runs_is_in_no_figure_of_the_mixtures(tmp_path, monkeyp
     panel = drawn[f"mixture_{first['n']}_5"][f"rho = {first['rho']}, p = {first['p']}"]
     assert 1.0 not in panel["plain"][0]
     assert 1.0 in panel["saving"][0]
+
+
+# --------------------------------------------------------------------------------------------------
+# Measures of probabilities, against cases that can be done by hand.
+SCHEMA = Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes"))
+
+
+def test_auc_counts_pairs_and_half_of_the_ties():
+    assert auc(np.array([0.1, 0.4, 0.4, 0.8]), np.array([0, 0, 1, 1])) == pytest.approx(0.875)
+    assert np.isnan(auc(np.array([0.1, 0.2]), np.array([1, 1])))
+
+
+def test_a_forecast_that_is_right_as_often_as_it_says_is_calibrated():
+    p = np.tile([0.75, 0.25], (4, 1))
+    assert calibration_error(p, np.array([0, 0, 0, 1])) == pytest.approx(0.0)
+    assert calibration_error(p, np.array([1, 1, 1, 1])) == pytest.approx(0.75)
+
+
+def test_log_loss_is_finite_where_a_probability_is_zero():
+    found = of_classes(np.array([[1.0, 0.0]]), np.array(["yes"], dtype=object), SCHEMA)
+    assert found["accuracy"] == 0.0
+    assert found["log_loss"] == pytest.approx(-np.log(1e-6), abs=1e-3)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from studies.__main__ import app
 from studies.datasets import FOLDER_VARIABLE
 from studies.diprime import data, run
-from studies.diprime.methods import NOT_PRIVATE, RECIPES
+from studies.diprime.methods import METHOD_EXAMPLES, NOT_PRIVATE
 from studies.diprime.verdicts import RIVALS
 from studies.harness import Computation
 
@@ -56,7 +56,7 @@ def test_the_quick_command_makes_its_page(folder, tmp_path, monkeypatch):
         assert f"| {method} |" in text
 
 
-@pytest.mark.parametrize("method", [*NOT_PRIVATE, *RECIPES])
+@pytest.mark.parametrize("method", [*NOT_PRIVATE, *METHOD_EXAMPLES])
 @pytest.mark.parametrize("data", ["parkinsons", "banknote"])
 def test_every_method_of_the_tables_is_fitted_and_scored(folder, data, method):
     if (data, method) == ("parkinsons", "DP-DF"):

@@ -83,7 +83,7 @@ def test_no_other_page_of_results_is_kept():
 def test_a_number_that_was_changed_by_hand_would_be_seen():
     """Twin."""
     entries = stored()
-    place = next(k for k, one in enumerate(entries) if one.parts[-1] == "hedgerow, one holder")
+    place = next(k for k, one in enumerate(entries) if one.parts[-1] == "hedgerow, one site")
     changed = [*entries[:place], replace(entries[place], value=0.999), *entries[place + 1 :]]
     assert PAGES["ours"](changed) != (RESULTS / "ours.md").read_text(encoding="utf-8")
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, ParameterError
 from studies import __main__ as command
 from studies import harness, needs
 from studies.code_version import code_version, reached
@@ -148,7 +148,7 @@ def test_one_table_can_be_computed_alone(toy, tmp_path):
     assert alone.summary() == "2 computed, 0 reused, 2 left"
     assert (len(tables["first"]), len(tables["second"])) == (0, 2)
     assert not (out / "first.csv").exists()
-    with pytest.raises(SpecError, match="--only third is no table of this study"):
+    with pytest.raises(ParameterError, match="--only third is no table of this study"):
         Computation(out, only=("third",)).tables(grids)
 
 
@@ -284,7 +284,7 @@ def test_what_is_missing_is_named_before_any_work(tmp_path):
     (tmp_path / "adult.parquet").touch()
     with pytest.raises(DataError, match=r"lacks bank\.parquet, skin\.parquet"):
         needs.check((), ("adult", "bank", "skin"), tmp_path)
-    with pytest.raises(SpecError, match="no_such_package"):
+    with pytest.raises(ParameterError, match="no_such_package"):
         needs.check(("no_such_package",), (), None)
 
 
@@ -313,7 +313,7 @@ def test_other_bytes_are_noticed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kept", [command.ARCHIVES, command.WORK, command.EVIDENCE])
 def test_a_small_grid_never_writes_over_what_is_kept(kept, tmp_path):
-    with pytest.raises(SpecError, match="where the whole study is"):
+    with pytest.raises(ParameterError, match="where the whole study is"):
         command.places("gubler", kept / "gubler", quick=True)
     quick = command.QUICK_RESULTS / "gubler"
     assert command.places("gubler", None, quick=True) == (quick, Tables(quick))

@@ -6,20 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods import boosting_classes, forest, tree
 from hedgerow.methods.blocks import fallback
-from hedgerow.methods.blocks.goal import declared_goal
+from hedgerow.methods.blocks.target import declared_target
 from studies.harness import Computation
 from studies.learned import page
-from studies.learned.constants import AND, CLASSES, NUMBERS, OF_RECIPES, fitted_with
+from studies.learned.constants import AND, CLASSES, NUMBERS, OF_METHODS, fitted_with
 from studies.learned.differences import Difference, paired
 from studies.learned.fits import fit_made, fit_real
 from studies.learned.made import MOST_COLUMNS, MOST_TRAIN, TEST_ROWS, made
 from studies.learned.run import Wanted, again_grid, judge_grid, learned, run, search_grid
 
 TREE = ("tree", CLASSES)
-EVERY = {c.label: c for constants in OF_RECIPES.values() for c in constants}
+EVERY = {c.label: c for constants in OF_METHODS.values() for c in constants}
 
 
 def in_force(constant):
@@ -44,7 +44,7 @@ def test_settings_multiply_numbers_tuples_and_fields():
         (
             "boost_classes.TREE_GATE x 2",
             "counting.COUNT_IS_SEEN x 0.5",
-            "tree.tree_constants.leaf_share x 1.5",
+            "tree.tree_constants.leaf_fraction x 1.5",
             "tree.tree_constants.pieces.penalty x 2",
             "forest.forest_constants.sharpness x 0.6667",
         )
@@ -54,7 +54,7 @@ def test_settings_multiply_numbers_tuples_and_fields():
         assert boosting_classes.TREE_GATE == (400.0, 1200.0)
         assert fallback.COUNT_IS_SEEN == 1.5
         changed = tree.tree_constants(100.0, False)
-        assert changed.leaf_share == usual.leaf_share * 3 / 2
+        assert changed.leaf_fraction == usual.leaf_fraction * 3 / 2
         assert changed.pieces.penalty == 2 * usual.pieces.penalty
         assert changed.pieces.keep == usual.pieces.keep
         assert forest.forest_constants(100.0, False).sharpness == pytest.approx(1.0)
@@ -92,14 +92,14 @@ def test_made_tasks_fit_their_schemas(seed, goal):
         assert schema.target.low <= y.min() <= y.max() <= schema.target.high
     else:
         assert set(y) <= set(schema.classes)
-    assert declared_goal(schema).channels >= 2
+    assert declared_target(schema).channels >= 2
 
 
 def test_two_fits_of_a_seed_have_the_same_noise():
     cell = {"seed": 2, "goal": CLASSES, "method": "tree", "epsilon": 1.0}
     plain_score = fit_made(**cell, setting="")
     assert fit_made(**cell, setting="") == plain_score
-    assert fit_made(**cell, setting="tree.lean_of.per_noise x 2") != plain_score
+    assert fit_made(**cell, setting="tree.shrinkage_of.per_noise x 2") != plain_score
 
 
 @pytest.mark.parametrize(("name", "least"), [("wine", -np.log(3.0) - 0.5), ("diabetes", -0.5)])
@@ -124,12 +124,12 @@ def searched(gains_by_setting, n=10):
 
 
 def test_only_clear_gains_are_learned_and_the_better_factor_of_each():
-    small, large = EVERY["tree.ROOT_SHARE"].settings()
+    small, large = EVERY["tree.ROOT_FRACTION"].settings()
     unclear = EVERY["tree.LEAST_ROWS"].settings()[0]
-    worse = EVERY["plain.HARMFUL"].settings()[1]
+    worse = EVERY["plain.FALLBACK_BELOW"].settings()[1]
     found = learned(searched({small: 0.05, large: 0.1, unclear: 0.001, worse: -0.1}))
     assert found[TREE] == large
-    assert not any(setting for recipe, setting in found.items() if recipe != TREE)
+    assert not any(setting for learner, setting in found.items() if learner != TREE)
 
 
 def test_what_moves_nothing_is_not_learned():
@@ -146,7 +146,7 @@ def test_pairs_are_of_the_same_cell():
 
 def test_later_grids_use_other_tasks_and_only_what_was_learned():
     wanted = Wanted(4, 2, False)
-    found = {recipe: "" for recipe in OF_RECIPES} | {TREE: "tree.LEAST_ROWS x 2"}
+    found = {learner: "" for learner in OF_METHODS} | {TREE: "tree.LEAST_ROWS x 2"}
     again, judge = again_grid(wanted, found), judge_grid(wanted, found)
     assert not {c["seed"] for c in again} & {c["seed"] for c in search_grid(wanted)}
     assert {c["method"] for c in again + judge} == {"tree"}
@@ -155,7 +155,7 @@ def test_later_grids_use_other_tasks_and_only_what_was_learned():
 
 
 def test_one_table_alone_is_refused(tmp_path):
-    with pytest.raises(SpecError, match="--only"):
+    with pytest.raises(ParameterError, match="--only"):
         run(Computation(tmp_path, only=("search",)), Wanted(1, 1, True))
 
 
@@ -169,7 +169,7 @@ def test_constants_are_kept_if_clearly_better_and_no_set_is_hurt():
 
 
 def test_the_page_tells_what_was_learned_and_what_it_did(tmp_path):
-    setting = EVERY["tree.ROOT_SHARE"].settings()[1]
+    setting = EVERY["tree.ROOT_FRACTION"].settings()[1]
     search = searched({setting: 0.1})
     judge = pd.DataFrame(
         [

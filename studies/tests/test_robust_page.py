@@ -59,7 +59,7 @@ def test_every_harm_leaves_a_task_that_fits_its_schema(harm):
     hurt = HARMS[harm](given, train, np.random.default_rng(1))
     assert [f.name for f in hurt.task.schema.features] == list(hurt.task.X.columns)
     assert set(hurt.train) <= set(train)
-    assert hurt.party is None or len(hurt.party) == len(hurt.train)
+    assert hurt.site is None or len(hurt.site) == len(hurt.train)
     assert len(hurt.task.X) == len(hurt.task.y) == 400
 
 
@@ -70,7 +70,7 @@ def test_harms_hurt_as_they_say():
     assert (rare.task.y[rare.train] == "yes").sum() == 1
     wide = HARMS["target x 100"](toy(True), train, rng).task.schema.target
     assert (wide.low, wide.high) == (-49.5, 50.5)
-    party = HARMS["two rows, one class"](toy(False), train, rng).party
-    assert np.bincount(party)[4] == 2
+    site = HARMS["two rows, one class"](toy(False), train, rng).site
+    assert np.bincount(site)[4] == 2
     hashed = HARMS["2,000 codes, hashed 4 times"](toy(False), train, rng).task.schema
     assert sum(isinstance(f, Hashed) for f in hashed.features) == 4

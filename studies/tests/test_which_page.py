@@ -9,7 +9,7 @@ from studies.harness import Computation
 from studies.which import page
 from studies.which.run import Wanted, _jobs
 
-PLACE = {"dataset": "adult", "recipe": "method=default", "epsilon": 8.0, "parties": 1}
+PLACE = {"dataset": "adult", "learner": "method=default", "epsilon": 8.0, "n_sites": 1}
 
 
 def fresh(aucs):

@@ -41,12 +41,12 @@ AS_PRINTED = {
     "NoisyCounts": "NoisyCounts",
 }
 """The same without any, from `hedgerow.papers`."""
-KEYS = ["seed", "name", "fraction", "budget", "leaf_share", "alpha"]
+KEYS = ["seed", "name", "fraction", "budget", "leaf_fraction", "alpha"]
 
 
 def claims(tables: Tables) -> list[Claim]:
     return [
-        *_leaf_share(tables["leaf_share"]),
+        *_leaf_share(tables["leaf_fraction"]),
         _more_epsilon(tables["curves"], THREE),
         _converges(tables),
         *_order(tables["curves"], REPAIRED_ORDER),
@@ -79,11 +79,11 @@ def _by(values: pd.Series, level: str) -> dict[str, Lead]:
 def _leaf_share(table: pd.DataFrame) -> list[Claim]:
     if table.empty:
         return []
-    low, high = float(table["leaf_share"].min()), float(table["leaf_share"].max())
-    middle = float(sorted(table["leaf_share"].unique())[table["leaf_share"].nunique() // 2])
+    low, high = float(table["leaf_fraction"].min()), float(table["leaf_fraction"].max())
+    middle = float(sorted(table["leaf_fraction"].unique())[table["leaf_fraction"].nunique() // 2])
     made = []
     for edge in (low, high):
-        found = _by(pairs(table, "leaf_share", middle, edge), "name")
+        found = _by(pairs(table, "leaf_fraction", middle, edge), "name")
         made.append(
             Claim(
                 f"Accuracy suffers if leaves get {'little' if edge == low else 'nearly all'}",
@@ -93,7 +93,7 @@ def _leaf_share(table: pd.DataFrame) -> list[Claim]:
                 leads=found,
             )
         )
-    fall = pairs(table, "leaf_share", middle, low)
+    fall = pairs(table, "leaf_fraction", middle, low)
     if {"decay", "even"} <= set(fall.index.get_level_values("budget")):
         wide = fall.unstack("budget")
         found = _by((wide["decay"] - wide["even"]).dropna(), "name")

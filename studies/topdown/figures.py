@@ -14,7 +14,7 @@ from studies.topdown.methods import BASELINES
 Tables = Mapping[str, pd.DataFrame]
 BODY = ("adult", "bank")
 """Sets of the paper's Figures 1 and 3; the others are in its appendix."""
-CELL = ["name", "method", "fraction", "budget", "leaf_share", "alpha"]
+CELL = ["name", "method", "fraction", "budget", "leaf_fraction", "alpha"]
 NOT_RUN = "its cells were not run.\n"
 
 
@@ -33,7 +33,7 @@ def draw_all(out: Path, tables: Tables) -> str:
                     ("leaves", "leaves of the tree"),
                 )
             ),
-            *_by_set(out, tables, _leaf_shares, "leaf_share", "Figure 1", "Figure 4"),
+            *_by_set(out, tables, _leaf_shares, "leaf_fraction", "Figure 1", "Figure 4"),
             *_by_set(out, tables, _sizes_test, "training_size", "Figure 3", "Not in the paper"),
             *_by_set(out, tables, _sizes_train, "figure_6", "Figure 6", "Figure 6, other sets"),
         ]
@@ -82,14 +82,14 @@ def _by_set(
 
 
 def _leaf_shares(path: Path, tables: Tables, names: Sequence[str], figure: str) -> str:
-    whole = tables["leaf_share"]
+    whole = tables["leaf_fraction"]
     whole = whole[whole["name"].isin(names)]
     table = even(whole)
     if table.empty:
         return f"{figure}: {NOT_RUN}"
     panels = {
         f"{name}: {method}": {
-            f"epsilon {alpha:g}, {budget}": line(p, "leaf_share", "test")
+            f"epsilon {alpha:g}, {budget}": line(p, "leaf_fraction", "test")
             for (alpha, budget), p in part.groupby(["alpha", "budget"], sort=False)
         }
         for (name, method), part in table.groupby(["name", "method"], sort=False)

@@ -27,17 +27,17 @@ def fit(
     fraction: float,
     method: str,
     budget: str,
-    leaf_share: float,
+    leaf_fraction: float,
     alpha: float,
 ) -> dict[str, float]:
     """Accuracy, size, rounds and cost of one tree; alpha is the paper's name for epsilon."""
     line, data = of_name(method), task(name, os.environ[FOLDER_VARIABLE])
-    sites = divided(name, fraction, line.parties, seed)
+    sites = divided(name, fraction, line.n_sites, seed)
     guess = power_of_two_above(len(data.y))
-    recipe = line.recipe(Sized(data.schema, budget, Fraction(str(leaf_share)), guess))
-    study = simulation.study_of(recipe, sites, alpha, line.delta, placement=line.placement)
-    trained, spent = simulation.train(recipe, study, sites, seed)
-    (grown,) = trained.grown
+    learner = line.learner(Sized(data.schema, budget, Fraction(str(leaf_fraction)), guess))
+    study = simulation.study_of(learner, sites, alpha, line.delta, dp_model=line.dp_model)
+    trained, spent = simulation.train(learner, study, sites, seed)
+    (grown,) = trained.leaf_statistics
     return {
         "test": accuracy(trained, data.X_test, data.y_test, data),
         "train": accuracy(trained, data.X, data.y, data),
@@ -48,11 +48,11 @@ def fit(
 
 
 @lru_cache(maxsize=4)
-def divided(name: str, fraction: float, parties: int, seed: int) -> Sites:
+def divided(name: str, fraction: float, n_sites: int, seed: int) -> Sites:
     """The training rows, or a part of them, divided at random among the parties."""
     data, rng = task(name, os.environ[FOLDER_VARIABLE]), np.random.default_rng(seed)
     keep = np.sort(rng.permutation(len(data.y))[: round(fraction * len(data.y))])
-    owner = rng.integers(0, parties, len(keep))
+    owner = rng.integers(0, n_sites, len(keep))
     return Sites(data.X.iloc[keep], data.y[keep], owner, data.schema)
 
 
@@ -81,7 +81,7 @@ def timed(seed: int, split: Finding, max_splits: int) -> dict[str, float]:
         min_fraction_split=0.0,
     )
     owner = np.random.default_rng(seed).integers(0, PARTIES, len(data.y))
-    ours = cpu_seconds(lambda: model.fit(data.X, data.y, party=owner))
+    ours = cpu_seconds(lambda: model.fit(data.X, data.y, site=owner))
     leaves = model.model_.score.trees[0].n_leaves
     codes = encoding.encode_features(data.X, data.schema).T.astype(np.float32)
     reference = DecisionTreeClassifier(max_leaf_nodes=leaves)

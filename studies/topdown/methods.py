@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from hedgerow.methods import wang
-from hedgerow.methods.method import Recipe
+from hedgerow.methods.method import Method
 from hedgerow.methods.wang import TopDown, TopDownTreeClassifier
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.schema.schema import Schema
 
 PARTIES = 4
@@ -23,51 +23,51 @@ class Sized(NamedTuple):
 
     schema: Schema
     budget: str
-    leaf_share: Fraction
+    leaf_fraction: Fraction
     rows_at_most: int
 
 
 @dataclass(frozen=True)
-class Method:
-    """A line of a figure: a recipe, how many hold the rows, and where noise is added."""
+class FigureLine:
+    """A line of a figure: a method, how many sites hold the rows, and where noise is added."""
 
-    recipe: Callable[[Sized], Recipe]
-    parties: int
-    placement: Placement
+    learner: Callable[[Sized], Method]
+    n_sites: int
+    dp_model: DPModel
     delta: float = 0.0
 
-    def without_noise(self) -> Method:
-        return replace(self, placement=Placement.NOWHERE)
+    def without_noise(self) -> FigureLine:
+        return replace(self, dp_model=DPModel.NONE)
 
 
-def _repaired(**options: Any) -> Callable[[Sized], Recipe]:
+def _repaired(**options: Any) -> Callable[[Sized], Method]:
     """With the repairs that the estimator has by default."""
 
-    def made(size: Sized) -> Recipe:
+    def made(size: Sized) -> Method:
         return TopDown(
             **{"criterion": "entropy", "budget": size.budget, **options},
             max_splits=MAX_SPLITS,
-            leaf_share=float(size.leaf_share),
+            leaf_fraction=float(size.leaf_fraction),
             rows_at_most=size.rows_at_most,
         )
 
     return made
 
 
-def _printed(line: Callable[..., TopDownTreeClassifier], *, chooses: bool) -> Callable[..., Recipe]:
+def _printed(line: Callable[..., TopDownTreeClassifier], *, chooses: bool) -> Callable[..., Method]:
     """As `hedgerow.papers` has it, on the schema's own thresholds."""
 
-    def made(size: Sized) -> Recipe:
+    def made(size: Sized) -> Method:
         guess = {"rows_at_most": size.rows_at_most} if chooses else {}
         model = line(
             size.schema,
             max_splits=MAX_SPLITS,
             budget=size.budget,
-            leaf_share=float(size.leaf_share),
+            leaf_fraction=float(size.leaf_fraction),
             n_bins=None,
             **guess,
         )
-        return model._recipe(size.schema)
+        return model._method(size.schema)
 
     return made
 
@@ -78,21 +78,23 @@ _tables_of_splits = _repaired(split="noisy_counts", consistency=False, tables="s
 _local, _single = _repaired(split="local_choice"), _repaired(split="choice")
 _single_gini = _repaired(split="choice", criterion="gini")
 
-METHODS: dict[str, Method] = {
-    "single machine": Method(_single, 1, Placement.CURATOR),
-    "single machine, Gini": Method(_single_gini, 1, Placement.CURATOR),
-    "local choice": Method(_local, PARTIES, Placement.SILO),
-    "noisy counts as written": Method(_tables_of_splits, PARTIES, Placement.SILO),
-    "noisy counts, silo": Method(_plain_tables, PARTIES, Placement.SILO),
-    "noisy counts, shares": Method(_tables, PARTIES, Placement.SHARES),
-    "noisy counts, shares, Gaussian": Method(_tables, PARTIES, Placement.SHARES, DELTA),
+METHODS: dict[str, FigureLine] = {
+    "single machine": FigureLine(_single, 1, DPModel.CENTRAL),
+    "single machine, Gini": FigureLine(_single_gini, 1, DPModel.CENTRAL),
+    "local choice": FigureLine(_local, PARTIES, DPModel.PER_SITE),
+    "noisy counts as written": FigureLine(_tables_of_splits, PARTIES, DPModel.PER_SITE),
+    "noisy counts, silo": FigureLine(_plain_tables, PARTIES, DPModel.PER_SITE),
+    "noisy counts, shares": FigureLine(_tables, PARTIES, DPModel.DISTRIBUTED),
+    "noisy counts, shares, Gaussian": FigureLine(_tables, PARTIES, DPModel.DISTRIBUTED, DELTA),
 }
-PRINTED: dict[str, Method] = {
-    "SingleMachine RNM": Method(
-        _printed(wang.single_machine_rnm, chooses=True), 1, Placement.CURATOR
+PRINTED: dict[str, FigureLine] = {
+    "SingleMachine RNM": FigureLine(
+        _printed(wang.single_machine_rnm, chooses=True), 1, DPModel.CENTRAL
     ),
-    "LocalRNM": Method(_printed(wang.local_rnm, chooses=True), PARTIES, Placement.SILO),
-    "NoisyCounts": Method(_printed(wang.noisy_counts, chooses=False), PARTIES, Placement.SILO),
+    "LocalRNM": FigureLine(_printed(wang.local_rnm, chooses=True), PARTIES, DPModel.PER_SITE),
+    "NoisyCounts": FigureLine(
+        _printed(wang.noisy_counts, chooses=False), PARTIES, DPModel.PER_SITE
+    ),
 }
 """The paper's three under its names, without a repair."""
 SLOW = tuple(name for name in METHODS if name != "noisy counts as written")
@@ -104,6 +106,6 @@ BASELINES: dict[str, str] = {
 }
 
 
-def of_name(name: str) -> Method:
+def of_name(name: str) -> FigureLine:
     every = METHODS | PRINTED
     return every[BASELINES[name]].without_noise() if name in BASELINES else every[name]

@@ -36,7 +36,7 @@ def write(computation: Computation, tables: Tables, quick: bool) -> None:
     command = f"{COMMAND} --quick" if quick else COMMAND
     parts = [intro(tables), section(claims(tables)), mnist(tables), convergence(tables)]
     parts += [ordering(tables), as_printed(tables), LOSSES, rounds(tables["speed"])]
-    parts += [figures.draw_all(computation.out, tables), leaf_words(tables["leaf_share"])]
+    parts += [figures.draw_all(computation.out, tables), leaf_words(tables["leaf_fraction"])]
     parts.append(_departures())
     write_page(computation, "README.md", "DP-TopDown: private best-first trees", command, parts)
 
@@ -309,7 +309,7 @@ scikit-learn tree of as many leaves on the pooled rows (`benchmarks/bench_topdow
 def leaf_words(table: pd.DataFrame) -> str:
     if table.empty:
         return ""
-    mean = table.groupby(["leaf_share", "budget"])["test"].mean().unstack().reset_index()
+    mean = table.groupby(["leaf_fraction", "budget"])["test"].mean().unstack().reset_index()
     return f"""
 Accuracy by the part of the budget kept for leaves, averaged over all sets, methods and epsilons of
 Figures 1 and 4:

@@ -59,7 +59,7 @@ def full_grids() -> dict[str, list[Cell]]:
             *cells(range(MORE_SEEDS), OFTEN, METHODS, ALPHAS),
             *cells(range(SEEDS), SELDOM, METHODS, ALPHAS),
         ],
-        "leaf_share": cells(range(SEEDS), LOADERS, some, LEAF_ALPHAS, LEAF_SHARES, BOTH),
+        "leaf_fraction": cells(range(SEEDS), LOADERS, some, LEAF_ALPHAS, LEAF_SHARES, BOTH),
         "training_size": [
             *cells(range(SEEDS), LOADERS, some, REPEATED, fractions=FRACTIONS),
             *cells(more, BESIDE_NO_NOISE, some, REPEATED, fractions=FRACTIONS),
@@ -92,7 +92,7 @@ def quick_grids() -> dict[str, list[Cell]]:
         "baselines": cells(range(1), few, BASELINES, (1.0,)),
         "slow": cells(range(1), one, SLOW, some[-1:], (0.2,), ("slow",)),
         "loud": cells(range(1), one, ["local choice"], LOUD[:1]),
-        "leaf_share": cells(range(1), one, ["local choice"], (1.0,), (0.1, 0.9), BOTH),
+        "leaf_fraction": cells(range(1), one, ["local choice"], (1.0,), (0.1, 0.9), BOTH),
         "training_size": cells(range(1), one, ["noisy counts, shares"], some, fractions=(0.2, 1.0)),
         "size_baselines": cells(range(1), one, ["without noise"], some[:1], fractions=(0.2, 1.0)),
     }
@@ -108,7 +108,7 @@ def cells(
     fractions: Sequence[float] = (1.0,),
 ) -> list[Cell]:
     """Seed by seed, so that a run that is cut short has whole tables of fewer repeats."""
-    keys = ("seed", "name", "fraction", "method", "budget", "leaf_share", "alpha")
+    keys = ("seed", "name", "fraction", "method", "budget", "leaf_fraction", "alpha")
     values = product(seeds, names, fractions, list(methods), budgets, leaf_shares, alphas)
     return [dict(zip(keys, one, strict=True)) for one in values]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from studies.boosted.recipes import TITLES
+from studies.boosted.learners import TITLES
 from studies.claims import Lead, lead
 from studies.harness import Computation
 from studies.ours.tasks import DELTA
 from studies.pages import markdown_table, write_page
 
-KEYS = ["dataset", "epsilon", "parties", "split"]
+KEYS = ["dataset", "epsilon", "n_sites", "split"]
 BEFORE = "against before"
 OTHERS = {BEFORE: "before", "against DP-EBM": "dp_ebm", "against diffprivlib": "diffprivlib"}
 """Tables beside ours, by the column that compares; a peer has one holder."""
@@ -114,26 +114,26 @@ def _row(name: str, epsilon: float, means: pd.Series, measure: str) -> dict[str,
 # ---------------------------------------------------------------------------------- fresh splits
 def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
     rows, worse, compared = [], [], []
-    groups = now.groupby(["dataset", "parties", "epsilon"], sort=False)
-    for dataset, parties, epsilon in sorted(groups.groups, key=_in_order):
-        mine = groups.get_group((dataset, parties, epsilon))
+    groups = now.groupby(["dataset", "n_sites", "epsilon"], sort=False)
+    for dataset, n_sites, epsilon in sorted(groups.groups, key=_in_order):
+        mine = groups.get_group((dataset, n_sites, epsilon))
         plain, gap = _limit(mine, limits)
         leads = {title: _lead(mine, other) for title, other in others.items()}
         if BEFORE in leads and leads[BEFORE].n > 1:
             compared.append(leads[BEFORE])
         if BEFORE in leads and _is_behind(leads[BEFORE]):
-            worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({parties} holders)")
+            worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({n_sites} holders)")
         rows.append(
             {
                 "data": TITLES[dataset],
-                "holders": parties,
+                "holders": n_sites,
                 "epsilon": "no noise" if math.isinf(epsilon) else f"{epsilon:g}",
                 "AUC": f"{mine['auc'].mean():.4f}",
                 "splits": len(mine),
                 **{title: found.shown(4) for title, found in leads.items()},
                 "log-loss": f"{mine['log_loss'].mean():.4f}",
                 "LightGBM": f"{plain:.4f}",
-                "below it": f"{gap:+.4f}{_verdict(epsilon, parties, gap)}",
+                "below it": f"{gap:+.4f}{_verdict(epsilon, n_sites, gap)}",
                 "rounds": f"{mine['rounds'].max():.0f}",
             }
         )
@@ -146,7 +146,7 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
         "noise is drawn anew for each. *against DP-EBM*, *against diffprivlib*: InterpretML's "
         "private boosting and diffprivlib's forest with one holder, by benchmarks/peers, on the "
         "same rows (their delta: one over the rows, and none). LightGBM: defaults, no privacy, the "
-        'same rows. *no noise*: `placement="nowhere"`. Clearly '
+        'same rows. *no noise*: `dp_model="none"`. Clearly '
         f"behind before, by more than two standard errors: {said}; {len(worse)} of "
         f"{len(compared)} cells. With few pairs an error is itself little known: where nothing "
         f"has changed, chance alone puts {sum(map(_behind_by_chance, compared)):.1f} there and as "
@@ -156,13 +156,13 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
 
 
 def _in_order(key: tuple[str, int, float]) -> tuple[int, int, float]:
-    dataset, parties, epsilon = key
-    return parties, list(TITLES).index(dataset), epsilon
+    dataset, n_sites, epsilon = key
+    return n_sites, list(TITLES).index(dataset), epsilon
 
 
-def _verdict(epsilon: float, parties: int, gap: float) -> str:
+def _verdict(epsilon: float, n_sites: int, gap: float) -> str:
     goal = TARGET.get(epsilon)
-    if goal is None or parties > 1:
+    if goal is None or n_sites > 1:
         return ""
     return " held" if gap <= goal else f" (goal {goal})"
 

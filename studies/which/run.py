@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import chain, product
 
 from studies.boosted.fits import work as fit_default
-from studies.boosted.recipes import DEFAULT, DEFAULT_SETS, SHARES_PARTIES
+from studies.boosted.learners import DEFAULT, DEFAULT_SETS, SHARES_PARTIES
 from studies.harness import Cell, Computation, Work
-from studies.ours.run import NO_PROMISE, cells
+from studies.ours.run import NO_GUARANTEE, cells
 from studies.ours.tasks import NUMBERS, SMALL_UNSEEN, fit_classes, fit_numbers
 from studies.which.fits import fit_lightgbm
 from studies.which.page import write
@@ -89,14 +89,14 @@ def fresh_cells(splits: int, names: tuple[str, ...]) -> Iterator[Cell]:
     Without noise last, with one holder: with more of them the sums are the same.
     """
     of_all = product((1, SHARES_PARTIES), _splits(splits), EPSILONS, names)
-    for parties, split, epsilon, name in chain(
-        of_all, product((1,), _splits(splits), NO_PROMISE, names)
+    for n_sites, split, epsilon, name in chain(
+        of_all, product((1,), _splits(splits), NO_GUARANTEE, names)
     ):
         yield {
             "dataset": name,
-            "recipe": DEFAULT,
+            "learner": DEFAULT,
             "epsilon": epsilon,
-            "parties": parties,
+            "n_sites": n_sites,
             "split": split,
         }
 
@@ -106,7 +106,7 @@ def class_cells(splits: int, quick: bool) -> list[Cell]:
     epsilons = TASK_EPSILONS[:1] if quick else TASK_EPSILONS
     return [
         *cells(seeds, names, OURS, ("gaussian",), epsilons),
-        *cells(seeds, names, ("HistGB",), ("none",), NO_PROMISE),
+        *cells(seeds, names, ("HistGB",), ("none",), NO_GUARANTEE),
     ]
 
 
@@ -115,5 +115,5 @@ def number_cells(splits: int, quick: bool) -> list[Cell]:
     epsilons = TASK_EPSILONS[:1] if quick else TASK_EPSILONS
     return [
         *cells(seeds, names, OURS, ("gaussian",), epsilons),
-        *cells(seeds, names, ("mean", "HistGB"), ("none",), NO_PROMISE),
+        *cells(seeds, names, ("mean", "HistGB"), ("none",), NO_GUARANTEE),
     ]

@@ -1,4 +1,4 @@
-"""The audit that ships: it passes sound pipelines, and sees planted slips."""
+"""The audit that ships: it passes sound pipelines, and sees planted mutants."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hedgerow.audit.bounds import NoiseSeen, chance_of, epsilon_at_least
 from hedgerow.audit.measuring import _ratio
 from hedgerow.audit.running import audited, estimators_named, lines
 from hedgerow.cli.main import app
-from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.federation import response
+from hedgerow.errors import ParameterError, UnsupportedQuery
+from hedgerow.federation import client
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.mechanisms import sampling
@@ -31,21 +31,21 @@ from support.audited_methods import CANARIES, methods
 TREE = hr.HistogramTreeClassifier
 
 
-@pytest.mark.parametrize("placement", ["curator", "shares", "silo"])
+@pytest.mark.parametrize("dp_model", ["central", "distributed", "per_site"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.filterwarnings("ignore::hedgerow.errors.QualityWarning")
-def test_a_sound_tree_is_below_its_claim_and_not_far_below(placement, delta):
-    found = audited(TREE, placement, delta=delta)
+def test_a_sound_tree_is_below_its_claim_and_not_far_below(dp_model, delta):
+    found = audited(TREE, dp_model, delta=delta)
     assert found.is_sound
     assert 0.8 * found.claimed < found.white_box <= found.claimed
     assert found.one_run <= found.claimed
 
 
-# ------------------------------------------------------------------------------------ planted slips
+# ------------------------------------------------------------------------------------------ mutants
 def a_tenth_less_noise(monkeypatch):
     draw = sampling.draw
     less = lambda law, size, *rest, **how: np.rint(0.9 * draw(law, size, *rest, **how)).astype(int)  # noqa: E731
-    monkeypatch.setattr("hedgerow.federation.response.sampling.draw", less)
+    monkeypatch.setattr("hedgerow.federation.client.sampling.draw", less)
 
 
 def columns_not_counted(monkeypatch):
@@ -53,18 +53,18 @@ def columns_not_counted(monkeypatch):
 
 
 def one_site_is_silent(monkeypatch):
-    respond, first = response.respond, []
+    respond, first = client.respond, []
 
     def some(rows, asked, secret):
         first.append(rows)
         if rows is not first[0]:
             return respond(rows, asked, secret)
         with pytest.MonkeyPatch.context() as silent:
-            drawn = response.drawn
-            silent.setattr(response, "drawn", lambda *a: [0 * part for part in drawn(*a)])
+            drawn = client.drawn
+            silent.setattr(client, "drawn", lambda *a: [0 * part for part in drawn(*a)])
             return respond(rows, asked, secret)
 
-    monkeypatch.setattr(response, "respond", some)
+    monkeypatch.setattr(client, "respond", some)
 
 
 def colluders_not_subtracted(monkeypatch):
@@ -78,28 +78,28 @@ def tails_cut_off(monkeypatch):
         width = max(int(math.sqrt(law.variance)), 1)
         return np.clip(draw(law, size, *rest, **how), -width, width)
 
-    monkeypatch.setattr("hedgerow.federation.response.sampling.draw", cut)
+    monkeypatch.setattr("hedgerow.federation.client.sampling.draw", cut)
 
 
-SLIPS = [
-    (a_tenth_less_noise, "curator"),
-    (columns_not_counted, "curator"),
-    (one_site_is_silent, "shares"),
-    (colluders_not_subtracted, "shares"),
-    (tails_cut_off, "silo"),
+MUTANTS = [
+    (a_tenth_less_noise, "central"),
+    (columns_not_counted, "central"),
+    (one_site_is_silent, "distributed"),
+    (colluders_not_subtracted, "distributed"),
+    (tails_cut_off, "per_site"),
 ]
 
 
-@pytest.mark.parametrize(("slip", "placement"), SLIPS, ids=lambda v: getattr(v, "__name__", v))
-def test_a_planted_slip_is_seen(slip, placement, monkeypatch):
-    slip(monkeypatch)
-    found = audited(TREE, placement)
+@pytest.mark.parametrize(("mutant", "dp_model"), MUTANTS, ids=lambda v: getattr(v, "__name__", v))
+def test_a_planted_slip_is_seen(mutant, dp_model, monkeypatch):
+    mutant(monkeypatch)
+    found = audited(TREE, dp_model)
     assert not found.is_sound
-    assert "ABOVE ITS CLAIM" in list(lines("TREE", placement, found))[-1]
+    assert "ABOVE ITS CLAIM" in list(lines("TREE", dp_model, found))[-1]
 
 
 def test_a_tenth_less_noise_is_seen_by_the_command_in_little_time(monkeypatch):
-    """Five minutes are allowed; CPU seconds, so that neighbours do not count."""
+    """Five minutes are allowed; CPU seconds, so that neighbors do not count."""
     a_tenth_less_noise(monkeypatch)
     start = time.process_time()
     done = CliRunner().invoke(app, ["audit"])
@@ -112,19 +112,19 @@ def test_a_tenth_less_noise_is_seen_by_the_command_in_little_time(monkeypatch):
 @pytest.mark.parametrize("name", estimators_named("all"))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_recipe_is_below_its_claim(name):
-    """Some refuse shares of Laplace noise this wide, some need one holder; others are sound."""
+    """Some refuse shares of Laplace noise this wide, some need one site; others are sound."""
     kind = estimators_named(name)[name]
     refusals: list[str] = []
-    for placement, delta in product(("curator", "shares", "silo"), (0.0, 1e-6)):
+    for dp_model, delta in product(("central", "distributed", "per_site"), (0.0, 1e-6)):
         try:
-            found = audited(kind, placement, delta=delta)
+            found = audited(kind, dp_model, delta=delta)
         except UnsupportedQuery:
-            assert placement != "curator"
+            assert dp_model != "central"
             continue
-        except SpecError as refused:
+        except ParameterError as refused:
             refusals.append(str(refused))
             continue
-        assert found.is_sound, "\n".join(lines(name, placement, found))
+        assert found.is_sound, "\n".join(lines(name, dp_model, found))
     assert len(refusals) <= 1
     assert all("sampler is proved" in refusal for refusal in refusals)
 
@@ -134,12 +134,12 @@ def test_every_recipe_is_below_its_claim(name):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_method_of_the_papers_is_below_its_claim(name, method):
     """Where it adds its own noise; without any there is nothing to measure."""
-    if method.placement == "nowhere":
-        with pytest.raises(SpecError, match="measures noise in sums"):
-            audited(method, method.placement, canaries=1)
+    if method.dp_model == "none":
+        with pytest.raises(ParameterError, match="measures noise in sums"):
+            audited(method, method.dp_model, canaries=1)
         return
-    found = audited(method, method.placement, canaries=CANARIES)
-    assert found.is_sound, "\n".join(lines(name, method.placement, found))
+    found = audited(method, method.dp_model, canaries=CANARIES)
+    assert found.is_sound, "\n".join(lines(name, method.dp_model, found))
 
 
 # ------------------------------------------------------------------------------------------- bounds
@@ -186,7 +186,7 @@ def test_sums_are_named_in_words():
     assert [kind.what for kind in found.kinds] == ["class counts"]
 
 
-def test_randomised_response_is_bounded_by_its_own_epsilon_and_almost_reached():
+def test_randomized_response_is_bounded_by_its_own_epsilon_and_almost_reached():
     rng, epsilon, m = np.random.default_rng(5), 2.0, 1000
     right = rng.binomial(m, 1.0 / (1.0 + math.exp(-epsilon)), 100)
     bounds = np.array([epsilon_at_least(m, int(r), m, 0.0, 0.05) for r in right])
@@ -219,9 +219,9 @@ def test_a_paper_s_method_is_audited_by_its_name_and_told_as_json():
 
 
 def test_what_cannot_be_audited_is_told():
-    with pytest.raises(SpecError, match="measures noise in sums"):
-        audited(TREE, "nowhere")
-    with pytest.raises(SpecError, match="there is no estimator 'Forest'"):
+    with pytest.raises(ParameterError, match="measures noise in sums"):
+        audited(TREE, "none")
+    with pytest.raises(ParameterError, match="there is no estimator 'Forest'"):
         estimators_named("Forest")
-    with pytest.raises(SpecError, match="canaries is 0; an audit needs 1 or more"):
+    with pytest.raises(ParameterError, match="canaries is 0; an audit needs 1 or more"):
         audited(TREE, canaries=0)

@@ -1,4 +1,4 @@
-"""The audit sees private choices and labels told at random, and slips that are planted in them."""
+"""The audit sees private selections and randomized labels, and mutants that are planted in them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from federation.test_member_choices import CASES, RECORDS, SCHEMA, SHARE, SPLITS
-from hedgerow.audit import labels
+from hedgerow.audit import choices
 from hedgerow.audit.choices import (
     chosen_in,
     evidence,
     gaussian_loss,
     log_chances,
+    loss_of_labels,
     losses,
     sharpness,
+    told_in,
 )
-from hedgerow.audit.labels import loss_of_labels, told_in
 from hedgerow.audit.measuring import ERROR, ROUNDING
 from hedgerow.audit.running import audited, lines
 from hedgerow.cli.main import app
 from hedgerow.data.rows import Draws
-from hedgerow.federation import response
+from hedgerow.federation import client
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.mechanisms.response import BloomReports, RandomisedResponse
-from hedgerow.privacy.queries import Mechanism, Picks, Score, Scoring, SelectQuery
+from hedgerow.privacy.accounting.budget import DPModel
+from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse, RandomizedResponse
+from hedgerow.privacy.queries import Mechanism, Score, Scoring, Selections, SelectQuery
 from hedgerow.schema.regions import EVERYONE
 from support.audited_methods import methods
 from support.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
-from support.worlds import TWO, holders, sample, study
+from support.worlds import TWO, sample, site_rows, study
 
 PMFS = {
     Mechanism.EXPONENTIAL: exponential_pmf,
@@ -74,11 +75,11 @@ def chosen(mechanism: Mechanism, delta: str):
     the_study = study(SCHEMA, 1, epsilon="2" if delta == "0" else "5", delta=delta)
     rows = [(float(x), y) for x, y in RECORDS] + [(1.0, "no"), (7.0, "no"), (7.0, "no")]
     X, y = np.array([[x] for x, _ in rows]), np.array([y for _, y in rows], object)
-    (all_rows,) = holders(X[:-1], y[:-1], np.zeros(len(rows) - 1, int), 1, SCHEMA)
-    alone = [holders(X[k:][:1], y[k:][:1], np.zeros(1, int), 1, SCHEMA)[0] for k in (-3, -2, -1)]
+    (all_rows,) = site_rows(X[:-1], y[:-1], np.zeros(len(rows) - 1, int), 1, SCHEMA)
+    alone = [site_rows(X[k:][:1], y[k:][:1], np.zeros(1, int), 1, SCHEMA)[0] for k in (-3, -2, -1)]
     query = SelectQuery(EVERYONE, SPLITS, Scoring(Score.GINI), SHARE, mechanism)
     included = np.array([True, True, False])
-    (one,) = chosen_in(the_study, [(query, Picks((2,)))], [all_rows], alone, included)
+    (one,) = chosen_in(the_study, [(query, Selections((2,)))], [all_rows], alone, included)
     return the_study, one, included
 
 
@@ -86,9 +87,9 @@ MECHANISMS = sorted({(mechanism, delta) for mechanism, delta, _ in CASES}, key=s
 
 
 def sharpened(monkeypatch, factor: float) -> None:
-    for mechanism, right in list(response.MECHANISMS.items()):
+    for mechanism, right in list(client.MECHANISMS.items()):
         monkeypatch.setitem(
-            response.MECHANISMS, mechanism, lambda s, c, z, right=right: right(s, factor * c, z)
+            client.MECHANISMS, mechanism, lambda s, c, z, right=right: right(s, factor * c, z)
         )
 
 
@@ -113,7 +114,7 @@ def test_a_choice_with_half_its_noise_is_seen(mechanism, delta, monkeypatch):
 
 def test_a_canary_that_moves_no_score_loses_nothing():
     the_study, one, included = chosen(Mechanism.EXPONENTIAL, "0")
-    same = type(one)(one.query, one.scores, one.scores[None, :], one.pick, one.picks)
+    same = type(one)(one.query, one.scores, one.scores[None, :], one.selection, one.selections)
     assert losses(the_study, same, 1.0).tolist() == [0.0]
     assert evidence(same, included[:1]).tolist() == [0.0]
 
@@ -130,7 +131,7 @@ def test_a_forest_of_private_choices_is_measured_and_half_the_noise_in_them_is_s
     sharpened(monkeypatch, 2)
     ill = audited(hr.MedianForestClassifier, delta=delta, canaries=4)
     assert not ill.is_sound
-    assert "ABOVE ITS CLAIM" in list(lines("MedianForest", "curator", ill))[-1]
+    assert "ABOVE ITS CLAIM" in list(lines("MedianForest", "central", ill))[-1]
 
 
 def test_choices_whose_reach_is_declared_too_small_are_seen(monkeypatch):
@@ -138,7 +139,7 @@ def test_choices_whose_reach_is_declared_too_small_are_seen(monkeypatch):
     reach = Scoring.reach.fget
     monkeypatch.setattr(Scoring, "reach", property(lambda scoring: reach(scoring) // 4))
     method = methods()["papers.consul.diprime_exp(schema)"]
-    found = audited(method, method.placement, delta=0.0, canaries=20)
+    found = audited(method, method.dp_model, delta=0.0, canaries=20)
     (kind,) = [kind for kind in found.kinds if kind.what.startswith("choices")]
     assert kind.at_least > ROUNDING
 
@@ -146,11 +147,15 @@ def test_choices_whose_reach_is_declared_too_small_are_seen(monkeypatch):
 # ------------------------------------------------------------------------------------ labels
 def told(reports: bool, monkeypatch, epsilon: str = "8"):
     if reports or epsilon == "1":  # lies are not rare
-        monkeypatch.setattr(labels, "RECORDS", 1 << 14)
-    placed = {"label_reports": BloomReports.of_labels(2, Fraction(epsilon))} if reports else {}
-    the_study = study(TWO, 1, Placement.LABEL, epsilon=epsilon, **placed)
+        monkeypatch.setattr(choices, "RECORDS", 1 << 14)
+    placed = (
+        {"label_reports": BloomRandomizedResponse.of_labels(2, Fraction(epsilon))}
+        if reports
+        else {}
+    )
+    the_study = study(TWO, 1, DPModel.LABEL, epsilon=epsilon, **placed)
     X, y = sample(300, TWO)
-    (rows,) = holders(X, y, np.zeros(300, int), 1, TWO)
+    (rows,) = site_rows(X, y, np.zeros(300, int), 1, TWO)
     included = np.arange(20) % 2 == 0
     return the_study, told_in(the_study, rows, Draws(b"s" * 32, "audit"), included)
 
@@ -166,32 +171,32 @@ def test_labels_told_at_random_lose_what_was_charged_and_hardly_less(reports, ep
 
 def half_the_lies(self, labels, words):
     """As if twice the epsilon had been asked for."""
-    twice = RandomisedResponse.for_epsilon(self.classes, 2 * Fraction(self.epsilon))
+    twice = RandomizedResponse.for_epsilon(self.classes, 2 * Fraction(self.epsilon))
     return RESPOND(twice, labels, words)
 
 
-RESPOND, PERMANENT = RandomisedResponse.respond, BloomReports.permanent
+RESPOND, PERMANENT = RandomizedResponse.respond, BloomRandomizedResponse.permanent
 
 
 def half_the_flips(self, labels, words):
-    twice = BloomReports.of_labels(self.classes, 2 * Fraction(self.epsilon_forever))
+    twice = BloomRandomizedResponse.of_labels(self.classes, 2 * Fraction(self.epsilon_forever))
     return PERMANENT(twice, labels, words)
 
 
 @pytest.mark.parametrize("reports", [False, True], ids=["labels", "bits"])
 def test_labels_told_by_twice_the_epsilon_are_seen(reports, monkeypatch):
-    monkeypatch.setattr(RandomisedResponse, "respond", half_the_lies)
-    monkeypatch.setattr(BloomReports, "permanent", half_the_flips)
+    monkeypatch.setattr(RandomizedResponse, "respond", half_the_lies)
+    monkeypatch.setattr(BloomRandomizedResponse, "permanent", half_the_flips)
     the_study, seen = told(reports, monkeypatch)
     assert loss_of_labels([seen], ERROR) > float(the_study.entry_cost) * ROUNDING
 
 
 def test_labels_that_are_told_as_they_are_are_seen_by_the_command(monkeypatch):
-    asked = ["audit", "--estimator", "ExtraTreesClassifier", "--placement", "label", "--fits", "1"]
+    asked = ["audit", "--estimator", "ExtraTreesClassifier", "--dp-model", "label", "--fits", "1"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
-    assert "labels told at random" in done.output
-    monkeypatch.setattr(RandomisedResponse, "respond", lambda self, labels, words: labels)
+    assert "randomized labels" in done.output
+    monkeypatch.setattr(RandomizedResponse, "respond", lambda self, labels, words: labels)
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 1, done.output
     assert "ABOVE ITS CLAIM" in done.output

@@ -1,8 +1,8 @@
 """Gate 5: no fitted model tells more of a record than its statement claims, seen from outside.
 
-All estimators, all placements, five canaries. The gate is wrong once in a million audits. Its twins
-draw half the noise at every placement, where the leaves say what was counted, and none at all where
-models are less plain.
+All estimators, all DP models, five canaries. The gate is wrong once in a million audits. Its
+negative controls draw half the noise at every DP model, where the leaves say what was counted,
+and none at all where models are less plain.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     NoNoise,
     PolyaDifference,
 )
-from hedgerow.privacy.mechanisms.response import RandomisedResponse
+from hedgerow.privacy.mechanisms.response import RandomizedResponse
 from support.black_box import CANARIES, EPSILON, PAIRS, canaries_of, guesses, measured
 
 NAMES = [f"{kind.__name__}-{where}" for kind, where in PAIRS]
@@ -39,9 +39,9 @@ MANY = 4000
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CANARIES)
-@pytest.mark.parametrize(("kind", "placement"), PAIRS, ids=NAMES)
-def test_no_model_tells_more_of_a_record_than_was_claimed(kind, placement, name):
-    found = measured(kind, placement, name)
+@pytest.mark.parametrize(("kind", "dp_model"), PAIRS, ids=NAMES)
+def test_no_model_tells_more_of_a_record_than_was_claimed(kind, dp_model, name):
+    found = measured(kind, dp_model, name)
     print(found)
     assert found.at_least <= EPSILON
 
@@ -60,32 +60,32 @@ def halved(law: NoiseLaw) -> NoiseLaw:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "placement"),
+    ("kind", "dp_model"),
     [pair for pair in PAIRS if pair[0] in PLAIN],
     ids=[name for name, pair in zip(NAMES, PAIRS, strict=True) if pair[0] in PLAIN],
 )
-def test_half_the_noise_is_seen_from_outside(monkeypatch, kind, placement):
-    """The twin: every law is drawn at half its scale, labels are told for twice the epsilon."""
-    draw, respond = sampling.draw, RandomisedResponse.respond
+def test_half_the_noise_is_seen_from_outside(monkeypatch, kind, dp_model):
+    """The negative control: noise of half its scale, labels randomized for twice the epsilon."""
+    draw, respond = sampling.draw, RandomizedResponse.respond
     monkeypatch.setattr(sampling, "draw", lambda law, *a, **k: draw(halved(law), *a, **k))
     monkeypatch.setattr(
-        RandomisedResponse,
+        RandomizedResponse,
         "respond",
         lambda told, *a: respond(told.for_epsilon(told.classes, Fraction(2 * EPSILON)), *a),
     )
-    found = measured(kind, placement, "out of range", MANY // canaries_of(placement))
+    found = measured(kind, dp_model, "out of range", MANY // canaries_of(dp_model))
     print(found)
     assert found.at_least > EPSILON
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "placement"), PAIRS, ids=NAMES)
-def test_no_noise_is_seen_by_as_few_fits_as_the_audit_makes(monkeypatch, kind, placement):
-    """The twin of every cell: a leak as plain as that must not hide behind the intervals."""
+@pytest.mark.parametrize(("kind", "dp_model"), PAIRS, ids=NAMES)
+def test_no_noise_is_seen_by_as_few_fits_as_the_audit_makes(monkeypatch, kind, dp_model):
+    """The negative control of every cell: intervals must not hide such a plain leak."""
     draw = sampling.draw
     monkeypatch.setattr(sampling, "draw", lambda law, *a, **k: draw(NoNoise(), *a, **k))
-    monkeypatch.setattr(RandomisedResponse, "respond", lambda told, labels, words: labels)
-    found = measured(kind, placement, "out of range")
+    monkeypatch.setattr(RandomizedResponse, "respond", lambda told, labels, words: labels)
+    found = measured(kind, dp_model, "out of range")
     print(found)
     assert found.at_least > EPSILON
 

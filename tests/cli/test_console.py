@@ -18,7 +18,7 @@ from hedgerow.cli.console import guarded
 from hedgerow.cli.main import app
 from hedgerow.deployment.progress import event_in_words
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.federation.audit_log import in_words
 from hedgerow.report.page.html import tag
 from hedgerow.schema.features import Mark
@@ -68,14 +68,14 @@ def test_a_schema_refuses_hidden_characters_in_names_categories_classes_and_mark
         lambda: hr.Schema({odd: str}),
         lambda: Mark(odd, "2026-01-31"),
     ):
-        with pytest.raises(SpecError, match="control characters") as caught:
+        with pytest.raises(ParameterError, match="control characters") as caught:
             make()
         assert is_plain(str(caught.value))
 
 
 def test_a_draft_of_rows_with_such_values_leaves_them_to_the_other_values():
     frame = pd.DataFrame({"ward": ["north", f"so{SCREEN}uth"] * 20, "age": np.arange(40) % 7})
-    drafted = hr.Schema.draft(frame)
+    drafted = hr.draft_schema(frame)
     assert drafted.features[0].values == ("north",)
     assert drafted.features[0].other
 
@@ -101,7 +101,7 @@ ESCAPED = json.dumps(f"a{SCREEN}{REVERSED}")
         ('"ward"', ESCAPED),
         ('"north"', ESCAPED),
         ('"HistogramTreeClassifier"', ESCAPED),
-        ('"nowhere"', ESCAPED),
+        ('"none"', ESCAPED),
         ("[timing]", f"[about]\nregion = {ESCAPED}\n[timing]"),
         ("epsilon = 1", f"epsilon = {ESCAPED}"),
     ],
@@ -109,7 +109,7 @@ ESCAPED = json.dumps(f"a{SCREEN}{REVERSED}")
 def test_what_a_study_file_of_others_says_cannot_steer_the_terminal(tmp_path, capsys, old, new):
     path = tmp_path / "study.toml"
     path.write_text(hostile_study(**{old: new}))
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         StudyFile.read(path)
     told = shown(["study", "check", path], capsys)
     assert told
@@ -121,7 +121,7 @@ def test_what_a_model_file_of_others_says_cannot_steer_the_terminal_or_a_page(tm
     X = rng.uniform(0, 110, (60, 1))
     model = hr.TreeClassifier(hr.Schema(SCHEMA, classes=("no", "yes")), epsilon=1.0)
     model.fit(X, np.where(X[:, 0] > 50, "yes", "no"))
-    object.__setattr__(model.privacy_, "neighbours", f"one record{SCREEN}{REVERSED}")
+    object.__setattr__(model.privacy_, "neighbors", f"one record{SCREEN}{REVERSED}")
     model.save(tmp_path / "model.json")
     told = shown(["show", tmp_path / "model.json"], capsys)
     assert "owned" in told

@@ -13,13 +13,15 @@ from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "network.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
 UNITS = ("hedgerow-site.service", "flare-client.service")
+UNITS += ("flower-supernode.service", "hedgerow-flower.service")
 
 
-def blocks(kind: str) -> list[str]:
+def blocks(kind: str, page: str = "network.md") -> list[str]:
     """All of one kind: between a fence with that word and the next fence."""
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+    text = (DOCS / page).read_text(encoding="utf-8")
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     return [text for word, text in fenced if word == kind]
 
 
@@ -27,7 +29,7 @@ def blocks(kind: str) -> list[str]:
 def complaints(folder: Path, units: list[str]) -> str:
     """What systemd says of units; their programs are not on this machine, so `true` stands in."""
     for name, text in zip(UNITS, units, strict=True):
-        there = re.sub(r"/opt/hedgerow/bin/\w+", "/bin/true", text)
+        there = re.sub(r"/opt/hedgerow/bin/[\w-]+", "/bin/true", text)
         (folder / name).write_text(there, encoding="utf-8")
     words = ["systemd-analyze", "verify", *(str(folder / name) for name in UNITS)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
@@ -36,10 +38,10 @@ def complaints(folder: Path, units: list[str]) -> str:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 def test_systemd_understands_the_units(tmp_path):
-    units = blocks("ini")
+    units = blocks("ini") + blocks("ini", "transports.md")
     assert complaints(tmp_path, units) == ""
     mistyped = [text.replace("ProtectSystem", "ProtectSystm") for text in units]
-    assert "Unknown key" in complaints(tmp_path, mistyped)  # twin
+    assert "Unknown key" in complaints(tmp_path, mistyped)  # negative control
 
 
 # ------------------------------------------------------------------------------------ certificates
@@ -62,7 +64,9 @@ def test_a_site_is_provisioned_and_locked_as_the_guide_says(tmp_path):
     assert done.exit_code == 0, done.output
     assert (kit / "local/authorization.json").exists()
     wrong = commands[-1].replace("SHA256:99:17:...", f"SHA256:00{told[2:]}").replace("kits", "no")
-    with pytest.raises(subprocess.CalledProcessError):  # twin: another authority's fingerprint
+    with pytest.raises(
+        subprocess.CalledProcessError
+    ):  # negative control: another authority's fingerprint
         typed(wrong, tmp_path)
 
 

@@ -25,7 +25,7 @@ EVERY = 1 if IS_LONG else 5
 
 FIT = "fit --schema schema.toml --data a.csv"
 EVALUATE = "evaluate model.json --data a.csv --epsilon"
-CHOOSE = "choose TreeClassifier ForestClassifier --schema schema.toml --data a.csv -o x.json"
+CHOOSE = "select TreeClassifier ForestClassifier --schema schema.toml --data a.csv -o x.json"
 PLAN = "plan schema.toml --rows 100 --repeats 1"
 FILES = """nowhere.csv empty.csv norows.csv twice.csv text.parquet folder semicolons.csv 'z*.csv' ''
     http://a.org/b.csv bytes.csv latin.csv renamed.csv"""
@@ -42,7 +42,7 @@ def each(template: str, *fillings: str) -> list[str]:
 
 
 MISTAKES = [
-    *("--nope", "frobnicate", "schema frobnicate", "warm --nope", "demo --nope"),
+    *("--nope", "frobnicate", "schema frobnicate", "compile --nope", "demo --nope"),
     *("fit", "fit --data a.csv", f"{FIT} --data a.csv --data nowhere.csv", f"{FIT} --target age"),
     *each("fit --schema schema.toml --data {}", FILES + " nolabel.csv"),
     *each("fit --schema {} --data a.csv", SCHEMAS + " wider.toml number.toml"),
@@ -65,19 +65,19 @@ MISTAKES = [
     *each("evaluate model.json --epsilon 1 --data {}", FILES + " nolabel.csv"),
     *each(EVALUATE + " 1 {}", "--by=nope --target=nope --target=age --ledger=folder --delta=2"),
     *each(EVALUATE + " {}", "0 -3 nan inf x"),
-    *("choose", "choose TreeClassifier --schema schema.toml --data a.csv -o x.json"),
-    *each("choose TreeClassifier ForestClassifier --schema {} -d a.csv -o x.json", SCHEMAS),
-    *each("choose TreeClassifier ForestClassifier --schema schema.toml -o x.json -d {}", FILES),
+    *("select", "select TreeClassifier --schema schema.toml --data a.csv -o x.json"),
+    *each("select TreeClassifier ForestClassifier --schema {} -d a.csv -o x.json", SCHEMAS),
+    *each("select TreeClassifier ForestClassifier --schema schema.toml -o x.json -d {}", FILES),
     *each(CHOOSE + " {}", "--epsilon=0 --epsilon=nan --delta=1 --hold-out=1 --stage=0 --stage=3"),
     *each(CHOOSE + " {}", "--target=nope --person=nope --ledger=folder Nope TreeRegressor ''"),
     *each(CHOOSE + " 'TreeClassifier {}'", "nope=1 max_depth=x max_depth epsilon=2 hold_out=3"),
     *each(CHOOSE.replace("x.json", "{}"), "no/x.json folder"),
     *each("plan {} --rows 100", SCHEMAS),
     *each("plan schema.toml --rows {}", "0 -5 7 1e4 many"),
-    *each(PLAN + " --parties {}", "0 -1 5000"),
+    *each(PLAN + " --sites {}", "0 -1 5000"),
     *each(PLAN + " --epsilon {}", "0 nan"),
-    *each(PLAN + " --stand-in {}", FILES + " nolabel.csv"),
-    *each(PLAN + " --stand-in a.csv --target {}", "nope age"),
+    *each(PLAN + " --proxy {}", FILES + " nolabel.csv"),
+    *each(PLAN + " --proxy a.csv --target {}", "nope age"),
     *(line for line in each("schema draft {}", FILES) if not line.endswith(READABLE)),
     *each("schema draft a.csv {}", "--target=nope --output=no/x --output=folder"),
     *each("schema check {}", SCHEMAS),
@@ -91,10 +91,11 @@ MISTAKES = [
     *each("report {}", MODELS),
     *each("report model.json -o {}", "no/x.html folder"),
     *each("verify {}", MODELS),
-    *each("audit {}", "--nope --estimator=Nope --epsilon=-1 --fits=0 --canaries=0 --placement=x"),
+    *each("audit {}", "--nope --estimator=Nope --epsilon=-1 --fits=0 --canaries=0 --dp_model=x"),
     *each("study {} {}", "check run status resume stop", "nowhere folder schema.toml"),
     *("study init", "study sign nowhere", "study receipts folder"),
-    *each("site {} {}", "join status rotate-key request lock-flare check", PLACES),
+    *each("site {} {}", "serve status rotate-key request lock-flare check", PLACES),
+    *("site flower", "site flower --site x --socket y --secret nowhere"),
     *("site init", *each("site {} folder x", "backup restore revoke")),
 ]
 
@@ -122,7 +123,7 @@ def place(tmp_path_factory):
         "text.parquet": "hello",
         "schema.toml": schema.to_toml(),
         "range.toml": schema.to_toml().replace("110", "-5"),
-        "columns.toml": hr.Schema.draft(whole).to_toml(),
+        "columns.toml": hr.draft_schema(whole).to_toml(),
         "wider.toml": hr.Schema({"age": (0, 110), "zip": (0, 9)}, classes=("no", "yes")).to_toml(),
         "number.toml": hr.Schema({"age": (0, 110), "job": ["a", "b"]}, target=(0, 1)).to_toml(),
         "broken.toml": "[[[",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
 from hedgerow.deployment.site_state import StateFolder
+from hedgerow.errors import ParameterError
 from hedgerow.federation.audit_log import lines_of
 from hedgerow.federation.policy import TEMPLATE
 from support.network import World
@@ -26,7 +30,7 @@ def typed(*words: str | Path, answer: str = "") -> str:
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    return World(tmp_path, placement="shares", lifetime="3")
+    return World(tmp_path, dp_model="distributed", lifetime="3")
 
 
 def rows_of(world: World) -> list[str]:
@@ -38,7 +42,7 @@ def test_check_tells_what_does_not_fit_and_writes_nothing(world):
     assert done.exit_code == 1  # the rows of this world are out of range on purpose
     assert "clamped" in done.output
     assert "look at this: column 'age'" in done.output
-    assert not world.sites[0].vault_file.exists()
+    assert not world.sites[0].store_file.exists()
 
 
 def test_rows_of_which_none_can_be_used_are_told_of(world, tmp_path):
@@ -68,7 +72,7 @@ def test_a_person_is_asked_and_no_is_no(world):
     assert "counted in" in said
     assert "mu squared" in said
     assert "approved study" in typed("ledger", "show", site.root)
-    assert "all links, signatures and sums are right" in typed("ledger", "verify", site.root)
+    assert "all links, signatures and sums are ok" in typed("ledger", "verify", site.root)
     lines = [json.loads(line) for line in typed("ledger", "export", site.root).splitlines()]
     assert lines[0]["key"] == site.identity().public.hex()
     assert {"seq", "body", "head", "signature"} == set(lines[1])
@@ -115,7 +119,7 @@ def test_a_lifetime_budget_that_does_not_suffice_is_logged_and_leaves_nothing(wo
     assert why in refused(*words)
     assert why in noted(site, "not approved")
     assert not list(site.study_folders())
-    assert not site.vault_file.exists()
+    assert not site.store_file.exists()
 
 
 def test_a_study_that_was_ended_is_refused_with_a_line(world):
@@ -165,7 +169,7 @@ def test_before_the_first_approval_there_is_no_ledger_to_keep(world, tmp_path, w
     told = refused("site", *(word.format(root=site.root, copy=copy) for word in words))
     assert "has approved no study yet" in " ".join(told.split())
     assert not copy.exists()
-    assert not site.vault_file.exists()
+    assert not site.store_file.exists()
 
 
 def test_rows_are_selected_from_a_database(world, tmp_path):
@@ -186,11 +190,25 @@ def test_a_service_that_is_stopped_while_loops_are_compiled_leaves_a_line(world,
     def interrupted() -> None:
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("hedgerow.deployment.serve.warm", interrupted)
+    monkeypatch.setattr("hedgerow.deployment.serve.compile_kernels", interrupted)
     before = signal.getsignal(signal.SIGTERM)
     try:
-        done = RUN.invoke(app, ["site", "join", str(world.sites[0].root)])
+        done = RUN.invoke(app, ["site", "serve", str(world.sites[0].root)])
     finally:
         signal.signal(signal.SIGTERM, before)
     assert done.exit_code != 0
     assert "nothing was served" in noted(world.sites[0], "stopped")
+
+
+# ----------------------------------------------------------------------------------------- Flower
+def test_the_executor_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    words = ["site", "flower", "--site", "north", "--socket", "socket", "--secret"]
+    with pytest.raises(ParameterError, match="is no file; write 32 random bytes"):
+        RUN.invoke(app, [*words, str(tmp_path / "secret")], catch_exceptions=False)
+    (tmp_path / "secret").write_bytes(bytes(32))
+    with (
+        patch.dict(os.environ),  # what flwr is told stands there
+        pytest.raises(ParameterError, match=r"pip install 'hedgerow\[flower\]'"),
+    ):
+        RUN.invoke(app, [*words, str(tmp_path / "secret")], catch_exceptions=False)

@@ -81,7 +81,7 @@ def test_a_study_that_is_written_and_read_again_has_the_same_hash(tmp_path, sche
         "model": {"estimator": kind, "parameters": {"max_depth": 2} if schema is VALUE else {}},
         "schema": schema.to_dict(),
         "privacy": {"epsilon": "1/3", "delta": 1e-7, "records_per_person": 2, "unit": "person"},
-        "sum": {"threshold": 2, "slot_seconds": 1},
+        "sum": {"threshold": 2, "reply_interval_seconds": 1},
         "coordinator": {"key": Identity.from_bytes(bytes([9]) * 32).public.hex()},
         "site": [{"name": name, "key": key} for name, key in SITES.items()],
     }
@@ -98,16 +98,16 @@ def test_a_study_that_is_written_and_read_again_has_the_same_hash(tmp_path, sche
 def test_check_says_cost_rounds_bytes_and_what_to_install(tmp_path, schema):
     begun(tmp_path / "study", schema, "--parameter", "max_depth=2")
     said = called("study", "check", tmp_path / "study")
-    assert "3 in a rehearsal with invented rows, 3 at most" in said
+    assert "3 in a dry run with made-up rows, 3 at most" in said
     assert "95.0% of the budget" in said
-    assert "dearest round  round 3: 47.5%" in said
-    assert "5.0% for rounds that fail; a failure of the dearest round would end the run" in said
+    assert "costliest round  round 3: 47.5%" in said
+    assert "5.0% for rounds that fail; a failure of the costliest round would end the run" in said
     assert "pip install 'hedgerow[https]'" in said
     assert "nothing listens" in said
 
 
 def test_status_says_how_far_a_run_is(tmp_path):
-    world = World(tmp_path, placement="shares")
+    world = World(tmp_path, dp_model="distributed")
     assert "not begun" in called("study", "status", world.folder.path)
 
     def stop(event):
@@ -124,7 +124,7 @@ def test_status_says_how_far_a_run_is(tmp_path):
     said = called("study", "status", world.folder.path)
     assert "finished" in said
     lines = called("study", "receipts", world.folder.path, "site-2").split()
-    assert len(lines) == len({bytes.fromhex(line) for line in lines}) >= 6
+    assert len(lines) == len({bytes.fromhex(line) for line in lines}) >= 3
     with pytest.raises(HedgerowError, match="is no site of this study"):
         called("study", "receipts", world.folder.path, "site-9")
     world.close()
@@ -146,6 +146,7 @@ def test_stop_needs_somebody_to_stop(tmp_path):
         ((), "say how sites are reached"),
         (("--listen", "here"), "write an address and a port"),
         (("--listen", "127.0.0.1:1", "--flare", "kit"), "one of them"),
+        (("--flower", "link", "--flare", "kit"), "one of them"),
     ],
 )
 def test_run_needs_one_way_to_the_sites(tmp_path, words, said):

@@ -13,7 +13,7 @@ import hedgerow as hr
 from hedgerow.cli.console import exit_code_of
 from hedgerow.cli.main import app
 from hedgerow.deployment.run import run_study
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from support.worlds import TWO, World, sample
 
 RUN = CliRunner()
@@ -46,14 +46,14 @@ def refused(words: str) -> str:
     """The sentence of a command that must end as a user's mistake, with every file as it was."""
     before = {path: path.read_bytes() for path in Path().iterdir()}
     done = RUN.invoke(app, words.split())
-    assert isinstance(done.exception, SpecError), (words, done.output)
+    assert isinstance(done.exception, ParameterError), (words, done.output)
     assert exit_code_of(done.exception) == 2
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
     return str(done.exception)
 
 
 FIT = "fit --data rows.csv --schema schema.toml --estimator TreeClassifier --epsilon 1 -q"
-CHOOSE = "choose TreeClassifier ForestClassifier --data rows.csv --schema schema.toml"
+CHOOSE = "select TreeClassifier ForestClassifier --data rows.csv --schema schema.toml"
 READ = [
     "predict model.json rows.csv -o {rows}",
     "predict model.json rows.csv -o {model}",
@@ -145,7 +145,7 @@ def test_a_run_does_not_begin_where_another_model_lies(tmp_path):
     world = World(tmp_path)
     try:
         world.folder.model_file.write_text("a model of before")
-        with pytest.raises(SpecError, match="which this run would replace"):
+        with pytest.raises(ParameterError, match="which this run would replace"):
             run_study(world.folder, world)
         assert world.folder.model_file.read_text() == "a model of before"
         assert not world.folder.is_begun

@@ -20,9 +20,9 @@ from hedgerow.data.reading.databases import Selected
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import Answering
-from hedgerow.errors import ComputationFailed, DataError, SpecError
-from hedgerow.federation.response import respond
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.errors import ComputationFailed, DataError, ParameterError
+from hedgerow.federation.client import respond
+from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import Cells, ClassCounts, Count, SumQuery, Whole
 from hedgerow.schema.candidates import Binning
@@ -41,11 +41,11 @@ FRAME = pd.DataFrame(
     }
 )
 SELECT = "SELECT age, kind, y FROM records"
-NOWHERE = {"placement": "nowhere", "random_state": 0}
+NOWHERE = {"dp_model": "none", "random_state": 0}
 MODELS = [
     hr.TreeClassifier(SCHEMA, max_depth=3, **NOWHERE),
-    hr.BoostedTreesClassifier(SCHEMA, n_trees=2, **NOWHERE),
-    hr.ExtraTreesClassifier(SCHEMA, n_trees=2, max_depth=2, subsample=2, **NOWHERE),
+    hr.BoostedTreesClassifier(SCHEMA, n_estimators=2, **NOWHERE),
+    hr.ExtraTreesClassifier(SCHEMA, n_estimators=2, max_depth=2, subsample=2, **NOWHERE),
 ]
 
 
@@ -87,7 +87,7 @@ def test_a_private_model_of_a_file_s_rows(tmp_path):
 @pytest.mark.parametrize(
     ("words", "given"),
     [
-        ("placement 'label' tells labels at random", {"placement": "label"}),
+        ("dp_model 'label' tells labels at random", {"dp_model": "label"}),
         ("a person's records are chosen", {"records_per_person": 2}),
     ],
 )
@@ -96,7 +96,7 @@ def test_what_an_engine_cannot_answer_is_refused_before_any_charge(
 ):
     ledger = tmp_path / "ledger.sqlite"
     model = hr.ExtraTreesClassifier(SCHEMA, ledger=ledger, **given)
-    with pytest.raises(SpecError, match=words):
+    with pytest.raises(ParameterError, match=words):
         model.fit(connection, sql=SELECT, push_down=True, target="y")
     assert not ledger.exists()
 
@@ -104,8 +104,8 @@ def test_what_an_engine_cannot_answer_is_refused_before_any_charge(
 @pytest.mark.parametrize(
     ("words", "error", "given"),
     [
-        ("party was given", SpecError, {"party": "kind"}),
-        ("person was given", SpecError, {"person": "kind"}),
+        ("site was given", ParameterError, {"site": "kind"}),
+        ("person was given", ParameterError, {"person": "kind"}),
         ("CAST", DataError, {"sql": "SELECT age::text AS age, kind, y FROM records"}),
         ("has no column 'kind'", DataError, {"sql": "SELECT age, y FROM records"}),
         ("cannot be read", DataError, {"sql": "SELECT nothing FROM nowhere"}),
@@ -121,7 +121,7 @@ def test_what_does_not_fit_is_said(words, error, given, connection):
     ("words", "change"),
     [
         (r"3 label\(s\) are missing", "UPDATE records SET y = NULL WHERE rowid < 3"),
-        (r"2 label\(s\) are .* no class", "UPDATE records SET y = 'perhaps' WHERE rowid < 2"),
+        (r"2 label\(s\) are .* not a class", "UPDATE records SET y = 'perhaps' WHERE rowid < 2"),
         (r"4 value\(s\) are not among .*a, b", "UPDATE records SET kind = 'd' WHERE rowid < 4"),
         ("holds no rows", "DELETE FROM records"),
     ],
@@ -174,14 +174,14 @@ def test_a_server_that_lets_nobody_in_is_said():
 
 
 def test_push_down_without_a_query_is_refused(connection):
-    with pytest.raises(SpecError, match="push_down is for rows in a database"):
+    with pytest.raises(ParameterError, match="push_down is for rows in a database"):
         hr.TreeClassifier(SCHEMA).fit(connection, push_down=True, target="y")
 
 
 def test_other_connections_are_named(tmp_path):
     import sqlite3
 
-    with pytest.raises(SpecError, match="sql was given with a Connection"):
+    with pytest.raises(ParameterError, match="sql was given with a Connection"):
         hr.TreeClassifier(SCHEMA).fit(sqlite3.connect(":memory:"), sql=SELECT, target="y")
 
 
@@ -253,7 +253,9 @@ def dask_frame():
 
 
 def test_a_model_of_rows_on_a_cluster(cluster):
-    model = hr.ExtraTreesClassifier(known(SCHEMA), n_trees=2, max_depth=2, subsample=2, **NOWHERE)
+    model = hr.ExtraTreesClassifier(
+        known(SCHEMA), n_estimators=2, max_depth=2, subsample=2, **NOWHERE
+    )
     here = model.fit(FRAME, target="y").model_
     assert model.fit(dask_frame(), target="y").model_ == here
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from hedgerow.data import sums as answer
-from hedgerow.data.engines import sql
+from hedgerow.data.engines import database as sql
 from hedgerow.data.engines.engine import AnsweringElsewhere
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.reading.report import report_of
@@ -36,6 +36,7 @@ from hedgerow.schema.regions import EVERYONE, Fold, Step
 from support.effort import IS_LONG, examples
 from support.examples import (
     BY_CLASS,
+    BY_TIME,
     BY_TWO,
     BY_VALUE,
     CLASS_GROUPS,
@@ -44,6 +45,9 @@ from support.examples import (
     SHARE,
     SPLIT,
     STEP_ON_CURVES,
+    STEP_ON_TIMES,
+    TIME_GROUPS,
+    TIME_STATISTICS,
     TWO_CLASS_GROUPS,
     TWO_CLASS_STATISTICS,
     VALUE_GROUPS,
@@ -91,11 +95,19 @@ WORLDS = {
         ],
     ),
     "values": (BY_VALUE, all_of(VALUE_STATISTICS, VALUE_GROUPS)),
+    "times": (
+        BY_TIME,
+        [
+            *all_of(TIME_STATISTICS, TIME_GROUPS),
+            SumQuery(EVERYONE, STEP_ON_TIMES, Whole(), SHARE),
+        ],
+    ),
 }
 CHOICES = {
     "classes": [Score.GINI, Score.ENTROPY, Score.BALANCE],
     "two classes": [],
     "values": [Score.SQUARED_ERROR, Score.BALANCE],
+    "times": [Score.BALANCE],
 }
 
 

@@ -16,7 +16,7 @@ from scipy.stats import chisquare
 from hedgerow.data import rows as rows_module
 from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.rows import Draws, Rows
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.regions import EVERYONE, Fold, Region, Split, Step
 from hedgerow.schema.schema import Categorical, Numeric, Schema, Target
 
@@ -105,13 +105,13 @@ def test_the_cache_never_outgrows_its_limit(least, most, monkeypatch) -> None:
     asked = [leaf for depth in range(1, 7) for leaf in all_leaves(depth)]
     for i in np.random.default_rng(0).integers(0, len(asked), 300):
         rows.select(asked[i])
-        assert sum(map(len, rows._kept.values())) == rows._n_kept <= most
+        assert sum(map(len, rows._cached_rows.values())) == rows._n_cached <= most
 
 
 def test_in_prefix_order_each_test_is_looked_up_once(monkeypatch) -> None:
     rows, looked_up = some_rows(), []
-    split = rows._parted
-    monkeypatch.setattr(rows, "_parted", lambda r, t: looked_up.append(t) or split(r, t))
+    split = rows._split_rows
+    monkeypatch.setattr(rows, "_split_rows", lambda r, t: looked_up.append(t) or split(r, t))
     for leaf in all_leaves(6):
         rows.select(leaf)
     assert len(looked_up) == 2**6 - 1
@@ -124,15 +124,15 @@ def test_leaves_of_a_tree_part_the_rows() -> None:
 
 def test_a_test_on_another_grid_is_refused() -> None:
     other = SCHEMA.with_grid(bins=7).grids[0].split_values(range(2))
-    with pytest.raises(SpecError, match=r"'age' was made on grid .* these rows are on grid"):
+    with pytest.raises(ParameterError, match=r"'age' was made on grid .* these rows are on grid"):
         some_rows().select((Step(other, 0),))
 
 
 def test_a_test_on_cells_beyond_the_grid_or_on_no_column_is_refused() -> None:
     digest = SCHEMA.grids[0].digest
-    with pytest.raises(SpecError, match="'age'"):
+    with pytest.raises(ParameterError, match="'age'"):
         some_rows().select((Step(Split("age", digest, 1 << 300), 0),))
-    with pytest.raises(SpecError, match="'wage' is not in the schema"):
+    with pytest.raises(ParameterError, match="'wage' is not in the schema"):
         some_rows().select((Step(Split("wage", digest, 1), 0),))
 
 
@@ -254,12 +254,12 @@ def test_folds_are_of_about_equal_size() -> None:
 
 
 def test_folds_without_the_sites_secret_are_refused() -> None:
-    with pytest.raises(SpecError, match="needs the site's secret"):
+    with pytest.raises(ParameterError, match="needs the site's secret"):
         Rows(encoded_rows(5), SCHEMA).select((Step(Fold("trees", 2), 0),))
 
 
 def test_a_short_secret_is_refused_and_no_secret_is_ever_printed() -> None:
-    with pytest.raises(SpecError, match="15 bytes"):
+    with pytest.raises(ParameterError, match="15 bytes"):
         Draws(bytes(15), "study")
     assert repr(SECRET) not in repr(DRAWS)
     assert "secret" not in repr(DRAWS)
@@ -298,14 +298,14 @@ def test_a_target_as_part_of_its_range_lies_between_0_and_1() -> None:
 
 
 def test_rows_have_labels_or_a_target_as_the_schema_says() -> None:
-    labelled = some_rows(5)
-    assert labelled.labels is not None
-    assert labelled.n_classes == 2
-    with pytest.raises(SpecError, match="no target"):
-        _ = labelled.target
+    labeled = some_rows(5)
+    assert labeled.labels is not None
+    assert labeled.n_classes == 2
+    with pytest.raises(ParameterError, match="no target"):
+        _ = labeled.target
     assert target_rows([1.0]).labels is None
-    with pytest.raises(SpecError, match="no target"):
-        _ = labelled.unit_target
+    with pytest.raises(ParameterError, match="no target"):
+        _ = labeled.unit_target
 
 
 # --------------------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ def by_person(kept: Rows) -> dict[tuple, Counter]:
     return found
 
 
-# ------------------------------------------------------------------------------------ the promise
+# ------------------------------------------------------------------------------------ the guarantee
 @pytest.mark.property
 @settings(max_examples=150, deadline=None)
 @given(*WITH_CHOICES)
@@ -384,7 +384,7 @@ def test_the_order_of_rows_changes_nothing(table, secret, most, random):
 @settings(max_examples=100, deadline=None)
 @given(*WITH_CHOICES)
 def test_labels_do_not_decide_which_features_are_seen(table, secret, most, data):
-    """Under placement `label` features are not protected: a label that chose them would be told."""
+    """Under DP model `label` features are not protected: a label that chose them would be told."""
     table = [record for record in table if record[3] is not None]
     labels = data.draw(st.lists(st.sampled_from("01"), min_size=len(table), max_size=len(table)))
     other = [(*record[:3], label) for record, label in zip(table, labels, strict=True)]
@@ -428,7 +428,8 @@ def test_every_subset_of_a_persons_records_is_kept_equally_often():
     assert p_value_of_labels() > ERROR_RATE
 
 
-# ------------------------------------------------------------------------------------ twins
+# ------------------------------------------------------------------------------------ negative
+# controls
 def assert_seen(test, drawn) -> None:
     """That some example fails; it need not be made short."""
     once = settings(max_examples=150, deadline=None, phases=[Phase.generate])
@@ -458,7 +459,7 @@ def test_a_draw_by_the_number_of_the_row_is_seen(monkeypatch):
     def numbered(self, content, purpose):
         return np.stack([np.arange(self.n), np.zeros(self.n)], axis=1).astype(np.uint64)
 
-    monkeypatch.setattr(Rows, "_hashed", numbered)
+    monkeypatch.setattr(Rows, "_hash_records", numbered)
     assert_seen(test_one_person_less_changes_nothing_of_the_others, WITH_CHOICES)
 
 

@@ -1,4 +1,4 @@
-"""Schemas without pain: short forms, other people's forms, drafts that promise nothing."""
+"""Schemas without pain: short forms, other people's forms, drafts that guarantee nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.data.schema_draft import rounded
-from hedgerow.errors import DataError, DataWarning, PrivacyWarning, SpecError
+from hedgerow.errors import DataError, DataWarning, ParameterError, PrivacyWarning
 from hedgerow.schema.schema import Mark
 from support.worlds import TWO, sample
 
@@ -32,7 +32,7 @@ def test_features_may_be_a_mapping_and_a_target_a_pair():
 
 
 def test_all_problems_of_a_mapping_are_named_at_once():
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(ParameterError) as error:
         hr.Schema({"age": (110, 0), "ward": ("north", "south"), "job": [], "sex": ["f", "f"]})
     said = str(error.value)
     assert "the schema has 4 problems" in said
@@ -44,7 +44,7 @@ def test_all_problems_of_a_mapping_are_named_at_once():
 
 def test_columns_and_classes_are_looked_at_together():
     twice = (hr.Numeric("age", 0, 9), hr.Numeric("age", 0, 9), "x")
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(ParameterError) as error:
         hr.Schema(twice, classes=("a",), target=(3, 1))
     assert [problem.split(";")[0] for problem in error.value.problems] == [
         "a feature of the schema is 'x'",
@@ -66,7 +66,7 @@ def test_all_problems_of_a_file_are_named_at_once():
         [target]
         low = 3
     """
-    with pytest.raises(SpecError, match="4 problems") as error:
+    with pytest.raises(ParameterError, match="4 problems") as error:
         hr.Schema.from_toml(text)
     assert [problem.split("; ")[0].split(" [")[0] for problem in error.value.problems] == [
         "column 'age': low is 9.0 and high is 1.0",
@@ -77,7 +77,7 @@ def test_all_problems_of_a_file_are_named_at_once():
 
 
 def test_one_problem_is_said_plainly():
-    with pytest.raises(SpecError, match=r"^column 'age': low is 9"):
+    with pytest.raises(ParameterError, match=r"^column 'age': low is 9"):
         hr.Schema({"age": (9, 1), "job": ["a"]})
 
 
@@ -129,13 +129,13 @@ def test_other_schemas_are_read_as_they_declare():
 
 def test_what_other_schemas_leave_open_is_named_at_once():
     loose = {"fields": [{"name": "age", "type": "integer"}, {"name": "ward", "type": "string"}]}
-    with pytest.raises(SpecError, match="3 problems") as error:
+    with pytest.raises(ParameterError, match="3 problems") as error:
         hr.Schema.from_table_schema(loose, "died")
     for part in ("'age' has no minimum and no maximum", "'ward' is string without", "no column"):
         assert part in str(error.value)
-    with pytest.raises(SpecError, match="no list of `fields`"):
+    with pytest.raises(ParameterError, match="no list of `fields`"):
         hr.Schema.from_table_schema({})
-    with pytest.raises(SpecError, match="no `properties`"):
+    with pytest.raises(ParameterError, match="no `properties`"):
         hr.Schema.from_json_schema({})
 
 
@@ -163,7 +163,7 @@ def test_a_draft_has_round_ranges_and_values_whatever_the_source(tmp_path, suffi
         source.to_csv(tmp_path / "rows.csv", index=False)
     if suffix == "parquet":
         source.to_parquet(tmp_path / "rows.parquet")
-    drafted = hr.Schema.draft(
+    drafted = hr.draft_schema(
         source if suffix == "frame" else tmp_path / f"rows.{suffix}", "income"
     )
     age, gain, temperature, smoker, job = drafted.features
@@ -178,13 +178,13 @@ def test_a_draft_has_round_ranges_and_values_whatever_the_source(tmp_path, suffi
 
 def test_a_draft_tells_numbers_from_classes():
     frame = people()
-    assert hr.Schema.draft(frame, "temperature").target == hr.Target(35.0, 42.0)
-    assert hr.Schema.draft(frame, "smoker").classes == ("0", "1")
-    assert hr.Schema.draft(frame, "age").target == hr.Target(0.0, 100.0)
-    assert hr.Schema.draft(frame).classes is None
-    assert hr.Schema.draft(frame[["age"]], y=frame.income).classes == ("<=50K", ">50K")
+    assert hr.draft_schema(frame, "temperature").target == hr.Target(35.0, 42.0)
+    assert hr.draft_schema(frame, "smoker").classes == ("0", "1")
+    assert hr.draft_schema(frame, "age").target == hr.Target(0.0, 100.0)
+    assert hr.draft_schema(frame).classes is None
+    assert hr.draft_schema(frame[["age"]], y=frame.income).classes == ("<=50K", ">50K")
     with pytest.raises(DataError, match="no column 'wages'"):
-        hr.Schema.draft(frame, "wages")
+        hr.draft_schema(frame, "wages")
 
 
 @pytest.mark.parametrize(
@@ -216,17 +216,17 @@ def test_ranges_are_rounded_outwards(low, high, expected):
 def test_a_draft_of_a_file_that_cannot_be_read_whole_says_so(tmp_path, content, says):
     (tmp_path / "rows.csv").write_bytes(content.encode("latin-1"))
     with pytest.warns(DataWarning, match=says):
-        hr.Schema.draft(tmp_path / "rows.csv", "y")
+        hr.draft_schema(tmp_path / "rows.csv", "y")
 
 
 def test_a_column_without_a_single_value_is_hashed():
     empty = pd.DataFrame({"note": pd.Series([None, None], dtype="str"), "y": ["a", "b"]})
-    assert isinstance(hr.Schema.draft(empty, "y").features[0], hr.Hashed)
+    assert isinstance(hr.draft_schema(empty, "y").features[0], hr.Hashed)
 
 
 def test_a_draft_promises_nothing_until_each_mark_is_confirmed(tmp_path):
     frame = people()
-    drafted = hr.Schema.draft(frame, "income")
+    drafted = hr.draft_schema(frame, "income")
     assert "read_from_rows = true" in drafted.to_toml()
     assert hr.Schema.from_toml(drafted.to_toml()).unconfirmed == drafted.unconfirmed
 
@@ -238,7 +238,7 @@ def test_a_draft_promises_nothing_until_each_mark_is_confirmed(tmp_path):
         said = fitted(drafted)
     assert said.epsilon == math.inf
     assert "inferred from the rows: column 'age'" in said.schema_source
-    signed = drafted.marked(SIGNED)
+    signed = drafted.with_mark(SIGNED)
     one_open = replace(signed, features=(drafted.features[0], *signed.features[1:]))
     with pytest.warns(PrivacyWarning, match="nobody has confirmed: column 'age'. "):
         assert fitted(one_open).epsilon == math.inf
@@ -248,18 +248,18 @@ def test_a_draft_promises_nothing_until_each_mark_is_confirmed(tmp_path):
 
 
 def test_the_statement_names_the_schema_as_its_file_has_it(tmp_path):
-    """Not on the recipe's grid, whose digest no file has; nor does an evaluation's."""
+    """Not on the method's grid, whose digest no file has; nor does an evaluation's."""
     X, y = sample(60, TWO)
     (tmp_path / "schema.toml").write_text(TWO.to_toml())
     said = CliRunner().invoke(app, ["schema", "check", str(tmp_path / "schema.toml")]).stdout
-    model = hr.BoostedTreesClassifier(TWO, n_trees=2).fit(X, y)
+    model = hr.BoostedTreesClassifier(TWO, n_estimators=2).fit(X, y)
     model.save(tmp_path / "model.json")
     evaluated = hr.evaluate(hr.load(tmp_path / "model.json"), X, y, epsilon=1.0)
     assert model.schema_.digest != TWO.digest
     for statement in (model.privacy_, evaluated.privacy_):
         digest = str(statement).split("(digest ")[1].split(")")[0]
         assert f"digest {digest}." in said
-    assert TWO.marked(SIGNED).digest != TWO.digest
+    assert TWO.with_mark(SIGNED).digest != TWO.digest
 
 
 def test_passing_an_inferred_schema_back_in_does_not_make_it_public(tmp_path):
@@ -278,5 +278,5 @@ def test_passing_an_inferred_schema_back_in_does_not_make_it_public(tmp_path):
     [("", "2026-01-31", "a person's name"), ("A", "31.1.", "a day such as"), ("A", None, "both")],
 )
 def test_a_mark_is_confirmed_by_a_name_and_a_day(by, on, says):
-    with pytest.raises(SpecError, match=says):
+    with pytest.raises(ParameterError, match=says):
         Mark(by, on)

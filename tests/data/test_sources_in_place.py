@@ -15,7 +15,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.data.reading import encoding
 from hedgerow.data.reading.sources import open_table
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, ParameterError
 
 SCHEMA = hr.Schema({"x": (-3, 3), "kind": ["a", "b"]}, classes=("no", "yes"))
 rng = np.random.default_rng(3)
@@ -87,47 +87,47 @@ def test_every_source_gives_the_same_codes(made, tmp_path):
 @pytest.mark.parametrize("made", [csv, pattern, reader])
 def test_fit_reads_labels_parties_and_persons_by_the_names_of_columns(made, tmp_path):
     def model():
-        return hr.TreeClassifier(SCHEMA, placement="nowhere", random_state=0, max_depth=3)
+        return hr.TreeClassifier(SCHEMA, dp_model="none", random_state=0, max_depth=3)
 
     handed = model().fit(
-        FRAME[["x", "kind"]], FRAME["y"], party=FRAME["clinic"], person=FRAME["patient"]
+        FRAME[["x", "kind"]], FRAME["y"], site=FRAME["clinic"], person=FRAME["patient"]
     )
-    read = model().fit(made(tmp_path), target="y", party="clinic", person="patient")
+    read = model().fit(made(tmp_path), target="y", site="clinic", person="patient")
     assert read.model_ == handed.model_
     assert read.classes_.tolist() == ["no", "yes"]
     assert str(read.privacy_) == str(handed.privacy_)
 
 
 def test_a_frame_is_read_by_names_too():
-    read = hr.TreeClassifier(SCHEMA, placement="nowhere").fit(FRAME, target="y")
+    read = hr.TreeClassifier(SCHEMA, dp_model="none").fit(FRAME, target="y")
     assert read.feature_names_in_.tolist() == ["x", "kind"]
 
 
 def test_all_sites_take_part_if_they_are_named(tmp_path):
     model = hr.TreeClassifier(SCHEMA, epsilon=1.0)
     names = ["west", "east", "north", "south"]
-    model.fit(parquet(tmp_path), target="y", party="clinic", parties=names)
+    model.fit(parquet(tmp_path), target="y", site="clinic", sites=names)
     assert model.run_.rounds
-    with pytest.raises(DataError, match="'south' in some row, which is not among the parties"):
-        model.fit(parquet(tmp_path), target="y", party="clinic", parties=names[:3])
+    with pytest.raises(DataError, match="'south' in some row, which is not among the sites"):
+        model.fit(parquet(tmp_path), target="y", site="clinic", sites=names[:3])
 
 
 @pytest.mark.parametrize(
     ("words", "given"),
     [
         ("leave y out", {"y": FRAME["y"]}),
-        ("party is a Series", {"target": "y", "party": FRAME["clinic"]}),
+        ("site is a Series", {"target": "y", "site": FRAME["clinic"]}),
         ("say which one is to be predicted", {}),
-        ("name the column that says whose", {"target": "y", "parties": ["a"]}),
+        ("name the column that says whose", {"target": "y", "sites": ["a"]}),
     ],
 )
 def test_what_does_not_go_with_a_file_is_said(words, given, tmp_path):
-    with pytest.raises((SpecError, DataError), match=words):
+    with pytest.raises((ParameterError, DataError), match=words):
         hr.TreeClassifier(SCHEMA).fit(parquet(tmp_path), **given)
 
 
 def test_files_need_a_schema(tmp_path):
-    with pytest.raises(SpecError, match="need a schema"):
+    with pytest.raises(ParameterError, match="need a schema"):
         hr.TreeClassifier().fit(parquet(tmp_path), target="y")
 
 
@@ -139,7 +139,7 @@ def test_a_pattern_that_names_nothing_is_said(tmp_path):
 def test_a_row_that_nobody_holds_is_refused(tmp_path):
     FRAME.assign(clinic=FRAME["clinic"].where(FRAME["x"] > -9)).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(DataError, match="say for each row who holds it"):
-        hr.TreeClassifier(SCHEMA).fit(tmp_path / "a.parquet", target="y", party="clinic")
+        hr.TreeClassifier(SCHEMA).fit(tmp_path / "a.parquet", target="y", site="clinic")
 
 
 def test_integers_of_128_bits_are_numbers_like_any_other():
@@ -180,7 +180,7 @@ def in_batches(frame, folder):
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_that_are_read_by_name_have_the_type_of_the_schemas_classes(kind, made, tmp_path):
     frame = frame_with(LABELS[kind])
-    model = hr.TreeClassifier(COUNTED, placement="nowhere").fit(made(frame, tmp_path), target="y")
+    model = hr.TreeClassifier(COUNTED, dp_model="none").fit(made(frame, tmp_path), target="y")
     assert model.classes_.dtype == np.int64
     assert model.score(frame, frame["y"].astype(int)) > 0.4  # raises where types are mixed
 
@@ -188,7 +188,7 @@ def test_labels_that_are_read_by_name_have_the_type_of_the_schemas_classes(kind,
 def test_labels_of_a_csv_file_are_what_the_schema_lists(tmp_path):
     frame = frame_with(int)
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    model = hr.TreeClassifier(COUNTED, placement="nowhere")
+    model = hr.TreeClassifier(COUNTED, dp_model="none")
     assert model.fit(tmp_path / "rows.csv", target="y").classes_.tolist() == [0, 1]
     frame.assign(y=frame["y"].map({0: "00", 1: "1"})).to_csv(tmp_path / "rows.csv", index=False)
     odd = hr.Schema({"x": (-3, 3), "kind": ["a", "b"]}, classes=("00", "1"))
@@ -205,13 +205,13 @@ def test_one_label_of_another_type_changes_no_code():
 
 
 def test_classes_of_several_holders_are_the_schemas(tmp_path):
-    model = hr.TreeClassifier(COUNTED, placement="nowhere")
-    model.fit(in_a_file(frame_with(int), tmp_path), target="y", party="clinic")
+    model = hr.TreeClassifier(COUNTED, dp_model="none")
+    model.fit(in_a_file(frame_with(int), tmp_path), target="y", site="clinic")
     assert model.classes_.tolist() == [0, 1]
 
 
 # ---------------------------------------------------------------------------- names that are wrong
-@pytest.mark.parametrize("what", ["target", "party", "person"])
+@pytest.mark.parametrize("what", ["target", "site", "person"])
 def test_a_name_that_no_column_has_is_to_be_corrected_where_it_was_given(what, tmp_path):
     given = {"target": "y", what: "Y"}
     for source in (FRAME, parquet(tmp_path)):

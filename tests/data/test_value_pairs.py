@@ -1,4 +1,4 @@
-"""A typed front door: one record never decides how another is read, and none ends the process.
+"""A typed front listener: one record never decides how another is read, and none ends the process.
 
 Arrow finds one type for all objects of a column. One integer made zeros of a column of float16, and
 a datetime64 beside a NumPy scalar killed the process. So each kind of value is read beside each
@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 import hedgerow as hr
-from hedgerow.data.holders import declared_parties, split_by_party, split_persons
 from hedgerow.data.reading.columns import code_of_value
 from hedgerow.data.reading.encoding import encode
+from hedgerow.data.site_rows import declared_sites, split_by_site, split_persons
 from hedgerow.errors import DataError
 from hedgerow.schema.tokens import token_of
 from support.value_pairs import KINDS, LISTED, NAMES, PLAIN, READINGS, SCHEMA, disagreements, pairs
@@ -82,11 +82,11 @@ def test_one_integer_among_float16_does_not_collapse_a_tree() -> None:
 def test_a_site_is_known_by_its_token_whatever_the_type_of_the_column() -> None:
     """One text makes texts of all numbers of an array; the sites that were named stay the same."""
     rows = np.arange(3)
-    for party in ([1, 2, "x"], np.array([1, 2, "x"]), pd.Series([1.0, 2, "x"])):
-        parts = split_by_party(rows, rows, party, [1, 2, "x"])
+    for site in ([1, 2, "x"], np.array([1, 2, "x"]), pd.Series([1.0, 2, "x"])):
+        parts = split_by_site(rows, rows, site, [1, 2, "x"])
         assert [some.tolist() for some, _ in parts] == [[0], [1], [2]]
-    with pytest.raises(hr.SpecError, match="every site once"):
-        declared_parties([1], [1, "1"])
+    with pytest.raises(hr.ParameterError, match="every site once"):
+        declared_sites([1], [1, "1"])
 
 
 class Tensor:
@@ -107,7 +107,7 @@ class Tensor:
 
 def test_sites_and_persons_may_come_in_an_array_of_another_library() -> None:
     rows = np.arange(3)
-    parts = split_by_party(rows, rows, Tensor([1, 2, 1]), None)
+    parts = split_by_site(rows, rows, Tensor([1, 2, 1]), None)
     assert [some.tolist() for some, _ in parts] == [[0, 2], [1]]
     (persons,) = split_persons(Tensor([7, 7, 8]), rows, None, None)
     assert persons is not None

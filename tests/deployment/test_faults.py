@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.faults_page import page
+from support.engine_world import FLARE_FAULTS, FLOWER_FAULTS
 from support.faults import FAULTS, MAY_BE_VOID, network
 from support.network import why_no_namespace
 
@@ -21,8 +22,7 @@ PLAYS = [
 
 def test_the_page_shows_every_play():
     text = page()
-    flare = pytest.importorskip("support.flare_world", reason="hedgerow[flare] is not installed")
-    for fault in (*FAULTS, *flare.FLARE_FAULTS):
+    for fault in (*FAULTS, *FLARE_FAULTS, *FLOWER_FAULTS):
         assert f"`{fault.name}`" in text
 
 

@@ -57,7 +57,7 @@ WRONG_SCHEMAS = {
     "no columns": without(SCHEMA, "feature"),
     "a column without a name": without(SCHEMA, "feature", 0, "name"),
     "a range without an end": without(SCHEMA, "feature", 0, "high"),
-    "an unknown entry": SCHEMA | {"colour": "red"},
+    "an unknown entry": SCHEMA | {"color": "red"},
     "classes and a target": SCHEMA | {"target": {"low": 0, "high": 1}},
     "a bad spacing": SCHEMA | {"feature": [{"name": "a", "low": 0, "high": 1, "spacing": "wild"}]},
     "too many bins": SCHEMA | {"feature": [{"name": "a", "low": 0, "high": 1, "bins": 400}]},
@@ -74,13 +74,13 @@ def test_schemas_that_the_product_reads_and_writes_fit():
 @pytest.mark.parametrize("name", WRONG_SCHEMAS)
 def test_a_schema_that_is_wrong_is_refused_by_both(name):
     assert not fits("schema", WRONG_SCHEMAS[name])
-    with pytest.raises(hr.SpecError):
+    with pytest.raises(hr.ParameterError):
         hr.Schema.from_dict(WRONG_SCHEMAS[name])
 
 
 MANY_PROBLEMS = """
 classes = ["no"]
-colour = "red"
+color = "red"
 [[feature]]
 name = "age"
 low = 0
@@ -109,7 +109,7 @@ def test_a_check_names_every_problem_of_a_schema_and_what_is_allowed(tmp_path):
     assert done.exit_code == 1
     found = json.loads(done.stdout)["problems"]
     assert [problem.split(";")[0] for problem in found] == [
-        "the schema has unknown entries ['colour']",
+        "the schema has unknown entries ['color']",
         "column 'age' lacks ['high']",
         "column 'dose': low is False",
         "column 'dose': spacing is 'wild'",
@@ -137,7 +137,7 @@ def test_a_problem_is_told_once_and_in_words(content, words):
 
 def test_drafts_and_confirmed_schemas_fit():
     rows = {"a": [1.0, 2.0, 3.0], "b": ["x", "y", "x"], "c": ["no", "yes", "no"]}
-    draft = hr.Schema.draft(pd.DataFrame(rows), target="c")
+    draft = hr.draft_schema(pd.DataFrame(rows), target="c")
     assert fits("schema", tomllib.loads(draft.to_toml()))
     confirmed = SCHEMA["feature"][0] | {"confirmed_by": "A", "confirmed_on": "2026-01-31"}
     assert fits("schema", SCHEMA | {"feature": [confirmed]})
@@ -151,7 +151,7 @@ def study(tmp_path_factory) -> dict:
     folder = tmp_path_factory.mktemp("study")
     schema = folder / "schema.toml"
     schema.write_text(hr.Schema.from_dict(SCHEMA).to_toml(), encoding="utf-8")
-    sites = [word for k in "123" for word in ("--site", f"s{k}={k * 64}")]
+    sites = [word for k in "123" for word in ("--site", f"s{k}={k * 128}")]
     line = ["study", "init", str(folder / "x"), "--name", "x", "--estimator", "TreeClassifier"]
     line += ["--schema", str(schema), "--epsilon", "1", *sites]
     done = CliRunner().invoke(app, line)
@@ -169,7 +169,7 @@ def test_a_study_without_something_is_seen(study, path):
 
 
 def test_a_study_with_something_unknown_is_seen(study):
-    assert not fits("study", study | {"colour": "red"})
+    assert not fits("study", study | {"color": "red"})
 
 
 # ---- model ----------------------------------------------------------------------------------
@@ -202,14 +202,14 @@ def test_a_model_without_something_is_seen(path, tmp_path):
 def test_verify_says_what_is_wrong_with_the_form_of_a_model(tmp_path, monkeypatch):
     document = saved("TreeClassifier", tmp_path)
     document["content"]["privacy"]["delta"] = "small"
-    document["content"] |= {"colour": "red"}
+    document["content"] |= {"color": "red"}
     wrong = json.dumps(document | {"digest": verify.model_file.digest_of_file(document)})
     (tmp_path / "wrong.json").write_text(wrong)
     form = verify.verified(tmp_path / "wrong.json", None)[-1]
-    assert (form.what, form.has_failed) == ("form", True)
+    assert (form.what, form.has_failed) == ("file format", True)
     assert "content.privacy.delta: 'small' was found; a number is allowed" in form.words
-    assert "content: 'colour' was found; allowed are classes, columns, " in form.words
+    assert "content: 'color' was found; allowed are classes, columns, " in form.words
     assert CliRunner().invoke(app, ["verify", f"{tmp_path}/wrong.json"]).exit_code == 1
     monkeypatch.setattr(file_forms, "find_spec", lambda name: None)
     checks = {one.what: one for one in verify.verified(tmp_path / "model.json", None)}
-    assert "pip install 'hedgerow[check]'" in checks["form"].words
+    assert "pip install 'hedgerow[check]'" in checks["file format"].words

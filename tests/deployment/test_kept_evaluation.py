@@ -15,7 +15,7 @@ from docs.make_formats import FOLDER
 from hedgerow.cli.main import app
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.verify import verified
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.methods import model_file
 from support.worlds import THREE, TWO, VALUE, World, sample
 
@@ -54,7 +54,7 @@ def test_it_comes_back_from_the_file_and_stands_on_the_page(model, tmp_path):
         assert f"{value.value:.3f}" in text
         assert f"{value.low:.3f} to {value.high:.3f}" in text
     assert "epsilon = 50, delta = 0" in text
-    added = "what both promise adds for it: epsilon = 90, delta = 1e-6."
+    added = "both add up for it: epsilon = 90, delta = 1e-6."
     assert f"If any of these records was trained on, {added}" in text
     assert "carries no evaluation" not in text
 
@@ -72,13 +72,13 @@ def test_what_its_records_paid_is_not_part_of_the_model_s_own_statement(model):
 
 
 def test_an_evaluation_of_another_model_is_refused(model):
-    with pytest.raises(SpecError, match="of another model"):
+    with pytest.raises(ParameterError, match="of another model"):
         tree(n=150).keep(model.evaluation_)
 
 
 def test_of_several_models_each_keeps_its_own_part(model):
     other = tree(n=180)
-    found = measured(model, choose=[other])
+    found = measured(model, compare_with=[other])
     assert other.keep(found).evaluation_.parts == (found.parts[1],)
     assert other.evaluation_.digests != model.evaluation_.digests
 
@@ -105,7 +105,7 @@ def test_other_tasks_have_their_own_measures_and_groups(schema, tmp_path):
 # --------------------------------------------------------------------------------- networked models
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    made = World(tmp_path_factory.mktemp("study"), placement="shares")
+    made = World(tmp_path_factory.mktemp("study"), dp_model="distributed")
     run_study(made.folder, made)
     yield made
     made.close()

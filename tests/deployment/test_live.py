@@ -38,16 +38,14 @@ def asked(view, path, method="GET", host=None):
 
 def watched_run(tmp_path, page_of, **terms):
     """A whole run of three sites under the eyes of a browser; `page_of` looks at its end."""
-    world = World(tmp_path, placement="shares", **terms)
+    world = World(tmp_path, dp_model="distributed", **terms)
     try:
         with chromium() as browser, live_view("wards", RunTeller()) as view:
             watched = Watched(browser, view.address, viewport={"width": 1280, "height": 1000})
             events = []
             tell = lambda e: (events.append(e), view.tell(e))  # noqa: E731
             model = run_study(world.folder, world, listen=tell, show_trees=True)
-            watched.page.wait_for_function(
-                "document.querySelector('#live-state').textContent == 'finished'"
-            )
+            watched.page.locator("#live-state:text-is('finished')").wait_for(state="attached")
             page_of(watched, events, model, view)
     finally:
         world.close()
@@ -93,7 +91,7 @@ def test_a_browser_sees_a_run_from_its_beginning_to_its_end(tmp_path):
 
 BOOSTED = """estimator = "ComponentBoostingClassifier"
 [model.parameters]
-n_trees = 3
+n_estimators = 3
 max_depth = 2"""
 
 
@@ -144,8 +142,8 @@ def test_the_live_page_passes_axe(scheme):
 
 @pytest.mark.browser
 def test_a_site_s_own_people_see_what_it_answers(tmp_path):
-    """What `site join --watch` shows, with real sites that serve a study."""
-    world = Consortium(tmp_path, placement="shares", lifetime="100")
+    """What `site serve --watch` shows, with real sites that serve a study."""
+    world = Consortium(tmp_path, dp_model="distributed", lifetime="100")
     world.approve(world.study_file)
     with (
         chromium() as browser,
@@ -158,13 +156,13 @@ def test_a_site_s_own_people_see_what_it_answers(tmp_path):
             opened.enter_context(closing(Serving(site, tell=tell)))
             for site, tell in zip(world.sites, tells, strict=True)
         ]
-        carrier = Direct(
+        transport = Direct(
             {s.name: one.daemon.handle for s, one in zip(world.sites, serving, strict=True)}
         )
-        world.train(carrier)
-        serving[0].daemon.handle(b"no letter")
+        world.train(transport)
+        serving[0].daemon.handle(b"no message")
         answered = len(world.lines(0, "round"))
-        page.wait_for_function("document.querySelector('#live-refused').textContent == '1'")
+        page.locator("#live-refused:text-is('1')").wait_for(state="attached")
         assert page.locator("#live-answered").inner_text() == str(answered)
         assert page.locator("#live-studies").inner_text() == "1"
         assert page.locator("#live-asked").inner_text() == "study"
@@ -173,7 +171,7 @@ def test_a_site_s_own_people_see_what_it_answers(tmp_path):
 
 
 def test_the_commands_know_how_to_be_watched():
-    for words in (["study", "run"], ["study", "resume"], ["site", "join"]):
+    for words in (["study", "run"], ["study", "resume"], ["site", "serve"]):
         done = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
         assert "--watch" in re.sub(r"\x1b\[[0-9;]*m", "", done.output)
 
@@ -200,7 +198,7 @@ def test_who_comes_late_is_told_everything_and_the_end_ends_the_stream():
 
 @pytest.mark.parametrize("name", ["</script><b>", 'a"b'])
 def test_the_name_of_a_study_stays_text(name):
-    from hedgerow.report.page.live import live_page
+    from hedgerow.report.page.page import live_page
 
     page = live_page(name, RunTeller.facts, name, has_tree=True)
     assert "<b>" not in page

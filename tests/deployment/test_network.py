@@ -10,37 +10,36 @@ from pathlib import Path
 import psutil
 import pytest
 
-from examples.network.flare_network import free_port
-from examples.network.walk import SITES, masked, over_https, transcript, walking
+from examples.network.walk import SITES, free_port, masked, over_https, transcript, walking
 from hedgerow.deployment.approve import ledger_of
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.federation.transports.https import HttpsCarrier
-from hedgerow.kernels.warming import warm
+from hedgerow.federation.transports.https import HttpsExchange
+from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.privacy.ledger.events import Charged
 from support.effort import LONG
 from support.network import Processes, World, processes, tree_of
 
 
 @contextmanager
-def door(world: World):
+def listener(world: World):
     tls = world.authority.server_context(["127.0.0.1"])
-    carrier = HttpsCarrier(world.names, tls, "127.0.0.1")
+    transport = HttpsExchange(world.names, tls, "127.0.0.1")
     try:
-        yield carrier
+        yield transport
     finally:
-        carrier.close()
+        transport.close()
 
 
 class Running:
-    """A world whose sites run, and the door they call."""
+    """A world whose sites run, and the listener they call."""
 
-    def __init__(self, world: World, carrier: HttpsCarrier, started: Processes) -> None:
-        self.world, self.carrier, self.started = world, carrier, started
-        world.approve(world.study_file, f"https://127.0.0.1:{carrier.port}")
-        self.sites = [self.start(k) for k in range(world.parties)]
+    def __init__(self, world: World, transport: HttpsExchange, started: Processes) -> None:
+        self.world, self.transport, self.started = world, transport, started
+        world.approve(world.study_file, f"https://127.0.0.1:{transport.port}")
+        self.sites = [self.start(k) for k in range(world.n_sites)]
 
     def start(self, k: int):
-        return self.started.hedgerow("site", "join", self.world.sites[k].root, "--json")
+        return self.started.hedgerow("site", "serve", self.world.sites[k].root, "--json")
 
     def charges(self) -> list[int]:
         account, counts = StudyFile.read(self.world.study_file).study.account, []
@@ -55,14 +54,14 @@ class Running:
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
     """Once, before three processes would all do it: where the cache is empty it takes a while."""
-    warm()
+    compile_kernels()
 
 
 @pytest.fixture
 def running(tmp_path: Path):
     world = World(tmp_path)
-    with door(world) as carrier, processes(tmp_path) as started:
-        yield Running(world, carrier, started)
+    with listener(world) as transport, processes(tmp_path) as started:
+        yield Running(world, transport, started)
 
 
 def listening(process: psutil.Process) -> list[str]:
@@ -72,7 +71,7 @@ def listening(process: psutil.Process) -> list[str]:
 
 @pytest.mark.network
 def test_three_processes_grow_the_tree_of_one_and_nothing_listens_at_a_site(running):
-    model = running.world.train(running.carrier)
+    model = running.world.train(running.transport)
     assert tree_of(model) == tree_of(running.world.in_one_process())
     assert running.charges() == [len(model.run_.rounds)] * 3
     for process, site in zip(running.sites, running.world.sites, strict=True):
@@ -80,7 +79,9 @@ def test_three_processes_grow_the_tree_of_one_and_nothing_listens_at_a_site(runn
         assert listening(watched) == []
         own = [c.laddr for c in watched.net_connections("unix") if c.laddr]
         assert str(site.socket) in own
-    assert listening(psutil.Process()) != []  # twin: the door of this process is seen
+    assert (
+        listening(psutil.Process()) != []
+    )  # negative control: the listener of this process is seen
     for process in running.sites:
         process.send_signal(signal.SIGTERM)
         assert process.wait(LONG) == 0
@@ -111,7 +112,7 @@ def _is_firm(line: str) -> bool:
 
 @pytest.mark.slow
 def test_the_walk_is_as_the_page_says(tmp_path):
-    warm()
+    compile_kernels()
     port = free_port()
     with walking(tmp_path, say=lambda text: None) as walk:
         over_https(walk, port)
@@ -123,6 +124,6 @@ def test_the_page_shows_all_steps_and_nobodys_key():
     page = PAGE.read_text(encoding="utf-8")
     shown = [command for command, _ in steps(page)]
     for name in SITES:
-        assert f"hedgerow site join {name} &" in shown
+        assert f"hedgerow site serve {name} &" in shown
     assert any(command.startswith("hedgerow study run") for command in shown)
-    assert masked(page, 0) == page  # twin: nothing is left that a mask would hide
+    assert masked(page, 0) == page  # negative control: nothing is left that a mask would hide

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import http.client
 import json
 import logging
+import re
 import socket
+import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
+from deployment.test_serve import Kept, Served
+from federation.test_https import posted
 from hedgerow.deployment import live
 from hedgerow.deployment.live import LiveView, RunTeller, live_view
-from hedgerow.federation.transports import listener as door
+from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.errors import ParameterError
+from hedgerow.federation.client import refused_with
+from hedgerow.federation.secure_sites import SecureSites
+from hedgerow.federation.transports import https as limited
+from hedgerow.federation.transports.certificates import Authority, Request, client_context, new_key
+from hedgerow.federation.transports.https import Caller, HttpsExchange
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.keys import Identity, Roster
+from hedgerow.secagg.server import Coordinator
 from support.effort import LONG
-from support.network import https
+from support.network import World, ask, certified, https
 
 pytestmark = pytest.mark.network
 
@@ -84,39 +100,40 @@ def test_a_browser_hears_the_end_while_strangers_hold_every_line(capfd):
     assert capfd.readouterr().err == ""
 
 
-# ---------------------------------------------------------------------------------- the HTTPS door
+# ---------------------------------------------------------------------------------- the HTTPS
+# limited
 def test_callers_without_certificates_are_few_at_a_time_and_a_site_comes_in(tmp_path):
-    with https(tmp_path, {"site-1": lambda letter: b"to " + letter}) as carrier:
-        assert carrier.ask({"site-1": b"first"}, LONG) == {"site-1": b"to first"}
-        with strangers(carrier.port, STRANGERS, HALF_HANDSHAKES) as lines:
-            oldest = lines[: STRANGERS - door.MOST_STRANGERS]
-            assert count_cut_off(oldest, door.HANDSHAKE_SECONDS / 2) == len(oldest)
-            assert carrier.ask({"site-1": b"second"}, LONG) == {"site-1": b"to second"}
-            carrier.close()
+    with https(tmp_path, {"site-1": lambda message: b"to " + message}) as transport:
+        assert ask(transport, {"site-1": b"first"}, LONG) == {"site-1": b"to first"}
+        with strangers(transport.port, STRANGERS, HALF_HANDSHAKES) as lines:
+            oldest = lines[: STRANGERS - limited.MOST_STRANGERS]
+            assert count_cut_off(oldest, limited.HANDSHAKE_SECONDS / 2) == len(oldest)
+            assert ask(transport, {"site-1": b"second"}, LONG) == {"site-1": b"to second"}
+            transport.close()
             assert count_cut_off(lines, LONG) == STRANGERS
 
 
 def test_callers_without_certificates_write_few_lines_and_no_traceback(tmp_path, caplog, capfd):
     caplog.set_level(logging.INFO)
-    with https(tmp_path, {"site-1": lambda letter: b"to " + letter}) as carrier:
+    with https(tmp_path, {"site-1": lambda message: b"to " + message}) as transport:
         for k in range(STRANGERS):
-            with socket.create_connection(("127.0.0.1", carrier.port), LONG) as line:
+            with socket.create_connection(("127.0.0.1", transport.port), LONG) as line:
                 line.sendall(
                     b"GET / HTTP/1.1\r\n\r\n" if k % 2 else b"\x16\x03\x01\x00\x02\x01\x00"
                 )
                 if k == STRANGERS - 1:
                     assert is_cut_off(line, LONG)
-        assert carrier.ask({"site-1": b"?"}, LONG) == {"site-1": b"to ?"}
+        assert ask(transport, {"site-1": b"?"}, LONG) == {"site-1": b"to ?"}
     lines = [one for one in caplog.records if "turned away" in one.getMessage()]
-    assert 1 <= len(lines) <= door.MOST_LINES
+    assert 1 <= len(lines) <= limited.MOST_LINES
     assert not [one for one in caplog.records if one.exc_info]
     assert "Traceback" not in capfd.readouterr().err
 
 
 def test_lines_of_a_log_are_counted_when_they_are_left_out(monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(door.time, "monotonic", lambda: now[0])
-    lines = door.Lines(2, 60.0)
+    monkeypatch.setattr(limited.time, "monotonic", lambda: now[0])
+    lines = limited.Lines(2, 60.0)
     assert [lines.next() for _ in range(5)] == ["", "", None, None, None]
     now[0] += 60.0
     assert lines.next() == "; 3 more before"
@@ -135,7 +152,7 @@ def test_a_door_without_descriptors_waits_and_says_so_once_in_a_while(
             await asyncio.Event().wait()
         raise OSError(errno.EMFILE, "too many open files")
 
-    monkeypatch.setattr(door, "FULL_PAUSE", 0.0)
+    monkeypatch.setattr(limited, "FULL_PAUSE", 0.0)
     monkeypatch.setattr(asyncio.SelectorEventLoop, "sock_accept", nothing_left)
     with https(tmp_path, {}):
         end = time.monotonic() + LONG
@@ -143,5 +160,206 @@ def test_a_door_without_descriptors_waits_and_says_so_once_in_a_while(
             threading.Event().wait(0.01)
     assert len(tries) == 51
     lines = [one for one in caplog.records if "too many open files" in one.getMessage()]
-    assert len(lines) == door.MOST_LINES
+    assert len(lines) == limited.MOST_LINES
     assert not [one for one in caplog.records if one.exc_info]
+
+
+# --------------------------------------------------------------------------------------------------
+# Everybody who has no business here, in one table: refused, written down, and nothing charged.
+TURNED_AWAY = (ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)
+
+
+class Scene:
+    """Three sites that serve an approved study, and a coordinator's limited that they may call."""
+
+    def __init__(self, world: World, served: Served, limited: HttpsExchange, log) -> None:
+        self.world, self.served, self.limited, self._log = world, served, limited, log
+
+    def site_says(self, event: str) -> str:
+        return " ".join(str(line) for line in self.world.lines(0, event))
+
+    def listener_says(self) -> str:
+        return " ".join(record.getMessage() for record in self._log.records)
+
+    def refuses(self, message: bytes) -> str | None:
+        return refused_with(self.served.all[0].daemon.handle(message))
+
+    def stranger(self) -> Authority:
+        folder = self.world.folder / "stranger"
+        folder.mkdir()
+        return Authority.open(folder / "authority")
+
+
+# ------------------------------------------------------------- each gives what was written down
+def no_certificate(scene: Scene) -> str:
+    bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    bare.load_verify_locations(scene.world.folder / "authority/authority.crt")
+    with pytest.raises(TURNED_AWAY):
+        posted(scene.limited.port, bare)
+    return scene.listener_says()
+
+
+def another_authority(scene: Scene) -> str:
+    key, own, _ = certified(scene.world.folder / "stranger", scene.stranger(), "site-1")
+    tls = client_context(key, own, scene.world.folder / "authority/authority.crt")
+    with pytest.raises(TURNED_AWAY):
+        posted(scene.limited.port, tls)
+    return scene.listener_says()
+
+
+def a_coordinator_of_another_authority(scene: Scene) -> str:
+    """A site calls a limited whose certificate its own authority has not signed."""
+    other = scene.stranger()
+    false = HttpsExchange(scene.world.names, other.server_context(["127.0.0.1"]), "127.0.0.1")
+    try:
+        tls = client_context(*certified(scene.world.folder, scene.world.authority, "site-1"))
+        said: list[str] = []
+        caller = Caller(f"https://127.0.0.1:{false.port}", tls, lambda message: b"", said.append)
+        with pytest.raises(ssl.SSLCertVerificationError) as refused:
+            caller._call()
+        assert false.seen == set()
+    finally:
+        false.close()
+    caller._tell(str(refused.value))
+    return " ".join(said)
+
+
+def another_sites_name(scene: Scene) -> str:
+    """Its own key, another's name: the coordinator signs no such request."""
+    liar = scene.world.sites[1].identity()
+    own = scene.world.sites[0].identity().public
+    with pytest.raises(ParameterError, match="another key than the roster has") as refused:
+        scene.world.authority.sign(Request.make("site-1", liar, new_key()), own)
+    return str(refused.value)
+
+
+def a_name_outside_the_roster(scene: Scene) -> str:
+    tls = client_context(*certified(scene.world.folder, scene.world.authority, "site-9"))
+    assert posted(scene.limited.port, tls) == 403
+    return scene.listener_says()
+
+
+def a_replaced_roster_key(scene: Scene) -> str:
+    world = scene.world
+    stranger = Identity.generate().public.hex()
+    changed = world.write_study("changed", **{world.sites[1].identity().public.hex(): stranger})
+    with pytest.raises(ParameterError, match="known here"):
+        world.approve_at(world.sites[0], changed)
+    return scene.site_says("not approved")
+
+
+def a_changed_study(scene: Scene) -> str:
+    """The coordinator runs another study than was approved: its messages have another hash."""
+    other = scene.world.write_study("study", **{"max_depth = 2": "max_depth = 3"})
+    message = scene.world.link(scene.served.transport, other).coordinator.join()[0]
+    assert scene.refuses(message) == "NotApproved"
+    return scene.site_says("refused")
+
+
+def a_study_file_changed_at_the_site(scene: Scene) -> str:
+    (folder,) = scene.world.sites[0].study_folders()
+    text = folder.study_file.read_text().replace("max_depth = 2", "max_depth = 3")
+    folder.study_file.write_text(text)
+    scene.served.all[0].close()
+    scene.served.all[0] = Serving(scene.world.sites[0])
+    assert not scene.served.all[0].daemon.studies
+    return scene.site_says("cannot serve")
+
+
+def a_replayed_round(scene: Scene) -> str:
+    """All messages of a whole run, once more, after the next run has begun."""
+    world, kept = scene.world, Kept(scene.served.transport)
+    world.train(kept)
+    charged = scene.served.charges(world.study_file)
+    agreed = StudyFile.read(world.study_file)
+    parameters = Parameters.of(agreed.study.parameters)
+    later = Coordinator(
+        world.coordinator, agreed.roster, parameters, agreed.study.hash, attempt=len(kept.messages)
+    )
+    link = world.link(scene.served.transport)
+    SecureSites(agreed.study, later, link.exchange, link.retry_policy).enter()
+    assert kept.messages
+    for messages in kept.messages:
+        assert scene.refuses(messages[0]) is not None
+    assert scene.served.charges(world.study_file) == charged
+    return scene.site_says("refused")
+
+
+def a_flipped_bit(scene: Scene) -> str:
+    message = bytearray(scene.world.link(scene.served.transport).coordinator.join()[0])
+    message[-1] ^= 1
+    assert scene.refuses(bytes(message)) == "BadSignature"
+    return scene.site_says("refused")
+
+
+def a_second_coordinator(scene: Scene) -> str:
+    agreed, liar = StudyFile.read(scene.world.study_file), Identity.generate()
+    roster = Roster(agreed.roster.sites, liar.public)
+    parameters = Parameters.of(agreed.study.parameters)
+    message = Coordinator(liar, roster, parameters, agreed.study.hash).join()[0]
+    assert scene.refuses(message) == "BadSignature"
+    return scene.site_says("refused")
+
+
+INTRUDERS: dict[str, tuple[Callable[[Scene], str], str]] = {
+    "no certificate": (
+        no_certificate,
+        "turned away at the listener: PEER_DID_NOT_RETURN_A_CERTIFICATE",
+    ),
+    "another authority": (
+        another_authority,
+        "turned away at the listener: CERTIFICATE_VERIFY_FAILED",
+    ),
+    "a coordinator of another authority": (
+        a_coordinator_of_another_authority,
+        "cannot be reached: .*CERTIFICATE_VERIFY_FAILED",
+    ),
+    "another site's name": (another_sites_name, "nothing was signed"),
+    "a name outside the roster": (a_name_outside_the_roster, "'site-9' called, which is no site"),
+    "a replaced roster key": (a_replaced_roster_key, "fewer than 2 of the other sites are known"),
+    "a changed study": (a_changed_study, "is not approved here"),
+    "a study file changed at the site": (
+        a_study_file_changed_at_the_site,
+        "changed after it was approved",
+    ),
+    "a replayed round": (a_replayed_round, "RunSuperseded"),
+    "a flipped bit": (a_flipped_bit, "BadSignature"),
+    "a second coordinator": (a_second_coordinator, "BadSignature"),
+}
+"""What each does, and what is written down where the owner of that machine looks."""
+
+
+@pytest.fixture
+def scene(tmp_path: Path, caplog):
+    world = World(tmp_path)
+    world.approve(world.study_file)
+    tls = world.authority.server_context(["127.0.0.1"])
+    limited = HttpsExchange(world.names, tls, "127.0.0.1")
+    try:
+        with Served(world) as served, caplog.at_level(logging.WARNING, "hedgerow.site"):
+            yield Scene(world, served, limited, caplog)
+    finally:
+        limited.close()
+
+
+@pytest.mark.parametrize("who", INTRUDERS)
+def test_an_intruder_is_refused_and_written_down_and_nothing_is_charged(scene, who):
+    intrudes, told = INTRUDERS[who]
+    study = scene.world.study_file
+    before = scene.served.charges(study)
+    assert before == [0, 0, 0]
+    said = intrudes(scene)
+    assert re.search(told, said), said
+    if who != "a replayed round":  # which has a run of its own charged before, and looks itself
+        assert scene.served.charges(study) == before
+
+
+def test_a_letter_of_the_coordinator_is_not_refused(scene):
+    """Twin."""
+    message = scene.world.link(scene.served.transport).coordinator.join()[0]
+    assert scene.refuses(message) is None
+    tls = client_context(*certified(scene.world.folder, scene.world.authority, "site-1"))
+    connection = http.client.HTTPSConnection("127.0.0.1", scene.limited.port, context=tls)
+    connection.connect()
+    connection.close()
+    assert scene.listener_says() == ""

@@ -10,9 +10,9 @@ import pytest
 import hedgerow as hr
 from hedgerow.deployment.draft import typed_number
 from hedgerow.deployment.study_file import ELSEWHERE, StudyFile, as_text
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods.common import CommonParameters
-from hedgerow.methods.parameters import declared
+from hedgerow.methods.parameters import declared_parameters
 from hedgerow.methods.saving import read_parameters
 from hedgerow.privacy.accounting.budget import written_number
 from hedgerow.secagg.keys import Identity
@@ -76,11 +76,11 @@ def write(tmp_path):
 
 def test_a_file_says_the_study_roster_timing_and_estimator(write):
     found = StudyFile.read(write(TEXT))
-    assert found.study.parties == 3
+    assert found.study.n_sites == 3
     assert (found.study.colluders, found.study.threshold) == (1, 3)
     assert found.study.epsilon == 1
     assert found.study.delta == Fraction(1, 10**6)
-    assert found.study.retry_reserve == Fraction(1, 20)
+    assert found.study.retry_budget == Fraction(1, 20)
     assert [key.hex() for key in found.roster.sites] == SITES
     assert found.names == ("north", "south", "west")
     assert found.timing.patience_seconds == 5
@@ -123,10 +123,10 @@ def test_spelling_and_timing_are_not_hashed(write, old, new):
         ("delta = 1e-6", 'delta = 1e-6\nunit = "person"'),
         (SITES[0], Identity.from_bytes(bytes([4]) * 32).public.hex()),
         (COORDINATOR, Identity.from_bytes(bytes([4]) * 32).public.hex()),
-        ("delta = 1e-6", "delta = 1e-6\nretry_reserve = 0.1"),
+        ("delta = 1e-6", "delta = 1e-6\nretry_budget = 0.1"),
         ("delta = 1e-6", "delta = 1e-6\nrecords_per_person = 2"),
         ("[coordinator]", "[sum]\nthreshold = 2\n\n[coordinator]"),
-        ("[coordinator]", "[sum]\nslot_seconds = 2\n\n[coordinator]"),
+        ("[coordinator]", "[sum]\nreply_interval_seconds = 2\n\n[coordinator]"),
     ],
 )
 def test_all_the_rest_is(write, old, new):
@@ -176,9 +176,9 @@ TIMING = "[timing]"
         ("version = 1", "version = 2", r"line 1: version is 2; this hedgerow reads version 1"),
         ("version = 1", "", r"version is missing; add it"),
         ("delta = 1e-6", "dalta = 1e-6", r"line 22: privacy.dalta is no entry of a study"),
-        (SITES[1], SITES[1][:-1], r"line 33: site.1.key is '.*'; write the 64 hexadecimal"),
+        (SITES[1], SITES[1][:-1], r"line 33: site.1.key is '.*'; write the 128 hexadecimal"),
         (SITES[1], SITES[0], r"line 33: site.1.key stands above already; everybody needs a key"),
-        (SITES[1], "00" * 32, r"line 33: site.1.key is no key that anybody can hold alone"),
+        (SITES[1], "00" * 64, r"line 33: site.1.key is no key that anybody can hold alone"),
         (TIMING, f"[sum]\nthreshold = 9\n{TIMING}", r"line 40: threshold is 9 and colluders is"),
         (TIMING, f"[sum]\ncolluders = 7\n{TIMING}", r"line 40: threshold is . and colluders is 7"),
         (TIMING, f'[sum]\ngraph = "sparse"\n{TIMING}', r"'sparse'; write \"complete\", or, for"),
@@ -193,7 +193,7 @@ TIMING = "[timing]"
 def test_an_error_names_the_line_and_what_to_do(write, old, new, said):
     assert TEXT.count(old) >= 1
     path = write(TEXT.replace(old, new, 1))
-    with pytest.raises(hr.SpecError, match=said) as caught:
+    with pytest.raises(hr.ParameterError, match=said) as caught:
         StudyFile.read(path)
     assert str(path) in str(caught.value)
 
@@ -208,26 +208,29 @@ def test_a_study_may_name_a_method_of_a_paper(write):
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        ("papers.gubler.algorithm_6_as_printed", "epsilon is .*, which .* would not keep"),
-        ("papers.maddock.ldp", "placement is 'shares', but LDP is what it is by placement='silo'"),
+        ("papers.gubler.algorithm_6_as_published", "epsilon is .*, which .* would not keep"),
+        (
+            "papers.maddock.ldp",
+            "dp_model is 'distributed', but LDP is what it is by dp_model='per_site'",
+        ),
         ("papers.gubler.algorithm_7", "estimator is 'papers.gubler.algorithm_7'; use one of"),
         ("papers.gubler.preset", "use one of"),
     ],
 )
 def test_a_method_that_cannot_keep_the_study_s_promise_is_refused(write, method, said):
-    shares = TEXT.replace("delta = 1e-6", 'delta = 1e-6\nplacement = "shares"')
-    with pytest.raises(hr.SpecError, match=said):
+    shares = TEXT.replace("delta = 1e-6", 'delta = 1e-6\ndp_model = "distributed"')
+    with pytest.raises(hr.ParameterError, match=said):
         StudyFile.read(write(shares.replace("HistogramTreeClassifier", method, 1)))
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
-    with pytest.raises(hr.SpecError, match="cannot be read"):
+    with pytest.raises(hr.ParameterError, match="cannot be read"):
         StudyFile.read(tmp_path / "nowhere.toml")
 
 
 def test_every_parameter_that_all_estimators_have_has_its_place_in_a_study():
     """One that stood among the model's own would be accepted, and no site would heed it."""
-    assert {p.name for p in declared(CommonParameters)} == set(ELSEWHERE)
+    assert {p.name for p in declared_parameters(CommonParameters)} == set(ELSEWHERE)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -246,7 +249,7 @@ def read(text: str) -> StudyFile:
 def said_of(old: str, new: str) -> str:
     text = study_text(KEYS[:3], KEYS[3])
     assert old in text
-    with pytest.raises(SpecError, match=r"study\.toml") as caught:
+    with pytest.raises(ParameterError, match=r"study\.toml") as caught:
         read(text.replace(old, new))
     assert len(str(caught.value)) < 600
     return str(caught.value)
@@ -256,7 +259,7 @@ def said_of(old: str, new: str) -> str:
 def test_a_study_s_epsilon_and_delta_are_plain_decimals_of_bounded_length(odd):
     said_of("epsilon = 1\n", f"epsilon = {odd}\n")
     said_of("delta = 1e-6\n", f"delta = {odd}\n")
-    said_of("retry_reserve = 0.3\n", f"retry_reserve = {odd}\n")
+    said_of("retry_budget = 0.3\n", f"retry_budget = {odd}\n")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +273,7 @@ def test_a_study_s_epsilon_and_delta_are_plain_decimals_of_bounded_length(odd):
     ],
 )
 def test_plain_numbers_are_read_exactly(plain, means):
-    text = study_text(KEYS[:3], KEYS[3], placement="shares")
+    text = study_text(KEYS[:3], KEYS[3], dp_model="distributed")
     assert read(text.replace("epsilon = 1\n", f"epsilon = {plain}\n")).study.epsilon == means
 
 
@@ -280,13 +283,13 @@ def test_a_schema_s_numbers_are_spelled_as_python_spells_them(odd):
     if odd == '"1e2"':
         assert hr.Schema.from_toml(text.replace("1.0", odd)).features[0].high == 100
         return
-    with pytest.raises(SpecError, match="use a finite number"):
+    with pytest.raises(ParameterError, match="use a finite number"):
         hr.Schema.from_toml(text.replace("1.0", odd))
 
 
 def test_counts_and_parameters_are_bounded():
     huge = "9" * 30
-    said_of('placement = "nowhere"', f'placement = "nowhere"\nrecords_per_person = {huge}')
+    said_of('dp_model = "none"', f'dp_model = "none"\nrecords_per_person = {huge}')
     said_of("max_depth = 2", f"max_depth = {huge}")
     said_of("max_depth = 2", f"max_depth = 0x{'f' * 9000}")
     said_of("max_depth = 2", 'max_depth = { fraction = "1e100000000" }')
@@ -306,7 +309,7 @@ def test_fractions_of_a_model_file_are_spelled_as_python_spells_them():
 @pytest.mark.parametrize("odd", ["1_0", " 1", "١", "1e100000000", "1e-100", "x", "1/0", "-1", ""])
 def test_numbers_that_are_typed_or_stand_in_a_policy_are_plain_too(odd):
     for take in (typed_number, lambda text: written_number(text, "epsilon_per_study")):
-        with pytest.raises(SpecError, match="write a number in quotes"):
+        with pytest.raises(ParameterError, match="write a number in quotes"):
             take(odd)
     assert written_number("1e-5", "delta") == Fraction(1, 10**5)
     assert [typed_number(one) for one in ("2", "1e-6", "0.5", "1/3")] == [2, 1e-6, 0.5, "1/3"]

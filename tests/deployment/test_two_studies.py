@@ -18,7 +18,7 @@ from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import BudgetExceeded, RunEnded
 from hedgerow.federation.audit_log import Audit
 from hedgerow.federation.exchange import Timing
-from hedgerow.federation.transports.https import HttpsCarrier
+from hedgerow.federation.transports.https import HttpsExchange
 from support.network import Processes, World
 
 pytestmark = pytest.mark.network
@@ -51,19 +51,21 @@ def approved_at_once(world: World, site: StateFolder, urls: dict[Path, str]) -> 
 
 @pytest.fixture
 def world(tmp_path):
-    return World(tmp_path, placement="shares", lifetime="1.2")
+    return World(tmp_path, dp_model="distributed", lifetime="1.2")
 
 
 def test_one_gets_the_budget_and_the_other_is_refused_and_nothing_is_spent_twice(world):
     studies = [world.write_study("first"), world.write_study("second")]
     with ExitStack() as opened:
-        doors = {}
+        listeners = {}
         for study in studies:
             tls = world.authority.server_context(["127.0.0.1"])
-            doors[study] = opened.enter_context(
-                closing(HttpsCarrier(world.names, tls, "127.0.0.1"))
+            listeners[study] = opened.enter_context(
+                closing(HttpsExchange(world.names, tls, "127.0.0.1"))
             )
-        urls = {study: f"https://127.0.0.1:{door.port}" for study, door in doors.items()}
+        urls = {
+            study: f"https://127.0.0.1:{listener.port}" for study, listener in listeners.items()
+        }
         served = opened.enter_context(Served(world))
         winner = approved_at_once(world, world.sites[0], urls)
         loser = next(study for study in studies if study != winner)
@@ -74,8 +76,8 @@ def test_one_gets_the_budget_and_the_other_is_refused_and_nothing_is_spent_twice
         for one in served.all:
             one.look()
         with ThreadPoolExecutor(2) as pool:
-            going = pool.submit(world.train, doors[winner], winner)
-            waiting = pool.submit(world.link(doors[loser], loser, IMPATIENT).enter)
+            going = pool.submit(world.train, listeners[winner], winner)
+            waiting = pool.submit(world.link(listeners[loser], loser, IMPATIENT).enter)
             model = going.result()
             with pytest.raises(RunEnded, match="0 of 3 sites are there"):
                 waiting.result()
@@ -126,7 +128,7 @@ def test_whoever_comes_second_for_the_last_budget_leaves_no_folder(world):
 
 def test_a_site_that_held_no_budget_back_would_take_both(tmp_path):
     """Twin: where there is room for two, both are heard."""
-    world = World(tmp_path, placement="shares", lifetime="3")
+    world = World(tmp_path, dp_model="distributed", lifetime="3")
     for name in ("first", "second"):
         world.approve_at(world.sites[0], world.write_study(name))
     assert len([s for s in world.sites[0].study_folders() if s.is_approved]) == 2

@@ -21,7 +21,7 @@ from support.worlds import TWO, World, sample
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     """A finished run of three sites."""
-    made = World(tmp_path_factory.mktemp("study"), placement="shares")
+    made = World(tmp_path_factory.mktemp("study"), dp_model="distributed")
     run_study(made.folder, made)
     yield made
     made.close()
@@ -46,7 +46,7 @@ def test_a_model_of_a_study_is_signed_by_all_and_right(world):
     assert not any(check.has_failed for check in checks), checks
     names = [check.what for check in checks]
     assert {"digest", "rounds", "study", "coordinator", "site site-1", "receipts"} <= set(names)
-    assert hr.load(world.folder.model_file).privacy_.parties == 3
+    assert hr.load(world.folder.model_file).privacy_.n_sites == 3
 
 
 def a_promise(document):
@@ -83,7 +83,7 @@ def a_receipt_edited(document):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (a_promise, "promise"),
+        (a_promise, "guarantee"),
         (a_number, "coordinator"),
         (spending, "rounds"),
         (less_spent, "receipts"),
@@ -113,7 +113,7 @@ def test_a_promise_that_is_changed_in_one_place_is_not_read(place, world, tmp_pa
 
 
 def test_a_model_of_another_study_is_not_this_one_s(world, tmp_path):
-    other = World(tmp_path, placement="shares", name="others")
+    other = World(tmp_path, dp_model="distributed", name="others")
     try:
         found = {
             c.what
@@ -130,7 +130,7 @@ def test_the_command_says_what_passed_and_ends_with_1_if_something_failed(world,
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert "FAILED" not in done.output
-    assert done.output.splitlines()[-1] == "valid, signed by 3 of 3 sites"
+    assert done.output.splitlines()[-1] == "valid, signed by 3 of 3 sites; not checked: transcript"
     assert re.search(r"site site-1 +\d+\.\d% of the budget, by its own receipt", done.output)
     path = changed(world, tmp_path, a_number)
     done = CliRunner().invoke(app, ["verify", str(path), *arguments[2:]])
@@ -151,13 +151,13 @@ def test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped(
     world, tmp_path, monkeypatch
 ):
     found, said = outcomes(world.folder.model_file)
-    assert found["digest"] == found["form"] == "ok"
+    assert found["digest"] == found["file format"] == "ok"
     assert found["signatures"] == "skipped"
     assert said == "intact; not checked: signatures"
     monkeypatch.setattr(file_forms, "find_spec", lambda name: None)
     found, said = outcomes(world.folder.model_file, "--roster", world.folder.study_file)
-    assert found["form"] == "skipped"
-    assert said == "valid, signed by 3 of 3 sites; not checked: form"
+    assert found["file format"] == "skipped"
+    assert said == "valid, signed by 3 of 3 sites; not checked: file format, transcript"
     X, y = sample(120, TWO)
     hr.TreeClassifier(TWO, epsilon=1.0).fit(X, y).save(tmp_path / "model.json")
     monkeypatch.undo()

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from hedgerow.data.composite import answering
+from hedgerow.data.prepared import answering
 from hedgerow.data.scoring import scores
 from hedgerow.federation.wire import Bundle, Receiver, Sender
 from hedgerow.privacy.queries import Cells, SumQuery
@@ -22,19 +22,25 @@ def queries(told):
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_whole_run_is_the_spec_s_byte_for_byte(name, tmp_path, monkeypatch):
-    """Every letter of the coordinator, every answer of a site, every sum, every ledger."""
+    """Every message of the coordinator, every answer of a site, every sum, every ledger."""
     stored = load(name)
     with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
         assert list(replay.play()) == list(range(len(stored["messages"]) + 1))
         for summed, told in zip(replay.sums, stored["rounds"], strict=True):
+            if summed.members is None:
+                summed.close()
             opened = summed.opened()
             assert (opened.values.tolist(), list(opened.members)) == (told["sum"], told["members"])
-            assert [list(opened.picks[k]) for k in opened.members] == told["picks"]
-        for vault, ledger in zip(replay.vaults, stored["ledgers"], strict=True):
-            vault.ledger.verify()
-            found = [(e.body, e.head.hex(), e.signature.hex()) for e, _ in vault.ledger.entries()]
+            assert [list(opened.selections[k]) for k in opened.members] == told["selections"]
+        for site_store, ledger in zip(replay.site_stores, stored["ledgers"], strict=True):
+            site_store.ledger.verify()
+            found = [
+                (e.body, e.head.hex(), e.signature.hex()) for e, _ in site_store.ledger.entries()
+            ]
             assert found == [(_spelled(event), *signed) for event, *signed in ledger]
-            assert f"{vault.ledger.spent(replay.study.account)} is spent" in stored["statement"]
+            assert (
+                f"{site_store.ledger.spent(replay.study.account)} is spent" in stored["statement"]
+            )
         _ask_again(replay, stored)
 
 
@@ -44,25 +50,25 @@ def _spelled(event):
 
 def _ask_again(replay, stored):
     """A round that was answered gets the same bytes again, at no charge and with no noise."""
-    letters = {(kind, site): bytes.fromhex(text) for kind, site, text in stored["messages"]}
-    before = replay.vaults[0].ledger.head()
-    assert replay.clients[0].handle(letters["ROUND", 0]) == letters["MASKED", 0]
-    assert replay.vaults[0].ledger.head() == before
+    messages = {(kind, site): bytes.fromhex(text) for kind, site, text in stored["messages"]}
+    before = replay.site_stores[0].ledger.head()
+    assert replay.clients[0].handle(messages["ROUND", 0]) == messages["MASKED", 0]
+    assert replay.site_stores[0].ledger.head() == before
 
 
 def test_every_bad_letter_is_refused_with_its_code_and_leaves_no_trace(tmp_path, monkeypatch):
-    """The run goes on between the bad letters as if none had come, byte for byte."""
+    """The run goes on between the bad messages as if none had come, byte for byte."""
     stored = load("bad")
     found, expected = {}, {}
     with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
         for number in replay.play():
-            for bad in (bad for bad in stored["letters"] if bad["at"] == number):
+            for bad in (bad for bad in stored["bad_messages"] if bad["at"] == number):
                 message = bytes.fromhex(bad["message"])
                 found[bad["name"]] = replay.refusal(bad["site"], bad["kind"], message)
                 expected[bad["name"]] = bad["code"]
-        heads = [vault.ledger.head() for vault in replay.vaults]
+        heads = [site_store.ledger.head() for site_store in replay.site_stores]
     assert found == expected
-    assert len(found) == len(stored["letters"]) > 100
+    assert len(found) == len(stored["bad_messages"]) > 100
     assert heads == [(len(entries), bytes.fromhex(entries[-1][1])) for entries in stored["ledgers"]]
 
 
@@ -78,16 +84,16 @@ def test_other_noise_is_seen(tmp_path, monkeypatch):
 
 def test_a_wrong_share_that_is_well_signed_opens_nothing(tmp_path, monkeypatch):
     """Site 0 changes one bit of its share of site 1's self-mask: it is named, nothing is opened."""
-    stored, letters = load("one_lost"), make_vectors.Letters(make_vectors.good()["one_lost"])
-    _, body = make_vectors.parts(letters.sent("SHARES", 0))
+    stored, messages = load("one_lost"), make_vectors.Messages(make_vectors.good()["one_lost"])
+    _, body = make_vectors.parts(messages.sent("SHARES", 0))
     spot = 2 + 2 * (2 + 32) - 1  # the last byte of the second share
-    wrong = letters.with_body("SHARES", 0, make_vectors.flipped(body, spot))
+    wrong = messages.with_body("SHARES", 0, make_vectors.flipped(body, spot))
     with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
         list(replay.play())
         replay.accept("SHARES", wrong)
         with pytest.raises(BadShares) as refusal:
             replay.sums[0].opened()
-    assert refusal.value.parties == (1,)
+    assert refusal.value.sites == (1,)
 
 
 @pytest.mark.parametrize("name", GOOD)

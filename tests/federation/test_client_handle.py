@@ -21,9 +21,9 @@ from hedgerow.privacy.queries import Cells, ClassCounts, Count, Leaves, SumQuery
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.secagg.codes import Code
-from hedgerow.secagg.envelope import NO_EPOCH, MessageKind
+from hedgerow.secagg.envelope import NO_SESSION, MessageKind
 from hedgerow.secagg.messages import Join, Round, Survivors, Unmask
-from support.worlds import TWO, federation, holders, sample, study
+from support.worlds import TWO, federation, sample, site_rows, study
 
 pytestmark = pytest.mark.property
 
@@ -45,23 +45,23 @@ def links(kind: str):
     other = np.full((7, X.shape[1]), None, dtype=object)
     other[4:] = X[:3]
     tables = [(X, y, np.arange(30) % 2), (other, y[:7][::-1], (np.arange(7) > 3).astype(int))]
-    return [federation(study(TWO, 2), holders(*table, 2, TWO)).sites for table in tables]
+    return [federation(study(TWO, 2), site_rows(*table, 2, TWO)).sites for table in tables]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a coordinator has of one letter, and what it cost."""
+    """What a coordinator has of one message, and what it cost."""
 
     refused: bytes | None
     length: int
     charges: int
 
 
-def seen(the_link, letter: bytes) -> Seen:
+def seen(the_link, message: bytes) -> Seen:
     endpoint = the_link.clients[0]
     ledger, known = endpoint.store.ledger, dict(endpoint.receiver.known)
     before = len(ledger.entries)
-    reply = endpoint.handle(letter)
+    reply = endpoint.handle(message)
     refused = reply if reply.startswith(REFUSED) else None
     if refused is not None:
         assert refused in CODES
@@ -69,9 +69,9 @@ def seen(the_link, letter: bytes) -> Seen:
     return Seen(refused, len(reply), len(ledger.entries) - before)
 
 
-def seen_of_both(kind: str, letter_of) -> Seen:
+def seen_of_both(kind: str, message_of) -> Seen:
     """The same from both tables, or a length, a code or a charge tells of rows."""
-    first, second = (seen(the_link, letter_of(the_link)) for the_link in links(kind))
+    first, second = (seen(the_link, message_of(the_link)) for the_link in links(kind))
     assert first == second
     return first
 
@@ -128,11 +128,11 @@ def mutated(draw):
 def check_one(questions: bytes, definitions: bytes) -> bool:
     """Whether it was answered; it is then charged, and only then."""
 
-    def letter(the_link) -> bytes:
+    def message(the_link) -> bytes:
         secure = the_link.coordinator.start(questions, 1)
         return secure.requests({0: definitions, 1: definitions})[0]
 
-    found = seen_of_both("rounds", letter)
+    found = seen_of_both("rounds", message)
     assert found.charges == int(found.refused is None)
     return found.refused is None
 
@@ -154,8 +154,8 @@ def on_any_json(value):
     check_one(value.encode(), ALL_DEFINITIONS)
 
 
-def on_any_letter(message):
-    found = seen_of_both("letters", lambda _: message)
+def on_any_message(message):
+    found = seen_of_both("messages", lambda _: message)
     assert found.refused is not None
     assert found.charges == 0
 
@@ -175,17 +175,17 @@ BODIES = st.one_of(
 """Of all kinds that a coordinator writes; none holds a key, so they are the same for both."""
 
 
-def signed(the_link, kind, of_epoch, round, body) -> bytes:
-    """What the coordinator itself signs; outside of an epoch, too, as an invitation is."""
+def signed(the_link, kind, of_session, round, body) -> bytes:
+    """What the coordinator itself signs; outside of a key session, too, as an invitation is."""
     coordinator = the_link.coordinator
-    epoch = coordinator.epoch.id if of_epoch else NO_EPOCH
-    return coordinator._letter(kind, 0, epoch, round, body)
+    session = coordinator.session.id if of_session else NO_SESSION
+    return coordinator._message(kind, 0, session, round, body)
 
 
-def on_signed_letter(kind, body, of_epoch, round, cut):
+def on_signed_message(kind, body, of_session, round, cut):
     """Of any kind and round, around a body of any kind."""
     short = body[: max(len(body) - cut, 0)]
-    found = seen_of_both("signed", lambda it: signed(it, kind, of_epoch, round, short))
+    found = seen_of_both("signed", lambda it: signed(it, kind, of_session, round, short))
     answered = kind is MessageKind.ROUND and found.refused is None
     assert found.charges <= int(answered)  # a round that comes again is answered for nothing
 
@@ -194,9 +194,9 @@ FUZZ = {
     "raw bytes": (on_raw_bytes, (st.binary(max_size=60), st.binary(max_size=40))),
     "mutated questions": (on_mutated_json, (mutated(), st.sampled_from([0, 0, 0, 1, 50]))),
     "any JSON": (on_any_json, (JSON,)),
-    "any letter": (on_any_letter, (st.binary(max_size=300),)),
-    "signed letter": (
-        on_signed_letter,
+    "any message": (on_any_message, (st.binary(max_size=300),)),
+    "signed message": (
+        on_signed_message,
         (
             st.sampled_from(MessageKind),
             BODIES,
@@ -237,9 +237,11 @@ def test_the_seeds_are_answered():
     ],
 )
 def test_signed_letters_with_a_fitting_body_are_answered(kind, body):
-    """Twin: else all signed letters would end at their first line."""
+    """Twin: else all signed messages would end at their first line."""
     asks, bare = kind is MessageKind.ROUND, body.to_bytes()
-    found = seen_of_both(f"twin {kind}", lambda it: signed(it, kind, asks, int(asks), bare))
+    found = seen_of_both(
+        f"negative control {kind}", lambda it: signed(it, kind, asks, int(asks), bare)
+    )
     assert found.refused is None
 
 

@@ -14,16 +14,16 @@ from deployment.test_serve import Served, charged
 from hedgerow.data.sums import Answering
 from hedgerow.deployment.serve import Serving
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.errors import ComputationFailed, PartyRefused, SpecError, TooFewParties
+from hedgerow.errors import ComputationFailed, ParameterError, SiteRefused, TooFewSites
 from hedgerow.federation.client import refusal, refused_with
 from hedgerow.federation.server import MOST_TRIES
-from hedgerow.federation.store.vault import Vault
+from hedgerow.federation.site_store import SiteStore
 from hedgerow.models import layers, tree
 from hedgerow.models import model as models
 from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
 from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import (
     Binning,
@@ -41,8 +41,8 @@ from hedgerow.schema import candidates, grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.secagg.codes import Code
 from support.network import World
-from support.vaults import DurableLink
-from support.worlds import TWO, federation, holders, round_of, sample, study
+from support.site_stores import DurableLink
+from support.worlds import TWO, federation, round_of, sample, site_rows, study
 
 TENTH = Fraction(1, 10)
 COUNTS = SumQuery(EVERYONE, ClassCounts(2), Whole(), TENTH)
@@ -52,13 +52,13 @@ def opened(failing=(), **terms):
     """A federation whose rounds of these numbers reach the sites and bring no answer."""
     X, y = sample(90, TWO)
     the_study = study(TWO, 3, **terms)
-    fed = federation(the_study, holders(X, y, np.arange(90) % 3, 3, TWO))
+    fed = federation(the_study, site_rows(X, y, np.arange(90) % 3, 3, TWO))
     plain = fed.sites.round
 
     def round(number, bundle):
         collected = plain(number, bundle)
         if number in failing:
-            raise TooFewParties(f"round {number}: nobody came.")
+            raise TooFewSites(f"round {number}: nobody came.")
         return collected
 
     fed.sites.round = round
@@ -66,11 +66,11 @@ def opened(failing=(), **terms):
 
 
 def said_of(fed):
-    return statement(fed.study, fed.sites.spent(), fed.asked, simulated=True)
+    return statement(fed.study, fed.sites.spent(), fed.asked, is_simulation=True)
 
 
 def test_a_failed_round_is_asked_again_under_a_new_number_and_paid_twice():
-    fed = opened(failing={1}, retry_reserve=TENTH)
+    fed = opened(failing={1}, retry_budget=TENTH)
     fed.ask([COUNTS])
     price = TENTH * Fraction(9, 10)
     assert fed.sites.spent() == fed.ledger.spent(fed.study.account) == 2 * price
@@ -79,7 +79,7 @@ def test_a_failed_round_is_asked_again_under_a_new_number_and_paid_twice():
 
 def test_the_reserve_is_no_query_s_and_a_plan_still_ends_after_rounds_have_failed():
     """Ten tenths of what may be spent, and one of them asked twice."""
-    fed = opened(failing={4}, retry_reserve=TENTH)
+    fed = opened(failing={4}, retry_budget=TENTH)
     for _ in range(10):
         fed.ask([COUNTS])
     assert fed.sites.spent() == Fraction(9, 10) * Fraction(11, 10)
@@ -87,24 +87,24 @@ def test_the_reserve_is_no_query_s_and_a_plan_still_ends_after_rounds_have_faile
 
 
 def test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget():
-    fed = opened(failing={1, 2}, retry_reserve=TENTH)
-    with pytest.raises(TooFewParties, match="round 2"):
+    fed = opened(failing={1, 2}, retry_budget=TENTH)
+    with pytest.raises(TooFewSites, match="round 2"):
         fed.ask([COUNTS])
     assert fed.sites.spent() == 2 * TENTH * Fraction(9, 10)
     without = opened(failing={1})
-    with pytest.raises(TooFewParties, match="round 1"):
+    with pytest.raises(TooFewSites, match="round 1"):
         without.ask([COUNTS])
 
 
 def test_a_round_that_never_succeeds_is_given_up_also_where_it_is_free():
-    fed = opened(failing=range(100), placement=Placement.LABEL)
-    with pytest.raises(TooFewParties):
+    fed = opened(failing=range(100), dp_model=DPModel.LABEL)
+    with pytest.raises(TooFewSites):
         fed.ask([COUNTS])
     assert len(fed.record.rounds) == MOST_TRIES
 
 
 def test_the_statement_counts_failed_rounds_and_what_was_kept_for_them():
-    fed = opened(failing={2}, retry_reserve=Fraction(1, 5))
+    fed = opened(failing={2}, retry_budget=Fraction(1, 5))
     fed.ask([COUNTS])
     fed.ask([COUNTS])
     said = said_of(fed)
@@ -113,14 +113,14 @@ def test_the_statement_counts_failed_rounds_and_what_was_kept_for_them():
     assert "failed" in failed.what
     kept, rest = said.unspent
     assert kept.part == pytest.approx(0.2 - 0.08)
-    assert kept.what == "kept for rounds that fail (1 did)"
+    assert kept.what == "reserved for failed rounds (1 failed)"
     assert said.spent_fraction == pytest.approx(0.24)
     assert said.spent_fraction + kept.part + rest.part == pytest.approx(1.0)
 
 
 def test_failed_rounds_left_out_of_the_sum_would_be_seen():
     """Twin: a coordinator that forgets what failed prints less than the sites paid."""
-    fed = opened(failing={1}, retry_reserve=TENTH)
+    fed = opened(failing={1}, retry_budget=TENTH)
     fed.ask([COUNTS])
     fed.asked = [query for query in fed.asked if not query.void]
     said = said_of(fed)
@@ -128,15 +128,15 @@ def test_failed_rounds_left_out_of_the_sum_would_be_seen():
 
 
 def test_a_record_with_failed_rounds_comes_back_from_json():
-    fed = opened(failing={1}, retry_reserve=TENTH)
+    fed = opened(failing={1}, retry_budget=TENTH)
     fed.ask([COUNTS])
     assert RunRecord.from_dict(json.loads(json.dumps(fed.record.to_dict()))) == fed.record
 
 
 @pytest.mark.parametrize("reserve", [Fraction(-1, 10), Fraction(1)])
 def test_a_reserve_that_is_no_part_of_the_budget_is_refused(reserve):
-    with pytest.raises(SpecError, match="retry_reserve"):
-        study(TWO, 3, retry_reserve=reserve)
+    with pytest.raises(ParameterError, match="retry_budget"):
+        study(TWO, 3, retry_budget=reserve)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def counted_by(bins: Binning) -> SumQuery:
 
 def test_two_binnings_with_one_half_of_a_digest_are_counted_each_by_its_own(colliding):
     X, y = sample(60, TWO)
-    (rows,) = holders(X, y, np.zeros(60, int), 1, TWO)
+    (rows,) = site_rows(X, y, np.zeros(60, int), 1, TWO)
     one, other = (Binning(bins) for bins in (CELLS.bins, HALVES.bins))
     both = Answering(rows, TWO)
     found = [both.integers(counted_by(bins), 1) for bins in (one, other, one)]
@@ -205,9 +205,9 @@ def broken_by(error):
     return broken
 
 
-def rows_of(parties: int, n: int = 90):
+def rows_of(n_sites: int, n: int = 90):
     X, y = sample(n, TWO)
-    return holders(X, y, np.arange(n) % parties, parties, TWO)
+    return site_rows(X, y, np.arange(n) % n_sites, n_sites, TWO)
 
 
 def fails(monkeypatch, rows, error, query=COUNTED):
@@ -249,7 +249,7 @@ def test_a_site_in_one_process_that_fails_refuses_everything_from_then_on(part, 
         fails(monkeypatch, first.rows, error)
     else:
         monkeypatch.setattr(first.site, "mask", broken_by(error))
-    with pytest.raises(PartyRefused, match="StudyClosed"):
+    with pytest.raises(SiteRefused, match="StudyClosed"):
         fed.ask([COUNTED])
     spent = [end.store.ledger.spent(fed.study.account) for end in fed.sites.clients]
     assert spent == [SHARE * fed.study.total] * 3
@@ -259,75 +259,79 @@ def test_a_site_in_one_process_that_fails_refuses_everything_from_then_on(part, 
     assert first.handle(b"") == refusal(Code.STUDY_CLOSED)
 
 
-def vaults(tmp_path, parties=3) -> DurableLink:
-    return DurableLink(study(TWO, parties), rows_of(parties), tmp_path)
+def site_stores(tmp_path, n_sites=3) -> DurableLink:
+    return DurableLink(study(TWO, n_sites), rows_of(n_sites), tmp_path)
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_a_vault_keeps_the_charge_of_a_failure_and_closes_the_study_for_good(
     error, tmp_path, monkeypatch
 ):
-    link = vaults(tmp_path)
+    link = site_stores(tmp_path)
     account = link.study.account
     round_of(link, 1, [COUNTED])
     fails(monkeypatch, link.clients[0].rows, error)
-    with pytest.raises(PartyRefused, match="site 0 refused with code StudyClosed"):
+    with pytest.raises(SiteRefused, match="site 0 refused with code StudyClosed"):
         round_of(link, 2, [COUNTED])
-    assert link.vaults[0].ledger.spent(account) == 2 * SHARE * link.study.total
-    assert [vault.ledger.is_open(account) for vault in link.vaults] == [False, True, True]
-    assert not link.vaults[0]._tables.outbox.rows(study=account)
-    for vault in link.vaults:
-        vault.close()
-    with vaults_again(link) as vault:
-        assert not vault.ledger.is_open(account)
-        with pytest.raises(SpecError, match="is closed"):
-            vault.release([priced(link.study, COUNTED).charge], bytes(16), 3, lambda _: None)
-        assert vault.ledger.spent(account) == 2 * SHARE * link.study.total
+    assert link.site_stores[0].ledger.spent(account) == 2 * SHARE * link.study.total
+    assert [site_store.ledger.is_open(account) for site_store in link.site_stores] == [
+        False,
+        True,
+        True,
+    ]
+    assert not link.site_stores[0]._tables.outbox.rows(study=account)
+    for site_store in link.site_stores:
+        site_store.close()
+    with vaults_again(link) as site_store:
+        assert not site_store.ledger.is_open(account)
+        with pytest.raises(ParameterError, match="is closed"):
+            site_store.release([priced(link.study, COUNTED).charge], bytes(16), 3, lambda _: None)
+        assert site_store.ledger.spent(account) == 2 * SHARE * link.study.total
 
 
 class vaults_again:  # noqa: N801
-    """The first site's vault, as the next process opens it."""
+    """The first site's store, as the next process opens it."""
 
     def __init__(self, link: DurableLink) -> None:
         self.link = link
 
-    def __enter__(self) -> Vault:
-        self.vault = self.link._vault(0)
-        return self.vault
+    def __enter__(self) -> SiteStore:
+        self.site_store = self.link._site_store(0)
+        return self.site_store
 
     def __exit__(self, *unused: object) -> None:
-        self.vault.close()
+        self.site_store.close()
 
 
 def test_a_failure_after_the_charge_leaves_nothing_that_a_disk_or_a_stranger_could_send(tmp_path):
     """A disk that fails is no computation: nothing is charged and the study goes on."""
-    link = vaults(tmp_path)
+    link = site_stores(tmp_path)
     charges = [priced(link.study, COUNTED).charge]
     with pytest.raises(OSError, match="full"):
-        link.vaults[0].release(charges, bytes(16), 1, broken_by(OSError("the disk is full")))
-    assert link.vaults[0].ledger.is_open(link.study.account)
-    assert link.vaults[0].ledger.spent(link.study.account) == 0
+        link.site_stores[0].release(charges, bytes(16), 1, broken_by(OSError("the disk is full")))
+    assert link.site_stores[0].ledger.is_open(link.study.account)
+    assert link.site_stores[0].ledger.spent(link.study.account) == 0
     link.close()
 
 
 def test_a_service_says_in_its_audit_log_why_a_study_is_closed_and_a_restart_keeps_it(
     tmp_path, monkeypatch
 ):
-    world = World(tmp_path, placement="shares", lifetime="1.2")
+    world = World(tmp_path, dp_model="distributed", lifetime="1.2")
     world.approve(world.study_file)
     agreed = StudyFile.read(world.study_file).study
     with Served(world) as served:
         endpoint = served.all[0].daemon._clients[agreed.hash]
         fails(monkeypatch, endpoint.rows, MemoryError())
-        with pytest.raises(PartyRefused, match="site site-1 refused with code StudyClosed"):
-            world.train(served.carrier)
+        with pytest.raises(SiteRefused, match="site site-1 refused with code StudyClosed"):
+            world.train(served.transport)
         monkeypatch.undo()
         closed = world.lines(0, "closed")
         assert [line["study"] for line in closed] == [agreed.account]
         assert "could not be computed (MemoryError)" in closed[0]["what"]
         assert {line["code"] for line in world.lines(0, "refused")} == {"StudyClosed"}
         assert not world.lines(0, "round")
-        join = world.link(served.carrier).coordinator.join()[0]
+        join = world.link(served.transport).coordinator.join()[0]
         assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
         served.all[0].close()
         served.all[0] = Serving(world.sites[0])
@@ -343,12 +347,12 @@ def test_what_is_admitted_never_closes_a_study_by_a_row():
     X, y = sample(40, TWO)
     X[3] = [np.inf, -np.inf, object()]
     X[4] = [None, "x", b"\xff"]
-    fed = federation(study(TWO, 2), holders_unchecked(X, y))
+    fed = federation(study(TWO, 2), sites_unchecked(X, y))
     queries = [COUNTED, counted_by(CELLS), counted_by(HALVES)]
     assert len(fed.ask([*queries, SumQuery(EVERYONE, Count(), Whole(), SHARE)])) == 4
 
 
-def holders_unchecked(X, y):
+def sites_unchecked(X, y):
     from hedgerow.data.reading.encoding import encode
     from hedgerow.data.rows import Draws, Rows
 

@@ -17,16 +17,18 @@ import pytest
 pytest.importorskip("nvflare", reason="the extra hedgerow[flare] is not installed")
 
 from examples.network.flare_network import ADMIN, FlareNetwork, flare_network
-from federation.test_carriers import NAMES, SEVERAL, directly, grown, handles, world
-from hedgerow.errors import SpecError
-from hedgerow.federation.exchange import Patience, patient
+from federation.test_transports import NAMES, SEVERAL, directly, grown, handles, world
+from hedgerow.errors import ParameterError
+from hedgerow.federation.exchange import RetryPolicy, patient
 from hedgerow.federation.secure_sites import SecureSites
-from hedgerow.federation.transports.flare import FlareCarrier, write_job
-from hedgerow.federation.transports.flare_locks import EXECUTOR, lock
-from hedgerow.federation.transports.socket import SocketDoor
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.federation.transports import flare_locks
+from hedgerow.federation.transports.flare import FlareExchange, write_job
+from hedgerow.federation.transports.flare_locks import EXECUTOR, lock, untried_version
+from hedgerow.federation.transports.socket import SocketListener
+from hedgerow.privacy.accounting.budget import DPModel
+from support.engine_world import FLARE_FAULTS
 from support.faults import MAY_BE_VOID
-from support.flare_world import FLARE_FAULTS, Flare, flare_world
+from support.flare_world import Flare, flare_world
 from support.network import tree_of
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.network]
@@ -35,52 +37,54 @@ CODE_REFUSED = "BYOC not permitted"
 
 @pytest.fixture(scope="module")
 def flare(tmp_path_factory: pytest.TempPathFactory):
-    """One network for all tests of this file; each has a study and a carrier of its own."""
+    """One network for all tests of this file; each has a study and a transport of its own."""
     with flare_world(tmp_path_factory.mktemp("flare")) as started:
         yield started
 
 
 def test_a_tree_grown_over_flare_is_the_tree_of_one_process(flare, tmp_path):
-    study, carrier = flare.study(), flare.carrier(tmp_path)
+    study, transport = flare.study(), flare.transport(tmp_path)
     try:
-        model = flare.world.train(carrier, study)
+        model = flare.world.train(transport, study)
     finally:
-        carrier.close()
+        transport.close()
     assert tree_of(model) == tree_of(flare.world.in_one_process(study))
-    assert carrier.jobs == 1
+    assert transport.jobs == 1
     assert [len(rounds) for rounds in flare.charges(study)] == [len(model.run_.rounds)] * 3
 
 
-# ------------------------------------------------------------------------------------ all recipes
+# ------------------------------------------------------------------------------------ all methods
 @pytest.fixture(scope="module")
 def pipe(tmp_path_factory: pytest.TempPathFactory):
-    """One job for all recipes; which sites answer behind its sockets changes."""
+    """One job for all methods; which sites answer behind its sockets changes."""
     folder, behind = tmp_path_factory.mktemp("pipe"), dict[str, object]()
     sockets = {name: folder / f"{name}.socket" for name in NAMES}
-    doors = [
-        SocketDoor(path, lambda letter, name=name: behind[name](letter))
+    listeners = [
+        SocketListener(path, lambda message, name=name: behind[name](message))
         for name, path in sockets.items()
     ]
     try:
         with flare_network(folder / "f", sockets) as network:
-            carrier = FlareCarrier(network.admin_kit, ADMIN, NAMES, 3, folder / "pipe")
-            yield carrier, behind
-            carrier.close()
+            transport = FlareExchange(network.admin_kit, ADMIN, NAMES, 3, folder / "pipe")
+            yield transport, behind
+            transport.close()
     finally:
-        for one in doors:
+        for one in listeners:
             one.close()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("recipe", "schema"), SEVERAL)
-def test_every_recipe_over_flare_is_what_it_is_in_one_process(recipe, schema, pipe):
-    carrier, behind = pipe
-    inner = world(recipe, schema, placement=Placement.NOWHERE)
+@pytest.mark.parametrize(("method", "schema"), SEVERAL)
+def test_every_recipe_over_flare_is_what_it_is_in_one_process(method, schema, pipe):
+    transport, behind = pipe
+    inner = world(method, schema, dp_model=DPModel.NONE)
     behind.update(handles(inner))
-    patience = Patience(NAMES)
-    link = SecureSites(inner.study, inner.coordinator, patient(carrier, patience), patience)
-    assert grown(recipe, link)[0].model.to_dict() == directly(recipe, schema)
-    assert carrier.jobs == 1
+    retry_policy = RetryPolicy(NAMES)
+    link = SecureSites(
+        inner.study, inner.coordinator, patient(transport, retry_policy), retry_policy
+    )
+    assert grown(method, link)[0].model.to_dict() == directly(method, schema)
+    assert transport.jobs == 1
 
 
 # ---------------------------------------------------------------------------------------- killed
@@ -138,7 +142,9 @@ def test_nobody_comes_in_without_a_certificate_of_the_networks_own(flare, tmp_pa
     of_two = "SSL site-2] is created"
     before = (flare.network.folder / "localhost.log").read_text().count(of_two)
     with connected(flare, flare.network.kits / "site-2/startup"):
-        until_logged(flare, of_two, before + 1)  # twin: a certificate of its own is taken
+        until_logged(
+            flare, of_two, before + 1
+        )  # negative control: a certificate of its own is taken
 
 
 @pytest.mark.slow
@@ -167,7 +173,7 @@ def test_a_site_does_not_pass_for_another(flare, tmp_path):
 
 
 def refused(flare: Flare, job: Path, folder: Path) -> bool:
-    """Whether a job never ran: no mark is written, no site heard a letter, no ledger grew."""
+    """Whether a job never ran: no mark is written, no site heard a message, no ledger grew."""
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     before = flare.heard_and_charged()
@@ -268,10 +274,17 @@ def test_locks_are_written_for_a_site_and_for_the_server(flare, tmp_path):
     rights = json.loads((kits / "site-1/local/authorization.json").read_text())["permissions"]
     assert {role["byoc"] for role in rights.values()} == {"none"}
     assert {role["shell_commands"] for role in rights.values()} == {"none"}
-    with pytest.raises(SpecError, match="is a site's"):
+    with pytest.raises(ParameterError, match="is a site's"):
         lock(kits / "site-1", None)
-    with pytest.raises(SpecError, match="is the server's"):
+    with pytest.raises(ParameterError, match="is the server's"):
         lock(kits / "localhost", tmp_path / "socket")
-    with pytest.raises(SpecError, match="no start-up kit"):
+    with pytest.raises(ParameterError, match="no start-up kit"):
         lock(tmp_path, None)
     shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def test_a_version_whose_locks_nobody_tried_is_told_of(monkeypatch):
+    assert untried_version() is None  # these tests are run with one that is tried
+    for found, told in (("2.9.3", None), ("2.10.0", "2.10.0"), ("2.91", "2.91")):
+        monkeypatch.setattr(flare_locks, "version", lambda name, found=found: found)
+        assert untried_version() == told

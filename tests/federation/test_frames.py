@@ -11,7 +11,7 @@ import pytest
 
 import hedgerow as hr
 from deployment.test_serve import Served
-from hedgerow.federation import response
+from hedgerow.federation import client
 from support.network import World, https
 from support.worlds import TWO, sample
 
@@ -55,28 +55,28 @@ class Depths:
         return max(map(len, found))
 
 
-def fitted(parties: int, **options) -> int:
+def fitted(n_sites: int, **options) -> int:
     X, y = sample(90, TWO)
     model = hr.HistogramTreeClassifier(TWO, epsilon=1.0, max_depth=2, random_state=0, **options)
     with Depths() as depths:
-        model.fit(X, y, party=None if parties == 1 else np.arange(90) % parties)
+        model.fit(X, y, site=None if n_sites == 1 else np.arange(90) % n_sites)
     return depths.deepest("fit")
 
 
-@pytest.mark.parametrize("parties", MOST)
-def test_from_fit_to_the_first_kernel_there_are_no_more_frames_than_steps(parties):
-    assert fitted(parties) <= MOST[parties]
+@pytest.mark.parametrize("n_sites", MOST)
+def test_from_fit_to_the_first_kernel_there_are_no_more_frames_than_steps(n_sites):
+    assert fitted(n_sites) <= MOST[n_sites]
 
 
 def test_a_layer_that_only_passes_on_is_seen(monkeypatch):
     """Twin."""
-    plain = response.respond
+    plain = client.respond
 
     def passed_on(*given):
         return plain(*given)
 
     passed_on.__code__ = passed_on.__code__.replace(co_filename=f"{ROOT}/more.py")
-    monkeypatch.setattr(response, "respond", passed_on)
+    monkeypatch.setattr(client, "respond", passed_on)
     assert fitted(3) > MOST[3]
 
 
@@ -89,6 +89,6 @@ def test_at_an_https_site_there_are_no_more_frames_than_steps(tmp_path):
             s.name: one.daemon.handle for s, one in zip(world.sites, served.all, strict=True)
         }
         (tmp_path / "https").mkdir()
-        with https(tmp_path / "https", handles) as carrier:
-            world.train(carrier)
+        with https(tmp_path / "https", handles) as transport:
+            world.train(transport)
     assert depths.deepest("run") <= AT_A_SITE

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.errors import EngineLost, SpecError
+from hedgerow.errors import EngineLost, ParameterError
 from hedgerow.federation.transports import certificates
 from hedgerow.federation.transports.certificates import (
     Authority,
@@ -23,91 +23,91 @@ from hedgerow.federation.transports.certificates import (
     client_context,
     new_key,
 )
-from hedgerow.federation.transports.https import HUNG_UP, LETTER, PATH, HttpsCarrier, address_of
+from hedgerow.federation.transports.https import HUNG_UP, MESSAGE, PATH, HttpsExchange, address_of
 from hedgerow.secagg.keys import Identity
 from support.effort import LONG
-from support.network import calling, certified, https, names
+from support.network import ask, calling, certified, https, names
 
 pytestmark = pytest.mark.network
 
 
 def echo(name: str):
-    return lambda letter: name.encode() + b" got " + letter
+    return lambda message: name.encode() + b" got " + message
 
 
 @pytest.fixture
 def three(tmp_path: Path):
-    with https(tmp_path, {name: echo(name) for name in names(3)}) as carrier:
-        yield carrier
+    with https(tmp_path, {name: echo(name) for name in names(3)}) as transport:
+        yield transport
 
 
 # -------------------------------------------------------------------------------------- carrying
 def test_every_site_gets_its_own_letter_and_answers_it(three):
     for round in range(20):
-        letters = {name: f"{name} {round}".encode() for name in names(3)}
-        assert three.ask(letters, LONG) == {n: echo(n)(m) for n, m in letters.items()}
+        messages = {name: f"{name} {round}".encode() for name in names(3)}
+        assert ask(three, messages, LONG) == {n: echo(n)(m) for n, m in messages.items()}
 
 
 def test_long_and_empty_letters_and_answers_travel(tmp_path):
     long = bytes(range(256)) * 40_000  # 10 MB
-    sites = {"site-1": lambda letter: letter, "site-2": lambda letter: b""}
-    with https(tmp_path, sites) as carrier:
-        assert carrier.ask({"site-1": long, "site-2": b"?"}, LONG) == {
+    sites = {"site-1": lambda message: message, "site-2": lambda message: b""}
+    with https(tmp_path, sites) as transport:
+        assert ask(transport, {"site-1": long, "site-2": b"?"}, LONG) == {
             "site-1": long,
             "site-2": b"",
         }
-        assert carrier.ask({"site-1": b""}, LONG) == {"site-1": b""}
+        assert ask(transport, {"site-1": b""}, LONG) == {"site-1": b""}
 
 
 def test_a_silent_site_is_absent_and_its_late_answer_is_not_taken_for_another(tmp_path):
     release = threading.Event()
 
-    def slow(letter: bytes) -> bytes:
-        if letter == b"first":
+    def slow(message: bytes) -> bytes:
+        if message == b"first":
             release.wait(LONG)
-        return b"to " + letter
+        return b"to " + message
 
-    with https(tmp_path, {"site-1": slow, "site-2": echo("site-2")}) as carrier:
+    with https(tmp_path, {"site-1": slow, "site-2": echo("site-2")}) as transport:
         both = {"site-1": b"first", "site-2": b"first"}
-        tries = (carrier.ask(both, seconds) for seconds in (0.5, 5.0, LONG))
+        tries = (ask(transport, both, seconds) for seconds in (0.5, 5.0, LONG))
         got = next(filter(None, tries))  # the first that was long enough for the other site
         assert set(got) == {"site-2"}
         release.set()
-        assert carrier.ask({"site-1": b"second"}, LONG) == {"site-1": b"to second"}
+        assert ask(transport, {"site-1": b"second"}, LONG) == {"site-1": b"to second"}
 
 
 def test_a_letter_waits_for_a_site_that_comes_later(tmp_path):
     authority = Authority.open(tmp_path / "authority")
-    door = HttpsCarrier(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1")
+    listener = HttpsExchange(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1")
     answers: list[object] = []
-    asking = threading.Thread(target=lambda: answers.append(door.ask({"site-1": b"?"}, LONG)))
+    asking = threading.Thread(target=lambda: answers.append(ask(listener, {"site-1": b"?"}, LONG)))
     try:
         asking.start()
         tls = client_context(*certified(tmp_path, authority, "site-1"))
-        with calling(f"https://127.0.0.1:{door.port}", tls, echo("site-1")):
+        with calling(f"https://127.0.0.1:{listener.port}", tls, echo("site-1")):
             asking.join()
         assert answers == [{"site-1": b"site-1 got ?"}]
     finally:
-        door.close()
+        listener.close()
 
 
 def test_a_site_finds_a_coordinator_that_went_away_and_came_back(tmp_path):
     authority = Authority.open(tmp_path / "authority")
     tls = client_context(*certified(tmp_path, authority, "site-1"))
 
-    def door(port: int = 0) -> HttpsCarrier:
-        return HttpsCarrier(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1", port)
+    def listener(port: int = 0) -> HttpsExchange:
+        return HttpsExchange(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1", port)
 
-    first, notes = door(), list[str]()
+    first, notes = listener(), list[str]()
     with calling(f"https://127.0.0.1:{first.port}", tls, echo("site-1"), notes.append) as caller:
-        assert first.ask({"site-1": b"1"}, LONG)
-        until(lambda: first._desks["site-1"].calls == 2)  # it waits for the next letter
+        assert ask(first, {"site-1": b"1"}, LONG)
+        until(lambda: first._desks[0].calls == 2)  # it waits for the next message
         first.close()
         until(lambda: caller._lost == HUNG_UP)
         caller._tell("Connection refused")  # as it may find by itself, before the next line
-        second = door(first.port)
+        second = listener(first.port)
         try:
-            assert second.ask({"site-1": b"2"}, LONG) == {"site-1": b"site-1 got 2"}
+            assert ask(second, {"site-1": b"2"}, LONG) == {"site-1": b"site-1 got 2"}
         finally:
             second.close()
     said = [note.partition(f":{first.port} ")[2].split(",")[0] for note in notes]
@@ -124,20 +124,20 @@ def until(is_so: Callable[[], bool]) -> None:
 def test_a_letter_is_given_again_to_a_site_that_died_with_it(tmp_path):
     authority = Authority.open(tmp_path / "authority")
     tls = client_context(*certified(tmp_path, authority, "site-1"))
-    door = HttpsCarrier(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1")
+    listener = HttpsExchange(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1")
     answers: list[object] = []
-    asking = threading.Thread(target=lambda: answers.append(door.ask({"site-1": b"?"}, LONG)))
+    asking = threading.Thread(target=lambda: answers.append(ask(listener, {"site-1": b"?"}, LONG)))
     try:
         asking.start()
-        taken = http.client.HTTPSConnection("127.0.0.1", door.port, context=tls)
+        taken = http.client.HTTPSConnection("127.0.0.1", listener.port, context=tls)
         taken.request("POST", PATH, body=b"")
         assert taken.getresponse().read() == b"?"
         taken.close()  # and never answers
-        with calling(f"https://127.0.0.1:{door.port}", tls, echo("site-1")):
+        with calling(f"https://127.0.0.1:{listener.port}", tls, echo("site-1")):
             asking.join()
         assert answers == [{"site-1": b"site-1 got ?"}]
     finally:
-        door.close()
+        listener.close()
 
 
 def test_a_site_that_is_stopped_while_it_connects_does_not_wait_for_a_letter(tmp_path):
@@ -150,20 +150,20 @@ def test_a_site_that_is_stopped_while_it_connects_does_not_wait_for_a_letter(tmp
             plain.settimeout(LONG)
             plain.recv(1, socket.MSG_PEEK)  # it has begun its handshake
             caller.stop()
-            door = authority.server_context(["127.0.0.1"])
-            with door.wrap_socket(plain, server_side=True) as spoken, suppress(ConnectionError):
+            listener = authority.server_context(["127.0.0.1"])
+            with listener.wrap_socket(plain, server_side=True) as spoken, suppress(ConnectionError):
                 assert spoken.recv(1) == b""  # and hangs up instead of asking
 
 
 def test_a_port_that_is_taken_is_an_engine_lost(tmp_path, three):
     authority = Authority.open(tmp_path / "another")
     with pytest.raises(EngineLost, match="nobody can call"):
-        HttpsCarrier([], authority.server_context(["127.0.0.1"]), "127.0.0.1", three.port)
+        HttpsExchange([], authority.server_context(["127.0.0.1"]), "127.0.0.1", three.port)
 
 
 @pytest.mark.parametrize("url", ["http://a:1", "https://a", "https://:1", "https://a:x", "a:1"])
 def test_an_address_that_is_none_is_refused(url):
-    with pytest.raises(SpecError, match="https://host:port"):
+    with pytest.raises(ParameterError, match="https://host:port"):
         address_of(url)
 
 
@@ -176,14 +176,14 @@ def coordinator_ahead(monkeypatch, **by: float) -> None:
 
 def test_a_site_whose_clock_is_a_day_behind_is_served(tmp_path, monkeypatch):
     coordinator_ahead(monkeypatch, hours=25)
-    with https(tmp_path, {"site-1": echo("site-1")}) as carrier:
-        assert carrier.ask({"site-1": b"?"}, LONG) == {"site-1": b"site-1 got ?"}
+    with https(tmp_path, {"site-1": echo("site-1")}) as transport:
+        assert ask(transport, {"site-1": b"?"}, LONG) == {"site-1": b"site-1 got ?"}
 
 
 def test_a_site_whose_clock_is_further_behind_is_told_to_set_it(tmp_path, monkeypatch):
     coordinator_ahead(monkeypatch, days=3)
     authority, said, heard = Authority.open(tmp_path / "authority"), [], threading.Event()
-    door = HttpsCarrier(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1")
+    listener = HttpsExchange(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1")
     tls = client_context(*certified(tmp_path, authority, "site-1"))
 
     def note(text: str) -> None:
@@ -191,19 +191,19 @@ def test_a_site_whose_clock_is_further_behind_is_told_to_set_it(tmp_path, monkey
         heard.set()
 
     try:
-        with calling(f"https://127.0.0.1:{door.port}", tls, echo("site-1"), note):
+        with calling(f"https://127.0.0.1:{listener.port}", tls, echo("site-1"), note):
             assert heard.wait(LONG)
     finally:
-        door.close()
+        listener.close()
     assert "certificate is not yet valid, and the clock here says" in said[0]
     assert "set what is wrong" in said[0]
 
 
 # --------------------------------------------------------------------------------------- intruders
-def posted(port: int, tls: ssl.SSLContext, body: bytes = b"", letter: str = "") -> int:
+def posted(port: int, tls: ssl.SSLContext, body: bytes = b"", message: str = "") -> int:
     connection = http.client.HTTPSConnection("127.0.0.1", port, context=tls, timeout=LONG)
     try:
-        connection.request("POST", PATH, body=body, headers={LETTER: letter})
+        connection.request("POST", PATH, body=body, headers={MESSAGE: message})
         return connection.getresponse().status
     finally:
         connection.close()
@@ -214,7 +214,7 @@ def test_nobody_comes_in_without_a_certificate(tmp_path, three):
     bare.load_verify_locations(tmp_path / "authority/authority.crt")
     with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
         posted(three.port, bare)
-    assert three.ask({"site-1": b"?"}, LONG)
+    assert ask(three, {"site-1": b"?"}, LONG)
 
 
 def test_nobody_comes_in_with_a_certificate_of_another_authority(tmp_path, three):
@@ -244,23 +244,23 @@ def test_a_certificate_for_a_name_outside_the_roster_gets_nothing(tmp_path, thre
 def test_a_site_cannot_answer_a_letter_of_another(tmp_path):
     """The name is the certificate's: nothing in a call can claim another."""
     authority = Authority.open(tmp_path / "authority")
-    door = HttpsCarrier(names(2), authority.server_context(["127.0.0.1"]), "127.0.0.1")
+    listener = HttpsExchange(names(2), authority.server_context(["127.0.0.1"]), "127.0.0.1")
     tls = {name: client_context(*certified(tmp_path, authority, name)) for name in names(2)}
     answers: list[object] = []
-    asking = threading.Thread(target=lambda: answers.append(door.ask({"site-1": b"?"}, 1.0)))
+    asking = threading.Thread(target=lambda: answers.append(ask(listener, {"site-1": b"?"}, 1.0)))
     try:
         asking.start()
-        taken = http.client.HTTPSConnection("127.0.0.1", door.port, context=tls["site-1"])
+        taken = http.client.HTTPSConnection("127.0.0.1", listener.port, context=tls["site-1"])
         taken.request("POST", PATH, body=b"")
-        id = taken.getresponse().headers[LETTER]
-        liar = http.client.HTTPSConnection("127.0.0.1", door.port, context=tls["site-2"])
-        liar.request("POST", PATH, body=b"a lie", headers={LETTER: id})
+        id = taken.getresponse().headers[MESSAGE]
+        liar = http.client.HTTPSConnection("127.0.0.1", listener.port, context=tls["site-2"])
+        liar.request("POST", PATH, body=b"a lie", headers={MESSAGE: id})
         asking.join()
         assert answers == [{}]
         taken.close()
         liar.close()
     finally:
-        door.close()
+        listener.close()
 
 
 def test_old_tls_is_not_spoken(tmp_path, three):
@@ -274,19 +274,19 @@ def test_old_tls_is_not_spoken(tmp_path, three):
 
 def test_a_stranger_who_says_nothing_does_not_keep_others_waiting(three):
     with socket.create_connection(("127.0.0.1", three.port)):
-        assert three.ask({name: b"?" for name in names(3)}, LONG).keys() == set(names(3))
+        assert ask(three, {name: b"?" for name in names(3)}, LONG).keys() == set(names(3))
 
 
 # ------------------------------------------------------------------------------------ certificates
 def test_only_the_site_of_the_roster_is_certified(tmp_path):
     authority, identity, key = Authority.open(tmp_path), Identity.generate(), new_key()
     request = Request.make("site-1", identity, key)
-    with pytest.raises(SpecError, match="no site 'site-1'"):
+    with pytest.raises(ParameterError, match="no site 'site-1'"):
         authority.sign(request, None)
-    with pytest.raises(SpecError, match="another key"):
+    with pytest.raises(ParameterError, match="another key"):
         authority.sign(request, Identity.generate().public)
     stolen = Request("site-2", request.identity, request.csr, request.signature)
-    with pytest.raises(SpecError, match="changed on its way"):
+    with pytest.raises(ParameterError, match="changed on its way"):
         authority.sign(stolen, identity.public)
 
 
@@ -296,7 +296,7 @@ def test_a_request_is_the_same_after_writing_and_reading(tmp_path):
     assert Request.read(tmp_path / "request.json") == request
     assert "PRIVATE" not in request.to_text()
     (tmp_path / "request.json").write_text("[]")
-    with pytest.raises(SpecError, match="no request"):
+    with pytest.raises(ParameterError, match="no request"):
         Request.read(tmp_path / "request.json")
 
 
@@ -305,13 +305,13 @@ def test_a_certificate_is_taken_from_the_authority_that_was_told_of(tmp_path):
     reply = authority.sign(Request.make("site-1", identity, key), identity.public)
     told = authority.fingerprint
     assert accept_certificate(reply, f"sha256:{told.lower()}", key, "site-1")
-    with pytest.raises(SpecError, match="by telephone"):
+    with pytest.raises(ParameterError, match="out of band"):
         accept_certificate(reply, told[:-1] + ("0" if told[-1] != "0" else "1"), key, "site-1")
-    with pytest.raises(SpecError, match="not for this site"):
+    with pytest.raises(ParameterError, match="not for this site"):
         accept_certificate(reply, told, new_key(), "site-1")
-    with pytest.raises(SpecError, match="not for this site"):
+    with pytest.raises(ParameterError, match="not for this site"):
         accept_certificate(reply, told, key, "site-2")
-    with pytest.raises(SpecError, match="two certificates"):
+    with pytest.raises(ParameterError, match="two certificates"):
         accept_certificate(b"-----", told, key, "site-1")
 
 

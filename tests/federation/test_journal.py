@@ -46,7 +46,7 @@ def test_a_line_without_a_width_has_eight_bytes_a_number(tmp_path):
         "round": 1,
         "attempt": 1,
         "digest": "d",
-        "picks": [],
+        "selections": [],
         "members": [0],
     }
     (tmp_path / "answers.jsonl").write_text(

@@ -14,24 +14,24 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.data import prepared
-from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
-from hedgerow.privacy.mechanisms.response import ALL_WORDS, BloomReports
+from hedgerow.errors import ParameterError, UnsupportedQuery
+from hedgerow.privacy.accounting.budget import DPModel
+from hedgerow.privacy.mechanisms.coins import SecretRandomness
+from hedgerow.privacy.mechanisms.response import ALL_WORDS, BloomRandomizedResponse
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import ClassCounts, Count, LabelReports, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE
-from support.worlds import THREE, TWO, federation, holders, sample, study
+from support.worlds import THREE, TWO, federation, sample, site_rows, study
 
-REPORTS = BloomReports(classes=3, bits=6, hashes=2, keep=Fraction(9, 10))
+REPORTS = BloomRandomizedResponse(classes=3, bits=6, hashes=2, keep=Fraction(9, 10))
 COUNTS = SumQuery(EVERYONE, ClassCounts(3), Whole(), Fraction(1, 4))
-TINY = BloomReports(classes=2, bits=2, hashes=1, keep=Fraction(1, 2))
+TINY = BloomRandomizedResponse(classes=2, bits=2, hashes=1, keep=Fraction(1, 2))
 
 
-def opened(reports=REPORTS, parties=2, n=6000):
+def opened(reports=REPORTS, n_sites=2, n=6000):
     X, y = sample(n, THREE)
-    the_study = study(THREE, parties, Placement.LABEL, epsilon="30", label_reports=reports)
-    return federation(the_study, holders(X, y, np.arange(n) % parties, parties, THREE)), y
+    the_study = study(THREE, n_sites, DPModel.LABEL, epsilon="30", label_reports=reports)
+    return federation(the_study, site_rows(X, y, np.arange(n) % n_sites, n_sites, THREE)), y
 
 
 def test_class_counts_come_back_from_noisy_bits():
@@ -51,7 +51,7 @@ def test_the_entry_is_charged_for_any_number_of_reports():
 
 
 def test_a_site_refuses_class_counts_and_keeps_no_labels():
-    fed, _ = opened(parties=2)
+    fed, _ = opened(n_sites=2)
     with pytest.raises(UnsupportedQuery, match="true labels"):
         priced(fed.study, COUNTS)
     assert not fed.sites.clients[0].rows.sums.rows.labels.any()
@@ -62,16 +62,18 @@ def test_a_site_refuses_class_counts_and_keeps_no_labels():
 
 
 def test_permanent_bits_stay_and_instant_bits_do_not():
-    fed, _ = opened(parties=1)
+    fed, _ = opened(n_sites=1)
     rows = fed.sites.rows
-    again, _ = opened(parties=1)
+    again, _ = opened(n_sites=1)
     np.testing.assert_array_equal(rows.permanent, again.sites.rows.permanent)
     (one,), (two,) = fed.ask([COUNTS]), fed.ask([COUNTS])
     assert not np.array_equal(one.values, two.values)
 
 
 # ------------------------------------------------------------------ the loss, by enumeration
-def transcript_odds(reports: BloomReports, label: int, queries: int, draws_per_run: int) -> dict:
+def transcript_odds(
+    reports: BloomRandomizedResponse, label: int, queries: int, draws_per_run: int
+) -> dict:
     """Exact odds of all instant bits a record sends in `queries` reports.
 
     The permanent string is drawn `draws_per_run` times: once if the site keeps its word.
@@ -133,7 +135,7 @@ def test_a_site_that_redraws_for_each_query_is_seen(monkeypatch):
     """Twin in the code itself: draws named by the query give a record new permanent bits."""
     kept = prepared.permanent_bits
     X, y = sample(200, THREE)
-    (rows,) = holders(X, y, np.zeros(200, int), 1, THREE)
+    (rows,) = site_rows(X, y, np.zeros(200, int), 1, THREE)
     np.testing.assert_array_equal(kept(rows, REPORTS), kept(rows, REPORTS))
     names = iter(range(10**6))
     monkeypatch.setattr(type(rows), "draw", _draw_by_number(type(rows).draw, names))
@@ -146,23 +148,23 @@ def _draw_by_number(draw, names):
 
 # ------------------------------------------------------------------------- studies and estimators
 def test_reports_that_cost_more_than_the_promise_or_fit_no_schema_are_refused():
-    with pytest.raises(SpecError, match="promises"):
-        study(THREE, 1, Placement.LABEL, epsilon="1", label_reports=REPORTS)
-    with pytest.raises(SpecError, match="classes"):
-        study(TWO, 1, Placement.LABEL, epsilon="30", label_reports=REPORTS)
-    with pytest.raises(SpecError, match="placement"):
-        study(THREE, 1, Placement.CURATOR, epsilon="30", label_reports=REPORTS)
+    with pytest.raises(ParameterError, match="guarantees"):
+        study(THREE, 1, DPModel.LABEL, epsilon="1", label_reports=REPORTS)
+    with pytest.raises(ParameterError, match="classes"):
+        study(TWO, 1, DPModel.LABEL, epsilon="30", label_reports=REPORTS)
+    with pytest.raises(ParameterError, match="dp_model"):
+        study(THREE, 1, DPModel.CENTRAL, epsilon="30", label_reports=REPORTS)
 
 
 @pytest.mark.parametrize("epsilon", ["1/10", "1", "4", "12"])
 def test_the_most_truthful_bits_for_an_epsilon_cost_that_epsilon(epsilon):
-    reports = BloomReports.for_epsilon(3, 6, 2, Fraction(epsilon))
+    reports = BloomRandomizedResponse.for_epsilon(3, 6, 2, Fraction(epsilon))
     assert 0.999 * float(Fraction(epsilon)) < reports.epsilon_forever <= Fraction(epsilon)
 
 
 def test_two_studies_that_tell_labels_differently_do_not_join():
-    plain = study(THREE, 1, Placement.LABEL, epsilon="30")
-    assert plain.hash != study(THREE, 1, Placement.LABEL, epsilon="30", label_reports=REPORTS).hash
+    plain = study(THREE, 1, DPModel.LABEL, epsilon="30")
+    assert plain.hash != study(THREE, 1, DPModel.LABEL, epsilon="30", label_reports=REPORTS).hash
 
 
 @pytest.mark.parametrize("mechanism", ["response", "bloom", REPORTS])
@@ -171,14 +173,14 @@ def test_extra_trees_learn_from_told_labels_and_say_what_is_protected(mechanism)
     model = hr.ExtraTreesClassifier(
         THREE,
         epsilon=12.0,
-        n_trees=5,
+        n_estimators=5,
         max_depth=5,
         max_features=3,
         min_samples_leaf=20,
-        placement="label",
+        dp_model="label",
         label_mechanism=mechanism,
         random_state=0,
-    ).fit(X[:1000], y[:1000], party=np.arange(1000) % 2)
+    ).fit(X[:1000], y[:1000], site=np.arange(1000) % 2)
     most_frequent = max((y[1000:] == c).mean() for c in THREE.classes)
     assert (model.predict(X[1000:]) == y[1000:]).mean() > most_frequent + 0.08
     words = str(model.privacy_)
@@ -189,13 +191,13 @@ def test_extra_trees_learn_from_told_labels_and_say_what_is_protected(mechanism)
 
 def test_an_unknown_label_mechanism_is_refused():
     X, y = sample(50, TWO)
-    with pytest.raises(SpecError, match="label_mechanism"):
-        hr.ExtraTreesClassifier(TWO, label_mechanism="hash", placement="label").fit(X, y)
+    with pytest.raises(ParameterError, match="label_mechanism"):
+        hr.ExtraTreesClassifier(TWO, label_mechanism="hash", dp_model="label").fit(X, y)
 
 
 def test_permanent_bits_have_draws_of_their_own():
     """With one draw for all bits a record's string would be its code or the opposite of it."""
-    fed, y = opened(parties=1)
+    fed, y = opened(n_sites=1)
     code = REPORTS.code[np.searchsorted(THREE.classes, y.astype(str))]
     flipped = fed.sites.rows.permanent ^ code
     pairs = np.corrcoef(flipped.T.astype(float))[np.triu_indices(REPORTS.bits, 1)]
@@ -212,16 +214,16 @@ def test_instant_bits_have_coins_of_their_own():
 
 
 def test_bits_of_several_labels_of_a_person_all_count():
-    one = study(THREE, 2, Placement.LABEL, epsilon="90", label_reports=REPORTS)
+    one = study(THREE, 2, DPModel.LABEL, epsilon="90", label_reports=REPORTS)
     three = study(
-        THREE, 2, Placement.LABEL, epsilon="90", label_reports=REPORTS, records_per_person=3
+        THREE, 2, DPModel.LABEL, epsilon="90", label_reports=REPORTS, records_per_person=3
     )
     assert three.entry_cost == 3 * one.entry_cost == 3 * Fraction(REPORTS.epsilon_forever)
 
 
 def test_bits_are_refused_from_the_moment_they_cost_more_than_the_promise():
     cost = Fraction(REPORTS.epsilon_forever)
-    just = {"schema": THREE, "parties": 2, "placement": Placement.LABEL, "label_reports": REPORTS}
+    just = {"schema": THREE, "n_sites": 2, "dp_model": DPModel.LABEL, "label_reports": REPORTS}
     assert study(epsilon=str(cost), **just).entry_cost == cost
-    with pytest.raises(SpecError, match="cost a person"):
+    with pytest.raises(ParameterError, match="cost a person"):
         study(epsilon=str(cost * Fraction(999, 1000)), **just)

@@ -16,16 +16,16 @@ import pytest
 from scipy.stats import binomtest
 
 from hedgerow.data.prepared import StudyRows
-from hedgerow.federation import response
-from hedgerow.federation.response import respond
-from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.federation import client
+from hedgerow.federation.client import respond
+from hedgerow.privacy.accounting.budget import DPModel
+from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.pricing import priced
-from hedgerow.privacy.queries import LATTICE, LocalChoice, Mechanism, Score, Scoring, SelectQuery
+from hedgerow.privacy.queries import LATTICE, LocalSelection, Mechanism, Score, Scoring, SelectQuery
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Numeric, Schema
 from support.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
-from support.worlds import holders, study
+from support.worlds import site_rows, study
 
 pytestmark = pytest.mark.statistical
 
@@ -83,15 +83,15 @@ def coefficient(the_study, mechanism: Mechanism, m: int) -> Fraction:
 
 def follows(kind, candidates: int, mechanism: Mechanism, delta: str, m: int) -> bool:
     """The gate: many picks of one site against the exact probabilities."""
-    parties = 1 if kind is SelectQuery else 3
-    the_study = study(SCHEMA, parties, epsilon="2", delta=delta, records_per_person=m)
+    n_sites = 1 if kind is SelectQuery else 3
+    the_study = study(SCHEMA, n_sites, epsilon="2", delta=delta, records_per_person=m)
     X, y = np.array([[float(x)] for x, _ in RECORDS]), np.array([y for _, y in RECORDS], object)
-    (rows,) = holders(X, y, np.zeros(len(RECORDS), int), 1, SCHEMA)
+    (rows,) = site_rows(X, y, np.zeros(len(RECORDS), int), 1, SCHEMA)
     query = kind(EVERYONE, SPLITS[:candidates], Scoring(Score.GINI), SHARE, mechanism)
     asked = [priced(the_study, query)] * DRAWS
-    picks = respond(StudyRows(the_study, rows), asked, SecretRandomness()).picks
+    selections = respond(StudyRows(the_study, rows), asked, SecretRandomness()).selections
     exact = PMFS[mechanism](gini_scores(candidates), coefficient(the_study, mechanism, m))
-    found = np.bincount(picks, minlength=candidates)
+    found = np.bincount(selections, minlength=candidates)
     tests = (binomtest(int(k), DRAWS, float(p)) for k, p in zip(found, exact, strict=True))
     return min(test.pvalue for test in tests) > ALPHA / candidates
 
@@ -105,26 +105,26 @@ def test_a_holders_picks_follow_the_law_that_was_paid_for(candidates, mechanism,
 @pytest.mark.parametrize("m", [1, 3])
 @pytest.mark.parametrize("mechanism", list(PMFS))
 def test_a_sites_own_picks_follow_it_too(mechanism, m):
-    assert follows(LocalChoice, 6, mechanism, "0", m)
+    assert follows(LocalSelection, 6, mechanism, "0", m)
 
 
 def sharpened(monkeypatch, factor: int) -> None:
-    for mechanism, right in list(response.MECHANISMS.items()):
+    for mechanism, right in list(client.MECHANISMS.items()):
         monkeypatch.setitem(
-            response.MECHANISMS,
+            client.MECHANISMS,
             mechanism,
             lambda s, c, secret, right=right: right(s, factor * c, secret),
         )
 
 
-@pytest.mark.parametrize("kind", [SelectQuery, LocalChoice])
+@pytest.mark.parametrize("kind", [SelectQuery, LocalSelection])
 @pytest.mark.parametrize(("mechanism", "delta", "m"), [CASES[0], CASES[3]])
 def test_a_coefficient_doubled_at_the_site_is_seen(kind, mechanism, delta, m, monkeypatch):
     sharpened(monkeypatch, 2)
     assert not follows(kind, 8, mechanism, delta, m)
 
 
-@pytest.mark.parametrize("kind", [SelectQuery, LocalChoice])
+@pytest.mark.parametrize("kind", [SelectQuery, LocalSelection])
 @pytest.mark.parametrize("mechanism", list(PMFS))
 def test_records_per_person_ignored_in_a_choice_is_seen(kind, mechanism, monkeypatch):
     sharpened(monkeypatch, 3)
@@ -133,10 +133,10 @@ def test_records_per_person_ignored_in_a_choice_is_seen(kind, mechanism, monkeyp
 
 def test_without_noise_the_best_is_picked():
     """And only there: a choice without randomness tells everything."""
-    nowhere = study(SCHEMA, 1, Placement.NOWHERE)
+    nowhere = study(SCHEMA, 1, DPModel.NONE)
     X, y = np.array([[float(x)] for x, _ in RECORDS]), np.array([y for _, y in RECORDS], object)
-    (rows,) = holders(X, y, np.zeros(len(RECORDS), int), 1, SCHEMA)
+    (rows,) = site_rows(X, y, np.zeros(len(RECORDS), int), 1, SCHEMA)
     query = SelectQuery(EVERYONE, SPLITS, Scoring(Score.GINI), SHARE)
     asked = [priced(nowhere, query)]
-    (pick,) = respond(StudyRows(nowhere, rows), asked, SecretRandomness()).picks
-    assert pick == int(np.argmax(gini_scores(8)))
+    (selection,) = respond(StudyRows(nowhere, rows), asked, SecretRandomness()).selections
+    assert selection == int(np.argmax(gini_scores(8)))

@@ -8,34 +8,37 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.errors import SpecError
-from hedgerow.federation.exchange import LONGEST_LETTER
-from hedgerow.federation.transports.socket import (
-    SocketDoor,
-    SocketSite,
+from hedgerow.errors import ParameterError
+from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES
+from hedgerow.federation.transports.frames import (
     Stopped,
+    ask_service,
     receive_message,
     send_message,
 )
+from hedgerow.federation.transports.socket import SocketListener
+
+
+def ask(folder: Path, message: bytes) -> bytes:
+    return ask_service(str(folder / "socket"), message, LONGEST_ANSWER)
 
 
 @pytest.fixture
-def door(tmp_path: Path):
-    opened = SocketDoor(tmp_path / "socket", lambda letter: b"got " + letter)
+def listener(tmp_path: Path):
+    opened = SocketListener(tmp_path / "socket", lambda message: b"got " + message)
     yield opened
     opened.close()
 
 
-def test_letters_are_answered_also_long_ones_and_many_at_once(tmp_path, door):
-    site = SocketSite(tmp_path / "socket")
+def test_letters_are_answered_also_long_ones_and_many_at_once(tmp_path, listener):
     long = bytes(3_000_000)
-    assert (site.handle(b""), site.handle(long)) == (b"got ", b"got " + long)
+    assert (ask(tmp_path, b""), ask(tmp_path, long)) == (b"got ", b"got " + long)
     answers: dict[int, bytes] = {}
 
-    def ask(k: int) -> None:
-        answers[k] = site.handle(str(k).encode())
+    def ask_once(k: int) -> None:
+        answers[k] = ask(tmp_path, str(k).encode())
 
-    threads = [threading.Thread(target=ask, args=(k,)) for k in range(20)]
+    threads = [threading.Thread(target=ask_once, args=(k,)) for k in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -44,36 +47,36 @@ def test_letters_are_answered_also_long_ones_and_many_at_once(tmp_path, door):
 
 
 def test_the_socket_is_its_owners_alone_and_is_gone_afterwards(tmp_path):
-    door = SocketDoor(tmp_path / "socket", lambda letter: letter)
+    listener = SocketListener(tmp_path / "socket", lambda message: message)
     assert (tmp_path / "socket").stat().st_mode & 0o777 == 0o600
-    door.close()
+    listener.close()
     assert not (tmp_path / "socket").exists()
     with pytest.raises(OSError):
-        SocketSite(tmp_path / "socket").handle(b"?")
+        ask(tmp_path, b"?")
 
 
 def test_a_socket_left_by_a_dead_process_is_replaced_and_a_file_is_not(tmp_path):
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(tmp_path / "socket"))
     left.close()
-    door = SocketDoor(tmp_path / "socket", lambda letter: letter)
-    assert SocketSite(tmp_path / "socket").handle(b"x") == b"x"
-    door.close()
+    listener = SocketListener(tmp_path / "socket", lambda message: message)
+    assert ask(tmp_path, b"x") == b"x"
+    listener.close()
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(SpecError, match="in the way"):
-        SocketDoor(tmp_path / "file", lambda letter: letter)
-    with pytest.raises(SpecError, match="nearer to the root"):
-        SocketDoor(tmp_path / ("x" * 120), lambda letter: letter)
+    with pytest.raises(ParameterError, match="in the way"):
+        SocketListener(tmp_path / "file", lambda message: message)
+    with pytest.raises(ParameterError, match="nearer to the root"):
+        SocketListener(tmp_path / ("x" * 120), lambda message: message)
 
 
-@pytest.mark.parametrize("said", [(LONGEST_LETTER + 1).to_bytes(8, "big"), b"\xff" * 8, b"\0\0"])
-def test_who_announces_too_much_or_stops_is_hung_up_on(tmp_path, door, said):
+@pytest.mark.parametrize("said", [(MAX_MESSAGE_BYTES + 1).to_bytes(8, "big"), b"\xff" * 8, b"\0\0"])
+def test_who_announces_too_much_or_stops_is_hung_up_on(tmp_path, listener, said):
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(tmp_path / "socket"))
         connection.sendall(said)
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(1) == b""
-    assert SocketSite(tmp_path / "socket").handle(b"?") == b"got ?"
+    assert ask(tmp_path, b"?") == b"got ?"
 
 
 def test_a_message_cut_off_is_no_message():

@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.errors import BudgetExceeded, ParameterError
 from hedgerow.federation.client import refused_with
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
 from hedgerow.privacy.statement.statement import statement
 from hedgerow.privacy.study import Study
@@ -22,9 +22,9 @@ from hedgerow.secagg.parameters import Sparse
 from support.worlds import (
     TWO,
     federation,
-    holders,
     remembered,  # noqa: F401
     sample,
+    site_rows,
     study,
 )
 
@@ -40,7 +40,7 @@ def sparse(delta="1e-6", graph=Sparse(rounds=2), **changes):  # noqa: B008
 @pytest.fixture
 def opened(remembered):  # noqa: F811
     X, y = sample(300, TWO)
-    return federation(sparse(), holders(X, y, np.arange(300) % SITES, SITES, TWO)), y
+    return federation(sparse(), site_rows(X, y, np.arange(300) % SITES, SITES, TWO)), y
 
 
 def test_a_study_on_a_sparse_graph_runs_for_the_rounds_it_paid_for(opened):
@@ -56,10 +56,10 @@ def test_a_study_on_a_sparse_graph_runs_for_the_rounds_it_paid_for(opened):
     with pytest.raises(BudgetExceeded, match="more than 2 rounds"):
         fed.ask([COUNTS])
     encoded = fed.sites.sender.encode([COUNTS])
-    letters = fed.sites.coordinator.start(encoded.questions, 2).requests()
+    messages = fed.sites.coordinator.start(encoded.questions, 2).requests()
     # and sites do not rely on the coordinator's count
-    assert refused_with(fed.sites.clients[0].handle(letters[0])) == Code.BUDGET_REFUSED.value
-    said = statement(fed.study, fed.sites.spent(), fed.asked, simulated=True)
+    assert refused_with(fed.sites.clients[0].handle(messages[0])) == Code.BUDGET_REFUSED.value
+    said = statement(fed.study, fed.sites.spent(), fed.asked, is_simulation=True)
     assert "1.9e-12 of delta" in str(said)
 
 
@@ -73,23 +73,23 @@ def test_what_a_sparse_graph_may_expose_is_a_part_of_the_promised_delta():
     assert part.noise_delta + part.graph_delta == part.delta
     budget = conversions.whole_budget(part.measure, part.epsilon, part.delta - exposed)
     assert part.total == budget < replace(part, graph=None).total
-    said = statement(part, part.total, [], simulated=True)
+    said = statement(part, part.total, [], is_simulation=True)
     assert said.delta == pytest.approx(2e-9)
     assert said.delta >= part.delta
     assert said.spent_epsilon <= said.epsilon == 1.0
 
 
 def test_noise_sized_for_the_whole_delta_would_be_seen():
-    """Twin: a budget that forgets the graph keeps less than the promise with what is left."""
+    """Twin: a budget that forgets the graph keeps less than the guarantee with what is left."""
     part = sparse(delta="2e-9", graph=Sparse(rounds=1000))
     forgetful = replace(part, graph=None).total
     assert conversions.epsilon_of(part.measure, forgetful, part.noise_delta) > 1.0
 
 
 def test_only_divided_noise_needs_the_masks():
-    silo = sparse(placement=Placement.SILO)
+    silo = sparse(dp_model=DPModel.PER_SITE)
     assert silo.graph_delta == 0
-    assert sparse(delta="0", placement=Placement.LABEL).graph_delta == 0
+    assert sparse(delta="0", dp_model=DPModel.LABEL).graph_delta == 0
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_only_divided_noise_needs_the_masks():
     [
         ({"delta": "0"}, "complete graph"),
         ({"delta": "1e-12", "graph": Sparse(rounds=2)}, "fewer rounds"),
-        ({"parties": 150, "threshold": 140}, "saves nothing"),
+        ({"n_sites": 150, "threshold": 140}, "saves nothing"),
         ({"colluders": 100, "threshold": 101}, "use the complete graph"),
     ],
 )
 def test_a_graph_that_breaks_the_promise_or_does_not_exist_is_refused(changes, why):
-    with pytest.raises(SpecError, match=why):
+    with pytest.raises(ParameterError, match=why):
         sparse(**changes)
 
 
@@ -112,5 +112,5 @@ def test_the_graph_is_in_the_hash_with_its_degree_and_comes_back():
     sent = json.loads(json.dumps(one.to_dict()))
     assert Study.from_dict(sent) == one
     sent["graph"]["degree"] = 16
-    with pytest.raises(SpecError, match="changed by hand"):
+    with pytest.raises(ParameterError, match="changed by hand"):
         Study.from_dict(sent)

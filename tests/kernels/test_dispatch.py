@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.kernels import codes, dispatch, layers, newton, noise, sums, trees, units, warming
-from hedgerow.kernels.dispatch import Kernel, priced
+from hedgerow.kernels import codes, compilation, dispatch, newton, noise, sums, trees, units
+from hedgerow.kernels.dispatch import Kernel, assumed_costs
 
 
 class Clock:
@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(dispatch, "thread_time", clock)
     monkeypatch.setattr(Kernel, "everyones_seconds", 0.0)
-    monkeypatch.setattr(Kernel, "compiled", lambda self: "compiled")
+    monkeypatch.setattr(Kernel, "run_compiled", lambda self: "compiled")
     return clock
 
 
@@ -47,14 +47,14 @@ def kernel_of(clock: Clock, seconds: float, on_disk: bool) -> Kernel:
 
 def test_a_loop_on_the_disk_is_loaded_when_all_plain_work_has_paid_for_numba(clock: Clock) -> None:
     one, other = kernel_of(clock, 1.0, on_disk=True), kernel_of(clock, 1.0, on_disk=True)
-    with priced(start=3.0, compile=100.0):
+    with assumed_costs(start=3.0, compile=100.0):
         forms = [kernel.run() for kernel in (one, other, one, other, one)]
     assert forms == ["plain", "plain", "plain", "compiled", "compiled"]
 
 
 def test_a_new_loop_is_compiled_when_its_own_plain_work_has_paid_for_it(clock: Clock) -> None:
     rare, frequent = kernel_of(clock, 1.0, on_disk=False), kernel_of(clock, 4.0, on_disk=False)
-    with priced(start=3.0, compile=10.0):
+    with assumed_costs(start=3.0, compile=10.0):
         assert [frequent.run() for _ in range(4)] == ["plain", "plain", "plain", "compiled"]
         assert rare.run() == "plain"
 
@@ -62,7 +62,7 @@ def test_a_new_loop_is_compiled_when_its_own_plain_work_has_paid_for_it(clock: C
 def test_a_long_loop_is_compiled_when_as_much_more_is_paid(clock: Clock) -> None:
     kernel = kernel_of(clock, 1.0, on_disk=False)
     kernel.effort = 4
-    with priced(start=0.0, compile=1.0):
+    with assumed_costs(start=0.0, compile=1.0):
         assert [kernel.run() for _ in range(5)] == ["plain"] * 4 + ["compiled"]
 
 
@@ -73,7 +73,7 @@ def test_no_process_takes_twice_as_long_as_plain_forms_would(
 ) -> None:
     """Up to the call during which the price is reached."""
     kernel, start, compile = kernel_of(clock, 0.25, on_disk), 0.5, 3.0
-    with priced(start, compile):
+    with assumed_costs(start, compile):
         forms = [kernel.run() for _ in range(calls)]
     spent = clock.now
     if "compiled" in forms:
@@ -83,15 +83,15 @@ def test_no_process_takes_twice_as_long_as_plain_forms_would(
 
 def test_warm_loops_run_from_the_first_call_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kernel, "everyones_seconds", 0.0)
-    warming.warm()
+    compilation.compile_kernels()
     monkeypatch.setattr(codes.RECODE, "plain", None)
     table = np.arange(256, dtype=np.uint8)[None, ::-1].copy()
     assert codes.recode(np.zeros((1, 2), np.uint8), table).tolist() == [[255, 255]]
 
 
 def test_warming_knows_every_kernel_there_is() -> None:
-    warming.warm()
-    rooms = (codes, layers, newton, noise, sums, trees, units)
+    compilation.compile_kernels()
+    rooms = (codes, newton, noise, sums, trees, units)
     kernels = {
         name: kernel
         for room in rooms
@@ -141,8 +141,8 @@ def test_who_waits_for_a_compiler_is_told_once_where_the_result_is_kept(tmp_path
     work = """
 import numpy as np
 from hedgerow.kernels import codes as encoding
-from hedgerow.kernels.dispatch import priced
-with priced(0, 0):
+from hedgerow.kernels.dispatch import assumed_costs
+with assumed_costs(0, 0):
     encoding.recode(np.zeros((1, 1), np.uint8), np.zeros((1, 256), np.uint8))
     encoding.split_rows(np.zeros(1, np.uint8), None, 1)
 """
@@ -160,9 +160,9 @@ def test_a_loop_that_another_process_compiled_is_found_on_the_disk(tmp_path: Any
     work = """
 import numpy as np
 from hedgerow.kernels import codes as encoding
-from hedgerow.kernels.dispatch import priced
+from hedgerow.kernels.dispatch import assumed_costs
 print(encoding.RECODE.is_compiled(), encoding.SPLIT_ROWS.is_compiled())
-with priced(0, 0):
+with assumed_costs(0, 0):
     encoding.recode(np.zeros((1, 1), np.uint8), np.zeros((1, 256), np.uint8))
 """
     told = [run(work, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]

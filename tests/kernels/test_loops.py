@@ -14,15 +14,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels import codes as encoding
 from hedgerow.kernels import dispatch, loops
 from hedgerow.kernels.codes import encode_edges, recode, split_rows
-from hedgerow.kernels.dispatch import priced
-from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
+from hedgerow.kernels.dispatch import assumed_costs
 from hedgerow.kernels.noise import invert
 from hedgerow.kernels.sums import count_cells, sum_cells
-from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
+from hedgerow.kernels.trees import (
+    add_values,
+    count_sides,
+    leaf_counts,
+    leaf_sums,
+    next_nodes,
+    sum_sides,
+)
 from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
 from hedgerow.models.packing import pack
 from hedgerow.models.tree import Tree
@@ -40,9 +46,9 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 def in_both_forms(work: Callable[[], Any]) -> Any:
     """What `work` gives, after seeing that plain and compiled agree to the last bit."""
-    with priced(np.inf, np.inf):
+    with assumed_costs(np.inf, np.inf):
         plain = work()
-    with priced(0, 0):
+    with assumed_costs(0, 0):
         compiled = work()
     for a, b in zip(_arrays(plain), _arrays(compiled), strict=True):
         assert a.dtype == b.dtype
@@ -227,7 +233,7 @@ def test_a_code_is_the_number_of_edges_at_or_below_the_value(
 
 
 def around(edges: list[float], rng: np.random.Generator) -> np.ndarray:
-    """Edges, their neighbours among the floats, values between them, and everything unusual."""
+    """Edges, their neighbors among the floats, values between them, and everything unusual."""
     at = np.array(edges)
     between = rng.uniform(at[0] - 1, at[-1] + 1, 300) if edges else rng.normal(size=300)
     strange = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30]
@@ -426,7 +432,7 @@ def test_rows_that_would_be_read_or_written_outside_are_refused(
     work: Callable[[], Any], complaint: str
 ) -> None:
     for price in (0, np.inf):
-        with priced(price, price), pytest.raises(DataError, match=complaint):
+        with assumed_costs(price, price), pytest.raises(DataError, match=complaint):
             work()
 
 
@@ -560,7 +566,7 @@ def test_a_layer_without_open_nodes_is_summed_whatever_the_rows() -> None:
     ],
 )
 def test_questions_that_make_no_sense_are_refused(work: Callable[[], Any], complaint: str) -> None:
-    with pytest.raises(SpecError, match=complaint):
+    with pytest.raises(ParameterError, match=complaint):
         work()
 
 
@@ -569,7 +575,7 @@ def test_any_layout_of_the_codes_meets_one_compiled_loop() -> None:
     codes = random_codes(rng, 50)
     frozen = codes.copy()
     frozen.flags.writeable = False
-    with priced(0, 0):
+    with assumed_costs(0, 0):
         recode(codes, np.zeros((3, 256), np.uint8))
         known = len(dispatch._compile(encoding.RECODE.loop).signatures)
         for same in (np.asfortranarray(codes), frozen, np.repeat(codes, 2, axis=1)[:, ::2]):

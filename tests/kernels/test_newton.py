@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hedgerow.data import sums as site_newton
 from hedgerow.data.sums import newton_sum
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.kernels import newton
 from hedgerow.models.losses import LogLoss
 from hedgerow.models.model import Curve
@@ -103,11 +103,10 @@ def test_a_records_vector_is_the_same_alone_and_among_others(
     seed: int, n_curves: int, loss: LogLoss
 ) -> None:
     rng = np.random.default_rng(seed)
-    statistic, (codes, y) = statistic_of(rng, n_curves), some_rows(rng, 9, n_curves)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(site_newton, "LOSS", loss)
-        together = in_both_forms(lambda: newton_sum(statistic, codes, y, None, LATTICE))
-        np.testing.assert_array_equal(together, each_alone(statistic, codes, y).sum(axis=0))
+    statistic = replace(statistic_of(rng, n_curves), loss=loss)
+    codes, y = some_rows(rng, 9, n_curves)
+    together = in_both_forms(lambda: newton_sum(statistic, codes, y, None, LATTICE))
+    np.testing.assert_array_equal(together, each_alone(statistic, codes, y).sum(axis=0))
 
 
 def test_a_product_of_matrices_would_make_records_depend_on_each_other(
@@ -115,8 +114,8 @@ def test_a_product_of_matrices_would_make_records_depend_on_each_other(
 ) -> None:
     """Twin: scores by BLAS, which adds up in another order if a row stands elsewhere."""
     rng = np.random.default_rng(0)
-    statistic, (codes, y) = statistic_of(rng, 31), some_rows(rng, 99, 31)
-    monkeypatch.setattr(site_newton, "LOSS", LastBits())
+    statistic = replace(statistic_of(rng, 31), loss=LastBits())
+    codes, y = some_rows(rng, 99, 31)
 
     def by_blas(*args: Any) -> tuple[np.ndarray, np.ndarray]:
         z, _ = newton.scaled_rows(*args)
@@ -201,7 +200,7 @@ def test_honest_records_never_meet_the_lock(
 
 def test_a_bound_beyond_what_rounding_allows_is_refused() -> None:
     one = np.ones((1, 1))
-    with pytest.raises(SpecError, match="use a smaller unit"):
+    with pytest.raises(ParameterError, match="use a smaller unit"):
         newton.add_newton_vectors(one, one[0], one[0], 2**50, np.zeros(2, np.int64))
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import hedgerow as hr
-from hedgerow.data.composite import InBlocks
+from hedgerow.data.prepared import InBlocks
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.sums import Answering
@@ -104,21 +104,21 @@ X = np.random.default_rng(0).normal(size=(600, 3))
 Y = (X[:, 0] + X[:, 1] > 0).astype(int)
 SCHEMA = hr.Schema(tuple(hr.Numeric(f"x{j}", -4, 4) for j in range(3)), classes=("0", "1"))
 MODELS = [
-    hr.BoostedTreesClassifier(SCHEMA, n_trees=3),
-    hr.ExtraTreesClassifier(SCHEMA, n_trees=2, max_depth=3, subsample=2),
+    hr.BoostedTreesClassifier(SCHEMA, n_estimators=3),
+    hr.ExtraTreesClassifier(SCHEMA, n_estimators=2, max_depth=3, subsample=2),
     hr.HistogramTreeClassifier(SCHEMA, max_depth=2),
     hr.MedianForestClassifier(SCHEMA),
 ]
 
 
-@pytest.mark.parametrize("party", [None, np.arange(600) % 3], ids=["one holder", "three sites"])
+@pytest.mark.parametrize("site", [None, np.arange(600) % 3], ids=["one site", "three sites"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_a_model_is_the_same_on_any_number_of_threads(model, party, monkeypatch):
+def test_a_model_is_the_same_on_any_number_of_threads(model, site, monkeypatch):
     monkeypatch.setattr(threads.blocks, "__defaults__", (64,))
     said = []
     for n_jobs in (None, 2, 3):
-        model.set_params(placement="nowhere", random_state=1, n_jobs=n_jobs)
-        said.append(model.fit(X, Y, party=party).predict_proba(X))
+        model.set_params(dp_model="none", random_state=1, n_jobs=n_jobs)
+        said.append(model.fit(X, Y, site=site).predict_proba(X))
     assert np.array_equal(said[0], said[1])
     assert np.array_equal(said[0], said[2])
 
@@ -132,7 +132,7 @@ def test_parts_run_on_threads_of_their_own_and_those_have_none_below():
         return part, threading.get_ident(), threads.count()
 
     with threads.using(2):
-        (a, one, below), (b, other, _) = threads.each(work, "ab")
+        (a, one, below), (b, other, _) = threads.map_parts(work, "ab")
     assert (a, b, below) == ("a", "b", 1)
     assert one != other
 
@@ -142,7 +142,7 @@ def test_the_first_part_that_fails_is_raised():
         raise ValueError(part)
 
     with threads.using(2), pytest.raises(ValueError, match="a"):
-        threads.each(work, "ab")
+        threads.map_parts(work, "ab")
 
 
 def test_few_rows_stay_together_and_many_are_divided_evenly():
@@ -159,5 +159,5 @@ def test_few_rows_stay_together_and_many_are_divided_evenly():
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, True, "all"])
 def test_a_number_of_threads_that_is_none_is_refused(n_jobs):
-    with pytest.raises(hr.SpecError, match="n_jobs"):
+    with pytest.raises(hr.ParameterError, match="n_jobs"):
         hr.TreeClassifier(SCHEMA, n_jobs=n_jobs).fit(X, Y)

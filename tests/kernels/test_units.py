@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hedgerow.data import sums
 from hedgerow.data.sums import Answering, half_gini_units
-from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.kernels.units import CHECKED, bounded_units, clamped, quantised
+from hedgerow.errors import ParameterError, UnsupportedQuery
+from hedgerow.kernels.units import CHECKED, bounded_units, quantize, zero_exceeding
 from hedgerow.models.losses import (
     FirstOrder,
     LogLoss,
@@ -32,9 +32,11 @@ from hedgerow.schema.regions import EVERYONE
 from kernels.test_loops import in_both_forms
 from support.examples import (
     BY_CLASS,
+    BY_TIME,
     BY_TWO,
     BY_VALUE,
     CLASS_STATISTICS,
+    TIME_STATISTICS,
     TWO_CLASS_STATISTICS,
     VALUE_STATISTICS,
     records,
@@ -100,17 +102,22 @@ def test_one_unit_beyond_any_norm_is_too_much(bound: tuple[int, int, int]) -> No
 def test_integers_beyond_all_sums_are_seen() -> None:
     huge = np.array([[2**63 - 1, 1], [-(2**63), 0], [2**62, 2**62], [1, 1]])
     np.testing.assert_array_equal(
-        clamped(huge, Sensitivity(2, 2, 1)), [[0, 0], [0, 0], [0, 0], [1, 1]]
+        zero_exceeding(huge, Sensitivity(2, 2, 1)), [[0, 0], [0, 0], [0, 0], [1, 1]]
     )
 
 
 def test_a_bound_too_large_to_be_checked_exactly_is_refused() -> None:
-    with pytest.raises(SpecError, match="lower the unit"):
+    with pytest.raises(ParameterError, match="lower the unit"):
         bounded_units(np.zeros((1, 2)), 1, Sensitivity(1, 1, 2**26))
 
 
 # ------------------------------------------------------------------------------- honest records
-EXAMPLES = {BY_CLASS: CLASS_STATISTICS, BY_TWO: TWO_CLASS_STATISTICS, BY_VALUE: VALUE_STATISTICS}
+EXAMPLES = {
+    BY_CLASS: CLASS_STATISTICS,
+    BY_TWO: TWO_CLASS_STATISTICS,
+    BY_VALUE: VALUE_STATISTICS,
+    BY_TIME: TIME_STATISTICS,
+}
 HONEST = [(schema, s) for schema, some in EXAMPLES.items() for s in some if s.is_fractional]
 
 
@@ -120,7 +127,7 @@ HONEST = [(schema, s) for schema, some in EXAMPLES.items() for s in some if s.is
 def test_no_honest_record_meets_the_clamp(schema: Any, statistic: Any, data: Any) -> None:
     """Else a bound declared too small would pass for one that holds."""
     site = Answering(rows_of(data, schema), schema)
-    unclamped = quantised(statistic.fractions(site, LATTICE), LATTICE)
+    unclamped = quantize(statistic.fractions(site, LATTICE), LATTICE)
     np.testing.assert_array_equal(site.contributions(statistic, LATTICE), unclamped)
 
 
@@ -140,8 +147,8 @@ def test_no_loss_needs_the_clamp_at_any_score(raw: list[float], y: int, unit: in
         (SquaredLoss(-2.0, 2.0, 0.5), raw[:1], np.array([raw[1]])),
     ):
         statistic = Gradients(loss, Additive((0.0,) * len(scores)))
-        vector = quantised(loss.contributions(np.array([scores]), target), unit)
-        np.testing.assert_array_equal(clamped(vector, statistic.bound(unit)), vector)
+        vector = quantize(loss.contributions(np.array([scores]), target), unit)
+        np.testing.assert_array_equal(zero_exceeding(vector, statistic.bound(unit)), vector)
 
 
 LOSSES: list[Loss] = [
@@ -203,7 +210,7 @@ def test_without_the_clamp_every_lie_goes_through(
     lie: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twin: integers are summed as they are made."""
-    monkeypatch.setattr(sums, "bounded_units", lambda values, unit, bound: quantised(values, unit))
+    monkeypatch.setattr(sums, "bounded_units", lambda values, unit, bound: quantize(values, unit))
     schema, statistic = LIES[lie]
     query = SumQuery(EVERYONE, statistic, Whole(), Fraction(1, 10))
     vectors = [

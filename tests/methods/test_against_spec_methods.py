@@ -28,7 +28,7 @@ PLAIN = Schema({name: (low, high) for name, low, high in make_vectors.COLUMNS}, 
 
 
 def algorithm_5(stored):
-    """The preset as a study of its parties would have it, and what they agree on."""
+    """The preset as a study of its sites would have it, and what they agree on."""
     told = stored["study"]
     estimator = papers.gubler.algorithm_5(
         PLAIN,
@@ -39,12 +39,12 @@ def algorithm_5(stored):
     )
     terms = {
         "name": told["name"],
-        "retry_reserve": Fraction(told["retry_reserve"]),
+        "retry_budget": Fraction(told["retry_budget"]),
         "sites": tuple(bytes.fromhex(key) for key in told["sites"]),
         "coordinator": bytes.fromhex(told["coordinator"]),
     }
-    study, recipe = agree(estimator, PLAIN, told["parties"], terms)
-    return replace(study, public_seed=told["public_seed"]), recipe
+    study, method = agree(estimator, PLAIN, told["n_sites"], terms)
+    return replace(study, public_seed=told["public_seed"]), method
 
 
 @pytest.mark.parametrize("name", HISTOGRAMS)
@@ -59,8 +59,8 @@ def test_algorithm_5_means_the_study_of_the_spec(name):
 def test_the_learner_asks_and_splits_at_the_root_as_the_spec_does(name):
     """The flow of the method itself: its first question, and the region of its second."""
     stored = load(name)
-    (study, recipe), told = algorithm_5(stored), stored["rounds"][0]
-    flow = recipe.flow(study.schema, None, np.random.default_rng(0))
+    (study, method), told = algorithm_5(stored), stored["rounds"][0]
+    flow = method.flow(study.schema, None, np.random.default_rng(0))
     (query,) = next(flow)
     assert Sender().encode([query]).questions.hex() == told["questions"]
     values = np.array(told["sum"], np.float64).reshape(query.shape)
@@ -100,12 +100,12 @@ def test_the_statement_says_what_the_spec_says(name):
     stored = load(name)
     study, _ = algorithm_5(stored)
     spent = Fraction(stored["cost"])
-    ours = statement(study, spent, [], simulated=False)
+    ours = statement(study, spent, [], is_simulation=False)
     numbers = f"epsilon {ours.epsilon:g}, delta {ours.delta:g}"
     assert stored["statement"].startswith(numbers)
     assert f"{spent} is spent" in stored["statement"]
     assert ours.spent_fraction == float(spent / study.epsilon)
-    against = f"the coordinator and any {study.colluders} of {ours.parties} sites"
+    against = f"the coordinator and any {study.colluders} of {ours.n_sites} sites"
     assert stored["statement"].endswith(against)
     assert (ours.unit, ours.honest_shares) == ("one record", study.threshold - study.colluders)
 
@@ -113,8 +113,8 @@ def test_the_statement_says_what_the_spec_says(name):
 def test_a_query_of_the_spec_is_a_histogram_of_all_columns():
     """A control: a learner with other settings asks another question."""
     stored = load("three_sites")
-    study, recipe = algorithm_5(stored)
-    flow = replace(recipe, max_depth=4).flow(study.schema, None, np.random.default_rng(0))
+    study, method = algorithm_5(stored)
+    flow = replace(method, max_depth=4).flow(study.schema, None, np.random.default_rng(0))
     (query,) = next(flow)
     assert isinstance(query, SumQuery)
     assert Sender().encode([query]).questions.hex() != stored["rounds"][0]["questions"]

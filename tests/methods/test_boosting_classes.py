@@ -1,4 +1,4 @@
-"""Bounds that only boosting uses, with twins that break them."""
+"""Bounds that only boosting uses, with negative controls that break them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.kernels.units import quantised
+from hedgerow.kernels.units import quantize
 from hedgerow.models.losses import FirstOrder, LogLoss, PlainLogLoss, SoftmaxLoss
 from hedgerow.models.model import Additive
 from hedgerow.privacy.queries import LATTICE, Gradients, Hessians
@@ -37,7 +37,7 @@ def test_gradients_with_a_count_or_a_plain_hessian_keep_their_norms(loss, z, y):
     raw = np.array([z[: loss.outputs]])
     label = np.array([float(min(y, max(loss.outputs - 1, 1)))])
     statistic = Gradients(loss, Additive((0.0,) * loss.outputs))
-    units = quantised(loss.contributions(raw, label), LATTICE)[0].astype(object)
+    units = quantize(loss.contributions(raw, label), LATTICE)[0].astype(object)
     assert sum(u * u for u in units) <= statistic.bound(LATTICE).l2_squared
     assert sum(abs(u) for u in units) <= statistic.bound(LATTICE).l1
 
@@ -49,7 +49,7 @@ def test_gradients_with_a_count_or_a_plain_hessian_keep_their_norms(loss, z, y):
 def test_hessians_alone_keep_their_own_norms(loss, z):
     raw = np.array([z[: loss.outputs]])
     bound = Hessians(loss, Additive((0.0,) * loss.outputs)).bound(LATTICE)
-    units = quantised(loss.hessians(raw, np.zeros(1)), LATTICE)[0].astype(object)
+    units = quantize(loss.hessians(raw, np.zeros(1)), LATTICE)[0].astype(object)
     assert sum(u * u for u in units) <= bound.l2_squared
     assert sum(abs(u) for u in units) <= bound.l1
 
@@ -62,11 +62,11 @@ def test_the_binary_hessian_bound_would_not_hold_for_three_classes():
 
 def test_a_share_of_the_stacking_budget_is_a_fraction_of_the_whole():
     from hedgerow.methods.blocks import private_bins
-    from hedgerow.methods.blocks.goal import AGAIN_SHARE
-    from hedgerow.methods.boosting_classes import StageShares
+    from hedgerow.methods.blocks.target import AGAIN_FRACTION
+    from hedgerow.methods.boosting_classes import StageFractions
 
-    once, twice = private_bins.COUNT_SHARE, private_bins.COUNT_SHARE + AGAIN_SHARE
+    once, twice = private_bins.COUNT_FRACTION, private_bins.COUNT_FRACTION + AGAIN_FRACTION
     for part, counting in product((Fraction(0), Fraction(1, 7), Fraction(1, 2)), (once, twice)):
-        shares = StageShares.with_trees(part, stacks=True, counting=counting)
-        spent = counting + private_bins.BINS_SHARE
+        shares = StageFractions.with_trees(part, stacks=True, counting=counting)
+        spent = counting + private_bins.BINS_FRACTION
         assert shares.curves + shares.stacking + shares.trees + spent == 1

@@ -7,19 +7,19 @@ import pytest
 
 from hedgerow.methods.blocks import calibration
 from hedgerow.methods.blocks.calibration import (
-    CALIBRATION_SHARE,
+    CALIBRATION_FRACTION,
     EDGES,
-    MOST_CALIBRATION_SHARE,
+    MAX_CALIBRATION_FRACTION,
     ClassTotals,
     Line,
-    fitted,
+    fit_line,
 )
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.forest import GuidedForest, calibration_share
+from hedgerow.methods.forest import GuidedForest, calibration_fraction
 from hedgerow.models.losses import sigmoid
 from hedgerow.models.model import Output
 from hedgerow.privacy.queries import Answer
-from support.worlds import TWO, federation, holders, sample, study
+from support.worlds import TWO, federation, sample, site_rows, study
 
 
 def table(shift, slope, n=200_000, noise=0.0, seed=0):
@@ -39,7 +39,7 @@ UNKNOWN = ClassTotals(np.array([1.0, 1.0]), 1e12)
 @pytest.mark.parametrize(("shift", "slope"), [(-2.0, 0.6), (0.3, 1.0), (-0.5, 2.2)])
 @pytest.mark.parametrize("noise", [0.0, 60.0])
 def test_the_line_behind_a_table_is_found(shift, slope, noise):
-    found = fitted(table(shift, slope, noise=noise), Line(0.0, 1.5), UNKNOWN)
+    found = fit_line(table(shift, slope, noise=noise), Line(0.0, 1.5), UNKNOWN)
     assert found.shift == pytest.approx(shift, abs=0.1)
     assert found.slope == pytest.approx(slope, abs=0.1)
 
@@ -49,12 +49,12 @@ def test_a_table_of_noise_alone_changes_nothing_but_once_in_a_while():
     expected = Line(-1.0, 1.5)
     known = ClassTotals(np.array([10.0, 40.0]), 1.0)
     tables = [table(0.0, 0.0, n=50, noise=1e4, seed=seed) for seed in range(20)]
-    lines = [fitted(answer, expected, known) for answer in tables]
+    lines = [fit_line(answer, expected, known) for answer in tables]
     assert sum(line == expected for line in lines) >= 17
 
 
 def test_a_score_that_points_the_wrong_way_is_not_turned_round():
-    assert fitted(table(0.0, -1.0), Line(0.0, 1.0), UNKNOWN).slope == 0.0
+    assert fit_line(table(0.0, -1.0), Line(0.0, 1.0), UNKNOWN).slope == 0.0
 
 
 def test_probabilities_add_up_to_what_is_known_of_a_class():
@@ -67,7 +67,7 @@ def test_probabilities_add_up_to_what_is_known_of_a_class():
     score = np.random.default_rng(0).normal(0.0, 1.2, n)
 
     def missed(totals):
-        lines = [fitted(one, expected, totals) for one in noisy]
+        lines = [fit_line(one, expected, totals) for one in noisy]
         means = [sigmoid(line.shift + line.slope * score).mean() for line in lines]
         return np.mean(np.abs(np.array(means) - hits / n))
 
@@ -75,26 +75,26 @@ def test_probabilities_add_up_to_what_is_known_of_a_class():
 
 
 @pytest.mark.parametrize(
-    ("signal", "masses", "variance", "share"),
+    ("signal", "masses", "variance", "fraction"),
     [
-        (50.0, (500.0, 500.0), 0.0, CALIBRATION_SHARE),
-        (50.0, (950.0, 50.0), 0.0, MOST_CALIBRATION_SHARE),
-        (50.0, (50.0, 950.0), 0.0, MOST_CALIBRATION_SHARE),
-        (500.0, (950.0, 50.0), 0.0, CALIBRATION_SHARE),
-        (50.0, (950.0, 50.0), 1e12, CALIBRATION_SHARE),
+        (50.0, (500.0, 500.0), 0.0, CALIBRATION_FRACTION),
+        (50.0, (950.0, 50.0), 0.0, MAX_CALIBRATION_FRACTION),
+        (50.0, (50.0, 950.0), 0.0, MAX_CALIBRATION_FRACTION),
+        (500.0, (950.0, 50.0), 0.0, CALIBRATION_FRACTION),
+        (50.0, (950.0, 50.0), 1e12, CALIBRATION_FRACTION),
     ],
 )
 def test_a_rare_class_buys_more_of_a_calibration_where_noise_is_strong(
-    signal, masses, variance, share
+    signal, masses, variance, fraction
 ):
     known = ClassTotals(np.array(masses), variance)
-    assert calibration_share(signal, known) == share
+    assert calibration_fraction(signal, known) == fraction
 
 
 def test_a_forest_of_two_classes_says_probabilities_that_come_true():
     schema = GuidedForest().grid(TWO)
     X, y = sample(6000, TWO)
-    rows = holders(X, y, np.zeros(6000, int), 1, schema)
+    rows = site_rows(X, y, np.zeros(6000, int), 1, schema)
     fed = federation(study(schema, 1, epsilon="20", delta="1e-6"), rows)
     found = run(GuidedForest().flow(schema, fed, np.random.default_rng(0)), fed)
     assert found.model.output is Output.SIGMOID

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods.blocks import curves as smoothing
 from hedgerow.methods.blocks import newton_steps, random_trees
 from hedgerow.methods.blocks import random_trees as feature_draws
@@ -103,25 +103,25 @@ def test_a_thin_leaf_says_what_its_tree_says_and_without_noise_every_leaf_speaks
 
 
 def test_a_leaf_of_a_batch_is_pulled_less_since_the_noise_of_a_mean_is_less():
-    alone, together = (_values_of_first_tree(batch) for batch in (1, 4))
+    alone, together = (_values_of_first_tree(trees_per_round) for trees_per_round in (1, 4))
     assert together[0] < alone[0] < 0.0
 
 
-def _values_of_first_tree(batch):
+def _values_of_first_tree(trees_per_round):
     """Leaves of a tree of which one leaf alone has a gradient, asked beside others like it."""
     tree = random_trees.oblivious_tree(
         GRIDS.schema.names, [GRIDS.split(0, np.arange(GRIDS.binning.n_bins[0]) < 1)]
     )
     splitting = DrawnTrees(lambda number, rng: tree)
     flow = splitting.grow(
-        range(batch),
+        range(trees_per_round),
         newton_steps.Steps(LogLoss()),
         Additive((0.0,)),
         Fraction(1),
         np.random.default_rng(0),
     )
     next(flow)
-    sums = np.tile([[50.0, 3.33 * 100], [-50.0, 3.33 * 100]], (batch, 1, 1))
+    sums = np.tile([[50.0, 3.33 * 100], [-50.0, 3.33 * 100]], (trees_per_round, 1, 1))
     with pytest.raises(StopIteration) as done:
         flow.send([Answer(sums, 400.0)])
     return done.value.value[0].tree.values[:, 0]
@@ -161,7 +161,7 @@ def test_the_scatter_of_residuals_is_not_guessed_from_a_count():
 
 
 def test_wiener_leaves_are_refused_for_trees_that_are_not_complete():
-    with pytest.raises(SpecError, match="oblivious"):
+    with pytest.raises(ParameterError, match="oblivious"):
         newton_steps.Wiener(LogLoss()).values(np.ones((3, 2)), 1.0)
 
 

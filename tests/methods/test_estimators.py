@@ -22,8 +22,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator, check_regressors_train
 
 import hedgerow as hr
-from hedgerow.errors import DataWarning, PrivacyWarning, SpecError, UnsupportedQuery
-from hedgerow.methods.sklearn_checks import COMPARING, expected_failed_checks
+from hedgerow.errors import DataWarning, ParameterError, PrivacyWarning, UnsupportedQuery
+from hedgerow.methods.base import COMPARING, expected_failed_checks
 from hedgerow.schema.arrays import canonical
 from hedgerow.schema.grids import WIDEST, wide_edges
 from methods.test_scikit_learn_users import FEATURES, NUMBERS, ROWS
@@ -38,7 +38,7 @@ EACH = pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda k: k.__name__)
 def small(kind, **options):
     """An instance that fits in a moment."""
     known = inspect.signature(kind).parameters
-    quick = {"n_trees": 4, "max_depth": 2, "max_splits": 3, "random_state": 0}
+    quick = {"n_estimators": 4, "max_depth": 2, "max_splits": 3, "random_state": 0}
     return kind(**{**{k: v for k, v in quick.items() if k in known}, **options})
 
 
@@ -47,14 +47,14 @@ LEARNING = {
     hr.ExtraTreesRegressor: {"max_depth": 4},
     hr.BoostedTreesRegressor: {"max_depth": 4},
     hr.ComponentBoostingRegressor: {"max_depth": 4, "split": "histogram"},
-    hr.MedianForestClassifier: {"n_trees": 1},
-    hr.MedianForestRegressor: {"n_trees": 1, "max_depth": 4, "split": "table"},
+    hr.MedianForestClassifier: {"n_estimators": 1},
+    hr.MedianForestRegressor: {"n_estimators": 1, "max_depth": 4, "split": "table"},
 }
 """As small as the checks allow that ask whether something is learned."""
 
 
 def learning(kind):
-    return small(kind, placement="nowhere", **LEARNING.get(kind, {}))
+    return small(kind, dp_model="none", **LEARNING.get(kind, {}))
 
 
 def world(kind):
@@ -93,18 +93,18 @@ def test_with_noise_only_checks_fail_that_compare_two_fits():
         )
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
     assert {r["check_name"] for r in results if r["status"] == "xfail"} <= set(COMPARING)
-    assert expected_failed_checks(hr.TreeClassifier(placement="nowhere")) == {}
+    assert expected_failed_checks(hr.TreeClassifier(dp_model="none")) == {}
 
 
 def test_a_pipeline_hands_on_who_holds_each_row():
     schema, X, y = world(hr.HistogramTreeClassifier)
     with sklearn.config_context(enable_metadata_routing=True):
         asked = small(hr.HistogramTreeClassifier, schema=schema, epsilon=5.0)
-        asked.set_fit_request(party=True, parties=True, person=True)
+        asked.set_fit_request(site=True, sites=True, person=True)
         line = make_pipeline(FunctionTransformer(), asked)
-        line.fit(X, y, party=np.arange(len(y)) % 3, parties=range(4), person=np.arange(len(y)))
-    assert line[-1].privacy_.parties == 4
-    assert "believed" not in str(line[-1].privacy_)
+        line.fit(X, y, site=np.arange(len(y)) % 3, sites=range(4), person=np.arange(len(y)))
+    assert line[-1].privacy_.n_sites == 4
+    assert "assumption: nobody" not in str(line[-1].privacy_)
 
 
 @EACH
@@ -123,7 +123,7 @@ def test_a_search_over_parameters_runs_and_the_statement_speaks_of_one_fit(kind)
     with pytest.warns(PrivacyWarning, match=r"epsilon = 12, delta = \S+ in total"):
         search = GridSearchCV(small(kind, schema=schema), {"epsilon": [1.0, 5.0]}, cv=2).fit(X, y)
     assert "this fit only" in str(search.best_estimator_.privacy_)
-    assert "their epsilons and deltas add" in str(search.best_estimator_.privacy_)
+    assert "epsilons and deltas add" in str(search.best_estimator_.privacy_)
 
 
 @EACH
@@ -138,30 +138,30 @@ def test_parameters_are_stored_and_never_edited(kind):
 @EACH
 def test_weights_are_refused_with_a_reason(kind):
     schema, X, y = world(kind)
-    with pytest.raises(SpecError, match="influence"):
+    with pytest.raises(ParameterError, match="influence"):
         small(kind, schema=schema).fit(X, y, sample_weight=np.ones(len(y)))
 
 
-ONE_HOLDER = [hr.KaryForestClassifier, hr.KaryForestRegressor]
+SINGLE_SITE = [hr.MultiwayForestClassifier, hr.MultiwayForestRegressor]
 """Their nodes choose on exact scores of all rows."""
 EACH_OF_SEVERAL = pytest.mark.parametrize(
-    "kind", [k for k in ESTIMATORS if k not in ONE_HOLDER], ids=lambda k: k.__name__
+    "kind", [k for k in ESTIMATORS if k not in SINGLE_SITE], ids=lambda k: k.__name__
 )
 
 
-@pytest.mark.parametrize("kind", ONE_HOLDER, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", SINGLE_SITE, ids=lambda k: k.__name__)
 def test_what_needs_one_holder_says_so_to_several(kind):
     schema, X, y = world(kind)
-    with pytest.raises(UnsupportedQuery, match="needs one holder of all rows"):
-        small(kind, schema=schema).fit(X, y, party=np.arange(len(y)) % 3)
+    with pytest.raises(UnsupportedQuery, match="needs all rows at one site"):
+        small(kind, schema=schema).fit(X, y, site=np.arange(len(y)) % 3)
 
 
 @EACH_OF_SEVERAL
 def test_several_parties_train_one_model(kind):
     schema, X, y = world(kind)
     model = small(kind, schema=schema, epsilon=20.0, delta=1e-6)
-    model.fit(X, y, party=np.arange(len(y)) % 3)
-    assert model.privacy_.parties == 3
+    model.fit(X, y, site=np.arange(len(y)) % 3)
+    assert model.privacy_.n_sites == 3
     assert len(model.predict(X)) == len(y)
     assert 0 < model.privacy_.epsilon <= 20.0
 
@@ -172,7 +172,7 @@ def test_an_estimator_and_what_it_holds_are_told_in_a_line_each():
     model = hr.TreeClassifier(wide, epsilon=5.0).fit(X, np.where(X[:, 0] > 0.5, "yes", "no"))
     told = "Schema(100 features: 'x0', 'x1', 'x2' and 97 more; classes: 'no', 'yes')"
     assert told in repr(model)
-    for held in (model.privacy_, model.run_, model.ledger_, model.model_, model.grown_):
+    for held in (model.privacy_, model.run_, model.ledger_, model.model_, model.leaf_statistics_):
         assert len(repr(held)) < 120
         assert " object at 0x" not in repr(held)
 
@@ -187,19 +187,19 @@ def test_extra_trees_of_a_number_run_at_their_defaults_on_three_sites_with_pure_
     model = hr.ExtraTreesRegressor(schema, delta=0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", hr.QualityWarning)
-        model.fit(X, X[:, 0], party=np.arange(60) % 3, parties=range(3))
+        model.fit(X, X[:, 0], site=np.arange(60) % 3, sites=range(3))
     assert model.privacy_.epsilon <= 1.0
     assert len(model.model_.score.trees) == 5
 
 
 def test_extra_trees_without_noise_are_the_papers():
     schema = hr.Schema(FEATURES, target=(0, 110))
-    model = hr.ExtraTreesRegressor(schema, placement="nowhere").fit(ROWS, NUMBERS)
+    model = hr.ExtraTreesRegressor(schema, dp_model="none").fit(ROWS, NUMBERS)
     assert len(model.model_.score.trees) == 20
     assert model.score(ROWS, NUMBERS) > 0.95
 
 
-@pytest.mark.parametrize("options", [{"epsilon": 1e6}, {"placement": "nowhere"}], ids=str)
+@pytest.mark.parametrize("options", [{"epsilon": 1e6}, {"dp_model": "none"}], ids=str)
 def test_a_median_forest_of_a_number_learns_at_its_defaults(options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -241,7 +241,7 @@ def test_the_ladder_is_public_and_fits_a_byte():
 
 def test_open_ranges_are_learned_from_within_the_promise(recwarn):
     for who in (None, np.arange(N) % 3):
-        model = hr.TreeClassifier(OPEN, epsilon=5.0).fit(X, Y, party=who)
+        model = hr.TreeClassifier(OPEN, epsilon=5.0).fit(X, Y, site=who)
         fresh, truth = people(seed=1)
         assert np.mean(model.predict(fresh) == truth) > 0.7
         assert model.privacy_.epsilon == 5.0
@@ -276,13 +276,13 @@ def test_the_word_private_takes_types_and_looks_at_no_value():
     ],
 )
 def test_what_only_rows_could_tell_is_refused(rows, labels, says):
-    with pytest.raises(SpecError, match=says):
+    with pytest.raises(ParameterError, match=says):
         hr.TreeClassifier("private").fit(rows, labels)
 
 
 def test_another_word_is_no_schema():
     with pytest.raises(
-        SpecError, match=r"schema is 'public'; use a hedgerow.Schema, or one of 'priv"
+        ParameterError, match=r"schema is 'public'; use a hedgerow.Schema, or one of 'priv"
     ):
         hr.TreeClassifier("public").fit(X, Y)
 
@@ -306,7 +306,7 @@ from studies.tests.answers import small_table
 warnings.simplefilter("ignore")
 X, y, schema = small_table()
 for model in (
-    hr.BoostedTreesClassifier(schema, epsilon=4.0, n_trees=8, random_state=0),
+    hr.BoostedTreesClassifier(schema, epsilon=4.0, n_estimators=8, random_state=0),
     hr.papers.wang.noisy_counts(schema, epsilon=4.0, max_splits=8),
 ):
     with fixed_noise():

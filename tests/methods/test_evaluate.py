@@ -14,7 +14,7 @@ import pytest
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import hedgerow as hr
-from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.errors import BudgetExceeded, ParameterError
 from hedgerow.federation.transports import in_process
 from hedgerow.methods import base
 from hedgerow.methods.blocks.evaluation import GroupedBy
@@ -59,6 +59,7 @@ def rows_asked(action):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(in_process, "open_federation", watching)
         action()
+    assert seen, "no federation was opened where this looks"
     return seen
 
 
@@ -84,7 +85,7 @@ def test_more_noise_gives_wider_intervals_and_too_much_says_nothing(model):
     lost = hr.evaluate(model, FRESH[:20], FRESH_Y[:20], epsilon=0.05)["auc"]
     assert math.isnan(lost.value)
     assert (lost.low, lost.high) == (0.0, 1.0)
-    assert str(lost) == "hidden by noise"
+    assert str(lost) == "below the noise"
 
 
 NOTHING = np.zeros(18)
@@ -99,7 +100,7 @@ HIDDEN = {
 def test_where_noise_hides_all_records_nothing_is_told(model, task):
     found = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0)
     lost = replace(found, parts=((Measured(ALL_GROUPS, HIDDEN[task], ()),),))
-    assert str(lost).splitlines()[1:] == ["    noise hides these records: nothing can be told"]
+    assert str(lost).splitlines()[1:] == ["    too few records for this epsilon: no result"]
 
 
 def test_its_statement_speaks_of_the_evaluation_alone(model):
@@ -109,11 +110,11 @@ def test_its_statement_speaks_of_the_evaluation_alone(model):
 
 
 def test_one_query_in_one_round_costs_all_and_no_more(model):
-    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, party=np.arange(4000) % 3)
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, site=np.arange(4000) % 3)
     assert [line.rounds for line in said.privacy_.spending] == ["1"]
     assert "22 ranges of the predicted probability" in said.privacy_.spending[0].what
     assert said.privacy_.spent_fraction == 1.0
-    assert said.privacy_.parties == 3
+    assert said.privacy_.n_sites == 3
 
 
 def test_groups_are_told_apart_for_the_price_of_one(model):
@@ -142,7 +143,7 @@ def test_a_number_has_errors_and_bounds():
         assert said[name].low < said[name].value < said[name].high
     r2 = 1 - (errors**2).mean() / truth.var()
     assert said["r2"].low <= r2 <= said["r2"].high
-    forest = hr.ForestRegressor(VALUE, epsilon=20.0, n_trees=3, random_state=0).fit(rows, y)
+    forest = hr.ForestRegressor(VALUE, epsilon=20.0, n_estimators=3, random_state=0).fit(rows, y)
     errors = np.abs(truth - forest.predict(fresh))
     said = hr.evaluate(forest, fresh, truth, epsilon=20.0)
     assert said["mean_absolute_error"].value == pytest.approx(errors.mean(), rel=0.15)
@@ -150,7 +151,7 @@ def test_a_number_has_errors_and_bounds():
 
 def test_three_classes_have_accuracy_and_calibration():
     rows, y = sample(2000, THREE)
-    model = hr.ForestClassifier(THREE, epsilon=20.0, n_trees=3, random_state=0).fit(rows, y)
+    model = hr.ForestClassifier(THREE, epsilon=20.0, n_estimators=3, random_state=0).fit(rows, y)
     fresh, truth = sample(2000, THREE, seed=5)
     said = hr.evaluate(model, fresh, truth, epsilon=20.0)
     assert said["accuracy"].value == pytest.approx(np.mean(model.predict(fresh) == truth), abs=0.05)
@@ -159,9 +160,11 @@ def test_three_classes_have_accuracy_and_calibration():
 
 def test_the_text_names_the_class_and_shows_what_was_said_and_found(model):
     text = str(hr.evaluate(model, FRESH, FRESH_Y, epsilon=50.0))
-    assert "share of yes" in text
+    assert 'share of "yes"' in text
     assert "share_of_second_class" not in text
-    said, found = text.partition("  probability of yes: said, and found\n")[::2]
+    said, found = text.partition("  calibration: predicted probability of yes, observed share\n")[
+        ::2
+    ]
     assert "auc" in said
     assert len(found.splitlines()) >= 2
     assert all(" to " in line and "(" in line for line in found.splitlines())
@@ -170,13 +173,13 @@ def test_the_text_names_the_class_and_shows_what_was_said_and_found(model):
 def test_the_better_of_two_is_chosen_by_one_query(model):
     blind = hr.HistogramTreeClassifier(TWO, epsilon=20.0, max_depth=1, min_samples_split=1e9)
     blind.fit(X, Y)
-    said = hr.evaluate(blind, FRESH, FRESH_Y, epsilon=10.0, choose=[model])
+    said = hr.evaluate(blind, FRESH, FRESH_Y, epsilon=10.0, compare_with=[model])
     assert said.chosen is model
     assert len(said.privacy_.spending) == 1
     few = hr.Schema(TWO.features[:2], classes=TWO.classes)
     other = hr.HistogramTreeClassifier(few, epsilon=20.0, max_depth=1).fit(X[:, :2], Y)
-    with pytest.raises(SpecError, match="different columns"):
-        hr.evaluate(blind, FRESH, FRESH_Y, epsilon=1.0, choose=[other])
+    with pytest.raises(ParameterError, match="different columns"):
+        hr.evaluate(blind, FRESH, FRESH_Y, epsilon=1.0, compare_with=[other])
 
 
 def test_an_evaluation_adds_up_in_a_ledger_and_can_be_refused(model, tmp_path):
@@ -191,9 +194,11 @@ def test_an_evaluation_is_charged_with_epsilon_and_delta_to_its_unit(model, tmp_
     how = {"person": np.arange(4000), "records_per_person": 2}
     hr.evaluate(model, FRESH, FRESH_Y, epsilon=0.75, delta=1e-6, ledger=book, **how)
     kept = book.total().guarantee
-    assert kept.promise == "epsilon = 0.75, delta = 1e-6"
+    assert kept.summary == "epsilon = 0.75, delta = 1e-6"
     assert kept.unit == Unit(most=2, counted=True)
-    with pytest.raises(SpecError, match="adds up promises to 'one person, of whose records 2 at"):
+    with pytest.raises(
+        ParameterError, match="adds up guarantees to 'one person, of whose records 2 at"
+    ):
         hr.evaluate(model, FRESH, FRESH_Y, epsilon=0.75, ledger=book)
 
 
@@ -215,7 +220,7 @@ def test_an_evaluation_keeps_no_more_of_a_person_than_it_says(model):
     one, two = rows_asked(
         lambda: (
             hr.evaluate(model, FRESH, FRESH_Y, **how),
-            hr.evaluate(model, FRESH, FRESH_Y, party=who, **how),
+            hr.evaluate(model, FRESH, FRESH_Y, site=who, **how),
         )
     )
     assert [rows.n for rows in one] == [2003]
@@ -238,7 +243,7 @@ def test_the_better_of_two_numbers_is_the_one_with_the_smaller_error():
     good = hr.TreeRegressor(VALUE, epsilon=50.0, max_depth=3).fit(rows, y)
     bad = hr.TreeRegressor(VALUE, epsilon=50.0, max_depth=3).fit(rows, y[::-1])
     for models in ((good, bad), (bad, good)):
-        found = hr.evaluate(models[0], fresh, truth, epsilon=50.0, choose=[models[1]])
+        found = hr.evaluate(models[0], fresh, truth, epsilon=50.0, compare_with=[models[1]])
         assert found.chosen is good
 
 
@@ -250,19 +255,19 @@ def contents(rows) -> list[tuple[bytes, int]]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("parties", [1, 3])
-def test_no_record_is_both_trained_on_and_evaluated(parties):
+@pytest.mark.parametrize("n_sites", [1, 3])
+def test_no_record_is_both_trained_on_and_evaluated(n_sites):
     """Among them a planted one that no other record equals."""
-    who = None if parties == 1 else np.arange(N) % parties
+    who = None if n_sites == 1 else np.arange(N) % n_sites
     rows = X.copy()
     rows[17] = [99.0, 0.999, "west"]
 
     def both():
         model = hr.HistogramTreeClassifier(TWO, epsilon=5.0, max_depth=1, hold_out=4)
-        hr.evaluate(model.fit(rows, Y, party=who), rows, Y, epsilon=1.0, party=who)
+        hr.evaluate(model.fit(rows, Y, site=who), rows, Y, epsilon=1.0, site=who)
 
     plain = hr.HistogramTreeClassifier(TWO, epsilon=5.0, max_depth=1)
-    (everybody,) = rows_asked(lambda: plain.fit(rows, Y, party=who))
+    (everybody,) = rows_asked(lambda: plain.fit(rows, Y, site=who))
     trained, tested = rows_asked(both)
     for mine, others, all_of_them in zip(trained, tested, everybody, strict=True):
         assert sorted(contents(mine) + contents(others)) == contents(all_of_them)
@@ -278,7 +283,7 @@ def test_which_records_are_held_out_is_drawn_anew_and_by_secrets():
 def test_secrets_of_held_out_records_stay_with_their_holder(tmp_path):
     model = hr.HistogramTreeClassifier(TWO, max_depth=1, hold_out=3).fit(X, Y)
     assert "one record in 3" in str(model.privacy_)
-    assert "left out of training" in str(hr.evaluate(model, X, Y, epsilon=1.0).privacy_)
+    assert "held out of training" in str(hr.evaluate(model, X, Y, epsilon=1.0).privacy_)
     model.save(tmp_path / "model.json")
     files = (tmp_path / "model.json").read_bytes(), pickle.dumps(model)
     for own in model._held_out_draws.secrets.values():
@@ -286,8 +291,8 @@ def test_secrets_of_held_out_records_stay_with_their_holder(tmp_path):
             assert not any(secret in file for file in files)
     assert not hasattr(pickle.loads(pickle.dumps(model)), "_held_out_draws")
     assert not hasattr(hr.load(tmp_path / "model.json"), "_held_out_draws")
-    with pytest.raises(SpecError, match="same rows with the same parties"):
-        hr.evaluate(model, X, Y, epsilon=1.0, party=np.arange(N) % 2)
+    with pytest.raises(ParameterError, match="same rows with the same sites"):
+        hr.evaluate(model, X, Y, epsilon=1.0, site=np.arange(N) % 2)
 
 
 SITES = np.array(["north", "south", "west"])[np.arange(N) % 3]
@@ -305,9 +310,9 @@ def test_sites_in_another_order_evaluate_the_same_held_out_records():
     model = holding_out()
     trained, one, other = rows_asked(
         lambda: (
-            model.fit(X, Y, party=SITES, parties=named),
-            hr.evaluate(model, X, Y, epsilon=1.0, party=SITES, parties=named),
-            hr.evaluate(model, X, Y, epsilon=1.0, party=SITES, parties=turned),
+            model.fit(X, Y, site=SITES, sites=named),
+            hr.evaluate(model, X, Y, epsilon=1.0, site=SITES, sites=named),
+            hr.evaluate(model, X, Y, epsilon=1.0, site=SITES, sites=turned),
         )
     )
     assert [contents(one[named.index(name)]) for name in turned] == [contents(r) for r in other]
@@ -324,8 +329,8 @@ def test_held_out_records_of_a_file_are_found_again_by_the_names_in_it(tmp_path)
     model = holding_out()
     trained, tested = rows_asked(
         lambda: (
-            model.fit(tmp_path / "rows.csv", target="said", party="site"),
-            hr.evaluate(model, X, Y, epsilon=1.0, party=who),
+            model.fit(tmp_path / "rows.csv", target="said", site="site"),
+            hr.evaluate(model, X, Y, epsilon=1.0, site=who),
         )
     )
     (whole,) = rows_asked(lambda: holding_out(hold_out=None).fit(X, Y))
@@ -334,22 +339,22 @@ def test_held_out_records_of_a_file_are_found_again_by_the_names_in_it(tmp_path)
 
 
 OTHERWISE = {
-    "person left out": ({"party": SITES}, "persons were told when .* give `person`"),
-    "no parties": ({"person": PERSONS}, "held out of training by 'north', 'south', 'west'; here "),
-    "other parties": (
-        {"party": np.char.replace(SITES, "west", "east"), "person": PERSONS},
-        "rows are those of 'east', 'north', 'south'. Give the same rows with the same parties",
+    "person left out": ({"site": SITES}, "persons were named when .* give `person`"),
+    "no sites": ({"person": PERSONS}, "held out of training by 'north', 'south', 'west'; here "),
+    "other sites": (
+        {"site": np.char.replace(SITES, "west", "east"), "person": PERSONS},
+        "rows are those of 'east', 'north', 'south'. Give the same rows with the same sites",
     ),
     "a site less": (
-        {"party": np.char.replace(SITES, "west", "south"), "person": PERSONS},
-        "rows are those of 'north', 'south'. Give the same rows with the same parties",
+        {"site": np.char.replace(SITES, "west", "south"), "person": PERSONS},
+        "rows are those of 'north', 'south'. Give the same rows with the same sites",
     ),
     "a site more": (
-        {"party": SITES, "parties": ["north", "south", "west", "east"], "person": PERSONS},
+        {"site": SITES, "sites": ["north", "south", "west", "east"], "person": PERSONS},
         "rows are those of 'east', 'north', 'south', 'west'",
     ),
     "more records of a person": (
-        {"party": SITES, "person": PERSONS, "records_per_person": 3},
+        {"site": SITES, "person": PERSONS, "records_per_person": 3},
         "records_per_person is 3, and 2 when records were held out",
     ),
 }
@@ -358,21 +363,21 @@ OTHERWISE = {
 @pytest.mark.parametrize("otherwise", OTHERWISE)
 def test_held_out_records_told_otherwise_are_refused(otherwise, tmp_path):
     """Point 3: most of the records drawn by another way to tell were trained on."""
-    model = holding_out(records_per_person=2).fit(X, Y, party=SITES, person=PERSONS)
+    model = holding_out(records_per_person=2).fit(X, Y, site=SITES, person=PERSONS)
     told, words = OTHERWISE[otherwise]
-    with pytest.raises(SpecError, match=words):
+    with pytest.raises(ParameterError, match=words):
         hr.evaluate(model, X, Y, epsilon=1.0, ledger=tmp_path / "all.ledger", **told)
     assert not (tmp_path / "all.ledger").exists()
-    said = hr.evaluate(model, X, Y, epsilon=1.0, party=SITES, person=PERSONS).privacy_
+    said = hr.evaluate(model, X, Y, epsilon=1.0, site=SITES, person=PERSONS).privacy_
     assert "of whose records 2 at most are kept" in said.unit
 
 
 def test_held_out_records_are_refused_with_a_person_added_or_another_schema():
     model = holding_out().fit(X, Y)
-    with pytest.raises(SpecError, match=r"persons were not told when .* leave out `person`"):
+    with pytest.raises(ParameterError, match=r"persons were not named when .* leave out `person`"):
         hr.evaluate(model, X, Y, epsilon=1.0, person=PERSONS)
     model.schema_ = replace(TWO, classes=("yes", "no"))
-    with pytest.raises(SpecError, match="on a schema with digest"):
+    with pytest.raises(ParameterError, match="on a schema with digest"):
         hr.evaluate(model, X, Y, epsilon=1.0)
 
 
@@ -410,9 +415,9 @@ def test_model_and_evaluation_of_held_out_records_keep_the_larger_of_each_number
     model = holding_out(epsilon=5.0, delta=1e-6).fit(X, Y)
     said = hr.evaluate(model, X, Y, epsilon=1.0, delta=delta).privacy_
     kept = apart(model.privacy_.guarantee, said.guarantee)
-    assert kept.promise == f"epsilon = 5, delta = {'1e-6' if delta == 0.0 else '1e-5'}"
+    assert kept.summary == f"epsilon = 5, delta = {'1e-6' if delta == 0.0 else '1e-5'}"
     assert said.caveats[0].endswith(
-        f"No record paid for both, so training and evaluation together keep {kept.promise}."
+        f"No record paid for both, so training and evaluation together guarantee {kept.summary}."
     )
     again = PrivacyStatement.from_dict(json.loads(json.dumps(said.to_dict())))
     assert apart(model.privacy_.guarantee, again.guarantee) == kept
@@ -421,27 +426,27 @@ def test_model_and_evaluation_of_held_out_records_keep_the_larger_of_each_number
 def test_other_draws_prove_nothing():
     one, other = (holding_out().fit(X, Y) for _ in range(2))
     said = hr.evaluate(other, X, Y, epsilon=1.0).privacy_
-    with pytest.raises(SpecError, match="not drawn apart by the same secret draws"):
+    with pytest.raises(ParameterError, match="not drawn apart by the same secret draws"):
         apart(one.privacy_.guarantee, said.guarantee)
     assert one.privacy_.guarantee.drawn.name != other.privacy_.guarantee.drawn.name
 
 
 def test_model_and_evaluation_of_other_records_add_up(model):
     said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, delta=1e-6).privacy_
-    assert said.caveats[0].endswith("adds for it: epsilon = 21, delta = 2e-6.")
-    assert together(model.privacy_.guarantee, said.guarantee).promise in said.caveats[0]
+    assert said.caveats[0].endswith("both add up for it: epsilon = 21, delta = 2e-6.")
+    assert together(model.privacy_.guarantee, said.guarantee).summary in said.caveats[0]
     said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, records_per_person=2).privacy_
-    assert said.caveats[0].endswith("units, one record and one person with up to 2 records.")
+    assert said.caveats[0].endswith("differ, one record and one person with up to 2 records.")
     other = hr.HistogramTreeClassifier(TWO, max_depth=1, records_per_person=2).fit(X, Y)
-    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, choose=[other]).privacy_
-    assert "nothing is promised of both together" in said.caveats[0]
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, compare_with=[other]).privacy_
+    assert "there is no guarantee for both together" in said.caveats[0]
     assert said.unit == "one person with up to 2 records"
 
 
 def test_a_statement_without_a_guarantee_is_read_by_its_words(model, tmp_path):
     """As files have it that were written before."""
     persons = np.arange(4000)
-    for how in ({}, {"person": persons}, {"records_per_person": 3, "party": persons % 2}):
+    for how in ({}, {"person": persons}, {"records_per_person": 3, "site": persons % 2}):
         how["ledger"] = tmp_path / f"{len(how)}.ledger"
         said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, **how).privacy_
         old = said.to_dict()
@@ -451,8 +456,8 @@ def test_a_statement_without_a_guarantee_is_read_by_its_words(model, tmp_path):
 
 def test_sites_that_read_alike_are_one_site():
     who = np.array([1, "1"], object)[np.arange(N) % 2]
-    with pytest.raises(SpecError, match="name every site once"):
-        holding_out().fit(X, Y, party=who, parties=[1, "1"])
+    with pytest.raises(ParameterError, match="name every site once"):
+        holding_out().fit(X, Y, site=who, sites=[1, "1"])
 
 
 # ---- intervals -----------------------------------------------------------------------------------
@@ -472,19 +477,19 @@ def two_classes(p, is_second):
 
 
 def one_tree(rows, y, population, labels):
-    model = hr.HistogramTreeClassifier(TWO, placement="nowhere", max_depth=3).fit(rows, y)
+    model = hr.HistogramTreeClassifier(TWO, dp_model="none", max_depth=3).fit(rows, y)
     p = model.predict_proba(population)[:, 1]
     return model, {ALL_GROUPS: two_classes(p, labels == "yes")}
 
 
 def boosted_trees(rows, y, population, labels):
-    model = hr.BoostedTreesClassifier(TWO, placement="nowhere", n_trees=10, random_state=0)
+    model = hr.BoostedTreesClassifier(TWO, dp_model="none", n_estimators=10, random_state=0)
     p = model.fit(rows, y).predict_proba(population)[:, 1]
     return model, {ALL_GROUPS: two_classes(p, labels == "yes")}
 
 
 def groups(rows, y, population, labels):
-    model = hr.HistogramTreeClassifier(TWO, placement="nowhere", max_depth=3).fit(rows, y)
+    model = hr.HistogramTreeClassifier(TWO, dp_model="none", max_depth=3).fit(rows, y)
     p = model.predict_proba(population)[:, 1]
     wards = {f"ward = {name}": population[:, 2] == name for name in TWO.features[2].values}
     each = {name: two_classes(p[own], labels[own] == "yes") for name, own in wards.items()}
@@ -492,13 +497,13 @@ def groups(rows, y, population, labels):
 
 
 def three_classes(rows, y, population, labels):
-    model = hr.ForestClassifier(THREE, placement="nowhere", n_trees=3, random_state=0)
+    model = hr.ForestClassifier(THREE, dp_model="none", n_estimators=3, random_state=0)
     right = model.fit(rows, y).predict(population) == labels
     return model, {ALL_GROUPS: {"accuracy": float(np.mean(right))}}
 
 
 def a_number(rows, y, population, labels):
-    model = hr.TreeRegressor(VALUE, placement="nowhere", max_depth=3).fit(rows, y)
+    model = hr.TreeRegressor(VALUE, dp_model="none", max_depth=3).fit(rows, y)
     truth = np.clip(labels, VALUE.target.low, VALUE.target.high)
     errors = np.abs(truth - model.predict(population))
     measures = {
@@ -545,7 +550,7 @@ def test_the_few_probabilities_of_one_tree_stand_for_their_bins():
     told, counts = np.array([0.36, 0.89]), np.zeros((len(PROBABILITY_EDGES) + 1, 2))
     counts[np.searchsorted(PROBABILITY_EDGES, told)] = [[640.0, 360.0], [110.0, 890.0]]
     truth = -np.mean(told * np.log(told) + (1.0 - told) * np.log(1.0 - told))
-    by_leaves = two_class_measures(counts, 0.0, 0.95, told=told)["log_loss"]
+    by_leaves = two_class_measures(counts, 0.0, 0.95, probabilities=told)["log_loss"]
     by_middles = two_class_measures(counts, 0.0, 0.95)["log_loss"]
     assert by_leaves.value == pytest.approx(truth, abs=1e-12)
     assert by_middles.value != pytest.approx(truth, abs=1e-4)

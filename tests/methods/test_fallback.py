@@ -13,17 +13,23 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.methods import boosting_classes, forest
-from hedgerow.methods.blocks import fallback, goal
+from hedgerow.methods.blocks import fallback, target
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.goal import Goal, Opening, RecordCount, evenly_spread, goal_within
-from hedgerow.methods.blocks.random_trees import Gates, blind_depth, is_hopeless
+from hedgerow.methods.blocks.random_trees import Gates, is_signal_below, random_depth
+from hedgerow.methods.blocks.target import (
+    InitialRound,
+    RecordCount,
+    TrainingTarget,
+    evenly_spread,
+    target_within,
+)
 from hedgerow.methods.boosting_classes import SmoothedBoost
 from hedgerow.methods.boosting_numbers import RegressionBoost
 from hedgerow.methods.forest import GuidedForest
 from hedgerow.methods.tree import ScreenedTree
-from hedgerow.privacy.mechanisms import randomness
+from hedgerow.privacy.mechanisms import coins
 from hedgerow.privacy.queries import ClassCounts, Count, Whole
-from support.worlds import THREE, TWO, VALUE, federation, holders, sample, study
+from support.worlds import THREE, TWO, VALUE, federation, sample, site_rows, study
 
 CASES = [
     (SmoothedBoost(), TWO),
@@ -63,22 +69,22 @@ def _counts_all(query):
     return isinstance(query.statistic, Count) and isinstance(query.by, Whole)
 
 
-def trained(recipe, schema, n=400, columns=(), told=None, **promise):
+def trained(method, schema, n=400, columns=(), told=None, **guarantee):
     """The counts of all records give `told`, one after another, or their true number."""
     X, y = sample(n, schema)
     X = np.concatenate([X, np.zeros((n, len(columns)), object)], axis=1)
-    schema = recipe.grid(replace(schema, features=(*schema.features, *columns)))
-    rows = holders(X, y, np.zeros(n, int), 1, schema)
-    fed = TrueCount(federation(study(schema, 1, **promise), rows), told or [n, n])
-    return run(recipe.flow(schema, fed, np.random.default_rng(0)), fed), fed, rows[0].codes
+    schema = method.grid(replace(schema, features=(*schema.features, *columns)))
+    rows = site_rows(X, y, np.zeros(n, int), 1, schema)
+    fed = TrueCount(federation(study(schema, 1, **guarantee), rows), told or [n, n])
+    return run(method.flow(schema, fed, np.random.default_rng(0)), fed), fed, rows[0].codes
 
 
-@pytest.mark.parametrize(("recipe", "schema"), CASES)
+@pytest.mark.parametrize(("method", "schema"), CASES)
 @pytest.mark.parametrize(("epsilon", "delta"), [("0.15", "0"), ("0.1", "1e-6")])
 def test_where_noise_hides_the_records_no_column_is_used_and_it_is_said(
-    recipe, schema, epsilon, delta
+    method, schema, epsilon, delta
 ):
-    found, fed, codes = trained(recipe, schema, columns=EMPTY, epsilon=epsilon, delta=delta)
+    found, fed, codes = trained(method, schema, columns=EMPTY, epsilon=epsilon, delta=delta)
     said = found.model.predict(codes)
     assert np.ptp(said, axis=0).max() == 0.0
     assert found.instead is not None
@@ -89,9 +95,9 @@ def test_where_noise_hides_the_records_no_column_is_used_and_it_is_said(
         assert np.allclose(said.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize(("recipe", "schema"), CASES)
-def test_where_they_are_seen_nothing_is_said(recipe, schema):
-    found, _, codes = trained(recipe, schema, epsilon="500", delta="1e-6")
+@pytest.mark.parametrize(("method", "schema"), CASES)
+def test_where_they_are_seen_nothing_is_said(method, schema):
+    found, _, codes = trained(method, schema, epsilon="500", delta="1e-6")
     assert found.instead is None
     assert np.ptp(found.model.predict(codes), axis=0).max() > 0.0
 
@@ -127,23 +133,23 @@ def lone_leaf(found, codes):
     return np.ptp(found.model.predict(codes), axis=0).max() == 0.0
 
 
-@pytest.mark.parametrize(("recipe", "schema"), CASES)
-def test_a_count_that_luck_made_large_is_asked_again_and_decides_nothing(recipe, schema):
-    found, fed, codes = trained(recipe, schema, 60, told=LUCK, epsilon="0.1", delta="1e-6")
+@pytest.mark.parametrize(("method", "schema"), CASES)
+def test_a_count_that_luck_made_large_is_asked_again_and_decides_nothing(method, schema):
+    found, fed, codes = trained(method, schema, 60, told=LUCK, epsilon="0.1", delta="1e-6")
     assert lone_leaf(found, codes)
     assert "between 0 and about" in found.instead
     assert fed.n_counted == 2
 
 
-@pytest.mark.parametrize(("recipe", "schema"), CASES)
-def test_a_count_that_was_seen_is_not_asked_again(recipe, schema):
-    _, fed, _ = trained(recipe, schema, epsilon="500", delta="1e-6")
+@pytest.mark.parametrize(("method", "schema"), CASES)
+def test_a_count_that_was_seen_is_not_asked_again(method, schema):
+    _, fed, _ = trained(method, schema, epsilon="500", delta="1e-6")
     assert fed.n_counted == 1
 
 
 def test_without_the_rule_luck_decides(monkeypatch):
     """Twin: any count is believed, and a model is made of noise."""
-    monkeypatch.setattr(goal, "COUNT_IS_SEEN", -1.0)
+    monkeypatch.setattr(target, "COUNT_IS_SEEN", -1.0)
     found, _, codes = trained(SmoothedBoost(), TWO, 60, told=LUCK, epsilon="0.1", delta="1e-6")
     assert not lone_leaf(found, codes)
 
@@ -152,7 +158,7 @@ SHARES = np.array([300.0, 100.0])
 
 
 def told(masses, variance):
-    return fallback.believed(masses, variance, fallback.LEAST_KEPT)
+    return fallback.shrink_shares(masses, variance, fallback.LEAST_KEPT)
 
 
 def test_shares_are_told_as_far_as_they_differ_beyond_their_noise():
@@ -187,28 +193,28 @@ def test_shares_of_pure_noise_are_hardly_worse_than_even_ones(monkeypatch):
 WIDE = replace(VALUE, target=hr.Target(-500.0, 500.0))
 
 
-def mean_missed(recipe):
+def mean_missed(method):
     """By how much the mean is missed, in deviations of a target in a range far too wide."""
-    found, _, codes = trained(recipe, WIDE, 3000, epsilon="0.1", delta="1e-6")
+    found, _, codes = trained(method, WIDE, 3000, epsilon="0.1", delta="1e-6")
     _, y = sample(3000, WIDE)
     assert lone_leaf(found, codes)
     return abs(float(found.model.predict(codes)[0, 0]) - y.mean()) / y.std()
 
 
-@pytest.mark.parametrize("recipe", [GuidedForest(), ScreenedTree(), RegressionBoost()])
-def test_a_mean_is_looked_for_where_the_target_lies(recipe, monkeypatch):
-    monkeypatch.setattr(fallback, "HARMFUL_OF_NUMBERS", np.inf)
+@pytest.mark.parametrize("method", [GuidedForest(), ScreenedTree(), RegressionBoost()])
+def test_a_mean_is_looked_for_where_the_target_lies(method, monkeypatch):
+    monkeypatch.setattr(fallback, "FALLBACK_BELOW_FOR_NUMBERS", np.inf)
     numbers = count()
     known = SimpleNamespace(urandom=lambda n: shake_256(str(next(numbers)).encode()).digest(n))
-    monkeypatch.setattr(randomness, "os", known)
-    assert mean_missed(recipe) < 0.5
-    monkeypatch.setattr(fallback, "LOOK_FOR_A_MEAN", Fraction(1, 10**6))
-    assert mean_missed(recipe) > 1.0
+    monkeypatch.setattr(coins, "os", known)
+    assert mean_missed(method) < 0.5
+    monkeypatch.setattr(fallback, "MEAN_RANGE_FRACTION", Fraction(1, 10**6))
+    assert mean_missed(method) > 1.0
 
 
-def an_opening(signal, sure):
-    records, share = RecordCount(6000.0, 40.0, Fraction(1, 100)), Fraction(1, 100)
-    return Opening(Goal(ClassCounts(2)), records, signal, sure, share)
+def an_initial_round(signal, sure):
+    records, fraction = RecordCount(6000.0, 40.0, Fraction(1, 100)), Fraction(1, 100)
+    return InitialRound(TrainingTarget(ClassCounts(2)), records, signal, sure, fraction)
 
 
 GAUSSIAN, LAPLACE = SimpleNamespace(is_pure=False), SimpleNamespace(is_pure=True)
@@ -216,7 +222,7 @@ GATES = Gates(signal=5.0, sure=40.0, sure_if_pure=500.0)
 
 
 @pytest.mark.parametrize(
-    ("quote", "signal", "sure", "hopeless"),
+    ("noise_model", "signal", "sure", "hopeless"),
     [
         (GAUSSIAN, 4.9, 1e4, True),
         (GAUSSIAN, 5.1, 41.0, False),
@@ -226,44 +232,44 @@ GATES = Gates(signal=5.0, sure=40.0, sure_if_pure=500.0)
     ],
 )
 def test_trees_are_drawn_blindly_by_the_signal_or_by_the_noise_of_one_sum(
-    quote, signal, sure, hopeless
+    noise_model, signal, sure, hopeless
 ):
-    opened = an_opening(signal, sure)
-    assert is_hopeless(opened, quote, GATES) is hopeless
+    opened = an_initial_round(signal, sure)
+    assert is_signal_below(opened, noise_model, GATES) is hopeless
 
 
 def test_shares_are_given_by_the_signal_or_by_the_noise_of_one_sum():
-    assert fallback.is_harmful(an_opening(1.9, 1e4), GAUSSIAN)
-    assert fallback.is_harmful(an_opening(1e4, 7.9), GAUSSIAN)
-    assert not fallback.is_harmful(an_opening(2.1, 8.1), GAUSSIAN)
-    assert fallback.is_harmful(an_opening(50.0, 39.0), LAPLACE)
-    assert not fallback.is_harmful(an_opening(0.1, 41.0), LAPLACE)
+    assert fallback.needs_fallback(an_initial_round(1.9, 1e4), GAUSSIAN)
+    assert fallback.needs_fallback(an_initial_round(1e4, 7.9), GAUSSIAN)
+    assert not fallback.needs_fallback(an_initial_round(2.1, 8.1), GAUSSIAN)
+    assert fallback.needs_fallback(an_initial_round(50.0, 39.0), LAPLACE)
+    assert not fallback.needs_fallback(an_initial_round(0.1, 41.0), LAPLACE)
 
 
 def test_few_records_make_a_forest_however_few_the_columns(monkeypatch):
     few = {"epsilon": "0.3", "delta": "1e-6"}
     found, _, _ = trained(SmoothedBoost(), TWO, **few)
-    assert found.instead == forest.FOREST_INSTEAD
-    monkeypatch.setattr(boosting_classes, "HOPELESS_FOR_BOOSTING", 0.0)
+    assert found.instead == forest.FOREST_FALLBACK
+    monkeypatch.setattr(boosting_classes, "RANDOM_BOOSTING_BELOW", 0.0)
     found, _, _ = trained(SmoothedBoost(), TWO, **few)
     assert found.instead is None
 
 
 def test_trees_drawn_blindly_are_deeper_where_there_are_more_records():
-    assert blind_depth(an_opening(50.0, 29.0)) == 4
-    assert blind_depth(an_opening(50.0, 31.0)) == 6
+    assert random_depth(an_initial_round(50.0, 29.0)) == 4
+    assert random_depth(an_initial_round(50.0, 31.0)) == 6
 
 
 def test_numbers_are_never_drawn_blindly():
-    opened = replace(an_opening(1.0, 1.0), goal=WITHIN)
-    assert not is_hopeless(opened, LAPLACE, GATES)
+    opened = replace(an_initial_round(1.0, 1.0), target=WITHIN)
+    assert not is_signal_below(opened, LAPLACE, GATES)
 
 
-@pytest.mark.parametrize("recipe", [SmoothedBoost(), GuidedForest(), ScreenedTree()])
-def test_many_columns_do_not_stop_trees_that_are_drawn_blindly(recipe):
+@pytest.mark.parametrize("method", [SmoothedBoost(), GuidedForest(), ScreenedTree()])
+def test_many_columns_do_not_stop_trees_that_are_drawn_blindly(method):
     """Laplace noise in a few leaves is the same for any number of columns."""
-    found, fed, _ = trained(recipe, TWO, columns=EMPTY, epsilon="0.5", delta="0")
-    assert found.grown[0].tree.n_leaves > 1
+    found, fed, _ = trained(method, TWO, columns=EMPTY, epsilon="0.5", delta="0")
+    assert found.leaf_statistics[0].tree.n_leaves > 1
     assert fed.ledger.spent(fed.study.account) <= fed.study.total
 
 
@@ -272,25 +278,25 @@ def test_a_forest_instead_of_boosted_classes_is_said():
     assert "a forest" in found.instead
 
 
-WITHIN = goal_within(evenly_spread(hr.Target(0.0, 1.0)))
+WITHIN = target_within(evenly_spread(hr.Target(0.0, 1.0)))
 
 
 def test_a_forest_for_a_number_is_no_deeper_than_its_leaves_noise_allows():
     records = RecordCount(3000.0, 40.0, Fraction(1, 100))
-    opened = Opening(WITHIN, records, 350.0, 800.0, Fraction(1, 20))
+    opened = InitialRound(WITHIN, records, 350.0, 800.0, Fraction(1, 20))
     depths = [forest.deepest(opened, Fraction(1, 100), Loud(d)) for d in (0.0, 10.0, 40.0, 1e6)]
-    assert depths[0] == forest.MOST_DEPTH
+    assert depths[0] == forest.MOST_FOREST_DEPTH
     assert depths[-1] == forest.LEAST_DEPTH
     assert depths == sorted(depths, reverse=True)
     assert depths[1] > depths[2]
-    classes = replace(opened, goal=Goal(ClassCounts(2)))
-    assert forest.deepest(classes, Fraction(1, 100), Loud(1e6)) == forest.MOST_DEPTH
+    classes = replace(opened, target=TrainingTarget(ClassCounts(2)))
+    assert forest.deepest(classes, Fraction(1, 100), Loud(1e6)) == forest.MOST_FOREST_DEPTH
 
 
 class Loud:
     """Quotes one deviation for every query."""
 
-    is_pure, parties = False, 1
+    is_pure, n_sites = False, 1
 
     def __init__(self, deviation):
         self.deviation = deviation

@@ -16,13 +16,13 @@ from hedgerow.methods.blocks import histograms
 from hedgerow.methods.blocks.builder import Node
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.scores import gini
-from hedgerow.methods.blocks.tables import Tables, gathered, totals
+from hedgerow.methods.blocks.tables import Tables, gather, totals
 from hedgerow.methods.gubler import HistogramTree
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import LATTICE, Binning, BoundQuery, Cells, ClassCounts, SumQuery
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Step
-from support.worlds import THREE, TWO, federation, holders, sample, study, watched_ends
+from support.worlds import THREE, TWO, federation, sample, site_rows, study, watched_ends
 
 SHARE = Fraction(1, 10)
 GRIDS = Grids(TWO, Binning.of_cells(TWO))
@@ -30,21 +30,21 @@ RULES = histograms.HistogramRules(GRIDS, ClassCounts(2), gini)
 PLAIN = replace(RULES, consistency=False, known_zeros=False)
 
 
-def world(schema=TWO, n=600, parties=5, seed=0, **more):
+def world(schema=TWO, n=600, n_sites=5, seed=0, **more):
     X, y = sample(n, schema, seed)
-    parts = holders(X, y, np.arange(n) % parties, parties, schema)
-    return federation(study(schema, parties, **more), parts), X, y
+    parts = site_rows(X, y, np.arange(n) % n_sites, n_sites, schema)
+    return federation(study(schema, n_sites, **more), parts), X, y
 
 
-def grown(recipe, schema=TWO, **more):
+def grown(method, schema=TWO, **more):
     inner, _, _ = world(schema, **more)
-    trained = run(recipe.flow(schema, inner, np.random.default_rng(0)), inner)
+    trained = run(method.flow(schema, inner, np.random.default_rng(0)), inner)
     return trained, inner
 
 
 def exact_counts(schema=TWO, n=600, seed=0):
     X, y = sample(n, schema, seed)
-    (rows,) = holders(X, y, np.zeros(n, int), 1, schema)
+    (rows,) = site_rows(X, y, np.zeros(n, int), 1, schema)
     by = Cells(tuple(range(3)), Binning.of_cells(schema))
     query = SumQuery(EVERYONE, ClassCounts(len(schema.classes)), by, SHARE)
     return Answering(rows, schema).integers(query, 1).reshape(query.shape).astype(float)
@@ -60,8 +60,8 @@ def test_without_noise_the_root_takes_the_split_of_least_impurity(schema):
         for left in grids.left_sets[f].astype(float)
         for h in [counts[f][: left.size]]
     )
-    trained, _ = grown(HistogramTree(max_depth=1), schema, placement=Placement.NOWHERE)
-    test = trained.grown[0].tree.tests[0]
+    trained, _ = grown(HistogramTree(max_depth=1), schema, dp_model=DPModel.NONE)
+    test = trained.leaf_statistics[0].tree.tests[0]
     f = schema.index(test.feature)
     left = np.array([test.left >> c & 1 for c in range(counts.shape[1])], float)
     assert gini(left @ counts[f]) + gini((1 - left) @ counts[f]) == pytest.approx(best)
@@ -86,7 +86,9 @@ def test_ties_go_to_the_lower_feature():
     )
     rules = replace(RULES, grids=Grids(schema, Binning.of_cells(schema)))
     assert rules.best(Tables((0, 1), values, 0.0, (9, 9))).feature == 0
-    assert rules.best(Tables((1, 0), values, 0.0, (9, 9))).feature == 1  # twin: the order asked
+    assert (
+        rules.best(Tables((1, 0), values, 0.0, (9, 9))).feature == 1
+    )  # negative control: the order asked
 
 
 # ---------------------------------------------------------------------------------- known zeros
@@ -95,11 +97,11 @@ INSIDE = Node((Step(TWO.grids[0].split_values(range(3)), 0),), 1)
 
 def test_bins_that_the_path_excludes_hold_nothing_and_are_no_side():
     tables = Tables((0, 1, 2), np.ones((3, 9, 2)), 4.0, GRIDS.binning.n_bins)
-    settled = RULES.settled(INSIDE, tables)
-    assert settled.used[0].tolist() == [True] * 3 + [False] * 6
+    settled = RULES.settle(INSIDE, tables)
+    assert settled.is_used[0].tolist() == [True] * 3 + [False] * 6
     assert (settled.values[0, 3:] == 0).all()
     family = GRIDS.families(tables.features)[0]
-    used = settled.used[family.positions, : family.left_sets.shape[1]]
+    used = settled.is_used[family.positions, : family.left_sets.shape[1]]
     for left, allowed in zip(family.left_sets, family.has_two_sides(used)[0], strict=True):
         assert allowed == (0 < left[:3].sum() < 3)
 
@@ -110,8 +112,8 @@ def test_without_known_zeros_noise_can_split_off_an_impossible_side():
     values[0, :3], values[0, 3:] = (30.0, 0.0), (0.0, 5.0)  # noise in cells that hold no row
     tables = Tables((0,), values, 4.0, (9,))
     twin = replace(RULES, known_zeros=False)
-    assert twin.best(twin.settled(INSIDE, tables)).candidate == 2
-    assert RULES.best(RULES.settled(INSIDE, tables)).candidate in (0, 1)
+    assert twin.best(twin.settle(INSIDE, tables)).candidate == 2
+    assert RULES.best(RULES.settle(INSIDE, tables)).candidate in (0, 1)
 
 
 def test_a_feature_with_one_bin_left_is_not_asked():
@@ -123,7 +125,7 @@ def test_a_feature_with_one_bin_left_is_not_asked():
 
 def test_no_tree_tests_a_feature_whose_outcome_the_path_decides():
     trained, _ = grown(HistogramTree(max_depth=5, min_samples_split=0), epsilon="1/10")
-    for region in trained.grown[0].tree.regions():
+    for region in trained.leaf_statistics[0].tree.regions():
         for step in region:
             assert GRIDS.reachable(region, TWO.index(step.test.feature)).any()
 
@@ -146,7 +148,7 @@ def test_one_histogram_that_shows_enough_rows_keeps_a_node_open():
     """Algorithm 5 stops only if all histograms agree that it should."""
     parts = [one_feature((1, 1)), replace(one_feature((9, 9)), features=(1,), n_bins=(7,))]
     rules = replace(PLAIN, min_mass=10.0)
-    assert not rules.must_stop(gathered(parts))
+    assert not rules.must_stop(gather(parts))
     assert rules.must_stop(parts[0])
 
 
@@ -159,35 +161,35 @@ def test_where_totals_agree_a_node_must_look_empty_beyond_the_noise():
 # --------------------------------------------------------------------------------------- budget
 @pytest.mark.parametrize("saving", [False, True])
 def test_every_path_may_spend_the_whole_budget_and_no_more(saving):
-    recipe = HistogramTree(max_depth=3, save_budget=saving)
+    method = HistogramTree(max_depth=3, budget_saving=saving)
     with watched_ends() as ends:
-        _, inner = grown(recipe)
+        _, inner = grown(method)
     assert inner.ledger.spent(inner.study.account) == inner.study.total
     assert ends
-    assert all(node.spent <= 1 - recipe.leaf_share for node in ends)
+    assert all(node.spent <= 1 - method.leaf_fraction for node in ends)
 
 
 def test_savings_are_seen_in_the_statement_and_in_the_ledger():
     X, y = sample(600, TWO)
     fit = dict(max_depth=3, min_samples_split=0)
-    saving = hr.HistogramTreeClassifier(TWO, epsilon=5.0, save_budget=True, **fit)
+    saving = hr.HistogramTreeClassifier(TWO, epsilon=5.0, budget_saving=True, **fit)
     plain = hr.HistogramTreeClassifier(TWO, epsilon=5.0, **fit)
     for model in (saving, plain):
-        model.fit(X, y, party=np.arange(600) % 3)
+        model.fit(X, y, site=np.arange(600) % 3)
     lines = [charge.what for _, charges in saving.ledger_.entries for charge in charges]
     assert any("could reach on all 3 columns" in line for line in lines)
     assert any("(1 of 3 columns)" in line for line in lines)
     assert saving.privacy_.saved_fraction > 0.0
-    assert "handed down" in str(saving.privacy_)
+    assert "passed on" in str(saving.privacy_)
     assert plain.privacy_.saved_fraction == 0.0
-    assert "handed down" not in str(plain.privacy_)
+    assert "passed on" not in str(plain.privacy_)
 
 
 def test_larger_chunks_cost_fewer_rounds():
     rounds = {}
     for chunk in (1, 3):
-        recipe = HistogramTree(max_depth=2, save_budget=True, chunk=chunk, min_samples_split=0)
-        _, inner = grown(recipe, epsilon="5")
+        method = HistogramTree(max_depth=2, budget_saving=True, chunk=chunk, min_samples_split=0)
+        _, inner = grown(method, epsilon="5")
         rounds[chunk] = len(inner.record.rounds)
     assert rounds[3] <= 2 * 2 + 1
     assert rounds[1] >= rounds[3]
@@ -196,13 +198,13 @@ def test_larger_chunks_cost_fewer_rounds():
 # --------------------------------------------------------------------------------------- bounds
 @pytest.mark.property
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10**6), parties=st.integers(1, 5))
-def test_the_bounds_of_all_sites_stay_below_every_common_split(seed, parties):
+@given(seed=st.integers(0, 10**6), n_sites=st.integers(1, 5))
+def test_the_bounds_of_all_sites_stay_below_every_common_split(seed, n_sites):
     """Gubler 2023, Theorem 7."""
     X, y = sample(80, THREE, seed)
     binning = Binning.of_cells(THREE)
     query = BoundQuery(EVERYONE, (0, 1, 2), binning, SHARE)
-    sites = holders(X, y, np.arange(80) % parties, parties, THREE)
+    sites = site_rows(X, y, np.arange(80) % n_sites, n_sites, THREE)
     bounds = sum(Answering(rows, THREE).integers(query, LATTICE) for rows in sites) / LATTICE
     counts, grids = exact_counts(THREE, 80, seed), Grids(THREE, binning)
     for f, bound in enumerate(bounds):
@@ -211,16 +213,16 @@ def test_the_bounds_of_all_sites_stay_below_every_common_split(seed, parties):
         left = left_sets @ h
         best = (gini(left) + gini(h.sum(axis=0) - left)).min() / 2.0
         assert bound <= best + 1e-9
-        if parties == 1:  # one site: the bound is the best split itself, rounded down twice
+        if n_sites == 1:  # one site: the bound is the best split itself, rounded down twice
             assert bound > best - 2.0 / LATTICE - 1e-9
 
 
 @pytest.mark.property
 @settings(max_examples=200, deadline=None)
-@given(share=st.fractions(min_value=Fraction(1, 10**9), max_value=1).filter(lambda s: s > 0))
-def test_a_short_share_is_a_little_below_and_has_few_digits(share):
-    short = histograms.short(share)
-    assert share * Fraction(31, 32) < short <= share
+@given(fraction=st.fractions(min_value=Fraction(1, 10**9), max_value=1).filter(lambda s: s > 0))
+def test_a_short_share_is_a_little_below_and_has_few_digits(fraction):
+    short = histograms.rounded_share(fraction)
+    assert fraction * Fraction(31, 32) < short <= fraction
     digits = short.numerator // (short.numerator & -short.numerator)
     assert digits.bit_length() <= 7
 
@@ -238,16 +240,18 @@ def test_fifty_features_at_a_small_epsilon_can_be_bounded():
     schema = hr.Schema(
         tuple(hr.Numeric(f"x{j}", -1, 1, bins=4) for j in range(50)), classes=("a", "b")
     )
-    model = hr.HistogramTreeClassifier(schema, epsilon=0.3, max_depth=2, save_budget=True, chunk=50)
+    model = hr.HistogramTreeClassifier(
+        schema, epsilon=0.3, max_depth=2, budget_saving=True, chunk=50
+    )
     X = rng.uniform(-1, 1, (60, 50))
-    model.fit(X, np.where(X[:, 0] > 0, "a", "b"), party=np.arange(60) % 3)
+    model.fit(X, np.where(X[:, 0] > 0, "a", "b"), site=np.arange(60) % 3)
     assert model.privacy_.epsilon <= 0.3 + 1e-12
 
 
 # --------------------------------------------------------------------------------------- tables
 def test_gathered_tables_have_the_total_of_their_parts():
     a, b = one_feature((4, 2), 9.0), replace(one_feature((8, 6), 9.0), features=(1,), n_bins=(7,))
-    both = gathered([a, b])
+    both = gather([a, b])
     assert both.features == (0, 1)
     mean, _ = totals(both)
     weights = np.array([1 / 9, 1 / 7])

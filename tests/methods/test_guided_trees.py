@@ -37,9 +37,9 @@ def belief(signal=3.0):
     return Belief((0, 1, 2), masses, np.ones_like(masses), possible, np.array([1e3, 1e3]), 1.0)
 
 
-def skeletons(depth=4, n_trees=6, seed=0, tries=4, weights=(1.0, 1.0, 1.0)):
+def skeletons(depth=4, n_estimators=6, seed=0, tries=4, weights=(1.0, 1.0, 1.0)):
     rng = np.random.default_rng(seed)
-    return guided_skeletons(belief(), np.array(weights), n_trees, depth, tries, rng)
+    return guided_skeletons(belief(), np.array(weights), n_estimators, depth, tries, rng)
 
 
 def test_equal_seeds_give_equal_trees_and_others_differ():
@@ -48,7 +48,7 @@ def test_equal_seeds_give_equal_trees_and_others_differ():
 
 
 def test_the_feature_that_tells_classes_apart_is_tested_first_most_often():
-    roots = skeletons(n_trees=200).feature[:, 0]
+    roots = skeletons(n_estimators=200).feature[:, 0]
     assert (roots == 0).mean() > 0.6
 
 
@@ -62,20 +62,20 @@ def test_no_split_leaves_a_side_without_a_possible_bin():
 
 def test_a_tree_ends_where_nothing_is_left_to_split():
     """7 x 5 x 3 bins and more levels than they can part: some branch must end early."""
-    deep = skeletons(depth=8, n_trees=2)
+    deep = skeletons(depth=8, n_estimators=2)
     assert (deep.feature == NO_SPLIT).any()
     for shape in shapes_of(deep, GRIDS):
         assert shape.tree.n_leaves == len(shape.leaf_at) <= 2**8
 
 
 def test_a_complete_tree_has_all_its_leaves_on_the_last_level():
-    (shape,) = shapes_of(skeletons(depth=2, n_trees=1), GRIDS)
+    (shape,) = shapes_of(skeletons(depth=2, n_estimators=1), GRIDS)
     assert list(shape.leaf_at) == [3, 4, 5, 6]
     assert all(isinstance(t, Split) for t in shape.tree.tests if t is not None)
 
 
 def test_leaf_sums_land_below_their_leaf_and_none_is_lost():
-    shapes = shapes_of(skeletons(depth=8, n_trees=3), GRIDS)
+    shapes = shapes_of(skeletons(depth=8, n_estimators=3), GRIDS)
     width = max(s.tree.n_leaves for s in shapes)
     sums = np.zeros((3, width, 2))
     for row, shape in zip(sums, shapes, strict=True):

@@ -10,56 +10,62 @@ import pandas as pd
 import pytest
 
 import hedgerow as hr
-from hedgerow.errors import DataError, PrivacyWarning, SpecError
+from hedgerow.errors import DataError, ParameterError, PrivacyWarning
 from support.worlds import TWO, VALUE, opened_by, sample
 
 X, Y = sample(60, TWO)
 
 
-def fit(X=X, y=Y, party=None, schema=TWO, **options):
-    return hr.HistogramTreeClassifier(schema, **{"max_depth": 2, **options}).fit(X, y, party=party)
+def fit(X=X, y=Y, site=None, schema=TWO, **options):
+    return hr.HistogramTreeClassifier(schema, **{"max_depth": 2, **options}).fit(X, y, site=site)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.inf, math.nan, "much", None])
 def test_an_epsilon_that_promises_nothing_is_refused(epsilon):
-    with pytest.raises(SpecError, match="epsilon"):
+    with pytest.raises(ParameterError, match="epsilon"):
         fit(epsilon=epsilon)
 
 
 @pytest.mark.parametrize("delta", [1.0, 2.0, -1e-9, math.nan])
 def test_a_delta_outside_its_range_is_refused(delta):
-    with pytest.raises(SpecError, match="delta"):
+    with pytest.raises(ParameterError, match="delta"):
         fit(delta=delta)
 
 
 def test_shares_among_one_party_are_refused():
-    with pytest.raises(SpecError, match="use 'curator'"):
-        fit(placement="shares")
+    with pytest.raises(ParameterError, match="use 'central'"):
+        fit(dp_model="distributed")
 
 
 def test_a_curator_over_several_parties_is_refused():
-    with pytest.raises(SpecError, match="use 'shares' or 'silo'"):
-        fit(placement="curator", party=np.arange(60) % 3)
+    with pytest.raises(ParameterError, match="use 'distributed' or 'per_site'"):
+        fit(dp_model="central", site=np.arange(60) % 3)
 
 
 def test_an_unknown_placement_is_refused_with_the_known_ones():
-    with pytest.raises(SpecError, match="curator"):
-        fit(placement="somewhere")
+    with pytest.raises(ParameterError, match="central"):
+        fit(dp_model="somewhere")
 
 
 def test_three_hundred_bins_are_refused():
-    with pytest.raises(SpecError, match="300"):
+    with pytest.raises(ParameterError, match="300"):
         fit(n_bins=300)
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_depth": 0}, {"leaf_share": 0.0}, {"leaf_share": 1.5}, {"chunk": 0}, {"bounds_share": 1}],
+    [
+        {"max_depth": 0},
+        {"leaf_fraction": 0.0},
+        {"leaf_fraction": 1.5},
+        {"chunk": 0},
+        {"bounds_fraction": 1},
+    ],
 )
 def test_parameters_outside_their_range_are_named(options):
     (name,) = options
-    with pytest.raises(SpecError, match=name):
-        fit(**{"save_budget": True, **options})
+    with pytest.raises(ParameterError, match=name):
+        fit(**{"budget_saving": True, **options})
 
 
 def test_missing_labels_are_refused():
@@ -113,8 +119,8 @@ def test_constant_columns_and_infinite_values_are_answered():
 
 
 def test_rows_and_parties_must_match():
-    with pytest.raises(DataError, match="party"):
-        fit(party=np.zeros(59))
+    with pytest.raises(DataError, match="site"):
+        fit(site=np.zeros(59))
 
 
 @pytest.mark.parametrize("added", [None, math.nan, "x", 0.5, True])
@@ -147,7 +153,7 @@ def test_predictions_are_of_the_type_of_the_labels(y, classes):
 
 
 def test_sample_weight_is_refused_with_a_reason():
-    with pytest.raises(SpecError, match="influence"):
+    with pytest.raises(ParameterError, match="influence"):
         hr.HistogramTreeClassifier(TWO).fit(X, Y, sample_weight=np.ones(60))
 
 
@@ -159,30 +165,30 @@ def test_a_schema_that_is_none_warns_and_the_statement_says_infinity():
 
 
 def test_a_schema_of_another_kind_is_refused():
-    with pytest.raises(SpecError, match="schema"):
+    with pytest.raises(ParameterError, match="schema"):
         fit(schema="private please")
 
 
 def test_a_schema_of_another_task_is_refused_by_every_estimator():
     for kind in (getattr(hr, name) for name in hr.__all__ if name.endswith("Regressor")):
-        with pytest.raises(SpecError, match="predicts a number, but its schema has classes"):
+        with pytest.raises(ParameterError, match="predicts a number, but its schema has classes"):
             kind(TWO).fit(X, np.arange(len(X), dtype=float))
     for kind in (getattr(hr, name) for name in hr.__all__ if name.endswith("Classifier")):
-        with pytest.raises(SpecError, match="predicts classes, but its schema has a target"):
+        with pytest.raises(ParameterError, match="predicts classes, but its schema has a target"):
             kind(VALUE).fit(X, Y)
 
 
 def test_a_tree_that_was_not_grown_cannot_be_shown():
     for show in (hr.show_tree, lambda model: hr.draw_tree(model, "tree.svg")):
-        with pytest.raises(SpecError, match="not fitted"):
+        with pytest.raises(ParameterError, match="not fitted"):
             show(hr.TreeClassifier(TWO))
 
 
 def test_a_picture_of_another_kind_or_place_is_refused(tmp_path):
     model = fit()
-    with pytest.raises(SpecError, match=r"end its name in \.svg"):
+    with pytest.raises(ParameterError, match=r"end its name in \.svg"):
         hr.draw_tree(model, tmp_path / "tree.txt")
-    with pytest.raises(SpecError, match="is no folder"):
+    with pytest.raises(ParameterError, match="is no folder"):
         hr.draw_tree(model, tmp_path / "none" / "tree.svg")
 
 
@@ -205,11 +211,11 @@ def test_what_is_no_table_is_refused_in_words_that_hold_no_value(rows, says):
 
 
 def test_a_crowd_of_parties_is_warned_of_once():
-    model = hr.HistogramTreeClassifier(TWO, max_depth=1, placement="nowhere")
+    model = hr.HistogramTreeClassifier(TWO, max_depth=1, dp_model="none")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        model.fit(X, Y, party=np.arange(len(Y)) % 30)
-    assert [str(one.message)[:22] for one in told].count("party names 30 holders") == 1
+        model.fit(X, Y, site=np.arange(len(Y)) % 30)
+    assert [str(one.message)[:19] for one in told].count("site names 30 sites") == 1
 
 
 def test_prediction_before_fitting_is_refused():

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.methods.blocks import private_bins
-from hedgerow.methods.blocks.cut_points import DeclaredCuts, MergedCuts, QuantileCuts, Setting
+from hedgerow.methods.blocks.cut_points import DeclaredCuts, MergedCuts, QuantileCuts, SplitContext
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.iterative_hessian import HessianCuts, even_runs, refined_runs
+from hedgerow.methods.blocks.iterative_hessian import HessianCuts, even_runs, refine_runs
 from hedgerow.methods.blocks.public_grids import fine_schema, finer_schema
 from hedgerow.methods.maddock import ComponentBoosting
 from hedgerow.methods.method import check_needs
 from hedgerow.models.losses import LogLoss, SoftmaxLoss
 from hedgerow.models.model import Additive
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.schema.schema import Numeric, Schema
 from studies.tests.answers import fixed_noise
-from support.worlds import TWO, federation, holders, sample, study
+from support.worlds import TWO, federation, sample, site_rows, study
 
 X, Y = sample(400, TWO)
 FINE, FINER = fine_schema(TWO), finer_schema(TWO)
@@ -32,13 +32,13 @@ METHODS = [DeclaredCuts(), MergedCuts(), QuantileCuts(), HessianCuts(rounds=2)]
 
 def bins(schema):
     """Both rounds of private bins."""
-    counted = yield from private_bins.counted_records()
+    counted = yield from private_bins.count_records()
     return (yield from private_bins.bins_by_count(schema, counted))
 
 
-def open_study(placement=None, schema=FINE, **options):
-    rows = holders(X, Y, np.zeros(len(Y), int), 1, schema)
-    return federation(study(schema, 1, placement, **options), rows)
+def open_study(dp_model=None, schema=FINE, **options):
+    rows = site_rows(X, Y, np.zeros(len(Y), int), 1, schema)
+    return federation(study(schema, 1, dp_model, **options), rows)
 
 
 @pytest.mark.property
@@ -53,13 +53,13 @@ def test_merged_cells_are_runs_and_every_inner_bin_holds_enough(mass, enough):
         assert held[b] >= enough * (1 - 1e-9) or b + 1 in spikes
 
 
-def test_a_heavy_cell_stays_alone_and_a_light_end_joins_its_neighbour():
+def test_a_heavy_cell_stays_alone_and_a_light_end_joins_its_neighbor():
     assert private_bins.merge([1, 1, 50, 1, 9, 2], enough=10) == (0, 0, 1, 2, 2, 2)
 
 
 def test_counts_below_the_noise_share_what_is_left_of_the_records():
     counts = np.array([400.0, 3.0, -5.0, 1.0])
-    mass = private_bins.denoised(
+    mass = private_bins.denoise(
         counts, variance=16.0, total=500.0, widths=np.array([1, 1, 1, 1]) / 4
     )
     assert mass[0] == 400.0
@@ -97,7 +97,7 @@ def test_finer_cells_are_asked_only_where_they_stand_out_of_the_noise(epsilon, n
 def test_more_budget_gives_more_bins():
     x = np.random.default_rng(0).uniform(0, 1, (4000, 1))
     schema = finer_schema(Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes")))
-    rows = holders(
+    rows = site_rows(
         x, np.resize(np.array(["no", "yes"], object), 4000), np.zeros(4000, int), 1, schema
     )
     found = []
@@ -113,20 +113,20 @@ def test_more_budget_gives_more_bins():
 def test_a_method_spends_the_share_it_names_in_the_rounds_it_names(method):
     schema = method.grid(TWO)
     fed = open_study(schema=schema, delta="1e-6")
-    setting = Setting(schema, LogLoss(), Additive((0.0,)), n_trees=20, batch=20)
+    setting = SplitContext(schema, LogLoss(), Additive((0.0,)), n_estimators=20, trees_per_round=20)
     run(method.place(setting, fed), fed)
-    assert fed.ledger.spent(fed.study.account) == method.share(setting) * fed.study.total
+    assert fed.ledger.spent(fed.study.account) == method.fraction(setting) * fed.study.total
     assert len(fed.record.rounds) == method.rounds_for(setting)
 
 
 def test_exact_quantiles_are_refused_wherever_somebody_is_protected():
-    setting = Setting(FINE, LogLoss(), Additive((0.0,)), n_trees=20)
-    recipe = ComponentBoosting(candidates="exact_quantile")
-    for placement in set(Placement) - {Placement.NOWHERE}:
-        with pytest.raises(UnsupportedQuery, match="nowhere"):
-            check_needs(recipe, TWO, placement, 1)
-    check_needs(recipe, TWO, Placement.NOWHERE, 1)
-    open_to_all = open_study(Placement.NOWHERE)
+    setting = SplitContext(FINE, LogLoss(), Additive((0.0,)), n_estimators=20)
+    method = ComponentBoosting(candidates="exact_quantile")
+    for dp_model in set(DPModel) - {DPModel.NONE}:
+        with pytest.raises(UnsupportedQuery, match="none"):
+            check_needs(method, TWO, dp_model, 1)
+    check_needs(method, TWO, DPModel.NONE, 1)
+    open_to_all = open_study(DPModel.NONE)
     binning = run(QuantileCuts(8, exact=True).place(setting, open_to_all), open_to_all)
     assert max(binning.n_bins[:2]) <= 9
 
@@ -134,10 +134,10 @@ def test_exact_quantiles_are_refused_wherever_somebody_is_protected():
 def test_a_hessian_histogram_is_charged_at_a_sixteenth_of_a_leaf_query():
     """At equal noise: |h| <= 1/4 where |(g, c h)| <= 1; softmax has its own ratio."""
     trees, method = 100, HessianCuts(rounds=5)
-    setting = Setting(FINE, LogLoss(), Additive((0.0,)), trees)
-    assert method.share(setting) == Fraction(5 * 2, 16) / (trees + Fraction(5 * 2, 16))
-    three = Setting(FINE, SoftmaxLoss(3), Additive((0.0,) * 3), trees)
-    assert method.share(three) > method.share(setting)
+    setting = SplitContext(FINE, LogLoss(), Additive((0.0,)), trees)
+    assert method.fraction(setting) == Fraction(5 * 2, 16) / (trees + Fraction(5 * 2, 16))
+    three = SplitContext(FINE, SoftmaxLoss(3), Additive((0.0,) * 3), trees)
+    assert method.fraction(three) > method.fraction(setting)
 
 
 def test_the_iterative_hessian_finds_a_crowd_near_zero():
@@ -155,7 +155,7 @@ def test_the_iterative_hessian_finds_a_crowd_near_zero():
 
     assert sum(edges[end] <= 1e3 for _, end in runs) == 0
     for _ in range(5):
-        runs = refined_runs(SKEWED, runs, hessians(runs), 32)
+        runs = refine_runs(SKEWED, runs, hessians(runs), 32)
         assert [a for a, _ in runs[1:]] == [b for _, b in runs[:-1]]
     assert len(runs) >= 32
     assert sum(edges[end] <= 1.1e3 for _, end in runs) >= 4

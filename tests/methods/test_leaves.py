@@ -7,13 +7,13 @@ import pytest
 
 from hedgerow.methods.blocks.builder import Node, assemble
 from hedgerow.methods.blocks.leaves import (
-    Lean,
+    Shrinkage,
     complete_means,
     complete_proportions,
     consistent_upwards,
-    leaning_proportions,
     level_sums,
     merge_equal_labels,
+    shrunk_proportions,
 )
 from hedgerow.models.uncertainty import LeafValue
 from hedgerow.schema.regions import EVERYONE, Step
@@ -41,7 +41,7 @@ def test_a_leaf_leans_on_its_parent_the_more_the_noisier_it_is():
     def leaf(variance):
         leaves = {LEFT: (np.array([0.0, 20.0]), variance), RIGHT: (np.array([100.0, 0.0]), 1.0)}
         nodes = consistent_upwards(leaves, {EVERYONE: (np.array([100.0, 20.0]), 1.0)})
-        return leaning_proportions(nodes, Lean(2.0))[LEFT]
+        return shrunk_proportions(nodes, Shrinkage(2.0))[LEFT]
 
     assert leaf(1.0)[1] > leaf(100.0)[1] > leaf(10_000.0)[1]
     assert leaf(1.0).sum() == pytest.approx(1.0)
@@ -49,7 +49,9 @@ def test_a_leaf_leans_on_its_parent_the_more_the_noisier_it_is():
 
 def test_without_noise_a_large_leaf_says_its_own_proportions():
     nodes = {EVERYONE: (np.array([3e6, 1e6]), 0.0)}
-    assert leaning_proportions(nodes, Lean(2.0))[EVERYONE] == pytest.approx([0.75, 0.25], abs=1e-5)
+    assert shrunk_proportions(nodes, Shrinkage(2.0))[EVERYONE] == pytest.approx(
+        [0.75, 0.25], abs=1e-5
+    )
 
 
 def test_level_sums_add_up():

@@ -12,15 +12,15 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.ensemble import ExtraTreesClassifier as PooledClassifier
 
 import hedgerow as hr
-from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.errors import ParameterError, UnsupportedQuery
 from hedgerow.methods.blocks import layered
 from hedgerow.methods.blocks.layered import (
     DrawnColumns,
     RandomSplits,
     Room,
-    agreeing,
     best_tests,
     goes_on,
+    make_consistent,
     random_cuts,
 )
 from hedgerow.methods.blocks.scores import gini
@@ -51,7 +51,7 @@ def test_a_random_cut_leaves_a_known_cell_in_reach_on_both_sides(seed, depth):
     layer, room, regions = ROOT_LAYER, Room.at_the_root(columns), [EVERYONE]
     for _ in range(depth):
         cuts = random_cuts(columns, room, 3, rng)
-        taken = cuts.picked(np.zeros(layer.n_nodes, np.intp), cuts.feature[:, 0] != NO_TEST)
+        taken = cuts.select(np.zeros(layer.n_nodes, np.intp), cuts.feature[:, 0] != NO_TEST)
         nodes = np.flatnonzero(taken.feature != NO_TEST)
         below = [(*regions[q], Step(taken.split(int(q), MIXED), s)) for q in nodes for s in (0, 1)]
         goes = rng.random(len(below)) < 0.6
@@ -76,12 +76,12 @@ def rules(**changes):
     plain = {
         "statistic": ClassCounts(2),
         "impurity": gini,
-        "considered": 2,
-        "asked": 3,
+        "n_considered": 2,
+        "n_asked": 3,
         "max_depth": 3,
         "min_samples_split": 2.0,
         "min_samples_leaf": 1.0,
-        "level_share": Fraction(1, 10),
+        "level_fraction": Fraction(1, 10),
         "noise": 0.0,
     }
     return RandomSplits(**{**plain, **changes})
@@ -96,17 +96,17 @@ def cuts_for(n_nodes):
 def test_the_first_tests_that_part_the_node_compete_and_the_purer_wins():
     empty, mixed, pure = [[0, 0], [5, 5]], [[3, 2], [2, 3]], [[5, 0], [0, 5]]
     values = np.array([[empty], [mixed], [pure]], float).reshape(3, 2, 2)
-    tables, totals = agreeing(values, cuts_for(1))
+    tables, totals = make_consistent(values, cuts_for(1))
     best, wanted = best_tests(rules(), tables, cuts_for(1))
     assert (best[0], wanted[0]) == (2, True)
-    best, _ = best_tests(rules(considered=1), tables, cuts_for(1))
+    best, _ = best_tests(rules(n_considered=1), tables, cuts_for(1))
     assert best[0] == 1  # the one that parts nothing does not count as considered
     np.testing.assert_array_equal(totals, [[5.0, 5.0]])
 
 
 def test_tables_of_one_node_agree_on_its_total():
     values = np.random.default_rng(0).normal(0, 5, (3, 2, 2))
-    tables, totals = agreeing(values, cuts_for(1))
+    tables, totals = make_consistent(values, cuts_for(1))
     np.testing.assert_allclose(tables.sum(axis=2), np.broadcast_to(totals, (3, 1, 2)))
 
 
@@ -127,9 +127,9 @@ def rows():
 
 def test_without_noise_the_forest_is_as_good_as_the_pooled_one(rows):
     schema, X, y = rows
-    fit = {"n_trees": 20, "max_depth": 12, "random_state": 0}
-    ours = hr.ExtraTreesClassifier(schema, placement="nowhere", **fit)
-    ours.fit(X[:2000], y[:2000], party=np.arange(2000) % 3)
+    fit = {"n_estimators": 20, "max_depth": 12, "random_state": 0}
+    ours = hr.ExtraTreesClassifier(schema, dp_model="none", **fit)
+    ours.fit(X[:2000], y[:2000], site=np.arange(2000) % 3)
     pooled = PooledClassifier(20, max_depth=12, random_state=0).fit(X[:2000], y[:2000])
     assert ours.score(X[2000:], y[2000:]) > pooled.score(X[2000:], y[2000:]) - 0.04
     assert len(ours.run_.rounds) <= 13
@@ -139,7 +139,9 @@ def test_a_forest_takes_one_round_a_level_however_many_trees(rows):
     schema, X, y = rows
     counts = [
         len(
-            hr.ExtraTreesClassifier(schema, epsilon=2.0, n_trees=t, max_depth=3, random_state=0)
+            hr.ExtraTreesClassifier(
+                schema, epsilon=2.0, n_estimators=t, max_depth=3, random_state=0
+            )
             .fit(X, y)
             .run_.rounds
         )
@@ -152,7 +154,7 @@ def test_a_tree_stops_before_it_has_more_leaves_than_can_be_numbered(rows, monke
     schema, X, y = rows
     monkeypatch.setattr(layered, "MOST_LEAVES", 9)
     model = hr.ExtraTreesClassifier(
-        schema, placement="nowhere", n_trees=3, max_depth=8, random_state=0
+        schema, dp_model="none", n_estimators=3, max_depth=8, random_state=0
     ).fit(X[:400], y[:400])
     assert {tree.n_leaves for tree in model.model_.score.trees} == {9}
 
@@ -160,7 +162,7 @@ def test_a_tree_stops_before_it_has_more_leaves_than_can_be_numbered(rows, monke
 def test_random_trees_ask_for_their_leaves_alone(rows):
     schema, X, y = rows
     model = hr.ExtraTreesClassifier(
-        schema, epsilon=4.0, n_trees=9, max_depth=5, split="random", random_state=0
+        schema, epsilon=4.0, n_estimators=9, max_depth=5, split="random", random_state=0
     ).fit(X, y)
     assert len(model.run_.rounds) == 1
     assert model.score(X, y) > 0.4
@@ -169,7 +171,7 @@ def test_random_trees_ask_for_their_leaves_alone(rows):
 def test_each_tree_draws_its_own_rows_and_the_ledger_adds_them_up(rows):
     schema, X, y = rows
     model = hr.ExtraTreesClassifier(
-        schema, epsilon=1.0, n_trees=3, max_depth=2, subsample=2, random_state=0
+        schema, epsilon=1.0, n_estimators=3, max_depth=2, subsample=2, random_state=0
     ).fit(X, y)
     charges = [c for _, entry in model.ledger_.entries for c in entry]
     draws = {c.region[0].test for c in charges}
@@ -183,16 +185,16 @@ def test_numbers_are_split_by_variance():
         tuple(Numeric(f"x{j}", -5.0, 5.0) for j in range(6)),
         target=Target(float(y.min()), float(y.max())),
     )
-    model = hr.ExtraTreesRegressor(schema, placement="nowhere", max_depth=12, random_state=0)
+    model = hr.ExtraTreesRegressor(schema, dp_model="none", max_depth=12, random_state=0)
     assert model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.75
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"split": "worst"}, {"subsample": 1}, {"n_trees": 0}, {"leaf_share": 1.0}]
+    "wrong", [{"split": "worst"}, {"subsample": 1}, {"n_estimators": 0}, {"leaf_fraction": 1.0}]
 )
 def test_parameters_that_make_no_sense_are_refused(rows, wrong):
     schema, X, y = rows
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         hr.ExtraTreesClassifier(schema, **wrong).fit(X[:50], y[:50])
 
 
@@ -212,7 +214,7 @@ def test_a_room_that_holds_some_cells_is_cut_between_them():
     columns = DrawnColumns(MIXED)
     occupied = np.zeros((4, 256), bool)
     occupied[0, [2, 5]] = occupied[2, [0, 3]] = True
-    occupied[1, columns.known[1]] = True  # missing alone: nothing to cut
+    occupied[1, columns.n_known[1]] = True  # missing alone: nothing to cut
     room = Room.holding(columns, occupied)
     assert (room.first[0, 0], room.last[0, 0]) == (2, 5)
     assert room.open_features(columns)[0].tolist() == [True, False, True, False]
@@ -225,22 +227,22 @@ def test_observed_ranges_use_every_cut_where_the_public_range_is_wide():
     scores = {}
     for ranges in ("public", "observed"):
         model = hr.ExtraTreesClassifier(
-            WIDE, n_trees=10, max_depth=4, ranges=ranges, placement="nowhere", random_state=0
-        ).fit(X, y, party=np.arange(len(y)) % 2)
+            WIDE, n_estimators=10, max_depth=4, ranges=ranges, dp_model="none", random_state=0
+        ).fit(X, y, site=np.arange(len(y)) % 2)
         scores[ranges] = model.score(X, y)
     assert scores["observed"] > scores["public"] + 0.05
 
 
-@pytest.mark.parametrize("placement", ["silo", "shares"])
-def test_observed_ranges_are_refused_where_features_are_protected(placement):
+@pytest.mark.parametrize("dp_model", ["per_site", "distributed"])
+def test_observed_ranges_are_refused_where_features_are_protected(dp_model):
     X, y = in_a_corner()
-    model = hr.ExtraTreesClassifier(WIDE, ranges="observed", placement=placement, max_depth=2)
-    with pytest.raises(UnsupportedQuery, match=r"use one of .'label', 'nowhere'"):
-        model.fit(X, y, party=np.arange(len(y)) % 3)
+    model = hr.ExtraTreesClassifier(WIDE, ranges="observed", dp_model=dp_model, max_depth=2)
+    with pytest.raises(UnsupportedQuery, match=r"use one of .'label', 'none'"):
+        model.fit(X, y, site=np.arange(len(y)) % 3)
 
 
 @pytest.mark.parametrize("options", [{"ranges": "mine"}, {"ranges": "observed", "split": "random"}])
 def test_ranges_that_make_no_sense_are_refused(options):
     X, y = in_a_corner()
-    with pytest.raises(SpecError, match="ranges is"):
-        hr.ExtraTreesClassifier(WIDE, placement="nowhere", **options).fit(X, y)
+    with pytest.raises(ParameterError, match="ranges is"):
+        hr.ExtraTreesClassifier(WIDE, dp_model="none", **options).fit(X, y)

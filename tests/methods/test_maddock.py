@@ -1,4 +1,4 @@
-"""Boosted recipes end to end on small worlds: budgets, rounds, bytes, and the limit of no noise."""
+"""Boosted methods end to end on small worlds: budgets, rounds, bytes, and the limit of no noise."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.federation.wire import Receiver, Sender
 from hedgerow.methods import boosting_classes
 from hedgerow.methods.blocks.curves import ROUNDS as STACKING_ROUNDS
-from hedgerow.methods.blocks.flow import run, watched
+from hedgerow.methods.blocks.flow import run, watch_first_round
 from hedgerow.methods.blocks.iterative_hessian import even_runs, runs_of
 from hedgerow.methods.boosting_classes import SmoothedBoost
 from hedgerow.methods.maddock import NAMED, ComponentBoosting, Splits, Updates
@@ -22,37 +22,37 @@ from hedgerow.models.model import Additive
 from hedgerow.privacy.queries import Answer, Cells, Gradients, Hessians, Leaves, SumQuery
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Categorical, Numeric, Schema
-from support.worlds import THREE, TWO, VALUE, federation, holders, sample, study
+from support.worlds import THREE, TWO, VALUE, federation, sample, site_rows, study
 
 DELTA = "1e-6"
 
 
-def trained(recipe, schema, n=600, **options):
+def trained(method, schema, n=600, **options):
     X, y = sample(n, schema)
-    fed = federation(study(schema, 1, **options), holders(X, y, np.zeros(n, int), 1, schema))
-    found = run(recipe.flow(schema, fed, np.random.default_rng(0)), fed)
+    fed = federation(study(schema, 1, **options), site_rows(X, y, np.zeros(n, int), 1, schema))
+    found = run(method.flow(schema, fed, np.random.default_rng(0)), fed)
     return found, fed
 
 
 @pytest.mark.parametrize("schema", [TWO, THREE], ids=["two", "three"])
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("trees_per_round", [1, 3])
 @pytest.mark.parametrize(
-    ("epsilon", "n_trees", "looks"),
+    ("epsilon", "n_estimators", "looks"),
     [("50", 0, 0), ("50", 7, 0), ("500", 7, 7)],
     ids=["no trees", "trees", "looks"],
 )
 def test_the_default_recipe_spends_the_whole_budget_whatever_it_decides(
-    schema, epsilon, n_trees, looks, batch, monkeypatch
+    schema, epsilon, n_estimators, looks, trees_per_round, monkeypatch
 ):
-    if n_trees == 0:  # near a gate the noise of the count decides, so the gate is moved away
+    if n_estimators == 0:  # near a gate the noise of the count decides, so the gate is moved away
         for gate in ("TREE_GATE", "TREE_GATE_OF_MANY"):
             monkeypatch.setattr(boosting_classes, gate, (1e9, 2e9))
-    recipe = SmoothedBoost(n_trees=7, batch=batch)
-    found, fed = trained(recipe, recipe.grid(schema), epsilon=epsilon, delta=DELTA)
+    method = SmoothedBoost(n_estimators=7, trees_per_round=trees_per_round)
+    found, fed = trained(method, method.grid(schema), epsilon=epsilon, delta=DELTA)
     assert fed.ledger.spent(fed.study.account) == fed.study.total
-    assert len(found.model.score.trees) == n_trees
+    assert len(found.model.score.trees) == n_estimators
     bins_and_curves = 3 + (STACKING_ROUNDS if schema is TWO else 0)
-    batches = -(-n_trees // batch)
+    batches = -(-n_estimators // trees_per_round)
     assert len(fed.record.rounds) == bins_and_curves + batches + min(looks, batches)
 
 
@@ -66,49 +66,57 @@ def test_the_part_for_trees_rises_from_nothing_to_one_half(n_classes, between):
 def test_a_schema_without_numbers_and_one_without_use_are_answered():
     words = Schema((Categorical("ward", ("north", "south", "west")),), classes=("no", "yes"))
     X, y = sample(200, TWO)
-    model = hr.BoostedTreesClassifier(words, 5.0, n_trees=3).fit(X[:, 2:], y)
+    model = hr.BoostedTreesClassifier(words, 5.0, n_estimators=3).fit(X[:, 2:], y)
     assert model.predict_proba(X[:, 2:]).shape == (200, 2)
     constant = Schema((Numeric("dose", 0.0, 1.0),), classes=("no", "yes"))
-    model = hr.BoostedTreesClassifier(constant, 5.0, n_trees=3).fit(np.zeros((200, 1)), y)
+    model = hr.BoostedTreesClassifier(constant, 5.0, n_estimators=3).fit(np.zeros((200, 1)), y)
     assert np.ptp(model.predict_proba(np.zeros((5, 1)))[:, 1]) == 0.0
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_every_named_method_keeps_its_promise_and_its_rounds(name):
-    recipe = NAMED[name](TWO, n_trees=4)._recipe(TWO)
-    found, fed = trained(recipe, recipe.grid(TWO), epsilon="20", delta=DELTA)
+    method = NAMED[name](TWO, n_estimators=4)._method(TWO)
+    found, fed = trained(method, method.grid(TWO), epsilon="20", delta=DELTA)
     assert fed.ledger.spent(fed.study.account) <= fed.study.total
-    most, taken = recipe.largest(fed.study.schema).rounds, len(fed.record.rounds)
-    may_stop = recipe.split == "histogram" and recipe.features_per_tree != 1
+    most, taken = method.largest(fed.study.schema).rounds, len(fed.record.rounds)
+    may_stop = method.split == "histogram" and method.features_per_tree != 1
     assert taken <= most if may_stop else taken == most
-    assert len(found.model.score.trees) == recipe.n_trees
+    assert len(found.model.score.trees) == method.n_estimators
 
 
 @pytest.mark.parametrize("split", get_args(Splits))
 @pytest.mark.parametrize("update", get_args(Updates))
 @pytest.mark.parametrize("schema", [THREE, VALUE], ids=["classes", "value"])
 def test_components_combine_freely(split, update, schema):
-    options = {"n_trees": 6, "batch": 2, "max_depth": 2, "split": split, "update": update}
+    options = {
+        "n_estimators": 6,
+        "trees_per_round": 2,
+        "max_depth": 2,
+        "split": split,
+        "update": update,
+    }
     if update == "wiener" and split != "oblivious":
-        with pytest.raises(SpecError, match="oblivious"):
+        with pytest.raises(ParameterError, match="oblivious"):
             ComponentBoosting(**options)
         return
     found, fed = trained(ComponentBoosting(**options), schema, epsilon="50", delta=DELTA)
     X, _ = sample(50, schema, seed=1)
-    codes = holders(X, sample(50, schema, seed=1)[1], np.zeros(50, int), 1, schema)[0].codes
+    codes = site_rows(X, sample(50, schema, seed=1)[1], np.zeros(50, int), 1, schema)[0].codes
     assert np.isfinite(found.model.predict(codes)).all()
     assert fed.ledger.spent(fed.study.account) <= fed.study.total
 
 
 def test_a_batch_of_drawn_trees_is_one_round():
-    _, fed = trained(ComponentBoosting(n_trees=12, batch=4), TWO, epsilon="5", delta=DELTA)
+    _, fed = trained(
+        ComponentBoosting(n_estimators=12, trees_per_round=4), TWO, epsilon="5", delta=DELTA
+    )
     assert len(fed.record.rounds) == 3
 
 
 @pytest.mark.parametrize("split", ["histogram", "totally_random"])
 def test_without_noise_boosting_learns(split):
     X, y = sample(1500, TWO)
-    model = hr.ComponentBoostingClassifier(TWO, placement="nowhere", split=split, n_trees=60).fit(
+    model = hr.ComponentBoostingClassifier(TWO, dp_model="none", split=split, n_estimators=60).fit(
         X, y
     )
     assert model.score(X, y) > 0.86
@@ -125,19 +133,21 @@ def test_with_much_budget_the_default_recipe_is_accurate_and_calibrated():
 
 def test_a_regression_by_components_beats_the_mean():
     X, y = sample(3000, VALUE)
-    model = hr.ComponentBoostingRegressor(VALUE, 20.0, 1e-6, n_trees=60, random_state=0).fit(X, y)
+    model = hr.ComponentBoostingRegressor(VALUE, 20.0, 1e-6, n_estimators=60, random_state=0).fit(
+        X, y
+    )
     assert model.score(X, y) > 0.5
 
 
 # ----------------------------------------------------------------------------------------- wire
-def rounds_of(n_trees):
+def rounds_of(n_estimators):
     """What is asked for each tree of a growing model."""
-    recipe = ComponentBoosting(n_trees=n_trees, max_depth=3)
+    method = ComponentBoosting(n_estimators=n_estimators, max_depth=3)
     X, y = sample(80, TWO)
     fed = federation(
-        study(TWO, 1, epsilon="5", delta=DELTA), holders(X, y, np.zeros(80, int), 1, TWO)
+        study(TWO, 1, epsilon="5", delta=DELTA), site_rows(X, y, np.zeros(80, int), 1, TWO)
     )
-    flow, asked = recipe.flow(TWO, fed, np.random.default_rng(0)), []
+    flow, asked = method.flow(TWO, fed, np.random.default_rng(0)), []
     try:
         queries = next(flow)
         while True:
@@ -165,7 +175,12 @@ def test_a_model_that_did_not_grow_out_of_the_last_one_travels_whole():
     sender, receiver = Sender(), Receiver()
     (first,), *_, (last,) = rounds_of(5)
     other = Gradients(last.statistic.loss, Additive((0.7,), trees=last.statistic.at.trees[1:]))
-    for query in (first, last, SumQuery(EVERYONE, other, Leaves(last.by.trees), last.share), last):
+    for query in (
+        first,
+        last,
+        SumQuery(EVERYONE, other, Leaves(last.by.trees), last.fraction),
+        last,
+    ):
         heard, learned = receiver.decode(sender.encode([query]))
         receiver.keep(learned)
         assert heard == [query]
@@ -182,7 +197,7 @@ LABELS = (ROWS[:, 0] + ROWS[:, 1] > 0.2).astype(int)
 class Counting:
     """Answers from rows without noise, and counts what is asked."""
 
-    parties, is_pure = 1, False
+    n_sites, is_pure = 1, False
 
     def __init__(self, schema):
         self.schema, self.rounds, self.asked, self.binnings = schema, 0, [], []
@@ -222,11 +237,11 @@ class Counting:
 
 
 def counted(**options):
-    recipe = ComponentBoosting(**{"update": "newton", "max_depth": 2, **options})
-    schema = recipe.grid(SCHEMA)
+    method = ComponentBoosting(**{"update": "newton", "max_depth": 2, **options})
+    schema = method.grid(SCHEMA)
     fed = Counting(schema)
-    run(recipe.flow(schema, fed, np.random.default_rng(0)), fed)
-    return recipe, fed
+    run(method.flow(schema, fed, np.random.default_rng(0)), fed)
+    return method, fed
 
 
 def kappas(fed):
@@ -254,37 +269,39 @@ REFINED = {"candidates": "iterative_hessian"}
 
 
 def test_totally_random_trees_ask_their_leaves_once():
-    recipe, fed = counted(n_trees=T)
+    method, fed = counted(n_estimators=T)
     assert kappas(fed) == (0, 0, T)
-    assert fed.rounds == recipe.largest(SCHEMA).rounds == T
+    assert fed.rounds == method.largest(SCHEMA).rounds == T
 
 
 def test_the_iterative_hessian_of_random_trees_costs_s_histograms_and_no_round():
-    recipe, fed = counted(n_trees=T, **REFINED, hessian_rounds=S)
+    method, fed = counted(n_estimators=T, **REFINED, hessian_rounds=S)
     assert kappas(fed) == (S * M, 0, T)
-    assert fed.rounds == recipe.largest(SCHEMA).rounds == T
+    assert fed.rounds == method.largest(SCHEMA).rounds == T
 
 
 def test_no_histogram_is_asked_that_no_tree_would_use():
-    _, fed = counted(n_trees=2, **REFINED, hessian_rounds=5)
+    _, fed = counted(n_estimators=2, **REFINED, hessian_rounds=5)
     assert kappas(fed) == (M, 0, 2)
 
 
-@pytest.mark.parametrize(("batch", "rounds"), [(T, 1 + S), (2, T // 2 + 1)])
-def test_batches_refine_ahead_of_their_trees(batch, rounds):
-    recipe, fed = counted(n_trees=T, batch=batch, **REFINED, hessian_rounds=S)
+@pytest.mark.parametrize(("trees_per_round", "rounds"), [(T, 1 + S), (2, T // 2 + 1)])
+def test_batches_refine_ahead_of_their_trees(trees_per_round, rounds):
+    method, fed = counted(
+        n_estimators=T, trees_per_round=trees_per_round, **REFINED, hessian_rounds=S
+    )
     assert kappas(fed) == (S * M, 0, T)
-    assert fed.rounds == recipe.largest(SCHEMA).rounds == rounds
+    assert fed.rounds == method.largest(SCHEMA).rounds == rounds
 
 
 def test_histogram_trees_ask_every_feature_on_every_level():
-    _, fed = counted(n_trees=T, split="histogram")
+    _, fed = counted(n_estimators=T, split="histogram")
     assert levels(fed) == T * M * D
     assert fed.rounds == T * D
 
 
 def test_the_iterative_hessian_of_histogram_trees_is_free():
-    _, fed = counted(n_trees=T, split="histogram", **REFINED)
+    _, fed = counted(n_estimators=T, split="histogram", **REFINED)
     assert levels(fed) == T * M * D
     assert kappas(fed)[0] == kappas(fed)[2] == 0
     assert fed.rounds == T * D
@@ -292,15 +309,15 @@ def test_the_iterative_hessian_of_histogram_trees_is_free():
 
 @pytest.mark.parametrize("split", ["histogram", "partially_random"])
 def test_trees_of_one_feature_ask_one_histogram_each(split):
-    recipe, fed = counted(n_trees=T, split=split, order="cyclic", features_per_tree=1)
+    method, fed = counted(n_estimators=T, split=split, order="cyclic", features_per_tree=1)
     assert kappas(fed) == (0, T, 0)
-    assert fed.rounds == recipe.largest(SCHEMA).rounds == T
-    assert sum(q.share for q in fed.asked) == 1
+    assert fed.rounds == method.largest(SCHEMA).rounds == T
+    assert sum(q.fraction for q in fed.asked) == 1
 
 
 # ------------------------------------------------------------------------- that it really iterates
 def test_hessians_are_those_of_the_model_so_far_and_each_round_refines_the_last():
-    _, fed = counted(n_trees=T, **REFINED, n_bins=8, hessian_rounds=S)
+    _, fed = counted(n_estimators=T, **REFINED, n_bins=8, hessian_rounds=S)
     asked = [q for q in fed.asked if isinstance(q.statistic, Hessians)]
     assert [len(q.statistic.at.trees) for q in asked] == [0, 1, 2]
     assert len({q.by.binning for q in asked}) == S
@@ -309,7 +326,7 @@ def test_hessians_are_those_of_the_model_so_far_and_each_round_refines_the_last(
 
 
 def test_histogram_trees_move_their_bins_from_tree_to_tree():
-    _, fed = counted(n_trees=4, split="histogram", **REFINED, n_bins=8)
+    _, fed = counted(n_estimators=4, split="histogram", **REFINED, n_bins=8)
     by_tree = {len(q.statistic.at.trees): q.by.binning for q in fed.asked}
     assert len(set(by_tree.values())) == 4
     assert runs_of(fed.schema, by_tree[0], 0) == even_runs(fed.schema.grids[0], 8)
@@ -317,7 +334,7 @@ def test_histogram_trees_move_their_bins_from_tree_to_tree():
 
 def test_refined_bins_are_finer_where_hessians_are():
     """Two rows in three lie in the lowest tenth of the range."""
-    _, fed = counted(n_trees=6, split="histogram", **REFINED, n_bins=8)
+    _, fed = counted(n_estimators=6, split="histogram", **REFINED, n_bins=8)
     grid = fed.schema.grids[0]
     ends = (grid.low, *grid.edges, grid.high)
 
@@ -332,13 +349,13 @@ def test_a_flow_that_asks_nothing_can_be_watched():
         yield from ()
         return 7
 
-    assert run(watched(silent()), None) == (7, [])
+    assert run(watch_first_round(silent()), None) == (7, [])
 
 
 # ---------------------------------------------------------------------------- one table, all levels
 def test_a_tree_of_one_feature_is_the_tree_of_a_table_a_level():
     """Without noise, the root's table tells what a table at every node would."""
-    one = {"n_trees": 1, "split": "histogram", "order": "cyclic", "max_depth": 3}
+    one = {"n_estimators": 1, "split": "histogram", "order": "cyclic", "max_depth": 3}
     alone, _ = grown(features_per_tree=1, **one)
     first = Schema(SCHEMA.features[:1], classes=SCHEMA.classes)
     nodes, _ = grown(first, **one)
@@ -348,9 +365,9 @@ def test_a_tree_of_one_feature_is_the_tree_of_a_table_a_level():
 
 
 def grown(schema=SCHEMA, **options):
-    recipe = ComponentBoosting(update="newton", **options)
-    fed = Counting(recipe.grid(schema))
-    trained = run(recipe.flow(fed.schema, fed, np.random.default_rng(0)), fed)
+    method = ComponentBoosting(update="newton", **options)
+    fed = Counting(method.grid(schema))
+    trained = run(method.flow(fed.schema, fed, np.random.default_rng(0)), fed)
     return trained.model.score.trees[0], fed
 
 
@@ -358,5 +375,5 @@ def test_a_number_of_hessian_rounds_is_refused_where_it_is_not_used():
     model = hr.ComponentBoostingClassifier(
         split="histogram", candidates="iterative_hessian", hessian_rounds=3
     )
-    with pytest.raises(hr.SpecError, match="hessian_rounds is 3"):
-        model._recipe(SCHEMA)
+    with pytest.raises(hr.ParameterError, match="hessian_rounds is 3"):
+        model._method(SCHEMA)

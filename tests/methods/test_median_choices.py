@@ -25,7 +25,15 @@ from hedgerow.methods.blocks.medians import (
     at_median,
     balance_below,
 )
-from hedgerow.privacy.queries import LATTICE, Binning, Mechanism, Picks, Score, Scoring, SelectQuery
+from hedgerow.privacy.queries import (
+    LATTICE,
+    Binning,
+    Mechanism,
+    Score,
+    Scoring,
+    Selections,
+    SelectQuery,
+)
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Fold
 from hedgerow.schema.schema import Numeric, Schema, Target
@@ -56,7 +64,7 @@ def rows(records, schema):
     return Rows(encoded, schema, Draws(bytes(32), "test"))
 
 
-def neighbours(most):
+def neighbors(most):
     """All sets of up to `most` records, each with one record more."""
     for n in range(most + 1):
         for records in itertools.combinations_with_replacement(RECORDS, n):
@@ -66,18 +74,18 @@ def neighbours(most):
 
 def chances(query, data, schema, reach=None):
     """The product's chance of every candidate, at EPSILON times the query's share."""
-    coefficient = Fraction(EPSILON) * query.share / (reach or query.scoring.reach)
+    coefficient = Fraction(EPSILON) * query.fraction / (reach or query.scoring.reach)
     return np.asarray(PMF[query.mechanism](scores(query, data, schema), coefficient))
 
 
-def step(choose, picks):
+def step(choose, selections):
     """What a chooser asks after these picks, and what it has chosen if it asks no more."""
-    flow, left = choose(Node(EVERYONE), np.random.default_rng(SEED)), list(picks)
+    flow, left = choose(Node(EVERYONE), np.random.default_rng(SEED)), list(selections)
     asked = next(flow)
     try:
         while len(left) >= len(asked):
             mine, left = left[: len(asked)], left[len(asked) :]
-            asked = flow.send([Picks((k,)) for k in mine])
+            asked = flow.send([Selections((k,)) for k in mine])
     except StopIteration as stop:
         return [], stop.value
     return asked, None
@@ -87,15 +95,15 @@ def outcomes(choose, data, schema, reach=None):
     """Chances of the split a chooser ends with, over all picks on the way."""
     found, waiting = {}, [((), 1.0)]
     while waiting:
-        picks, chance = waiting.pop()
-        asked, choice = step(choose, picks)
+        selections, chance = waiting.pop()
+        asked, choice = step(choose, selections)
         if choice is not None:
             found[choice.split] = found.get(choice.split, 0.0) + chance
             continue
         each = [chances(q, data, schema, reach) for q in asked]
         for ways in itertools.product(*(range(len(p)) for p in each)):
             more = math.prod(p[k] for p, k in zip(each, ways, strict=True))
-            waiting.append(((*picks, *ways), chance * more))
+            waiting.append(((*selections, *ways), chance * more))
     return found
 
 
@@ -110,7 +118,7 @@ def worst_loss(choose, schema, most, reach=None):
 
     return max(
         abs(math.log(law(fewer)[split] / chance))
-        for fewer, more in neighbours(most)
+        for fewer, more in neighbors(most)
         for split, chance in law(more).items()
     )
 
@@ -155,12 +163,12 @@ def test_a_chooser_spends_its_share_and_no_more(schema):
         among_medians(rules(schema, Mechanism.EXPONENTIAL), Fraction(1, 7)),
         among_cuts(rules(schema, Mechanism.EXPONENTIAL), Fraction(1, 7), balance_below(2)),
     ):
-        picks, spent = [], Fraction(0)
-        asked, choice = step(choose, picks)
+        selections, spent = [], Fraction(0)
+        asked, choice = step(choose, selections)
         while choice is None:
-            spent += sum(q.share for q in asked)
-            picks += [0] * len(asked)
-            asked, choice = step(choose, picks)
+            spent += sum(q.fraction for q in asked)
+            selections += [0] * len(asked)
+            asked, choice = step(choose, selections)
         assert choice.spent == spent == Fraction(1, 7)
 
 
@@ -177,7 +185,7 @@ def loss_of_k_medians(epsilon_s, epsilon_a, k, between, wide, n=2000):
 
     `between` of the high ones lie apart from the rest: the one cut below them is good, and `wide`
     times as many cuts above them are bad. One low record more makes bad medians rarer. The event
-    is that a bad cut is released; it needs all K medians to be bad, or a slip of the choice.
+    is that a bad cut is released; it needs all K medians to be bad, or a mutant of the choice.
     """
 
     def chance(extra):
@@ -203,11 +211,11 @@ def test_k_medians_for_the_price_of_one_lose_more_than_the_paper_charges():
 
 
 def test_k_paid_medians_lose_no_more_than_their_charge_on_the_same_rows():
-    share, k = 1.0, 5
-    median, choice = 2 * share / (2 * k + 1), share / (2 * k + 1)
+    fraction, k = 1.0, 5
+    median, choice = 2 * fraction / (2 * k + 1), fraction / (2 * k + 1)
     # The monotone choice may be twice as sharp as the paper's formula for the same charge.
     wide = math.exp(median * (60 - 1)) * 3 / 7
-    assert 0 < loss_of_k_medians(median, 2 * choice, k, between=60, wide=wide) <= share
+    assert 0 < loss_of_k_medians(median, 2 * choice, k, between=60, wide=wide) <= fraction
 
 
 def laplace_log_density(value, mean, scale):

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.errors import ParameterError, UnsupportedQuery
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.leaves import Lean, said, sums_above
+from hedgerow.methods.blocks.leaves import Shrinkage, leaf_proportions_below, sums_above
 from hedgerow.methods.blocks.medians import MedianRules, balance_below, depth_for, random_halves
 from hedgerow.methods.consul import MedianForest
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import LATTICE, Binning, Mechanism, Score, Scoring
 from hedgerow.privacy.queries.choices import candidate, n_candidates
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.schema.schema import Numeric, Schema
-from support.worlds import TWO, VALUE, federation, holders, sample, study
+from support.worlds import TWO, VALUE, federation, sample, site_rows, study
 
 
 def rules(k=None):
@@ -97,8 +97,8 @@ def test_a_leaf_full_of_noise_leans_on_its_parent():
     split = TWO.grids[0].split_values(range(2))
     left, right = (Step(split, 0),), (Step(split, 1),)
     masses = {left: np.array([0.0, 3.0]), right: np.array([400.0, 100.0])}
-    alone = said(masses, 50.0, 0, None)
-    leaning = said(masses, 50.0, 0, Lean(2.0))
+    alone = leaf_proportions_below(masses, 50.0, 0, None)
+    leaning = leaf_proportions_below(masses, 50.0, 0, Shrinkage(2.0))
     assert alone[left][1] == 1.0
     assert leaning[left][1] < 0.6
     assert abs(leaning[right][0] - 0.8) < 0.05
@@ -110,18 +110,18 @@ def test_without_noise_a_median_split_parts_the_rows_evenly(split):
     schema = Schema((Numeric("x", 0.0, 1.0, bins=100),), classes=("no", "yes"))
     X = np.random.default_rng(0).beta(2, 6, (1000, 1))
     y = np.where(X[:, 0] > 0.3, "yes", "no")
-    fed = federation(study(schema, 1, Placement.NOWHERE), holders(X, y, np.zeros(1000), 1, schema))
-    recipe = MedianForest(n_trees=1, max_depth=1, split=split, folds=False)
-    (tree,) = run(recipe.flow(schema, fed, np.random.default_rng(0)), fed).model.score.trees
+    fed = federation(study(schema, 1, DPModel.NONE), site_rows(X, y, np.zeros(1000), 1, schema))
+    method = MedianForest(n_estimators=1, max_depth=1, split=split, folds=False)
+    (tree,) = run(method.flow(schema, fed, np.random.default_rng(0)), fed).model.score.trees
     held = np.bincount(tree.apply(fed.sites.rows.sums.rows.codes))
     assert abs(held[0] - 500) < 100  # the grid's bins hold up to 180 rows
 
 
 def test_all_trees_ask_in_one_round_a_level():
     X, y = sample(200, TWO)
-    fed = federation(study(TWO, 1, epsilon="5"), holders(X, y, np.zeros(200), 1, TWO))
-    recipe = MedianForest(n_trees=6, max_depth=3, split="grid")
-    run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+    fed = federation(study(TWO, 1, epsilon="5"), site_rows(X, y, np.zeros(200), 1, TWO))
+    method = MedianForest(n_estimators=6, max_depth=3, split="grid")
+    run(method.flow(TWO, fed, np.random.default_rng(0)), fed)
     assert len(fed.record.rounds) == 4
     assert fed.ledger.spent(fed.study.account) == Fraction(5)
 
@@ -129,18 +129,18 @@ def test_all_trees_ask_in_one_round_a_level():
 def test_several_holders_have_medians_from_tables():
     X, y = sample(300, VALUE)
     model = hr.MedianForestRegressor(schema=VALUE, epsilon=8.0, max_depth=2)
-    model.fit(X, y, party=np.arange(300) % 3)
+    model.fit(X, y, site=np.arange(300) % 3)
     assert np.isfinite(model.predict(X)).all()
-    with pytest.raises(UnsupportedQuery, match="one holder"):
-        model.set_params(split="medians").fit(X, y, party=np.arange(300) % 3)
+    with pytest.raises(UnsupportedQuery, match="one site"):
+        model.set_params(split="medians").fit(X, y, site=np.arange(300) % 3)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"mechanism": "gini"}, {"split": "mean"}, {"folds": "some"}, {"leaf_share": 1.0}]
+    "wrong", [{"mechanism": "gini"}, {"split": "mean"}, {"folds": "some"}, {"leaf_fraction": 1.0}]
 )
 def test_a_wrong_word_is_refused_with_the_words_that_are_allowed(wrong):
     X, y = sample(50, TWO)
-    with pytest.raises(SpecError, match="use"):
+    with pytest.raises(ParameterError, match="use"):
         hr.MedianForestClassifier(schema=TWO, **wrong).fit(X, y)
 
 
@@ -149,7 +149,7 @@ def test_a_wrong_word_is_refused_with_the_words_that_are_allowed(wrong):
 @pytest.mark.parametrize(("folds", "delta"), [(True, 0.0), (False, 1e-6)])
 def test_every_way_to_choose_fits_and_predicts(split, mechanism, folds, delta):
     X, y = sample(200, TWO)
-    numbers = {"epsilon": 4.0, "delta": delta, "n_trees": 3, "max_depth": 2}
+    numbers = {"epsilon": 4.0, "delta": delta, "n_estimators": 3, "max_depth": 2}
     model = hr.MedianForestClassifier(TWO, split=split, mechanism=mechanism, folds=folds, **numbers)
     assert set(model.fit(X, y).predict(X)) <= {"no", "yes"}
 
@@ -157,8 +157,8 @@ def test_every_way_to_choose_fits_and_predicts(split, mechanism, folds, delta):
 def test_a_mechanism_is_refused_where_several_holders_ask_tables():
     X, y = sample(60, TWO)
     model = hr.MedianForestClassifier(TWO, mechanism="exponential", max_depth=2)
-    with pytest.raises(SpecError, match="as several holders must; leave it at None"):
-        model.fit(X, y, party=np.arange(60) % 3)
+    with pytest.raises(ParameterError, match="as several sites must; leave it at None"):
+        model.fit(X, y, site=np.arange(60) % 3)
 
 
 def test_balance_is_never_more_than_the_noise_of_a_choice():

@@ -1,9 +1,10 @@
-"""What goes wrong without an error is said: values, names, tasks, parties, searches, noise."""
+"""What goes wrong without an error is said: values, names, tasks, sites, searches, noise."""
 
 from __future__ import annotations
 
 import json
 import pickle
+import re
 import sys
 import warnings
 
@@ -20,9 +21,9 @@ from hedgerow.errors import (
     BudgetExceeded,
     DataError,
     DataWarning,
+    ParameterError,
     PrivacyWarning,
     QualityWarning,
-    SpecError,
 )
 from methods.test_estimators import EACH, ESTIMATORS
 from support.worlds import TWO, VALUE
@@ -119,7 +120,7 @@ def test_a_report_counts_each_column_over_all_holders():
     odd = X.copy()
     odd.loc[:2, "mass"] = [999.0, -5.0, np.nan]
     odd.loc[:1, "ward"] = ["elsewhere", None]
-    report = tree().fit(odd, Y, party=np.arange(N) % 3).data_report_
+    report = tree().fit(odd, Y, site=np.arange(N) % 3).data_report_
     mass, ward = report["mass"], report["ward"]
     assert (mass.rows, mass.clamped, mass.unknown, mass.missing) == (N, 2, 0, 1)
     assert (ward.rows, ward.clamped, ward.unknown, ward.missing) == (N, 0, 1, 1)
@@ -171,13 +172,11 @@ TABLES = {
 def test_columns_are_known_by_their_names(kind):
     model = tree().fit(X, Y)
     assert np.array_equal(model.predict_proba(TABLES[kind]), model.predict_proba(X))
-    again = tree(placement="nowhere").fit(TABLES[kind], Y)
-    assert np.array_equal(
-        again.predict_proba(X), tree(placement="nowhere").fit(X, Y).predict_proba(X)
-    )
+    again = tree(dp_model="none").fit(TABLES[kind], Y)
+    assert np.array_equal(again.predict_proba(X), tree(dp_model="none").fit(X, Y).predict_proba(X))
     assert again.feature_names_in_.tolist() == list(SCHEMA.names)
-    shared = tree().fit(TABLES[kind], Y, party=np.arange(N) % 3)
-    assert shared.privacy_.parties == 3
+    shared = tree().fit(TABLES[kind], Y, site=np.arange(N) % 3)
+    assert shared.privacy_.n_sites == 3
 
 
 def test_names_are_those_of_columns_that_are_used():
@@ -231,7 +230,7 @@ def test_a_search_over_delta_adds_each(recwarn):
 
 
 def test_a_search_without_noise_spends_nothing_and_says_nothing():
-    GridSearchCV(tree(placement="nowhere"), {"max_depth": [1, 2]}, cv=2).fit(X, Y)
+    GridSearchCV(tree(dp_model="none"), {"max_depth": [1, 2]}, cv=2).fit(X, Y)
 
 
 def test_a_search_that_a_ledger_has_no_room_for_spends_nothing(tmp_path):
@@ -252,7 +251,7 @@ def test_an_epsilon_of_numpy_works_and_leaves_no_trace(epsilon):
     assert type(tree(epsilon=3).fit(X, Y).privacy_.epsilon) is float
 
 
-# ---- tasks, parties, files -----------------------------------------------------------------------
+# ---- tasks, sites, files -----------------------------------------------------------------------
 
 
 @EACH
@@ -261,29 +260,29 @@ def test_a_schema_of_the_other_task_is_refused(kind):
     schema, says = (
         (TWO, "predicts a number.*classes") if regression else (VALUE, "predicts classes")
     )
-    with pytest.raises(SpecError, match=says):
+    with pytest.raises(ParameterError, match=says):
         kind(schema).fit(X, Y if not regression else X.glucose)
 
 
 def test_a_party_that_is_a_column_name_is_refused_with_the_column():
-    with pytest.raises(SpecError, match=r"party=frame\['ward'\]"):
-        tree().fit(X, Y, party="ward")
+    with pytest.raises(ParameterError, match=r"site=frame\['ward'\]"):
+        tree().fit(X, Y, site="ward")
 
 
 @pytest.mark.parametrize("nobody", [None, float("nan")])
 def test_a_row_that_nobody_holds_is_refused(nobody):
     with pytest.raises(DataError, match="say for each row who holds it"):
-        tree().fit(X, Y, party=["a", nobody] + ["b"] * (N - 2))
+        tree().fit(X, Y, site=["a", nobody] + ["b"] * (N - 2))
 
 
 def test_parties_that_look_like_persons_are_told():
-    from hedgerow.data.holders import declared_parties, split_by_party
+    from hedgerow.data.site_rows import declared_sites, split_by_site
 
-    with pytest.warns(DataWarning, match="party names 100 holders of 200 rows.*`person`"):
-        split_by_party(X, Y, np.arange(N) % 100, declared_parties(None, None))
+    with pytest.warns(DataWarning, match="site names 100 sites of 200 rows.*`person`"):
+        split_by_site(X, Y, np.arange(N) % 100, declared_sites(None, None))
     many = np.arange(2010) % 201
-    with pytest.warns(DataWarning, match="party names 201 holders of 2010 rows"):
-        split_by_party(many, many, many, None)
+    with pytest.warns(DataWarning, match="site names 201 sites of 2010 rows"):
+        split_by_site(many, many, many, None)
 
 
 def crowd(sites, kept=None):
@@ -295,9 +294,9 @@ def crowd(sites, kept=None):
     schema = hr.Schema((hr.Numeric("mass", 0, 100),), classes=("high", "low"))
     model = hr.TreeClassifier(schema, epsilon=5.0, max_depth=2)
     if kept is None:
-        return lambda: model.fit(rows[["mass"]], labels, party=rows.site)
+        return lambda: model.fit(rows[["mass"]], labels, site=rows.site)
     rows.assign(label=labels).to_csv(kept, index=False)
-    return lambda: model.fit(kept, target="label", party="site")
+    return lambda: model.fit(kept, target="label", site="site")
 
 
 @pytest.mark.parametrize("in_a_file", [False, True])
@@ -311,7 +310,7 @@ def test_many_sites_in_one_process_are_told_what_they_take(monkeypatch, tmp_path
     fit = crowd(600, tmp_path / "rows.csv" if in_a_file else None)
     with (
         pytest.warns(DataWarning, match=r"600 sites.* 5 rounds at most, up to about 3.6 minutes"),
-        pytest.warns(DataWarning, match=r"party names 600 holders of 3600 rows"),
+        pytest.warns(DataWarning, match=r"site names 600 sites of 3600 rows"),
         pytest.raises(KeyboardInterrupt),
     ):
         fit()
@@ -342,7 +341,7 @@ def test_identifiers_among_features_are_told():
 
 
 def test_half_a_record_per_person_and_a_delta_of_one_half():
-    with pytest.raises(SpecError, match=r"records_per_person is 1.5; use a whole number"):
+    with pytest.raises(ParameterError, match=r"records_per_person is 1.5; use a whole number"):
         tree(records_per_person=1.5).fit(X, Y)
     with pytest.warns(PrivacyWarning, match="delta is above 1e-4"):
         tree(delta=0.5).fit(X, Y)
@@ -350,8 +349,8 @@ def test_half_a_record_per_person_and_a_delta_of_one_half():
 
 def test_files_that_cannot_be_are_named(tmp_path):
     model = tree().fit(X, Y)
-    with pytest.raises(SpecError, match="make the folder first"):
-        model.save(tmp_path / "nowhere" / "model.json")
+    with pytest.raises(ParameterError, match="make the folder first"):
+        model.save(tmp_path / "none" / "model.json")
     (tmp_path / "model.json").write_text('{"format": "hedgerow-model", "version": 5}')
     with pytest.raises(DataError, match=r"lacks .*content"):
         hr.load(tmp_path / "model.json")
@@ -359,7 +358,7 @@ def test_files_that_cannot_be_are_named(tmp_path):
 
 def test_a_tree_is_not_shown_before_it_is_fitted():
     for show in (hr.show_tree, lambda model: hr.explain(model, X)):
-        with pytest.raises(SpecError, match=r"not fitted yet.*call fit first"):
+        with pytest.raises(ParameterError, match=r"not fitted yet.*call fit first"):
             show(tree())
 
 
@@ -381,7 +380,7 @@ def test_many_columns_without_delta_are_hinted_at():
 
 def test_unspent_budget_is_said_with_its_reason():
     few = tree(epsilon=1.0).fit(X.iloc[:2], Y[:2]).privacy_
-    assert "% of the budget" in str(few)
+    assert re.search(r"budget used +[0-9.]+% \(worst-case record\)", str(few))
     pure = hr.TreeClassifier(SCHEMA, epsilon=0.01).fit(X, Y).privacy_
     assert (pure.spent_fraction == 1.0) == (pure.unspent == ())
     for part in pure.unspent:
@@ -396,7 +395,7 @@ POINTING = {
     "no names": lambda: FITTED.predict_proba(X.to_numpy()),
     "no schema": lambda: hr.HistogramTreeClassifier(max_depth=1).fit(X[["mass"]].round(), Y),
     "a weak delta": lambda: tree(delta=0.01).fit(X, Y),
-    "crowds": lambda: hr.TreeRegressor(NUMBER, max_depth=1).fit(X, X.mass, party=np.arange(N) % 90),
+    "crowds": lambda: hr.TreeRegressor(NUMBER, max_depth=1).fit(X, X.mass, site=np.arange(N) % 90),
     "a column of labels": lambda: tree().fit(X, Y[:, None]),
 }
 FITTED = tree().fit(X, Y)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.methods.blocks.calibration import ClassTotals, Line, _middles, fitted
+from hedgerow.methods.blocks.calibration import ClassTotals, Line, _middles, fit_line
 from hedgerow.methods.blocks.curves import curve, log_prior
-from hedgerow.methods.blocks.leaves import complete_means, complete_proportions, leaning_on_all
+from hedgerow.methods.blocks.leaves import complete_means, complete_proportions, shrink_to_all
 from hedgerow.methods.blocks.newton_steps import AverageClasses, Steps, Wiener
 from hedgerow.models.losses import LogLoss, SoftmaxLoss
 from hedgerow.privacy.queries import Answer
@@ -77,7 +77,7 @@ def simulated() -> dict[str, tuple[object, np.ndarray, float]]:
         10.0,
     )
     found["their log-odds"] = (_odds, np.random.default_rng(3).uniform(0.0, 40.0, (64, 2)), 10.0)
-    found["leaves that lean on all"] = (lambda c: leaning_on_all(c, 100.0), counts, 10.0)
+    found["leaves that lean on all"] = (lambda c: shrink_to_all(c, 100.0), counts, 10.0)
     sums = np.stack([counts[:, 0], counts[:, 1] - 120.0], axis=1)
     found["means of a number"] = (lambda c: complete_means(c, 100.0, 100.0, 0.3), sums, 10.0)
     found["averages"] = (steps_of(AverageClasses(2), 10.0), counts, 10.0)
@@ -99,7 +99,7 @@ def _odds(counts):
 
 def _slope(counts):
     known = ClassTotals(np.full(2, 100.0 * len(counts)), 9.0)
-    line = fitted(Answer(counts[None], 9.0), Line(0.0, 1.0), known)
+    line = fit_line(Answer(counts[None], 9.0), Line(0.0, 1.0), known)
     return np.array([line.slope]), np.array([line.slope * line.slope_noise])
 
 
@@ -112,7 +112,7 @@ def test_two_deviations_cover_and_half_of_them_do_not(name):
 
 
 # ------------------------------------------------------------------------------ the real pipeline
-DRAWN = {"split": "totally_random", "n_trees": 12, "max_depth": 2}
+DRAWN = {"split": "totally_random", "n_estimators": 12, "max_depth": 2}
 
 
 def refitted(kind, schema, fits: int, **how):
@@ -126,7 +126,7 @@ def refitted(kind, schema, fits: int, **how):
     [
         (hr.ComponentBoostingClassifier, TWO, DRAWN),
         (hr.ComponentBoostingRegressor, VALUE, DRAWN),
-        (hr.ExtraTreesClassifier, TWO, {"split": "random", "max_depth": 3, "n_trees": 4}),
+        (hr.ExtraTreesClassifier, TWO, {"split": "random", "max_depth": 3, "n_estimators": 4}),
     ],
     ids=["boosted", "boosted-number", "extra-trees"],
 )
@@ -139,10 +139,10 @@ def test_bands_of_whole_models_cover_what_noise_moves(kind, schema, how):
     said = np.array([model.feature_importances_std_ for model in models]).mean(axis=0)
     assert (said > 0.7 * spread).all()
     for name in names:
-        found = [model.shape_(name) for model in models]
+        found = [model.feature_effect(name) for model in models]
         usual = max({one.words for one in found}, key=[one.words for one in found].count)
         alike = [one for one in found if one.words == usual]
-        if len(alike) < 20:  # noise gave neighbouring bins one value here and there
+        if len(alike) < 20:  # noise gave neighboring bins one value here and there
             continue
         values = np.array([one.values for one in alike])
         low, high = (np.array([one.band[k] for one in alike]) for k in (0, 1))
@@ -156,10 +156,10 @@ def test_less_noise_makes_narrower_bands_and_none_makes_none():
 
     def widths(**more):
         model = hr.ComponentBoostingClassifier(TWO, **how, **more).fit(X, y)
-        bands = [model.shape_(name).deviations.max() for name in TWO.names]
+        bands = [model.feature_effect(name).deviations.max() for name in TWO.names]
         return float(max(bands)), float(model.feature_importances_std_.max())
 
     loud, quiet = widths(epsilon=1.0), widths(epsilon=1000.0)
     assert loud[0] > 10 * quiet[0] > 0.0
-    assert widths(placement="nowhere") == (0.0, 0.0)
+    assert widths(dp_model="none") == (0.0, 0.0)
     assert math.isfinite(loud[1])

@@ -10,7 +10,7 @@ import pytest
 from hedgerow.methods.blocks import pair_guided
 from hedgerow.methods.blocks.boosting import Rounds
 from hedgerow.methods.blocks.newton_steps import Wiener
-from hedgerow.methods.blocks.pair_guided import Remembered, RememberingTrees, gains_of_tests
+from hedgerow.methods.blocks.pair_guided import GainSampledTrees, PastGains, gains_of_tests
 from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.models.losses import LogLoss, SoftmaxLoss
 from hedgerow.models.model import Additive
@@ -59,7 +59,7 @@ def xor(row: int, column: int) -> np.ndarray:
 def test_categories_are_grouped_along_their_curve_and_numbers_in_their_order():
     values = curves()
     values[2] = np.array([[5.0], [-4.0], [0.0], [2.0], [0.0], [0.0]])
-    found = {f.known.feature: f.groups for f in pair_guided.strongest(GRIDS, known(), values)}
+    found = {f.drawable.feature: f.groups for f in pair_guided.strongest(GRIDS, known(), values)}
     assert list(found[0]) == sorted(found[0])
     ordered = found[2][[1, 2, 3, 0]]
     assert list(ordered) == sorted(ordered)
@@ -89,12 +89,12 @@ def test_three_classes_add_up_what_their_outputs_gain():
     assert table().gains(two, 0.0, loss).max() > 1.5 * table().gains(one, 0.0, loss).max()
 
 
-def looked(monkeypatch: pytest.MonkeyPatch) -> tuple[pair_guided.LookingTrees, list[Fraction]]:
+def looked(monkeypatch: pytest.MonkeyPatch) -> tuple[pair_guided.PairGuidedTrees, list[Fraction]]:
     """Trees after a look at tables of which only that of x and y says something."""
     monkeypatch.setattr(pair_guided, "RANDOM_TREES", 0.0)
-    others, rounds = RememberingTrees(GRIDS, known(), LOSS, 2), Rounds(4, 1, Fraction(1, 2))
-    trees = pair_guided.looking(GRIDS, others, curves(), rounds)
-    assert isinstance(trees, pair_guided.LookingTrees)
+    others, rounds = GainSampledTrees(GRIDS, known(), LOSS, 2), Rounds(4, 1, Fraction(1, 2))
+    trees = pair_guided.pair_guided_trees(GRIDS, others, curves(), rounds)
+    assert isinstance(trees, pair_guided.PairGuidedTrees)
     flow = trees.grow(
         range(1), Wiener(LOSS), Additive((0.0,)), Fraction(1, 8), np.random.default_rng(0)
     )
@@ -103,7 +103,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> tuple[pair_guided.LookingTrees, l
     values[..., 1] = 3.33 * 0.25 * RECORDS
     values[0, :64] = sums_of(xor(2, 5))
     (leaves,) = flow.send([Answer(values, 1.0)])
-    return trees, [look.share, leaves.share]
+    return trees, [look.fraction, leaves.fraction]
 
 
 def test_looks_and_trees_together_spend_what_they_were_given(monkeypatch):
@@ -120,17 +120,17 @@ def test_a_drawn_tree_tests_the_pair_and_the_place_that_gained(monkeypatch):
 
 
 def test_with_one_feature_there_is_no_pair_and_trees_are_random():
-    others = RememberingTrees(GRIDS, known()[:1], LOSS, 2)
-    found = pair_guided.looking(GRIDS, others, curves()[:1], Rounds(4, 1, Fraction(1)))
+    others = GainSampledTrees(GRIDS, known()[:1], LOSS, 2)
+    found = pair_guided.pair_guided_trees(GRIDS, others, curves()[:1], Rounds(4, 1, Fraction(1)))
     assert found is others
 
 
 # --------------------------------------------------------------------------------------------------
 # Trees that remember: what a test gained, and how that moves the next draws.
-def trees_of(depth: int) -> RememberingTrees:
+def trees_of(depth: int) -> GainSampledTrees:
     masses = [np.append(np.full(n - 1, RECORDS), 0.0) for n in GRIDS.binning.n_bins]
     known = [DrawableFeature(j, mass, 1.0) for j, mass in enumerate(masses)]
-    return RememberingTrees(GRIDS, known, LOSS, depth)
+    return GainSampledTrees(GRIDS, known, LOSS, depth)
 
 
 def sums_of_test(gradients: np.ndarray) -> np.ndarray:
@@ -179,7 +179,7 @@ def test_outputs_of_three_classes_add_up():
 
 
 def test_chances_follow_gains_fade_and_leave_nobody_out():
-    memory = Remembered(np.full(3, 1 / 3))
+    memory = PastGains(np.full(3, 1 / 3))
     assert np.allclose(memory.chances, 1 / 3)
     for _ in range(20):
         memory.learn([0, 1], np.array([10.0, 0.0]))
@@ -193,7 +193,7 @@ def test_chances_follow_gains_fade_and_leave_nobody_out():
 
 
 def test_losses_alone_leave_the_first_chances():
-    memory = Remembered(np.array([0.5, 0.3, 0.2]))
+    memory = PastGains(np.array([0.5, 0.3, 0.2]))
     memory.learn([0, 1, 2], np.array([-3.0, -1.0, -2.0]))
     assert np.allclose(memory.chances, memory.first)
 
@@ -202,7 +202,7 @@ def test_a_tree_is_one_query_of_its_share_and_what_it_gained_is_remembered():
     trees, rng = trees_of(2), np.random.default_rng(0)
     flow = trees.grow(range(1), Wiener(LOSS), Additive((0.0,)), Fraction(1, 8), rng)
     (query,) = next(flow)
-    assert query.share == Fraction(1, 8)
+    assert query.fraction == Fraction(1, 8)
     (tree,) = query.by.trees
     sums = sums_of_test(np.array([0.2, 0.2, -0.2, -0.2]))  # the first test alone tells something
     try:
@@ -211,7 +211,7 @@ def test_a_tree_is_one_query_of_its_share_and_what_it_gained_is_remembered():
         (grown,) = done.value
     assert grown.tree.n_leaves == 4
     first = SCHEMA.names.index(tree.tests[0].feature)
-    assert int(np.argmax(trees.memory.gained)) == first
+    assert int(np.argmax(trees.memory.total_gains)) == first
 
 
 def test_more_levels_than_features_test_some_of_them_again():

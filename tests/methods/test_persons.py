@@ -1,4 +1,4 @@
-"""`fit(..., person=ids)`: the bound is kept by each holder, and the statement says who counted."""
+"""`fit(..., person=ids)`: the bound is kept by each site, and the statement says who counted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tree(**options):
 
 @pytest.fixture
 def taken(monkeypatch):
-    """How many records each holder answers from."""
+    """How many records each site answers from."""
     found = []
 
     class Watched(StudyRows):
@@ -45,7 +45,7 @@ def test_a_fit_takes_no_more_records_of_a_person_than_it_says(most, taken):
 
 
 def test_every_holder_counts_for_itself(taken):
-    tree(records_per_person=2).fit(X, Y, person=WHO, party=np.arange(60) % 2)
+    tree(records_per_person=2).fit(X, Y, person=WHO, site=np.arange(60) % 2)
     assert taken == [20, 20]
 
 
@@ -53,7 +53,7 @@ def test_persons_go_with_their_rows_in_whatever_order_sites_are_named(taken):
     """Of the first site each row is a person's own; the other one's rows are all of one person."""
     site = np.where(np.arange(60) < 40, "b", "a")
     person = np.where(np.arange(60) < 40, np.arange(60), 99)
-    tree().fit(X, Y, person=person, party=site, parties=["b", "a"])
+    tree().fit(X, Y, person=person, site=site, sites=["b", "a"])
     assert taken == [40, 1]
 
 
@@ -66,7 +66,7 @@ def test_every_estimator_takes_persons(kind, taken):
 
 
 def test_labels_are_told_of_the_kept_records_only(taken):
-    model = hr.ExtraTreesClassifier(TWO, n_trees=2, max_depth=2, placement="label")
+    model = hr.ExtraTreesClassifier(TWO, n_estimators=2, max_depth=2, dp_model="label")
     model.fit(X, Y, person=WHO)
     assert taken == [10]
 
@@ -93,24 +93,25 @@ def test_a_search_hands_persons_on(taken):
 
 # ------------------------------------------------------------------------------- what is said
 def test_without_persons_the_bound_is_said_to_be_believed():
-    believed = "that nobody has more than 3 records is believed, not counted"
+    believed = "assumption: nobody has more than 3 records"
     assert believed in str(tree(records_per_person=3).fit(X, Y).privacy_)
-    assert "believed" not in str(tree(records_per_person=3).fit(X, Y, person=WHO).privacy_)
-    assert "believed" not in str(tree().fit(X, Y).privacy_)
+    counted = tree(records_per_person=3).fit(X, Y, person=WHO)
+    assert "assumption: nobody" not in str(counted.privacy_)
+    assert "assumption: nobody" not in str(tree().fit(X, Y).privacy_)
 
 
 def test_with_persons_the_unit_is_a_person_however_many_records_they_have():
     said = tree(records_per_person=3).fit(X, Y, person=WHO).privacy_
     assert said.unit == "one person, of whose records 3 at most are kept"
-    assert "all records of one person, which only one" in said.neighbours
-    assert "each site kept at most 3 of a person's records" in str(said)
+    assert "adding or removing all records of one person" in said.neighbors
+    assert "each site kept at most 3 records of each person" in str(said)
 
 
 def test_a_person_at_two_holders_is_said_to_count_twice():
     twice = "a person with records at several sites counts once for each of them"
-    said = tree().fit(X, Y, person=WHO, party=np.arange(60) % 2).privacy_
+    said = tree().fit(X, Y, person=WHO, site=np.arange(60) % 2).privacy_
     assert said.unit == "one person at one site, of whose records 1 at most are kept"
-    assert "one person at one site" in said.neighbours
+    assert "one person at one site" in said.neighbors
     assert twice in str(said)
     assert twice not in str(tree().fit(X, Y, person=WHO).privacy_)
 

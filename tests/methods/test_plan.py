@@ -1,4 +1,4 @@
-"""A plan: noise, rounds and bytes are those of the fit; quality is that on a stand-in."""
+"""A plan: noise, rounds and bytes are those of the fit; quality is that on a proxy."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 import hedgerow as hr
-from hedgerow.audit.watching import watched_fit
+from hedgerow.audit.measuring import watched_fit
 from hedgerow.cli import fit as cli_planning
 from hedgerow.cli.main import app
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods import dry_run, plan
 from hedgerow.privacy.pricing import phrase_of
 from studies.kept import archived
@@ -30,7 +30,7 @@ ALPHA = 7.0
 
 
 @pytest.mark.parametrize(
-    ("name", "epsilon", "delta", "parties"),
+    ("name", "epsilon", "delta", "n_sites"),
     [
         ("HistogramTreeClassifier", 8.0, 0.0, 1),
         ("HistogramTreeClassifier", 8.0, 1e-6, 3),
@@ -38,21 +38,21 @@ ALPHA = 7.0
         ("BoostedTreesClassifier", 2.0, 1e-6, 1),
     ],
 )
-def test_the_noise_that_is_foretold_is_the_noise_that_is_measured(name, epsilon, delta, parties):
+def test_the_noise_that_is_foretold_is_the_noise_that_is_measured(name, epsilon, delta, n_sites):
     """Released sums less what they would be without noise, in deviations that were foretold.
 
     All rounds after the first but the last of a tree: it spends what its path has left, which
     answers decide, and so they do which columns are asked for again.
     """
-    promise = {"epsilon": epsilon, "delta": delta}
-    planned = hr.plan(TWO, 600, **promise, parties=parties, estimators=[name], repeats=1)
-    foretold = {in_words(one.what): one.deviation for one in planned.noise}
+    guarantee = {"epsilon": epsilon, "delta": delta}
+    planned = hr.plan(TWO, 600, **guarantee, n_sites=n_sites, estimators=[name], repeats=1)
+    foretold = {in_words(one.query_name): one.deviation for one in planned.noise}
     del foretold["class counts" if name == TREE[0] else "record counts"]
     drawn = []
     for seed in range(6):
-        model = getattr(hr, name)(TWO, **promise)
+        model = getattr(hr, name)(TWO, **guarantee)
         rng = np.random.default_rng(seed)
-        fit = watched_fit(model, TWO, sample(600, TWO, seed), sample(1, TWO, 9), parties, rng)
+        fit = watched_fit(model, TWO, sample(600, TWO, seed), sample(1, TWO, 9), n_sites, rng)
         for one in fit.released[1:]:
             deviation = foretold.get(in_words(str(phrase_of(one.query))))
             drawn += [] if deviation is None else [one.noise.ravel() / deviation]
@@ -69,12 +69,12 @@ def in_words(what: str) -> str:
 
 def test_rounds_and_bytes_are_those_of_a_fit():
     """With so little noise a tree has its whole depth; its nodes still are a matter of luck."""
-    planned = hr.plan(TWO, 300, 1e3, parties=3, estimators=TREE, repeats=1).chosen
+    planned = hr.plan(TWO, 300, 1e3, n_sites=3, estimators=TREE, repeats=1).chosen
     X, y = sample(300, TWO)
-    model, party = hr.HistogramTreeClassifier(TWO, epsilon=1e3), np.arange(300) % 3
-    runs = [model.fit(X, y, party=party).run_ for _ in range(3)]
+    model, site = hr.HistogramTreeClassifier(TWO, epsilon=1e3), np.arange(300) % 3
+    runs = [model.fit(X, y, site=site).run_ for _ in range(3)]
     assert [len(run.rounds) for run in runs] == [planned.rounds] * 3
-    sent = np.mean([run.bytes_per_party for run in runs])
+    sent = np.mean([run.bytes_per_site for run in runs])
     assert planned.bytes_per_site == pytest.approx(sent, rel=0.2)
 
 
@@ -107,7 +107,7 @@ def test_the_curve_says_how_far_runs_are_apart(monkeypatch):
 
 
 def trial(name, epsilon, quality, rows=100):
-    return dry_run.Trial(name, epsilon, quality, (), 3, 100, 0.1, rows, blind=0.5)
+    return dry_run.Trial(name, epsilon, quality, (), 3, 100, 0.1, rows, baseline=0.5)
 
 
 @pytest.mark.parametrize(("qualities", "helps"), [((0.66, 0.64), True), ((0.81, 0.49), False)])
@@ -139,27 +139,27 @@ def test_how_many_records_a_model_needs_is_sought(monkeypatch, needed, fewest):
 def test_more_records_than_there_are_cannot_be_told_from_noise():
     planned = hr.plan(TWO, 60, 0.5, estimators=TREE, repeats=1)
     assert planned.noise[0].smallest > 60
-    assert "more than there are" in str(planned)
+    assert "and there are fewer records" in str(planned)
 
 
 def test_public_rows_may_stand_in():
     X, y = sample(600, TWO)
-    planned = hr.plan(TWO, 400, 20.0, stand_in=(X, y), public=True, estimators=TREE, repeats=1)
+    planned = hr.plan(TWO, 400, 20.0, proxy_rows=(X, y), public=True, estimators=TREE, repeats=1)
     assert "the rows you named, public as you said, 400 of them" in str(planned)
     assert planned.chosen.quality > 0.7
 
 
 def test_a_plan_asks_whether_the_rows_of_a_stand_in_are_public(tmp_path, monkeypatch):
     X, y = sample(60, TWO)
-    with pytest.raises(SpecError, match="nobody has said that they are public"):
-        hr.plan(TWO, 60, stand_in=(X, y), estimators=TREE, repeats=1)
+    with pytest.raises(ParameterError, match="are not declared public"):
+        hr.plan(TWO, 60, proxy_rows=(X, y), estimators=TREE, repeats=1)
     (tmp_path / "schema.toml").write_text(TWO.to_toml())
     lines = [",".join(map(str, row)) for row in zip(*X.T, y, strict=True)]
     text = "\n".join([",".join((*TWO.names, "target")), *lines])
     (tmp_path / "rows.csv").write_text(f"{text}\n")
     line = ["plan", f"{tmp_path}/schema.toml", "--rows", "60", "--repeats", "1"]
-    line += ["--stand-in", f"{tmp_path}/rows.csv"]
-    assert "nobody has said" in str(CliRunner().invoke(app, line).exception)
+    line += ["--proxy", f"{tmp_path}/rows.csv"]
+    assert "are not declared public" in str(CliRunner().invoke(app, line).exception)
     monkeypatch.setattr(dry_run, "_trial", rehearsed)
     assert "public as you said" in CliRunner().invoke(app, [*line, "--public"]).stdout
     asked = list[str]()
@@ -173,17 +173,17 @@ def test_a_plan_asks_whether_the_rows_of_a_stand_in_are_public(tmp_path, monkeyp
 
 
 def measured() -> dict[tuple[str, str], dict[str, list[float]]]:
-    """Test AUC of our three methods on real data, one holder, as the results pages have it."""
+    """Test AUC of our three methods on real data, one site, as the results pages have it."""
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
 
     def add(data, epsilon, name, auc):
         found.setdefault((data, epsilon), {}).setdefault(name, []).append(float(auc))
 
     for line in csv.DictReader((archived("ours").text("classes.csv") or "").splitlines()):
-        if (line["noise"], line["parties"]) == ("gaussian", "1") and line["auc"]:
+        if (line["noise"], line["n_sites"]) == ("gaussian", "1") and line["auc"]:
             add(line["task_name"], line["epsilon"], line["method"], line["auc"])
     for line in csv.DictReader((archived("boosted").text("cells.csv") or "").splitlines()):
-        if (line["recipe"], line["parties"]) == ("method=default", "1"):
+        if (line["learner"], line["n_sites"]) == ("method=default", "1"):
             add(line["dataset"], line["epsilon"], "boosted", line["auc"])
     return {cell: by for cell, by in found.items() if {"tree", "forest", "boosted"} <= set(by)}
 
@@ -191,7 +191,7 @@ def measured() -> dict[tuple[str, str], dict[str, list[float]]]:
 def test_what_a_plan_prefers_for_many_columns_is_the_best_on_real_data():
     """Within .01 AUC of the best in nine cells of ten at least; these sets have 14 and more."""
     wide = hr.Schema({f"x{k}": (0, 1) for k in range(14)}, classes=("no", "yes"))
-    assert plan.preferred(wide) == "BoostedTrees"
+    assert plan.preferred_names(wide) == "BoostedTrees"
     cells = measured()
     assert len(cells) >= 15
     means = [{name: np.mean(auc) for name, auc in by.items()} for by in cells.values()]
@@ -208,19 +208,19 @@ def test_without_public_rows_the_choice_follows_from_measurements_on_real_data(m
     assert said.estimator == "BoostedTreesClassifier"
     assert "made-up rows cannot tell" in said.advice
     X, y = sample(100, TWO)
-    told = hr.plan(TWO, 75, stand_in=(X, y), public=True)
+    told = hr.plan(TWO, 75, proxy_rows=(X, y), public=True)
     assert told.estimator == "TreeClassifier"
     assert "made-up" not in told.advice
     assert hr.plan(TWO, 100, estimators=["ForestClassifier", *TREE]).estimator == TREE[0]
 
 
-def rehearsed(name, schema, rows, epsilon, delta, parties):
-    """A rehearsal in which single trees are the best."""
+def rehearsed(name, schema, rows, epsilon, delta, n_sites):
+    """A dry run in which single trees are the best."""
     return trial(name, epsilon, 0.8 if name in ("TreeClassifier", *TREE) else 0.6)
 
 
 def test_numbers_that_make_no_sense_are_refused():
-    with pytest.raises(SpecError, match="number of records"):
+    with pytest.raises(ParameterError, match="number of records"):
         hr.plan(TWO, 3)
 
 

@@ -51,10 +51,10 @@ COLUMN_TYPES = st.sampled_from(
 
 def check_codes(rows: Any, schema: Schema = SCHEMA) -> None:
     """The lean path may pass a row on; if it answers, it answers what columns would."""
-    lean = one_row(rows, schema)
-    if lean is not None:
-        np.testing.assert_array_equal(lean, encode_features(rows, schema))
-        assert (lean.dtype, lean.shape) == (np.uint8, (len(schema.grids), 1))
+    shrinkage = one_row(rows, schema)
+    if shrinkage is not None:
+        np.testing.assert_array_equal(shrinkage, encode_features(rows, schema))
+        assert (shrinkage.dtype, shrinkage.shape) == (np.uint8, (len(schema.grids), 1))
 
 
 @examples(300, 500)
@@ -155,6 +155,8 @@ def test_one_row_is_predicted_as_it_is_among_others(monkeypatch: pytest.MonkeyPa
     whole = outputs(model, rows, schema)
     for i in range(len(rows)):
         assert outputs(model, rows[i : i + 1], schema).tobytes() == whole[i : i + 1].tobytes()
-    monkeypatch.setattr(predicting, "code_of_value", lambda value, grid: 0)  # a twin that is wrong
+    monkeypatch.setattr(
+        predicting, "code_of_value", lambda value, grid: 0
+    )  # a negative control that is wrong
     broken = [outputs(model, rows[i : i + 1], schema) for i in range(len(rows))]
     assert np.concatenate(broken).tobytes() != whole.tobytes()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.methods.blocks.private_bins import bins_of_equal_mass, by_target_rate, quantile_runs
-from hedgerow.methods.blocks.public_grids import fine_cells, fine_schema, finer_schema, thinned
+from hedgerow.methods.blocks.public_grids import fine_cells, fine_schema, finer_schema, thin_cells
 from hedgerow.methods.blocks.tables import Tables, consistent
 from hedgerow.schema.schema import Categorical, Numeric, Schema
 from support.worlds import codes_of
@@ -26,7 +26,7 @@ SCHEMA = Schema(
 
 def root(schema, table_of, variance=0.0, cells=32):
     """Tables of all features on a thinned grid; `table_of` gives (cells, classes) of a feature."""
-    thin = thinned(schema, cells)
+    thin = thin_cells(schema, cells)
     values = np.zeros((len(schema.grids), max(thin.n_bins), len(schema.classes)))
     for j, n in enumerate(thin.n_bins):
         values[j, :n] = table_of(j, n)
@@ -55,7 +55,7 @@ def test_finer_cells_gather_to_the_fine_ones_cell_by_cell():
 
 @pytest.mark.parametrize("cells", [16, 32, 64, 256])
 def test_a_thinned_grid_has_its_cells_a_few_powers_of_ten_and_one_for_missing(cells):
-    thin = thinned(fine_schema(SCHEMA), cells)
+    thin = thin_cells(fine_schema(SCHEMA), cells)
     for grid, bins in zip(fine_schema(SCHEMA).grids, thin.bins, strict=True):
         assert len(bins) == grid.n_cells
         assert max(bins) + 1 <= max(cells + 8, len(grid.values) + 2)
@@ -65,7 +65,7 @@ def test_a_thinned_grid_has_its_cells_a_few_powers_of_ten_and_one_for_missing(ce
 
 def test_a_thinned_grid_still_tells_small_values_apart():
     fine = fine_schema(SCHEMA)
-    bins = thinned(fine, 32).bins[0]
+    bins = thin_cells(fine, 32).bins[0]
     assert len({bins[c] for c in codes_of(fine.features[0], [0.02, 0.5, 5.0])}) == 3
 
 
@@ -73,7 +73,7 @@ def test_a_thinned_grid_still_tells_small_values_apart():
 def test_a_range_far_too_wide_on_both_sides_leaves_small_values_apart(cells, told):
     """Values of a hundredth of the range: the coarsest grid alone has them all in one cell."""
     schema = fine_schema(Schema((Numeric("x", -1000.0, 1000.0),), classes=("no", "yes")))
-    bins = thinned(schema, cells).bins[0]
+    bins = thin_cells(schema, cells).bins[0]
     places = np.searchsorted(schema.grids[0].edges, [0.05, 0.5, 5.0, 15.0], side="right")
     assert len({bins[place] for place in places}) == told
 
@@ -82,7 +82,7 @@ def test_a_range_far_too_wide_on_both_sides_leaves_small_values_apart(cells, tol
 def test_the_even_cells_of_a_thinned_grid_are_equally_wide(cells):
     """Zero lies inside this range; what tells small values apart there moves no even edge."""
     grid = fine_schema(SCHEMA).grids[1]
-    bins = np.array(thinned(fine_schema(SCHEMA), cells).bins[1][:-1])
+    bins = np.array(thin_cells(fine_schema(SCHEMA), cells).bins[1][:-1])
     edges = np.array(grid.edges)[np.diff(bins) > 0]
     even = np.linspace(grid.low, grid.high, cells + 1)[1:-1]
     assert all(np.abs(edges - edge).min() < 1e-9 for edge in even)
@@ -90,8 +90,8 @@ def test_the_even_cells_of_a_thinned_grid_are_equally_wide(cells):
     assert np.abs(others).max(initial=0.0) < 25.0 / cells
 
 
-def test_runs_of_neighbours_stay_runs():
-    bins = thinned(fine_schema(SCHEMA), 32).bins[0]
+def test_runs_of_neighbors_stay_runs():
+    bins = thin_cells(fine_schema(SCHEMA), 32).bins[0]
     assert list(bins) == sorted(bins)
 
 

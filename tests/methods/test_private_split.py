@@ -1,7 +1,8 @@
 """The exact loss of each way to find a split, for small nodes, against what it is charged.
 
 Everything is enumerated: all small sets of records, every record that may be added, every answer.
-The twins compute the paper's own releases beside it and see them exceed what they claim.
+The negative controls compute the paper's own releases beside it and see them exceed what they
+claim.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from hedgerow.data.scoring import entropy_units, scores
 from hedgerow.data.sums import Answering
 from hedgerow.methods.blocks.scores import entropy
 from hedgerow.methods.blocks.selection import SelectionRules
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import (
     LATTICE,
     MOST_ROWS,
     Binning,
     Cells,
     ClassCounts,
-    LocalChoice,
+    LocalSelection,
     Mechanism,
     Score,
     Scoring,
@@ -64,18 +65,18 @@ SHARE = Fraction(1, 4)
 SLACK = 1e-9
 
 
-def study(parties: int = 1, epsilon: Fraction = Fraction(4)) -> Study:
+def study(n_sites: int = 1, epsilon: Fraction = Fraction(4)) -> Study:
     return Study(
         name="small",
         schema=SCHEMA,
         asks=EVERY_KIND,
-        recipe="topdown",
+        method="topdown",
         epsilon=epsilon,
         delta=Fraction(0),
-        placement=Placement.CURATOR if parties == 1 else Placement.SILO,
-        parties=parties,
+        dp_model=DPModel.CENTRAL if n_sites == 1 else DPModel.PER_SITE,
+        n_sites=n_sites,
         colluders=0,
-        threshold=parties,
+        threshold=n_sites,
     )
 
 
@@ -85,7 +86,7 @@ def rows(records) -> Rows:
     return Rows(Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0), SCHEMA)
 
 
-def neighbours():
+def neighbors():
     for node in NODES:
         before = rows(node)
         for record in RECORDS:
@@ -130,7 +131,7 @@ def test_the_small_nodes_have_at_most_eight_candidates():
 # ------------------------------------------------------------------------------- what is charged
 @pytest.mark.parametrize("chooser", Mechanism)
 @pytest.mark.parametrize("score", [Score.GINI, Score.ENTROPY])
-@pytest.mark.parametrize("kind", [SelectQuery, LocalChoice])
+@pytest.mark.parametrize("kind", [SelectQuery, LocalSelection])
 def test_an_index_and_fresh_counts_never_lose_more_than_both_are_charged(kind, score, chooser):
     """A local choice is made by the record's one owner, so its loss is that of one site."""
     the_study = study(1 if kind is SelectQuery else 3)
@@ -141,7 +142,7 @@ def test_an_index_and_fresh_counts_never_lose_more_than_both_are_charged(kind, s
     sharp = the_study.selection_epsilon(query) / query.scoring.reach
     worst = max(
         loss_of_index(query, sharp, *pair) + max(loss_of_sum(c, the_study, *pair) for c in counts)
-        for pair in neighbours()
+        for pair in neighbors()
     )
     charge = float(the_study.cost(query) + the_study.cost(counts[0]))
     assert 0.5 * charge < worst <= charge + SLACK
@@ -154,14 +155,14 @@ def test_a_choice_twice_as_sharp_would_lose_more_than_it_is_charged(score, choos
     the_study = study()
     query = SelectQuery(EVERYONE, SPLITS, Scoring(score, rows_at_most=64), SHARE, chooser)
     sharp = 2 * the_study.selection_epsilon(query) / query.scoring.reach
-    worst = max(loss_of_index(query, sharp, *pair) for pair in neighbours())
+    worst = max(loss_of_index(query, sharp, *pair) for pair in neighbors())
     assert worst > float(the_study.cost(query))
 
 
 def test_histograms_of_all_features_lose_exactly_what_they_are_charged():
     the_study = study()
     query = SumQuery(EVERYONE, COUNTS, Cells((0, 1), GRIDS.binning), SHARE)
-    losses = [loss_of_sum(query, the_study, *pair) for pair in neighbours()]
+    losses = [loss_of_sum(query, the_study, *pair) for pair in neighbors()]
     assert max(losses) == pytest.approx(float(the_study.cost(query)), abs=SLACK)
 
 
@@ -170,7 +171,7 @@ def test_histograms_charged_for_one_feature_would_lose_more():
     the_study = study()
     one = SumQuery(EVERYONE, COUNTS, Cells((0,), GRIDS.binning), SHARE)
     both = SumQuery(EVERYONE, COUNTS, Cells((0, 1), GRIDS.binning), SHARE)
-    pair = next(neighbours())
+    pair = next(neighbors())
     moved = Answering(pair[1], SCHEMA).integers(both, 1) - Answering(pair[0], SCHEMA).integers(
         both, 1
     )
@@ -199,7 +200,7 @@ def loss_of_value_with_index(k: int, u: float, v: float, b: float, c: float, at:
     """Of releasing the winner among k equal candidates and its noisy score `at`, below u and v.
 
     Scores u and Laplace scale b before, v and c after. An index and `at` have the density
-    f(at) F(at)^(k - 1), and below the centre f = exp((at - u) / b) / 2b, F = exp((at - u) / b) / 2.
+    f(at) F(at)^(k - 1), and below the center f = exp((at - u) / b) / 2b, F = exp((at - u) / b) / 2.
     """
     before = k * (at - u) / b - math.log(b)
     after = k * (at - v) / c - math.log(c)
@@ -218,7 +219,7 @@ def test_the_noisy_maximum_released_with_its_index_loses_k_halves_of_its_claim(k
 
 
 def test_noise_scaled_by_the_private_number_of_rows_loses_without_bound():
-    """Twin: the paper's scale 2 (sensitivity at |S_l|) / alpha differs between neighbours."""
+    """Twin: the paper's scale 2 (sensitivity at |S_l|) / alpha differs between neighbors."""
     m, alpha, k = 1000, 1.0, 8
     u, v = isolated(m)
     b, c = (2 * sensitivity_claimed(n) / alpha for n in (m, m + 1))
@@ -228,7 +229,7 @@ def test_noise_scaled_by_the_private_number_of_rows_loses_without_bound():
 
 
 def test_root_gini_has_no_bound_like_the_papers():
-    """Lemma 20 claims 10 / m; a relabelled record that a split isolates moves 2 sqrt(m - 1) / m."""
+    """Lemma 20 claims 10 / m; a relabeled record that a split isolates moves 2 sqrt(m - 1) / m."""
     m = 1000
     before, after = 0.0, 2 * math.sqrt((m - 1) * 1.0) / m
     assert after - before > 6 * 10 / m

@@ -9,11 +9,11 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.goal import declared_goal
-from hedgerow.methods.blocks.random_trees import drawn_trees
+from hedgerow.methods.blocks.random_trees import draw_trees
+from hedgerow.methods.blocks.target import declared_target
 from hedgerow.privacy.queries import Leaves
 from hedgerow.schema.schema import Numeric, Schema, Target
-from support.worlds import TWO, federation, holders, sample, study
+from support.worlds import TWO, federation, sample, site_rows, study
 
 FEW = 40
 WIDE = tuple(Numeric(f"x{j}", 0.0, 1.0, bins=4) for j in range(200))
@@ -48,17 +48,17 @@ def test_numbers_of_a_hopeless_signal_stay_in_the_public_range(kind):
 
 def test_all_that_is_left_goes_to_the_leaves_of_all_trees_at_once():
     rng = np.random.default_rng(0)
-    flow = drawn_trees(TWO, declared_goal(TWO), 3, 2, Fraction(99, 100), rng)
+    flow = draw_trees(TWO, declared_target(TWO), 3, 2, Fraction(99, 100), rng)
     (query,) = next(flow)
     assert isinstance(query.by, Leaves)
     assert len(query.by.trees) == 3
-    assert query.share == Fraction(99, 100)
+    assert query.fraction == Fraction(99, 100)
 
 
 def test_leaves_of_blind_trees_say_proportions_that_lean_on_all_rows():
     X, y = sample(FEW, TWO)
-    fed = federation(study(TWO, 1, epsilon="0.1"), holders(X, y, np.zeros(FEW), 1, TWO))
-    flow = drawn_trees(TWO, declared_goal(TWO), 2, 3, Fraction(1), np.random.default_rng(0))
+    fed = federation(study(TWO, 1, epsilon="0.1"), site_rows(X, y, np.zeros(FEW), 1, TWO))
+    flow = draw_trees(TWO, declared_target(TWO), 2, 3, Fraction(1), np.random.default_rng(0))
     for grown in run(flow, fed):
         p = np.array([leaf.value for leaf in grown.leaves])
         assert (p >= 0.0).all()

@@ -9,36 +9,36 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.goal import Goal
-from hedgerow.methods.blocks.leaves import Lean
-from hedgerow.methods.blocks.screening import Refinement, root_tables
-from hedgerow.methods.blocks.tables import updated
+from hedgerow.methods.blocks.leaves import Shrinkage
+from hedgerow.methods.blocks.screening import FeatureScreening, root_tables
+from hedgerow.methods.blocks.tables import update_belief
+from hedgerow.methods.blocks.target import TrainingTarget
 from hedgerow.methods.gubler import HistogramTree
 from hedgerow.methods.liu import ExtraTrees
 from hedgerow.methods.wang import TopDown
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import Cells, ClassCounts, Whole
 from hedgerow.schema.schema import Numeric, Schema
-from support.worlds import TWO, federation, holders, sample, study, watched_ends
+from support.worlds import TWO, federation, sample, site_rows, study, watched_ends
 
 ROWS = 300
 REFINED = [
-    HistogramTree(max_depth=3, refine=Refinement(keep=2)),
-    TopDown(max_splits=4, min_gain=0.0, min_fraction_split=0.0, refine=Refinement(keep=2)),
+    HistogramTree(max_depth=3, screening=FeatureScreening(keep=2)),
+    TopDown(max_splits=4, min_gain=0.0, min_fraction_split=0.0, screening=FeatureScreening(keep=2)),
 ]
-EACH = pytest.mark.parametrize("recipe", REFINED, ids=lambda r: r.name)
+EACH = pytest.mark.parametrize("method", REFINED, ids=lambda r: r.name)
 
 
-def trained(recipe, **options):
+def trained(method, **options):
     X, y = sample(ROWS, TWO)
-    fed = federation(study(TWO, 1, **options), holders(X, y, np.zeros(ROWS), 1, TWO))
-    return run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed), fed
+    fed = federation(study(TWO, 1, **options), site_rows(X, y, np.zeros(ROWS), 1, TWO))
+    return run(method.flow(TWO, fed, np.random.default_rng(0)), fed), fed
 
 
-def exact(recipe):
-    return trained(recipe, placement=Placement.NOWHERE)[0]
+def exact(method):
+    return trained(method, dp_model=DPModel.NONE)[0]
 
 
 class Listening:
@@ -55,37 +55,39 @@ class Listening:
         return self.fed.ask(queries)
 
 
-def heard(recipe):
+def heard(method):
     """The trained tree, tables by their region, and shares of the leaves by theirs."""
     X, y = sample(ROWS, TWO)
-    fed = Listening(federation(study(TWO, 1, epsilon="100"), holders(X, y, np.zeros(ROWS), 1, TWO)))
-    found = run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+    fed = Listening(
+        federation(study(TWO, 1, epsilon="100"), site_rows(X, y, np.zeros(ROWS), 1, TWO))
+    )
+    found = run(method.flow(TWO, fed, np.random.default_rng(0)), fed)
     tables = [q for q in fed.asked if isinstance(q.by, Cells)]
-    leaves = {q.region: q.share for q in fed.asked if isinstance(q.by, Whole)}
+    leaves = {q.region: q.fraction for q in fed.asked if isinstance(q.by, Whole)}
     return found, tables, leaves
 
 
 # ------------------------------------------------------------------------------- what they cost
 @EACH
-def test_the_roots_own_tables_make_the_bins_and_nothing_else_is_asked_of_it(recipe):
-    _, tables, _ = heard(recipe)
-    _, of_the_paper, _ = heard(replace(recipe, refine=None))
+def test_the_roots_own_tables_make_the_bins_and_nothing_else_is_asked_of_it(method):
+    _, tables, _ = heard(method)
+    _, of_the_paper, _ = heard(replace(method, screening=None))
     at_root = [q for q in tables if not q.region]
     assert [q.by.features for q in at_root] == [(0, 1, 2)]
-    assert at_root[0].share == of_the_paper[0].share
+    assert at_root[0].fraction == of_the_paper[0].fraction
 
 
 @EACH
-def test_children_ask_for_the_features_that_are_kept(recipe):
-    below = [q for q in heard(recipe)[1] if q.region]
+def test_children_ask_for_the_features_that_are_kept(method):
+    below = [q for q in heard(method)[1] if q.region]
     assert below
     assert all(len(q.by.features) == 2 for q in below)
 
 
 @EACH
-def test_every_leaf_gets_exactly_what_its_path_left(recipe):
+def test_every_leaf_gets_exactly_what_its_path_left(method):
     with watched_ends() as ends:
-        _, _, leaves = heard(recipe)
+        _, _, leaves = heard(method)
     assert ends
     assert all(node.spent + leaves[node.region] == Fraction(1) for node in ends)
 
@@ -99,19 +101,21 @@ def test_private_bins_find_a_cut_that_even_bins_cannot_see():
     schema = Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes"))
     options = {"epsilon": 5.0, "max_depth": 2}
     even = hr.HistogramTreeClassifier(schema, n_bins=10, **options).fit(x, y)
-    fine = hr.HistogramTreeClassifier(schema, refine=Refinement(cells=256, bins=16), **options)
+    fine = hr.HistogramTreeClassifier(
+        schema, screening=FeatureScreening(cells=256, bins=16), **options
+    )
     assert even.score(x, y) < 0.7
     assert fine.fit(x, y).score(x, y) > 0.9
 
 
 @EACH
-def test_without_noise_a_refined_tree_classifies_about_as_well_as_the_plain_one(recipe):
+def test_without_noise_a_refined_tree_classifies_about_as_well_as_the_plain_one(method):
     X, y = sample(ROWS, TWO)
-    codes = holders(X, y, np.zeros(ROWS), 1, TWO)[0].codes
-    pieces = Refinement(bins=None, keep=None)
+    codes = site_rows(X, y, np.zeros(ROWS), 1, TWO)[0].codes
+    pieces = FeatureScreening(bins=None, keep=None)
     scores = [
         np.mean(
-            exact(replace(recipe, refine=r)).model.predict(codes).argmax(axis=1) == (y == "yes")
+            exact(replace(method, screening=r)).model.predict(codes).argmax(axis=1) == (y == "yes")
         )
         for r in (pieces, None)
     ]
@@ -120,43 +124,46 @@ def test_without_noise_a_refined_tree_classifies_about_as_well_as_the_plain_one(
 
 def test_without_the_prior_a_node_believes_its_own_tables():
     X, y = sample(ROWS, TWO)
-    fed = federation(study(TWO, 1, Placement.NOWHERE), holders(X, y, np.zeros(ROWS), 1, TWO))
-    _, belief = run(root_tables(TWO, Goal(ClassCounts(2)), Fraction(1), 8, None), fed)
+    fed = federation(study(TWO, 1, DPModel.NONE), site_rows(X, y, np.zeros(ROWS), 1, TWO))
+    _, belief = run(root_tables(TWO, TrainingTarget(ClassCounts(2)), Fraction(1), 8, None), fed)
     other = belief.masses[:, ::-1] * belief.possible[:, :, None]
     loud = 1e9
-    alone = updated(belief, other, loud, trusting=False)
-    trusting = updated(belief, other, loud)
+    alone = update_belief(belief, other, loud, trusting=False)
+    trusting = update_belief(belief, other, loud)
     far = np.abs(belief.masses - other).max()
     assert np.abs(alone.masses - other).max() < 0.5 * far
     assert np.abs(trusting.masses - belief.masses).max() < 0.5 * far
 
 
 @pytest.mark.parametrize(
-    "recipe",
-    [HistogramTree(max_depth=2, lean=True), TopDown(max_splits=3, min_gain=0.0, lean=True)],
+    "method",
+    [
+        HistogramTree(max_depth=2, shrinkage=True),
+        TopDown(max_splits=3, min_gain=0.0, shrinkage=True),
+    ],
     ids=lambda r: r.name,
 )
-def test_a_leaning_leaf_has_two_pseudo_rows_of_its_parent_where_there_is_no_noise(recipe):
+def test_a_leaning_leaf_has_two_pseudo_rows_of_its_parent_where_there_is_no_noise(method):
     with watched_ends() as ends:
-        leaves = exact(recipe).grown[0].leaves
+        leaves = exact(method).leaf_statistics[0].leaves
     for node, leaf in zip(ends, leaves, strict=True):
         parent = np.full(2, 0.5)
         for above in node.evidence.above:
-            parent = Lean(2.0).proportions(above.masses, 0.0, parent)
+            parent = Shrinkage(2.0).proportions(above.masses, 0.0, parent)
         expected = (leaf.masses + 2.0 * parent) / (leaf.masses.sum() + 2.0)
         assert np.allclose(leaf.value, expected)
 
 
 def test_extra_trees_that_lean_say_proportions():
     X, y = sample(ROWS, TWO)
-    found, _ = trained(ExtraTrees(n_trees=2, max_depth=3, lean=True), epsilon="0.5")
-    p = found.model.predict(holders(X, y, np.zeros(ROWS), 1, TWO)[0].codes)
+    found, _ = trained(ExtraTrees(n_estimators=2, max_depth=3, shrinkage=True), epsilon="0.5")
+    p = found.model.predict(site_rows(X, y, np.zeros(ROWS), 1, TWO)[0].codes)
     assert np.allclose(p.sum(axis=1), 1.0)
     assert (p >= 0.0).all()
 
 
 def test_a_leaf_that_leans_never_says_a_negative_proportion():
-    p = Lean(2.0).proportions(np.array([80.0, -9.0]), 4.0, np.array([0.9, 0.1]))
+    p = Shrinkage(2.0).proportions(np.array([80.0, -9.0]), 4.0, np.array([0.9, 0.1]))
     assert (p >= 0.0).all()
     assert p.sum() == pytest.approx(1.0)
 
@@ -165,20 +172,20 @@ def test_a_leaf_that_leans_never_says_a_negative_proportion():
 @pytest.mark.parametrize(
     "refused",
     [
-        lambda: HistogramTree(refine=Refinement(), save_budget=True),
-        lambda: HistogramTree(refine=Refinement(), consistency=False),
-        lambda: TopDown(refine=Refinement(), split="choice"),
-        lambda: TopDown(refine=Refinement(), criterion="entropy"),
-        lambda: Refinement(bins=1),
-        lambda: Refinement(penalty=-1.0),
+        lambda: HistogramTree(screening=FeatureScreening(), budget_saving=True),
+        lambda: HistogramTree(screening=FeatureScreening(), consistency=False),
+        lambda: TopDown(screening=FeatureScreening(), split="choice"),
+        lambda: TopDown(screening=FeatureScreening(), criterion="entropy"),
+        lambda: FeatureScreening(bins=1),
+        lambda: FeatureScreening(penalty=-1.0),
     ],
 )
 def test_pieces_that_do_not_fit_together_are_refused(refused):
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         refused()
 
 
 @pytest.mark.parametrize("kind", [hr.HistogramTreeClassifier, hr.TopDownTreeClassifier])
 def test_a_switch_that_is_no_refinement_is_refused_in_words(kind):
-    with pytest.raises(SpecError, match=r"use a hedgerow\.Refinement"):
-        kind(TWO, refine=True).fit(*sample(ROWS, TWO))
+    with pytest.raises(ParameterError, match=r"use a hedgerow\.FeatureScreening"):
+        kind(TWO, screening=True).fit(*sample(ROWS, TWO))

@@ -17,9 +17,9 @@ from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
 
 import hedgerow as hr
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.methods import model_file, saving
-from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.statement.record import RunRecord
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.schema.schema import Schema
@@ -53,7 +53,7 @@ FRAME = pd.DataFrame(Z, columns=["age", "dose", "ward"])
 
 def small(kind, **options):
     known = inspect.signature(kind).parameters
-    quick = {"n_trees": 2, "max_depth": 2, "max_splits": 3, "random_state": 0, "epsilon": 5.0}
+    quick = {"n_estimators": 2, "max_depth": 2, "max_splits": 3, "random_state": 0, "epsilon": 5.0}
     return kind(**{**{k: v for k, v in quick.items() if k in known}, **options})
 
 
@@ -127,27 +127,27 @@ def test_a_tree_that_comes_back_can_be_shown_drawn_and_asked(name, tmp_path):
 
 
 def test_statement_and_run_come_back_as_what_they_were(tmp_path):
-    model = small(hr.TreeClassifier, schema=TWO).fit(*sample(60, TWO), party=np.arange(60) % 3)
+    model = small(hr.TreeClassifier, schema=TWO).fit(*sample(60, TWO), site=np.arange(60) % 3)
     again = through_a_file(model, tmp_path)
     assert isinstance(again.privacy_, PrivacyStatement)
     assert isinstance(again.run_, RunRecord)
     assert str(again.privacy_) == str(model.privacy_)
-    assert again.run_.bytes_per_party == model.run_.bytes_per_party > 0
+    assert again.run_.bytes_per_site == model.run_.bytes_per_site > 0
 
 
 def test_an_infinite_epsilon_stays_infinite(tmp_path):
-    model = small(hr.TreeClassifier, schema=TWO, placement="nowhere").fit(*sample(60, TWO))
+    model = small(hr.TreeClassifier, schema=TWO, dp_model="none").fit(*sample(60, TWO))
     assert through_a_file(model, tmp_path).privacy_ == model.privacy_
 
 
 def test_parameters_that_are_values_come_back_equal(tmp_path):
     X, y = sample(60, TWO)
-    reports = BloomReports.for_epsilon(2, 4, 2, Fraction(5))
+    reports = BloomRandomizedResponse.for_epsilon(2, 4, 2, Fraction(5))
     label = hr.ExtraTreesClassifier(
-        TWO, 5.0, n_trees=np.int64(2), max_depth=2, placement="label", label_mechanism=reports
+        TWO, 5.0, n_estimators=np.int64(2), max_depth=2, dp_model="label", label_mechanism=reports
     ).fit(X, y)
     refined = hr.HistogramTreeClassifier(
-        TWO, Fraction(5, 3), max_depth=1, refine=hr.Refinement(bins=None)
+        TWO, Fraction(5, 3), max_depth=1, screening=hr.FeatureScreening(bins=None)
     ).fit(X, y)
     for model in (label, refined):
         assert through_a_file(model, tmp_path).get_params() == model.get_params()
@@ -173,9 +173,9 @@ def test_boosted_trees_of_a_file_of_before_have_the_class_of_their_method():
     """Written where one class had all methods, by BoostedTreesClassifier(method="DP-EBM")."""
     model = hr.load(Path(__file__).parents[1] / "vectors" / "model_version_5_boosted.json")
     assert type(model) is hr.ComponentBoostingClassifier
-    of_paper = {"n_trees": 2, "max_depth": 1, "epsilon": 10.0, "random_state": 0}
+    of_paper = {"n_estimators": 2, "max_depth": 1, "epsilon": 10.0, "random_state": 0}
     assert model.get_params() == hr.papers.maddock.dp_ebm(model.schema, **of_paper).get_params()
-    assert len(model.model_.score.trees) == model.n_trees == 4
+    assert len(model.model_.score.trees) == model.n_estimators == 4
     said = [[0.6273800837947163, 0.3726199162052837], [0.3687368795498156, 0.6312631204501844]]
     assert model.predict_proba([[25, 1], [75, 9]]).tolist() == said
 
@@ -184,7 +184,7 @@ def test_boosted_trees_of_a_file_of_before_have_the_class_of_their_method():
     ("name", "given", "expected"),
     [
         ("BoostedTreesClassifier", {"method": "default"}, hr.BoostedTreesClassifier()),
-        ("BoostedTreesRegressor", {"method": "default", "n_trees": 9}, None),
+        ("BoostedTreesRegressor", {"method": "default", "n_estimators": 9}, None),
         (
             "BoostedTreesRegressor",
             {"method": "components", "split": "histogram"},
@@ -195,10 +195,10 @@ def test_boosted_trees_of_a_file_of_before_have_the_class_of_their_method():
 )
 def test_every_method_of_before_is_found_again(name, given, expected):
     """None was the method's own value; the schema may have been read from rows."""
-    absent = {"schema": None, "batch": None, "leaves": None, "n_trees": None}
+    absent = {"schema": None, "trees_per_round": None, "leaf_values": None, "n_estimators": None}
     content = {"estimator": name, "parameters": absent | given, "schema": VALUE.to_dict()}
-    expected = expected or hr.BoostedTreesRegressor(n_trees=9)
-    found = saving._unfitted(content)
+    expected = expected or hr.BoostedTreesRegressor(n_estimators=9)
+    found = saving._make_estimator(content)
     assert type(found) is type(expected)
     assert found.get_params() == expected.set_params(schema=None).get_params()
 
@@ -244,8 +244,8 @@ def test_an_untouched_file_is_not_spelled_again(saved, tmp_path, monkeypatch):
     """Its digest is that of a line as it lies there. Twin: another spelling is spelled back."""
     other = changed(saved, tmp_path / "m.json", lambda d: None)
     spelled = []
-    monkeypatch.setattr(model_file, "_spelled", lambda value: spelled.append(value) or b"")
-    assert model_file.opened(saved)["content"]["estimator"] == "HistogramTreeClassifier"
+    monkeypatch.setattr(model_file, "_canonical_json", lambda value: spelled.append(value) or b"")
+    assert model_file.open_document(saved)["content"]["estimator"] == "HistogramTreeClassifier"
     assert not spelled
     refusal(other)
     assert spelled
@@ -353,7 +353,7 @@ def test_a_file_that_is_not_there_says_so(tmp_path):
 STRANGE = {
     "an estimator of another package": lambda c: c.update(estimator="os"),
     "a name that is no estimator": lambda c: c.update(estimator="Schema"),
-    "a parameter nobody knows": lambda c: c["parameters"].update(colour="blue"),
+    "a parameter nobody knows": lambda c: c["parameters"].update(color="blue"),
     "labels of a strange type": lambda c: c["classes"].update(type="datetime64[D]"),
     "a value of a strange kind": lambda c: c["parameters"].update(schema={"pickle": "..."}),
     "leaves of another tree": lambda c: c["leaves"][0].pop(),
@@ -369,12 +369,12 @@ def test_a_sealed_file_with_strange_content_is_refused_all_the_same(saved, tmp_p
 
 # -------------------------------------------------------------------------------------- writing
 def test_a_folder_that_is_missing_is_named(saved, tmp_path):
-    with pytest.raises(SpecError, match="is no folder"):
+    with pytest.raises(ParameterError, match="is no folder"):
         hr.load(saved).save(tmp_path / "absent" / "model.json")
 
 
 def test_a_folder_is_no_file_to_write(saved, tmp_path):
-    with pytest.raises(SpecError, match="cannot be written"):
+    with pytest.raises(ParameterError, match="cannot be written"):
         hr.load(saved).save(tmp_path)
     assert list(tmp_path.parent.glob("*.part")) == []
 
@@ -394,7 +394,7 @@ def test_a_failed_save_leaves_the_old_file(saved, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(model_file.os, "replace", full_disk)
-    with pytest.raises(SpecError, match="No space left"):
+    with pytest.raises(ParameterError, match="No space left"):
         model.save(path)
     assert next(calls) == 1
     assert path.read_bytes() == old

@@ -34,7 +34,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import hedgerow as hr
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.methods import model_file
 from hedgerow.methods.files import predict_file
 
@@ -52,7 +52,7 @@ SLOW = pytest.mark.slow
 FEATURES = {"age": (0, 100), "dose": (0, 10)}
 CLASSIFIERS = [getattr(hr, name) for name in hr.__all__ if name.endswith("Classifier")]
 ESTIMATORS = [*CLASSIFIERS, *(getattr(hr, n) for n in hr.__all__ if n.endswith("Regressor"))]
-QUICK = {"n_trees": 2, "max_depth": 3, "max_splits": 5, "random_state": 0, "epsilon": 1e5}
+QUICK = {"n_estimators": 2, "max_depth": 3, "max_splits": 5, "random_state": 0, "epsilon": 1e5}
 ROWS = pd.DataFrame(np.random.default_rng(5).random((180, 2)) * [100, 10], columns=["age", "dose"])
 NUMBERS = ROWS["age"].to_numpy() + 1.0
 EACH_USER = pytest.mark.parametrize("user", USERS)
@@ -70,7 +70,7 @@ def made(user, kind=hr.TreeClassifier, **options):
     known = inspect.signature(kind).parameters
     quick = {name: value for name, value in QUICK.items() if name in known}
     schema = hr.Schema(FEATURES, classes=USERS[user])
-    return kind(**{**quick, "schema": schema, "placement": "nowhere", **options})
+    return kind(**{**quick, "schema": schema, "dp_model": "none", **options})
 
 
 def labels(user):
@@ -166,7 +166,7 @@ def test_every_scorer_scores_as_it_scores_histogram_boosting(user):
 
 def test_every_scorer_of_numbers_scores_a_regressor():
     schema = hr.Schema(FEATURES, target=(0, 110))
-    model = hr.TreeRegressor(schema, placement="nowhere").fit(ROWS, NUMBERS)
+    model = hr.TreeRegressor(schema, dp_model="none").fit(ROWS, NUMBERS)
     other = HistGradientBoostingRegressor(max_iter=4).fit(ROWS, NUMBERS)
     for name in get_scorer_names():
         ours, theirs = (scored(name, one, ROWS, NUMBERS) for one in (model, other))
@@ -252,18 +252,18 @@ def test_cross_val_predict_gives_what_it_gives_of_histogram_boosting(user, metho
 def test_a_stacks_last_estimator_predicts_codes_of_users_labels():
     """Its columns are what the first estimators say: two probabilities between 0 and 1."""
     said = hr.Schema({"one": (0, 1), "two": (0, 1)}, classes=USERS["texts"])
-    last = hr.TreeClassifier(said, placement="nowhere")
+    last = hr.TreeClassifier(said, dp_model="none")
     stack = StackingClassifier([("a", made("texts")), ("b", reference())], last, cv=2)
     assert stack.fit(ROWS, labels("texts")).score(ROWS, labels("texts")) > 0.9
 
 
 def test_metadata_reaches_an_estimator_inside_a_search():
     with sklearn.config_context(enable_metadata_routing=True):
-        asked = made("texts", placement="shares").set_fit_request(party=True, parties=True)
+        asked = made("texts", dp_model="distributed").set_fit_request(site=True, sites=True)
         search = GridSearchCV(asked, {"max_depth": [1, 2]}, scoring="roc_auc", cv=2)
         with pytest.warns(hr.PrivacyWarning):
-            search.fit(ROWS, labels("texts"), party=np.arange(len(ROWS)) % 3, parties=range(3))
-    assert search.best_estimator_.privacy_.parties == 3
+            search.fit(ROWS, labels("texts"), site=np.arange(len(ROWS)) % 3, sites=range(3))
+    assert search.best_estimator_.privacy_.n_sites == 3
 
 
 # ----------------------------------------------------------------------------------- codes
@@ -275,7 +275,7 @@ def test_codes_are_read_by_the_schema_and_never_mixed_with_classes():
     named = made("texts").fit(ROWS, labels("texts"))
     assert np.array_equal(model.predict_proba(ROWS), named.predict_proba(ROWS))
     for mixed in ([*codes[:-1].tolist(), "yes"], ["yes", *codes[1:].tolist()]):
-        with pytest.raises(DataError, match=r"beside the code|is no class"):
+        with pytest.raises(DataError, match=r"beside the code|is not (a|one of the) class"):
             made("texts").fit(ROWS, mixed)
     with pytest.raises(DataError, match="beside the code 0"):
         made("texts").fit(ROWS, np.arange(len(ROWS)) % 3)
@@ -369,9 +369,9 @@ def trusted(kind):
 
 def small_fit(kind):
     if kind in CLASSIFIERS:
-        return made("three texts", kind, placement=None).fit(ROWS, labels("three texts"))
+        return made("three texts", kind, dp_model=None).fit(ROWS, labels("three texts"))
     schema = hr.Schema(FEATURES, target=(0, 110))
-    return made("texts", kind, schema=schema, placement=None).fit(ROWS, NUMBERS)
+    return made("texts", kind, schema=schema, dp_model=None).fit(ROWS, NUMBERS)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -401,16 +401,22 @@ def test_labels_named_by_a_text_are_asked_for_by_target(y):
 
 @pytest.mark.parametrize("epsilon", HUGE_AND_TINY, ids=range(6))
 def test_an_epsilon_beyond_all_use_is_refused_with_what_is_allowed(epsilon):
-    with pytest.raises(SpecError, match=r"epsilon is .*; use a finite number above 0, from 1e-12"):
-        made("texts", placement=None, epsilon=epsilon).fit(ROWS, labels("texts"))
-    with pytest.raises(SpecError, match=r"epsilon is .*; use a finite number above 0, from 1e-12"):
+    with pytest.raises(
+        ParameterError, match=r"epsilon is .*; use a finite number above 0, from 1e-12"
+    ):
+        made("texts", dp_model=None, epsilon=epsilon).fit(ROWS, labels("texts"))
+    with pytest.raises(
+        ParameterError, match=r"epsilon is .*; use a finite number above 0, from 1e-12"
+    ):
         hr.evaluate(fitted("texts")[0], ROWS, labels("texts"), epsilon=epsilon)
 
 
 @pytest.mark.parametrize("delta", [Fraction(1, 10**400), 1e-300, 1, Fraction(10**400)])
 def test_a_delta_beyond_all_use_is_refused_with_what_is_allowed(delta):
-    with pytest.raises(SpecError, match=r"delta is .*; use 0 for pure epsilon, or a public number"):
-        made("texts", placement=None, delta=delta).fit(ROWS, labels("texts"))
+    with pytest.raises(
+        ParameterError, match=r"delta is .*; use 0 for pure epsilon, or a public number"
+    ):
+        made("texts", dp_model=None, delta=delta).fit(ROWS, labels("texts"))
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"format":' + "[" * 200_000], ids=len)

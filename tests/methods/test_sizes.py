@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from deployment.test_network import Running, door
+from deployment.test_network import Running, listener
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import (
     BudgetExceeded,
-    SpecError,
-    TooFewParties,
+    ParameterError,
+    TooFewSites,
     UnsupportedQuery,
 )
 from hedgerow.federation import wire
@@ -26,20 +26,20 @@ from hedgerow.methods.blocks.medians import depth_for
 from hedgerow.methods.gubler import HistogramTree
 from hedgerow.methods.liu import ExtraTrees
 from hedgerow.methods.maddock import ComponentBoosting
-from hedgerow.methods.multiway import PrunedKaryForest
+from hedgerow.methods.multiway import PrunedMultiwayForest
 from hedgerow.methods.training import agree
 from hedgerow.methods.wang import TopDown
 from hedgerow.privacy import bundles
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.bundles import Size, cut, weight_of
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.queries import Binning, Cells, ClassCounts, Sides, SumQuery, Whole
 from hedgerow.privacy.statement.statement import statement
 from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.secagg.parameters import Sparse
-from methods.test_recipes import RECIPES, Heard, opened, trained, without_noise
+from methods.test_method_contract import METHOD_EXAMPLES, Heard, opened, trained, without_noise
 from support.network import World, processes, tree_of
-from support.worlds import TWO, federation, holders, sample, study
+from support.worlds import TWO, federation, sample, site_rows, study
 
 SHARE = Fraction(1, 20)
 SPLITS = [TWO.grids[0].split_values([k]) for k in range(8)]
@@ -48,17 +48,17 @@ COUNTS = REGIONS[:4]
 FIVE = [*COUNTS, SumQuery(EVERYONE, ClassCounts(2), Whole(), SHARE)]
 
 
-def asking(parties=3, failing=(), **terms):
+def asking(n_sites=3, failing=(), **terms):
     """A federation whose rounds of these numbers reach the sites and bring no answer."""
     X, y = sample(90, TWO)
-    parts = holders(X, y, np.arange(90) % parties, parties, TWO)
-    fed = federation(study(TWO, parties, **terms), parts)
+    parts = site_rows(X, y, np.arange(90) % n_sites, n_sites, TWO)
+    fed = federation(study(TWO, n_sites, **terms), parts)
     plain = fed.sites.round
 
     def round(number, bundle):
         collected = plain(number, bundle)
         if number in failing:
-            raise TooFewParties(f"round {number}: nobody came.")
+            raise TooFewSites(f"round {number}: nobody came.")
         return collected
 
     fed.sites.round = round
@@ -66,22 +66,22 @@ def asking(parties=3, failing=(), **terms):
 
 
 # ----------------------------------------------------------------------------------------- cutting
-@pytest.mark.parametrize("parties", [1, 3])
-def test_a_list_longer_than_a_bundle_is_asked_in_rounds_and_costs_the_same(monkeypatch, parties):
-    whole = asking(parties, placement=Placement.NOWHERE).ask(FIVE)
-    price = asking(parties)
+@pytest.mark.parametrize("n_sites", [1, 3])
+def test_a_list_longer_than_a_bundle_is_asked_in_rounds_and_costs_the_same(monkeypatch, n_sites):
+    whole = asking(n_sites, dp_model=DPModel.NONE).ask(FIVE)
+    price = asking(n_sites)
     price.ask(FIVE)
     monkeypatch.setattr(bundles, "MOST_QUERIES", 2)
-    fed = asking(parties)
+    fed = asking(n_sites)
     fed.ask(FIVE)
     assert [len(r.manifest) for r in fed.record.rounds] == [2, 2, 1]
     assert [len(entry) for _, entry in fed.ledger.entries] == [2, 2, 1]
     assert fed.sites.spent() == fed.ledger.spent(fed.study.account) == price.sites.spent()
     assert fed.slack == price.slack
-    parts = asking(parties, placement=Placement.NOWHERE).ask(FIVE)
+    parts = asking(n_sites, dp_model=DPModel.NONE).ask(FIVE)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(one.values, other.values)
-    said = statement(fed.study, fed.sites.spent(), fed.asked, simulated=True)
+    said = statement(fed.study, fed.sites.spent(), fed.asked, is_simulation=True)
     assert sum(line.part for line in said.spending) == pytest.approx(said.spent_fraction)
 
 
@@ -115,7 +115,7 @@ def test_a_query_too_large_by_itself_is_refused_before_any_of_its_list_is_charge
 
 def test_a_part_that_fails_is_repeated_alone_and_paid_from_the_reserve(monkeypatch):
     monkeypatch.setattr(bundles, "MOST_QUERIES", 2)
-    fed = asking(failing={2}, retry_reserve=Fraction(1, 5))
+    fed = asking(failing={2}, retry_budget=Fraction(1, 5))
     fed.ask(FIVE)
     rounds = [(r.number, len(r.manifest), r.void) for r in fed.record.rounds]
     assert rounds == [(1, 2, False), (2, 2, True), (3, 2, False), (4, 1, False)]
@@ -133,26 +133,26 @@ def test_a_list_that_breaks_off_halfway_keeps_what_was_charged(monkeypatch):
     assert fed.sites.spent() == fed.ledger.spent(fed.study.account) == 2 * SHARE * fed.study.total
 
 
-@RECIPES
+@METHOD_EXAMPLES
 def test_a_recipe_in_small_bundles_grows_the_same_model_in_the_rounds_it_declares(
-    monkeypatch, recipe, schema
+    monkeypatch, method, schema
 ):
-    whole, fed = without_noise(recipe, schema)
+    whole, fed = without_noise(method, schema)
     monkeypatch.setattr(bundles, "MOST_QUERIES", 2)
-    parts, cut_up = trained(recipe, schema, 1, placement=Placement.NOWHERE)
+    parts, cut_up = trained(method, schema, 1, dp_model=DPModel.NONE)
     assert parts.model.to_dict() == whole.model.to_dict()
     taken = len(cut_up.record.rounds)
-    assert len(fed.record.rounds) <= taken <= recipe.largest(fed.study.schema).rounds_alone
+    assert len(fed.record.rounds) <= taken <= method.largest(fed.study.schema).rounds_alone
 
 
 # ------------------------------------------------------------------------------------------- sizes
 def test_sizes_add_up_as_steps_do(monkeypatch):
     monkeypatch.setattr(bundles, "MOST_QUERIES", 4)
     monkeypatch.setattr(bundles, "MOST_BYTES", 100)
-    step = Size.of_step(9, integers=2, bytes=30, shared=10)
+    step = Size.of_step(9, integers=2, bytes=30, shared_bytes=10)
     assert (step.queries, step.integers, step.bytes) == (4, 18, 100)
     assert (step.rounds, step.rounds_alone) == (3, 3)
-    heavy = Size.of_step(9, bytes=45, shared=10)
+    heavy = Size.of_step(9, bytes=45, shared_bytes=10)
     assert (heavy.rounds, heavy.rounds_alone) == (5, 3)
     both = step + heavy * 2
     assert (both.rounds, both.rounds_alone, both.integers) == (13, 9, 18)
@@ -173,13 +173,18 @@ TOO_LARGE = [
     ),
     (
         hr.ForestClassifier,
-        {"n_trees": 10_000, "max_depth": 16},
+        {"n_estimators": 10_000, "max_depth": 16},
         1,
-        r"integers in one answer.*lower n_trees to 512 .it is 10000. or max_depth to 11",
+        r"integers in one answer.*lower n_estimators to 512 .it is 10000. or max_depth to 11",
     ),
-    (hr.ForestClassifier, {"n_trees": 10_000}, 3, r"bytes in one letter.*lower n_trees to \d+"),
     (
-        hr.KaryForestClassifier,
+        hr.ForestClassifier,
+        {"n_estimators": 10_000},
+        3,
+        r"bytes in one message.*lower n_estimators to \d+",
+    ),
+    (
+        hr.MultiwayForestClassifier,
         {"max_depth": 3, "n_bins": 64},
         1,
         r"leaves in one tree.*lower max_depth to 2 .it is 3. or n_bins to \d+",
@@ -187,9 +192,9 @@ TOO_LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "parameters", "parties", "words"), TOO_LARGE)
+@pytest.mark.parametrize(("kind", "parameters", "n_sites", "words"), TOO_LARGE)
 def test_what_no_cutting_helps_is_refused_before_the_first_charge(
-    monkeypatch, tmp_path, kind, parameters, parties, words
+    monkeypatch, tmp_path, kind, parameters, n_sites, words
 ):
     """And the value that the message names is accepted."""
     columns = tuple(hr.Numeric(f"x{j}", 0.0, 1.0) for j in range(4))
@@ -200,20 +205,20 @@ def test_what_no_cutting_helps_is_refused_before_the_first_charge(
 
     monkeypatch.setattr(in_process, "open_federation", no_round)
     model = kind(schema, **DEEP, **parameters, ledger=hr.Ledger(tmp_path / "ledger"))
-    X, y, party = np.zeros((6, 4)), ["no", "yes"] * 3, np.arange(6) % parties
+    X, y, site = np.zeros((6, 4)), ["no", "yes"] * 3, np.arange(6) % n_sites
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises(SpecError, match=words) as refused:
-            model.fit(X, y, party=party if parties > 1 else None)
+        with pytest.raises(ParameterError, match=words) as refused:
+            model.fit(X, y, site=site if n_sites > 1 else None)
     assert not (tmp_path / "ledger").exists()
     name, value, *_ = str(refused.value).split("lower ")[1].split(" to ")
-    agree(kind(schema, **DEEP, **{**parameters, name: int(value.split()[0])}), schema, parties)
+    agree(kind(schema, **DEEP, **{**parameters, name: int(value.split()[0])}), schema, n_sites)
 
 
 def test_a_sparse_graph_must_be_paid_for_all_rounds_that_may_come():
     model = hr.HistogramTreeClassifier(TWO, epsilon=1.0, delta=1e-6, max_depth=4)
     agree(model, TWO, 300, {"graph": Sparse(rounds=5)})
-    with pytest.raises(SpecError, match=r"5 rounds, .* was paid for 4.*lower max_depth to 3"):
+    with pytest.raises(ParameterError, match=r"5 rounds, .* was paid for 4.*lower max_depth to 3"):
         agree(model, TWO, 300, {"graph": Sparse(rounds=4)})
 
 
@@ -222,16 +227,18 @@ def test_a_study_file_that_asks_too_much_is_refused_by_whoever_reads_it(tmp_path
     world = World(tmp_path)
     other = {"HistogramTree": "MedianForest", "max_depth = 2": "max_depth = 17"}
     path = world.write_study("deep", **other)
-    with pytest.raises(SpecError, match=r"deep.toml.* leaves in one tree.*lower max_depth to 16"):
+    with pytest.raises(
+        ParameterError, match=r"deep.toml.* leaves in one tree.*lower max_depth to 16"
+    ):
         world.approve_at(world.sites[0], path)
     assert not world.lines(0, "approved")
 
 
-@pytest.mark.parametrize("recipe", [HistogramTree(max_depth=6), TopDown(max_splits=30)])
-def test_a_tree_ends_at_the_most_leaves_a_tree_may_have(monkeypatch, recipe):
+@pytest.mark.parametrize("method", [HistogramTree(max_depth=6), TopDown(max_splits=30)])
+def test_a_tree_ends_at_the_most_leaves_a_tree_may_have(monkeypatch, method):
     """Levels and best first: a node that could not be split any more is not asked."""
     monkeypatch.setattr(builder, "MOST_LEAVES", 5)
-    found, fed = trained(recipe, TWO, 1, placement=Placement.NOWHERE)
+    found, fed = trained(method, TWO, 1, dp_model=DPModel.NONE)
     (tree,) = found.model.score.trees
     assert tree.n_leaves == 5
     assert sum(len(r.manifest) for r in fed.record.rounds) <= 2 * 4 + 5
@@ -241,15 +248,15 @@ def test_a_tree_ends_at_the_most_leaves_a_tree_may_have(monkeypatch, recipe):
 def test_a_tree_that_is_drawn_ends_there_too(monkeypatch, split):
     monkeypatch.setattr(random_trees, "MOST_LEAVES", 16)
     monkeypatch.setattr(builder, "MOST_LEAVES", 16)
-    recipe = ComponentBoosting(n_trees=2, max_depth=9, split=split, min_gain=-1e9)
-    found, _ = trained(recipe, TWO, 1, placement=Placement.NOWHERE)
+    method = ComponentBoosting(n_estimators=2, max_depth=9, split=split, min_gain=-1e9)
+    found, _ = trained(method, TWO, 1, dp_model=DPModel.NONE)
     assert 8 <= max(tree.n_leaves for tree in found.model.score.trees) <= 16
 
 
 def test_a_pruned_tree_ends_there_too(monkeypatch):
     monkeypatch.setattr("hedgerow.methods.multiway.MOST_LEAVES", 30)
-    recipe = PrunedKaryForest(n_trees=1, max_depth=3, min_samples_split=0.0)
-    found, _ = trained(recipe, TWO, 1, placement=Placement.NOWHERE)
+    method = PrunedMultiwayForest(n_estimators=1, max_depth=3, min_samples_split=0.0)
+    found, _ = trained(method, TWO, 1, dp_model=DPModel.NONE)
     assert max(tree.n_leaves for tree in found.model.score.trees) <= 30
 
 
@@ -257,9 +264,9 @@ def test_a_pruned_tree_ends_there_too(monkeypatch):
 def test_a_layer_stays_open_for_as_many_nodes_as_one_query_holds(monkeypatch, limit):
     """Two tests a node, of two classes or of five bits: eight nodes of a level."""
     monkeypatch.setattr(layered, *limit)
-    recipe = ExtraTrees(n_trees=1, max_depth=8, max_features=2, spare=1)
-    fed = Heard(opened(recipe, TWO, 1, placement=Placement.NOWHERE))
-    run(recipe.flow(fed.study.schema, fed, np.random.default_rng(7)), fed)
+    method = ExtraTrees(n_estimators=1, max_depth=8, max_features=2, spare=1)
+    fed = Heard(opened(method, TWO, 1, dp_model=DPModel.NONE))
+    run(method.flow(fed.study.schema, fed, np.random.default_rng(7)), fed)
     nodes = [q.by.layer.n_nodes for asked in fed.bundles for q in asked if isinstance(q.by, Sides)]
     assert max(nodes) == 8
 
@@ -272,12 +279,12 @@ def test_a_bought_depth_is_one_that_a_tree_may_have():
 def test_an_epoch_ends_before_a_site_would_have_to_remember_too_many_names(monkeypatch):
     """Each of these asks for a region of its own, which is two names."""
     monkeypatch.setattr(wire, "MOST_NAMES", 8)
-    fed = asking(placement=Placement.NOWHERE)
+    fed = asking(dp_model=DPModel.NONE)
     first = fed.sites.coordinator.attempt
     answers = [fed.ask([query])[0].values for query in REGIONS]
     assert fed.sites.coordinator.attempt == first + 2
     assert max(len(end.receiver.known) for end in fed.sites.clients) <= 8
-    plain = asking(1, placement=Placement.NOWHERE)
+    plain = asking(1, dp_model=DPModel.NONE)
     np.testing.assert_array_equal(answers, [plain.ask([query])[0].values for query in REGIONS])
 
 
@@ -305,23 +312,23 @@ def test_forests_of_medians_run_at_the_paper_s_own_sizes(name, depth):
     model = getattr(hr.papers.consul, name)(schema, epsilon=1.0, max_depth=depth).fit(X, y)
     asked = [len(r.manifest) for r in model.run_.rounds]
     assert max(asked) == bundles.MOST_QUERIES
-    declared = model._recipe(schema).largest(model.schema_)
+    declared = model._method(schema).largest(model.schema_)
     assert len(asked) == declared.rounds_alone
     assert model.privacy_.spent_fraction == pytest.approx(1.0)
     assert {tree.n_leaves for tree in model.model_.score.trees} == {2**depth}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parties", [1, 3])
-def test_a_forest_that_buys_its_depth_runs_on_many_rows(parties):
-    rows = 330_000 if parties == 1 else 42_000  # from so many on a level was one bundle too many
+@pytest.mark.parametrize("n_sites", [1, 3])
+def test_a_forest_that_buys_its_depth_runs_on_many_rows(n_sites):
+    rows = 330_000 if n_sites == 1 else 42_000  # from so many on a level was one bundle too many
     schema, X, y = wide(rows, 3)
-    party = None if parties == 1 else np.arange(rows) % parties
-    model = hr.MedianForestClassifier(schema, epsilon=50.0, delta=1e-6).fit(X, y, party=party)
-    declared = model._recipe(schema).largest(model.schema_)
+    site = None if n_sites == 1 else np.arange(rows) % n_sites
+    model = hr.MedianForestClassifier(schema, epsilon=50.0, delta=1e-6).fit(X, y, site=site)
+    declared = model._method(schema).largest(model.schema_)
     asked = [len(r.manifest) for r in model.run_.rounds]
     assert max(asked) == bundles.MOST_QUERIES
-    assert len(asked) <= declared.rounds_of(parties)
+    assert len(asked) <= declared.rounds_of(n_sites)
 
 
 @pytest.mark.network
@@ -329,13 +336,13 @@ def test_a_forest_that_buys_its_depth_runs_on_many_rows(parties):
 def test_a_level_longer_than_a_bundle_travels_over_https(tmp_path: Path):
     """Three processes; without noise, and to the bit what one process learns."""
     world = World(tmp_path)
-    forest = "max_depth = 9\nn_trees = 3\nfolds = false"
+    forest = "max_depth = 9\nn_estimators = 3\nfolds = false"
     world.study_file = world.write_study(
         "deep", **{"HistogramTreeClassifier": "MedianForestClassifier", "max_depth = 2": forest}
     )
-    with door(world) as carrier, processes(tmp_path) as started:
-        there = Running(world, carrier, started)
-        model = world.train(carrier)
+    with listener(world) as transport, processes(tmp_path) as started:
+        there = Running(world, transport, started)
+        model = world.train(transport)
         charged = there.charges()
     asked = [len(r.manifest) for r in model.run_.rounds]
     assert max(asked) == bundles.MOST_QUERIES

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hedgerow.methods.blocks.scores import gini, prefix_gains
-from hedgerow.methods.blocks.tables import Belief, child_prior, updated
+from hedgerow.methods.blocks.tables import Belief, child_prior, update_belief
 
 RNG = np.random.default_rng(0)
 ROWS = 4000
@@ -72,7 +72,7 @@ def test_an_update_is_closer_to_the_truth_than_the_nodes_own_tables():
     errors = {"own": 0.0, "both": 0.0}
     for _ in range(20):
         asked = real + RNG.normal(0, np.sqrt(variance), real.shape)
-        errors["both"] += ((updated(prior, asked, variance).masses - real) ** 2).mean()
+        errors["both"] += ((update_belief(prior, asked, variance).masses - real) ** 2).mean()
         errors["own"] += ((asked - real)[prior.possible] ** 2).mean()
     assert errors["both"] < 0.5 * errors["own"]
 
@@ -80,7 +80,7 @@ def test_an_update_is_closer_to_the_truth_than_the_nodes_own_tables():
 def test_without_noise_the_update_is_the_nodes_own_table():
     _, _, exact = truth()
     wrong = belief(exact[::-1].copy())
-    after = updated(wrong, exact, 0.0)
+    after = update_belief(wrong, exact, 0.0)
     assert np.allclose(after.masses, exact)
     assert np.allclose(after.totals, exact[0].sum(axis=0))
 
@@ -88,7 +88,7 @@ def test_without_noise_the_update_is_the_nodes_own_table():
 def test_an_updated_node_keeps_its_impossible_bins_empty():
     _, _, exact = truth()
     prior = child_prior(belief(exact), 0, np.array([True, False, False, False]), 1)
-    after = updated(prior, exact + 5.0, 25.0)
+    after = update_belief(prior, exact + 5.0, 25.0)
     assert (after.masses[0, 0] == 0.0).all()
     assert (after.variances[0, 0] == 0.0).all()
 
@@ -122,7 +122,7 @@ def test_a_side_below_the_least_is_no_candidate():
 
 
 def test_the_penalty_is_the_gain_that_noise_alone_shows_on_average():
-    """On tables without any signal the penalised gain is zero in the mean."""
+    """On tables without any signal the penalized gain is zero in the mean."""
     flat, variance, bins = np.full((1, 6, 2), 500.0), 400.0, 6
     noise = np.full_like(flat, variance)
     seen = []
@@ -133,5 +133,5 @@ def test_the_penalty_is_the_gain_that_noise_alone_shows_on_average():
         seen.append(gains(drawn, noise, penalty=1.0)[0])
     mean, error = np.mean(seen, axis=0), np.std(seen, axis=0) / np.sqrt(len(seen))
     assert (np.abs(mean) < 6.0 * error).all()
-    unpenalised = gains(drawn, noise)
-    assert (unpenalised >= 0.0).all()
+    unpenalized = gains(drawn, noise)
+    assert (unpenalized >= 0.0).all()

@@ -12,33 +12,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hedgerow as hr
-from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.errors import ParameterError, UnsupportedQuery
 from hedgerow.methods.blocks import leaves
 from hedgerow.methods.blocks.builder import (
     ROOT,
     BestFirst,
-    Choice,
     Evidence,
     Node,
+    SplitChoice,
     Stop,
     TreePlan,
     grow,
 )
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.scores import entropy, full_gini, root_gini
-from hedgerow.methods.blocks.stopping import if_audible, if_worthwhile
-from hedgerow.methods.wang import Finding, TopDown
-from hedgerow.privacy.accounting.budget import Measure, Placement
+from hedgerow.methods.wang import Finding, TopDown, if_above_noise, if_worthwhile
+from hedgerow.privacy.accounting.budget import DPModel, Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.privacy.queries import (
     Answer,
     Binning,
     ClassCounts,
-    LocalChoice,
+    LocalSelection,
     Mechanism,
-    Picks,
     Query,
     Reply,
+    Selections,
     SelectQuery,
     Summed,
     SumQuery,
@@ -47,17 +46,17 @@ from hedgerow.privacy.queries import (
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Numeric, Schema
-from support.worlds import THREE, TWO, federation, holders, sample, study, watched_ends
+from support.worlds import THREE, TWO, federation, sample, site_rows, study, watched_ends
 
 SPLIT = TWO.grids[0].split_values(range(3))
 X, Y = sample(300, TWO)
 
 
-def trained(recipe, parties=1, schema=TWO, **options):
+def trained(method, n_sites=1, schema=TWO, **options):
     rows, y = sample(300, schema)
-    the_study = study(schema, parties, **options)
-    fed = federation(the_study, holders(rows, y, np.arange(300) % parties, parties, schema))
-    return run(recipe.flow(schema, fed, np.random.default_rng(0)), fed).model, fed
+    the_study = study(schema, n_sites, **options)
+    fed = federation(the_study, site_rows(rows, y, np.arange(300) % n_sites, n_sites, schema))
+    return run(method.flow(schema, fed, np.random.default_rng(0)), fed).model, fed
 
 
 # ------------------------------------------------------------------------------------ exactness
@@ -67,11 +66,11 @@ def test_without_noise_choices_and_tables_find_splits_of_the_same_gain(schema, c
     """Ties apart: where missing values go is the same to a node that has none."""
     options = {"max_splits": 8, "criterion": criterion, "min_gain": 0.0}
     models = [
-        trained(TopDown(split=f, **options), schema=schema, placement=Placement.NOWHERE)[0]
+        trained(TopDown(split=f, **options), schema=schema, dp_model=DPModel.NONE)[0]
         for f in get_args(Finding)
     ]
     rows, y = sample(300, schema)
-    codes = holders(rows, y, np.zeros(300), 1, schema)[0].codes
+    codes = site_rows(rows, y, np.zeros(300), 1, schema)[0].codes
     first, *others = [m.predict(codes) for m in models]
     assert all(np.allclose(p, first) for p in others)
 
@@ -85,7 +84,7 @@ def test_the_tree_without_noise_is_as_pure_as_the_best_first_tree_of_scikit_lear
     y = np.where(rows[:, 0] + rng.normal(0, 0.2, 800) > rows[:, 1], "y", "n")
     ours = hr.TopDownTreeClassifier(
         schema,
-        placement="nowhere",
+        dp_model="none",
         criterion="entropy",
         max_splits=9,
         min_gain=0.0,
@@ -106,19 +105,19 @@ def test_criteria_are_one_per_row_at_even_classes_and_none_in_a_pure_node(impuri
 @pytest.mark.parametrize("split", ["choice", "local_choice"])
 def test_root_gini_is_refused_for_private_choices_with_the_reason(split):
     model = hr.TopDownTreeClassifier(TWO, split=split, criterion="root_gini")
-    with pytest.raises(SpecError, match=r"sqrt\(n\).*noisy_counts"):
+    with pytest.raises(ParameterError, match=r"sqrt\(n\).*noisy_counts"):
         model.fit(X, Y)
     model.set_params(split="noisy_counts", max_splits=2).fit(X, Y)
 
 
-@pytest.mark.parametrize("placement", [None, "silo", "nowhere"])
-def test_a_choice_over_several_parties_names_the_alternatives_and_charges_nothing(placement):
-    recipe = TopDown(max_splits=2, split="choice")
-    place = None if placement is None else Placement[placement.upper()]
+@pytest.mark.parametrize("dp_model", [None, "per_site", "none"])
+def test_a_choice_over_several_parties_names_the_alternatives_and_charges_nothing(dp_model):
+    method = TopDown(max_splits=2, split="choice")
+    place = None if dp_model is None else DPModel[dp_model.upper()]
     the_study = study(TWO, 3, place)
-    fed = federation(the_study, holders(X, Y, np.arange(300) % 3, 3, TWO))
+    fed = federation(the_study, site_rows(X, Y, np.arange(300) % 3, 3, TWO))
     with pytest.raises(UnsupportedQuery, match=r"noisy_counts.*local_choice"):
-        run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+        run(method.flow(TWO, fed, np.random.default_rng(0)), fed)
     assert fed.ledger.entries == []
     assert fed.record.rounds == []
 
@@ -131,13 +130,13 @@ def test_a_choice_over_several_parties_names_the_alternatives_and_charges_nothin
         ({"budget": "uniform"}, "decay.*even"),
         ({"split": "best"}, "local_choice"),
         ({"criterion": "sse"}, "entropy"),
-        ({"leaf_share": 1.0}, "between 0 and 1"),
+        ({"leaf_fraction": 1.0}, "between 0 and 1"),
         ({"max_splits": 0}, "1 or more"),
         ({"rows_at_most": 2**33, "split": "choice"}, "rows_at_most"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options, message):
-    with pytest.raises(SpecError, match=message):
+    with pytest.raises(ParameterError, match=message):
         hr.TopDownTreeClassifier(TWO, **{"max_splits": 3, **options}).fit(X, Y)
 
 
@@ -159,13 +158,14 @@ class Spy:
         return self.fed.ask(queries)
 
 
-def asked_by(recipe, parties=1, **options):
+def asked_by(method, n_sites=1, **options):
     fed = Spy(
         federation(
-            study(TWO, parties, **options), holders(X, Y, np.arange(300) % parties, parties, TWO)
+            study(TWO, n_sites, **options), site_rows(X, Y, np.arange(300) % n_sites, n_sites, TWO)
         )
     )
-    run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+    run(method.flow(TWO, fed, np.random.default_rng(0)), fed)
+    assert fed.asked
     return fed.asked
 
 
@@ -173,19 +173,19 @@ def asked_by(recipe, parties=1, **options):
     ("delta", "chooser"), [("0", Mechanism.PERMUTE_AND_FLIP), ("1e-6", Mechanism.EXPONENTIAL)]
 )
 @pytest.mark.parametrize(
-    ("finding", "kind"), [("choice", SelectQuery), ("local_choice", LocalChoice)]
+    ("finding", "kind"), [("choice", SelectQuery), ("local_choice", LocalSelection)]
 )
 def test_each_accountant_has_its_own_mechanism_of_choice(finding, kind, delta, chooser):
-    parties = 1 if finding == "choice" else 3
-    asked = asked_by(TopDown(max_splits=2, split=finding), parties, delta=delta, epsilon="8")
-    choices = [q for q in asked if isinstance(q, SelectQuery | LocalChoice)]
+    n_sites = 1 if finding == "choice" else 3
+    asked = asked_by(TopDown(max_splits=2, split=finding), n_sites, delta=delta, epsilon="8")
+    choices = [q for q in asked if isinstance(q, SelectQuery | LocalSelection)]
     assert choices
     assert all(isinstance(q, kind) and q.mechanism is chooser for q in choices)
 
 
 def test_candidates_are_those_with_a_cell_in_reach_on_both_sides_and_nothing_else_decides():
-    recipe = TopDown(max_splits=6, split="choice", min_gain=-10.0, min_fraction_split=0.0)
-    for query in asked_by(recipe, epsilon="100"):
+    method = TopDown(max_splits=6, split="choice", min_gain=-10.0, min_fraction_split=0.0)
+    for query in asked_by(method, epsilon="100"):
         if not isinstance(query, SelectQuery):
             continue
         for split in query.splits:
@@ -200,7 +200,7 @@ def test_candidates_are_those_with_a_cell_in_reach_on_both_sides_and_nothing_els
 def test_a_local_choice_asks_tables_of_the_shortlist_alone():
     asked = asked_by(TopDown(max_splits=1, split="local_choice"), 3, epsilon="100")
     tables = asked[1]
-    assert isinstance(asked[0], LocalChoice)
+    assert isinstance(asked[0], LocalSelection)
     assert isinstance(tables, SumQuery)
     assert tables.by.groups <= 3
     assert tables.by.n_cells == 2
@@ -212,7 +212,7 @@ def told(gain, left, right, variance=1.0):
 
     def choose(node, rng):
         evidence = (Evidence(np.array(left), variance), Evidence(np.array(right), variance))
-        return Choice(SPLIT, gain, Fraction(1, 8), evidence=evidence)
+        return SplitChoice(SPLIT, gain, Fraction(1, 8), evidence=evidence)
         yield
 
     return choose
@@ -232,13 +232,13 @@ def inside(masses, variance, whole=1000.0):
 def test_a_split_that_gains_too_little_per_row_is_not_taken_but_paid():
     choose = told(0.5, [30.0, 20.0], [20.0, 30.0])
     assert outcome(if_worthwhile(choose, min_fraction=0.0, min_gain=0.01)) == Stop(Fraction(1, 8))
-    assert isinstance(outcome(if_worthwhile(choose, min_fraction=0.0, min_gain=0.004)), Choice)
+    assert isinstance(outcome(if_worthwhile(choose, min_fraction=0.0, min_gain=0.004)), SplitChoice)
 
 
 def test_a_node_that_holds_too_few_of_all_rows_is_not_split():
     choose = if_worthwhile(told(50.0, [3.0, 0.0], [0.0, 3.0]), min_fraction=0.01, min_gain=0.0)
     assert outcome(choose, inside([3.0, 3.0], 100.0)) == Stop(Fraction(1, 8))
-    assert isinstance(outcome(choose, inside([3.0, 3.0], 100.0, whole=500.0)), Choice)
+    assert isinstance(outcome(choose, inside([3.0, 3.0], 100.0, whole=500.0)), SplitChoice)
 
 
 def test_a_node_that_is_surely_too_light_is_not_even_asked():
@@ -248,11 +248,11 @@ def test_a_node_that_is_surely_too_light_is_not_even_asked():
 
 @pytest.mark.parametrize("finding", get_args(Finding))
 def test_every_node_remembers_the_totals_of_all_nodes_above_it(finding):
-    recipe = TopDown(max_splits=4, split=finding, min_gain=-10.0, min_fraction_split=0.0)
-    the_study = study(TWO, 1, Placement.NOWHERE)
-    fed = federation(the_study, holders(X, Y, np.zeros(300), 1, TWO))
+    method = TopDown(max_splits=4, split=finding, min_gain=-10.0, min_fraction_split=0.0)
+    the_study = study(TWO, 1, DPModel.NONE)
+    fed = federation(the_study, site_rows(X, Y, np.zeros(300), 1, TWO))
     with watched_ends() as ends:
-        run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+        run(method.flow(TWO, fed, np.random.default_rng(0)), fed)
     assert ends
     for node in ends:
         rows = [above.rows for above in node.evidence.above]
@@ -266,7 +266,7 @@ class Loud:
 
     def variance(self, query):
         if self._variance is None:
-            raise SpecError("noise this wide cannot be drawn")
+            raise ParameterError("noise this wide cannot be drawn")
         return self._variance
 
 
@@ -278,12 +278,12 @@ def test_a_node_that_noise_would_drown_is_not_asked(variance, masses, is_asked):
     def counts(node):
         return SumQuery(node.region, ClassCounts(2), Whole(), Fraction(1, 9))
 
-    choose = if_audible(told(50.0, [5.0, 0.0], [0.0, 6.0]), counts, Loud(variance))
-    assert isinstance(outcome(choose, inside(masses, 1.0)), Choice) is is_asked
+    choose = if_above_noise(told(50.0, [5.0, 0.0], [0.0, 6.0]), counts, Loud(variance))
+    assert isinstance(outcome(choose, inside(masses, 1.0)), SplitChoice) is is_asked
 
 
 def test_with_a_budget_too_small_to_ask_anything_the_tree_is_one_leaf():
-    model, fed = trained(TopDown(max_splits=512, budget="even"), parties=4, epsilon="0.01")
+    model, fed = trained(TopDown(max_splits=512, budget="even"), n_sites=4, epsilon="0.01")
     assert model.score.trees[0].n_leaves == 1
     assert len(fed.record.rounds) == 1
 
@@ -293,28 +293,30 @@ def test_with_a_budget_too_small_to_ask_anything_the_tree_is_one_leaf():
 class Dice:
     """Answers anything: replies are random, and every charge is kept as a share of the whole."""
 
-    def __init__(self, seed: int, parties: int = 3) -> None:
+    def __init__(self, seed: int, n_sites: int = 3) -> None:
         self.rng = np.random.default_rng(seed)
-        self.parties, self.lattice, self.is_pure = parties, 64, True
+        self.n_sites, self.lattice, self.is_pure = n_sites, 64, True
         self.charges: list[Charge] = []
         self.rounds: list[Sequence[Query]] = []
 
     def variance(self, query: Summed) -> float:
-        return 1.0 / float(query.share)
+        return 1.0 / float(query.fraction)
 
     def ask(self, queries: Sequence[Query]) -> list[Reply]:
         self.rounds.append(queries)
-        self.charges += [Charge(q.region, q.share, "", "test", Measure.PURE) for q in queries]
+        self.charges += [Charge(q.region, q.fraction, "", "test", Measure.PURE) for q in queries]
         return [self._reply(q) for q in queries]
 
     def _reply(self, query: Query) -> Reply:
-        if isinstance(query, SelectQuery | LocalChoice):
-            picks = 1 if isinstance(query, SelectQuery) else self.parties
-            return Picks(tuple(int(k) for k in self.rng.integers(0, query.n_candidates, picks)))
+        if isinstance(query, SelectQuery | LocalSelection):
+            selections = 1 if isinstance(query, SelectQuery) else self.n_sites
+            return Selections(
+                tuple(int(k) for k in self.rng.integers(0, query.n_candidates, selections))
+            )
         return Answer(self.rng.normal(400.0, 300.0, query.shape), self.variance(query))
 
 
-def recipes() -> st.SearchStrategy[TopDown]:
+def methods() -> st.SearchStrategy[TopDown]:
     splits = st.integers(1, 12)
     return splits.flatmap(
         lambda m: st.builds(
@@ -323,7 +325,7 @@ def recipes() -> st.SearchStrategy[TopDown]:
             split=st.sampled_from(get_args(Finding)),
             criterion=st.sampled_from(["entropy", "gini"]),
             budget=st.sampled_from(["decay", "even", lambda d, m=m: Fraction(m + 1 - d, m * m)]),
-            leaf_share=st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)]),
+            leaf_fraction=st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)]),
             min_fraction_split=st.sampled_from([0.0, 0.05]),
             min_gain=st.sampled_from([-10.0, 0.01]),
         )
@@ -332,16 +334,16 @@ def recipes() -> st.SearchStrategy[TopDown]:
 
 @pytest.mark.property
 @settings(max_examples=80, deadline=None)
-@given(recipe=recipes(), seed=st.integers(0, 2**32 - 1), schema=st.sampled_from([TWO, THREE]))
-def test_every_path_spends_the_whole_budget_and_no_more(recipe, seed, schema):
+@given(method=methods(), seed=st.integers(0, 2**32 - 1), schema=st.sampled_from([TWO, THREE]))
+def test_every_path_spends_the_whole_budget_and_no_more(method, seed, schema):
     """What splits leave unspent goes to the leaves, so the sum is exact."""
     dice = Dice(seed)
     with watched_ends() as ends:
-        trained = run(recipe.flow(schema, dice, np.random.default_rng(0)), dice)
+        trained = run(method.flow(schema, dice, np.random.default_rng(0)), dice)
     assert worst_total(dice.charges) == 1
-    (grown,) = trained.grown
-    assert grown.tree.n_leaves <= recipe.max_splits + 1
-    assert all(node.spent <= 1 - recipe.leaf_share for node in ends)
+    (grown,) = trained.leaf_statistics
+    assert grown.tree.n_leaves <= method.max_splits + 1
+    assert all(node.spent <= 1 - method.leaf_fraction for node in ends)
 
 
 class OnceMore(BestFirst):
@@ -359,10 +361,10 @@ class OnceMore(BestFirst):
 )
 def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, spent):
     """Twin: a tree of M splits is then asked at depth M + 1, which sum_{d <= M} B(d) leaves out."""
-    recipe = TopDown(max_splits=1, budget="even", min_fraction_split=0.0, min_gain=-10.0)
+    method = TopDown(max_splits=1, budget="even", min_fraction_split=0.0, min_gain=-10.0)
     grids, counts, dice = Grids(TWO, Binning.of_cells(TWO)), ClassCounts(2), Dice(1)
     ends = leaves.by_query(counts, lambda node: Fraction(1, 2))
-    plan = TreePlan(recipe._by_tables(grids, counts, dice), frontier, 2, ends)
+    plan = TreePlan(method._by_tables(grids, counts, dice), frontier, 2, ends)
     run(grow(plan, TWO.names, np.random.default_rng(0)), dice)
     assert worst_total(dice.charges) == spent
 
@@ -373,9 +375,9 @@ def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, 
 )
 def test_a_split_takes_one_round_from_tables_and_two_from_choices(finding, a_split):
     """Both children are asked in one round; the leaves of the whole tree take one more."""
-    recipe = TopDown(max_splits=6, split=finding, min_fraction_split=0.0, min_gain=-10.0)
-    dice = Dice(5, parties=1 if finding == "choice" else 3)
-    (grown,) = run(recipe.flow(TWO, dice, np.random.default_rng(0)), dice).grown
+    method = TopDown(max_splits=6, split=finding, min_fraction_split=0.0, min_gain=-10.0)
+    dice = Dice(5, n_sites=1 if finding == "choice" else 3)
+    (grown,) = run(method.flow(TWO, dice, np.random.default_rng(0)), dice).leaf_statistics
     assert grown.tree.n_leaves == 7
-    assert len(dice.rounds) == a_split * 6 + 1 == recipe.largest(TWO).rounds
+    assert len(dice.rounds) == a_split * 6 + 1 == method.largest(TWO).rounds
     assert [len(r) for r in dice.rounds[:-1]] == [1] * a_split + [2] * (a_split * 5)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.sums import Answering
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.federation.wire import Receiver, Sender
 from hedgerow.models.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
 from hedgerow.privacy.queries import LATTICE, ClassCounts, Fractions, Sides, SumQuery, Whole
@@ -56,7 +56,7 @@ def some_layer(rng, depth):
             cuts.feature[:] = rng.integers(0, len(FEATURES))
         splits = (rng.random(layer.n_nodes) < 0.9) | (layer is ROOT_LAYER)
         index = np.zeros(layer.n_nodes, np.intp)
-        taken = cuts.picked(index, splits & (cuts.feature[:, 0] != NO_TEST))
+        taken = cuts.select(index, splits & (cuts.feature[:, 0] != NO_TEST))
         nodes = np.flatnonzero(taken.feature != NO_TEST)
         is_open = rng.random(2 * len(nodes)) < 0.8
         below = [
@@ -135,12 +135,12 @@ def test_a_layer_travels_as_what_is_new_in_it(seed):
 
 def test_tests_that_do_not_fit_their_nodes_are_refused():
     cuts = some_cuts(np.random.default_rng(0), 2, 2)
-    with pytest.raises(SpecError, match="same number of tests"):
+    with pytest.raises(ParameterError, match="same number of tests"):
         Sides(ROOT_LAYER, cuts)
-    with pytest.raises(SpecError, match="words for each"):
+    with pytest.raises(ParameterError, match="words for each"):
         NodeTests(cuts.feature, cuts.left[:1])
     packed = cuts.to_dict()
-    with pytest.raises(SpecError, match="does not hold"):
+    with pytest.raises(ParameterError, match="does not hold"):
         NodeTests.from_dict({**packed, "shape": [2, 1]})
-    with pytest.raises(SpecError, match="at most"):
+    with pytest.raises(ParameterError, match="at most"):
         NodeTests.from_dict({**packed, "shape": [1 << 20, 1 << 20]})

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.errors import SpecError
-from hedgerow.models.packing import Packed, pack
+from hedgerow.errors import ParameterError
+from hedgerow.models.packing import PackedTrees, pack
 from hedgerow.models.tree import MOST_LEAVES, Tree, children, descend, trees_from_dict
 from hedgerow.schema.regions import EVERYONE, Fold, Region, Split, Step, cells
 
@@ -133,18 +133,18 @@ def test_structure_may_come_before_values() -> None:
     ],
 )
 def test_leaves_that_are_no_tree_are_refused(leaves: dict, complaint: str) -> None:
-    with pytest.raises(SpecError, match=complaint):
+    with pytest.raises(ParameterError, match=complaint):
         Tree.build(FEATURES, leaves)
 
 
 def test_a_split_on_an_unknown_feature_is_refused() -> None:
-    with pytest.raises(SpecError, match="'age'"):
+    with pytest.raises(ParameterError, match="'age'"):
         Tree.build(("job",), {(Step(AGE, 0),): [1.0], (Step(AGE, 1),): [2.0]})
 
 
 def test_a_split_on_cells_beyond_a_byte_is_refused() -> None:
     wide = Split("age", "grid-a", 1 << 256)
-    with pytest.raises(SpecError, match="beyond code 255"):
+    with pytest.raises(ParameterError, match="beyond code 255"):
         Tree.build(FEATURES, {(Step(wide, 0),): [1.0], (Step(wide, 1),): [2.0]})
 
 
@@ -173,7 +173,7 @@ AGE_TEST = {"feature": "age", "grid": "g", "left": "0x1"}
 )
 def test_a_broken_file_is_refused(tests: list, nodes: list, leaves: list, complaint: str) -> None:
     broken = {"features": list(FEATURES), "tests": tests, "nodes": nodes, "leaves": leaves}
-    with pytest.raises(SpecError, match=complaint):
+    with pytest.raises(ParameterError, match=complaint):
         Tree.from_dict(broken)
 
 
@@ -181,10 +181,10 @@ def test_the_first_broken_tree_of_a_model_is_told() -> None:
     good, short = {"nodes": [0, -1, -1], "leaves": [1.0, 2.0]}, {"nodes": [0, -1], "leaves": [1.0]}
     parts = {"features": list(FEATURES), "tests": [AGE_TEST]}
     assert len(trees_from_dict(parts | {"trees": [good, good]})) == 2
-    with pytest.raises(SpecError, match="2 nodes end inside"):
+    with pytest.raises(ParameterError, match="2 nodes end inside"):
         trees_from_dict(parts | {"trees": [good, short, good]})
     long = {"nodes": [0, -1, -1, 0, -1], "leaves": [1.0] * 3}
-    with pytest.raises(SpecError, match="complete after 3 nodes; 5 were given"):
+    with pytest.raises(ParameterError, match="complete after 3 nodes; 5 were given"):
         trees_from_dict(parts | {"trees": [good, long]})
 
 
@@ -207,12 +207,12 @@ def test_children_are_those_that_walking_the_tree_finds(shapes: list) -> None:
 
 
 def test_codes_with_a_column_too_few_are_refused() -> None:
-    with pytest.raises(SpecError, match="1 columns"):
+    with pytest.raises(ParameterError, match="1 columns"):
         three_leaves().apply(np.zeros((1, 3), np.uint8))
 
 
 def test_values_for_the_wrong_number_of_leaves_are_refused() -> None:
-    with pytest.raises(SpecError, match="each of 3 leaves"):
+    with pytest.raises(ParameterError, match="each of 3 leaves"):
         three_leaves().with_values([[1.0], [2.0]])
 
 
@@ -234,7 +234,7 @@ def test_the_runs_of_a_packed_test_are_its_left_cells() -> None:
         assert covered(packed, node=0) == {c for c in range(256) if left >> c & 1}
 
 
-def covered(packed: Packed, node: int) -> set[int]:
+def covered(packed: PackedTrees, node: int) -> set[int]:
     runs = range(packed.run_first[node], packed.run_first[node + 1])
     return {int(packed.run_start[r]) + i for r in runs for i in range(packed.run_width[r])}
 
@@ -251,14 +251,14 @@ def test_only_complete_trees_with_one_test_a_level_are_oblivious() -> None:
 
 
 def test_trees_of_different_models_are_not_packed_together() -> None:
-    with pytest.raises(SpecError, match="one model"):
+    with pytest.raises(ParameterError, match="one model"):
         pack([three_leaves(), Tree.build(FEATURES, {EVERYONE: (1.0, 2.0)})])
-    with pytest.raises(SpecError, match="no trees"):
+    with pytest.raises(ParameterError, match="no trees"):
         pack([])
 
 
 def test_a_leaf_number_must_fit_two_bytes() -> None:
     nodes, leaves = [0] * MOST_LEAVES + [-1] * (MOST_LEAVES + 1), [0.0] * (MOST_LEAVES + 1)
     deep = {"features": ["age"], "tests": [AGE_TEST], "nodes": nodes, "leaves": leaves}
-    with pytest.raises(SpecError, match="the most is 65536"):
+    with pytest.raises(ParameterError, match="the most is 65536"):
         Tree.from_dict(deep)

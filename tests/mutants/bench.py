@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-from mutants.slip import Slip
+from mutants.mutant import Mutant
 
 SECONDS: Final = 60.0
-"""A named test has so long to see a slip."""
+"""A named test has so long to see a mutant."""
 
 BASELINE_SECONDS: Final = 1800.0
 COPIED: Final = (
@@ -31,17 +31,17 @@ CAUGHT: Final = re.compile(
     r"assert|AssertionError|Failed:|hedgerow\.|[A-Za-z.]*(?:Refused|FlakyFailure)"
     r"|ExceptionGroup: Hypothesis found"
 )
-"""How a failure begins that comes from a test's own judgement or from a refusal of ours.
+"""How a failure begins that comes from a test's own judgment or from a refusal of ours.
 
-A NameError or an ImportError would say that the slip is no program, not that a test is awake.
+A NameError or an ImportError would say that the mutant is no program, not that a test is awake.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one slip; `seen` is the first line of the failure."""
+    """What became of one mutant; `seen` is the first line of the failure."""
 
-    slip: Slip
+    mutant: Mutant
     caught: bool
     seen: str
     seconds: float
@@ -74,20 +74,20 @@ class Bench:
         """Runs tests on the source as it is."""
         return self._run(tests, BASELINE_SECONDS)
 
-    def verdict(self, slip: Slip) -> Verdict:
+    def verdict(self, mutant: Mutant) -> Verdict:
         began = time.monotonic()
         try:
-            with self._planted(slip):
-                outcome = self._run([slip.test], SECONDS)
+            with self._planted(mutant):
+                outcome = self._run([mutant.test], SECONDS)
         except subprocess.TimeoutExpired:
-            return Verdict(slip, False, f"no answer within {SECONDS:.0f} s", SECONDS)
-        return judged(slip, outcome, time.monotonic() - began)
+            return Verdict(mutant, False, f"no answer within {SECONDS:.0f} s", SECONDS)
+        return judged(mutant, outcome, time.monotonic() - began)
 
     @contextmanager
-    def _planted(self, slip: Slip) -> Iterator[None]:
-        file = slip.file(self.root)
+    def _planted(self, mutant: Mutant) -> Iterator[None]:
+        file = mutant.file(self.root)
         sound = file.read_text(encoding="utf-8")
-        file.write_text(slip.planted(sound), encoding="utf-8")
+        file.write_text(mutant.planted(sound), encoding="utf-8")
         try:
             yield
         finally:
@@ -97,7 +97,7 @@ class Bench:
         report = self.root / "report.xml"
         report.unlink(missing_ok=True)
         options = ("-x", "-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}")
-        short = ("-m", "not slow")  # a slip must be seen by `make test`
+        short = ("-m", "not slow")  # a mutant must be seen by `make test`
         ids = [f"tests/{test}" for test in tests]
         said = self._python("-m", "pytest", *options, *short, *ids, seconds=seconds)
         return read_report(report, said)
@@ -120,14 +120,14 @@ class Bench:
         return output.read_text(encoding="utf-8", errors="replace")
 
 
-def judged(slip: Slip, outcome: Outcome, seconds: float) -> Verdict:
-    """Caught if the named test failed, by its own judgement or by one of our refusals."""
+def judged(mutant: Mutant, outcome: Outcome, seconds: float) -> Verdict:
+    """Caught if the named test failed, by its own judgment or by one of our refusals."""
     if outcome.errors:
-        return Verdict(slip, False, f"not run: {outcome.errors[0]}", seconds)
+        return Verdict(mutant, False, f"not run: {outcome.errors[0]}", seconds)
     if not outcome.failures:
-        return Verdict(slip, False, "the test passed", seconds)
+        return Verdict(mutant, False, "the test passed", seconds)
     seen = outcome.failures[0]
-    return Verdict(slip, CAUGHT.match(seen) is not None, seen, seconds)
+    return Verdict(mutant, CAUGHT.match(seen) is not None, seen, seconds)
 
 
 def read_report(report: Path, said: str = "") -> Outcome:

@@ -1,8 +1,9 @@
-"""Plants every slip in turn and says which of them no test saw: `make mutants`.
+"""Plants every mutant in turn and says which of them no test saw: `make mutants`.
 
 A copy of the project for each worker, in a temporary folder. First the named tests run on the
-sound source and must pass; then each slip is planted alone and its own test must fail.
-Words given as arguments choose the slips whose names hold them; kept verdicts are then left alone.
+sound source and must pass; then each mutant is planted alone and its own test must fail.
+Words given as arguments choose the mutants whose names hold them; kept verdicts are then left
+alone.
 """
 
 from __future__ import annotations
@@ -16,31 +17,31 @@ from queue import SimpleQueue
 from typing import Final
 
 from mutants.bench import Bench, Outcome, Verdict
+from mutants.mutant import Mutant
+from mutants.mutants import MUTANTS
 from mutants.page import VERDICTS, keep
-from mutants.slip import Slip
-from mutants.slips import SLIPS
 
 PROJECT: Final = Path(__file__).parents[2]
 WORKERS: Final = 2
 
 
 def main(words: Sequence[str]) -> int:
-    slips = [slip for slip in SLIPS if all(word in slip.words for word in words)]
+    mutants = [mutant for mutant in MUTANTS if all(word in mutant.words for word in words)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         benches = [Bench(PROJECT, Path(folder) / str(k)) for k in range(WORKERS)]
-        outcome = baseline(benches, slips)
+        outcome = baseline(benches, mutants)
         if not outcome.is_clean:
             print("a named test does not pass on the sound source:")
             print(*outcome.failures, *outcome.errors, sep="\n")
             return 1
         print(f"{outcome.passed} tests pass on the sound source", flush=True)
-        verdicts = try_all(benches, slips)
+        verdicts = try_all(benches, mutants)
     return finish(verdicts, is_whole=not words)
 
 
-def baseline(benches: Sequence[Bench], slips: Sequence[Slip]) -> Outcome:
-    """Every named test once, without any slip, the work divided among the copies."""
-    tests = sorted({slip.test for slip in slips})
+def baseline(benches: Sequence[Bench], mutants: Sequence[Mutant]) -> Outcome:
+    """Every named test once, without any mutant, the work divided among the copies."""
+    tests = sorted({mutant.test for mutant in mutants})
     parts = [tests[k :: len(benches)] for k in range(len(benches))]
     with ThreadPoolExecutor(len(benches)) as pool:
         pairs = [(bench, part) for bench, part in zip(benches, parts, strict=True) if part]
@@ -52,34 +53,34 @@ def baseline(benches: Sequence[Bench], slips: Sequence[Slip]) -> Outcome:
     )
 
 
-def try_all(benches: Sequence[Bench], slips: Sequence[Slip]) -> list[Verdict]:
+def try_all(benches: Sequence[Bench], mutants: Sequence[Mutant]) -> list[Verdict]:
     free: SimpleQueue[Bench] = SimpleQueue()
     for bench in benches:
         free.put(bench)
 
-    def on_a_free_bench(slip: Slip) -> Verdict:
+    def on_a_free_bench(mutant: Mutant) -> Verdict:
         bench = free.get()
         try:
-            return bench.verdict(slip)
+            return bench.verdict(mutant)
         finally:
             free.put(bench)
 
     verdicts = list[Verdict]()
     with ThreadPoolExecutor(len(benches)) as pool:
-        for verdict in pool.map(on_a_free_bench, slips):
+        for verdict in pool.map(on_a_free_bench, mutants):
             verdicts.append(verdict)
             told = "caught" if verdict.caught else f"SURVIVED ({verdict.seen})"
-            place = f"{len(verdicts):3d}/{len(slips)}"
-            print(f"{place} {verdict.seconds:5.1f} s  {verdict.slip.words}: {told}", flush=True)
+            place = f"{len(verdicts):3d}/{len(mutants)}"
+            print(f"{place} {verdict.seconds:5.1f} s  {verdict.mutant.words}: {told}", flush=True)
     return verdicts
 
 
 def finish(verdicts: Sequence[Verdict], *, is_whole: bool) -> int:
     survived = [verdict for verdict in verdicts if not verdict.caught]
     seconds = sum(verdict.seconds for verdict in verdicts)
-    print(f"\n{len(verdicts)} slips, {len(survived)} survived, {seconds:.0f} s of tests")
+    print(f"\n{len(verdicts)} mutants, {len(survived)} survived, {seconds:.0f} s of tests")
     for verdict in survived:
-        print(f"  {verdict.slip.words} ({verdict.slip.path}): {verdict.seen}")
+        print(f"  {verdict.mutant.words} ({verdict.mutant.path}): {verdict.seen}")
     if is_whole:
         keep(verdicts)
         print(f"written: {VERDICTS.relative_to(PROJECT)}")

@@ -1,4 +1,4 @@
-"""The table of slips is whole, and the bench tells a catch from a mishap."""
+"""The table of mutants is whole, and the bench tells a catch from a mishap."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 
 from mutants.bench import Outcome, judged, read_report
+from mutants.mutant import Mutant, NoPlace
+from mutants.mutants import MUTANTS
 from mutants.page import kept, page
 from mutants.run import PROJECT
-from mutants.slip import NoPlace, Slip
-from mutants.slips import SLIPS
 
-SOME = Slip("some slip", "data/rows.py", "old", "new", "data/test_rows.py::test_it")
+SOME = Mutant("some mutant", "data/rows.py", "old", "new", "data/test_rows.py::test_it")
 PACKAGES = {
     *("schema", "models", "kernels", "secagg", "privacy", "data", "federation", "methods"),
     *("deployment", "cli"),
@@ -21,21 +21,21 @@ PACKAGES = {
 
 
 def test_there_are_sixty_slips_and_more_in_every_package():
-    assert len(SLIPS) >= 60
-    assert {slip.path.split("/")[0] for slip in SLIPS} >= PACKAGES
+    assert len(MUTANTS) >= 60
+    assert {mutant.path.split("/")[0] for mutant in MUTANTS} >= PACKAGES
 
 
-@pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: slip.words)
-def test_a_slip_has_one_place_and_a_test_that_exists(slip):
-    source = slip.file(PROJECT).read_text(encoding="utf-8")
-    compile(slip.planted(source), slip.path, "exec")
-    file, name = slip.test.split("[")[0].split("::")
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.words)
+def test_a_slip_has_one_place_and_a_test_that_exists(mutant):
+    source = mutant.file(PROJECT).read_text(encoding="utf-8")
+    compile(mutant.planted(source), mutant.path, "exec")
+    file, name = mutant.test.split("[")[0].split("::")
     assert re.search(rf"^def {name}\(", (PROJECT / "tests" / file).read_text(), re.MULTILINE)
 
 
 def test_no_two_slips_have_one_name_or_are_one_mistake():
-    assert max(Counter(slip.words for slip in SLIPS).values()) == 1
-    assert max(Counter((slip.path, slip.old, slip.new) for slip in SLIPS).values()) == 1
+    assert max(Counter(mutant.words for mutant in MUTANTS).values()) == 1
+    assert max(Counter((mutant.path, mutant.old, mutant.new) for mutant in MUTANTS).values()) == 1
 
 
 def test_a_text_that_is_there_twice_is_no_place():
@@ -51,7 +51,7 @@ def test_a_text_that_is_there_twice_is_no_place():
     [
         (("assert 1 == 2",), (), True),
         (("AssertionError: wrong",), (), True),
-        (("Failed: DID NOT RAISE <class 'hedgerow.errors.SpecError'>",), (), True),
+        (("Failed: DID NOT RAISE <class 'hedgerow.errors.ParameterError'>",), (), True),
         (("hedgerow.errors.LedgerBroken: entry 3",), (), True),
         (("NameError: name 'x' is not defined",), (), False),
         (("ImportError: cannot import name",), (), False),
@@ -59,7 +59,7 @@ def test_a_text_that_is_there_twice_is_no_place():
         ((), (), False),
     ],
 )
-def test_only_a_judgement_or_a_refusal_is_a_catch(failures, errors, caught):
+def test_only_a_judgment_or_a_refusal_is_a_catch(failures, errors, caught):
     assert judged(SOME, Outcome(1, failures, errors), 1.0).caught is caught
 
 
@@ -82,8 +82,8 @@ def test_failures_and_errors_are_read_apart(tmp_path):
 
 def test_the_page_names_every_slip_and_no_other():
     caught = judged(SOME, Outcome(0, ("assert 0",), ()), 1.0)
-    assert "1 slips, 1 caught, 0 survived" in page([caught])
+    assert "1 mutants, 1 caught, 0 survived" in page([caught])
     shown = page(kept())
-    assert f"{len(SLIPS)} slips, {len(SLIPS)} caught, 0 survived" in shown
-    for slip in SLIPS:
-        assert f"| {slip.words} | `{slip.path}` | `{slip.test}` |" in shown
+    assert f"{len(MUTANTS)} mutants, {len(MUTANTS)} caught, 0 survived" in shown
+    for mutant in MUTANTS:
+        assert f"| {mutant.words} | `{mutant.path}` | `{mutant.test}` |" in shown

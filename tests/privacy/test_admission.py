@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from hedgerow.data.prepared import StudyRows
-from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.federation import client as endpoints
 from hedgerow.federation.client import REFUSAL_BYTES, Client, code_of, refusal, refused_with
 from hedgerow.federation.wire import Bundle, Receiver, Sender
@@ -24,8 +24,8 @@ from hedgerow.models.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive, Curve
 from hedgerow.models.tree import Tree
 from hedgerow.privacy import admission
-from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.admission import why_not
+from hedgerow.privacy.accounting.budget import DPModel
+from hedgerow.privacy.admission import reason_against
 from hedgerow.privacy.queries import (
     Binning,
     BoundQuery,
@@ -50,7 +50,7 @@ from hedgerow.secagg.codes import Code
 from hedgerow.secagg.envelope import MessageKind
 from hedgerow.secagg.messages import Open
 from support.hostile import RAW
-from support.worlds import THREE, TWO, VALUE, federation, holders, sample, study, tap
+from support.worlds import THREE, TWO, VALUE, federation, sample, site_rows, study, tap
 
 SHARE = Fraction(1, 10_000)
 AT_ZERO = Additive((0.0,))
@@ -62,8 +62,8 @@ MERGED = Binning(((0,) * TWO.grids[0].n_cells, *BINNING.bins[1:]))
 ENDLESS = replace(CURVE, values=((math.inf,),) * TWO.grids[0].n_cells)
 
 
-def asked(statistic: Any, by: Any = Whole(), share: Any = SHARE, region: Any = EVERYONE):  # noqa: B008
-    return SumQuery(region, statistic, by, share)
+def asked(statistic: Any, by: Any = Whole(), fraction: Any = SHARE, region: Any = EVERYONE):  # noqa: B008
+    return SumQuery(region, statistic, by, fraction)
 
 
 HONEST = [
@@ -102,11 +102,11 @@ ODD = {
     "a float for a count": (TWO, asked(ClassCounts(2.0))),
     "a bool for a count": (TWO, asked(ClassCounts(True))),
     "other classes": (TWO, asked(ClassCounts(3))),
-    "a text for a share": (TWO, asked(Count(), share="1/2")),
-    "a float for a share": (TWO, asked(Count(), share=0.5)),
-    "a share of nothing": (TWO, asked(Count(), share=Fraction(0))),
-    "a share below nothing": (TWO, asked(Count(), share=Fraction(-1, 2))),
-    "a share of endless digits": (TWO, asked(Count(), share=Fraction(1, 10**70))),
+    "a text for a share": (TWO, asked(Count(), fraction="1/2")),
+    "a float for a share": (TWO, asked(Count(), fraction=0.5)),
+    "a share of nothing": (TWO, asked(Count(), fraction=Fraction(0))),
+    "a share below nothing": (TWO, asked(Count(), fraction=Fraction(-1, 2))),
+    "a share of endless digits": (TWO, asked(Count(), fraction=Fraction(1, 10**70))),
     "a column that is not there": (TWO, asked(ClassCounts(2), Cells((7,), BINNING))),
     "a column twice": (TWO, asked(ClassCounts(2), Cells((0, 0), BINNING))),
     "a column below zero": (TWO, asked(ClassCounts(2), Cells((-1,), BINNING))),
@@ -142,28 +142,28 @@ ODD = {
 @pytest.mark.parametrize(("schema", "query"), HONEST, ids=str)
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
 def test_what_a_recipe_would_ask_is_admitted(schema, query, delta):
-    assert why_not(study(schema, 1, delta=delta, epsilon="100"), [query]) is None
+    assert reason_against(study(schema, 1, delta=delta, epsilon="100"), [query]) is None
 
 
 @pytest.mark.parametrize("attack", FALSE_BOUNDS | ODD)
 def test_what_no_recipe_would_ask_is_refused(attack):
     schema, query = (FALSE_BOUNDS | ODD)[attack]
-    reason = why_not(study(schema, 1), [query])
+    reason = reason_against(study(schema, 1), [query])
     assert isinstance(reason, str)
     assert reason
 
 
 def test_only_what_the_recipe_asks_is_admitted():
     narrow = replace(study(TWO, 1), asks=sums(ClassCounts, Cells))
-    assert why_not(narrow, [asked(ClassCounts(2), Cells((0,), BINNING))]) is None
-    assert "never asks" in str(why_not(narrow, [asked(ClassCounts(2))]))
+    assert reason_against(narrow, [asked(ClassCounts(2), Cells((0,), BINNING))]) is None
+    assert "never asks" in str(reason_against(narrow, [asked(ClassCounts(2))]))
 
 
 def test_bundles_have_an_end():
     the_study = study(TWO, 1)
-    assert why_not(the_study, []) is not None
-    assert why_not(the_study, [asked(Count())] * 4097) is not None
-    assert why_not(the_study, [asked(Count())] * 4096) is None
+    assert reason_against(the_study, []) is not None
+    assert reason_against(the_study, [asked(Count())] * 4097) is not None
+    assert reason_against(the_study, [asked(Count())] * 4096) is None
 
 
 @pytest.mark.parametrize("most", [35, 71])
@@ -172,20 +172,20 @@ def test_so_many_integers_leave_a_site_and_no_more(most, monkeypatch):
     query = asked(ClassCounts(2), Cells((0, 1, 2), BINNING))
     monkeypatch.setattr(admission, "MOST_INTEGERS", most)
     size = math.prod(query.shape)
-    allowed = [k for k in range(1, 4) if why_not(study(TWO, 1), [query] * k) is None]
+    allowed = [k for k in range(1, 4) if reason_against(study(TWO, 1), [query] * k) is None]
     assert allowed == [k for k in range(1, 4) if k * size <= most]
 
 
 def test_a_share_is_a_part_of_the_budget():
-    for share in (Fraction(3, 2), Fraction(1, 10**64), Fraction(-1, 2)):
-        assert "share" in str(why_not(study(TWO, 1), [asked(Count(), share=share)]))
-    assert why_not(study(TWO, 1), [asked(Count(), share=Fraction(1))]) is None
+    for fraction in (Fraction(3, 2), Fraction(1, 10**64), Fraction(-1, 2)):
+        assert "fraction" in str(reason_against(study(TWO, 1), [asked(Count(), fraction=fraction)]))
+    assert reason_against(study(TWO, 1), [asked(Count(), fraction=Fraction(1))]) is None
 
 
 def test_noise_that_cannot_be_drawn_is_not_promised():
-    thin = asked(Fractions(-2.0, 6.0), share=Fraction(1, 10**7))
-    assert why_not(study(VALUE, 3), [thin]) is not None
-    assert why_not(study(VALUE, 3, delta="1e-6"), [thin]) is None
+    thin = asked(Fractions(-2.0, 6.0), fraction=Fraction(1, 10**7))
+    assert reason_against(study(VALUE, 3), [thin]) is not None
+    assert reason_against(study(VALUE, 3, delta="1e-6"), [thin]) is None
 
 
 def test_a_record_s_vector_must_fit_the_clamp(monkeypatch):
@@ -201,22 +201,22 @@ def test_an_endpoint_serves_the_study_that_its_site_speaks_for_and_no_other():
     end = link.clients[0]
     other = replace(link.study, name="another")
     stranger = StudyRows(other, end.rows.sums.rows)
-    with pytest.raises(SpecError, match="another study"):
+    with pytest.raises(ParameterError, match="another study"):
         Client(stranger, end.site, end.store)
     keys = tuple(bytes([k]) * 32 for k in range(3))
     named = replace(link.study, sites=keys, coordinator=b"c" * 32)
     assert named.hash != link.study.hash
 
 
-def linked(schema=TWO, n=90, parties=3, **options):
+def linked(schema=TWO, n=90, n_sites=3, **options):
     X, y = sample(n, schema)
     fed = federation(
-        study(schema, parties, **options), holders(X, y, np.arange(n) % parties, parties, schema)
+        study(schema, n_sites, **options), site_rows(X, y, np.arange(n) % n_sites, n_sites, schema)
     )
     return fed.sites
 
 
-def round_letters(link, bundle):
+def round_messages(link, bundle):
     """ROUND for each site, signed by the true coordinator."""
     return link.coordinator.start(bundle.questions, 1).requests(
         dict.fromkeys(range(len(link.clients)), bundle.definitions)
@@ -228,7 +228,7 @@ def spent(link):
 
 
 def replies(link, bundle):
-    return [link.clients[k].handle(letter) for k, letter in round_letters(link, bundle).items()]
+    return [link.clients[k].handle(message) for k, message in round_messages(link, bundle).items()]
 
 
 @pytest.mark.parametrize("attack", FALSE_BOUNDS | ODD)
@@ -252,8 +252,8 @@ def test_a_hostile_query_gets_a_constant_code_and_costs_nothing(attack):
 def test_without_admission_the_clamp_still_holds(attack, monkeypatch):
     """The second lock: a record beyond its declared bound adds nothing."""
     schema, query = FALSE_BOUNDS[attack]
-    monkeypatch.setattr(admission, "why_not", lambda study, bundle: None)
-    link = linked(schema, placement=Placement.SHARES)
+    monkeypatch.setattr(admission, "reason_against", lambda study, bundle: None)
+    link = linked(schema, dp_model=DPModel.DISTRIBUTED)
     unit = link.study.unit(query)
     vector = link.clients[0].rows.sums.contributions(query.statistic, unit).astype(object)
     bound = query.statistic.bound(unit)
@@ -299,7 +299,7 @@ def test_a_name_is_the_digest_of_its_content_and_is_counted_by_the_receiver():
         Sender().encode([asked(ClassCounts(2), Cells((0,), bins))]) for bins in (BINNING, MERGED)
     )
     receiver = Receiver()
-    with pytest.raises(PartyRefused, match="UnknownName"):
+    with pytest.raises(SiteRefused, match="UnknownName"):
         receiver.decode(Bundle(one.questions, other.definitions))
     (query,), _ = receiver.decode(one)
     assert query.by.binning == BINNING
@@ -307,12 +307,12 @@ def test_a_name_is_the_digest_of_its_content_and_is_counted_by_the_receiver():
 
 def test_what_a_refused_round_taught_is_forgotten():
     link = linked()
-    greedy = asked(ClassCounts(2), Cells((0,), BINNING), share=Fraction(1))
+    greedy = asked(ClassCounts(2), Cells((0,), BINNING), fraction=Fraction(1))
     for _ in range(2):
         bundle = Sender().encode([greedy])
         replies(link, bundle)
     known = [len(e.receiver.known) for e in link.clients]
-    later = asked(ClassCounts(2), Cells((1,), MERGED), share=Fraction(1))
+    later = asked(ClassCounts(2), Cells((1,), MERGED), fraction=Fraction(1))
     assert set(replies(link, Sender().encode([later]))) == {refusal(Code.BUDGET_REFUSED)}
     assert [len(e.receiver.known) for e in link.clients] == known
 
@@ -337,7 +337,8 @@ def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
     keys = Open(link.coordinator.keys).to_bytes()
     for place, end in enumerate(link.clients):
         assert not end.handle(again[place]).startswith(endpoints.REFUSED)
-        assert end.handle(link.coordinator.letter(MessageKind.OPEN, place, 0, keys)) == b""
+        opened = end.handle(link.coordinator.message(MessageKind.OPEN, place, 0, keys))
+        assert not opened.startswith(endpoints.REFUSED)
         end.handle(again[place][:-1] + b"?")  # nobody signed that
         assert end.receiver.known
     link.enter()
@@ -361,23 +362,23 @@ def inside(cells):
     return tuple(Step(split, 0) for split in splits)
 
 
-@pytest.mark.parametrize("share", [Fraction(1), SHARE], ids=["refused", "charged"])
-def test_314_existence_probes_are_refused_or_charged_alike(share):
+@pytest.mark.parametrize("fraction", [Fraction(1), SHARE], ids=["refused", "charged"])
+def test_314_existence_probes_are_refused_or_charged_alike(fraction):
     """Free and exact when rows were read before the charge: answering or not told of a record."""
-    link = linked(n=60, parties=2)
+    link = linked(n=60, n_sites=2)
     probed, end = CELLS[:314], link.clients[0]
     held = {tuple(map(int, codes)) for codes in end.rows.sums.rows.codes.T}
     assert 0 < len(held & set(probed)) < 100
-    if share == 1:
-        replies(link, Sender().encode([asked(Count(), share=share)]))
+    if fraction == 1:
+        replies(link, Sender().encode([asked(Count(), fraction=fraction)]))
     seen, before = set(), len(end.store.ledger.entries)
     for cells in probed:
-        bundle = Sender().encode([asked(ClassCounts(2), share=share, region=inside(cells))])
-        reply = end.handle(round_letters(link, bundle)[0])
+        bundle = Sender().encode([asked(ClassCounts(2), fraction=fraction, region=inside(cells))])
+        reply = end.handle(round_messages(link, bundle)[0])
         left = not reply.startswith(endpoints.REFUSED)
         seen.add((left, len(reply) if left else reply))
     charged = len(end.store.ledger.entries) - before
-    if share == 1:
+    if fraction == 1:
         assert (seen, charged) == ({(False, refusal(Code.BUDGET_REFUSED))}, 0)
     else:
         assert ({left for left, _ in seen}, charged) == ({True}, len(probed))
@@ -391,7 +392,7 @@ def test_a_budget_that_says_no_says_so_before_any_row_is_touched(monkeypatch):
         return make()
 
     tap(monkeypatch, link.clients[0].rows, watched)
-    greedy = Sender().encode([asked(Count(), share=Fraction(1))])
+    greedy = Sender().encode([asked(Count(), fraction=Fraction(1))])
     first, second = replies(link, greedy)[0], replies(link, greedy)[0]
     assert not first.startswith(endpoints.REFUSED)
     assert second == refusal(Code.BUDGET_REFUSED)
@@ -420,7 +421,7 @@ def test_replies_are_as_long_for_one_row_more_and_for_none():
     lengths = set()
     for n in (0, 1, 2, 90):
         X, y = sample(90, TWO)
-        parts = holders(X[:n], y[:n], np.zeros(n, int), 3, TWO)
+        parts = site_rows(X[:n], y[:n], np.zeros(n, int), 3, TWO)
         link = federation(study(TWO, 3), parts).sites
         lengths |= {len(reply) for reply in replies(link, Sender().encode([query]))}
     assert len(lengths) == 1

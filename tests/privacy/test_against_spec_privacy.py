@@ -11,14 +11,14 @@ from hedgerow.federation.wire import Bundle, Receiver
 from hedgerow.kernels.noise import invert
 from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.admission import why_not
+from hedgerow.privacy.admission import reason_against
 from hedgerow.privacy.ledger.chain import START, seal_entry
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.ledger.events import from_json
 from hedgerow.privacy.mechanisms import sampling, selection
-from hedgerow.privacy.mechanisms.inversion import table_of
 from hedgerow.privacy.mechanisms.laws import LAW_BITS, Polya
 from hedgerow.privacy.mechanisms.mechanisms import DiscreteLaplace, PolyaDifference
+from hedgerow.privacy.mechanisms.sampling import table_of
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.keys import Identity
@@ -58,8 +58,8 @@ def scripted(data):
 
 # ------------------------------------------------------------------------------------ the study
 NUMBERS = {
-    "epsilon": Q(2), "parties": 4, "colluders": 2, "threshold": 2, "records_per_person": 3,
-    "retry_reserve": Q(1, 7), "max_depth": 4, "n_bins": 9, "leaf_share": Q(1, 3),
+    "epsilon": Q(2), "n_sites": 4, "colluders": 2, "threshold": 2, "records_per_person": 3,
+    "retry_budget": Q(1, 7), "max_depth": 4, "n_bins": 9, "leaf_fraction": Q(1, 3),
     "min_samples_split": 11, "public_seed": 8,
 }  # fmt: skip
 
@@ -82,7 +82,7 @@ def test_every_number_of_a_study_is_in_its_hash():
 # ------------------------------------------------------------------------------ price and noise
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"records_per_person": 3}, {"threshold": 2}, {"retry_reserve": Q(0), "max_depth": 1}],
+    [{}, {"records_per_person": 3}, {"threshold": 2}, {"retry_budget": Q(0), "max_depth": 1}],
     ids=str,
 )
 @pytest.mark.parametrize("columns", [1, 2, 7])
@@ -90,7 +90,7 @@ def test_sensitivity_price_and_law_are_the_spec_s(changed, columns):
     features = tuple((f"column {j}", 0.0, 1.0) for j in range(columns))
     theirs = usual(features=features, **changed)
     ours, query = Study.from_dict(spec.content(theirs)), asked(theirs)
-    assert why_not(ours, [query]) is None
+    assert reason_against(ours, [query]) is None
     assert query.sensitivity(1).of_person(ours.records_per_person) == Sensitivity(
         spec.l1_sensitivity(theirs),
         columns * theirs.records_per_person**2,
@@ -164,20 +164,21 @@ def test_the_same_bytes_give_the_same_choice():
 def test_a_choice_costs_what_the_spec_says():
     theirs = usual(asks=(one_choice.ASKS, *spec.Study._field_defaults["asks"]))
     ours, query = Study.from_dict(spec.content(theirs)), asked(theirs, one_choice.choice_question)
-    assert why_not(ours, [query]) is None
+    assert reason_against(ours, [query]) is None
     assert ours.cost(query) == ours.selection_epsilon(query) == spec.cost(theirs)
     assert query.scoring.reach == 2 * one_choice.LATTICE
     assert {one_choice.grid_name(theirs, j) for j in range(2)} == {
         grid.digest for grid in ours.schema.grids
     }
     refused = Study.from_dict(spec.content(usual()))  # a control: Algorithm 5 never asks it
-    assert "never asks" in (why_not(refused, [query]) or "")
+    assert "never asks" in (reason_against(refused, [query]) or "")
 
 
 # --------------------------------------------------------------------------------------- ledger
 @pytest.mark.parametrize("name", [*GOOD, "bad"])
 def test_the_chain_of_a_ledger_is_the_spec_s(name):
     stored = load(name)
+    assert stored["ledgers"]
     for secret, entries in zip(stored["identities"], stored["ledgers"], strict=False):
         identity, link = Identity.from_bytes(bytes.fromhex(secret)), START
         for seq, (event, head, signature) in enumerate(entries, start=1):
@@ -190,7 +191,7 @@ def test_the_chain_of_a_ledger_is_the_spec_s(name):
 
 def test_lines_of_the_ledger_are_the_spec_s_and_so_is_the_last_that_fits():
     """Charges of two fifths: the third is refused by both, with nothing written."""
-    theirs = usual(max_depth=1, leaf_share=Q(3, 5), retry_reserve=Q(0))
+    theirs = usual(max_depth=1, leaf_fraction=Q(3, 5), retry_budget=Q(0))
     ours = Study.from_dict(spec.content(theirs))
     charges = [priced(ours, asked(theirs)).charge]
     words = spec.histogram_question(theirs)[2]

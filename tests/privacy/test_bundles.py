@@ -17,15 +17,15 @@ from hedgerow.privacy.bundles import weight_of
 from hedgerow.privacy.queries import (
     BoundQuery,
     Cells,
-    Chain,
-    Cuts,
-    LocalChoice,
+    LocalSelection,
+    MultiwaySplit,
     Query,
     Score,
     Scoring,
     SelectQuery,
     Sides,
     SumQuery,
+    Thresholds,
     Whole,
 )
 from hedgerow.schema.candidates import Binning
@@ -35,6 +35,8 @@ from support.examples import (
     REPORTS,
     SHARED,
     STEP_ON_CURVES,
+    STEP_ON_TIMES,
+    TIME_STATISTICS,
     TWO_CLASS_STATISTICS,
     VALUE_GROUPS,
     VALUE_STATISTICS,
@@ -51,12 +53,21 @@ TESTS = [
     HeldOut(1 << 16),
 ]
 STEPS = [Step(test, outcome) for test in TESTS for outcome in (0, 1)]
-EVERY = [*CLASS_STATISTICS, *TWO_CLASS_STATISTICS, *VALUE_STATISTICS, REPORTS, STEP_ON_CURVES]
+EVERY = [
+    *CLASS_STATISTICS,
+    *TWO_CLASS_STATISTICS,
+    *VALUE_STATISTICS,
+    *TIME_STATISTICS,
+    *(REPORTS, STEP_ON_CURVES, STEP_ON_TIMES),
+]
 STATISTICS = [statistic for statistic in EVERY if "nan" not in repr(statistic)]
 """Those that can travel."""
-CUTS = [Cuts("\N{SNOWMAN}" * 256, "f" * 64, tuple(range(1, 257)), None), Cuts("a", "0", (1,), 255)]
+CUTS = [
+    Thresholds("\N{SNOWMAN}" * 256, "f" * 64, tuple(range(1, 257)), None),
+    Thresholds("a", "0", (1,), 255),
+]
 SPLITS = [test for test in TESTS if isinstance(test, Split)]
-CHAIN = Chain(tuple(SPLITS))
+CHAIN = MultiwaySplit(tuple(SPLITS))
 
 
 def bytes_of(bundle: list[Query]) -> int:
@@ -75,7 +86,7 @@ QUERIES = st.one_of(
     st.builds(
         lambda region, kind, splits: kind(region, splits, Scoring(Score.ENTROPY), LONG_SHARE),
         REGIONS,
-        st.sampled_from([SelectQuery, LocalChoice]),
+        st.sampled_from([SelectQuery, LocalSelection]),
         st.lists(st.sampled_from([*CUTS, *SPLITS, CHAIN]), min_size=1, max_size=4).map(tuple),
     ),
     st.builds(lambda region: BoundQuery(region, (0, 1), SHARED, LONG_SHARE), REGIONS),
@@ -103,7 +114,7 @@ def test_packed_tests_of_random_cells_are_no_longer_than_their_weight():
         tests = NodeTests(rng.integers(0, 3, shape, dtype=np.int16), left)
         by = Sides(layer, tests)
         many.append(SumQuery(EVERYONE, CLASS_STATISTICS[0], by, LONG_SHARE))
-        taken = tests.picked(np.zeros(layer.n_nodes, np.intp), np.ones(layer.n_nodes, bool))
+        taken = tests.select(np.zeros(layer.n_nodes, np.intp), np.ones(layer.n_nodes, bool))
         layer = Layer(layer, taken, np.ones(2 * layer.n_nodes, bool))
     assert bytes_of(many[-1:]) <= weight_of(many[-1:])
     assert bytes_of(many) <= weight_of(many) <= 4 * bytes_of(many)

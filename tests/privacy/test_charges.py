@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.errors import BudgetExceeded, ParameterError
 from hedgerow.privacy.accounting.budget import Measure, checked_cost
 from hedgerow.privacy.ledger.charges import (
     Charge,
@@ -79,7 +79,7 @@ def test_a_very_long_region_is_counted_like_any_other():
 # ------------------------------------------------------------------------------ failing closed
 @pytest.mark.parametrize("cost", [float("nan"), 0.5, 1, Q(-1), -math.inf, "1", None])
 def test_a_charge_that_is_no_exact_cost_cannot_be_made(cost):
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         charge(cost=cost)
 
 
@@ -90,7 +90,7 @@ def test_not_a_number_is_never_within_a_limit():
 
 @pytest.mark.parametrize("limit", [float("nan"), 1.0, Q(-1)])
 def test_a_limit_that_is_no_exact_cost_is_refused(limit):
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         MemoryLedger(limit)
 
 
@@ -139,10 +139,10 @@ def test_no_noise_needs_a_limit_that_allows_it():
 def test_a_round_is_charged_once_and_is_of_one_study():
     ledger = MemoryLedger(Q(9))
     ledger.reserve([charge()], "1")
-    with pytest.raises(SpecError, match="charged before"):
+    with pytest.raises(ParameterError, match="charged before"):
         ledger.reserve([charge()], "1")
     for charges in ([], [charge(study="one"), charge(study="other")]):
-        with pytest.raises(SpecError, match="one round of one study"):
+        with pytest.raises(ParameterError, match="one round of one study"):
             ledger.reserve(charges, "2")
     assert ledger.total == 1
 
@@ -271,7 +271,8 @@ def test_studies_add_whatever_their_regions(charges):
 
 
 def test_a_ledger_that_compared_names_only_would_be_below_the_worst_record():
-    # The twin: the same charges with folds named by their number alone, not by their draw.
+    # The negative control: the same charges with folds named by their number alone, not by their
+    # draw.
     real = [
         Charge((Step(DRAWS[0], 0),), Q(1), "", "a", Measure.PURE),
         Charge((Step(DRAWS[1], 1),), Q(1), "", "a", Measure.PURE),

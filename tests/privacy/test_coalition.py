@@ -16,7 +16,7 @@ import pytest
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import Answering
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting import coalition, conversions
 from hedgerow.privacy.accounting.budget import Measure
@@ -32,7 +32,7 @@ from hedgerow.privacy.queries import (
     Cells,
     ClassCounts,
     Fractions,
-    LocalChoice,
+    LocalSelection,
     Mechanism,
     Score,
     Scoring,
@@ -44,7 +44,7 @@ from hedgerow.privacy.statement.statement import statement
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.schema.schema import Categorical, Schema, Target
-from support.worlds import federation, holders, study
+from support.worlds import federation, site_rows, study
 
 ONE = Sensitivity(1, 1, 1)
 
@@ -62,7 +62,7 @@ def polya_difference(rate: float, shape: float, reach: int) -> np.ndarray:
     return np.array([np.dot(q[: len(q) - k], q[k:]) for k in range(reach)])
 
 
-# (h, t, colluders) stands for `shape` honest shares of h; losses are for one unit count.
+# (h, t, colluders) stands for `feature_effect` honest shares of h; losses are for one unit count.
 TABLE = [
     (2, 3, 2, (0.606, 1.138, 1.675)),
     (3, 4, 2, (0.343, 0.856, 1.389)),
@@ -118,7 +118,9 @@ def test_the_loss_of_a_part_of_the_shares_is_the_exact_one(rate, shape):
 
 def test_an_even_spread_of_a_change_is_the_worst_one():
     rate, shape = Q(1, 5), Q(1, 2)
-    release = Release(law=DiscreteLaplace(rate), sensitivity=Sensitivity(7, 49, 7), touched=3)
+    release = Release(
+        law=DiscreteLaplace(rate), sensitivity=Sensitivity(7, 49, 7), touched_coordinates=3
+    )
     cost = cost_against(Measure.PURE, release, Coalition(h=2, t=3, colluders=2))
     spreads = [s for s in itertools.product(range(8), repeat=3) if sum(s) <= 7]
     loss = [Q(0), *(polya_loss(rate, shape, change) for change in range(1, 8))]
@@ -132,7 +134,7 @@ def test_two_releases_cost_more_against_a_coalition_than_one_of_twice_the_rate()
 
 
 def test_a_study_without_tolerated_colluders_is_not_a_study():
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         Coalition(h=3, t=3, colluders=1)
 
 
@@ -145,7 +147,7 @@ CELLS = [range(grid.n_cells) for grid in CLASSES.grids]
 PARTIES = 5  # h = 3 honest of t = 4, one colluder tolerated; two leave 2 of 3 shares
 LEFT = Fraction(2, 3)
 SPLIT = CLASSES.grids[0].split_values([0])
-CHOICE = LocalChoice(
+CHOICE = LocalSelection(
     EVERYONE, (SPLIT, CLASSES.grids[1].split_values([0])), Scoring(Score.GINI), Fraction(3, 4)
 )
 COUNTS = SumQuery(
@@ -218,11 +220,13 @@ def price(the_study: Study, query: SumQuery) -> float:
 
 
 def one_records_coordinates(right):
-    """The slip: three records counted in the coordinates of one."""
+    """The mutant: three records counted in the coordinates of one."""
 
     def release(self, query):
         whole = right(self, query)
-        return replace(whole, touched=whole.touched // self.records_per_person)
+        return replace(
+            whole, touched_coordinates=whole.touched_coordinates // self.records_per_person
+        )
 
     return release
 
@@ -236,19 +240,19 @@ def test_a_coalition_priced_for_one_record_and_one_coordinate_is_seen(monkeypatc
 
 # --------------------------------------------------------------------------------- a whole run
 def stated(the_study: Study, bundles) -> float:
-    """The number after "with one more" in the statement of a run."""
+    """Epsilon "if one more site colludes" in the statement of a run."""
     X, y = np.empty((0, 2), object), np.empty(0, object)
-    fed = federation(the_study, holders(X, y, np.empty(0, int), PARTIES, CLASSES))
+    fed = federation(the_study, site_rows(X, y, np.empty(0, int), PARTIES, CLASSES))
     for bundle in bundles:
         fed.ask(bundle)
-    said = statement(the_study, fed.sites.spent(), fed.asked, simulated=True)
+    said = statement(the_study, fed.sites.spent(), fed.asked, is_simulation=True)
     words = dict(said.trust)["coalition"]
-    return float(words.split("colluding; ")[1].split(" with one more")[0])
+    return float(words.split("; epsilon ")[1].split(" if one more")[0])
 
 
 def true_epsilon(the_study: Study) -> float:
     """A choice at its own price, and the worst placing of counts by node."""
-    return float(CHOICE.share * the_study.epsilon) + worst_loss(the_study, BY_NODE)
+    return float(CHOICE.fraction * the_study.epsilon) + worst_loss(the_study, BY_NODE)
 
 
 def is_priced(the_study: Study) -> bool:
@@ -290,7 +294,7 @@ def test_a_gaussian_run_is_priced_by_the_variance_that_is_left():
     at_zero = 1 / np.exp(-(k**2) / (2 * variance)).sum()
     unit = 2 * NormalDist().inv_cdf((1 + at_zero) / 2)
     squared_change = 2 * (3 * scale) ** 2  # three records in one cell of each column
-    expected = squared_change * unit**2 + float(CHOICE.share * the_study.total)
+    expected = squared_change * unit**2 + float(CHOICE.fraction * the_study.total)
     choice = replace(CHOICE, mechanism=Mechanism.EXPONENTIAL)
     assert gaussian_delta(math.sqrt(expected), stated(the_study, [[choice], [COUNTS]])) == (
         pytest.approx(1e-6, rel=0.02)

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.privacy.mechanisms import coins
-from hedgerow.privacy.mechanisms.coins import exp_bounds, minus_log
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms.coins import SecretRandomness, exp_bounds, minus_log
 
 rationals = st.fractions(min_value=0, max_value=400, max_denominator=10**30)
 
@@ -115,7 +114,7 @@ denominators = st.fractions(min_value=1, max_value=2**61, max_denominator=1000)
 @pytest.mark.property
 @settings(max_examples=200, deadline=None)
 @given(denominators, st.lists(st.fractions(min_value=0, max_value=1), min_size=1, max_size=50))
-def test_the_vectorised_exp_is_within_its_stated_error(denominator, places):
+def test_the_vectorized_exp_is_within_its_stated_error(denominator, places):
     numerators = np.array([int(p * (int(denominator) - 1)) for p in places], np.uint64)
     estimates = coins._exp32(numerators, denominator)
     for n, estimate in zip(numerators, estimates, strict=True):

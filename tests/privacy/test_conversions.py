@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting import conversions, gaussian, rounding
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.mechanisms.mechanisms import DiscreteGaussian, DiscreteLaplace, NoNoise
 
 ONE = Sensitivity(1, 1, 1)
-PROMISES = [
+GUARANTEES = [
     (Q(1, 10), Q(1, 10**9)),
     (Q(1), Q(1, 10**6)),
     (Q(8), Q(1, 10**5)),
@@ -49,7 +49,7 @@ def delta_of_unit_shift(sigma2: float, epsilon: float) -> float:
 
 # -------------------------------------------------------------------------------------- budgets
 @pytest.mark.parametrize("measure", EVERY_MEASURE)
-@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
+@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
 def test_a_budget_spent_to_the_end_keeps_its_promise_and_wastes_next_to_nothing(
     measure, epsilon, delta
 ):
@@ -94,13 +94,13 @@ def test_a_release_without_noise_has_infinite_epsilon(measure):
 @pytest.mark.parametrize("measure", [Measure.ZCDP, Measure.GDP])
 def test_gaussian_noise_keeps_no_epsilon_at_delta_zero(measure):
     assert conversions.epsilon_of(measure, Q(1, 10), Q(0)) == math.inf
-    with pytest.raises(SpecError, match="needs delta > 0"):
+    with pytest.raises(ParameterError, match="needs delta > 0"):
         conversions.whole_budget(measure, Q(1), Q(0))
 
 
 @pytest.mark.parametrize("spent", [float("nan"), 0.5, Q(-1), 1])
 def test_what_is_not_an_exact_cost_has_no_epsilon(spent):
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         conversions.epsilon_of(Measure.PURE, spent, Q(0))
 
 
@@ -116,7 +116,7 @@ def test_what_is_not_an_exact_cost_has_no_epsilon(spent):
     ],
 )
 def test_a_promise_of_nothing_is_refused(epsilon, delta):
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         conversions.whole_budget(Measure.PURE, epsilon, delta)
 
 
@@ -227,7 +227,7 @@ def test_gdp_noise_for_many_units_is_that_of_one_unit_at_a_part_of_the_cost():
 def test_an_infinite_cost_buys_no_noise_and_a_zero_cost_buys_nothing(measure):
     assert conversions.noise_law(measure, math.inf, ONE) == NoNoise()
     assert conversions.cost_of(measure, NoNoise(), ONE) == math.inf
-    with pytest.raises(SpecError, match="share > 0"):
+    with pytest.raises(ParameterError, match="fraction > 0"):
         conversions.noise_law(measure, Q(0), ONE)
 
 
@@ -236,7 +236,7 @@ VARIANCES = (0.05, 0.12, 0.25, 0.5, 1.0, 1.7, 4.0, 18.0, 100.0)
 
 
 @pytest.mark.parametrize("sigma2", VARIANCES)
-def test_no_step_between_quantiles_is_wider_than_the_one_in_the_centre(sigma2):
+def test_no_step_between_quantiles_is_wider_than_the_one_in_the_center(sigma2):
     with mp.workdps(60):
         reach = int(10 * math.sqrt(sigma2)) + 5
         weights = [mp.exp(-mp.mpf(k * k) / (2 * mp.mpf(sigma2))) for k in range(5 * reach)]
@@ -246,11 +246,11 @@ def test_no_step_between_quantiles_is_wider_than_the_one_in_the_centre(sigma2):
             mp.findroot(lambda x, t=t: mp.log(mp.ncdf(-x)) - mp.log(t), mp.sqrt(-2 * mp.log(t)))
             for t in tails
         ]
-        centre = 2 * z[0]
-        assert all(b - a < centre for a, b in itertools.pairwise(z))
+        center = 2 * z[0]
+        assert all(b - a < center for a, b in itertools.pairwise(z))
         bound = gaussian.unit_mu_squared(Q(sigma2))
         assert (
-            centre**2 <= mp.mpf(bound.numerator) / bound.denominator <= centre**2 * mp.mpf("1.0001")
+            center**2 <= mp.mpf(bound.numerator) / bound.denominator <= center**2 * mp.mpf("1.0001")
         )
 
 
@@ -332,7 +332,7 @@ def test_the_exponential_mechanism_keeps_the_gaussian_curve_it_pays_for(cost):
             assert hockey_stick(q, p, e) <= allowed
 
 
-def test_randomised_response_meets_its_gaussian_curve_exactly_and_would_break_the_ranged_one():
+def test_randomized_response_meets_its_gaussian_curve_exactly_and_would_break_the_ranged_one():
     cost, mu = Q(1, 4), 0.5
     plain = float(conversions.selection_epsilon(Measure.GDP, cost, "permute_and_flip"))
     kept = 1 / (1 + math.exp(-plain))
@@ -344,7 +344,7 @@ def test_randomised_response_meets_its_gaussian_curve_exactly_and_would_break_th
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_of_all_ranges_the_centred_one_is_the_hardest_to_hide(epsilon):
-    # Odds a -> a e^eps for a bounded range; the Gaussian mu of that pair is largest at the centre.
+    # Odds a -> a e^eps for a bounded range; the Gaussian mu of that pair is largest at the center.
     x = np.linspace(-8, 8 - epsilon, 2001)
     mu = norm.ppf(1 / (1 + np.exp(-(x + epsilon)))) - norm.ppf(1 / (1 + np.exp(-x)))
     assert mu.max() <= 2 * norm.ppf(1 / (1 + math.exp(-epsilon / 2))) + 1e-9
@@ -361,7 +361,7 @@ def test_studies_enter_a_lifetime_in_rho():
 
 def test_a_lifetime_in_epsilon_takes_pure_studies_only():
     assert conversions.lifetime_cost(Measure.PURE, Q(1), Measure.PURE) == 1
-    with pytest.raises(SpecError, match="delta = 0"):
+    with pytest.raises(ParameterError, match="delta = 0"):
         conversions.lifetime_cost(Measure.GDP, Q(1), Measure.PURE)
 
 

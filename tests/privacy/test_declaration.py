@@ -17,6 +17,7 @@ from hedgerow.deployment import file_forms
 from hedgerow.deployment.approve import what_leaves
 from hedgerow.deployment.study_file import COMMON, StudyFile, as_text
 from hedgerow.methods import registry
+from hedgerow.methods.parameters import declared_parameters
 from hedgerow.privacy.declaration import (
     FIELD_OF,
     STUDY,
@@ -54,35 +55,35 @@ def again(found: StudyFile) -> StudyFile:
     return StudyFile.parse(as_text(found), PATH)
 
 
-# --------------------------------------------------------------------- the method's own promise
+# --------------------------------------------------------------------- the method's own guarantee
 @pytest.mark.parametrize("call", sorted(method.call for method in papers.METHODS))
 def test_every_method_of_the_papers_is_a_study_by_its_name_alone(call):
-    """With the paper's own delta and placement, which the file that is written then says."""
+    """With the paper's own delta and DP model, which the file that is written then says."""
     name, _, typed = call.removesuffix(")").partition("(")
     schema = NUMBERS if typed == "numbers" else CLASSES
     own = eval(f"dict({typed.partition(',')[2]})")
     alone = eval(call, {**vars(papers), "schema": schema, "numbers": schema})
     given = content(f"papers.{name}", own, schema)
-    if "printed_epsilon" in own:
+    if "published_epsilon" in own:
         given["privacy"] = {}
-    if alone._recipe(schema).needs.one_holder:
-        with pytest.raises(hr.SpecError, match="needs one holder"):
+    if alone._method(schema).needs.single_site:
+        with pytest.raises(hr.ParameterError, match="needs all rows at one site"):
             StudyFile.checked(given, PATH)
         return
     found = StudyFile.checked(given, PATH)
-    placement = alone.placement or "shares"
-    assert found.study.placement.name.lower() == placement
-    assert found.study.delta == (0 if placement == "label" else exact(alone.delta))
+    dp_model = alone.dp_model or "distributed"
+    assert found.study.dp_model.name.lower() == dp_model
+    assert found.study.delta == (0 if dp_model == "label" else exact(alone.delta))
     assert found.study.epsilon == exact(alone.epsilon)
     assert again(found).study.hash == found.study.hash
     written = tomllib.loads(as_text(found))
-    assert written["privacy"]["placement"] == placement
+    assert written["privacy"]["dp_model"] == dp_model
     assert exact(written["privacy"]["delta"]) == found.study.delta
     assert file_forms.problems_of("study", written) == []
 
 
 def test_only_a_method_that_works_out_its_epsilon_is_told_none():
-    with pytest.raises(hr.SpecError, match=r"privacy\.epsilon is missing; add it"):
+    with pytest.raises(hr.ParameterError, match=r"privacy\.epsilon is missing; add it"):
         StudyFile.checked(content(privacy={}), PATH)
     assert file_forms.problems_of("study", content(privacy={})) != []
 
@@ -92,26 +93,26 @@ SAID = {
     "epsilon": (0.5, "1/3"),
     "delta": (1e-9, "1/1000000000"),
     "unit": ("person",),
-    "placement": ("silo",),
+    "dp_model": ("per_site",),
     "records_per_person": (3,),
-    "retry_reserve": (0.25, "1/7"),
+    "retry_budget": (0.25, "1/7"),
     "threshold": (2,),
     "colluders": (1,),
     "graph": ("complete",),
-    "slot_seconds": (30,),
+    "reply_interval_seconds": (30,),
     "hold_out": (4,),
 }
 REFUSED = {
     "epsilon": (0, -1, "x", True, 1e13),
     "delta": (1, -0.1, "1e-6", True),
     "unit": ("house", 1),
-    "placement": ("moon", 1),
+    "dp_model": ("moon", 1),
     "records_per_person": (0, 1.5, "2", True, 10**7),
-    "retry_reserve": (1, -0.1, "1/0", True),
+    "retry_budget": (1, -0.1, "1/0", True),
     "threshold": (1, 2.5),
     "colluders": (0, "1"),
     "graph": ("sparse", 3, {"sigma": 40}),
-    "slot_seconds": (-1, 0.5, 86_401),
+    "reply_interval_seconds": (-1, 0.5, 86_401),
     "hold_out": (1, 0, 2.5, 10**7),
 }
 PLACES = [(table, name) for table, entries in TABLES.items() for name in entries]
@@ -129,7 +130,7 @@ def test_an_entry_is_read_written_hashed_and_in_the_json_schema_alike(table, nam
         assert again(found).content[table][name] == value
         assert file_forms.problems_of("study", tomllib.loads(as_text(found))) == []
         meant = STUDY[FIELD_OF[table, name]]
-        read = meant.rule.read(meant.value_of(value))
+        read = meant.rule.parse(meant.value_of(value))
         assert getattr(found.study, FIELD_OF[table, name]) == read
         assert found.study.to_dict()[FIELD_OF[table, name]] is not None
 
@@ -137,7 +138,7 @@ def test_an_entry_is_read_written_hashed_and_in_the_json_schema_alike(table, nam
 @pytest.mark.parametrize(("table", "name"), PLACES)
 def test_what_an_entry_may_not_be_is_refused_by_name(table, name):
     for value in REFUSED[name]:
-        with pytest.raises(hr.SpecError, match=rf"{name}.* is "):
+        with pytest.raises(hr.ParameterError, match=rf"{name}.* is "):
             StudyFile.checked(with_entry(table, name, value), PATH)
 
 
@@ -170,7 +171,7 @@ def test_whatever_stands_anywhere_in_a_file_is_read_or_refused_in_words():
     for place, odd in product(outside, ODD):
         try:
             StudyFile.checked(with_odd(whole, place, odd), PATH)
-        except hr.SpecError as error:
+        except hr.ParameterError as error:
             said.append(str(error))
     assert len(said) > 250
     assert all(words.startswith("study.toml: ") for words in said)
@@ -187,15 +188,15 @@ def test_all_problems_of_a_file_are_told_at_once():
 
 
 def test_estimators_have_the_rules_and_words_of_the_declaration():
-    ours = {p.name: p for p in hr.TreeClassifier._declared}
+    ours = {p.name: p for p in declared_parameters(hr.TreeClassifier)}
     shared = set(STUDY) & COMMON
-    assert shared == set(["epsilon", "delta", "placement", "colluders", "threshold"]) | {
+    assert shared == set(["epsilon", "delta", "dp_model", "colluders", "threshold"]) | {
         "records_per_person",
         "hold_out",
     }
     for name in shared:
         assert ours[name].text == STUDY[name].text
-        assert ours[name].rule.allowed.startswith(STUDY[name].rule.allowed)
+        assert ours[name].rule.expectation.startswith(STUDY[name].rule.expectation)
 
 
 def test_init_has_an_option_for_every_entry_with_its_words():
@@ -207,11 +208,11 @@ def test_init_has_an_option_for_every_entry_with_its_words():
 
 def test_a_person_who_approves_reads_the_entries_that_are_not_usual():
     usual = StudyFile.checked(content(), PATH)
-    assert [title for title, _ in approval(usual.study)] == ["a sum opens", "believed"]
-    more = content(sum={"slot_seconds": 30}, evaluation={"hold_out": 5})
+    assert [title for title, _ in approval(usual.study)] == ["a sum opens", "assumption"]
+    more = content(sum={"reply_interval_seconds": 30}, evaluation={"hold_out": 5})
     told = what_leaves(StudyFile.checked(more, PATH))
-    assert ("replies leave", "at the end of slots of 30 seconds") in told
-    assert ("held out", "one record in 5, by a secret draw of its own") in told
+    assert ("replies leave", "at fixed intervals of 30 seconds") in told
+    assert ("held out", "one record in 5, by a secret random draw") in told
 
 
 def test_every_field_of_a_study_is_an_entry_or_follows_from_the_file():

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.accounting.guarantee import (
     Drawn,
     Guarantee,
-    Neighbours,
+    Neighbors,
     Protected,
     Unit,
     apart,
@@ -112,17 +112,17 @@ def test_other_units_do_not_add_up(a, b):
     if a.unit == b.unit:
         assert together(a, b).unit == a.unit
         return
-    with pytest.raises(SpecError, match="do not add up; make all of them to one unit"):
+    with pytest.raises(ParameterError, match="do not add up; make all of them to one unit"):
         together(a, b)
 
 
 def test_of_labels_and_of_whole_records_nothing_is_kept_together():
     """Features lie open by one of them, so that the record is not protected by both."""
-    assert LABEL.neighbours is Neighbours.OTHER_LABELS
-    assert RECORD.neighbours is Neighbours.ONE_MORE
+    assert LABEL.neighbors is Neighbors.OTHER_LABELS
+    assert RECORD.neighbors is Neighbors.ONE_MORE
     assert together(LABEL, RECORD).epsilon == math.inf
     assert together(LABEL, RECORD).protected is Protected.NOTHING
-    assert together(LABEL, LABEL).promise == "epsilon = 2, delta = 0"
+    assert together(LABEL, LABEL).summary == "epsilon = 2, delta = 0"
 
 
 # ---- apart -----------------------------------------------------------------------------------
@@ -182,15 +182,15 @@ UNPROVEN = {
 @pytest.mark.parametrize("name", UNPROVEN)
 def test_without_a_proof_nothing_is_apart(name):
     first, second, words = UNPROVEN[name]
-    with pytest.raises(SpecError, match=words):
+    with pytest.raises(ParameterError, match=words):
         apart(first, second)
 
 
 def test_parts_by_the_same_draws_are_apart():
     """Twin: with the proof the same numbers do not add."""
     trained, tested = replace(RECORD, drawn=TRAINED), replace(RECORD, drawn=HELD_OUT)
-    assert apart(trained, tested).promise == "epsilon = 1, delta = 1e-6"
-    assert apart(together(trained, trained), tested).promise == "epsilon = 2, delta = 2e-6"
+    assert apart(trained, tested).summary == "epsilon = 1, delta = 1e-6"
+    assert apart(together(trained, trained), tested).summary == "epsilon = 2, delta = 2e-6"
     by_person = [
         replace(PERSONS, drawn=replace(drawn, by_person=True)) for drawn in (TRAINED, HELD_OUT)
     ]
@@ -224,7 +224,7 @@ def test_words_of_no_unit_are_refused():
     [{"epsilon": math.inf}, {"protected": Protected.NOTHING}, {"epsilon": 1.0}, {"delta": -1}],
 )
 def test_a_value_that_is_no_guarantee_is_refused(wrong):
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         replace(RECORD, **wrong)
 
 

@@ -1,4 +1,4 @@
-"""The gate: is the noise that comes out the noise that was promised?
+"""The gate: is the noise that comes out the noise that was guaranteed?
 
 Two tests whose false-alarm bounds hold at any sample size: the exact binomial test on the number
 of zeros, and Dvoretzky-Kiefer-Wolfowitz on the distribution function. Each fails a right sampler
@@ -14,12 +14,12 @@ import pytest
 from scipy import stats
 
 from hedgerow.kernels.noise import search
+from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     PolyaDifference,
 )
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
 from hedgerow.privacy.mechanisms.sampling import draw, wide_gaussian
 
 pytestmark = pytest.mark.statistical
@@ -81,7 +81,7 @@ def narrower(law):
             return type(law)(law.sigma2 * WRONG**2)
 
 
-# ------------------------------------------------------------------------------ one holder
+# ------------------------------------------------------------------------------ one site
 LAWS = [
     DiscreteLaplace(Fraction(1)),
     DiscreteLaplace(Fraction(1, 20)),

@@ -15,10 +15,10 @@ from hedgerow.errors import (
     LedgerBroken,
     LedgerRolledBack,
     LedgerUnavailable,
-    SpecError,
+    ParameterError,
 )
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.ledger import chain, events, stored_chain
+from hedgerow.privacy.ledger import chain, events, sqlite
 from hedgerow.privacy.ledger.chain import Anchor
 from hedgerow.privacy.ledger.charges import NO_HEAD, Charge
 from hedgerow.privacy.ledger.rules import Books
@@ -157,10 +157,10 @@ def test_a_study_spends_up_to_its_cap_and_not_a_trace_more(bench):
 
 def test_an_unknown_or_closed_study_cannot_charge(bench):
     ledger, _ = bench.started()
-    with pytest.raises(SpecError, match="not approved"):
+    with pytest.raises(ParameterError, match="not approved"):
         ledger.reserve([charge(study="b")], "1")
     ledger.close("a")
-    with pytest.raises(SpecError, match="closed"):
+    with pytest.raises(ParameterError, match="closed"):
         ledger.reserve([charge()], "1")
 
 
@@ -168,9 +168,9 @@ def test_a_cap_in_one_measure_accepts_no_charge_in_another(bench):
     """A mu squared of 1 under a pure cap of 1 would be an epsilon of 4.89."""
     ledger, _ = bench.started()
     for measure in (Measure.GDP, Measure.ZCDP):
-        with pytest.raises(SpecError, match="this budget counts in epsilon"):
+        with pytest.raises(ParameterError, match="this budget counts in epsilon"):
             ledger.reserve([charge(cost=Q(1), measure=measure)], "1")
-    with pytest.raises(SpecError, match="2 measures"):
+    with pytest.raises(ParameterError, match="2 measures"):
         ledger.reserve([charge(), charge(measure=Measure.GDP)], "1")
     assert ledger.spent("a") == 0
     ledger.reserve([charge(cost=Q(1))], "1")
@@ -190,11 +190,11 @@ MEMBERS, OTHERS = bytes([1]) * 32, bytes([2]) * 32
 
 def test_a_round_opens_one_set_and_only_once_it_is_charged(bench):
     ledger, _ = bench.started(rounds=1)
-    with pytest.raises(SpecError, match="never charged"):
+    with pytest.raises(ParameterError, match="never charged"):
         ledger.open_set("a", "another round", MEMBERS)
     opened = ledger.open_set("a", "0", MEMBERS)
     assert (opened.seq, opened.members, opened.spent) == (4, MEMBERS, Q(1, 10))
-    with pytest.raises(SpecError, match="opened before"):
+    with pytest.raises(ParameterError, match="opened before"):
         ledger.open_set("a", "0", OTHERS)
     bench.close()
     assert bench.open().opened("a", "0") == opened
@@ -223,7 +223,7 @@ def test_a_copy_from_before_a_set_is_older_than_the_anchor(bench):
 def test_a_round_id_is_charged_once_even_after_a_restart(bench):
     bench.started(rounds=1)
     bench.close()
-    with pytest.raises(SpecError, match="charged before"):
+    with pytest.raises(ParameterError, match="charged before"):
         bench.open().reserve([charge()], "0")
 
 
@@ -246,7 +246,7 @@ def test_closing_a_study_gives_back_what_it_did_not_spend(bench):
     ledger.close("a")
     assert ledger.committed() == Q(1, 4)
     ledger.approve("b", Measure.PURE, Q(3, 4))
-    with pytest.raises(SpecError, match="approved before"):
+    with pytest.raises(ParameterError, match="approved before"):
         ledger.approve("a", Measure.PURE, Q(0))
 
 
@@ -262,22 +262,22 @@ def test_a_study_without_noise_needs_an_unlimited_lifetime(bench):
 
 def test_nothing_is_approved_before_a_lifetime_is_set_and_its_measure_stays(bench):
     ledger = bench.open()
-    with pytest.raises(SpecError, match="no lifetime"):
+    with pytest.raises(ParameterError, match="no lifetime"):
         ledger.approve("a", Measure.PURE, Q(1))
-    with pytest.raises(SpecError, match="epsilon or in rho"):
+    with pytest.raises(ParameterError, match="epsilon or in rho"):
         ledger.set_lifetime(Measure.GDP, Q(1))
     ledger.set_lifetime(Measure.PURE, Q(1))
     ledger.approve("a", Measure.PURE, Q(1))
-    with pytest.raises(SpecError, match="keep the measure"):
+    with pytest.raises(ParameterError, match="keep the measure"):
         ledger.set_lifetime(Measure.ZCDP, Q(1))
-    with pytest.raises(SpecError, match="delta = 0"):
+    with pytest.raises(ParameterError, match="delta = 0"):
         ledger.approve("b", Measure.GDP, Q(0))
 
 
 @pytest.mark.parametrize("cap", [float("nan"), 1.0, Q(-1)])
 def test_a_cap_that_is_no_exact_cost_is_refused(bench, cap):
     ledger, _ = bench.started()
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         ledger.approve("b", Measure.PURE, cap)
     assert ledger.head()[0] == 2
 
@@ -395,7 +395,7 @@ def test_a_signed_chain_that_overspends_is_not_believed(bench):
 def test_a_signed_chain_that_skips_a_number_is_not_believed(bench, monkeypatch):
     ledger, _ = bench.started(rounds=1)
     with monkeypatch.context() as skipping:
-        skipping.setattr(stored_chain, "next_seq", lambda seq, event: seq + 2)
+        skipping.setattr(sqlite, "next_seq", lambda seq, event: seq + 2)
         ledger.reserve([charge()], "after a gap")
     bench.close()
     with pytest.raises(LedgerBroken, match="entry 4 of the ledger is missing"):
@@ -540,7 +540,10 @@ def test_a_changed_entry_of_version_1_is_seen(bench):
 
 
 def test_a_last_signature_alone_would_not_see_others_change_in_version_1(bench, monkeypatch):
-    """The twin: its hashes did not cover signatures, so one of them cannot vouch for all."""
+    """The negative control: its hashes did not cover signatures.
+
+    So one of them cannot vouch for all.
+    """
     ledger, _ = bench.started(rounds=3)
     bench.tamper(*in_version_1(ledger, bench.key))
     bench.tamper(("UPDATE ledger SET signature = zeroblob(64) WHERE seq = 3",), triggers=False)
@@ -719,7 +722,7 @@ def test_a_round_that_was_lost_and_reconciled_is_not_charged_again(bench):
     ledger, receipts = restored(bench)
     ledger.restore()
     ledger.reconcile(receipts)
-    with pytest.raises(SpecError, match="charged before"):
+    with pytest.raises(ParameterError, match="charged before"):
         ledger.reserve([charge()], receipts[0].round_id)
 
 
@@ -740,5 +743,5 @@ def test_two_copies_that_both_spent_cannot_be_mended(bench):
 
 
 def test_the_books_take_no_event_they_do_not_know():
-    with pytest.raises(SpecError, match="not an event"):
+    with pytest.raises(ParameterError, match="not an event"):
         Books().apply("a gift")

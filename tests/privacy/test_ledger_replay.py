@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import BudgetExceeded
-from hedgerow.federation import response
+from hedgerow.federation import client
 from hedgerow.federation.wire import Receiver
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
@@ -24,7 +24,7 @@ from hedgerow.privacy.accounting.conversions import noise_law
 from hedgerow.privacy.queries import BoundQuery, Cells, ClassCounts, SumQuery, Whole
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE
-from support.worlds import TWO, federation, holders, round_of, sample, study
+from support.worlds import TWO, federation, round_of, sample, site_rows, study
 
 
 class Tap:
@@ -32,7 +32,7 @@ class Tap:
 
     def __init__(self, link):
         self.bundles, self.lengths = [], []
-        encode, respond = link.sender.encode, response.respond
+        encode, respond = link.sender.encode, client.respond
 
         def kept_encode(bundle):
             self.bundles.append(encode(bundle))
@@ -48,14 +48,14 @@ class Tap:
         self.respond = kept_respond
 
 
-def taped_run(delta="0", save_budget=False, records_per_person=1):
+def taped_run(delta="0", budget_saving=False, records_per_person=1):
     X, y = sample(200, TWO)
     the_study = study(TWO, 3, delta=delta, records_per_person=records_per_person)
-    fed = federation(the_study, holders(X, y, np.arange(200) % 3, 3, TWO))
+    fed = federation(the_study, site_rows(X, y, np.arange(200) % 3, 3, TWO))
     tap = Tap(fed.sites)
-    recipe = HistogramTree(max_depth=2, save_budget=save_budget)
-    with patch.object(response, "respond", tap.respond):
-        run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+    method = HistogramTree(max_depth=2, budget_saving=budget_saving)
+    with patch.object(client, "respond", tap.respond):
+        run(method.flow(TWO, fed, np.random.default_rng(0)), fed)
     assert len(tap.bundles) == len(tap.lengths) > 0
     return the_study, tap, fed.sites.clients[0].store.ledger
 
@@ -86,7 +86,7 @@ def audit(the_study, bundles, entries, lengths) -> list[str]:
         if sum(math.prod(q.shape) for q in queries) != length:
             faults.append("more numbers left than were asked")
         for query, charge in zip(queries, charges, strict=False):
-            if (charge.region, charge.cost) != (query.region, query.share * total):
+            if (charge.region, charge.cost) != (query.region, query.fraction * total):
                 faults.append("a charge that is not the query's")
             moved = independent_sensitivity(
                 query, the_study.unit(query), the_study.records_per_person
@@ -100,10 +100,10 @@ def audit(the_study, bundles, entries, lengths) -> list[str]:
 
 
 @pytest.mark.parametrize("m", [1, 3])
-@pytest.mark.parametrize("save_budget", [False, True])
+@pytest.mark.parametrize("budget_saving", [False, True])
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
-def test_what_left_a_site_is_in_its_ledger(delta, save_budget, m):
-    the_study, tap, ledger = taped_run(delta, save_budget, m)
+def test_what_left_a_site_is_in_its_ledger(delta, budget_saving, m):
+    the_study, tap, ledger = taped_run(delta, budget_saving, m)
     assert audit(the_study, tap.bundles, ledger.entries, tap.lengths) == []
 
 
@@ -146,12 +146,12 @@ def test_a_number_more_than_was_asked_is_seen():
 def test_a_holder_without_budget_touches_no_row(monkeypatch):
     """Charged first: whether a refused question would have met any row cannot be told."""
     X, y = sample(50, TWO)
-    fed = federation(study(TWO, 1), holders(X, y, np.zeros(50), 1, TWO))
-    touched, plain = [], response.respond
-    monkeypatch.setattr(response, "respond", lambda *a: touched.append(a) or plain(*a))
+    fed = federation(study(TWO, 1), site_rows(X, y, np.zeros(50), 1, TWO))
+    touched, plain = [], client.respond
+    monkeypatch.setattr(client, "respond", lambda *a: touched.append(a) or plain(*a))
     greedy = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1))
     with pytest.raises(BudgetExceeded):
         round_of(fed.sites, 1, [greedy, greedy])
     assert not touched
     round_of(fed.sites, 2, [greedy])
-    assert touched  # twin: with budget it does
+    assert touched  # negative control: with budget it does

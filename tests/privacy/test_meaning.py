@@ -10,7 +10,7 @@ import pytest
 import riskcal.analysis
 from scipy.stats import norm
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.accounting import gaussian, meaning
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.accounting.meaning import advantage, found_at, meaning_of
@@ -76,5 +76,5 @@ def test_a_guess_is_the_posterior_of_one_half_under_pure_epsilon():
 
 
 def test_a_measure_without_a_derivation_is_refused():
-    with pytest.raises(SpecError, match="rho"):
+    with pytest.raises(ParameterError, match="rho"):
         advantage(Measure.ZCDP, Fraction(1))

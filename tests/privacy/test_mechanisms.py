@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.mechanisms.mechanisms import (
     LEAST_LAPLACE_RATE,
     LEAST_POLYA_RATE,
@@ -30,7 +30,7 @@ def gaussian_pmf(sigma2):
 @pytest.mark.parametrize("value", [Fraction(0), Fraction(-1), 0.5, 1, math.nan])
 @pytest.mark.parametrize("law", [DiscreteLaplace, DiscreteGaussian])
 def test_a_scale_is_an_exact_positive_fraction(law, value):
-    with pytest.raises(SpecError, match="use a Fraction above 0"):
+    with pytest.raises(ParameterError, match="use a Fraction above 0"):
         law(value)
 
 
@@ -44,7 +44,7 @@ def test_a_scale_is_an_exact_positive_fraction(law, value):
 )
 def test_a_law_wider_than_its_sampler_is_proved_for_is_refused(law, last_allowed, beyond):
     law(last_allowed)
-    with pytest.raises(SpecError, match=r"proved .* coarser lattice"):
+    with pytest.raises(ParameterError, match=r"proved .* coarser lattice"):
         law(beyond)
 
 
@@ -52,7 +52,7 @@ def test_a_law_wider_than_its_sampler_is_proved_for_is_refused(law, last_allowed
 def test_noise_is_divided_into_a_sensible_number_of_shares(shares):
     laws = [DiscreteLaplace(Fraction(1)), DiscreteGaussian(Fraction(10**9))]
     for law in [*laws, NoNoise()]:
-        with pytest.raises(SpecError, match="shares"):
+        with pytest.raises(ParameterError, match="shares"):
             law.share(shares)
 
 
@@ -118,5 +118,5 @@ def test_tau_vanishes_for_one_share_and_for_smooth_ones():
 
 
 def test_gaussian_shares_too_small_for_the_bound_are_refused():
-    with pytest.raises(SpecError, match="finer lattice"):
+    with pytest.raises(ParameterError, match="finer lattice"):
         DiscreteGaussian(Fraction(1)).share(5)

@@ -1,4 +1,4 @@
-"""Gate 2: the noise at the end of the real pipeline (quantise, share, mask, unmask) is the law's.
+"""Gate 2: the noise at the end of the real pipeline (quantize, share, mask, unmask) is the law's.
 
 What the rows add is counted by hand and taken off, so what is left of an opened sum is noise alone.
 The law is written down again from the study's numbers, and the honest shares are counted by the
@@ -16,10 +16,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hedgerow.federation import response
-from hedgerow.federation.response import Response
+from hedgerow.federation import client
+from hedgerow.federation.client import Response
 from hedgerow.models.sensitivity import Sensitivity
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -30,7 +30,7 @@ from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.schema.schema import Numeric, Schema
 from hedgerow.secagg.graph import Parameters
-from support.worlds import federation, holders, study, tap
+from support.worlds import federation, site_rows, study, tap
 
 pytestmark = pytest.mark.statistical
 
@@ -52,17 +52,17 @@ EMPTY_HALF = replace(QUERY, region=(Step(HALF, 1),))
 PARTIES, ROWS = 5, 40
 
 
-def rows_of(parties: int):
-    """Some records for every party, all with x0 below the middle."""
+def rows_of(n_sites: int):
+    """Some records for every site, all with x0 below the middle."""
     rng = np.random.default_rng(7)
     X = rng.uniform(0, 1, (ROWS, N_FEATURES))
     X[:, 0] *= 0.49
     y = rng.choice(SCHEMA.classes, ROWS)
-    return holders(X, y, np.arange(ROWS) % parties, parties, SCHEMA)
+    return site_rows(X, y, np.arange(ROWS) % n_sites, n_sites, SCHEMA)
 
 
 def counted(rows, query) -> np.ndarray:
-    """What one party's records add to the query, counted one by one."""
+    """What one site's records add to the query, counted one by one."""
     table = np.zeros(query.shape, np.int64)
     if query.region == EVERYONE:
         for feature, codes in enumerate(rows.codes):
@@ -71,11 +71,11 @@ def counted(rows, query) -> np.ndarray:
 
 
 class Noise:
-    """A query over parties with rows, with the noise of every party, and of the sum, alone."""
+    """A query over sites with rows, with the noise of every site, and of the sum, alone."""
 
-    def __init__(self, the_study: Study, query=QUERY, change=lambda party, vector: vector):
+    def __init__(self, the_study: Study, query=QUERY, change=lambda site, vector: vector):
         the_study, query = replace(the_study), replace(query)  # a price stays with both
-        parts = rows_of(the_study.parties)
+        parts = rows_of(the_study.n_sites)
         self.fed = federation(the_study, parts)
         self.query, self.change = query, change
         self.unit, self.scale = the_study.unit(query), the_study.refinement(query)
@@ -89,18 +89,18 @@ class Noise:
         """The noise of the sum, opened by a round of its own, and the variance it declares."""
         kept = len(self.vectors)
         with pytest.MonkeyPatch.context() as patched:
-            for party, rows in enumerate(rows_in(self.fed)):
-                tap(patched, rows, partial(self._kept, party))
+            for site, rows in enumerate(rows_in(self.fed)):
+                tap(patched, rows, partial(self._kept, site))
             (answer,) = self.fed.ask([self.query])
         assert len(self.vectors) > kept
         units = np.rint(answer.values * self.unit * self.scale)
         return units.astype(np.int64).reshape(-1) - sum(self.exact), answer.variance
 
-    def _kept(self, party, make):
+    def _kept(self, site, make):
         made = make()
-        vector = self.change(party, made.vector)
-        self.vectors.append(vector - self.exact[party])
-        return Response(vector, made.picks)
+        vector = self.change(site, made.vector)
+        self.vectors.append(vector - self.exact[site])
+        return Response(vector, made.selections)
 
 
 def rows_in(fed):
@@ -110,10 +110,10 @@ def rows_in(fed):
 
 def honest_shares(the_study: Study) -> int:
     """By the secure sum's own parameters: fewest survivors less those who may collude."""
-    if the_study.placement is not Placement.SHARES:
+    if the_study.dp_model is not DPModel.DISTRIBUTED:
         return 1
     return Parameters(
-        parties=the_study.parties,
+        n_sites=the_study.n_sites,
         colluders=the_study.colluders,
         threshold=the_study.threshold,
     ).honest
@@ -123,9 +123,9 @@ def law_by_hand(the_study: Study, query):
     """A person's m records are each in one cell of every feature."""
     groups, m = query.shape[0], the_study.records_per_person
     if the_study.delta == 0:
-        return DiscreteLaplace(query.share * the_study.epsilon / (groups * m))
+        return DiscreteLaplace(query.fraction * the_study.epsilon / (groups * m))
     squared = groups * (m * the_study.refinement(query)) ** 2
-    return DiscreteGaussian(squared / (query.share * the_study.total))
+    return DiscreteGaussian(squared / (query.fraction * the_study.total))
 
 
 def cdf_table(law, reach: int) -> np.ndarray:
@@ -156,7 +156,7 @@ def passes(noise: np.ndarray, law) -> bool:
 PURE = study(SCHEMA, PARTIES, epsilon="200")
 GAUSSIAN = study(SCHEMA, PARTIES, epsilon="60", delta="1e-6")
 PERSONS = [replace(s, records_per_person=3) for s in (PURE, GAUSSIAN)]
-ONE_HOLDER = study(SCHEMA, 1, epsilon="200")
+SINGLE_SITE = study(SCHEMA, 1, epsilon="200")
 BOTH = pytest.mark.parametrize("the_study", [PURE, GAUSSIAN], ids=["laplace", "gaussian"])
 OF_PERSONS = pytest.mark.parametrize("the_study", PERSONS, ids=["laplace", "gaussian"])
 
@@ -212,13 +212,13 @@ def test_half_the_noise_is_seen(the_study, monkeypatch):
 
 @BOTH
 def test_one_silent_party_is_seen(the_study):
-    noise = Noise(the_study, change=lambda party, vector: vector * 0 if party == 0 else vector)
+    noise = Noise(the_study, change=lambda site, vector: vector * 0 if site == 0 else vector)
     assert not passes(noise.honest, noise.law)
 
 
 @BOTH
 def test_shares_for_all_parties_instead_of_the_honest_ones_are_seen(the_study, monkeypatch):
-    monkeypatch.setattr(Study, "site_law", lambda self, q: self.sum_law(q).share(self.parties))
+    monkeypatch.setattr(Study, "site_law", lambda self, q: self.sum_law(q).share(self.n_sites))
     assert not is_declared(the_study)
 
 
@@ -249,7 +249,7 @@ def test_an_answer_of_nothing_but_zeros_carries_its_noise(the_study):
 
 @BOTH
 def test_noise_left_out_where_the_answer_is_zero_is_seen(the_study, monkeypatch):
-    right = response.respond
+    right = client.respond
 
     def respond(rows, asked, secret):
         exact = rows.sums.integers_of_all([one.query for one in asked], rows.study.unit)
@@ -257,8 +257,8 @@ def test_noise_left_out_where_the_answer_is_zero_is_seen(the_study, monkeypatch)
             return right(rows, asked, secret)
         return Response(np.concatenate(exact), ())
 
-    monkeypatch.setattr(response, "respond", respond)
-    assert is_declared(the_study, QUERY)  # where rows answer, this slip adds its noise
+    monkeypatch.setattr(client, "respond", respond)
+    assert is_declared(the_study, QUERY)  # where rows answer, this mutant adds its noise
     assert not is_declared(the_study, EMPTY_HALF)
 
 
@@ -279,8 +279,8 @@ def is_of_both(difference: np.ndarray, variance: float) -> bool:
 @BOTH
 def test_equal_queries_of_one_bundle_have_noise_of_their_own(the_study):
     """Those of one law are drawn together, and each gets a part that is its alone."""
-    asked = [replace(QUERY, share=QUERY.share / 3)] * 3
-    one, two, three = federation(the_study, rows_of(the_study.parties)).ask(asked)
+    asked = [replace(QUERY, fraction=QUERY.fraction / 3)] * 3
+    one, two, three = federation(the_study, rows_of(the_study.n_sites)).ask(asked)
     for a, b in ((one, two), (two, three), (one, three)):
         assert is_of_both(a.values - b.values, a.variance)
 
@@ -293,28 +293,28 @@ def test_equal_queries_of_one_run_have_noise_of_their_own(the_study):
 @BOTH
 def test_noise_that_is_drawn_once_and_used_again_is_seen(the_study, monkeypatch):
     """Twin: kept by law and size, as a cache might."""
-    right, kept = response.respond, {}
+    right, kept = client.respond, {}
 
     def respond(rows, asked, secret):
         key = (id(rows), *((one.noise.of_site, one.size) for one in asked))
         return kept.setdefault(key, right(rows, asked, secret))
 
-    monkeypatch.setattr(response, "respond", respond)
+    monkeypatch.setattr(client, "respond", respond)
     assert is_declared(the_study)  # the law of one round is right
     assert not two_rounds_are_unrelated(the_study)
 
 
-# ------------------------------------------------------------------------------- every placement
+# ------------------------------------------------------------------------------- every DP model
 @pytest.mark.parametrize("m", [1, 3])
 @pytest.mark.parametrize("query", [QUERY, EMPTY_HALF], ids=["everybody", "nobody"])
 def test_every_placement_that_promises_something_adds_its_own_noise(query, m):
-    silo = Noise(replace(PURE, placement=Placement.SILO, records_per_person=m), query)
+    silo = Noise(replace(PURE, dp_model=DPModel.PER_SITE, records_per_person=m), query)
     assert len(silo.vectors) == PARTIES
     assert all(passes(vector, silo.law) for vector in silo.vectors)
-    assert is_declared(replace(ONE_HOLDER, records_per_person=m), query)
+    assert is_declared(replace(SINGLE_SITE, records_per_person=m), query)
 
 
 def test_where_nothing_is_promised_the_sum_is_exact():
-    for placement in (Placement.NOWHERE, Placement.LABEL):
-        noise = Noise(replace(PURE, placement=placement, epsilon=Fraction(10**6)))
+    for dp_model in (DPModel.NONE, DPModel.LABEL):
+        noise = Noise(replace(PURE, dp_model=dp_model, epsilon=Fraction(10**6)))
         assert not noise.opened.any()

@@ -11,11 +11,11 @@ import pytest
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.federation.wire import Receiver, Sender
 from hedgerow.privacy import admission, pricing
-from hedgerow.privacy.admission import admitted, why_not
+from hedgerow.privacy.admission import admitted, reason_against
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import STATISTICS, ClassCounts, Count, QueryKind, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE
-from support.worlds import TWO, federation, holders, sample, study
+from support.worlds import TWO, federation, sample, site_rows, study
 
 SHARE = Fraction(1, 8)
 
@@ -29,31 +29,31 @@ def test_a_statistic_that_is_registered_late_is_known_to_wire_and_admission(monk
     query = SumQuery(EVERYONE, Tally(), Whole(), SHARE)
     plain = study(TWO, 3)
     the_study = replace(plain, asks=plain.asks | {QueryKind("SumQuery", "Tally", "Whole")})
-    assert why_not(the_study, [query]) is not None
+    assert reason_against(the_study, [query]) is not None
     monkeypatch.setitem(STATISTICS, "Tally", Tally)
     late = SumQuery(EVERYONE, Tally(), Whole(), SHARE)
     queries, _ = Receiver().decode(Sender().encode([late]))
     assert list(queries) == [late]
-    assert why_not(the_study, queries) is None
+    assert reason_against(the_study, queries) is None
 
 
 def test_a_query_that_is_refused_is_never_priced(monkeypatch):
     made = []
     monkeypatch.setattr(admission, "priced", lambda *given: made.append(given) or priced(*given))
     greedy = SumQuery(EVERYONE, Count(), Whole(), Fraction(3, 2))
-    with pytest.raises(UnsupportedQuery, match="share of the budget"):
+    with pytest.raises(UnsupportedQuery, match="fraction of the budget"):
         admitted(study(TWO, 3), [greedy])
     assert not made
     admitted(study(TWO, 3), [SumQuery(EVERYONE, Count(), Whole(), SHARE)])
-    assert made  # twin: what is admitted is
+    assert made  # negative control: what is admitted is
 
 
-@pytest.mark.parametrize("parties", [2, 5])
-def test_a_query_is_priced_once_however_many_sites_there_are(parties, monkeypatch):
+@pytest.mark.parametrize("n_sites", [2, 5])
+def test_a_query_is_priced_once_however_many_sites_there_are(n_sites, monkeypatch):
     made, plain = [], pricing.describe
     monkeypatch.setattr(pricing, "describe", lambda *given: made.append(given) or plain(*given))
     X, y = sample(60, TWO)
-    fed = federation(study(TWO, parties), holders(X, y, np.arange(60) % parties, parties, TWO))
+    fed = federation(study(TWO, n_sites), site_rows(X, y, np.arange(60) % n_sites, n_sites, TWO))
     fed.ask([SumQuery(EVERYONE, ClassCounts(2), Whole(), SHARE)])
     assert 1 <= len(made) <= 2  # by the server, and by all sites together
 

@@ -1,4 +1,4 @@
-"""Randomised response: the loss is counted word by word, and equals the stated epsilon."""
+"""Randomized response: the loss is counted word by word, and equals the stated epsilon."""
 
 import itertools
 import math
@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from hedgerow.errors import SpecError
-from hedgerow.privacy.mechanisms.coins import exp_bounds
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.errors import ParameterError
+from hedgerow.privacy.mechanisms.coins import SecretRandomness, exp_bounds
 from hedgerow.privacy.mechanisms.response import (
     ALL_WORDS,
-    BloomReports,
-    RandomisedResponse,
+    BloomRandomizedResponse,
+    RandomizedResponse,
     codebook,
     log_up,
     non_negative,
@@ -57,7 +56,7 @@ def exact_answers(response, label):
 @pytest.mark.parametrize("classes", [2, 3, 7])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(5)])
 def test_the_exact_loss_is_the_stated_epsilon(classes, epsilon):
-    response = RandomisedResponse.for_epsilon(classes, epsilon)
+    response = RandomizedResponse.for_epsilon(classes, epsilon)
     tables = [exact_answers(response, label) for label in range(classes)]
     assert all(sum(t.values()) == ALL_WORDS for t in tables)
     worst = max(
@@ -69,23 +68,23 @@ def test_the_exact_loss_is_the_stated_epsilon(classes, epsilon):
 
 
 def test_a_response_that_forgets_the_other_classes_costs_more_than_it_says():
-    """The twin: p = e^eps / (1 + e^eps) is right for two classes only."""
+    """The negative control: p = e^eps / (1 + e^eps) is right for two classes only."""
     keep = Fraction(math.exp(1)) / (1 + Fraction(math.exp(1)))
     honest = ALL_WORDS - 4 * round(ALL_WORDS * (1 - keep) / 4)
-    assert RandomisedResponse(5, honest).epsilon > 1 + math.log(3)
+    assert RandomizedResponse(5, honest).epsilon > 1 + math.log(3)
 
 
 @pytest.mark.property
 @settings(max_examples=50, deadline=None)
 @given(st.integers(2, 40), st.fractions(min_value=Fraction(1, 1000), max_value=12))
 def test_a_response_never_costs_more_than_asked(classes, epsilon):
-    response = RandomisedResponse.for_epsilon(classes, epsilon)
+    response = RandomizedResponse.for_epsilon(classes, epsilon)
     low, _ = exp_bounds(epsilon, 256)
     assert low * response.epsilon_ratio <= 1 << 256
 
 
 def test_label_counts_are_recovered_from_answers_of_records():
-    response = RandomisedResponse.for_epsilon(3, Fraction(3, 2))
+    response = RandomizedResponse.for_epsilon(3, Fraction(3, 2))
     labels = np.repeat([0, 1, 2], [12_000, 6_000, 2_000])
     answers = response.respond(labels, words_of_records(labels.size))
     estimate = response.unbiased(np.bincount(answers, minlength=3))
@@ -97,14 +96,14 @@ def test_label_counts_are_recovered_from_answers_of_records():
     ("classes", "honest"), [(1, 5), (3, 2**63 + 1), (3, 0), (4, 2**64), (2, 2**62)]
 )
 def test_uneven_or_inverted_responses_are_refused(classes, honest):
-    with pytest.raises(SpecError):
-        RandomisedResponse(classes, honest)
+    with pytest.raises(ParameterError):
+        RandomizedResponse(classes, honest)
 
 
 @pytest.mark.parametrize(("classes", "epsilon"), [(1, Fraction(1)), (3, Fraction(0))])
 def test_a_response_needs_two_classes_and_some_epsilon(classes, epsilon):
-    with pytest.raises(SpecError):
-        RandomisedResponse.for_epsilon(classes, epsilon)
+    with pytest.raises(ParameterError):
+        RandomizedResponse.for_epsilon(classes, epsilon)
 
 
 @pytest.mark.property
@@ -116,7 +115,7 @@ def test_logarithms_round_up(ratio):
 
 
 # ------------------------------------------------------------------------------ Bloom reports
-BLOOM = BloomReports(classes=3, bits=6, hashes=2, keep=Fraction(1, 2))
+BLOOM = BloomRandomizedResponse(classes=3, bits=6, hashes=2, keep=Fraction(1, 2))
 
 
 def permanent_odds(reports, bit):
@@ -150,7 +149,7 @@ def exact_loss(reports, odds):
 
 @pytest.mark.parametrize("keep", [Fraction(1, 2), Fraction(1, 3), Fraction(9, 10)])
 def test_the_exact_loss_of_bloom_reports_is_the_stated_epsilon(keep):
-    reports = BloomReports(classes=3, bits=6, hashes=2, keep=keep)
+    reports = BloomRandomizedResponse(classes=3, bits=6, hashes=2, keep=keep)
     assert is_log_rounded_up(reports.epsilon_forever, exact_loss(reports, permanent_odds))
     assert is_log_rounded_up(reports.epsilon_once, exact_loss(reports, instant_odds))
 
@@ -164,7 +163,7 @@ def test_the_textbook_numbers_come_out():
 
 
 def test_two_permanent_strings_for_one_record_cost_twice():
-    """The twin: redrawn after a restart, the bits of one record leak once more."""
+    """The negative control: redrawn after a restart, the bits of one record leak once more."""
     once = exact_loss(BLOOM, permanent_odds)
     assert math.log(once**2) > BLOOM.epsilon_forever * 1.99
 
@@ -238,8 +237,8 @@ def test_codes_set_equally_many_bits_and_can_be_told_apart(classes, bits, hashes
 )
 def test_reports_that_protect_or_tell_nothing_are_refused(change):
     fields = {"classes": 3, "bits": 6, "hashes": 2, "keep": Fraction(1, 2)}
-    with pytest.raises(SpecError):
-        BloomReports(**{**fields, **change})
+    with pytest.raises(ParameterError):
+        BloomRandomizedResponse(**{**fields, **change})
 
 
 @pytest.mark.property

@@ -1,4 +1,4 @@
-"""Private choice: exact probabilities against draws, and against epsilon for every neighbour."""
+"""Private selection: exact probabilities against draws, and against epsilon for every neighbor."""
 
 import itertools
 import random
@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.mechanisms import selection
-from hedgerow.privacy.mechanisms.coins import exp_bounds
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms.coins import SecretRandomness, exp_bounds
 from support.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
 
 pytestmark = pytest.mark.statistical
@@ -78,7 +77,7 @@ def test_the_written_probabilities_sum_to_one(mechanism, pmf):
     assert pmf(SCORES, COEFFICIENT).sum() == pytest.approx(1, abs=1e-12)
 
 
-# --------------------------------------------------------------------- every neighbour, exactly
+# --------------------------------------------------------------------- every neighbor, exactly
 def largest_loss(pmf, coefficient, moves, size=3, levels=3):
     """The largest log ratio over all scores below `levels` and all moves of one record."""
 
@@ -99,7 +98,7 @@ def largest_loss(pmf, coefficient, moves, size=3, levels=3):
 
 @EACH
 @pytest.mark.parametrize(("monotone", "moves"), [(True, (0, 1)), (False, (-1, 0, 1))])
-def test_no_neighbour_is_told_apart_by_more_than_epsilon(mechanism, pmf, monotone, moves):
+def test_no_neighbor_is_told_apart_by_more_than_epsilon(mechanism, pmf, monotone, moves):
     epsilon = Fraction(3, 2)
     coefficient = epsilon / (1 if monotone else 2)  # the range of moves
     loss = largest_loss(pmf, coefficient, moves)
@@ -141,9 +140,9 @@ def test_a_hundred_thousand_candidates_are_no_trouble(mechanism):
 def test_scores_from_an_integer_array_are_taken_and_floats_refused(mechanism):
     secret = SecretRandomness()
     assert mechanism(np.array([2, 900]), Fraction(1), secret) == 1
-    with pytest.raises(SpecError, match="not an integer"):
+    with pytest.raises(ParameterError, match="not an integer"):
         mechanism([1.0, 2.0], Fraction(1), secret)
-    with pytest.raises(SpecError, match="not an integer"):
+    with pytest.raises(ParameterError, match="not an integer"):
         mechanism([Fraction(1, 2), 2], Fraction(1), secret)
 
 
@@ -159,7 +158,7 @@ def test_scores_from_an_integer_array_are_taken_and_floats_refused(mechanism):
     ],
 )
 def test_what_cannot_be_chosen_from_exactly_is_refused(mechanism, scores, coefficient):
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         mechanism(scores, coefficient, SecretRandomness())
 
 

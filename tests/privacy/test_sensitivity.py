@@ -1,7 +1,7 @@
 """Gate 1: the declared sensitivity of every sum holds for every added or removed record.
 
 Exact, in integers, over the examples of `support.examples`; no statistic or grouping is without
-one. A twin declares less than is true and must be seen to fail.
+one. A negative control declares less than is true and must be seen to fail.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hedgerow.data import sums as answer
 from hedgerow.data.scoring import scores
 from hedgerow.data.sums import Answering, half_gini_units
-from hedgerow.kernels.units import quantised
+from hedgerow.kernels.units import quantize
 from hedgerow.models.losses import LogLoss, Norms, SoftmaxLoss
 from hedgerow.models.model import Additive
 from hedgerow.models.sensitivity import Sensitivity
@@ -27,16 +27,16 @@ from hedgerow.privacy.queries import (
     STATISTICS,
     Binning,
     BoundQuery,
-    Chain,
     ClassCounts,
     CurveNewton,
-    Cuts,
     Gradients,
-    LocalChoice,
+    LocalSelection,
+    MultiwaySplit,
     Score,
     Scoring,
     SelectQuery,
     SumQuery,
+    Thresholds,
     Whole,
 )
 from hedgerow.privacy.queries.choices import candidate, n_candidates
@@ -47,6 +47,7 @@ from support.effort import examples
 from support.examples import (
     BROKEN,
     BY_CLASS,
+    BY_TIME,
     BY_TWO,
     BY_VALUE,
     CLASS_GROUPS,
@@ -59,6 +60,9 @@ from support.examples import (
     SHARED,
     SPLIT,
     STEP_ON_CURVES,
+    STEP_ON_TIMES,
+    TIME_GROUPS,
+    TIME_STATISTICS,
     TWO_CLASS_GROUPS,
     TWO_CLASS_STATISTICS,
     VALUE_GROUPS,
@@ -75,7 +79,9 @@ ASKED = [
     *itertools.product([BY_CLASS], CLASS_STATISTICS, CLASS_GROUPS),
     *itertools.product([BY_TWO], TWO_CLASS_STATISTICS, TWO_CLASS_GROUPS),
     *itertools.product([BY_VALUE], VALUE_STATISTICS, VALUE_GROUPS),
+    *itertools.product([BY_TIME], TIME_STATISTICS, TIME_GROUPS),
     (BY_TWO, STEP_ON_CURVES, Whole()),
+    (BY_TIME, STEP_ON_TIMES, Whole()),
 ]
 SUMS = [(schema, SumQuery(EVERYONE, s, by, SHARE)) for schema, s, by in ASKED]
 INSIDE = (Step(SPLIT, 1),)
@@ -178,7 +184,7 @@ def test_a_contribution_that_is_no_number_kept_in_a_sum_is_seen(model, monkeypat
 @given(p=st.floats(0.0, 1.0), y=st.integers(0, 1))
 def test_the_log_loss_keeps_norm_one_at_its_hessian_scale(p, y):
     raw = np.array([[np.log(max(p, 1e-13) / max(1 - p, 1e-13))]])
-    units = quantised(LogLoss().contributions(raw, np.array([float(y)])), LATTICE)[0].astype(object)
+    units = quantize(LogLoss().contributions(raw, np.array([float(y)])), LATTICE)[0].astype(object)
     assert sum(u * u for u in units) <= LATTICE**2
 
 
@@ -194,7 +200,7 @@ def test_the_binary_hessian_scale_breaks_the_softmax_norm():
 @given(z=st.lists(st.floats(-30, 30), min_size=3, max_size=6), y=st.integers(0, 2))
 def test_softmax_keeps_squared_norm_two(z, y):
     loss = SoftmaxLoss(len(z))
-    units = quantised(loss.contributions(np.array([z]), np.array([float(y)])), LATTICE)[0].astype(
+    units = quantize(loss.contributions(np.array([z]), np.array([float(y)])), LATTICE)[0].astype(
         object
     )
     assert sum(u * u for u in units) <= 2 * LATTICE**2
@@ -207,7 +213,7 @@ def test_rounding_to_nearest_would_break_the_joint_norm():
     p = np.linspace(0.0, 1.0, 20_001)
     pairs = np.stack([p - 1.0, 3.33 * p * (1 - p)], axis=1)
     rounded = np.rint(pairs * unit)
-    cut = quantised(pairs, unit)
+    cut = quantize(pairs, unit)
     assert (rounded**2).sum(axis=1).max() > unit**2
     assert (cut**2).sum(axis=1).max() <= unit**2
 
@@ -218,7 +224,7 @@ def test_one_newton_step_on_curve_weights_keeps_its_norm(data, scale):
     schema = Schema(FEATURES, classes=("a", "b"))
     data = [(c, min(y, 1), v) for c, y, v in data]
     statistic = CurveNewton(
-        tuple(c.scaled(scale) for c in curves(1)), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3
+        tuple(c.scale(scale) for c in curves(1)), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3
     )
     query = SumQuery(EVERYONE, statistic, Whole(), SHARE)
     codes = np.array([r[0] for r in data], np.uint8).reshape(len(data), 3).T.copy()
@@ -250,12 +256,12 @@ SPLITS = tuple(
 )
 
 CHAINS = tuple(
-    Chain(tuple(grid.split_values([cell]) for cell in range(grid.n_cells - 2)))
+    MultiwaySplit(tuple(grid.split_values([cell]) for cell in range(grid.n_cells - 2)))
     for grid in BY_CLASS.grids
     if grid.n_cells > 3
 )
 CUTS = tuple(
-    Cuts(grid.feature, grid.digest, tuple(range(1, grid.missing)), also)
+    Thresholds(grid.feature, grid.digest, tuple(range(1, grid.missing)), also)
     for grid in BY_CLASS.grids
     for also in (None, grid.missing)
     if grid.kind is ColumnKind.NUMERIC and grid.missing > 1
@@ -295,7 +301,7 @@ def test_the_range_of_score_changes_over_candidates_is_at_most_the_reach(
 def test_half_the_reach_would_be_too_little(score):
     """Twin: a pure node and a record that every candidate isolates or not."""
     data = [((3, 0, 0), 0, 0.0)] * 15 + [((0, 0, 0), 1, 0.0)]
-    query = LocalChoice(EVERYONE, SPLITS, Scoring(score, rows_at_most=16), SHARE)
+    query = LocalSelection(EVERYONE, SPLITS, Scoring(score, rows_at_most=16), SHARE)
     after = scores(query, rows_of(data, BY_CLASS), BY_CLASS)
     before = scores(query, rows_of(data[:-1], BY_CLASS), BY_CLASS)
     moved = [a - b for a, b in zip(after, before, strict=True)]

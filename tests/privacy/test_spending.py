@@ -94,7 +94,7 @@ def test_what_is_paid_on_entering_comes_first_and_what_follows_is_free():
     entry, rounds = by_rounds(run, worst_path(run), Fraction(1))
     assert (entry.rounds, entry.what, entry.part) == ("entry", "labels", 1.0)
     assert (rounds.rounds, rounds.part) == ("1-2", 0.0)
-    assert rounds.what.endswith("(from labels as told)")
+    assert rounds.what.endswith("(from the randomized labels)")
     assert by_mechanism(worst_path(run), Fraction(1))[0].part == 1.0
 
 

@@ -1,4 +1,4 @@
-"""The statement, word by word: what is promised, of what, to whom, and what it was spent on."""
+"""The statement, word by word: what is guaranteed, of what, to whom, and what it was spent on."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.errors import PrivacyWarning
-from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.accounting.budget import DPModel
+from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.queries import (
     Binning,
     Cells,
     ClassCounts,
-    LocalChoice,
+    LocalSelection,
     Mechanism,
     Score,
     Scoring,
@@ -32,12 +32,12 @@ from hedgerow.privacy.statement.record import RoundRecord, RunRecord
 from hedgerow.privacy.statement.statement import PrivacyStatement, statement
 from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.schema.schema import Mark
-from support.worlds import THREE, TWO, federation, holders, sample, study
+from support.worlds import THREE, TWO, federation, sample, site_rows, study
 
 PINNED = Path(__file__).parents[1] / "vectors" / "statements.txt"
 SPLITS = tuple(THREE.grids[0].split_values(range(k)) for k in (2, 4, 6))
 QUARTER = Fraction(1, 4)
-REPORTS = BloomReports(classes=3, bits=9, hashes=2, keep=Fraction(1, 4))
+REPORTS = BloomRandomizedResponse(classes=3, bits=9, hashes=2, keep=Fraction(1, 4))
 
 
 def histogram() -> SumQuery:
@@ -52,9 +52,9 @@ def sides() -> list[SumQuery]:
 
 def bundles(the_study):
     """Counts of everybody, a choice where one is possible, counts by node."""
-    if the_study.placement is Placement.LABEL:
+    if the_study.dp_model is DPModel.LABEL:
         return [[histogram()], sides()]
-    kind = SelectQuery if the_study.parties == 1 else LocalChoice
+    kind = SelectQuery if the_study.n_sites == 1 else LocalSelection
     mechanism = Mechanism.EXPONENTIAL if the_study.delta else Mechanism.PERMUTE_AND_FLIP
     choice = kind(EVERYONE, SPLITS, Scoring(Score.GINI), QUARTER, mechanism)
     return [[histogram()], [choice], sides()]
@@ -62,29 +62,29 @@ def bundles(the_study):
 
 def read_from_rows(the_study):
     """The same study with a schema that nobody has confirmed."""
-    return replace(the_study, schema=the_study.schema.marked(Mark()))
+    return replace(the_study, schema=the_study.schema.with_mark(Mark()))
 
 
 def stated(the_study) -> PrivacyStatement:
     X, y = sample(60, THREE)
-    owner = np.arange(60) % the_study.parties
-    fed = federation(the_study, holders(X, y, owner, the_study.parties, THREE))
+    owner = np.arange(60) % the_study.n_sites
+    fed = federation(the_study, site_rows(X, y, owner, the_study.n_sites, THREE))
     for bundle in bundles(the_study):
         fed.ask(bundle)
-    return statement(the_study, fed.sites.spent(), fed.asked, simulated=True, slack=fed.slack)
+    return statement(the_study, fed.sites.spent(), fed.asked, is_simulation=True, slack=fed.slack)
 
 
 STUDIES = {
-    "curator": study(THREE, 1),
-    "curator, delta": study(THREE, 1, delta="1e-6"),
-    "shares": study(THREE, 5),
+    "central": study(THREE, 1),
+    "central, delta": study(THREE, 1, delta="1e-6"),
+    "distributed": study(THREE, 5),
     "shares, delta, persons": study(THREE, 5, delta="1e-6", records_per_person=3),
-    "silo": study(THREE, 3, Placement.SILO),
-    "silo, persons": study(THREE, 3, Placement.SILO, records_per_person=3),
-    "label": study(THREE, 3, Placement.LABEL),
-    "label, persons": study(THREE, 1, Placement.LABEL, records_per_person=2),
-    "label, bits": study(THREE, 1, Placement.LABEL, epsilon="3", label_reports=REPORTS),
-    "nowhere": study(THREE, 3, Placement.NOWHERE),
+    "per_site": study(THREE, 3, DPModel.PER_SITE),
+    "silo, persons": study(THREE, 3, DPModel.PER_SITE, records_per_person=3),
+    "label": study(THREE, 3, DPModel.LABEL),
+    "label, persons": study(THREE, 1, DPModel.LABEL, records_per_person=2),
+    "label, bits": study(THREE, 1, DPModel.LABEL, epsilon="3", label_reports=REPORTS),
+    "none": study(THREE, 3, DPModel.NONE),
 }
 EACH = pytest.mark.parametrize("the_study", STUDIES.values(), ids=STUDIES)
 
@@ -102,7 +102,7 @@ def pinned() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_statement_of_every_placement_is_this_one(name):
-    """Word by word. A change here is a change of what people are promised."""
+    """Word by word. A change here is a change of what people are guaranteed."""
     assert worded(STUDIES[name]) == pinned()[name]
 
 
@@ -110,7 +110,7 @@ def test_the_statement_of_every_placement_is_this_one(name):
 @EACH
 def test_rounds_and_mechanisms_add_up_to_what_was_spent(the_study):
     said = stated(the_study)
-    if the_study.placement is Placement.NOWHERE:
+    if the_study.dp_model is DPModel.NONE:
         assert (said.spending, said.mechanisms, said.spent_fraction) == ((), (), None)
         return
     assert sum(line.part for line in said.spending) == pytest.approx(said.spent_fraction)
@@ -131,8 +131,8 @@ def test_private_choices_are_named_with_their_part_of_the_budget():
 
 
 def test_the_promise_is_the_cap_and_what_was_released_stands_beside_it():
-    """What a run happened to spend depends on its answers; the promise does not."""
-    said = stated(STUDIES["shares"])
+    """What a run happened to spend depends on its answers; the guarantee does not."""
+    said = stated(STUDIES["distributed"])
     assert (said.epsilon, said.spent_epsilon, said.spent_fraction) == (1.0, 0.75, 0.75)
     (left,) = said.unspent
     assert left.part == 0.25
@@ -158,9 +158,9 @@ def test_several_labels_of_one_person_share_the_promise():
 
 
 def test_choices_of_single_sites_are_said_to_be_seen():
-    seen = "sees the choice of each site"
-    assert seen in str(stated(STUDIES["shares"]))
-    assert seen not in str(stated(STUDIES["curator"]))
+    seen = "sees the selection of each site"
+    assert seen in str(stated(STUDIES["distributed"]))
+    assert seen not in str(stated(STUDIES["central"]))
 
 
 # ------------------------------------------------------------------------------ numbers round up
@@ -169,17 +169,17 @@ def test_delta_is_never_printed_smaller_than_it_is(delta):
     the_study = study(THREE, 1, delta=delta)
     said = stated(the_study)
     assert Fraction(repr(said.delta)) >= the_study.delta
-    shown = said.promise.split("delta = ")[1]
+    shown = said.summary.split("delta = ")[1]
     assert Fraction(shown) >= the_study.delta
     assert float(Fraction(shown)) == pytest.approx(float(Fraction(delta)), rel=1e-3)
 
 
 def test_the_slack_of_the_sampler_is_printed_rounded_up():
-    said = replace(stated(STUDIES["shares"]), delta_slack=1.0100001e-50)
-    assert "at most 1.1e-50 for inexact draws" in str(said)
+    said = replace(stated(STUDIES["distributed"]), delta_slack=1.0100001e-50)
+    assert "inexact sampling adds at most 1.1e-50 to delta" in str(said)
 
 
-# --------------------------------------------------------------------------------- weak promises
+# --------------------------------------------------------------------------------- weak guarantees
 @pytest.mark.parametrize("n", [20, 400])
 def test_a_delta_above_a_ten_thousandth_warns_whatever_the_rows(n):
     X, y = sample(n, TWO)
@@ -221,21 +221,21 @@ def test_a_statement_and_a_run_show_themselves_in_one_line():
     expected = "PrivacyStatement(epsilon = 1, delta = 1e-6, unit = one person with up to 3 records)"
     assert repr(said) == expected
     assert repr(RunRecord([RoundRecord(1, (), 9, 80, 70)])) == (
-        "RunRecord(1 round, 150 bytes per party)"
+        "RunRecord(1 round, 150 bytes per site)"
     )
 
 
 def test_a_schema_read_from_rows_makes_epsilon_infinite_in_every_face():
-    said = stated(read_from_rows(STUDIES["curator"]))
+    said = stated(read_from_rows(STUDIES["central"]))
     assert said.epsilon == math.inf
     assert "epsilon = infinity" in str(said)
     assert said.to_dict()["epsilon"] == "infinity"
 
 
-INFINITE = "epsilon infinity, of what was asked 1"
+INFINITE = "no guarantee: ranges were read from the data (requested: epsilon 1)"
 
 
-@pytest.mark.parametrize("name", ["curator", "shares"])
+@pytest.mark.parametrize("name", ["central", "distributed"])
 def test_nobody_is_promised_less_than_infinity_where_ranges_were_read_from_rows(name):
     for one, begins in ((STUDIES[name], "epsilon 1"), (read_from_rows(STUDIES[name]), INFINITE)):
         assert {what[: len(begins)] for _, what in stated(one).trust} == {begins}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hedgerow.models.layers import ROOT_LAYER, NodeTests
-from hedgerow.models.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.models.losses import FirstOrder, LogLoss, OddsLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive, Curve, Output
 from hedgerow.models.tree import Tree
 from hedgerow.privacy import queries
@@ -21,12 +21,13 @@ from hedgerow.privacy.queries import (
     ClassCounts,
     Count,
     CurveNewton,
+    EventCounts,
     Fractions,
     Gradients,
     Hessians,
     LabelReports,
     Leaves,
-    LocalChoice,
+    LocalSelection,
     PredictionCells,
     ResidualCells,
     Score,
@@ -42,7 +43,7 @@ from hedgerow.privacy.queries import (
 from hedgerow.privacy.queries.words import Phrase, condensed
 from hedgerow.schema.regions import EVERYONE, Fold, Step
 from hedgerow.schema.schema import Numeric, Schema
-from privacy.test_sensitivity import BY_CLASS, BY_TWO, BY_VALUE
+from privacy.test_sensitivity import BY_CLASS, BY_TIME, BY_TWO, BY_VALUE
 from support.worlds import TWO, VALUE, study
 
 SHARE = Fraction(1, 10)
@@ -55,14 +56,15 @@ FOURTEEN = Schema(tuple(Numeric(f"x{j}", 0, 1, bins=31) for j in range(14)), cla
 SUMMED = {
     Count(): "record counts",
     ClassCounts(2): "class counts",
-    LabelReports(8): "sums of randomised label bits",
+    LabelReports(8): "sums of randomized label bits",
     TargetClassCounts((0.0, 1.0)): "record counts by 3 intervals of the target",
+    EventCounts((1.0, 2.0)): "counts of events and censored records by 3 intervals of time",
     Fractions(0.0, 1.0): "target sums",
     Gradients(LogLoss(), MODEL): "prediction-error sums",
     Hessians(LogLoss(), MODEL): "prediction-uncertainty sums",
     CurveNewton(
         (Curve(0, ((0.0,),)),), 1.0, 1.0, (0.0, 0.0), 0.0
-    ): "sums for one step on the weights of 1 curve",
+    ): "sums for one Newton step on the weights of 1 curve",
 }
 PIECES = {
     Whole(): "in total",
@@ -123,8 +125,8 @@ def test_a_line_of_the_manifest_names_columns_and_records():
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (SelectQuery, "private choice among 2 splits"),
-        (LocalChoice, "each site's private choice among 2 splits"),
+        (SelectQuery, "private selection among 2 splits"),
+        (LocalSelection, "each site's private selection among 2 splits"),
     ],
 )
 def test_a_choice_is_said_as_a_choice(kind, words):
@@ -150,6 +152,7 @@ KINDS = {
     "three classes": (SoftmaxLoss(3), BY_CLASS),
     "gradients of three": (FirstOrder(SoftmaxLoss(3)), BY_CLASS),
     "a number": (SquaredLoss(low=-1.0, high=3.0, clip=1.5), BY_VALUE),
+    "a time": (OddsLoss((1.0, 2.0), (0.5, 1.0)), BY_TIME),
 }
 
 
@@ -160,13 +163,17 @@ def zero(loss):
 @pytest.mark.parametrize(("loss", "own"), KINDS.values(), ids=KINDS)
 def test_a_loss_is_asked_of_its_own_kind_of_target_only(loss, own):
     asked = Gradients(loss, zero(loss))
-    fits = {schema for schema in (BY_TWO, BY_CLASS, BY_VALUE) if asked.misfit(schema) is None}
+    fits = {
+        schema
+        for schema in (BY_TWO, BY_CLASS, BY_VALUE, BY_TIME)
+        if asked.incompatibility(schema) is None
+    }
     assert fits == {own}
 
 
 def test_a_softmax_of_more_classes_than_there_are_is_refused():
     loss = SoftmaxLoss(20_000)
-    assert "classes were named" in str(Gradients(loss, zero(loss)).misfit(BY_CLASS))
+    assert "classes were named" in str(Gradients(loss, zero(loss)).incompatibility(BY_CLASS))
 
 
 @pytest.mark.parametrize(
@@ -186,27 +193,27 @@ def test_a_softmax_of_more_classes_than_there_are_is_refused():
 )
 def test_a_squared_loss_keeps_to_the_target_s_own_range(wrong):
     right = {"low": -1.0, "high": 3.0, "clip": 1.5, "weight": 0.25}
-    assert Gradients(SquaredLoss(**right), Additive((0.0,))).misfit(BY_VALUE) is None
-    assert Gradients(SquaredLoss(**right | wrong), Additive((0.0,))).misfit(BY_VALUE)
+    assert Gradients(SquaredLoss(**right), Additive((0.0,))).incompatibility(BY_VALUE) is None
+    assert Gradients(SquaredLoss(**right | wrong), Additive((0.0,))).incompatibility(BY_VALUE)
 
 
 def test_a_model_has_as_many_outputs_as_the_loss():
     """One output would be stretched over all classes, and its Hessians over all noises."""
     for outputs in (1, 2, 4):
         asked = Gradients(SoftmaxLoss(3), Additive((0.0,) * outputs))
-        assert "the loss needs 3" in str(asked.misfit(BY_CLASS))
+        assert "the loss needs 3" in str(asked.incompatibility(BY_CLASS))
 
 
 @pytest.mark.parametrize(("low", "high"), [(-2.0, 3.0), (-1.0, 4.0), (1.0, 1.0), (2.0, 0.0)])
 def test_fractions_are_of_a_part_of_the_target_s_range(low, high):
-    assert Fractions(0.0, 2.0).misfit(BY_VALUE) is None
-    assert "no part of the target's range" in str(Fractions(low, high).misfit(BY_VALUE))
+    assert Fractions(0.0, 2.0).incompatibility(BY_VALUE) is None
+    assert "no part of the target's range" in str(Fractions(low, high).incompatibility(BY_VALUE))
 
 
 @pytest.mark.parametrize("radius", [5e-324, 1e-7, 0.0, -1.0, 1e300, float("inf"), float("nan")])
 def test_a_radius_that_cannot_be_divided_by_is_refused(radius):
-    assert newton(1.0).misfit(BY_TWO) is None
-    assert "too small or too large" in str(newton(radius).misfit(BY_TWO))
+    assert newton(1.0).incompatibility(BY_TWO) is None
+    assert "too small or too large" in str(newton(radius).incompatibility(BY_TWO))
 
 
 def newton(radius):

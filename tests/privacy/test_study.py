@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import pytest
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy import declaration
 from hedgerow.privacy import declaration as hashing
 from hedgerow.privacy import study as terms
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Measure, Placement
-from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.accounting.budget import DPModel, Measure
+from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.queries import Binning, Cells, ClassCounts, SumQuery
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Numeric, Schema
@@ -22,21 +22,21 @@ from support.worlds import THREE, TWO, VALUE, study
 
 
 @pytest.mark.parametrize(
-    ("parties", "colluders", "threshold"),
+    ("n_sites", "colluders", "threshold"),
     [(3, 1, 1000), (3, 1, 4), (3, 3, 3), (3, 2, 1), (3, -1, 2), (5, 0, 0)],
 )
-def test_a_study_counts_on_no_more_shares_of_noise_than_there_are(parties, colluders, threshold):
-    good = study(TWO, parties)
-    with pytest.raises(SpecError, match="do not fit"):
+def test_a_study_counts_on_no_more_shares_of_noise_than_there_are(n_sites, colluders, threshold):
+    good = study(TWO, n_sites)
+    with pytest.raises(ParameterError, match="do not fit"):
         replace(good, colluders=colluders, threshold=threshold)
 
 
 def test_a_secure_sum_needs_two_sites_and_one_colluder():
-    assert study(TWO, 5).parameters == Consortium(parties=5, colluders=1, threshold=4)
+    assert study(TWO, 5).parameters == Consortium(n_sites=5, colluders=1, threshold=4)
     in_the_clear = replace(study(TWO, 5), colluders=0, threshold=5)  # a paper's own setting
-    with pytest.raises(SpecError, match="use 1 or more"):
+    with pytest.raises(ParameterError, match="use 1 or more"):
         in_the_clear.parameters  # noqa: B018
-    with pytest.raises(SpecError, match="cannot form a sum"):
+    with pytest.raises(ParameterError, match="cannot form a sum"):
         study(TWO, 1).parameters  # noqa: B018
 
 
@@ -48,16 +48,16 @@ SITES = tuple(bytes([i]) * 32 for i in range(3))
 CHANGES = {
     "name": {"name": "other"},
     "schema": {"schema": THREE},
-    "recipe": {"recipe": "other"},
+    "method": {"method": "other"},
     "epsilon": {"epsilon": 2 * study(TWO, 3).epsilon},
     "threshold": {"threshold": 2},
-    "placement": {"placement": Placement.SILO},
+    "dp_model": {"dp_model": DPModel.PER_SITE},
     "people": {"records_per_person": 2},
-    "reserve": {"retry_reserve": study(TWO, 3).epsilon / 20},
+    "reserve": {"retry_budget": study(TWO, 3).epsilon / 20},
     "roster": {"sites": SITES, "coordinator": b"c" * 32},
     "another roster": {"sites": SITES[::-1], "coordinator": b"c" * 32},
     "another coordinator": {"sites": SITES, "coordinator": b"d" * 32},
-    "slot": {"slot": 10},
+    "reply_interval": {"reply_interval": 10},
 }
 
 
@@ -106,7 +106,7 @@ def leaves(value):
     [{"sites": SITES}, {"coordinator": b"c" * 32}, {"sites": SITES[:2], "coordinator": b"c"}],
 )
 def test_a_study_names_all_keys_or_none(keys):
-    with pytest.raises(SpecError, match="name all of them"):
+    with pytest.raises(ParameterError, match="name all of them"):
         changed(**keys)
 
 
@@ -118,8 +118,8 @@ def test_no_field_of_a_study_is_left_out_of_its_hash():
 TOLD_IN_BITS = study(
     TWO,
     3,
-    placement=Placement.LABEL,
-    label_reports=BloomReports.for_epsilon(2, 4, 1, Fraction(1)),
+    dp_model=DPModel.LABEL,
+    label_reports=BloomRandomizedResponse.for_epsilon(2, 4, 1, Fraction(1)),
 )
 
 
@@ -143,26 +143,26 @@ def test_a_study_comes_back_from_json_with_its_hash(one):
         {"more": 1},
         {"epsilon": "one"},
         {"epsilon": "2/2"},
-        {"placement": "MOON"},
+        {"dp_model": "MOON"},
         {"sites": ["no key"]},
         {"asks": [["SumQuery", "a", "b", "c"]]},
         {"schema": {}},
-        {"slot": 1.0},
-        {"parties": 0},
+        {"reply_interval": 1.0},
+        {"n_sites": 0},
         {"graph": "round"},
         {"label_reports": {}},
     ],
     ids=lambda change: next(iter(change)),
 )
 def test_content_that_hedgerow_would_not_write_is_refused(change):
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         terms.Study.from_dict({**changed().to_dict(), **change})
 
 
 @pytest.mark.parametrize("name", sorted(changed().to_dict()))
 def test_content_that_lacks_a_part_is_refused(name):
     partly = {key: value for key, value in changed().to_dict().items() if key != name}
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         terms.Study.from_dict(partly)
 
 
@@ -173,8 +173,8 @@ def asked(share="1/8", shape=3):
     return SumQuery(EVERYONE, ClassCounts(2), by, Fraction(share))
 
 
-def gaussian(parties=5, **more):
-    return study(TWO, parties, delta="1/1000000", **more)
+def gaussian(n_sites=5, **more):
+    return study(TWO, n_sites, delta="1/1000000", **more)
 
 
 def test_a_person_moves_a_gaussian_sum_by_all_their_records_at_once():
@@ -193,14 +193,14 @@ def test_finer_units_carry_noise_that_is_as_much_finer(epsilon):
     assert the_study.cost(query) * Fraction(9999, 10000) <= price <= the_study.cost(query)
 
 
-@pytest.mark.parametrize("parties", [2, 5, 50])
+@pytest.mark.parametrize("n_sites", [2, 5, 50])
 @pytest.mark.parametrize("epsilon", ["1", "10", "30"])
-def test_every_gaussian_share_is_smooth(parties, epsilon):
-    share = gaussian(parties, epsilon=epsilon).site_law(asked())
+def test_every_gaussian_share_is_smooth(n_sites, epsilon):
+    share = gaussian(n_sites, epsilon=epsilon).site_law(asked())
     assert share.sigma2 >= terms.SMOOTH_SHARE
 
 
 @pytest.mark.parametrize("share", ["0", "-1/4"])
 def test_a_query_asks_for_a_part_of_the_budget(share):
-    with pytest.raises(SpecError, match="use > 0"):
+    with pytest.raises(ParameterError, match="use > 0"):
         study(TWO, 3).cost(asked(share))

@@ -13,7 +13,7 @@ from docs.make_pages import ROOT
 from docs.make_pictures import FOLDER, PICTURES
 from docs.make_reference import used_in, with_links
 from docs.make_tables import PAGES, TABLES, renewed
-from hedgerow.methods.sklearn_checks import expected_failed_checks
+from hedgerow.methods.base import expected_failed_checks
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -32,7 +32,7 @@ PAGES = [
     ROOT / "docs/migrate.md",
 ]
 RUN = {"python", "console", "bash", "text", "toml"}
-KNOWN = RUN | {"ini", "dockerfile", "{toctree}", "{image}"}
+KNOWN = RUN | {"ini", "dockerfile", "{toctree}", "{image}", "r"}
 MAY_BE_SKIPPED = ("pip install", "git clone", "make ", "nvflare", "--flare")
 OTHERS = ("diffprivlib", "interpret.privacy", "CommunicatorContext", "flwr")
 """What a page may show and not run: what needs a network, and code of other packages."""
@@ -64,8 +64,8 @@ def test_a_page_hides_no_code_from_the_tests(page):
     assert set(kinds) <= KNOWN
 
 
-SITE = [page for page in sorted(ROOT.glob("docs/**/*.md")) if "_build" not in page.parts]
-"""The gallery's pages are not Markdown, and are asked by their own test."""
+SITE = [p for p in sorted(ROOT.glob("docs/**/*.md")) if not {"_build", "paper"} & set(p.parts)]
+"""The gallery has a test of its own, and the paper the form of its journal."""
 
 
 def says_for_whom(text: str) -> bool:
@@ -162,6 +162,7 @@ TYPED_BY_OTHER_TESTS = {"docs/network_walk.md", "docs/first_model.md"}
 BOTH = re.S | re.M
 ELSEWHERE = {
     "hedgerow site lock-flare": "needs a FLARE kit; tests/federation/test_flare.py has one",
+    "hedgerow site flower": "needs a SuperNode; tests/federation/test_flower_network.py has three",
     "hedgerow study stop": "needs a run under way; tests/cli/test_study_commands.py has one",
     "hedgerow study resume": "needs a run cut off; tests/deployment/test_faults.py cuts many",
 }
@@ -190,7 +191,7 @@ def test_a_command_that_nobody_types_would_be_seen():
     assert never_typed(["hedgerow fit", "hedgerow fitt"]) == {"hedgerow fitt"}
 
 
-# ---- twins: a page that is wrong is seen ---------------------------------------------------------
+# ---- negative controls: a page that is wrong is seen ---------------------------------------------
 
 WRONG = {
     "a block that raises": ("```python\n1 / 0\n```\n", ZeroDivisionError),
@@ -315,7 +316,7 @@ def test_a_person_is_one_record_of_the_cohort(clinic):
 def test_duckdb_and_postgres_make_one_model(clinic):
     from adbc_driver_postgresql import dbapi
 
-    model = hr.TreeClassifier(walked(clinic).schema, placement="nowhere", random_state=0)
+    model = hr.TreeClassifier(walked(clinic).schema, dp_model="none", random_state=0)
     asked = {"sql": QUERY, "target": "back"}
     here = model.fit(clinic, push_down=True, **asked).model_
     assert model.fit(clinic, **asked).model_ == here

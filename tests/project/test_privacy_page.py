@@ -50,5 +50,5 @@ def test_every_row_of_a_page_names_a_test(page):
 
 @pytest.mark.parametrize("name", ["project/test_privacy_page.py::test_no", "unit/no.py::test_no"])
 def test_a_name_that_no_test_has_would_be_seen(name):
-    assert missing(f"| a promise | `{name}` |") == [name]
-    assert rows_without_a_test("| a promise | somewhere |") == ["| a promise | somewhere |"]
+    assert missing(f"| a guarantee | `{name}` |") == [name]
+    assert rows_without_a_test("| a guarantee | somewhere |") == ["| a guarantee | somewhere |"]

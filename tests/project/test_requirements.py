@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -21,7 +22,7 @@ PRODUCT = ROOT / "src/hedgerow"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 CORE = PROJECT["dependencies"]
-PARTS = ("plot", "check", "onnx", "https", "flare", "sql", "dask")
+PARTS = ("plot", "check", "onnx", "https", "flare", "flower", "sql", "dask")
 OPTIONAL = [line for extra in PARTS for line in EXTRAS[extra]]
 FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
 OWN = {
@@ -30,6 +31,7 @@ OWN = {
     "benchmarks",
     "examples",
     "docs",
+    "proofs",
     "spec",
     *(path.stem for path in (ROOT / "tests").rglob("*")),
 }
@@ -37,12 +39,13 @@ SOLD_AS = {
     "adbc_driver_postgresql": "adbc-driver-postgresql",
     "axe_core_python": "axe-core-python",
     "sklearn": "scikit-learn",
+    "sksurv": "scikit-survival",
     "dp_accounting": "dp-accounting",
     "xgboost": "xgboost-cpu",
     "yaml": "pyyaml",
 }
 """Modules whose distribution has another name."""
-ENGINES = {PRODUCT / "federation/transports/flare.py"}
+ENGINES = {PRODUCT / f"federation/transports/{name}.py" for name in ("flare", "flower_app")}
 """Files that are imported by functions alone, and only where their engine is installed."""
 
 
@@ -176,7 +179,15 @@ def test_the_command_starts_without_what_only_a_fit_needs():
 
 # --------------------------------------------------------------------------------------------------
 # What `import hedgerow` offers: all that a user needs, nothing heavy before it is used.
-NEEDED = {"Hashed", "Spacing", "BloomReports", "Policy", "PrivacyWarning", "SignalWarning", "load"}
+NEEDED = {
+    "Hashed",
+    "Spacing",
+    "BloomRandomizedResponse",
+    "Policy",
+    "PrivacyWarning",
+    "SignalWarning",
+    "load",
+}
 
 
 def test_every_name_is_there_and_sorted_once():
@@ -198,11 +209,14 @@ def test_every_error_is_among_them():
 
 
 def test_type_checkers_are_told_of_the_same_names():
-    tree = ast.parse(Path(hedgerow.__file__).read_text(encoding="utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    lines = [line for line in block.body if isinstance(line, ast.ImportFrom)]
-    told = {alias.name for line in lines for alias in line.names} - {"SimpleNamespace"}
-    assert told == set(hedgerow.__all__)
+    make = runpy.run_path(str(ROOT / "docs" / "make_stub.py"))
+    told = make["STUB"].read_text(encoding="utf-8")
+    assert told == make["stub"]()
+    assert {a.name for n in ast.walk(ast.parse(told)) for a in getattr(n, "names", ())} == {
+        *hedgerow.__all__,
+        "SimpleNamespace",
+        "mlflow",
+    }
 
 
 def modules_after(line):
@@ -223,4 +237,5 @@ def test_importing_hedgerow_loads_nothing_heavy():
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    assert not hasattr(hedgerow, "TreeClasifier")
+    for name in ("TreeClasifier", "ForrestRegressor", "warn", "Path"):
+        assert not hasattr(hedgerow, name)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.models.model import Additive, Curve, Model, Output
 from hedgerow.models.tree import Tree
 from hedgerow.report.exports.export import exported
@@ -188,7 +188,7 @@ def test_xgboost_says_what_the_model_says_and_shap_explains_it(name, task, tmp_p
     xgboost, shap = pytest.importorskip("xgboost"), pytest.importorskip("shap")
     model, single = fitted(name, task), in_single_precision(X)
     if leaves_its_range(model.model_.score):
-        with pytest.raises(SpecError, match="clipped"):
+        with pytest.raises(ParameterError, match="clipped"):
             model.export(tmp_path / "model.json", to="xgboost")
         return
     booster = xgboost.Booster(model_file=model.export(tmp_path / "m.json", to="xgboost"))
@@ -231,9 +231,9 @@ def test_the_text_names_every_leaf_of_every_tree(name, task, tmp_path):
 
 def test_a_format_that_is_unknown_or_a_folder_that_is_not_there_is_told(tmp_path):
     model = fitted("TreeClassifier", "two classes")
-    with pytest.raises(SpecError, match="to is 'pmml'; use one of"):
+    with pytest.raises(ParameterError, match="to is 'pmml'; use one of"):
         model.export(tmp_path / "model.pmml", to="pmml")
-    with pytest.raises(SpecError, match="cannot be written: No such file"):
+    with pytest.raises(ParameterError, match="cannot be written: No such file"):
         model.export(tmp_path / "nowhere" / "model.sql", to="sql")
 
 
@@ -297,7 +297,7 @@ def test_odd_models_are_exported_too(odd, tmp_path):
     for found in (by_python, by_onnx, by_sql):
         np.testing.assert_allclose(found, expected, rtol=0, atol=NEAR)
     if odd.model_.score.clip == BINDS:
-        with pytest.raises(SpecError, match="clipped"):
+        with pytest.raises(ParameterError, match="clipped"):
             exported(odd, tmp_path / "x.json", "xgboost")
     else:
         single = in_single_precision(X)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.report.importances import contributions
 from hedgerow.schema.grids import MOST_NAMED
 from support.worlds import THREE, TWO, VALUE, sample
@@ -29,7 +29,7 @@ def model(request):
     kind, schema = KINDS[request.param]
     X, y = sample(900, schema)
     return (
-        kind(schema, epsilon=50.0, n_trees=6, random_state=0).fit(X, y)
+        kind(schema, epsilon=50.0, n_estimators=6, random_state=0).fit(X, y)
         if ("one tree" not in request.param)
         else kind(schema, epsilon=50.0).fit(X, y)
     )
@@ -58,13 +58,13 @@ def test_importances_sum_to_one_and_come_in_order(model):
 def test_a_column_that_nothing_depends_on_has_no_importance():
     X, y = sample(900, TWO)
     blind = hr.HistogramTreeClassifier(TWO, epsilon=50.0, max_depth=1).fit(X, y)
-    used = blind.grown_[0].tree.tests[0].feature
+    used = blind.leaf_statistics_[0].tree.tests[0].feature
     assert hr.importances(blind) == {used: 1.0, **{n: 0.0 for n in TWO.names if n != used}}
 
 
 def test_a_shape_has_a_value_for_each_bin_in_words(model):
     for name in model.schema_.names:
-        found = hr.shape(model, name)
+        found = hr.feature_effect(model, name)
         assert len(found.words) == len(found.values)
         assert all(name in words for words in found.words)
         assert found.words[-1] == f"{name} is missing"
@@ -73,8 +73,10 @@ def test_a_shape_has_a_value_for_each_bin_in_words(model):
 def test_a_shape_rises_with_what_raises_the_target():
     """The world's score grows by 2 x dose."""
     X, y = sample(4000, VALUE)
-    model = hr.BoostedTreesRegressor(VALUE, epsilon=100.0, n_trees=12, random_state=0).fit(X, y)
-    values = hr.shape(model, "dose").values[:-1, 0]
+    model = hr.BoostedTreesRegressor(VALUE, epsilon=100.0, n_estimators=12, random_state=0).fit(
+        X, y
+    )
+    values = hr.feature_effect(model, "dose").values[:-1, 0]
     assert values[-1] - values[0] > 0.8
     assert hr.importances(model)["dose"] > 0.1
 
@@ -97,8 +99,8 @@ def test_a_loaded_model_reads_the_same(model, tmp_path):
 
 
 def test_reading_before_fitting_is_refused():
-    for read in (hr.importances, lambda m: hr.shape(m, "age")):
-        with pytest.raises(SpecError, match="not fitted yet"):
+    for read in (hr.importances, lambda m: hr.feature_effect(m, "age")):
+        with pytest.raises(ParameterError, match="not fitted yet"):
             read(hr.BoostedTreesClassifier(TWO))
 
 
@@ -136,7 +138,7 @@ def test_a_deep_tree_folds_and_says_how_much():
 
 def test_sides_that_nobody_can_reach_are_not_shown():
     from hedgerow.models.tree import Tree
-    from hedgerow.models.uncertainty import Grown, LeafValue
+    from hedgerow.models.uncertainty import LeafStatistics, LeafValue
     from hedgerow.report.view import Question, view_of
     from hedgerow.schema.regions import Step
 
@@ -151,7 +153,7 @@ def test_sides_that_nobody_can_reach_are_not_shown():
     values = tuple(LeafValue(np.array(v), 100 * np.array(v), 1.0) for v in leaves.values())
 
     class Model:
-        schema_, grown_ = TWO, (Grown(tree, values),)
+        schema_, leaf_statistics_ = TWO, (LeafStatistics(tree, values),)
 
     view = view_of(Model())
     assert isinstance(view, Question)

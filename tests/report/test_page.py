@@ -18,11 +18,11 @@ import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.privacy.queries import GROUPINGS, STATISTICS
 from hedgerow.report.importances import contributions
-from hedgerow.report.page.pictures import MOST_BARS, shape_figures
+from hedgerow.report.page.pictures import MOST_BARS, effect_figures
 from hedgerow.report.view import leaf_of
 from studies.tests.answers import fixed_noise
 from support.browser import Watched, chromium
-from support.handed_on import CASES, NAMES, SCHEMAS, answers, fitted, labelled, rows
+from support.handed_on import CASES, NAMES, SCHEMAS, answers, fitted, labeled, rows
 
 QUICK = {
     ("TreeClassifier", "two classes"),
@@ -50,7 +50,7 @@ def browser() -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def hospital_tree():
-    """The tree of the pictures: real records, five sites, a promise that is kept."""
+    """The tree of the pictures: real records, five sites, a guarantee that is kept."""
     data = load_breast_cancer(as_frame=True)
     columns = [c for c in data.data.columns if c.startswith(("mean", "worst"))]
     tops = {c: float(np.ceil(data.data[c].max() * 1.2)) for c in columns}
@@ -60,7 +60,7 @@ def hospital_tree():
     y = np.array(["malignant", "benign"])[data.target]
     model = hr.TreeClassifier(schema, epsilon=4.0, delta=1e-6, random_state=1)
     with fixed_noise():  # so that no number is rounded one way here and the other on the page
-        return model.fit(data.data[columns], y, party=np.arange(len(y)) % 5, parties=list(range(5)))
+        return model.fit(data.data[columns], y, site=np.arange(len(y)) % 5, sites=list(range(5)))
 
 
 def opened(browser, model, folder, **how) -> Watched:
@@ -106,7 +106,7 @@ def test_the_page_answers_as_the_model_does_and_asks_no_network(name, task, tmp_
             shown(watched, "data-probability"), answers(model, X)[i], atol=1e-6
         )
         sentence = watched.page.locator("#why-sentence").inner_text()
-        if len(model.model_.score.trees) == 1 and model.grown_:
+        if len(model.model_.score.trees) == 1 and model.leaf_statistics_:
             assert sentence == reasons[i]
             continue
         assert reasons[i].startswith(sentence.removesuffix("."))
@@ -146,7 +146,9 @@ def test_numbers_of_the_tree_are_the_model_s(hospital_tree, tmp_path, browser):
     page = opened(browser, hospital_tree, tmp_path).page
     page.locator("#open-all").click()
     texts = page.locator("#tree-view .leaf").all_inner_texts()
-    leaves = [leaf_of(hospital_tree.schema_, leaf) for leaf in hospital_tree.grown_[0].leaves]
+    leaves = [
+        leaf_of(hospital_tree.schema_, leaf) for leaf in hospital_tree.leaf_statistics_[0].leaves
+    ]
     for leaf, text in zip(leaves, texts, strict=True):
         assert f"{leaf.name} {leaf.probability:.0%}{'' if leaf.is_sure else ' ?'}" in text
         assert f"{leaf.rows:.0f} ± {leaf.rows_spread:.0f} records".replace("-0 ", "0 ") in text
@@ -154,7 +156,7 @@ def test_numbers_of_the_tree_are_the_model_s(hospital_tree, tmp_path, browser):
     for name, part in list(hr.importances(hospital_tree).items())[:MOST_BARS]:
         assert (name in bars) == (part > 0.0)
         assert part == 0.0 or f"{part:.1%}" in bars
-    assert hospital_tree.privacy_.unit in page.locator(".promise-card").inner_text()
+    assert hospital_tree.privacy_.unit in page.locator(".guarantee-card").inner_text()
 
 
 @pytest.mark.browser
@@ -201,7 +203,7 @@ def test_contrast_labels_and_roles_pass_axe(kind, scheme, hospital_tree, tmp_pat
 
 @pytest.mark.browser
 def test_a_page_with_a_pale_text_would_be_seen_by_axe(hospital_tree, tmp_path, browser):
-    """Twin: one colour changed."""
+    """Twin: one color changed."""
     pytest.importorskip("axe_core_python")
     script = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
     page = opened(browser, hospital_tree, tmp_path).page
@@ -230,7 +232,7 @@ def test_words_of_a_schema_cannot_become_part_of_the_page(tmp_path, browser):
 
 
 INNER_NAMES = sorted(
-    {*STATISTICS, *GROUPINGS, "SumQuery", "SelectQuery", "LocalChoice", "BoundQuery"}
+    {*STATISTICS, *GROUPINGS, "SumQuery", "SelectQuery", "LocalSelection", "BoundQuery"}
 )
 
 
@@ -254,8 +256,8 @@ def _manifests(model) -> list[str]:
 def test_sizes(hospital_tree, tmp_path):
     """Under 300 kB for a tree and under 1 MB for a hundred."""
     assert hospital_tree.report(tmp_path / "tree.html").stat().st_size < 300_000
-    X, y = labelled(300, SCHEMAS["three classes"])
-    boosted = hr.BoostedTreesClassifier(SCHEMAS["three classes"], epsilon=50.0, n_trees=100)
+    X, y = labeled(300, SCHEMAS["three classes"])
+    boosted = hr.BoostedTreesClassifier(SCHEMAS["three classes"], epsilon=50.0, n_estimators=100)
     assert boosted.fit(X, y).report(tmp_path / "hundred.html").stat().st_size < 1_000_000
 
 
@@ -278,7 +280,7 @@ def test_the_command_writes_the_page_and_a_notebook_shows_a_card(hospital_tree, 
     first = hospital_tree.report(tmp_path / "first.html").read_text()
     assert (tmp_path / "again.html").read_text() == first
     html = hospital_tree._repr_mimebundle_()["text/html"]
-    assert hospital_tree.privacy_.promise in html
+    assert hospital_tree.privacy_.summary in html
     assert (
         "epsilon"
         not in hr.TreeClassifier()._repr_mimebundle_()["text/html"].split("<body>")[0][:200]
@@ -314,8 +316,8 @@ def ticks(columns) -> dict[str, list[str]]:
     X = np.stack([_drawn(kind, rng) for kind in columns.values()], axis=1)
     schema = hr.Schema(columns, classes=("no", "yes"))
     y = np.where(np.sum(X[0] == X, axis=1) > 1, "yes", "no")  # every column matters
-    model = hr.BoostedTreesClassifier(schema, placement="nowhere", random_state=0).fit(X, y)
-    figures = [str(one) for one in shape_figures(model)]
+    model = hr.BoostedTreesClassifier(schema, dp_model="none", random_state=0).fit(X, y)
+    figures = [str(one) for one in effect_figures(model)]
     found = {re.search("<figcaption>(.*?)<", one)[1]: one for one in figures}
     return {name: re.findall(r'text-anchor="\w+">(.*?)</text>', one) for name, one in found.items()}
 

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from hedgerow.privacy.statement.about import About, Curator
+from hedgerow.privacy.statement.record import About, Curator
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report import registry
 from privacy.test_statement import STUDIES, stated
@@ -69,10 +69,10 @@ def test_the_entry_says_what_the_statement_says(name):
         pure = found["dp_variant"]["variant_name"] == "Pure DP"
         assert pure == (said.delta == 0)
     assert found["privacy_loss"]["privacy_unit"] == said.unit
-    assert found["privacy_loss"]["privacy_unit_details"] == said.neighbours
+    assert found["privacy_loss"]["privacy_unit_details"] == said.neighbors
     assert all(line in found["dp_variant"]["unprotected_quantities"] for line in said.unprotected)
     assert all(line in found["administrative"]["notes"] for line in said.caveats)
-    federated = said.parties > 1
+    federated = said.n_sites > 1
     assert (found["deployment_model"]["model_name"] == "Federated") == federated
 
 
@@ -84,7 +84,7 @@ def test_what_a_study_says_of_its_model_is_filled_in():
         sector="Healthcare",
         publication_date="2026-11-16",
     )
-    said = replace(stated(STUDIES["shares"]), about=about)
+    said = replace(stated(STUDIES["distributed"]), about=about)
     model = SimpleNamespace(schema_=THREE, privacy_=said)
     entry = yaml.safe_load(registry.registry_text(model))
     assert complaints(entry) == set()
@@ -101,13 +101,13 @@ def test_what_a_study_says_of_its_model_is_filled_in():
 @pytest.mark.parametrize("lost", ["privacy_loss", "dp_variant", "accounting"])
 def test_an_entry_that_lacks_a_part_is_seen(lost):
     """Twin: the shape is strict."""
-    found = filled_in(entry_of("shares"))
+    found = filled_in(entry_of("distributed"))
     del found["deployment"][lost]
     assert complaints(found) == {f"{lost!r} is a required property"}
 
 
 def test_a_value_that_the_registry_does_not_list_is_seen():
-    found = filled_in(entry_of("shares"))
+    found = filled_in(entry_of("distributed"))
     found["deployment"]["dp_variant"]["variant_name"] = "none"
     found["deployment"]["basic"]["publication_date"] = "1/1/2026"
     assert len(complaints(found)) == 2
@@ -115,7 +115,7 @@ def test_a_value_that_the_registry_does_not_list_is_seen():
 
 @pytest.mark.parametrize("odd", ['a "b": c\n- d', "# e\nf: g", "yes", "  x\ny ", "a\n\nb", "é\n|"])
 def test_texts_with_quotes_colons_and_line_breaks_survive(odd):
-    said = replace(stated(STUDIES["shares"]), neighbours=odd)
+    said = replace(stated(STUDIES["distributed"]), neighbors=odd)
     model = SimpleNamespace(schema_=THREE, privacy_=said)
     found = yaml.safe_load(registry.registry_text(model))["deployment"]
     assert found["privacy_loss"]["privacy_unit_details"] == odd

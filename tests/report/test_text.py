@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.models.uncertainty import LeafValue
 from hedgerow.report.text import hanging
 from hedgerow.report.view import Mean, Question, leaf_of, view_of, words_on
@@ -19,12 +19,12 @@ from support.worlds import THREE, TWO, VALUE, sample
 def model(request):
     X, y = sample(900, request.param)
     tree = hr.HistogramTreeClassifier(request.param, epsilon=8.0, max_depth=3)
-    return tree.fit(X, y, party=np.arange(900) % 3)
+    return tree.fit(X, y, site=np.arange(900) % 3)
 
 
 def test_the_text_has_one_line_of_numbers_for_each_leaf(model):
     lines = re.findall(r"(\d+)%[ ?] +(\d+) \+- \d+ rows", hr.show_tree(model))
-    assert len(lines) == model.grown_[0].tree.n_leaves
+    assert len(lines) == model.leaf_statistics_[0].tree.n_leaves
 
 
 def test_what_is_shown_is_what_the_model_predicts(model):
@@ -90,14 +90,14 @@ def test_the_view_of_a_stump_is_one_verdict():
     stump = hr.HistogramTreeClassifier(TWO, epsilon=1.0, max_depth=1, min_samples_split=1e9)
     assert not isinstance(view_of(stump.fit(X, y)), Question)
     assert "all records" in hr.show_tree(stump)
-    assert "the tree asks nothing" in hr.explain(stump, X[:1])[0]
+    assert "the tree has no split" in hr.explain(stump, X[:1])[0]
 
 
 def test_a_model_that_is_no_single_tree_is_refused_in_words():
     """Far above the signal below which all that is left of a model is the mean."""
     X, y = sample(900, VALUE)
     boosted = hr.BoostedTreesRegressor(VALUE, epsilon=100.0, delta=1e-6).fit(X, y)
-    with pytest.raises(SpecError, match="only such a tree can be shown"):
+    with pytest.raises(ParameterError, match="only such a tree can be shown"):
         hr.show_tree(boosted)
 
 
@@ -110,7 +110,7 @@ def numbers():
 
 def test_a_tree_of_numbers_shows_a_mean_with_its_noise_at_each_leaf(numbers):
     lines = re.findall(r"(-?[\d.]+) \+- [\d.]+ +\d+ \+- \d+ rows", hr.show_tree(numbers))
-    said = [float(leaf.value[0]) for leaf in numbers.grown_[0].leaves]
+    said = [float(leaf.value[0]) for leaf in numbers.leaf_statistics_[0].leaves]
     assert sorted(map(float, lines)) == pytest.approx(sorted(said), rel=1e-3)
     assert "class" not in hr.show_tree(numbers)
 
@@ -141,9 +141,9 @@ def test_the_noise_of_a_mean_is_that_of_a_ratio_of_noisy_sums():
 # Statements on a narrow terminal.
 STATEMENT = """\
 Privacy statement
-  promise      epsilon = 1, delta = 1e-6
+  guarantee    epsilon = 1, delta = 1e-6
   not covered  the schema: names of columns, ranges, categories, classes
-               that a model was made, and how many rounds it took
+               that a model was trained, and how many rounds it took
   note         a-name-that-is-longer-than-any-terminal-that-anybody-would-use"""
 
 
@@ -151,7 +151,7 @@ def test_a_line_goes_on_under_its_words():
     lines = hanging(STATEMENT, 40).splitlines()
     assert lines[:5] == [
         "Privacy statement",
-        "  promise      epsilon = 1, delta = 1e-6",
+        "  guarantee    epsilon = 1, delta = 1e-6",
         "  not covered  the schema: names of",
         "               columns, ranges,",
         "               categories, classes",

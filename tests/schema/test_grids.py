@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.grids import MISSING_TEXTS, ColumnKind, Grid
 from hedgerow.schema.regions import cells
 from hedgerow.schema.schema import Categorical, Feature, Hashed, Numeric, Schema, Spacing, Target
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.property
 
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-VISIBLE = st.characters(exclude_categories=["Cs"]).filter(lambda letter: not has_hidden(letter))
+VISIBLE = st.characters(exclude_categories=["Cs"]).filter(lambda message: not has_hidden(message))
 NAMES = st.text(VISIBLE, min_size=1, max_size=8)
 TEXTS = st.text(VISIBLE, max_size=8)
 
@@ -44,7 +44,7 @@ def numerics(draw: st.DrawFn, name: str = "age") -> Numeric:
     edges = draw(st.none() | st.lists(inside, min_size=1, max_size=20, unique=True))
     try:
         return Numeric(name, low, high, bins, spacing, edges and tuple(sorted(edges)))
-    except SpecError:  # the range is a float or two wide and has no room for a cut
+    except ParameterError:  # the range is a float or two wide and has no room for a cut
         assume(high <= math.nextafter(math.nextafter(low, math.inf), math.inf))
         return Numeric(name, 0.0, 1.0, bins, spacing)
 

@@ -9,12 +9,11 @@ from threading import Barrier, Thread
 
 import pytest
 
-from hedgerow.errors import PartyRefused, SpecError
-from hedgerow.federation.strict_json import pack_blobs
-from hedgerow.federation.wire import Bundle, Receiver, Sender
+from hedgerow.errors import ParameterError, SiteRefused
+from hedgerow.federation.wire import Bundle, Receiver, Sender, pack_blobs
 from hedgerow.models.validation import MOST_STEPS
 from hedgerow.privacy.queries import Count, SumQuery, Whole
-from hedgerow.schema.grids import canonical
+from hedgerow.schema.grids import canonical_bytes
 from hedgerow.schema.regions import Fold, Split, Step
 
 
@@ -37,7 +36,7 @@ def test_equal_values_are_one_object_however_they_are_made(value):
 @pytest.mark.parametrize("strange", [True, 1.0])
 def test_what_only_looks_like_a_value_is_refused_though_the_value_is_known(strange):
     known = Split("x", "g", 1)
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         Split("x", "g", strange)
     with pytest.raises(TypeError):
         Split("x", "g", known.left, other=1)
@@ -73,21 +72,21 @@ def test_a_region_below_a_known_one_travels_as_one_step():
 def test_a_site_that_lacks_the_region_above_says_so():
     sender = Sender()
     sender.encode([asked(3)])
-    with pytest.raises(PartyRefused, match="UnknownName"):
+    with pytest.raises(SiteRefused, match="UnknownName"):
         Receiver().decode(sender.encode([asked(4)]))
 
 
 def test_no_region_is_read_that_is_deeper_than_any_site_admits():
     sender = Sender()
     assert Receiver().decode(sender.encode([asked(MOST_STEPS)]))
-    with pytest.raises(PartyRefused, match="BadMessage"):
+    with pytest.raises(SiteRefused, match="BadMessage"):
         Receiver().decode(Sender().encode([asked(MOST_STEPS + 1)]))
 
 
 def test_only_a_region_stands_above_a_region():
-    test = canonical({"!": "Split", "feature": "x", "grid": "g", "left": 1})
+    test = canonical_bytes({"!": "Split", "feature": "x", "grid": "g", "left": 1})
     sender = Sender()
     name = sender._plain(Split("x", "g", 1))["@"]
     below = {"!": "Region", "above": name, "step": {"!": "Step", "test": {"@": name}, "outcome": 0}}
-    with pytest.raises(PartyRefused, match="BadMessage"):
-        Receiver().decode(Bundle(b"[]", pack_blobs([test, canonical(below)])))
+    with pytest.raises(SiteRefused, match="BadMessage"):
+        Receiver().decode(Bundle(b"[]", pack_blobs([test, canonical_bytes(below)])))

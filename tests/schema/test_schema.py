@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.problems import MOST_LINES, html_table
 from hedgerow.schema.schema import Categorical, ColumnKind, Hashed, Numeric, Schema, Spacing, Target
 from hedgerow.schema.tokens import token_of
@@ -71,7 +71,7 @@ JOB = Categorical("job", ("nurse", "clerk"))
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(make, says) -> None:
-    with pytest.raises(SpecError, match=says):
+    with pytest.raises(ParameterError, match=says):
         make()
 
 
@@ -80,7 +80,9 @@ def test_254_categories_with_other_and_missing_just_fill_one_byte() -> None:
 
 
 def test_an_unknown_column_is_refused_with_the_ones_there_are() -> None:
-    with pytest.raises(SpecError, match=r"'wage' is not in the schema; it has \['age', 'job'\]"):
+    with pytest.raises(
+        ParameterError, match=r"'wage' is not in the schema; it has \['age', 'job'\]"
+    ):
         Schema((AGE, JOB)).index("wage")
 
 
@@ -248,13 +250,13 @@ def test_an_edge_is_written_out_when_six_digits_would_lie() -> None:
 
 
 def test_words_for_cells_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(SpecError, match=r"'age'.*beyond the 11"):
+    with pytest.raises(ParameterError, match=r"'age'.*beyond the 11"):
         AGE.grid.describe(1 << 11)
 
 
 @pytest.mark.parametrize("codes", [[], range(11), [11], [-1]])
 def test_a_split_with_an_empty_or_unknown_side_is_refused(codes) -> None:
-    with pytest.raises(SpecError, match="column 'age'"):
+    with pytest.raises(ParameterError, match="column 'age'"):
         AGE.grid.split_values(codes)
 
 
@@ -358,7 +360,7 @@ def test_texts_are_escaped_and_long_tables_count_the_rest():
 
 
 def test_weights_of_classes_are_refused_with_a_reason():
-    with pytest.raises(SpecError, match=r"influence beyond the bound.*multiply predict_proba"):
+    with pytest.raises(ParameterError, match=r"influence beyond the bound.*multiply predict_proba"):
         hr.TreeClassifier(TWO, class_weight="balanced")
     with pytest.raises(TypeError, match="unexpected keyword argument"):
         hr.TreeClassifier(TWO, clas_weight=None)

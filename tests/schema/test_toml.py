@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema, Spacing, Target
 
 TEXT = """\
@@ -83,19 +83,19 @@ def test_awkward_texts_survive() -> None:
         ("[[feature]]\nname = 'a'\nlow = 2\nhigh = 1\n", "column 'a': low is 2.0"),
         ("[target]\nlow = 0\n[[feature]]\nname = 'a'\nbuckets = 4\n", "the target lacks"),
         ("target = 3\n[[feature]]\nname = 'a'\nbuckets = 4\n", "the target is 3"),
-        ("colour = 3\n[[feature]]\nname = 'a'\nbuckets = 4\n", "unknown entries \\['colour'\\]"),
+        ("color = 3\n[[feature]]\nname = 'a'\nbuckets = 4\n", "unknown entries \\['color'\\]"),
         ("classes = 'ab'\n[[feature]]\nname = 'a'\nbuckets = 4\n", "classes is 'ab'"),
         ("[[feature]\n", "not valid TOML"),
     ],
 )
 def test_a_faulty_text_is_refused_by_name(text, says) -> None:
-    with pytest.raises(SpecError, match=says):
+    with pytest.raises(ParameterError, match=says):
         Schema.from_toml(text)
 
 
 def test_a_file_that_is_not_there_or_not_utf8_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"nowhere.toml' cannot be read: No such file"):
+    with pytest.raises(ParameterError, match=r"nowhere.toml' cannot be read: No such file"):
         Schema.from_toml(tmp_path / "nowhere.toml")
     (tmp_path / "latin.toml").write_bytes("classes = ['é']".encode("latin-1"))
-    with pytest.raises(SpecError, match=r"latin.toml' is not UTF-8"):
+    with pytest.raises(ParameterError, match=r"latin.toml' is not UTF-8"):
         Schema.from_toml(tmp_path / "latin.toml")

@@ -2,21 +2,23 @@
 
 import itertools
 import random
+from io import BytesIO
 
 import numpy as np
 import pytest
 
-from hedgerow.secagg import hiding, masks, shamir
+from hedgerow.secagg import masks, membership, shamir
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import Envelope, seal_message
-from hedgerow.secagg.epoch import Epoch, Joined
 from hedgerow.secagg.graph import Graph
-from hedgerow.secagg.keys import Identity, Roster, open_share
+from hedgerow.secagg.keys import EphemeralKeys, Identity, Roster, open_share
 from hedgerow.secagg.memory import set_hash
 from hedgerow.secagg.messages import (
+    Capsules,
     Join,
     Keys,
     Masked,
+    Mode,
     Open,
     Round,
     Shares,
@@ -25,10 +27,12 @@ from hedgerow.secagg.messages import (
     Unmask,
 )
 from hedgerow.secagg.opening import set_digest, take_masks_off
+from hedgerow.secagg.session import Joined, KeySession
 from spec import one_round as spec
 from support.spec_replay import GOOD, load
 
 BODIES = {
+    "ENCAPS": Capsules, "BIND": Capsules,
     "JOIN": Join, "KEYS": Keys, "OPEN": Open, "ROUND": Round, "SURVIVORS": Survivors,
     "SIGNED_SET": SignedSet, "UNMASK": Unmask, "SHARES": Shares,
 }  # fmt: skip
@@ -45,19 +49,28 @@ def in_turn(rand):
 
 
 class Sites:
-    """Three ephemeral keys, as the spec's world and as the product's epoch."""
+    """Three ephemeral keys, as the spec's world and as the product's key session, all bound."""
 
     def __init__(self, threshold=2):
-        privates = [drawn(("private", k)) for k in range(3)]
-        made = [spec.X25519PrivateKey.from_private_bytes(p) for p in privates]
-        publics = [key.public_key().public_bytes_raw() for key in made]
-        study = spec.Study._make([None] * 18)._replace(parties=3, threshold=threshold)
-        self.world = spec.World(study, (), b"", [], [], [], drawn("epoch"), privates, publics)
-        epoch = Epoch(bytes(16), drawn("epoch"), dict(enumerate(publics)), Graph.full(3))
-        self.joined = [Joined.agree(epoch, me, key, 0) for me, key in enumerate(made)]
-        self.context = spec.context(drawn("epoch"), 7, b"questions", publics)
-        request = digest("bundle", b"questions")
-        assert epoch.context(7, request, range(3)) == self.context
+        privates = [drawn(("private", k), 96) for k in range(3)]
+        made = [EphemeralKeys.draw(BytesIO(p).read) for p in privates]
+        publics = [keys.public[0] for keys in made]
+        study = spec.Study._make([None] * 18)._replace(n_sites=3, threshold=threshold)
+        kems = dict(enumerate(keys.public[1] for keys in made))
+        session = KeySession(
+            bytes(16), drawn("epoch"), dict(enumerate(publics)), kems, Graph.full(3)
+        )
+        self.joined = [Joined(session, me, key, 0) for me, key in enumerate(made)]
+        given = {me: one.encapsulated() for me, one in enumerate(self.joined)}
+        for me, one in enumerate(self.joined):
+            one.bind({peer: table[me] for peer, table in given.items() if me in table})
+        cts = {(u, v): c[:1088] for u, table in given.items() for v, c in table.items()}
+        more = drawn("epoch"), privates, publics, cts
+        self.world = spec.World(study, (), b"", [], [], [], *more)
+        assert self.joined[0].roots == {v: spec.root(self.world, 0, v) for v in (1, 2)}
+        self.context = spec.context(drawn("epoch"), 7, 0, b"questions", publics)
+        request = digest("bundle", bytes(1), b"questions")
+        assert session.context(7, request, range(3)) == self.context
 
 
 def test_hashes_are_the_spec_s():
@@ -67,16 +80,16 @@ def test_hashes_are_the_spec_s():
     assert set_hash((0, 2)) == spec.H("members", spec.ids((0, 2)))
 
 
-@pytest.mark.parametrize("parties", [2, 3, 5, 9])
-def test_shares_are_the_spec_s_and_any_threshold_of_them_rebuilds(parties):
-    for threshold in range(1, parties + 1):
-        rand = drawn((parties, threshold), 32 * threshold)
+@pytest.mark.parametrize("n_sites", [2, 3, 5, 9])
+def test_shares_are_the_spec_s_and_any_threshold_of_them_rebuilds(n_sites):
+    for threshold in range(1, n_sites + 1):
+        rand = drawn((n_sites, threshold), 32 * threshold)
         entropy = in_turn(rand)
         secret = shamir.random_element(entropy)
-        shares = shamir.split(secret, threshold, range(parties), entropy)
+        shares = shamir.split(secret, threshold, range(n_sites), entropy)
         assert secret == int.from_bytes(rand[:32], "big") >> 1
-        assert shares == spec.split_secret(secret, threshold, range(parties), rand[32:])
-        some = tuple(sorted(random.Random(threshold).sample(range(parties), threshold)))
+        assert shares == spec.split_secret(secret, threshold, range(n_sites), rand[32:])
+        some = tuple(sorted(random.Random(threshold).sample(range(n_sites), threshold)))
         rebuilt = shamir.combine((shares[k] for k in some), shamir.weights(some))
         assert rebuilt == spec.interpolate({k + 1: shares[k] for k in some}, 0) == secret
         if threshold > 1:  # a control: one share less gives another number
@@ -97,8 +110,8 @@ def test_a_hidden_vector_is_the_spec_s(threshold):
     sites, rand = Sites(threshold), drawn("round", 32 * threshold)
     vector = [5, -7, 2**62, 0, -(2**63)]
     for me, joined in enumerate(sites.joined):
-        theirs = spec.hide(sites.world, me, sites.context, vector, rand)
-        ours = hiding.hide(
+        theirs = spec.hide(sites.world, me, sites.context, spec.IN_TWO, vector, rand)
+        ours = membership.hide(
             np.array(vector), joined, sites.context, (0, 1, 2), threshold, in_turn(rand)
         )
         assert ours.masked.vector.tolist() == theirs.vector
@@ -112,10 +125,25 @@ def test_a_hidden_vector_is_the_spec_s(threshold):
             assert share == spec.uint(theirs.shares[peer], 32)
 
 
+def test_a_vector_that_is_opened_at_once_is_the_spec_s_and_keeps_no_secret():
+    sites, vectors = Sites(3), [[1, -2], [30, 40], [500, -(2**63)]]
+    context = spec.context(drawn("epoch"), 7, spec.AT_ONCE, b"questions", sites.world.publics)
+    for me, joined in enumerate(sites.joined):
+        theirs = spec.hide(sites.world, me, context, spec.AT_ONCE, vectors[me], b"")
+        ours = membership.hide_at_once(np.array(vectors[me]), joined, context, (0, 1, 2))
+        assert ours.masked.vector.tolist() == theirs.vector
+        assert (ours.own_share, ours.seeds, ours.share_keys) == (b"", {}, {})
+    hidden = [spec.hide(sites.world, me, context, 1, vectors[me], b"").vector for me in range(3)]
+    assert spec.open_at_once(hidden) == [531, 38 + -(2**63)]
+    with pytest.raises(ValueError, match="MasksLeft"):
+        spec.open_at_once(hidden[:2])
+
+
 def test_masks_come_off_as_in_the_spec_with_one_site_lost():
     sites, vectors = Sites(), [[1, -2], [30, 40], [500, 600]]
     hidden = [
-        spec.hide(sites.world, me, sites.context, vectors[me], drawn(me, 64)) for me in range(3)
+        spec.hide(sites.world, me, sites.context, spec.IN_TWO, vectors[me], drawn(me, 64))
+        for me in range(3)
     ]
     members = {me: hidden[me] for me in (0, 2)}
     assert spec.uncover(members, sites.context, 2) == [501, 598]
@@ -127,7 +155,7 @@ def test_masks_come_off_as_in_the_spec_with_one_site_lost():
     answers = {me: Shares({}, {1: h.seeds[1]}) for me, h in members.items()}
     ours = np.array(total, np.uint64)
     take_masks_off(ours, keys, answers)
-    assert masks.centred(ours).tolist() == [501, 598]
+    assert masks.centered(ours).tolist() == [501, 598]
     wrong = hidden[2]._replace(seeds=hidden[2].seeds | {1: drawn("another")})
     assert spec.uncover({0: hidden[0], 2: wrong}, sites.context, 2) != [501, 598]
     with pytest.raises(ValueError, match="BadShares"):
@@ -149,9 +177,10 @@ def test_every_message_of_the_spec_is_read_and_written_again(name):
         assert seal_message(signer, envelope.header, bytes(envelope.body)) == message
         if kind == "MASKED":
             told = stored["rounds"][envelope.header.round - 1]
-            body = Masked.read(envelope.body, len(told["sum"]), len(told["picks"][0])).to_bytes()
+            sizes, mode = (len(told["sum"]), len(told["selections"][0])), Mode(told["mode"])
+            body = Masked.read(envelope.body, *sizes, mode).to_bytes()
         else:
             body = BODIES[kind].read(envelope.body).to_bytes()
         assert body == envelope.body
         seen.add(kind)
-    assert seen >= {"JOIN", "KEYS", "OPEN", "ROUND", "MASKED", "UNMASK", "SHARES"}
+    assert seen >= {"JOIN", "KEYS", "OPEN", "ROUND", "MASKED"}

@@ -8,22 +8,23 @@ from contextlib import nullcontext, suppress
 import numpy as np
 import pytest
 
-from hedgerow.errors import PartyRefused, SpecError
-from hedgerow.secagg import codes, epoch
+from hedgerow.errors import ParameterError, SiteRefused
+from hedgerow.secagg import codes, session
 from hedgerow.secagg.client import Fresh, MemoryInRam, Resend
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.epoch import Joined
 from hedgerow.secagg.memory import StoredRound, set_hash
 from hedgerow.secagg.messages import Masked, Round
+from hedgerow.secagg.session import Joined
 from support.effort import LONG
-from support.secagg_rehearsal import (
+from support.secagg_dry_run import (
     answer,
+    bind,
     consortium,
     head,
     keys_of,
     masked_round,
     next_coordinator,
-    open_epoch,
+    open_session,
     refuses,
     restarted,
     ring_sum,
@@ -72,10 +73,10 @@ def test_the_high_water_outlives_records_and_epochs(vectors):
     group = consortium(4)
     memory = MemoryInRam(rounds_kept=1)
     restarted(group, 0, memory)
-    open_epoch(group)
+    open_session(group)
     for _ in range(2):
         masked_round(group, vectors)
-    open_epoch(group)
+    open_session(group)
     assert memory.outbox(group.coordinator.run_id, 1) is None
     request = group.forge(MessageKind.ROUND, Round(b"bundle", (0, 1, 2, 3)).to_bytes(), round=1)
     with refuses("OldRound"):
@@ -95,7 +96,7 @@ def test_a_round_that_was_masked_but_never_stored_is_used_up(group, vectors):
 
 
 def test_opening_the_same_epoch_again_does_not_free_used_masks(group, vectors):
-    message = group.coordinator.letter(MessageKind.OPEN, 0, 0, b"")
+    message = group.coordinator.message(MessageKind.OPEN, 0, 0, b"")
     request = group.coordinator.start(b"bundle", 3).requests()[0]
     fresh = group.sites[0].begin(request)
     group.sites[0].mask(fresh, vectors[0], head(0, 1))
@@ -106,15 +107,14 @@ def test_opening_the_same_epoch_again_does_not_free_used_masks(group, vectors):
 
 def test_one_ephemeral_key_serves_one_epoch(group):
     keys = keys_of(group)
-    for me, message in group.coordinator.open(keys).items():
-        group.sites[me].open(message)
+    bind(group, group.coordinator.open(keys))
     other = group.coordinator.open(keys[:3])
     with refuses("UnknownKey"):
         group.sites[0].open(other[0])
 
 
 def test_masks_reused_for_two_vectors_would_show_their_difference(vectors, monkeypatch):
-    """The twin: without the rule two vectors under one mask differ by self-masks alone."""
+    """The negative control: without the rule two vectors of one mask differ by self-masks."""
     monkeypatch.setattr(Joined, "use", lambda self, round: None)
     group = consortium(4)
     fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
@@ -154,7 +154,7 @@ def test_a_restarted_site_sends_the_stored_vector_and_makes_no_new_one(group, ve
     assert again.message == stored.message
     with refuses("UnknownKey"):
         site.begin(group.coordinator.start(b"next", 3).requests()[0])
-    open_epoch(group)
+    open_session(group)
     np.testing.assert_array_equal(secure_sum(group, vectors).values, ring_sum(vectors, range(4)))
 
 
@@ -180,7 +180,7 @@ def test_a_new_run_closes_the_old_one_for_good(group, vectors):
     old, secure = group.coordinator, masked_round(group, vectors)
     secure.close()
     group.coordinator = next_coordinator(group, old.heads)
-    open_epoch(group)
+    open_session(group)
     with refuses("RunSuperseded"):
         group.sites[0].unmask(secure.unmask()[0])
     with refuses("RunSuperseded"):
@@ -205,7 +205,9 @@ def test_a_record_holds_no_key_that_outlives_its_round(group, vectors):
     masked_round(group, vectors)
     stored = group.memories[0].outbox(group.coordinator.run_id, 1).to_bytes()
     site = group.sites[0]
-    assert site._membership._private.private_bytes_raw() not in stored
+    keys = site._membership._keys
+    assert keys.agreement.private_bytes_raw() not in stored
+    assert keys.encapsulation.private_bytes_raw() not in stored
     assert not any(root in stored for root in site._membership.joined.roots.values())
     assert not any(
         secret in repr(group.memories[0].outbox(group.coordinator.run_id, 1))
@@ -233,7 +235,7 @@ def test_a_message_is_as_long_for_any_data(group):
 @pytest.mark.parametrize("vector", [np.zeros(3), np.zeros((2, 2), np.int64), np.zeros(0, np.int64)])
 def test_only_a_line_of_int64_can_be_masked(group, vector):
     fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         group.sites[0].mask(fresh, vector, head(0, 1))
 
 
@@ -250,13 +252,13 @@ class CrashingMemory(MemoryInRam):
         super().__init__(rounds_kept=100)
         self.before, self.armed = before, False
 
-    def open_set(self, run_id, round, members):
+    def open_set(self, *given):
         if self.armed and self.before:
             raise KeyboardInterrupt
-        ledger = super().open_set(run_id, round, members)
+        reply = super().open_set(*given)
         if self.armed:
             raise KeyboardInterrupt
-        return ledger
+        return reply
 
 
 @pytest.mark.parametrize("step", ["sign_set", "unmask"])
@@ -266,7 +268,7 @@ def test_a_crash_around_the_opened_set_loses_no_answer_and_allows_no_second(step
     memory = CrashingMemory(before)
     site = restarted(group, 0, memory)
     group.memories[0] = memory
-    open_epoch(group)
+    open_session(group)
     secure = masked_round(group, vectors, lost=[3] if step == "sign_set" else [])
     messages = secure.close() or secure.unmask()
     memory.armed = True
@@ -280,16 +282,16 @@ def test_a_crash_around_the_opened_set_loses_no_answer_and_allows_no_second(step
 
 
 def test_a_set_is_written_before_its_signature_leaves(vectors):
-    """The twin: a site that signs first and forgets would sign a second set."""
+    """The negative control: a site that signs first and forgets would sign a second set."""
 
     class Forgetful(MemoryInRam):
-        def open_set(self, run_id, round, members):
-            return self.outbox(run_id, round).ledger
+        def open_set(self, run_id, round, members, reply):
+            return reply[1](self.outbox(run_id, round).ledger)
 
     group = consortium(4)
     group.memories[0] = Forgetful(rounds_kept=9)
     restarted(group, 0)
-    open_epoch(group)
+    open_session(group)
     masked_round(group, vectors)
     signed = [
         group.sites[0].sign_set(group.forge(MessageKind.SURVIVORS, body))
@@ -307,30 +309,30 @@ def test_the_dimension_is_the_bundle_s(group, vectors):
 
 
 def test_picks_travel_under_the_signature_and_come_back_in_the_same_bytes(group, vectors):
-    secure = group.coordinator.start(b"bundle", 3, picks=2)
+    secure = group.coordinator.start(b"bundle", 3, selections=2)
     for me, message in secure.requests().items():
-        sent = answer(group, me, message, vectors[me], picks=(me, 2**32 - 1))
-        assert answer(group, me, message, vectors[me], picks=(9, 9)) == sent
+        sent = answer(group, me, message, vectors[me], selections=(me, 2**32 - 1))
+        assert answer(group, me, message, vectors[me], selections=(9, 9)) == sent
         secure.accept_masked(sent)
     secure.close()
     for me, message in secure.unmask().items():
         secure.accept_shares(group.sites[me].unmask(message))
-    assert secure.opened().picks == {me: (me, 2**32 - 1) for me in range(4)}
+    assert secure.opened().selections == {me: (me, 2**32 - 1) for me in range(4)}
 
 
-@pytest.mark.parametrize("picks", [(), (1,), (1, 2, 3)])
-def test_the_number_of_picks_is_the_bundle_s(group, vectors, picks):
-    secure = group.coordinator.start(b"bundle", 3, picks=2)
-    masked = answer(group, 0, secure.requests()[0], vectors[0], picks)
+@pytest.mark.parametrize("selections", [(), (1,), (1, 2, 3)])
+def test_the_number_of_picks_is_the_bundle_s(group, vectors, selections):
+    secure = group.coordinator.start(b"bundle", 3, selections=2)
+    masked = answer(group, 0, secure.requests()[0], vectors[0], selections)
     with refuses("BadMessage"):
         secure.accept_masked(masked)
 
 
-@pytest.mark.parametrize("pick", [-1, 2**32])
-def test_a_pick_is_an_index_of_32_bits(group, vectors, pick):
+@pytest.mark.parametrize("selection", [-1, 2**32])
+def test_a_pick_is_an_index_of_32_bits(group, vectors, selection):
     fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
-    with pytest.raises(SpecError, match="index of a selection"):
-        group.sites[0].mask(fresh, vectors[0], head(0, 1), (pick,))
+    with pytest.raises(ParameterError, match="index of a selection"):
+        group.sites[0].mask(fresh, vectors[0], head(0, 1), (selection,))
 
 
 def test_definitions_differ_by_site_and_change_neither_masks_nor_round(group, vectors):
@@ -355,7 +357,7 @@ def test_two_threads_never_mask_one_round_twice(group, vectors, monkeypatch):
 
 
 def test_without_the_lock_two_threads_would_mask_one_round_twice(group, vectors, monkeypatch):
-    """The twin."""
+    """The negative control."""
     group.sites[0]._membership.joined.lock = nullcontext()
     fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
     made = masked_by_two_threads(group.sites[0], fresh, vectors[0], monkeypatch, LONG)
@@ -369,18 +371,18 @@ def masked_by_two_threads(site, fresh, vector, monkeypatch, seconds=0.3):
     """
     both, done = threading.Barrier(2), []
 
-    def looked(condition, code, party=None):
+    def looked(condition, code, position=None):
         if code is codes.Code.OLD_ROUND:
             with suppress(threading.BrokenBarrierError):
                 both.wait(timeout=seconds)
-        codes.require(condition, code, party)
+        codes.require(condition, code, position)
 
     def mask():
-        with suppress(PartyRefused):
+        with suppress(SiteRefused):
             site.mask(fresh, vector, head(0, 1))
             done.append("masked")
 
-    monkeypatch.setattr(epoch, "require", looked)
+    monkeypatch.setattr(session, "require", looked)
     threads = [threading.Thread(target=mask) for _ in range(2)]
     for thread in threads:
         thread.start()

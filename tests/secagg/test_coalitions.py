@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from hedgerow.errors import PartyRefused
+from hedgerow.errors import SiteRefused
 from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.client import MemoryInRam, Site
 from hedgerow.secagg.envelope import Envelope, MessageKind
@@ -21,7 +21,7 @@ from hedgerow.secagg.keys import open_share
 from hedgerow.secagg.messages import Masked, Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.opening import set_digest
 from support.effort import either
-from support.secagg_rehearsal import answer, consortium, ring_sum, some_vectors
+from support.secagg_dry_run import answer, consortium, ring_sum, some_vectors
 
 pytestmark = pytest.mark.property
 
@@ -39,7 +39,7 @@ class Attack:
     records: dict = field(default_factory=dict)
     masked: dict = field(default_factory=dict)
     signatures: dict = field(default_factory=dict)
-    shares: dict = field(default_factory=dict)  # (owner, holder) -> share
+    shares: dict = field(default_factory=dict)  # (owner, site) -> share
     seeds: set = field(default_factory=set)  # pair seeds that honest sites revealed
 
     def run(self, vectors):
@@ -69,10 +69,10 @@ class Attack:
 
     def some_set(self):
         """Small sets with all colluders in them are the most useful lies, so they are likely."""
-        parties, threshold = len(self.group.sites), self.group.parameters.threshold
-        friends = set(range(parties)) - set(self.honest) if self.choose.random() < 0.8 else set()
-        size = threshold if self.choose.random() < 0.8 else self.choose.randint(threshold, parties)
-        others = sorted(set(range(parties)) - friends)
+        n_sites, threshold = len(self.group.sites), self.group.parameters.threshold
+        friends = set(range(n_sites)) - set(self.honest) if self.choose.random() < 0.8 else set()
+        size = threshold if self.choose.random() < 0.8 else self.choose.randint(threshold, n_sites)
+        others = sorted(set(range(n_sites)) - friends)
         return tuple(sorted(friends | set(self.choose.sample(others, size - len(friends)))))
 
     def message(self, kind, body, me):
@@ -84,7 +84,7 @@ class Attack:
         message = self.message(MessageKind.SURVIVORS, Survivors(members).to_bytes(), me)
         try:
             signed = self.group.sites[me].sign_set(message)
-        except PartyRefused:
+        except SiteRefused:
             return
         signature = SignedSet.read(Envelope.parse(signed).body).signature
         self.signatures[me, self.records[me].context, members] = signature
@@ -108,7 +108,7 @@ class Attack:
         body = Unmask(members, self.certificate(context, members), sealed).to_bytes()
         try:
             given = self.group.sites[me].unmask(self.message(MessageKind.UNMASK, body, me))
-        except PartyRefused:
+        except SiteRefused:
             return
         answer = Shares.read(Envelope.parse(given).body)
         self.shares |= {(owner, me): share for owner, share in answer.shares.items()}
@@ -125,18 +125,18 @@ class Attack:
                 if sealed is not None and key is not None:
                     try:
                         share = open_share(key, record.context, owner, me, sealed)
-                    except PartyRefused:
+                    except SiteRefused:
                         continue
                     self.shares[owner, me] = share
 
     def self_key(self, owner):
         """The key of the owner's self-mask, if enough shares of it are known."""
         threshold = self.group.parameters.threshold
-        holders = tuple(sorted(h for o, h in self.shares if o == owner))[:threshold]
-        if len(holders) < threshold:
+        site_rows = tuple(sorted(h for o, h in self.shares if o == owner))[:threshold]
+        if len(site_rows) < threshold:
             return None
-        known = (shamir.from_bytes(self.shares[owner, h]) for h in holders)
-        secret = shamir.combine(known, shamir.weights(holders))
+        known = (shamir.from_bytes(self.shares[owner, h]) for h in site_rows)
+        secret = shamir.combine(known, shamir.weights(site_rows))
         context = self.records[owner].context
         assert masks.commitment(context, secret) == self.masked[owner].commitment
         return masks.self_key(context, secret)
@@ -176,39 +176,39 @@ class Attack:
             added = [seed for peer, seed in seeds.items() if owner < peer]
             taken = [seed for peer, seed in seeds.items() if peer < owner]
             masks.fold(total, plus=taken, minus=[self_key, *added])
-        return masks.centred(total)
+        return masks.centered(total)
 
 
 def sizes_opened(parameters, rounds, seed, site_class=Site, memory_class=MemoryInRam):
     """Sizes of all honest sets opened in `rounds` rounds of random lies."""
-    choose, parties = random.Random(seed), parameters.parties
-    group = consortium(parties, parameters, site_class, memory_class=memory_class)
+    choose, n_sites = random.Random(seed), parameters.n_sites
+    group = consortium(n_sites, parameters, site_class, memory_class=memory_class)
     for number in range(1, rounds + 1):
-        vectors = some_vectors(parties, DIM, seed=number)
-        honest = tuple(sorted(choose.sample(range(parties), parties - parameters.colluders)))
+        vectors = some_vectors(n_sites, DIM, seed=number)
+        honest = tuple(sorted(choose.sample(range(n_sites), n_sites - parameters.colluders)))
         attack = Attack(group, choose, number, honest)
         attack.run(vectors)
         yield from map(len, attack.opened(vectors))
 
 
 SETTINGS = [
-    (parties, colluders, threshold)
-    for parties, colluders in [(2, 1), (3, 1), (4, 1), (4, 2), (5, 1), (5, 2), (6, 2), (7, 3)]
-    for threshold in range(colluders + 1, parties + 1)
+    (n_sites, colluders, threshold)
+    for n_sites, colluders in [(2, 1), (3, 1), (4, 1), (4, 2), (5, 1), (5, 2), (6, 2), (7, 3)]
+    for threshold in range(colluders + 1, n_sites + 1)
 ]
 
 
-@pytest.mark.parametrize(("parties", "colluders", "threshold"), SETTINGS)
-def test_every_opened_set_has_enough_honest_members(parties, colluders, threshold):
-    parameters = Parameters(parties=parties, colluders=colluders, threshold=threshold)
+@pytest.mark.parametrize(("n_sites", "colluders", "threshold"), SETTINGS)
+def test_every_opened_set_has_enough_honest_members(n_sites, colluders, threshold):
+    parameters = Parameters(n_sites=n_sites, colluders=colluders, threshold=threshold)
     rounds = either(25, 50)
-    sizes = list(sizes_opened(parameters, rounds, seed=parties * 100 + threshold))
+    sizes = list(sizes_opened(parameters, rounds, seed=n_sites * 100 + threshold))
     assert sizes, "an adversary that opens nothing tests nothing"
     assert min(sizes) >= parameters.honest
 
 
 def test_the_bound_is_reached_so_it_is_not_checked_in_vain():
-    parameters = Parameters(parties=5, colluders=1, threshold=3)
+    parameters = Parameters(n_sites=5, colluders=1, threshold=3)
     assert min(sizes_opened(parameters, rounds=150, seed=1)) == parameters.honest
 
 
@@ -228,8 +228,8 @@ class ShortCertificate(Site):
 class Forgetful(MemoryInRam):
     """Forgets which set it signed or opened."""
 
-    def open_set(self, run_id, round, members):
-        return self.outbox(run_id, round).ledger
+    def open_set(self, run_id, round, members, reply):
+        return reply[1](self.outbox(run_id, round).ledger)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +242,9 @@ class Forgetful(MemoryInRam):
     ids=["no certificate", "one signature less", "two sets a round"],
 )
 def test_the_adversary_would_win_against_a_weaker_site(broken):
-    """The twins: the same adversary opens a sum with fewer honest members than promised."""
-    parameters = Parameters(parties=5, colluders=1, threshold=3)
+    """The negative controls.
+
+    The same adversary opens a sum with fewer honest members than guaranteed.
+    """
+    parameters = Parameters(n_sites=5, colluders=1, threshold=3)
     assert min(sizes_opened(parameters, rounds=150, seed=1, **broken)) < parameters.honest

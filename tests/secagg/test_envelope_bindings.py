@@ -1,15 +1,15 @@
-"""Every message and every key is bound to study, run, epoch, round, bundle, sets and ends."""
+"""Every message and every key is bound to study, run, key session, round, bundle, sets and ends."""
 
 import itertools
 
 import pytest
 
-from hedgerow.errors import PartyRefused
+from hedgerow.errors import SiteRefused
 from hedgerow.secagg import envelope, keys
 from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind
-from hedgerow.secagg.epoch import read_keys
 from hedgerow.secagg.messages import Masked, Round, Unmask
-from support.secagg_rehearsal import (
+from hedgerow.secagg.session import read_keys
+from support.secagg_dry_run import (
     STUDY,
     answer,
     consortium,
@@ -36,9 +36,15 @@ class Played:
         keys_sent = [group.sites[me].join(m, lambda: EMPTY_LEDGER) for me, m in invitations.items()]
         self.steps["KEYS"] = (keys_sent[1], lambda m: read_keys(m, group.roster, STUDY))
         opens = coordinator.open(keys_sent)
-        for me, message in opens.items():
-            group.sites[me].open(message)
+        given = {me: group.sites[me].open(message) for me, message in opens.items()}
         self.steps["OPEN"] = (opens[0], site.open)
+        self.steps["ENCAPS"] = (given[1], coordinator.accept_capsules)
+        for message in given.values():
+            coordinator.accept_capsules(message)
+        binds = coordinator.bind(opens)
+        self.steps["BIND"] = (binds[0], site.bind)
+        for me, message in binds.items():
+            group.sites[me].bind(message)
         self.secure = secure = coordinator.start(b"bundle", 3)
         requests = secure.requests()
         self.steps["ROUND"] = (requests[0], site.begin)
@@ -58,6 +64,12 @@ class Played:
         late = coordinator.start(b"late", 3)
         masked = answer(group, 1, late.requests()[1], vectors[1])
         self.steps["MASKED"] = (masked, late.accept_masked)
+        root = bytes([7]) * 32
+        ended = consortium(3)  # of its own: who has closed takes no other message
+        close = ended.coordinator.close(root, 2)
+        self.steps["CLOSE"] = (close[0], ended.sites[0].close)
+        said = ended.sites[1].close(close[1])
+        self.steps["CLOSED"] = (said, lambda m: ended.coordinator.accept_closed(m, root))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +92,7 @@ def test_a_message_with_any_byte_changed_is_refused(played, kind):
     for place in range(len(message)):
         changed = bytearray(message)
         changed[place] ^= 1 << (place % 8)
-        with pytest.raises(PartyRefused):
+        with pytest.raises(SiteRefused):
             step(bytes(changed))
 
 
@@ -88,12 +100,12 @@ def test_a_message_with_any_byte_changed_is_refused(played, kind):
 def test_a_message_cut_or_lengthened_is_refused(played, kind):
     message, step = played.steps[kind]
     for changed in (b"", message[:1], message[:-1], message[: len(message) // 2], message + b"\0"):
-        with pytest.raises(PartyRefused):
+        with pytest.raises(SiteRefused):
             step(changed)
 
 
 def test_a_header_outside_the_signature_would_be_noticed(monkeypatch):
-    """The twin: sign the body alone, and a changed ledger head goes through."""
+    """The negative control: sign the body alone, and a changed ledger head goes through."""
     digest = envelope.digest
     blind = lambda tag, *parts: digest(tag, parts[-1])  # noqa: E731
     monkeypatch.setattr(envelope, "digest", blind)
@@ -108,7 +120,7 @@ def test_a_header_outside_the_signature_would_be_noticed(monkeypatch):
         ("study_hash", bytes(32), "BadMessage"),
         ("receiver", 1, "BadMessage"),
         ("run_id", bytes(16), "RunSuperseded"),
-        ("epoch_id", bytes(32), "RoundIdUsed"),
+        ("session_id", bytes(32), "RoundIdUsed"),
         ("round", 0, "OldRound"),
         ("kind", MessageKind.UNMASK, "BadMessage"),
     ],
@@ -126,7 +138,7 @@ def test_a_request_signed_for_another_place_is_refused(played, field, value, cod
         ("study_hash", bytes(32)),
         ("receiver", 1),
         ("run_id", bytes(16)),
-        ("epoch_id", bytes(32)),
+        ("session_id", bytes(32)),
         ("round", 9),
         ("kind", MessageKind.SURVIVORS),
     ],
@@ -134,7 +146,7 @@ def test_a_request_signed_for_another_place_is_refused(played, field, value, cod
 def test_an_unmasking_signed_for_another_place_is_refused(played, field, value):
     genuine = Envelope.parse(played.steps["UNMASK"][0])
     settings = {"kind": MessageKind.UNMASK, "body": bytes(genuine.body)}
-    with pytest.raises(PartyRefused):
+    with pytest.raises(SiteRefused):
         played.group.sites[0].unmask(played.group.forge(**(settings | {field: value})))
 
 
@@ -153,7 +165,7 @@ def test_only_the_coordinator_is_obeyed(played, sender):
         ("study_hash", bytes(32)),
         ("receiver", 0),
         ("run_id", bytes(16)),
-        ("epoch_id", bytes(32)),
+        ("session_id", bytes(32)),
         ("round", 9),
     ],
 )
@@ -192,13 +204,13 @@ def test_sites_told_different_bundles_or_rounds_do_not_open_each_other(other):
 
 def test_the_context_depends_on_each_thing_it_binds():
     group, other = consortium(4), consortium(4)
-    epoch = group.coordinator.epoch
+    session = group.coordinator.session
     contexts = [
-        epoch.context(1, b"r" * 32, EVERYBODY),
-        epoch.context(2, b"r" * 32, EVERYBODY),
-        epoch.context(1, b"s" * 32, EVERYBODY),
-        epoch.context(1, b"r" * 32, (0, 1, 2)),
-        other.coordinator.epoch.context(1, b"r" * 32, EVERYBODY),
+        session.context(1, b"r" * 32, EVERYBODY),
+        session.context(2, b"r" * 32, EVERYBODY),
+        session.context(1, b"s" * 32, EVERYBODY),
+        session.context(1, b"r" * 32, (0, 1, 2)),
+        other.coordinator.session.context(1, b"r" * 32, EVERYBODY),
     ]
     assert len(set(contexts)) == len(contexts)
 
@@ -232,11 +244,11 @@ def test_the_epoch_depends_on_every_key_and_on_the_run():
     group = consortium(3, opened=False)
     messages = keys_of(group)
     group.coordinator.open(messages)
-    first = group.coordinator.epoch.id
+    first = group.coordinator.session.id
     group.coordinator.open(reversed(messages))
-    assert group.coordinator.epoch.id == first
+    assert group.coordinator.session.id == first
     group.coordinator.open(keys_of(group))
-    second = group.coordinator.epoch.id
+    second = group.coordinator.session.id
     group.coordinator = next_coordinator(group, {})
     group.coordinator.open(keys_of(group))
-    assert len({first, second, group.coordinator.epoch.id}) == 3
+    assert len({first, second, group.coordinator.session.id}) == 3

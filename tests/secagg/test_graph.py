@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.secagg.graph import Graph, Parameters
-from hedgerow.secagg.parameters import Neighbourhood, Sparse, neighbourhood, stays_connected
-from support.secagg_rehearsal import consortium, secure_sum, some_vectors
+from hedgerow.secagg.parameters import Neighborhood, Sparse, neighborhood, stays_connected
+from support.secagg_dry_run import consortium, secure_sum, some_vectors
 from support.worlds import remembered  # noqa: F401
 
 THIRD, TENTH, TWENTIETH = Fraction(1, 3), Fraction(1, 10), Fraction(1, 20)
@@ -27,10 +27,10 @@ TABLE = [
 @pytest.mark.parametrize(("corrupt", "lost", "eta", "expected"), TABLE)
 def test_the_degree_table_is_what_the_formulas_say(corrupt, lost, eta, expected):
     found = [
-        neighbourhood(n, math.floor(corrupt * n), math.floor(lost * n), 40, eta)
+        neighborhood(n, math.floor(corrupt * n), math.floor(lost * n), 40, eta)
         for n in (100, 1_000, 10_000)
     ]
-    assert found == [Neighbourhood(*row) for row in expected]
+    assert found == [Neighborhood(*row) for row in expected]
 
 
 def hypergeometric(population, marked, draws, x):
@@ -41,7 +41,7 @@ def hypergeometric(population, marked, draws, x):
 def test_the_thresholds_meet_their_inequalities_and_the_next_ones_do_not():
     """Plain fractions against the running sums: 60 sites, 12 corrupt, 12 lost, 2^-10."""
     n, corrupt, lost, sigma, eta = 60, 12, 12, 10, 10
-    found = neighbourhood(n, corrupt, lost, sigma, eta)
+    found = neighborhood(n, corrupt, lost, sigma, eta)
     k, t = found.degree, found.threshold
 
     def many_corrupt(t):
@@ -54,7 +54,7 @@ def test_the_thresholds_meet_their_inequalities_and_the_next_ones_do_not():
     assert few_alive(t) <= Fraction(1, 2**eta)
 
 
-def test_connectivity_is_the_bound_on_two_runs_of_bad_neighbours():
+def test_connectivity_is_the_bound_on_two_runs_of_bad_neighbors():
     n, bad, sigma = 100, 20, 20
     for degree in range(2, 40, 2):
         bound = Fraction(n * (n - degree - 1), 2)
@@ -64,25 +64,25 @@ def test_connectivity_is_the_bound_on_two_runs_of_bad_neighbours():
 
 
 def test_a_graph_that_cannot_exist_is_refused():
-    with pytest.raises(SpecError, match="use the complete graph"):
-        neighbourhood(50, 24, 24)
+    with pytest.raises(ParameterError, match="use the complete graph"):
+        neighborhood(50, 24, 24)
 
 
-def test_neighbours_are_mutual_and_as_many_as_the_degree():
+def test_neighbors_are_mutual_and_as_many_as_the_degree():
     ring = Graph.ring(50, 8, b"epoch")
     for me in range(50):
-        near = ring.neighbours(me)
+        near = ring.neighbors(me)
         assert len(near) == 8
         assert me not in near
-        assert all(me in ring.neighbours(peer) for peer in near)
+        assert all(me in ring.neighbors(peer) for peer in near)
     assert sorted(ring.order) == list(range(50))
     assert ring.order != Graph.ring(50, 8, b"another").order
 
 
-@pytest.mark.parametrize("parties", [2, 3, 4, 5, 100])
-def test_on_the_full_graph_everybody_is_a_neighbour(parties):
-    full = Graph.full(parties)
-    assert all(full.neighbours(me) == set(range(parties)) - {me} for me in range(parties))
+@pytest.mark.parametrize("n_sites", [2, 3, 4, 5, 100])
+def test_on_the_full_graph_everybody_is_a_neighbor(n_sites):
+    full = Graph.full(n_sites)
+    assert all(full.neighbors(me) == set(range(n_sites)) - {me} for me in range(n_sites))
 
 
 # Random corrupt and lost sites
@@ -105,7 +105,7 @@ def components(ring, good):
     while left:
         parts, todo = parts + 1, [left.pop()]
         while todo:
-            near = ring.neighbours(todo.pop()) & left
+            near = ring.neighbors(todo.pop()) & left
             left -= near
             todo += near
     return parts
@@ -138,9 +138,9 @@ def test_random_corrupt_sets_cut_a_third_of_the_degree_and_never_the_degree():
 
 
 def test_random_corrupt_sets_reach_a_third_of_the_threshold_and_never_the_threshold():
-    """Nobody has `threshold` corrupt neighbours; at a third of the degree somebody does."""
+    """Nobody has `threshold` corrupt neighbors; at a third of the degree somebody does."""
     n, corrupt, sets = 1_000, 100, 10_000
-    found = neighbourhood(n, corrupt, 100, sigma=40)
+    found = neighborhood(n, corrupt, 100, sigma=40)
     rng, seen = np.random.default_rng(2), {"whole": 0, "third": 0}
     for _ in range(sets // 1_000):
         drawn = random_bad(rng, 1_000, n, corrupt).astype(np.int16)
@@ -151,7 +151,7 @@ def test_random_corrupt_sets_reach_a_third_of_the_threshold_and_never_the_thresh
 
 
 def most_corrupt(drawn, reach):
-    """(sets,) the largest number of corrupt neighbours of any honest site of the ring."""
+    """(sets,) the largest number of corrupt neighbors of any honest site of the ring."""
     n = drawn.shape[1]
     wide = np.concatenate([drawn[:, -reach:], drawn, drawn[:, :reach]], axis=1)
     sums = np.concatenate([np.zeros_like(wide[:, :1]), wide.cumsum(axis=1, dtype=np.int16)], axis=1)
@@ -163,36 +163,36 @@ def most_corrupt(drawn, reach):
 
 
 @pytest.mark.parametrize(
-    ("parties", "expected"),
+    ("n_sites", "expected"),
     [(240, (36, 20)), pytest.param(1_000, (48, 27), marks=pytest.mark.slow)],
 )
-def test_many_sites_sum_over_the_ring_with_a_tenth_lost(remembered, parties, expected):  # noqa: F811
-    tenth = parties // 10
+def test_many_sites_sum_over_the_ring_with_a_tenth_lost(remembered, n_sites, expected):  # noqa: F811
+    tenth = n_sites // 10
     parameters = Parameters(
-        parties=parties, colluders=tenth, threshold=parties - tenth, sparse=Sparse()
+        n_sites=n_sites, colluders=tenth, threshold=n_sites - tenth, sparse=Sparse()
     )
-    assert parameters.neighbourhood == Neighbourhood(*expected)
-    group, vectors = consortium(parties, parameters), some_vectors(parties)
-    lost = np.random.default_rng(3).choice(parties, tenth, replace=False).tolist()
+    assert parameters.neighborhood == Neighborhood(*expected)
+    group, vectors = consortium(n_sites, parameters), some_vectors(n_sites)
+    lost = np.random.default_rng(3).choice(n_sites, tenth, replace=False).tolist()
     opened = secure_sum(group, vectors, lost_before=lost)
-    members = sorted(set(range(parties)) - set(lost))
+    members = sorted(set(range(n_sites)) - set(lost))
     np.testing.assert_array_equal(opened.values, sum(vectors[me] for me in members))
     assert opened.members == tuple(members)
     assert all(len(one._membership.joined.roots) == expected[0] for one in group.sites)
 
 
 def test_the_sparse_graph_is_for_many_sites_and_never_weaker_than_2_to_the_minus_40():
-    with pytest.raises(SpecError, match="more than 200"):
-        Parameters(parties=200, colluders=1, threshold=180, sparse=Sparse())
-    with pytest.raises(SpecError, match="sigma >= 40"):
+    with pytest.raises(ParameterError, match="more than 200"):
+        Parameters(n_sites=200, colluders=1, threshold=180, sparse=Sparse())
+    with pytest.raises(ParameterError, match="sigma >= 40"):
         Sparse(sigma=39)
-    with pytest.raises(SpecError, match="eta >= 20"):
+    with pytest.raises(ParameterError, match="eta >= 20"):
         Sparse(eta=19)
-    with pytest.raises(SpecError, match="use the complete graph"):
-        Parameters(parties=201, colluders=100, threshold=101, sparse=Sparse())
+    with pytest.raises(ParameterError, match="use the complete graph"):
+        Parameters(n_sites=201, colluders=100, threshold=101, sparse=Sparse())
 
 
 def test_the_full_graph_shares_with_everybody():
     parameters = Parameters.default(100)
-    assert parameters.neighbourhood == Neighbourhood(99, 80)
+    assert parameters.neighborhood == Neighborhood(99, 80)
     assert parameters.graph(b"any") == Graph.full(100)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hedgerow.errors import PartyRefused
+from hedgerow.errors import SiteRefused
 from hedgerow.secagg.client import MemoryInRam
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import (
@@ -22,14 +22,14 @@ from hedgerow.secagg.envelope import (
 from hedgerow.secagg.keys import COORDINATOR
 from hedgerow.secagg.membership import Heads
 from hedgerow.secagg.messages import Keys
-from support.secagg_rehearsal import (
+from support.secagg_dry_run import (
     STUDY,
     consortium,
     head,
     keys_of,
     masked_round,
     next_coordinator,
-    open_epoch,
+    open_session,
     refuses,
     restarted,
     secure_sum,
@@ -53,7 +53,7 @@ def test_a_site_stops_when_the_coordinator_holds_a_head_ahead_of_its_file(group,
     restarted(group, 0, older)
     group.memories[0] = older
     with refuses("LedgerRolledBack"):  # JOIN shows it its own future
-        open_epoch(group)
+        open_session(group)
     forged = group.forge(MessageKind.ROUND, b"", ledger=group.coordinator.heads[0])
     with refuses("LedgerRolledBack"):
         group.sites[0].begin(forged)
@@ -63,17 +63,17 @@ def test_the_coordinator_refuses_keys_with_a_head_behind_the_one_it_holds(group,
     masked_round(group, vectors)
     held = dict(group.coordinator.heads)
     restarted(group, 0, MemoryInRam())
-    group.coordinator.heads.clear()  # so that the letter does not stop the site
+    group.coordinator.heads.clear()  # so that the message does not stop the site
     keys = keys_of(group, {me: EMPTY_LEDGER if me == 0 else head(me, 1) for me in range(4)})
     group.coordinator.heads = held
-    with pytest.raises(PartyRefused, match="LedgerRolledBack") as refusal:
+    with pytest.raises(SiteRefused, match="LedgerRolledBack") as refusal:
         group.coordinator.open(keys)
-    assert refusal.value.party == 0
+    assert refusal.value.site == 0
 
 
 def test_a_site_stops_when_a_peer_has_seen_a_head_ahead_of_its_file(group, vectors):
     masked_round(group, vectors)
-    open_epoch(group)  # peers now hold head 1 of everybody
+    open_session(group)  # peers now hold head 1 of everybody
     group.memories[0] = MemoryInRam()
     site = restarted(group, 0)
     forgetful = next_coordinator(group, {})
@@ -88,13 +88,13 @@ def test_a_site_stops_when_a_peer_has_seen_a_head_ahead_of_its_file(group, vecto
 
 def test_two_heads_with_one_number_are_refused_by_coordinator_and_peers(group, vectors):
     masked_round(group, vectors)
-    open_epoch(group)
+    open_session(group)
     forked = LedgerHead(1, bytes([7]) * 32, "1/100")
     ledgers = {0: forked} | {me: head(me, 1) for me in (1, 2, 3)}
     keys = keys_of(group, ledgers)
-    with pytest.raises(PartyRefused, match="LedgerRolledBack") as refusal:
+    with pytest.raises(SiteRefused, match="LedgerRolledBack") as refusal:
         group.coordinator.open(keys)
-    assert refusal.value.party == 0
+    assert refusal.value.site == 0
     forgetful = next_coordinator(group, {})
     messages = forgetful.open(keys_of(group, ledgers, forgetful))
     with refuses("LedgerRolledBack"):
@@ -134,7 +134,7 @@ FAR = (2**63 - 1, bytes([7]) * 32)
 
 def false_heads(group):
     by_itself = seal_head(group.identities[1], FAR)
-    as_coordinator = Envelope.parse(group.coordinator.letter(MessageKind.ROUND, 0, 1, b""))
+    as_coordinator = Envelope.parse(group.coordinator.message(MessageKind.ROUND, 0, 1, b""))
     return [by_itself, SignedHead(FAR, bytes(32), bytes(64)), as_coordinator.receipt.signed_head]
 
 
@@ -149,7 +149,7 @@ SOME_HEADER = Header(
     kind=MessageKind.KEYS,
     study_hash=bytes(32),
     run_id=bytes(16),
-    epoch_id=bytes(32),
+    session_id=bytes(32),
     round=0,
     sender=3,
     receiver=COORDINATOR,
@@ -172,7 +172,7 @@ def test_a_true_head_told_by_a_peer_stops_a_site_that_went_back(group):
 
 
 def test_heads_that_need_no_signature_would_let_anybody_stop_a_site(group, monkeypatch):
-    """The twin."""
+    """The negative control."""
     monkeypatch.setattr(SignedHead, "is_by", lambda self, site: True)
     with refuses("LedgerRolledBack"):
         group.sites[0].open(told_a_false_head(group, SignedHead(FAR, bytes(32), bytes(64))))
@@ -180,7 +180,7 @@ def test_heads_that_need_no_signature_would_let_anybody_stop_a_site(group, monke
 
 def test_a_told_head_hides_the_study_in_which_it_was_said(group, vectors):
     masked_round(group, vectors)
-    open_epoch(group)
+    open_session(group)
     told = group.memories[1].signed_head(group.roster.sites[0])
     assert told.is_by(group.roster.sites[0])
     assert STUDY not in told.to_bytes()
@@ -190,7 +190,7 @@ def test_a_told_head_hides_the_study_in_which_it_was_said(group, vectors):
 
 @pytest.mark.parametrize("field", ["seq", "round"])
 def test_a_count_of_more_than_63_bits_is_refused_on_reading(field):
-    """A database could not hold it: one such number stopped every study of a vault."""
+    """A database could not hold it: one such number stopped every study of a store."""
     for number, code in ((2**63 - 1, None), (2**63, "BadMessage"), (2**64 - 1, "BadMessage")):
         ledger = LedgerHead(number, bytes([7]) * 32, "1/1") if field == "seq" else EMPTY_LEDGER
         round = number if field == "round" else 0
@@ -220,7 +220,7 @@ def test_a_chain_only_grows():
 
 
 def test_a_site_that_does_not_look_at_its_head_would_go_on(vectors, monkeypatch):
-    """The twin: without the check a restored site charges its forgotten rounds again."""
+    """The negative control: without the check a restored site charges forgotten rounds again."""
 
     monkeypatch.setattr(Heads, "meet", lambda self, head: None)
     group = consortium(4)
@@ -234,7 +234,7 @@ def test_a_site_that_does_not_look_at_its_head_would_go_on(vectors, monkeypatch)
 def test_a_coordinator_s_signature_is_no_site_s(group):
     """One institution may be both; heads that it writes to others are not claims of its own."""
     both = group.identities[0]
-    letter = replace(SOME_HEADER, sender=COORDINATOR, ledger=LedgerHead(*FAR, "1/1"))
-    signed = Envelope.parse(seal_message(both, letter, b"")).receipt.signed_head
+    message = replace(SOME_HEADER, sender=COORDINATOR, ledger=LedgerHead(*FAR, "1/1"))
+    signed = Envelope.parse(seal_message(both, message, b"")).receipt.signed_head
     assert not signed.is_by(both.public)
     assert seal_head(both, FAR).is_by(both.public)

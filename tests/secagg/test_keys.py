@@ -1,18 +1,20 @@
 """Keys: who may be in a roster, whom a site knows, and which ephemeral keys it agrees with."""
 
 import pytest
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from hedgerow.errors import PartyRefused, SpecError
-from hedgerow.secagg import epoch, keys
+from hedgerow.errors import ParameterError, SiteRefused
+from hedgerow.secagg import keys, session
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.encoding import digest
-from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_EPOCH, Envelope, MessageKind
+from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_SESSION, Envelope, MessageKind
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, EVERYBODY, Identity, Roster, check_pins
 from hedgerow.secagg.membership import Membership
-from hedgerow.secagg.messages import Join, Keys, Open
-from support.secagg_rehearsal import STUDY, consortium, refuses, restarted
+from hedgerow.secagg.messages import Capsules, Join, Keys, Open
+from support.secagg_dry_run import STUDY, consortium, keys_of, refuses, restarted
 
 # The encodings of points of small order below 2^255 (RFC 7748 section 6.1 asks for the check).
 LOW_ORDER = [
@@ -31,18 +33,24 @@ def group():
     return consortium(3, opened=False)
 
 
-def keys_message(group, sender, ephemeral, signer=None, attempt=1, **changed):
-    body = Keys(attempt, ephemeral, bytes(32), {}).to_bytes()
-    header = {"epoch_id": NO_EPOCH, "round": 0, "sender": sender, "receiver": EVERYBODY} | changed
+def keys_message(group, sender, ephemeral, signer=None, attempt=1, kem=None, **changed):
+    kem = MLKEM768PrivateKey.generate().public_key().public_bytes_raw() if kem is None else kem
+    body = Keys(attempt, ephemeral, kem, bytes(32), {}).to_bytes()
+    header = {
+        "session_id": NO_SESSION,
+        "round": 0,
+        "sender": sender,
+        "receiver": EVERYBODY,
+    } | changed
     return group.forge(MessageKind.KEYS, body, sender if signer is None else signer, **header)
 
 
 def try_to_open(group, *foreign, me=0):
     """The coordinator signs an OPEN of the site's own KEYS and whatever else it likes."""
     everyone = (own_keys(group, me), *foreign)
-    epoch_id = honest_epoch_id(everyone, group)
-    letter = {"epoch_id": epoch_id, "round": 0, "receiver": me}
-    group.sites[me].open(group.forge(MessageKind.OPEN, Open(everyone).to_bytes(), **letter))
+    session_id = honest_session_id(everyone, group)
+    message = {"session_id": session_id, "round": 0, "receiver": me}
+    group.sites[me].open(group.forge(MessageKind.OPEN, Open(everyone).to_bytes(), **message))
 
 
 def own_keys(group, me=0, attempt=1):
@@ -50,19 +58,21 @@ def own_keys(group, me=0, attempt=1):
 
 
 def invitation(group, attempt=1, **changed):
-    header = {"epoch_id": NO_EPOCH, "round": 0} | changed
+    header = {"session_id": NO_SESSION, "round": 0} | changed
     return group.forge(MessageKind.JOIN, Join(attempt).to_bytes(), **header)
 
 
-def honest_epoch_id(messages, group):
+def honest_session_id(messages, group):
     ordered = sorted(messages, key=lambda m: Envelope.parse(m).header.sender)
     return digest("epoch", STUDY, group.coordinator.run_id, *ordered)
 
 
 @pytest.fixture(autouse=True)
 def an_epoch_to_forge_from(group):
-    """`forge` wants some epoch; every test names its own."""
-    group.coordinator._epoch = epoch.Epoch(group.coordinator.run_id, NO_EPOCH, {}, None)
+    """`forge` wants some key session; every test names its own."""
+    group.coordinator._session = session.KeySession(
+        group.coordinator.run_id, NO_SESSION, {}, {}, None
+    )
 
 
 def fresh_public():
@@ -97,7 +107,7 @@ def test_a_key_replaced_by_somebody_else_is_refused(group):
 
 
 def test_a_replaced_key_would_be_accepted_without_signatures(group, monkeypatch):
-    """The twin."""
+    """The negative control."""
     monkeypatch.setattr("hedgerow.secagg.envelope.verify", lambda *arguments: None)
     try_to_open(group, keys_message(group, 1, fresh_public(), signer=2), good_keys(group, 2))
 
@@ -109,7 +119,7 @@ def test_keys_of_another_study_or_of_a_round_are_refused(group):
         {"run_id": bytes([1]) * 16},
         {"attempt": 2},
         {"receiver": 0},
-        {"epoch_id": bytes([1]) * 32},
+        {"session_id": bytes([1]) * 32},
     )
     for changed in elsewhere:
         foreign = keys_message(group, 1, fresh_public(), **changed)
@@ -141,9 +151,9 @@ def test_an_open_without_the_running_process_key_is_refused(group):
     others = (good_keys(group, 1), good_keys(group, 2))
     own_keys(group, attempt=2)
     for listed in ((earlier, *others), others):
-        body, epoch_id = Open(listed).to_bytes(), honest_epoch_id(listed, group)
+        body, session_id = Open(listed).to_bytes(), honest_session_id(listed, group)
         with refuses("UnknownKey"):
-            group.sites[0].open(group.forge(MessageKind.OPEN, body, epoch_id=epoch_id, round=0))
+            group.sites[0].open(group.forge(MessageKind.OPEN, body, session_id=session_id, round=0))
 
 
 def test_an_epoch_of_fewer_than_the_threshold_is_refused(group):
@@ -178,21 +188,144 @@ def test_the_two_ends_of_a_pair_find_the_same_root_and_nobody_else_does():
     assert len({roots[0][1], roots[0][2], roots[1][2]}) == 3
 
 
+# ------------------------------------------------------------------- the other half of the secret
+def test_one_encapsulation_key_under_two_names_is_refused(group):
+    kem = MLKEM768PrivateKey.generate().public_key().public_bytes_raw()
+    twice = [keys_message(group, sender, fresh_public(), kem=kem) for sender in (1, 2)]
+    with refuses("DuplicateKey"):
+        try_to_open(group, *twice)
+
+
+def test_an_encapsulation_key_that_is_none_is_refused(group):
+    with refuses("WeakKey"):
+        try_to_open(
+            group, keys_message(group, 1, fresh_public(), kem=b"\xff" * 1184), good_keys(group, 2)
+        )
+
+
+def test_of_two_sites_one_encapsulates_and_each_does_for_about_half_of_its_peers():
+    for one in range(40):
+        given = [other for other in range(40) if other != one and keys.gives(one, other)]
+        assert 19 <= len(given) <= 20
+        assert all(not keys.gives(other, one) for other in given)
+
+
+def test_an_opening_that_came_twice_gets_the_same_answer_and_the_same_roots():
+    group = consortium(3, opened=False)
+    opening = group.coordinator.open(keys_of(group))
+    first = group.sites[0].open(opening[0])
+    roots = dict(group.sites[0]._membership.joined.roots)
+    assert group.sites[0].open(opening[0]) == first
+    assert group.sites[0]._membership.joined.roots == roots
+
+
+def opened_and_bound(change):
+    """Site 0 gives to site 1, whose BIND is changed on its way."""
+    group = consortium(3, opened=False)
+    opening = group.coordinator.open(keys_of(group))
+    for me, message in opening.items():
+        group.coordinator.accept_capsules(group.sites[me].open(message))
+    table = Capsules.read(Envelope.parse(group.coordinator.bind([1])[1]).body).table
+    message = {"round": 0, "receiver": 1}
+    body = Capsules(change(dict(table))).to_bytes()
+    group.sites[1].bind(group.forge(MessageKind.BIND, body, **message))
+    return group
+
+
+def flipped_at(place):
+    def change(table):
+        damaged = bytearray(table[0])
+        damaged[place] ^= 1
+        return {0: bytes(damaged)}
+
+    return change
+
+
+@pytest.mark.parametrize("place", [0, 500, 1087, 1088, 1119])
+def test_a_ciphertext_or_a_tag_that_was_changed_is_seen_before_a_mask_is_made(place):
+    opened_and_bound(dict)
+    with refuses("BadKey"):
+        opened_and_bound(flipped_at(place))
+
+
+def test_without_the_tag_a_changed_ciphertext_would_show_only_in_the_sum(monkeypatch):
+    """The negative control: ML-KEM gives another secret instead of an error."""
+    monkeypatch.setattr(session.hmac, "compare_digest", lambda *given: True)
+    group = opened_and_bound(flipped_at(0))
+    roots = [site._membership.joined.roots for site in group.sites]
+    assert roots[0][1] != roots[1][0]
+
+
+def test_an_answer_needs_a_root_with_everybody_who_takes_part():
+    group = consortium(3, opened=False)
+    opening = group.coordinator.open(keys_of(group))
+    for me, message in opening.items():
+        group.coordinator.accept_capsules(group.sites[me].open(message))
+    messages = group.coordinator.start(b"bundle", 3).requests()
+    with refuses("BadSet"):
+        group.sites[0].begin(messages[0])
+    for me, message in group.coordinator.bind(opening).items():
+        group.sites[me].bind(message)
+    group.sites[0].begin(messages[0])
+
+
+def test_a_binding_without_a_capsule_asks_who_is_there():
+    group = consortium(3)
+    group.sites[0].bind(group.coordinator.asking([0])[0])
+    restarted(group, 0)
+    with refuses("UnknownKey"):
+        group.sites[0].bind(group.coordinator.asking([0])[0])
+
+
+def test_a_root_needs_both_secrets():
+    low, high = (0, bytes(32)), (1, bytes([1]) * 32)
+    made = {
+        keys.root((kem, shared), bytes(32), low, high, ct)
+        for kem in (b"k" * 32, b"K" * 32)
+        for shared in (b"x" * 32, b"X" * 32)
+        for ct in (b"c", b"C")
+    }
+    assert len(made) == 8
+
+
+# ------------------------------------------------------------------- signatures that must last
+def test_a_lasting_signature_is_that_of_the_key_in_the_roster():
+    one, other = Identity.generate(), Identity.generate()
+    signature = one.sign_lasting(b"closed")
+    assert keys.is_signed_lasting(one.public, one.lasting, signature, b"closed")
+    assert not keys.is_signed_lasting(one.public, one.lasting, signature, b"another")
+    assert not keys.is_signed_lasting(one.public, other.lasting, signature, b"closed")
+    forged = other.sign_lasting(b"closed")
+    assert not keys.is_signed_lasting(one.public, other.lasting, forged, b"closed")
+    assert Identity.from_bytes(one.to_bytes()).public == one.public
+
+
+def test_a_library_without_these_keys_is_told_of_in_a_sentence(monkeypatch):
+    def unsupported():
+        raise UnsupportedAlgorithm("not here")
+
+    monkeypatch.setattr(keys.MLKEM768PrivateKey, "generate", unsupported)
+    keys.check_cryptography.cache_clear()
+    with pytest.raises(ParameterError, match="needs version 48 or newer"):
+        Identity.generate()
+    keys.check_cryptography.cache_clear()
+
+
 def test_a_roster_with_one_key_twice_is_refused():
     one, other = Identity.generate().public, Identity.generate().public
     for sites, coordinator in (((one, one), other), ((one, other), one)):
-        with pytest.raises(SpecError, match="are the same"):
+        with pytest.raises(ParameterError, match="are the same"):
             Roster(sites, coordinator)
-    with pytest.raises(SpecError, match="31 bytes"):
+    with pytest.raises(ParameterError, match="63 bytes"):
         Roster((one, other[:-1]), Identity.generate().public)
 
 
 def test_a_site_must_hold_the_key_at_its_own_place(group):
     for me in (1, 2):
-        with pytest.raises(SpecError, match="does not hold this site's key"):
+        with pytest.raises(ParameterError, match="does not hold this site's key"):
             site_at(group, me)
-    four = Parameters(parties=4, colluders=1, threshold=3)
-    with pytest.raises(SpecError, match="4 sites"):
+    four = Parameters(n_sites=4, colluders=1, threshold=3)
+    with pytest.raises(ParameterError, match="4 sites"):
         site_at(group, 0, four)
 
 
@@ -227,13 +360,13 @@ def test_only_an_invitation_makes_a_site_show_keys(group):
         {"study_hash": bytes(32)},
         {"receiver": 1},
         {"round": 1},
-        {"epoch_id": bytes([1]) * 32},
+        {"session_id": bytes([1]) * 32},
         {"kind": MessageKind.OPEN},
     ):
-        letter = {"kind": MessageKind.JOIN, "body": Join(2).to_bytes(), "epoch_id": NO_EPOCH}
-        with pytest.raises(PartyRefused):
+        message = {"kind": MessageKind.JOIN, "body": Join(2).to_bytes(), "session_id": NO_SESSION}
+        with pytest.raises(SiteRefused):
             group.sites[0].join(
-                group.forge(**({"round": 0} | letter | changed)), lambda: EMPTY_LEDGER
+                group.forge(**({"round": 0} | message | changed)), lambda: EMPTY_LEDGER
             )
 
 
@@ -256,20 +389,20 @@ def test_a_new_invitation_ends_the_epoch_before_it(group):
 
 def test_an_invitation_from_the_past_is_refused_and_ends_nothing(group):
     own_keys(group, attempt=5)
-    kept = group.sites[0]._membership._private
+    kept = group.sites[0]._membership._keys
     with refuses("OldRound"):
         own_keys(group, attempt=4)
     for attempt in (4, 5):
         with refuses("RunSuperseded"):
             group.sites[0].join(invitation(group, attempt, run_id=bytes(16)), lambda: EMPTY_LEDGER)
-    assert group.sites[0]._membership._private is kept
+    assert group.sites[0]._membership._keys is kept
     group.sites[0].join(invitation(group, 6, run_id=bytes(16)), lambda: EMPTY_LEDGER)
     with refuses("OldRound"):
         group.sites[0].join(invitation(group, 0, run_id=bytes(16)), lambda: EMPTY_LEDGER)
 
 
 def test_attempts_that_were_not_counted_would_let_an_old_letter_end_an_epoch(group, monkeypatch):
-    """The twin."""
+    """The negative control."""
     old = invitation(group, 1, run_id=bytes(16))
     try_to_open(group, good_keys(group, 1), good_keys(group, 2))
     monkeypatch.setattr(Membership, "_check", lambda self, invited: None)
@@ -280,7 +413,7 @@ def test_attempts_that_were_not_counted_would_let_an_old_letter_end_an_epoch(gro
 def test_a_study_has_a_last_attempt(group):
     group.coordinator.attempt = 2**32 - 2
     group.coordinator.join()
-    with pytest.raises(SpecError, match="no more"):
+    with pytest.raises(ParameterError, match="no more"):
         group.coordinator.join()
 
 
@@ -312,9 +445,9 @@ def test_a_roster_with_a_key_of_small_order_or_an_odd_spelling_is_refused():
     weak = list(encodings_of_small_order())
     assert len(weak) == 5 * 2 + 2 * 2  # 0 and 1 have a second spelling below 2^255
     odd = (2**255 - 19 + 5).to_bytes(32, "little")
-    for key in (*weak, odd):
+    for key in (one + bytes(32) for one in (*weak, odd)):
         for sites, coordinator in (((good[0], key), good[1]), (tuple(good), key)):
-            with pytest.raises(SpecError, match="not one that anybody"):
+            with pytest.raises(ParameterError, match="not one that anybody"):
                 Roster(sites, coordinator)
     for _ in range(100):
         assert not keys.is_weak(Identity.generate().public)

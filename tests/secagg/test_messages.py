@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.errors import PartyRefused
+from hedgerow.errors import SiteRefused
 from hedgerow.secagg import messages
-from hedgerow.secagg.encoding import SEALED_SHARE, SEED, SIGNATURE
+from hedgerow.secagg.encoding import CAPSULE, SEALED_SHARE, SEED, SIGNATURE
 from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHead, SignedHeader
 from hedgerow.secagg.memory import StoredRound
-from support.secagg_rehearsal import consortium, masked_round, some_vectors
+from support.secagg_dry_run import consortium, masked_round, some_vectors
 
 pytestmark = pytest.mark.property
 
@@ -39,9 +39,11 @@ bodies = st.one_of(
         messages.Keys,
         attempts,
         exactly(32),
+        exactly(1184),
         exactly(32),
         st.dictionaries(sites, heads, max_size=4),
     ),
+    st.builds(messages.Capsules, tables(CAPSULE)),
     st.builds(messages.Open, st.lists(st.binary(max_size=50), max_size=4).map(tuple)),
     st.builds(messages.Round, st.binary(max_size=50), members, st.binary(max_size=50)),
     st.builds(messages.Survivors, members),
@@ -60,9 +62,9 @@ def test_a_body_comes_back_from_its_bytes(body):
 def test_a_cut_body_is_refused_or_was_not_cut(body, at):
     whole = body.to_bytes()
     if at < len(whole):
-        with pytest.raises(PartyRefused):
+        with pytest.raises(SiteRefused):
             type(body).read(whole[:at])
-    with pytest.raises(PartyRefused):
+    with pytest.raises(SiteRefused):
         type(body).read(whole + b"\0")
 
 
@@ -71,24 +73,24 @@ def test_a_cut_body_is_refused_or_was_not_cut(body, at):
     tables(SEALED_SHARE),
     st.lists(st.integers(0, 2**32 - 1), max_size=4).map(tuple),
 )
-def test_a_masked_vector_comes_back_and_no_other_length_does(words, sealed, picks):
+def test_a_masked_vector_comes_back_and_no_other_length_does(words, sealed, selections):
     vector = np.array(words, dtype="<u8")
-    body = messages.Masked(vector, bytes(32), sealed, picks).to_bytes()
-    again = messages.Masked.read(body, len(words), len(picks))
+    body = messages.Masked(vector, bytes(32), bytes(32), sealed, selections).to_bytes()
+    again = messages.Masked.read(body, len(words), len(selections))
     np.testing.assert_array_equal(again.vector, vector)
-    assert (again.sealed, again.picks) == (sealed, picks)
+    assert (again.sealed, again.selections) == (sealed, selections)
     for other in (len(words) - 1, len(words) + 1, 2**32):
-        with pytest.raises(PartyRefused):
-            messages.Masked.read(body, other, len(picks))
-    for other in (len(picks) + 1, 2**32 - 1):
-        with pytest.raises(PartyRefused):
+        with pytest.raises(SiteRefused):
+            messages.Masked.read(body, other, len(selections))
+    for other in (len(selections) + 1, 2**32 - 1):
+        with pytest.raises(SiteRefused):
             messages.Masked.read(body, len(words), other)
 
 
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_are_refused_with_a_code(data):
     for read in (Envelope.parse, StoredRound.from_bytes, SignedHeader.read):
-        with pytest.raises(PartyRefused):
+        with pytest.raises(SiteRefused):
             read(data)
 
 
@@ -108,5 +110,5 @@ BODIES = {
     st.binary(max_size=200),
 )
 def test_a_body_the_coordinator_signs_but_nobody_can_read_is_refused(kind, body):
-    with pytest.raises(PartyRefused):
+    with pytest.raises(SiteRefused):
         BODIES[kind](GROUP.forge(kind, body, round=1))

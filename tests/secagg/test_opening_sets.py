@@ -5,11 +5,11 @@ import pytest
 from hedgerow.secagg import client
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.epoch import Epoch
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, Round, Survivors, Unmask
 from hedgerow.secagg.opening import set_digest
-from support.secagg_rehearsal import (
+from hedgerow.secagg.session import KeySession
+from support.secagg_dry_run import (
     answer,
     consortium,
     masked_round,
@@ -24,7 +24,7 @@ THREE = (0, 1, 2)
 
 @pytest.fixture
 def group():
-    return consortium(PARTIES, Parameters(parties=PARTIES, colluders=1, threshold=THRESHOLD))
+    return consortium(PARTIES, Parameters(n_sites=PARTIES, colluders=1, threshold=THRESHOLD))
 
 
 @pytest.fixture
@@ -111,9 +111,9 @@ def test_signatures_on_another_set_or_another_round_certify_nothing(group, maske
 
 
 def test_a_certificate_of_one_less_would_open_a_set_if_nobody_counted(monkeypatch):
-    """The twin: without the count two sites' signatures open a set of three."""
+    """The negative control: without the count two sites' signatures open a set of three."""
     monkeypatch.setattr(client, "check_certificate", lambda *arguments: None)
-    group = consortium(PARTIES, Parameters(parties=PARTIES, colluders=1, threshold=THRESHOLD))
+    group = consortium(PARTIES, Parameters(n_sites=PARTIES, colluders=1, threshold=THRESHOLD))
     masked_round(group, some_vectors(PARTIES))
     records = [memory.outbox(group.coordinator.run_id, 1) for memory in group.memories]
     bodies = [Masked.read(Envelope.parse(record.message).body, 3) for record in records]
@@ -182,9 +182,11 @@ def test_sites_told_different_participants_do_not_open_each_other_s_shares(group
 
 
 def test_one_context_for_all_views_would_open_them(vectors, monkeypatch):
-    """The twin: if the participants were not bound, the shares would open."""
-    monkeypatch.setattr(Epoch, "context", lambda self, round, request, who: digest("ctx", self.id))
-    group = consortium(PARTIES, Parameters(parties=PARTIES, colluders=1, threshold=THRESHOLD))
+    """The negative control: if the participants were not bound, the shares would open."""
+    monkeypatch.setattr(
+        KeySession, "context", lambda self, round, request, who: digest("ctx", self.id)
+    )
+    group = consortium(PARTIES, Parameters(n_sites=PARTIES, colluders=1, threshold=THRESHOLD))
     test = test_sites_told_different_participants_do_not_open_each_other_s_shares
     with pytest.raises(pytest.fail.Exception):
         test(group, vectors)

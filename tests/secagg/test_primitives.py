@@ -7,25 +7,25 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.secagg import encoding, masks, shamir
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import Reader, digest, members_field, table_field
 from hedgerow.secagg.envelope import LedgerHead
 from hedgerow.secagg.graph import Parameters
-from support.secagg_rehearsal import refuses
+from support.secagg_dry_run import refuses
 
 
-def test_there_are_twenty_two_codes_and_a_refusal_says_nothing_else():
-    assert len(Code) == 22
-    with pytest.raises(PartyRefused) as refusal:
+def test_there_are_twenty_three_codes_and_a_refusal_says_nothing_else():
+    assert len(Code) == 23
+    with pytest.raises(SiteRefused) as refusal:
         require(False, Code.BAD_SET)
-    assert (refusal.value.code, refusal.value.party) == ("BadSet", None)
+    assert (refusal.value.code, refusal.value.site) == ("BadSet", None)
     assert refusal.value.__cause__ is None
 
 
 @pytest.mark.parametrize(
-    ("parties", "expected"),
+    ("n_sites", "expected"),
     [
         (2, (1, 2, 1)),
         (3, (1, 3, 2)),
@@ -37,18 +37,18 @@ def test_there_are_twenty_two_codes_and_a_refusal_says_nothing_else():
         (100, (33, 80, 47)),
     ],
 )
-def test_the_default_parameters_are_the_promised_table(parties, expected):
-    found = Parameters.default(parties)
+def test_the_default_parameters_are_the_promised_table(n_sites, expected):
+    found = Parameters.default(n_sites)
     assert (found.colluders, found.threshold, found.honest) == expected
 
 
 @pytest.mark.parametrize(
-    ("parties", "colluders", "threshold"),
+    ("n_sites", "colluders", "threshold"),
     [(1, 1, 1), (3, 0, 2), (3, 2, 2), (3, 3, 2), (3, 1, 4), (2**16, 1, 2)],
 )
-def test_parameters_that_promise_nothing_are_refused(parties, colluders, threshold):
-    with pytest.raises(SpecError):
-        Parameters(parties=parties, colluders=colluders, threshold=threshold)
+def test_parameters_that_promise_nothing_are_refused(n_sites, colluders, threshold):
+    with pytest.raises(ParameterError):
+        Parameters(n_sites=n_sites, colluders=colluders, threshold=threshold)
 
 
 def test_no_two_lists_of_parts_hash_alike():
@@ -90,13 +90,13 @@ def test_tables_and_sets_come_back_as_they_were():
     "spent", ["1.5", "-1/2", "1/0", "nan", " 1/2", "1/2x", "9" * 65 + "/1", "1/" + "9" * 65]
 )
 def test_spent_is_a_rational_and_nothing_else(spent):
-    with pytest.raises(SpecError):
+    with pytest.raises(ParameterError):
         LedgerHead(1, bytes([1]) * 32, spent)
 
 
 def test_a_ledger_head_of_zeros_means_an_empty_ledger():
     for seq, head in ((0, bytes([1]) * 32), (1, bytes(32)), (1, b"short")):
-        with pytest.raises(SpecError):
+        with pytest.raises(ParameterError):
             LedgerHead(seq, head, "0/1")
 
 
@@ -203,7 +203,7 @@ def test_what_is_added_can_be_taken_away():
 
 def test_the_ring_keeps_every_int64():
     extremes = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
-    np.testing.assert_array_equal(masks.centred(masks.to_ring(extremes)), extremes)
+    np.testing.assert_array_equal(masks.centered(masks.to_ring(extremes)), extremes)
 
 
 def test_self_key_and_commitment_tell_rounds_and_secrets_apart():

@@ -6,12 +6,12 @@ import random
 import numpy as np
 import pytest
 
-from hedgerow.errors import RoundFailed, TooFewParties
-from hedgerow.secagg import hiding, masks
+from hedgerow.errors import RoundFailed, TooFewSites
+from hedgerow.secagg import masks, membership
 from hedgerow.secagg.envelope import Envelope
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked
-from support.secagg_rehearsal import consortium, masked_round, ring_sum, secure_sum, some_vectors
+from support.secagg_dry_run import consortium, masked_round, ring_sum, secure_sum, some_vectors
 
 
 def subsets(sites):
@@ -27,7 +27,7 @@ def check_one_pattern(group, vectors, before, signing, after):
     members = everyone - set(before)
     signers, answers = members - set(signing), members - set(after)
     if len(members) < threshold:
-        with pytest.raises(TooFewParties):
+        with pytest.raises(TooFewSites):
             secure_sum(group, vectors, before, signing, after)
     elif (before and (len(signers) < threshold or answers != members)) or len(answers) < threshold:
         with pytest.raises(RoundFailed):
@@ -40,36 +40,36 @@ def check_one_pattern(group, vectors, before, signing, after):
 
 
 @pytest.mark.parametrize(
-    ("parties", "threshold"),
+    ("n_sites", "threshold"),
     [(2, 2), (3, 2), (3, 3), (4, 3), pytest.param(5, 4, marks=pytest.mark.slow)],
 )
 def test_the_sum_is_right_for_every_subset_lost_before_and_every_subset_lost_after(
-    parties, threshold
+    n_sites, threshold
 ):
-    parameters = Parameters(parties=parties, colluders=1, threshold=threshold)
-    group, vectors = consortium(parties, parameters), some_vectors(parties)
-    for before in subsets(range(parties)):
-        for after in subsets(set(range(parties)) - set(before)):
+    parameters = Parameters(n_sites=n_sites, colluders=1, threshold=threshold)
+    group, vectors = consortium(n_sites, parameters), some_vectors(n_sites)
+    for before in subsets(range(n_sites)):
+        for after in subsets(set(range(n_sites)) - set(before)):
             check_one_pattern(group, vectors, before, signing=(), after=after)
 
 
 def test_the_sum_is_right_for_every_subset_that_does_not_sign():
-    group = consortium(5, Parameters(parties=5, colluders=1, threshold=3))
+    group = consortium(5, Parameters(n_sites=5, colluders=1, threshold=3))
     for before, signing in itertools.product(subsets(range(2)), subsets(range(5))):
         check_one_pattern(group, some_vectors(5), before, signing, after=())
 
 
 @pytest.mark.parametrize(
-    "parties",
+    "n_sites",
     [*range(2, 9), 12, 20, *(pytest.param(n, marks=pytest.mark.slow) for n in (9, 10, 11, 33, 50))],
 )
-def test_the_sum_is_right_for_2_to_50_sites_and_random_losses(parties):
-    group, choose = consortium(parties), random.Random(parties)
-    may_go = parties - group.parameters.threshold
-    for trial in range(4 if parties < 30 else 2):
-        vectors = some_vectors(parties, seed=trial)
-        before = choose.sample(range(parties), choose.randint(0, may_go)) if trial else ()
-        remain = sorted(set(range(parties)) - set(before))
+def test_the_sum_is_right_for_2_to_50_sites_and_random_losses(n_sites):
+    group, choose = consortium(n_sites), random.Random(n_sites)
+    may_go = n_sites - group.parameters.threshold
+    for trial in range(4 if n_sites < 30 else 2):
+        vectors = some_vectors(n_sites, seed=trial)
+        before = choose.sample(range(n_sites), choose.randint(0, may_go)) if trial else ()
+        remain = sorted(set(range(n_sites)) - set(before))
         after = () if before else choose.sample(remain, may_go)
         check_one_pattern(group, vectors, before, (), after)
 
@@ -107,14 +107,14 @@ def test_a_site_that_joins_only_some_rounds_is_in_those_sums_only():
 
 
 def test_masks_that_do_not_cancel_would_be_seen(monkeypatch):
-    """The twin: every site adds every mask, none takes any away."""
+    """The negative control: every site adds every mask, none takes any away."""
 
-    def all_added(vector, self_key, seeds, me):
+    def all_added(vector, self_keys, seeds, me):
         total = masks.to_ring(vector)
-        masks.fold(total, plus=[self_key, *seeds.values()], minus=[])
+        masks.fold(total, plus=[*self_keys, *seeds.values()], minus=[])
         return total
 
-    monkeypatch.setattr(hiding, "_masked", all_added)
+    monkeypatch.setattr(membership, "_masked", all_added)
     vectors = some_vectors(3)
     assert not np.array_equal(
         secure_sum(consortium(3), vectors).values, ring_sum(vectors, range(3))

@@ -1,21 +1,23 @@
 """The coordinator believes no site: what it takes, what it refuses, whom it names."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from hedgerow.errors import PartyRefused, RoundFailed, SpecError
-from hedgerow.secagg import client, hiding, shamir
+from hedgerow.errors import ParameterError, RoundFailed, SiteRefused
+from hedgerow.secagg import client, membership, shamir
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, Shares
 from hedgerow.secagg.opening import BadShares
 from hedgerow.secagg.server import Coordinator
-from support.secagg_rehearsal import (
+from support.secagg_dry_run import (
     STUDY,
     answer,
     consortium,
     masked_round,
-    open_epoch,
+    open_session,
     refuses,
     ring_sum,
     secure_sum,
@@ -28,7 +30,7 @@ EVERYBODY = tuple(range(PARTIES))
 
 @pytest.fixture
 def group():
-    return consortium(PARTIES, Parameters(parties=PARTIES, colluders=1, threshold=THRESHOLD))
+    return consortium(PARTIES, Parameters(n_sites=PARTIES, colluders=1, threshold=THRESHOLD))
 
 
 @pytest.fixture
@@ -77,11 +79,11 @@ class Inconsistent:
         hidden = hide(vector, joined, *rest)
         if joined.me != self.culprit:
             return hidden
-        wrong = hiding.Masked(hidden.masked.vector, bytes(32), hidden.masked.sealed)
-        return hiding.Hidden(wrong, hidden.own_share, hidden.seeds, hidden.share_keys)
+        wrong = replace(hidden.masked, commitment=bytes(32))
+        return membership.Hidden(wrong, hidden.own_share, hidden.seeds, hidden.share_keys)
 
 
-hide = hiding.hide
+hide = membership.hide
 
 
 @pytest.mark.parametrize("culprit", [0, 3])
@@ -91,7 +93,7 @@ def test_inconsistent_shares_name_their_dealer_and_open_nothing(
     monkeypatch.setattr(client, "hide", Inconsistent(culprit))
     with pytest.raises(BadShares) as failure:
         secure_sum(group, vectors)
-    assert failure.value.parties == (culprit,)
+    assert failure.value.sites == (culprit,)
     assert isinstance(failure.value, RoundFailed)
 
 
@@ -105,7 +107,7 @@ def test_a_wrong_share_in_an_answer_is_noticed(group, vectors):
     secure._answers[0] = Shares(honest.shares | {2: wrong}, honest.seeds)
     with pytest.raises(BadShares) as failure:
         secure.opened()
-    assert failure.value.parties == (2,)
+    assert failure.value.sites == (2,)
     secure._answers[0] = honest  # the site answers again, rightly this time
     np.testing.assert_array_equal(secure.opened().values, ring_sum(vectors, EVERYBODY))
 
@@ -146,7 +148,7 @@ def test_answers_of_another_round_or_an_outsider_are_refused(group, vectors):
     second = masked_round(group, vectors, lost=[4])
     second.close()
     for message in answers.values():
-        with pytest.raises(PartyRefused, match="BadMessage"):
+        with pytest.raises(SiteRefused, match="BadMessage"):
             second.accept_shares(message)
     own = group.memories[4].outbox(group.coordinator.run_id, 2)
     with refuses("OldRound"):
@@ -154,16 +156,16 @@ def test_answers_of_another_round_or_an_outsider_are_refused(group, vectors):
 
 
 def test_a_site_outside_the_epoch_is_not_heard(group):
-    open_epoch(group, who=(0, 1, 2, 3))
+    open_session(group, who=(0, 1, 2, 3))
     secure = group.coordinator.start(b"bundle", 3)
-    body = Masked(np.zeros(3, "<u8"), bytes(32), {}).to_bytes()
+    body = Masked(np.zeros(3, "<u8"), secure.context, bytes(32)).to_bytes()
     with refuses("UnknownKey"):
         secure.accept_masked(from_site(group, 4, MessageKind.MASKED, body))
 
 
 def test_a_site_outside_the_participants_is_not_added(group, vectors):
     secure = masked_round(group, vectors, participants=(0, 1, 2, 3))
-    body = Masked(np.zeros(3, "<u8"), bytes(32), {}).to_bytes()
+    body = Masked(np.zeros(3, "<u8"), secure.context, bytes(32)).to_bytes()
     with refuses("BadSet"):
         secure.accept_masked(from_site(group, 4, MessageKind.MASKED, body))
 
@@ -172,7 +174,7 @@ def test_a_site_outside_the_participants_is_not_added(group, vectors):
 def test_a_vector_comes_with_a_share_for_each_peer_and_nobody_else(group, receivers):
     secure = group.coordinator.start(b"bundle", 3)
     sealed = {receiver: bytes(48) for receiver in receivers}
-    body = Masked(np.zeros(3, "<u8"), bytes(32), sealed).to_bytes()
+    body = Masked(np.zeros(3, "<u8"), secure.context, bytes(32), sealed).to_bytes()
     with refuses("BadMessage"):
         secure.accept_masked(from_site(group, 0, MessageKind.MASKED, body))
 
@@ -200,13 +202,13 @@ def test_an_answer_covers_exactly_members_and_lost(group, vectors, shares, seeds
 
 def test_steps_out_of_order_say_what_to_do_first(group, vectors):
     unopened = consortium(3, opened=False)
-    with pytest.raises(SpecError, match="call open first"):
+    with pytest.raises(ParameterError, match="call open first"):
         unopened.coordinator.start(b"bundle", 3)
     secure = masked_round(group, vectors)
-    with pytest.raises(SpecError, match="call close first"):
+    with pytest.raises(ParameterError, match="call close first"):
         secure.unmask()
     for dim, who in ((0, None), (2**32 + 1, None), (3, (0, 1, 9))):
-        with pytest.raises(SpecError, match="cannot be summed"):
+        with pytest.raises(ParameterError, match="cannot be summed"):
             group.coordinator.start(b"bundle", dim, who)
-    with pytest.raises(SpecError, match="compare roster and study"):
+    with pytest.raises(ParameterError, match="compare roster and study"):
         Coordinator(group.identities[0], group.roster, group.parameters, STUDY)

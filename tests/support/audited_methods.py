@@ -23,7 +23,7 @@ class AuditedMethod:
             classes=None if self._regression else ("no", "yes"),
             target=(0.0, 1.0) if self._regression else None,
         )
-        self.placement: str = self._made(schema).placement or "curator"
+        self.dp_model: str = self._made(schema).dp_model or "central"
 
     def _made(self, schema: hr.Schema) -> Any:
         return eval(self._line, {"hr": hr, "schema": schema, "numbers": schema})

@@ -67,25 +67,25 @@ CANARIES: Final = {
 CROWD: Final = 40  # records of the first class, which is no canary's
 
 ESTIMATORS: Final[dict[type, dict[str, Any]]] = {
-    hr.HistogramTreeClassifier: {"max_depth": 1, "leaf_share": 0.95},
-    hr.TopDownTreeClassifier: {"max_splits": 1, "leaf_share": 0.95},
-    hr.ForestClassifier: {"n_trees": 1, "max_depth": 1},
+    hr.HistogramTreeClassifier: {"max_depth": 1, "leaf_fraction": 0.95},
+    hr.TopDownTreeClassifier: {"max_splits": 1, "leaf_fraction": 0.95},
+    hr.ForestClassifier: {"n_estimators": 1, "max_depth": 1},
     hr.TreeClassifier: {"max_depth": 1},
     hr.BoostedTreesClassifier: {},
-    hr.MedianForestClassifier: {"n_trees": 1, "max_depth": 1, "leaf_share": 0.95},
-    hr.ExtraTreesClassifier: {"n_trees": 1, "max_depth": 1, "leaf_share": 0.95},
+    hr.MedianForestClassifier: {"n_estimators": 1, "max_depth": 1, "leaf_fraction": 0.95},
+    hr.ExtraTreesClassifier: {"n_estimators": 1, "max_depth": 1, "leaf_fraction": 0.95},
 }
 """Small trees with nearly all of the budget in the leaves, which a stranger sees best."""
 
-HOLDERS: Final = {"curator": 1, "shares": 3, "silo": 2, "label": 2}
+SITE_ROWS: Final = {"central": 1, "distributed": 3, "per_site": 2, "label": 2}
 NEVER_BY_LABEL: Final = (hr.BoostedTreesClassifier, hr.MedianForestClassifier)
-"""They need sums that randomised labels do not answer, and refuse."""
+"""They need sums that randomized labels do not answer, and refuse."""
 
 PAIRS: Final = [
-    (kind, placement)
+    (kind, dp_model)
     for kind in ESTIMATORS
-    for placement in HOLDERS
-    if placement != "label" or kind not in NEVER_BY_LABEL
+    for dp_model in SITE_ROWS
+    if dp_model != "label" or kind not in NEVER_BY_LABEL
 ]
 FITS: Final = 80
 CELLS: Final = len(PAIRS) * len(CANARIES)
@@ -93,10 +93,10 @@ CELLS: Final = len(PAIRS) * len(CANARIES)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One estimator, placement and canary, and how much was measured."""
+    """One estimator, DP model and canary, and how much was measured."""
 
     estimator: str
-    placement: str
+    dp_model: str
     canary: str
     fits: int
     guessed: int
@@ -105,17 +105,17 @@ class Cell:
     at_least: float  # and this, but for an accident of ERROR / CELLS
 
 
-def measured(kind: type, placement: str, name: str, fits: int = FITS) -> Cell:
+def measured(kind: type, dp_model: str, name: str, fits: int = FITS) -> Cell:
     """So many fits, each with fresh coins."""
     canary, rng = CANARIES[name], np.random.default_rng()
-    coins = rng.integers(0, 2, (fits, canaries_of(placement))).astype(bool)
-    scores = np.array([_scores(kind, placement, canary, tossed) for tossed in coins])
+    coins = rng.integers(0, 2, (fits, canaries_of(dp_model))).astype(bool)
+    scores = np.array([_scores(kind, dp_model, canary, tossed) for tossed in coins])
     guessed, right = guesses(scores, coins)
     bounds = (
         epsilon_at_least(guessed, right, coins.size, canary.delta, error)
         for error in (SHOWN_ERROR, ERROR / CELLS)
     )
-    return Cell(kind.__name__, placement, name, fits, guessed, right, *bounds)
+    return Cell(kind.__name__, dp_model, name, fits, guessed, right, *bounds)
 
 
 def guesses(scores: np.ndarray, coins: np.ndarray) -> tuple[int, int]:
@@ -130,21 +130,21 @@ def guesses(scores: np.ndarray, coins: np.ndarray) -> tuple[int, int]:
 
 
 # ------------------------------------------------------------------------------------------- fits
-def canaries_of(placement: str) -> int:
-    return len(CLASSES) // 2 if placement == "label" else len(CLASSES) - 1
+def canaries_of(dp_model: str) -> int:
+    return len(CLASSES) // 2 if dp_model == "label" else len(CLASSES) - 1
 
 
-def _scores(kind: type, placement: str, canary: Canary, coins: np.ndarray) -> np.ndarray:
+def _scores(kind: type, dp_model: str, canary: Canary, coins: np.ndarray) -> np.ndarray:
     """(canaries,) how likely one fitted model thinks what each coin decides."""
-    labels = _labels(placement, canary, coins)
-    model = _fitted(kind, placement, canary, labels)
+    labels = _labels(dp_model, canary, coins)
+    model = _fitted(kind, dp_model, canary, labels)
     (told,) = model.predict_proba(_rows(canary, 1))
-    return np.asarray(told[1::2] - told[::2] if placement == "label" else told[1:])
+    return np.asarray(told[1::2] - told[::2] if dp_model == "label" else told[1:])
 
 
-def _labels(placement: str, canary: Canary, coins: np.ndarray) -> list[str]:
+def _labels(dp_model: str, canary: Canary, coins: np.ndarray) -> list[str]:
     """Labels of all records. A coin puts a canary in, or, by label, gives it one of two labels."""
-    if placement == "label":
+    if dp_model == "label":
         return [CLASSES[2 * k + int(coin)] for k, coin in enumerate(coins)]
     own = CLASSES[1:]
     company = [CLASSES[0]] * CROWD + [*own] * canary.company
@@ -155,21 +155,25 @@ def _rows(canary: Canary, n: int) -> np.ndarray:
     return np.array([canary.features] * n, dtype=object)
 
 
-def _fitted(kind: type, placement: str, canary: Canary, labels: list[str]) -> Any:
+def _fitted(kind: type, dp_model: str, canary: Canary, labels: list[str]) -> Any:
     """Public draws are the same in every fit, so that all that differs is secret."""
-    promise = {"epsilon": EPSILON, "delta": canary.delta, "placement": placement}
-    model = kind(SCHEMA, **promise, random_state=0, **ESTIMATORS[kind])
-    X, y, holders = _rows(canary, len(labels)), np.array(labels, dtype=object), HOLDERS[placement]
-    if holders == 1:
+    guarantee = {"epsilon": EPSILON, "delta": canary.delta, "dp_model": dp_model}
+    model = kind(SCHEMA, **guarantee, random_state=0, **ESTIMATORS[kind])
+    X, y, site_rows = (
+        _rows(canary, len(labels)),
+        np.array(labels, dtype=object),
+        SITE_ROWS[dp_model],
+    )
+    if site_rows == 1:
         return model.fit(X, y)
-    return model.fit(X, y, party=np.arange(len(y)) % holders, parties=list(range(holders)))
+    return model.fit(X, y, site=np.arange(len(y)) % site_rows, sites=list(range(site_rows)))
 
 
 # ------------------------------------------------------------------------------------------ table
 def cells() -> Iterator[Cell]:
-    for kind, placement in PAIRS:
+    for kind, dp_model in PAIRS:
         for name in CANARIES:
-            yield measured(kind, placement, name)
+            yield measured(kind, dp_model, name)
 
 
 def main() -> None:

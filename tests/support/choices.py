@@ -1,4 +1,4 @@
-"""Probabilities of private choices, written once more: by formula and by enumeration."""
+"""Probabilities of private selections, written once more: by formula and by enumeration."""
 
 from __future__ import annotations
 

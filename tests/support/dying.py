@@ -14,27 +14,27 @@ from dataclasses import dataclass
 
 from hedgerow.cli.main import entry
 from hedgerow.federation.client import STEPS
-from hedgerow.federation.exchange import _Gathering
+from hedgerow.federation.exchange import _ReplyCollector
 from hedgerow.secagg.envelope import Envelope
 
 
 @dataclass
 class Moment:
-    """The letter to die at: the so-manyth of its kind."""
+    """The message to die at: the so-manyth of its kind."""
 
     kind: str
     number: int
     met: int = 0
 
-    def has_come(self, letter: bytes) -> bool:
-        mine = Envelope.parse(letter).header.kind.name == self.kind
+    def has_come(self, message: bytes) -> bool:
+        mine = Envelope.parse(message).header.kind.name == self.kind
         self.met += mine
         return mine and self.met == self.number
 
 
-def dying(step, letter_of, moment, when):
+def dying(step, message_of, moment, when):
     def killed(self, *given):
-        here = moment.has_come(letter_of(self, *given))
+        here = moment.has_come(message_of(self, *given))
         if here and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         if here and when == "full":
@@ -58,11 +58,11 @@ def with_full_disk(step, *given):
 
 def main(kind: str, number: str, when: str, *words: str) -> None:
     moment = Moment(kind, int(number))
-    for kind_of_letter, step in STEPS.items():
-        STEPS[kind_of_letter] = dying(step, lambda client, message: message, moment, when)
+    for kind_of_message, step in STEPS.items():
+        STEPS[kind_of_message] = dying(step, lambda client, message: message, moment, when)
     if words[0] == "study":
         first = lambda asked: next(iter(asked.waiting.values()))  # noqa: E731
-        _Gathering._once = dying(_Gathering._once, first, moment, when)
+        _ReplyCollector._once = dying(_ReplyCollector._once, first, moment, when)
     sys.argv = ["hedgerow", *words]
     entry()
 

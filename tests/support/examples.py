@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows
 from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
-from hedgerow.models.losses import FirstOrder, LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.models.losses import (
+    FirstOrder,
+    LogLoss,
+    OddsLoss,
+    PlainLogLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 from hedgerow.models.model import Additive, Curve, Output
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import (
@@ -24,6 +31,7 @@ from hedgerow.privacy.queries import (
     ClassCounts,
     Count,
     CurveNewton,
+    EventCounts,
     Fractions,
     Gradients,
     Hessians,
@@ -38,7 +46,7 @@ from hedgerow.privacy.queries import (
     Whole,
 )
 from hedgerow.schema.regions import Split, Step
-from hedgerow.schema.schema import Categorical, Numeric, Schema, Target
+from hedgerow.schema.schema import Categorical, Numeric, Schema, Survival, Target
 
 CLASSES = ("a", "b", "c")
 FEATURES = (
@@ -49,6 +57,7 @@ FEATURES = (
 BY_CLASS = Schema(FEATURES, classes=CLASSES)
 BY_TWO = Schema(FEATURES, classes=("a", "b"))
 BY_VALUE = Schema(FEATURES, target=Target(-1.0, 3.0))
+BY_TIME = Schema(FEATURES, survival=Survival("y", "event", 8.0, "days"))
 CELLS = [g.n_cells for g in BY_CLASS.grids]
 SPLIT = BY_CLASS.grids[0].split_values(range(2))
 STUMP = Tree.build(BY_CLASS.names, {(Step(SPLIT, 0),): (-3.0,), (Step(SPLIT, 1),): (0.4812,)})
@@ -64,7 +73,7 @@ def cuts_of(*nodes: list[Split | None]) -> NodeTests:
 
 
 TESTS = cuts_of([SPLIT, OTHER])
-BELOW = Layer(ROOT_LAYER, TESTS.picked(np.array([0]), np.array([True])), np.array([True, True]))
+BELOW = Layer(ROOT_LAYER, TESTS.select(np.array([0]), np.array([True])), np.array([True, True]))
 SHARED = Binning(((0, 0, 1, 1, 2), (0, 1, 1, 2), (0, 1, 1, 0)))
 
 
@@ -141,6 +150,15 @@ VALUE_STATISTICS = [
 ]
 STEP_ON_CURVES = CurveNewton(curves(1), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3)
 """Asked of all records at once only."""
+ODDS = OddsLoss((1.0, 2.5, 6.0), (0.2, 1.0, 1.0))
+TIME_STATISTICS = [
+    EventCounts((1.0, 2.5)),
+    *(s(ODDS, Additive((b,), curves(1))) for s in (Gradients, Hessians) for b in (0.2, 1.8)),
+    Gradients(ODDS, Additive((0.0,))),
+    Gradients(OddsLoss((1.0,), (2.0**60,)), RAW),
+    *(Gradients(ODDS, model) for model in BROKEN),
+]
+STEP_ON_TIMES = CurveNewton(curves(1), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3, ODDS)
 REPORTS = LabelReports(4)
 """What a site told of labels; the rows alone do not decide it."""
 GROUPS = [
@@ -160,4 +178,5 @@ CLASS_GROUPS = [
     *GROUPS,
     ScoreCells((Additive((0.0, 1.0, -1.0), curves(3)),), (Output.SOFTMAX,), (1.0,), 3, (0.5,)),
 ]
+TIME_GROUPS = GROUPS
 VALUE_GROUPS = [*GROUPS, TargetCells((0.0, 0.5, 2.0)), ResidualCells(RAW, (0.1, 1.0))]

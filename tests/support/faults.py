@@ -1,4 +1,4 @@
-"""What goes wrong with letters and with processes: lost, late, killed, frozen, cut off."""
+"""What goes wrong with messages and with processes: lost, late, killed, frozen, cut off."""
 
 from __future__ import annotations
 
@@ -19,41 +19,43 @@ import hedgerow as hr
 from hedgerow.deployment.approve import ledger_of
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.federation.audit_log import lines_of
-from hedgerow.federation.exchange import Patience, Timing
-from hedgerow.kernels.warming import warm
+from hedgerow.federation.exchange import RetryPolicy, Timing
+from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.ledger.store import write_private
 from support.network import Processes, World, namespace, processes, tree_of
+from support.worlds import ByName
 
 PATIENT = Timing(answer_seconds=1, asks=10_000, patience_seconds=1e9, return_seconds=1e9)
 
 
-class Lossy:
-    """Loses a letter or its answer, delivers it twice, or gives an answer to a later question."""
+class Lossy(ByName):
+    """Loses a message or its answer, delivers it twice, or gives an answer to a later question."""
 
     def __init__(
         self, sites: Mapping[str, Callable[[bytes], bytes]], seed: int, chance: float = 0.15
     ) -> None:
         self._sites, self._random, self._chance = dict(sites), random.Random(seed), chance
+        self.names = list(sites)
         self._late: dict[str, list[bytes]] = {name: [] for name in sites}
         self._old: dict[str, bytes] = {}
         self.lost = self.repeated = self.delayed = 0
 
-    def ask(self, letters: Mapping[str, bytes], timeout: float) -> dict[str, bytes]:
-        order = list(letters)
+    def ask(self, messages: Mapping[str, bytes], timeout: float) -> dict[str, bytes]:
+        order = list(messages)
         self._random.shuffle(order)
-        answers = {name: self._one(name, letters[name]) for name in order}
+        answers = {name: self._one(name, messages[name]) for name in order}
         return {name: answer for name, answer in answers.items() if answer is not None}
 
-    def _one(self, name: str, letter: bytes) -> bytes | None:
+    def _one(self, name: str, message: bytes) -> bytes | None:
         if self._happens():
             self.lost += 1
             return None
         if self._happens():
             self.repeated += 1
-            self._late[name].append(self._sites[name](self._old.get(name, letter)))
-        answer = self._sites[name](letter)
-        self._old[name] = letter
+            self._late[name].append(self._sites[name](self._old.get(name, message)))
+        answer = self._sites[name](message)
+        self._old[name] = message
         if self._happens():
             self.lost += 1
             return None
@@ -83,10 +85,10 @@ class Clock:
         self.now += seconds
 
 
-def unhurried(names: Sequence[str], timing: Timing = PATIENT) -> Patience:
+def unhurried(names: Sequence[str], timing: Timing = PATIENT) -> RetryPolicy:
     """By a clock of its own, so that a slow machine changes nothing."""
     clock = Clock()
-    return Patience(names, timing, clock=clock, wait=clock.wait)
+    return RetryPolicy(names, timing, clock=clock, wait=clock.wait)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -154,14 +156,14 @@ class Network:
     """Three site processes that serve many studies, and coordinators that come and go."""
 
     def __init__(self, folder: Path, started: Processes) -> None:
-        warm()  # once, before three processes would all do it
+        compile_kernels()  # once, before three processes would all do it
         self.folder, self.started = folder, started
         self.world = World(folder)
         self.port = free_port()
-        self.sites = [self._join(k) for k in range(self.world.parties)]
+        self.sites = [self._join(k) for k in range(self.world.n_sites)]
 
     def _join(self, k: int, *dying: str, within: Sequence[str] = ()):
-        words = ("site", "join", self.world.sites[k].root)
+        words = ("site", "serve", self.world.sites[k].root)
         if dying:
             return self.started.start(DYING, *dying, *words)
         return self.started.hedgerow(*words, within=within)
@@ -169,7 +171,8 @@ class Network:
     def study(self, name: str, host: str = "localhost") -> RunFolder:
         """A new study that all sites approve, in a folder of its own."""
         path = self.world.write_study(name)
-        path.write_text(path.read_text(encoding="utf-8") + TIMING, encoding="utf-8")
+        timing = f"{TIMING}at_once = {str('unmask' not in name).lower()}\n"
+        path.write_text(path.read_text(encoding="utf-8") + timing, encoding="utf-8")
         self.world.approve(path, f"https://{host}:{self.port}")
         return run_folder(self.world, path, self.folder)
 
@@ -212,7 +215,7 @@ class Network:
         elif fault.when != "full":
             assert self.sites[VICTIM].wait(300) == -9
             root = self.world.sites[VICTIM].root
-            self.sites[VICTIM] = self._again(fault, "site", "join", root)
+            self.sites[VICTIM] = self._again(fault, "site", "serve", root)
         return running
 
     def _again(self, fault: Fault, *words: str | Path):
@@ -287,7 +290,7 @@ class Network:
 
     def outcome(self, folder: RunFolder, seconds: float) -> Outcome:
         model = hr.load(folder.model_file)
-        each = [self.charges(k, folder.agreed().study.account) for k in range(self.world.parties)]
+        each = [self.charges(k, folder.agreed().study.account) for k in range(self.world.n_sites)]
         alone = self.world.in_one_process(folder.study_file)
         return Outcome(
             same_model=tree_of(model) == tree_of(alone),

@@ -62,7 +62,7 @@ def rows(n: int, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(data)
 
 
-def labelled(n: int, schema: Schema) -> tuple[pd.DataFrame, Any]:
+def labeled(n: int, schema: Schema) -> tuple[pd.DataFrame, Any]:
     """Rows that the schema admits, and what they teach."""
     X = rows(n, seed=7)
     X[NAMES[3]] = X[NAMES[3]].replace({"7": "2"})
@@ -83,10 +83,10 @@ def fitted(name: str, task: str) -> Any:
     """
     kind, schema = ESTIMATORS[name], SCHEMAS[task]
     known = inspect.signature(kind).parameters
-    quick = {"n_trees": 4, "max_depth": 3, "max_splits": 5, "random_state": 0, "epsilon": 50.0}
+    quick = {"n_estimators": 4, "max_depth": 3, "max_splits": 5, "random_state": 0, "epsilon": 50.0}
     model = kind(schema, **{k: v for k, v in quick.items() if k in known})
     with fixed_noise():
-        return model.fit(*labelled(300, schema))
+        return model.fit(*labeled(300, schema))
 
 
 def answers(model: Any, X: pd.DataFrame) -> np.ndarray:

@@ -22,7 +22,7 @@ from hedgerow.models.layers import MOST_TESTS, ROOT_LAYER, NodeTests
 from hedgerow.models.model import Curve
 from hedgerow.privacy.queries import Binning, CurveNewton, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE
-from support.worlds import TWO, federation, holders, sample, study
+from support.worlds import TWO, federation, sample, site_rows, study
 
 MOST_SECONDS = 1.0
 MOST_MEMORY = 200 * 2**20
@@ -56,7 +56,7 @@ RAW = {
 
 def told(statistic, by=None, region=()):
     """A sum over everybody, spelled out, whatever is in it."""
-    query = {"!": "SumQuery", "region": list(region), "statistic": statistic, "share": SHARE}
+    query = {"!": "SumQuery", "region": list(region), "statistic": statistic, "fraction": SHARE}
     return json.dumps([{**query, "by": by or {"!": "Whole"}}]).encode()
 
 
@@ -123,7 +123,7 @@ def large() -> Iterator[tuple[str, Bundle]]:
     )
     yield "twenty thousand curves", curves(20_000)
     yield (
-        "a text of ten million letters",
+        "a text of ten million messages",
         Bundle(told(count, region=[step({"!": "Fold", "draw": "x" * 10**7, "n": 2})]), b""),
     )
     yield "4,096 times everything", everything()
@@ -167,7 +167,9 @@ def everything() -> Bundle:
     binning = sender._plain(Binning.of_cells(TWO))
     cells = {"!": "Cells", "features": [0, 1, 2], "binning": binning}
     query = json.loads(told({"!": "ClassCounts", "n_classes": 2}, cells))[0]
-    return Bundle(json.dumps([{**query, "share": {"%": "1"}}] * 4096).encode(), packed_of(sender))
+    return Bundle(
+        json.dumps([{**query, "fraction": {"%": "1"}}] * 4096).encode(), packed_of(sender)
+    )
 
 
 def left_turns(depth: int) -> bytes:
@@ -187,15 +189,15 @@ def bundles() -> dict[str, Bundle]:
 def measured(asked: Mapping[str, Bundle]) -> dict[str, Any]:
     """What a fresh process says to each, and the most memory that one of them took."""
     X, y = sample(60, TWO)
-    link = federation(study(TWO, 2), holders(X, y, np.arange(60) % 2, 2, TWO)).sites
-    letters = {
+    link = federation(study(TWO, 2), site_rows(X, y, np.arange(60) % 2, 2, TWO)).sites
+    messages = {
         name: link.coordinator.start(bundle.questions, 1).requests({0: bundle.definitions})[0]
         for name, bundle in asked.items()
     }
     answers, most = {}, 0
-    for name, letter in letters.items():
+    for name, message in messages.items():
         before, began = memory_from_now_on(), time.process_time()
-        reply = link.clients[0].handle(letter)
+        reply = link.clients[0].handle(message)
         answers[name] = (reply.hex(), time.process_time() - began)
         most = max(most, peak_memory() - before)
     charged = len(link.clients[0].store.ledger.entries)
@@ -233,7 +235,7 @@ def in_a_process_of_its_own(asked: Mapping[str, Bundle], folder: Path, *flags: s
 
 if __name__ == "__main__":
     given = json.loads(Path(sys.argv[1]).read_text())
-    if "--endless" in sys.argv:  # the twin: tests are unpacked however many there are
+    if "--endless" in sys.argv:  # the negative control: tests are unpacked however many there are
         wire._Reading._make_room = lambda self, packed: None  # type: ignore[method-assign]
     bundles_given = {name: Bundle(*map(bytes.fromhex, one)) for name, one in given.items()}
     print(json.dumps(measured(bundles_given)))

@@ -1,7 +1,8 @@
-"""Measures methods and planted slips for docs/audit.md: `python -m support.measure`.
+"""Measures methods and planted mutants for docs/audit.md: `python -m support.measure`.
 
 Run it from the repository with `src` and `tests` on the path. It writes audit.csv, audit_papers.csv
-and audit_slips.csv under studies/work/audit line by line and leaves out what stands there already:
+and audit_mutants.csv under studies/work/audit line by line and leaves out what stands there
+already:
 delete the files to begin anew. `python -m studies keep audit` puts them into their archive, from
 which `python -m docs.make_tables` makes the tables of the page.
 """
@@ -18,27 +19,27 @@ from typing import Any
 
 import pytest
 
-from audit.test_audit import SLIPS, TREE
+from audit.test_audit import MUTANTS, TREE
 from hedgerow.audit.measuring import AuditVerdict
 from hedgerow.audit.running import audited, estimators_named
-from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.errors import ParameterError, UnsupportedQuery
 from hedgerow.methods.registry import Maker
 from studies.kept import WORK
 from support.audited_methods import CANARIES, methods
 
 RESULTS = WORK / "audit"
 DELTAS = (0.0, 1e-6)
-FIELDS = ("what", "placement", "delta", "state", "claimed", "white_box", "one_run", "charge")
+FIELDS = ("what", "dp_model", "delta", "state", "claimed", "white_box", "one_run", "charge")
 FIELDS += ("noise", "numbers", "seconds")
 
 
-def measured(what: str, kind: Maker, placement: str, delta: float, **how: Any) -> dict[str, object]:
-    """One audit as a line; CPU seconds, so that neighbours on the machine do not count."""
+def measured(what: str, kind: Maker, dp_model: str, delta: float, **how: Any) -> dict[str, object]:
+    """One audit as a line; CPU seconds, so that neighbors on the machine do not count."""
     start = time.process_time()
-    head = {"what": what, "placement": placement, "delta": delta}
+    head = {"what": what, "dp_model": dp_model, "delta": delta}
     try:
-        found = audited(kind, placement, delta=delta, **how)
-    except (SpecError, UnsupportedQuery):
+        found = audited(kind, dp_model, delta=delta, **how)
+    except (ParameterError, UnsupportedQuery):
         return {**head, "state": "refused"}
     return {**head, **_numbers(found), "seconds": round(time.process_time() - start, 1)}
 
@@ -55,39 +56,39 @@ def _numbers(found: AuditVerdict) -> dict[str, object]:
     }
 
 
-def recipes() -> Iterator[dict[str, object]]:
-    pairs = product(estimators_named("all").items(), ("curator", "shares", "silo"), DELTAS)
-    for (name, kind), placement, delta in pairs:
-        yield from _new("audit.csv", name, kind, placement, delta)
+def learners() -> Iterator[dict[str, object]]:
+    pairs = product(estimators_named("all").items(), ("central", "distributed", "per_site"), DELTAS)
+    for (name, kind), dp_model, delta in pairs:
+        yield from _new("audit.csv", name, kind, dp_model, delta)
 
 
 def papers() -> Iterator[dict[str, object]]:
     """Each method where it adds its own noise; fewer canaries, since some put many queries."""
     for name, method in methods().items():
-        where = method.placement
+        where = method.dp_model
         yield from _new("audit_papers.csv", name, method, where, DELTAS[1], canaries=CANARIES)
 
 
-def slips() -> Iterator[dict[str, object]]:
-    for slip, placement in SLIPS:
+def mutants() -> Iterator[dict[str, object]]:
+    for mutant, dp_model in MUTANTS:
         with pytest.MonkeyPatch.context() as patch:
-            slip(patch)
-            name = slip.__name__.replace("_", " ")
-            yield from _new("audit_slips.csv", name, TREE, placement, DELTAS[1])
+            mutant(patch)
+            name = mutant.__name__.replace("_", " ")
+            yield from _new("audit_mutants.csv", name, TREE, dp_model, DELTAS[1])
 
 
 def _new(
-    file: str, what: str, kind: Maker, placement: str, delta: float, **how: Any
+    file: str, what: str, kind: Maker, dp_model: str, delta: float, **how: Any
 ) -> Iterator[dict[str, object]]:
-    if (what, placement, str(delta)) not in _known(RESULTS / file):
-        yield measured(what, kind, placement, delta, **how)
+    if (what, dp_model, str(delta)) not in _known(RESULTS / file):
+        yield measured(what, kind, dp_model, delta, **how)
 
 
 def _known(path: Path) -> set[tuple[str, ...]]:
     if not path.exists():
         return set()
     with path.open(encoding="utf-8", newline="") as file:
-        return {(r["what"], r["placement"], r["delta"]) for r in csv.DictReader(file)}
+        return {(r["what"], r["dp_model"], r["delta"]) for r in csv.DictReader(file)}
 
 
 def append(file: str, rows: Iterator[dict[str, object]]) -> None:
@@ -105,6 +106,6 @@ def append(file: str, rows: Iterator[dict[str, object]]) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    append("audit_slips.csv", slips())
-    append("audit.csv", recipes())
+    append("audit_mutants.csv", mutants())
+    append("audit.csv", learners())
     append("audit_papers.csv", papers())

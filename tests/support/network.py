@@ -1,4 +1,4 @@
-"""Worlds of real processes and sockets: sites that call, carriers over HTTPS, a cable to cut."""
+"""Worlds of real processes and sockets: sites that call, transports over HTTPS, a cable to cut."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hedgerow.deployment.approve import approve
 from hedgerow.deployment.site_state import DataPlace, StateFolder
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.federation.audit_log import Audit, lines_of
-from hedgerow.federation.exchange import Carrier, Patience, Timing, patient
+from hedgerow.federation.exchange import Exchange, Quorum, RetryPolicy, Timing, pace_of, patient
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
 from hedgerow.federation.transports.certificates import (
@@ -33,24 +33,24 @@ from hedgerow.federation.transports.certificates import (
     key_bytes,
     new_key,
 )
-from hedgerow.federation.transports.https import Caller, HttpsCarrier
+from hedgerow.federation.transports.https import Caller, HttpsExchange
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, fingerprint
 from hedgerow.secagg.server import Coordinator
-from support.worlds import TWO, sample
+from support.worlds import TWO, ByName, sample
 
 ROOT = Path(__file__).parents[2]
 QUICK = Timing(answer_seconds=20, asks=3, patience_seconds=300, return_seconds=2)
 OPEN_POLICY = """\
-recipes = "any"
+methods = "any"
 features = "any"
-placements = "any"
+dp_models = "any"
 epsilon_per_study = "100"
 delta_per_study = "1e-5"
-fewest_parties = 2
+fewest_sites = 2
 
 [lifetime]
 epsilon = "{epsilon}"
@@ -66,23 +66,23 @@ class World:
     """Sites `site-1`, `site-2`, ... with 40 rows each, and one coordinator."""
 
     folder: Path
-    parties: int = 3
-    placement: str = "nowhere"
+    n_sites: int = 3
+    dp_model: str = "none"
     lifetime: str = "unlimited"
     sites: list[StateFolder] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.coordinator = Identity.generate()
         self.authority = Authority.open(self.folder / "authority")
-        for k in range(self.parties):
+        for k in range(self.n_sites):
             name = f"site-{k + 1}"
             anchor = self.folder / "anchors" / name
             self.sites.append(StateFolder.create(self.folder / name, name, anchor))
         self._write_policies()
-        X, y = sample(40 * self.parties, TWO)
+        X, y = sample(40 * self.n_sites, TWO)
         self.X = pd.DataFrame(X, columns=list(TWO.names))
         self.y = y
-        self.owner = np.arange(len(y)) % self.parties
+        self.owner = np.arange(len(y)) % self.n_sites
         for k, site in enumerate(self.sites):
             rows = self.X[self.owner == k].assign(target=y[self.owner == k])
             rows.to_csv(self.data_of(site), index=False)
@@ -107,7 +107,7 @@ class World:
             '[model]\nestimator = "HistogramTreeClassifier"\n\n'
             "[model.parameters]\nmax_depth = 2\n\n"
             f"[schema]\n{schema}\n"
-            f'[privacy]\nepsilon = 1\ndelta = 1e-6\nplacement = "{self.placement}"\n\n'
+            f'[privacy]\nepsilon = 1\ndelta = 1e-6\ndp_model = "{self.dp_model}"\n\n'
             f'[coordinator]\nkey = "{self.coordinator.public.hex()}"\n\n{roster}'
         )
         for old, new in change.items():
@@ -147,19 +147,21 @@ class World:
         return place.name
 
     # ------------------------------------------------------------------------------------ training
-    def link(self, carrier: Carrier, study: Path | None = None, timing: Timing = QUICK):
+    def link(self, transport: Exchange, study: Path | None = None, timing: Timing = QUICK):
         agreed = StudyFile.read(study or self.study_file)
         parameters = Parameters.of(agreed.study.parameters)
         hub = Coordinator(self.coordinator, agreed.roster, parameters, agreed.study.hash)
-        patience = Patience(agreed.names, timing)
-        return SecureSites(agreed.study, hub, patient(carrier, patience), patience)
+        retry_policy = RetryPolicy(agreed.names, timing, pace=pace_of(transport))
+        return SecureSites(agreed.study, hub, patient(transport, retry_policy), retry_policy)
 
-    def train(self, carrier: Carrier, study: Path | None = None) -> PrivateEstimator:
+    def train(
+        self, transport: Exchange, study: Path | None = None, timing: Timing = QUICK
+    ) -> PrivateEstimator:
         agreed = StudyFile.read(study or self.study_file)
-        link = self.link(carrier, study)
+        link = self.link(transport, study, timing)
         federation = Server(agreed.study, link, MemoryLedger(agreed.study.limit))
         model = agreed.estimator()
-        train(model, agreed.study, agreed.recipe, federation, Circumstances(simulated=False))
+        train(model, agreed.study, agreed.method, federation, Circumstances(simulated=False))
         return model
 
     def in_one_process(self, study: Path | None = None) -> PrivateEstimator:
@@ -167,7 +169,7 @@ class World:
         model = StudyFile.read(study or self.study_file).estimator()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return model.fit(self.X, self.y, party=np.array(self.names)[self.owner])
+            return model.fit(self.X, self.y, site=np.array(self.names)[self.owner])
 
     def lines(self, site: int, event: str) -> list[dict]:
         return [x for x in lines_of(self.sites[site].audit_file) if x["event"] == event]
@@ -239,7 +241,7 @@ def processes(folder: Path) -> Iterator[Processes]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Carriers with real sockets under them, for tests: each stops what it started.
+# Transports with real sockets under them, for tests: each stops what it started.
 Handle = Callable[[bytes], bytes]
 
 
@@ -255,14 +257,26 @@ def certified(folder: Path, authority: Authority, name: str) -> tuple[Path, Path
     return files
 
 
-class Direct:
-    """Sites in this process: each maps a letter to its answer."""
+class Direct(ByName):
+    """Sites in this process: each maps a message to its answer."""
 
     def __init__(self, sites: Mapping[str, Handle]) -> None:
-        self._sites = dict(sites)
+        self._sites, self.names = dict(sites), list(sites)
 
-    def ask(self, letters: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
-        return {name: self._sites[name](letter) for name, letter in letters.items()}
+    def ask(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
+        return {name: self._sites[name](message) for name, message in messages.items()}
+
+
+def ask(exchange: Exchange, messages: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
+    """One try, with sites by their names: the answers that came."""
+    answers: dict[str, bytes] = {}
+    places = {int(name.removeprefix("site-")) - 1: name for name in messages}
+    exchange(
+        {place: messages[name] for place, name in places.items()},
+        lambda place, answer: answers.__setitem__(places[place], answer),
+        Quorum(lambda more: True, asks=1, seconds=seconds),
+    )
+    return answers
 
 
 @contextmanager
@@ -281,24 +295,28 @@ def calling(
 
 
 @contextmanager
-def https(folder: Path, sites: Mapping[str, Handle]) -> Iterator[HttpsCarrier]:
-    """A door on a free port of the loopback, and all sites calling it."""
+def https(folder: Path, sites: Mapping[str, Handle]) -> Iterator[HttpsExchange]:
+    """A listener on a free port of the loopback, and all sites calling it."""
     authority = Authority.open(folder / "authority")
-    door = HttpsCarrier(sites, authority.server_context(["localhost", "127.0.0.1"]), "127.0.0.1")
+    listener = HttpsExchange(
+        sites, authority.server_context(["localhost", "127.0.0.1"]), "127.0.0.1"
+    )
     stack: list[tuple[Caller, threading.Thread]] = []
     try:
         for name, handle in sites.items():
             tls = client_context(*certified(folder, authority, name))
-            caller = Caller(f"https://127.0.0.1:{door.port}", tls, handle, note=lambda text: None)
+            caller = Caller(
+                f"https://127.0.0.1:{listener.port}", tls, handle, note=lambda text: None
+            )
             thread = threading.Thread(target=caller.run)
             thread.start()
             stack.append((caller, thread))
-        yield door
+        yield listener
     finally:
         for caller, thread in stack:
             caller.stop()
             thread.join()
-        door.close()
+        listener.close()
 
 
 def names(n: int) -> Sequence[str]:

@@ -96,6 +96,10 @@ def table_of(records: list[Record], schema: Schema) -> pa.Table:
         last = len(schema.classes) - 1
         labels = [schema.classes[min(label, last)] for _, label, _ in records]
         columns["y"] = pa.array([*labels, None, "no such class"])
+    elif schema.survival is not None:
+        signed = [value for _, _, value in records]
+        columns["y"] = pa.array([*map(abs, signed), None, -1.0], pa.float64())
+        columns["event"] = pa.array([*(value > 0.0 for value in signed), True, False])
     else:
         columns["y"] = pa.array([*(value for _, _, value in records), None, np.nan], pa.float64())
     return pa.table(columns)

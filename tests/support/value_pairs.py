@@ -26,11 +26,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from hedgerow.data.holders import split_by_party, split_persons
 from hedgerow.data.reading import encoding, sources
 from hedgerow.data.reading.columns import code_of_value, is_plain, number_of
 from hedgerow.data.reading.containers import objects_of
 from hedgerow.data.reading.encoding import encode
+from hedgerow.data.site_rows import split_by_site, split_persons
 from hedgerow.methods.inputs import checked_rows
 from hedgerow.methods.predicting import one_row
 from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema, Target
@@ -126,9 +126,9 @@ RARE: dict[str, Any] = {
     "numpy bytes": np.bytes_(b"a"),
     "complex64": np.complex64(2),
     "longdouble beyond floats": np.longdouble("1e4000"),
-    "signalling NaN": Decimal("sNaN"),
+    "signaling NaN": Decimal("sNaN"),
     "Fraction beyond floats": Fraction(10**400, 3),
-    "text of half a letter": "\ud800",
+    "text of half a message": "\ud800",
     "datetime": datetime.datetime(2020, 1, 1),
     "datetime of a zone": datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
     "time": datetime.time(3),
@@ -276,7 +276,7 @@ def sites_in(values: Sequence[Any]) -> list[Any]:
     if not all(isinstance(token_of(value), str) for value in values):
         raise Unheld
     rows = np.arange(len(values))
-    parts = split_by_party(rows, rows, objects(values), SITES)
+    parts = split_by_site(rows, rows, objects(values), SITES)
     site_of = {row: name for name, (some, _) in zip(SITES, parts, strict=True) for row in some}
     return [site_of[row] for row in rows]
 

@@ -18,21 +18,21 @@ from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.rows import Draws, Rows, public_draws
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.federation import response
-from hedgerow.federation.client import Client
-from hedgerow.federation.exchange import Collected
-from hedgerow.federation.response import Response
+from hedgerow.deployment.verify import verified
+from hedgerow.federation import client
+from hedgerow.federation.client import Client, Response
+from hedgerow.federation.exchange import Collected, Missed, hand_over
 from hedgerow.federation.server import Server
-from hedgerow.federation.store.vault import Vault
+from hedgerow.federation.site_store import SiteStore
 from hedgerow.federation.transports import in_process
 from hedgerow.methods.blocks import builder
 from hedgerow.methods.blocks.builder import Node
-from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import GROUPINGS, STATISTICS, Query, QueryKind, Score
 from hedgerow.privacy.study import Study
-from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Target
+from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Survival, Target
 from hedgerow.secagg import envelope, keys, membership, opening
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.graph import Parameters
@@ -46,13 +46,14 @@ FEATURES = (
 )
 EVERY_KIND = frozenset(
     {QueryKind("SumQuery", s, g) for s in STATISTICS for g in GROUPINGS}
-    | {QueryKind(kind, score.name) for kind in ("SelectQuery", "LocalChoice") for score in Score}
+    | {QueryKind(kind, score.name) for kind in ("SelectQuery", "LocalSelection") for score in Score}
     | {QueryKind("BoundQuery")}
 )
-"""A recipe that asks anything."""
+"""A method that asks anything."""
 TWO = Schema(FEATURES, classes=("no", "yes"))
 THREE = Schema(FEATURES, classes=("a", "b", "c"))
 VALUE = Schema(FEATURES, target=Target(-2.0, 6.0))
+TIMES = Schema(FEATURES, survival=Survival("time", "event", 6.0, "years"))
 
 
 def sample(n: int, schema: Schema, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +63,9 @@ def sample(n: int, schema: Schema, seed: int = 0) -> tuple[np.ndarray, np.ndarra
     ward = rng.choice(["north", "south", "west", "elsewhere"], n)
     age[rng.random(n) < 0.1] = np.nan
     score = (age > 40).astype(float) + 2.0 * dose + (ward == "south") + rng.normal(0, 0.4, n)
-    if schema.classes is None:
+    if schema.survival is not None:
+        y = np.where(rng.random(n) < 0.7, 1.0, -1.0) * np.exp(1.5 - np.nan_to_num(score))
+    elif schema.classes is None:
         y = score
     else:
         cuts = 1.4 + np.arange(len(schema.classes) - 1)
@@ -81,8 +84,10 @@ def codes_of(feature: Feature, values: Sequence[object]) -> list[int]:
     return [int(code) for code in encoded(feature, values).codes[0]]
 
 
-def holders(X: np.ndarray, y: np.ndarray, owner: np.ndarray, k: int, schema: Schema) -> list[Rows]:
-    """One `Rows` per party 0..k-1, each with a secret of its own; a party may be empty."""
+def site_rows(
+    X: np.ndarray, y: np.ndarray, owner: np.ndarray, k: int, schema: Schema
+) -> list[Rows]:
+    """One `Rows` per site 0..k-1, each with a secret of its own; a site may be empty."""
     draws = [Draws(bytes([i]) * 32, "test") for i in range(k)]
     return [
         Rows(encode(X[owner == i], schema, y=y[owner == i]), schema, own)
@@ -92,25 +97,24 @@ def holders(X: np.ndarray, y: np.ndarray, owner: np.ndarray, k: int, schema: Sch
 
 def study(
     schema: Schema,
-    parties: int,
-    placement: Placement | None = None,
+    n_sites: int,
+    dp_model: DPModel | None = None,
     epsilon: str = "1",
     delta: str = "0",
     **more: object,
 ) -> Study:
-    numbers = Parameters.default(parties) if parties > 1 else None
+    numbers = Parameters.default(n_sites) if n_sites > 1 else None
     return Study(
         name="test",
         schema=schema,
-        recipe="test",
+        method="test",
         asks=EVERY_KIND,
         epsilon=Fraction(epsilon),
         delta=Fraction(delta),
-        placement=placement or (Placement.CURATOR if parties == 1 else Placement.SHARES),
-        parties=parties,
+        dp_model=dp_model or (DPModel.CENTRAL if n_sites == 1 else DPModel.DISTRIBUTED),
+        n_sites=n_sites,
         colluders=numbers.colluders if numbers else 0,
-        threshold=numbers.threshold if numbers else 1,
-        **more,  # type: ignore[arg-type]
+        **{"threshold": numbers.threshold if numbers else 1} | more,  # type: ignore[arg-type]
     )
 
 
@@ -141,12 +145,12 @@ def round_of(sites: Any, number: int, queries: Sequence[Query]) -> Collected:
 
 def tap(patched: pytest.MonkeyPatch, rows: StudyRows, around: Callable[..., Response]) -> None:
     """`around` gets the way to make a site's own responses; other sites are left alone."""
-    plain = response.respond
+    plain = client.respond
 
     def tapped(of: StudyRows, *given: Any) -> Response:
         return around(lambda: plain(of, *given)) if of is rows else plain(of, *given)
 
-    patched.setattr(response, "respond", tapped)
+    patched.setattr(client, "respond", tapped)
 
 
 class Opened(Exception):
@@ -154,7 +158,7 @@ class Opened(Exception):
 
 
 def opened_by(model: Any, X: Any, y: Any, **how: Any) -> tuple[Study, list[Rows]]:
-    """The study and the holders that a fit is about to run with."""
+    """The study and the sites that a fit is about to run with."""
 
     def stop(the_study: Study, parts: list[Rows], *rest: Any) -> None:
         raise Opened(the_study, parts)
@@ -176,12 +180,13 @@ def study_text(
     keys: list[str],
     coordinator: str,
     *,
-    placement: str = "nowhere",
+    dp_model: str = "none",
     reserve: str = "0.3",
     threshold: int | None = None,
     name: str = "wards",
     epsilon: str = "1",
     hold_out: int | None = None,
+    at_once: bool = True,
     model: str = 'estimator = "HistogramTreeClassifier"\n[model.parameters]\nmax_depth = 2',
 ) -> str:
     sites = "\n".join(
@@ -200,8 +205,8 @@ public_seed = 7
 [privacy]
 epsilon = {epsilon}
 delta = 1e-6
-placement = "{placement}"
-retry_reserve = {reserve}
+dp_model = "{dp_model}"
+retry_budget = {reserve}
 {fewest}{evaluation}
 [coordinator]
 key = "{coordinator}"
@@ -211,74 +216,96 @@ answer_seconds = 1
 asks = 2
 patience_seconds = 3
 return_seconds = 0.1
+at_once = {str(at_once).lower()}
 """
 
 
-class World:
-    """Sites with vaults that outlive coordinators; `ask` is the carrier."""
+class ByName:
+    """An exchange that is told by its `ask`, with messages by the names of sites."""
 
-    def __init__(self, folder: Path, parties: int = 3, caps: Cost | None = None, **terms) -> None:
+    names: Sequence[str]
+
+    def __call__(self, messages, accept, quorum) -> Missed:
+        by_name = {self.names[site]: message for site, message in messages.items()}
+        answers = self.ask(by_name, quorum.seconds)
+        by_place = {list(self.names).index(name): answer for name, answer in answers.items()}
+        return hand_over(messages, by_place, accept)
+
+
+class World(ByName):
+    """Sites with stores that outlive coordinators, and the exchange with them."""
+
+    def __init__(self, folder: Path, n_sites: int = 3, caps: Cost | None = None, **terms) -> None:
         self.place = folder
-        self.identities = [Identity.generate() for _ in range(parties)]
+        self.identities = [Identity.generate() for _ in range(n_sites)]
         self.folder, own = RunFolder.create(folder / "run")
         keys = [identity.public.hex() for identity in self.identities]
         self.folder.study_file.write_text(study_text(keys, own.public.hex(), **terms), "utf-8")
         self.agreed = StudyFile.read(self.folder.study_file)
-        self.study = self.agreed.study
-        self.vaults: list[Vault] = [self._vault(k) for k in range(parties)]
-        for vault in self.vaults:
+        self.study, self.names = self.agreed.study, self.agreed.names
+        self.site_stores: list[SiteStore] = [self._site_store(k) for k in range(n_sites)]
+        for site_store in self.site_stores:
             lifetime = float("inf") if self.study.limit == float("inf") else Fraction(100)
-            vault.ledger.set_lifetime(Measure.ZCDP, lifetime)
-            vault.ledger.approve(
+            site_store.ledger.set_lifetime(Measure.ZCDP, lifetime)
+            site_store.ledger.approve(
                 self.study.account, self.study.measure, caps or self.study.limit, "wards"
             )
-        self.clients = [self._served(k) for k in range(parties)]
+        self.clients = [self._served(k) for k in range(n_sites)]
         self.away: set[str] = set()
 
-    def _vault(self, k: int) -> Vault:
-        place = self.place / f"site{k}" / "vault.sqlite"
-        return Vault.open(place, self.identities[k], self.place / f"anchor{k}")
+    def _site_store(self, k: int) -> SiteStore:
+        place = self.place / f"site{k}" / "store.sqlite"
+        return SiteStore.open(place, self.identities[k], self.place / f"anchor{k}")
 
     def _served(self, k: int) -> Client:
         study, roster = self.study, self.agreed.roster
         X, y = sample(ROWS, TWO)
-        mine = np.arange(ROWS) % study.parties == k
-        nothing = study.placement is Placement.NOWHERE
-        own = Draws(self.vaults[k].secret(study.account), study.account)
+        mine = np.arange(ROWS) % study.n_sites == k
+        nothing = study.dp_model is DPModel.NONE
+        own = Draws(self.site_stores[k].secret(study.account), study.account)
         draws = public_draws(study.public_seed, k) if nothing else own
         rows = Rows(encode(X[mine], study.schema, y=y[mine]), study.schema, draws)
-        memory, pins = self.vaults[k].memory(study.account), roster.fingerprints
+        memory, pins = self.site_stores[k].memory(study.account), roster.fingerprints
         parameters = Parameters.of(study.parameters)
         site = Site(self.identities[k], roster, k, parameters, study.hash, memory, pins=pins)
         return Client(StudyRows(study, rows), site, memory)
 
     def start_anew(self, k: int) -> None:
         """The site's process ends, and another one starts."""
-        self.vaults[k].close()
-        self.vaults[k] = self._vault(k)
+        self.site_stores[k].close()
+        self.site_stores[k] = self._site_store(k)
         self.clients[k] = self._served(k)
 
-    def ask(self, letters, timeout):
+    def ask(self, messages, timeout):
         return {
-            name: self.clients[int(name[5:]) - 1].handle(letter)
-            for name, letter in letters.items()
+            name: self.clients[int(name[5:]) - 1].handle(message)
+            for name, message in messages.items()
             if name not in self.away
         }
 
     def charged(self) -> list[list[str]]:
         """Rounds that each site was charged for."""
         return [
-            [event.round_id for _, event in vault.ledger.entries() if isinstance(event, Charged)]
-            for vault in self.vaults
+            [
+                event.round_id
+                for _, event in site_store.ledger.entries()
+                if isinstance(event, Charged)
+            ]
+            for site_store in self.site_stores
         ]
 
     def verify(self) -> None:
-        for vault in self.vaults:
-            vault.ledger.verify()
+        """Ledgers are whole; and the model, once there is one, follows from the transcript."""
+        for site_store in self.site_stores:
+            site_store.ledger.verify()
+        if self.folder.is_finished:
+            transcript = self.folder.path / "transcript.bin"
+            checks = verified(self.folder.model_file, self.folder.study_file, transcript)
+            assert not [check for check in checks if check.has_failed]
 
     def close(self) -> None:
-        for vault in self.vaults:
-            vault.close()
+        for site_store in self.site_stores:
+            site_store.close()
 
 
 # --------------------------------------------------------------------------------------------------
@@ -302,4 +329,4 @@ def remembered(monkeypatch):
         return remembering
 
     monkeypatch.setattr(membership, "read_keys", once_a_run(membership.read_keys))
-    monkeypatch.setattr(membership, "form_epoch", once_a_run(membership.form_epoch))
+    monkeypatch.setattr(membership, "form_session", once_a_run(membership.form_session))

@@ -1,4 +1,4 @@
-"""Private choices, measured: how sharply they are drawn, and how a canary moves their odds.
+"""Private selections, measured: how sharply they are drawn, and how a canary moves their odds.
 
 An index has no noise in it that could be looked at. But scores are known here, and with them the
 law that was claimed. A site draws its choices again and again: by how much the picks fall short of
@@ -16,15 +16,18 @@ from statistics import NormalDist
 
 import numpy as np
 
-from hedgerow.data.prepared import StudyRows
-from hedgerow.data.rows import Rows
+from hedgerow.audit.bounds import epsilon_at_least
+from hedgerow.data.prepared import StudyRows, permanent_bits
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.scoring import scores_by
-from hedgerow.data.sums import tables_of
-from hedgerow.federation.response import respond
+from hedgerow.data.sums import Answering, tables_of
+from hedgerow.federation.client import respond
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms.coins import SecretRandomness
+from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.pricing import priced
-from hedgerow.privacy.queries import LocalChoice, Mechanism, Query, Reply, Selecting, SelectQuery
+from hedgerow.privacy.queries import LocalSelection, Mechanism, Query, Reply, Selecting, SelectQuery
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray
 
@@ -56,37 +59,39 @@ class Chosen:
     query: Selecting
     scores: FloatArray  # (k,)
     others: FloatArray  # (M, k)
-    pick: int
-    picks: IntArray  # (draws,)
+    selection: int
+    selections: IntArray  # (draws,)
 
 
 def chosen_in(
     study: Study,
     pairs: Sequence[tuple[Query, Reply]],
-    holders: Sequence[Rows],
+    site_rows: Sequence[Rows],
     alone: Sequence[Rows],
     included: BoolArray,
 ) -> list[Chosen]:
     """The choices of a fit; canaries come to the first site, each `alone` in rows of its own."""
     asked = [
-        (query, site, pick)
+        (query, site, selection)
         for query, reply in pairs
-        if isinstance(query, SelectQuery | LocalChoice)
-        for site, pick in enumerate(reply.indices)  # type: ignore[union-attr]
+        if isinstance(query, SelectQuery | LocalSelection)
+        for site, selection in enumerate(reply.indices)  # type: ignore[union-attr]
     ][:MOST_CHOICES]
-    prepared = [StudyRows(study, rows) for rows in holders]
+    prepared = [StudyRows(study, rows) for rows in site_rows]
     draws = -(-PICKS_DRAWN // max(len(asked), 1))
     found = []
-    for query, site, pick in asked:
-        picks = respond(prepared[site], [priced(study, query)] * draws, SecretRandomness()).picks
+    for query, site, selection in asked:
+        selections = respond(
+            prepared[site], [priced(study, query)] * draws, SecretRandomness()
+        ).selections
         nats = float(study.selection_epsilon(query)) / query.scoring.reach
-        scores = nats * _scores(study, query, holders[site])
+        scores = nats * _scores(study, query, site_rows[site])
         others = [
-            nats * _scores(study, query, holders[0], one, -1 if is_in else 1)
+            nats * _scores(study, query, site_rows[0], one, -1 if is_in else 1)
             for one, is_in in zip(alone if site == 0 else (), included, strict=False)
         ]
-        neighbours = np.reshape(others, (-1, len(scores)))
-        found.append(Chosen(query, scores, neighbours, pick, np.array(picks)))
+        neighbors = np.reshape(others, (-1, len(scores)))
+        found.append(Chosen(query, scores, neighbors, selection, np.array(selections)))
     return found
 
 
@@ -153,10 +158,10 @@ def sharpness(choices: Sequence[Chosen], error: float) -> Sharpness:
     By Bernstein's inequality such a sum is below its mean by more than sqrt(2 V L) + m L / 3, L
     being -ln(error) and m the largest mean of one of them, but for an accident.
     """
-    seen = sum(float((one.scores.max() - one.scores[one.picks]).sum()) for one in choices)
+    seen = sum(float((one.scores.max() - one.scores[one.selections]).sum()) for one in choices)
 
     def is_sharper(factor: float, nats: float) -> bool:
-        drawn = [(len(one.picks), *_shortfall(one, factor)) for one in choices]
+        drawn = [(len(one.selections), *_shortfall(one, factor)) for one in choices]
         mean = sum(n * m for n, m, _ in drawn)
         width = math.sqrt(2.0 * nats * sum(n * v for n, _, v in drawn))
         return seen < mean - width - max(m for _, m, _ in drawn) * nats / 3.0
@@ -211,6 +216,98 @@ def gaussian_loss(p: FloatArray, q: FloatArray) -> float:
 def evidence(one: Chosen, included: BoolArray) -> FloatArray:
     """(M,) log-likelihood ratio of the fit's own pick: above 0 if it speaks for a canary."""
     law = one.query.mechanism
-    mine = log_chances(law, one.scores)[one.pick]
-    theirs = np.array([log_chances(law, other)[one.pick] for other in one.others])
+    mine = log_chances(law, one.scores)[one.selection]
+    theirs = np.array([log_chances(law, other)[one.selection] for other in one.others])
     return np.asarray(np.where(included, mine - theirs, theirs - mine))
+
+
+# --------------------------------------------------------------------------------------------------
+# Labels that are told at random, measured: how many of many are told as they are.
+#
+# The guarantee is of the label alone: everybody may know the rest of a record. So what is seen here
+# is the told label itself, or a record's permanent bits, and a coin has decided what a canary's
+# label is.
+
+RECORDS = 1 << 17
+"""Whose labels are told: lies are rare where the claim is loud."""
+
+
+@dataclass(frozen=True)
+class RandomizedLabels:
+    """Labels, or bits of labels, that were told as they are, and the odds that this gives away."""
+
+    right: int
+    total: int
+    claimed: float  # probability of a right one
+    ways: int
+    """To tell a wrong one: the other classes; 1 for a bit."""
+    apart: int
+    """In how many of them two labels differ at most."""
+    canaries_right: int
+
+    @property
+    def loudness(self) -> float:
+        """Lies over their claimed number."""
+        return (1.0 - self.right / self.total) / (1.0 - self.claimed)
+
+
+def told_in(study: Study, site: Rows, draws: Draws, included: BoolArray) -> RandomizedLabels:
+    """What the first site tells: of its canaries, which are its last rows, and of many records."""
+    canaries = int(included.sum())
+    many = _repeated(site, draws)
+    if study.label_reports is not None:
+        return _told_in_bits(study.label_reports, site, many, canaries)
+    own = _told_labels(study, site)[site.n - canaries :]
+    right = _told_labels(study, many) == _labels(many)
+    return RandomizedLabels(
+        right=int(right.sum()),
+        total=many.n,
+        claimed=float(study.response.keep),
+        ways=study.response.classes - 1,
+        apart=1,
+        canaries_right=int((own == _labels(site)[site.n - canaries :]).sum()),
+    )
+
+
+def _told_in_bits(
+    reports: BloomRandomizedResponse, site: Rows, many: Rows, canaries: int
+) -> RandomizedLabels:
+    """A canary's label is guessed to be the one whose bits are nearest."""
+    bits, code = permanent_bits(many, reports), reports.code
+    apart = (permanent_bits(site, reports)[:, None, :] != code).sum(axis=2)
+    own = apart.argmin(axis=1) == _labels(site)
+    return RandomizedLabels(
+        right=int((bits == code[_labels(many)]).sum()),
+        total=bits.size,
+        claimed=(1.0 + float(reports.keep)) / 2.0,
+        ways=1,
+        apart=max(int((a != b).sum()) for a in code for b in code),
+        canaries_right=int(own[site.n - canaries :].sum()),
+    )
+
+
+def _labels(rows: Rows) -> IntArray:
+    assert rows.labels is not None
+    return rows.labels.astype(np.int64)
+
+
+def _told_labels(study: Study, rows: Rows) -> IntArray:
+    """As a site holds them once it has joined."""
+    answering = StudyRows(study, rows).sums
+    assert isinstance(answering, Answering)
+    return _labels(answering.rows)
+
+
+def _repeated(rows: Rows, draws: Draws) -> Rows:
+    """The same records many times over, each copy with a draw of its own."""
+    times = -(-RECORDS // rows.n)
+    labels = np.tile(_labels(rows).astype(np.uint8), times)
+    repeated = Encoded(codes=np.tile(rows.codes, (1, times)), y=labels)
+    return Rows(repeated, rows.schema, draws)
+
+
+def loss_of_labels(told: Sequence[RandomizedLabels], error: float) -> float:
+    """Epsilon of one record's label, at least."""
+    right, total = sum(one.right for one in told), sum(one.total for one in told)
+    odds = epsilon_at_least(total, right, total, 0.0, error)
+    return told[0].apart * (odds + math.log(told[0].ways)) if odds else 0.0

@@ -3,7 +3,7 @@
 White box: noise that is released minus what it hides shows how loud it is; what a canary adds
 shows how far it pulls. The two together are the loss of a sum, which is held against its charge,
 kind of statistic by kind of statistic, and over a canary's whole path against the budget. Choices
-and labels that are told at random have their own eyes: audit/choices.py and audit/labels.py.
+and labels that are told at random have their own eyes: audit/choices.py.
 One run: released sums less their expectation, projected on each canary's own vector; who guesses
 by them which canaries were in refutes small epsilons (audit/bounds.py).
 """
@@ -11,22 +11,30 @@ by them which canaries were in refutes small epsilons (audit/bounds.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from hedgerow.audit import choices
 from hedgerow.audit.bounds import NoiseSeen, epsilon_at_least
-from hedgerow.audit.labels import loss_of_labels
-from hedgerow.audit.watching import Released, Watched
-from hedgerow.errors import SpecError
+from hedgerow.audit.choices import Chosen, RandomizedLabels, chosen_in, loss_of_labels, told_in
+from hedgerow.audit.paths import PathVerdict
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.errors import ParameterError
+from hedgerow.federation.server import Server
+from hedgerow.federation.transports import in_process
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.training import agree
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Measure, Placement
-from hedgerow.privacy.queries import Mechanism
+from hedgerow.privacy.accounting.budget import DPModel, Measure
+from hedgerow.privacy.queries import Answer, Mechanism, Query, Reply, SumQuery
 from hedgerow.privacy.study import Study
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.schema import Schema
 
 QUIET_DEVIATIONS = 4.9
 """One-sided: sound noise is called quiet less than once in a million audits of a kind of sum."""
@@ -63,21 +71,24 @@ class AuditVerdict:
     canaries: int
     right: int
     kinds: tuple[KindOfRelease, ...]
+    paths: Mapping[str, PathVerdict] = field(default_factory=dict)
+    """What else may be done with records, by the second accountant."""
 
     @property
     def is_sound(self) -> bool:
         below = max(self.white_box, self.one_run) <= self.claimed * ROUNDING
-        return below and all(kind.is_sound for kind in self.kinds)
+        agreed = not any(path.problems for path in self.paths.values())
+        return below and agreed and all(kind.is_sound for kind in self.kinds)
 
 
 def judge(fits: Sequence[Watched]) -> AuditVerdict:
     study = fits[0].study
-    if study.placement is Placement.NOWHERE:
-        raise SpecError(
-            "noise is added 'nowhere'; the audit measures noise in sums, choices and labels: use "
-            "'curator', 'shares', 'silo' or 'label'."
+    if study.dp_model is DPModel.NONE:
+        raise ParameterError(
+            "dp_model is 'none'; the audit measures noise in sums, selections and labels: use "
+            "'central', 'distributed', 'per_site' or 'label'."
         )
-    if study.placement is Placement.LABEL:
+    if study.dp_model is DPModel.LABEL:
         kind, white_box, (right, total) = _of_labels(fits)
         kinds = [kind]
     else:
@@ -136,7 +147,7 @@ def _choices(
             losses = choices.losses(fits[k].study, one, sharp.at_least)
             most = max(most, float(losses.max()) / float(fits[k].study.cost(one.query)))
             lost[k] += losses
-    numbers = sum(len(one.picks) for _, one in group)
+    numbers = sum(len(one.selections) for _, one in group)
     noise = 1.0 / sharp.measured if sharp.measured else math.inf
     return KindOfRelease(choices.LAW_WORDS[law], numbers, noise, most), lost
 
@@ -146,7 +157,7 @@ def _of_labels(fits: Sequence[Watched]) -> tuple[KindOfRelease, float, tuple[int
     told = [fit.told for fit in fits if fit.told is not None]
     lost = loss_of_labels(told, ERROR)
     kind = KindOfRelease(
-        what="labels told at random",
+        what="randomized labels",
         numbers=sum(one.total for one in told),
         noise=sum(one.loudness for one in told) / len(told),
         at_least=lost / float(fits[0].study.entry_cost),
@@ -181,7 +192,7 @@ def _unit(study: Study, one: Released) -> int:
 
 
 def _ratio(variance: float) -> float:
-    """Of neighbouring probabilities of a discrete Laplace law: variance = 2 q / (1 - q)^2."""
+    """Of neighboring probabilities of a discrete Laplace law: variance = 2 q / (1 - q)^2."""
     return (1.0 + variance - math.sqrt(1.0 + 2.0 * variance)) / variance
 
 
@@ -195,10 +206,10 @@ def _tail(study: Study, one: Released) -> float:
 
 
 def _counted_part(study: Study) -> float:
-    """The part of the noise that a promise counts on: of honest survivors, or of one site."""
-    if study.placement is Placement.SHARES:
-        return (study.threshold - study.colluders) / study.parties
-    return 1.0 / study.parties if study.placement is Placement.SILO else 1.0
+    """The part of the noise that a guarantee counts on: of honest survivors, or of one site."""
+    if study.dp_model is DPModel.DISTRIBUTED:
+        return (study.threshold - study.colluders) / study.n_sites
+    return 1.0 / study.n_sites if study.dp_model is DPModel.PER_SITE else 1.0
 
 
 def _whole_path(fits: Sequence[Watched], lost_by_choices: Sequence[list[FloatArray]]) -> float:
@@ -231,3 +242,114 @@ def _guesses(fits: Sequence[Watched]) -> tuple[int, int]:
         right += int(((pulled > half) == fit.included).sum())
         total += len(fit.included)
     return right, total
+
+
+# --------------------------------------------------------------------------------------------------
+# One fit of the real pipeline with canaries in it, and all that it released.
+#
+# Nothing is replaced: an estimator's own study and method run over an in-process federation. Beside
+# it the same queries are put to the same rows without noise, and to each canary alone: released
+# sums less their expectation, what each canary adds, and how it moves the scores of choices.
+
+
+@dataclass(frozen=True)
+class Released:
+    """One noisy sum: the noise in it, and what each canary adds to it (M, ...)."""
+
+    query: SumQuery
+    noise: FloatArray
+    variance: float
+    pulls: FloatArray
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A finished fit: its study, what it released, and which canaries were in."""
+
+    study: Study
+    released: tuple[Released, ...]
+    included: BoolArray  # (M,)
+    chosen: tuple[Chosen, ...] = ()
+    told: RandomizedLabels | None = None
+    """Where labels are told at random there is nothing else to see."""
+
+
+class _Recording:
+    """A federation that keeps what it is asked and what it answers."""
+
+    def __init__(self, federation: Server) -> None:
+        self._federation = federation
+        self.pairs: list[tuple[Query, Reply]] = []
+
+    def ask(self, queries: Sequence[Query]) -> Sequence[Reply]:
+        replies = self._federation.ask(queries)
+        self.pairs += zip(queries, replies, strict=True)
+        return replies
+
+
+def watched_fit(
+    estimator: Any,
+    schema: Schema,
+    rows: tuple[Any, Any],
+    canaries: tuple[Any, Any],
+    n_sites: int,
+    rng: np.random.Generator,
+) -> Watched:
+    """Fits once; a fair coin decides of each canary whether it is in, at the first site."""
+    study, method = agree(estimator, schema, n_sites)
+    X, y = (np.asarray(part, dtype=object) for part in rows)
+    extra_X, extra_y = (np.asarray(part, dtype=object) for part in canaries)
+    included = rng.random(len(extra_y)) < 0.5
+    draws = [Draws(rng.bytes(32), study.name) for _ in range(n_sites)]
+    site_rows = []
+    for k in range(n_sites):
+        own_X, own_y = X[k::n_sites], y[k::n_sites]
+        if k == 0:
+            own_X = np.concatenate([own_X, extra_X[included]])
+            own_y = np.concatenate([own_y, extra_y[included]])
+        site_rows.append(_rows(own_X, own_y, study.schema, draws[k]))
+    federation = in_process.open_federation(study, site_rows)
+    recording = _Recording(federation)
+    public = np.random.default_rng(study.public_seed)
+    run(method.flow(study.schema, federation, public), recording)
+    if study.dp_model is DPModel.LABEL:
+        return Watched(study, (), included, told=told_in(study, site_rows[0], draws[0], included))
+    alone = [
+        _rows(extra_X[i : i + 1], extra_y[i : i + 1], study.schema, draws[0])
+        for i in range(len(extra_y))
+    ]
+    released = _released(study, recording.pairs, site_rows, alone)
+    chosen = chosen_in(study, recording.pairs, site_rows, alone, included)
+    return Watched(study, tuple(released), included, tuple(chosen))
+
+
+def _rows(X: Any, y: Any, schema: Schema, draws: Draws) -> Rows:
+    return Rows(encode(X, schema, y=y, check=False), schema, draws)
+
+
+def _released(
+    study: Study,
+    pairs: Sequence[tuple[Query, Reply]],
+    site_rows: Sequence[Rows],
+    alone: Sequence[Rows],
+) -> list[Released]:
+    """The noisy sums; private selections are in `audit.choices`."""
+    sums = [(q, r) for q, r in pairs if isinstance(q, SumQuery) and isinstance(r, Answer)]
+    queries = [query for query, _ in sums]
+    by_site = [_exact(study, site, queries) for site in site_rows]
+    exact = [np.sum(parts, axis=0) for parts in zip(*by_site, strict=True)]
+    pulls = zip(*(_exact(study, one, queries) for one in alone), strict=True)
+    return [
+        Released(query, reply.values - expected, reply.variance, np.stack(pull))
+        for (query, reply), expected, pull in zip(sums, exact, pulls, strict=True)
+        if reply.variance > 0.0
+    ]
+
+
+def _exact(study: Study, rows: Rows, queries: Sequence[SumQuery]) -> list[FloatArray]:
+    """What the queries would say of these rows alone, without noise."""
+    silent = replace(
+        study, dp_model=DPModel.NONE, n_sites=1, colluders=0, threshold=1, label_reports=None
+    )
+    replies = in_process.open_federation(silent, [rows]).ask(queries) if queries else []
+    return [reply.values for reply in replies if isinstance(reply, Answer)]

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from hedgerow.audit.measuring import AuditVerdict, judge
-from hedgerow.audit.watching import watched_fit
-from hedgerow.errors import SpecError
+from hedgerow.audit.measuring import AuditVerdict, judge, watched_fit
+from hedgerow.audit.paths import PathVerdict, compare_neighbors
+from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
+from hedgerow.methods.evaluate import evaluate
+from hedgerow.methods.model_selection import select_model
 from hedgerow.methods.registry import Maker, estimators, paper_methods
-from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Target
+from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Survival, Target
 
 AUDIT_FEATURES: tuple[Feature, ...] = (
     *(Numeric(f"number {k}", 0.0, 1.0, bins=24) for k in range(6)),
     Categorical("group", ("a", "b", "c", "d")),
 )
 CLAIM_WIDTH = 40
+LABEL = "outcome"
 
 
 def estimators_named(name: str) -> dict[str, Maker]:
@@ -27,7 +34,9 @@ def estimators_named(name: str) -> dict[str, Maker]:
         return {**classes}
     known: dict[str, Maker] = {**classes, **_methods_with_a_claim()}
     if name not in known:
-        raise SpecError(f"there is no estimator {name!r}; use 'all' or one of {sorted(known)}.")
+        raise ParameterError(
+            f"there is no estimator {name!r}; use 'all' or one of {sorted(known)}."
+        )
     return {name: known[name]}
 
 
@@ -38,30 +47,116 @@ def _methods_with_a_claim() -> dict[str, Maker]:
 
 def audited(
     kind: Maker,
-    placement: str = "curator",
+    dp_model: str = "central",
     epsilon: float = 8.0,
     delta: float = 1e-6,
     n_rows: int = 400,
     canaries: int = 60,
     fits: int = 1,
+    paths: bool = False,
     **parameters: Any,
 ) -> AuditVerdict:
-    """Audits an estimator on made-up rows; more fits and canaries make the bounds tighter."""
+    """Audits an estimator on made-up rows; more fits and canaries make the bounds tighter.
+
+    `paths` adds what else may be done with records: `audit_paths`.
+    """
     for words, count in (("fits", fits), ("canaries", canaries)):
         if count < 1:
-            raise SpecError(f"{words} is {count}; an audit needs 1 or more.")
-    parties = 1 if placement == "curator" else 3
+            raise ParameterError(f"{words} is {count}; an audit needs 1 or more.")
+    n_sites = 1 if dp_model == "central" else 3
     rng = np.random.default_rng()
     number = getattr(kind, "_regression", False)
     schema = Schema(AUDIT_FEATURES, classes=("no", "yes"))
-    if number:
+    if getattr(kind, "_survival", False):
+        schema = Schema(AUDIT_FEATURES, survival=Survival("time", "event", 1.0))
+    elif number:
         schema = Schema(AUDIT_FEATURES, target=Target(0.0, 1.0))
     found = []
     for _ in range(fits):
-        model = kind(schema, epsilon=epsilon, delta=delta, placement=placement, **parameters)
+        model = kind(schema, epsilon=epsilon, delta=delta, dp_model=dp_model, **parameters)
         rows, extra = _made_up(n_rows, number, rng), _made_up(canaries, number, rng, extreme=True)
-        found.append(watched_fit(model, schema, rows, extra, parties, rng))
-    return judge(found)
+        if schema.survival is not None:
+            rows, extra = _censored(rows, rng), _censored(extra, rng)
+        found.append(watched_fit(model, schema, rows, extra, n_sites, rng))
+    if not paths:
+        return judge(found)
+    made = partial(kind, schema, epsilon=epsilon, delta=delta, random_state=0, **parameters)
+    if dp_model != "central":
+        made = partial(made, dp_model=dp_model)
+    return replace(judge(found), paths=audit_paths(made, schema, dp_model, number, rng))
+
+
+# ----------------------------------------------------------------------- all else that may be done
+PATH_ROWS, VICTIMS = 60, 2
+"""Few: every path is fitted twice for each record that is left out."""
+
+
+def audit_paths(
+    made: Callable[..., Any],
+    schema: Schema,
+    dp_model: str,
+    number: bool,
+    rng: np.random.Generator,
+) -> dict[str, PathVerdict]:
+    """By name of the path: both accountants, on what leaving single records out would change.
+
+    A path that the method refuses, or that needs what is not installed, is not there.
+    """
+    if dp_model == "label":  # neighbors differ in a label: `audit.choices` measures that
+        return {}
+    X, y = _made_up(PATH_ROWS, number, rng, extreme=True)
+    guarantee: dict[str, Any] = {"epsilon": 50.0}  # so much that groups are asked, too
+    sites = 1 if dp_model == "central" else 3
+    site: dict[str, Any] = {} if sites == 1 else {"sites": range(sites)}
+
+    def whose(rows: Any) -> dict[str, Any]:
+        return site if sites == 1 else {**site, "site": rows % sites}
+
+    def fitted(rows: Any, **more: Any) -> Any:
+        return made(**more).fit(X[rows], y[rows], **whose(rows))
+
+    def persons(rows: Any) -> None:
+        model = made(records_per_person=2)  # of three that each person has
+        model.fit(X[rows], y[rows], person=rows // 3, **whose(rows // 3))
+
+    def evaluation(rows: Any, **more: Any) -> None:
+        model = fitted(rows, **more)
+        evaluate(model, X[rows], y[rows], by=None if more else "group", **guarantee, **whose(rows))
+
+    def selection(rows: Any) -> None:
+        select_model([made(), made()], X[rows], y[rows], hold_out=3, **guarantee, **whose(rows))
+
+    def database(rows: Any) -> None:
+        import duckdb
+
+        table = pa.table([*map(pa.array, (*X[rows].T, y[rows]))], names=[*schema.names, LABEL])
+        with closing(duckdb.connect()) as connection:
+            connection.register("records", table)
+            asked = {"sql": "SELECT * FROM records", "push_down": True, "target": LABEL}
+            made().fit(connection, **asked)
+
+    found = {
+        "rounds that fail": _path(fitted, as_study=True, fails=1),
+        "records of persons": _path(persons, size=3),
+        "evaluation": _path(evaluation),
+        "records held out": _path(partial(evaluation, hold_out=3), holds_out=True),
+        "model selection": _path(selection, holds_out=True),
+        "rows in a database": _path(database) if sites == 1 else None,
+    }
+    return {name: verdict for name, verdict in found.items() if verdict is not None}
+
+
+def _path(act: Callable[[Any], None], size: int = 1, **how: Any) -> PathVerdict | None:
+    """The worst over some records, or persons of so many, left out in turn."""
+    rows, verdicts = np.arange(PATH_ROWS), list[PathVerdict]()
+    for victim in range(VICTIMS):
+        left = rows[(rows // size) != victim]
+        try:
+            verdicts.append(compare_neighbors(act, rows, left, **how))
+        except (ParameterError, UnsupportedQuery, DataError, ImportError):
+            return None
+    problems = dict.fromkeys(problem for one in verdicts for problem in one.problems)
+    return PathVerdict(tuple(problems), max(one.lost_fraction for one in verdicts))
 
 
 def _made_up(
@@ -80,9 +175,15 @@ def _made_up(
     return np.concatenate([X.astype(object), group[:, None].astype(object)], axis=1), labels
 
 
-def lines(name: str, placement: str, found: AuditVerdict) -> Iterator[str]:
+def _censored(rows: tuple[Any, Any], rng: np.random.Generator) -> tuple[Any, Any]:
+    """Some of the times without an event, which are held with a minus."""
+    X, times = rows
+    return X, np.where(rng.random(len(times)) < 0.4, -1.0, 1.0) * np.maximum(times, 1e-3)
+
+
+def lines(name: str, dp_model: str, found: AuditVerdict) -> Iterator[str]:
     """The verdict for a terminal, with a picture."""
-    yield f"{name}, noise added by {placement}"
+    yield f"{name}, dp_model {dp_model}"
     yield f"  claim      epsilon = {found.claimed:g}, delta = {found.delta:g}"
     yield f"  white box  at least {found.white_box:.3f}  {_bar(found.white_box, found.claimed)}"
     yield f"  one run    at least {found.one_run:.3f}  {_bar(found.one_run, found.claimed)}"
@@ -93,6 +194,11 @@ def lines(name: str, placement: str, found: AuditVerdict) -> Iterator[str]:
             f"  {kind.what:<28} {kind.numbers:>7} numbers, noise {kind.noise:.3f} of its claim, "
             f"loss at least {kind.at_least:.3f} of its charge{mark}"
         )
+    for name, path in found.paths.items():
+        words = (
+            path.problems[0] if path.problems else f"lost {path.lost_fraction:.3f} of its charge"
+        )
+        yield f"  {name:<28} {'ACCOUNTANTS DISAGREE: ' if path.problems else ''}{words}"
     yield "  below its claim" if found.is_sound else "  ABOVE ITS CLAIM: do not use this build"
 
 

@@ -1,4 +1,4 @@
-"""What all commands share: how they speak, and what their exit codes mean.
+"""Shared parts of all commands: output, warnings and exit codes.
 
 0  done
 1  a check found something, and said what
@@ -11,12 +11,15 @@
 
 from __future__ import annotations
 
+import glob
 import json
+import os
 import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,8 +29,9 @@ from hedgerow.errors import (
     ComputationFailed,
     HedgerowError,
     LedgerError,
-    PartyRefused,
+    ParameterError,
     RoundFailed,
+    SiteRefused,
 )
 from hedgerow.schema.visible import visible_lines
 
@@ -36,7 +40,7 @@ EXIT_CODES: tuple[tuple[type[HedgerowError], int], ...] = (
     (BudgetExceeded, NO_BUDGET),
     (LedgerError, BAD_LEDGER),
     (ComputationFailed, NO_ANSWER),
-    (PartyRefused, NO_ANSWER),
+    (SiteRefused, NO_ANSWER),
     (RoundFailed, NO_ANSWER),
 )
 
@@ -103,11 +107,82 @@ def warnings_as_lines(quiet: bool) -> Iterator[None]:
         try:
             yield
         finally:
-            told = dict.fromkeys(str(one.message) for one in caught)
-            for words in () if quiet else told:
+            messages = dict.fromkeys(str(warning.message) for warning in caught)
+            for words in () if quiet else messages:
                 _as_line(words)
 
 
 def on_terminal(quiet: bool) -> bool:
-    """Whether progress can be shown to anybody."""
+    """Whether progress can be shown on a terminal."""
     return not quiet and sys.stderr.isatty()
+
+
+# --------------------------------------------------------------------------------------------------
+# What a command may write over: never what it reads, nor what was paid for or confirmed.
+#
+# One rule for every command that names a file to write, asked before anything is spent.
+
+Force = Annotated[
+    bool, typer.Option("--force", help="Write also over what was paid for or confirmed.")
+]
+SQLITE = b"SQLite format 3\0"
+
+
+def check_output(
+    output: Path, *inputs: str | Path | None, force: bool = False, digest: str = ""
+) -> None:
+    """Refuses to overwrite a file. `digest` is that of the model whose report is written."""
+    if not output.is_file():  # nothing is lost; a pipe or a device is not read
+        return
+    for path in inputs:
+        if path is not None and any(
+            os.path.samefile(existing, output) for existing in _files_at(path)
+        ):
+            raise ParameterError(f"{output} is read by this command; name another file to write.")
+    content_words = None if force else _precious(output, digest)
+    if content_words is not None:
+        raise ParameterError(
+            f"{output} holds {content_words}, which would be lost; name another file to write, or "
+            "say --force."
+        )
+
+
+def _files_at(place: str | Path) -> Iterator[Path]:
+    """A file, all in a folder, or all that a pattern names; of a database's address, none."""
+    path = Path(place)
+    if path.is_dir():
+        yield from (file for file in path.rglob("*") if file.is_file())
+    elif path.is_file():
+        yield path
+    elif glob.has_magic(str(place)):
+        yield from (Path(file) for file in glob.glob(str(place)) if Path(file).is_file())
+
+
+def _precious(path: Path, digest: str) -> str | None:
+    """The kind of a file that cannot simply be recreated; None for anything else."""
+    from hedgerow.methods.model_file import FORMAT
+
+    content = path.read_bytes()
+    if content.startswith(SQLITE):
+        return "a ledger or another database"
+    if content.lstrip().startswith(b"{") and f'"{FORMAT}"'.encode() in content:
+        return "a model"
+    if b"[[site]]" in content and b"[privacy]" in content:
+        return "a study"
+    if b"[[feature]]" in content and not _is_draft(path):
+        return "a schema that somebody wrote or confirmed"
+    if b"hedgerow</title>" in content and (not digest or digest.encode() not in content):
+        return "a report of another model"
+    return None
+
+
+def _is_draft(path: Path) -> bool:
+    """Whether a whole schema was read from rows, so that it can be drafted again."""
+    from hedgerow.schema.schema import Schema
+
+    try:
+        schema = Schema.from_toml(path)
+    except ParameterError:
+        return False
+    has_outcome = schema.classes is not None or schema.target is not None
+    return len(schema.unconfirmed) == len(schema.features) + has_outcome

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from hedgerow.cli.console import Json, Quiet, on_terminal, say_json
-from hedgerow.cli.writing import Force, check_output
+from hedgerow.cli.console import Force, Json, Quiet, check_output, on_terminal, say_json
 from hedgerow.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 # Five simulated hospitals that together learn what none of them can learn alone.
 #
 # The patients are drawn at random by a formula that stands below, so that nobody's data is shown.
-# Alone each hospital is too small for the promise: what it can learn drowns in noise. The sum over
-# all of them is not, and carries little more noise than one of them alone.
+# Alone each hospital is too small for this epsilon: what it can learn is below the noise. The sum
+# over all of them is not, and carries little more noise than one of them alone.
 
 SIZES = (1500, 1000, 800, 500, 400)
 """Patients of each hospital."""
@@ -58,7 +57,7 @@ class DemoResult:
 
 
 def patients(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Who returns to hospital within a month: more often the old, the sick and those of before."""
+    """Simulated patients and whether they return: age, illness and earlier stays raise the risk."""
     age = np.clip(rng.normal(62, 16, n), 18, 100).round()
     stays, days = rng.poisson(0.8, n), np.clip(rng.gamma(2, 3, n), 1, 60).round()
     drugs = rng.poisson(5 + age / 25, n)
@@ -67,8 +66,8 @@ def patients(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
     risk = 1.1 * stays + 1.8 * (age > 75) + 0.1 * np.minimum(days, 20) + 1.8 * (creatinine > 1.5)
     risk += 0.5 * np.maximum(12 - haemoglobin, 0) + 1.2 * diabetes * (drugs > 8) + (ward == "heart")
     returns = rng.random(n) < 1 / (1 + np.exp(4.0 - risk))
-    told = np.where(diabetes, "yes", "no")
-    columns = (age, stays, days, drugs, creatinine, haemoglobin, told, ward)
+    diabetes_words = np.where(diabetes, "yes", "no")
+    columns = (age, stays, days, drugs, creatinine, haemoglobin, diabetes_words, ward)
     X = np.stack([column.astype(object) for column in columns], axis=1)
     return X, np.where(returns, "returns", "stays well")
 
@@ -80,12 +79,12 @@ def write_patients(path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(["hospital", *SCHEMA.names, "outcome"])
-        table.writerows(zip(hospital, *map(_written, X.T), y, strict=True))
+        table.writerows(zip(hospital, *map(_format_cells, X.T), y, strict=True))
 
 
-def _written(column: Any) -> list[str]:
-    """As a laboratory reports it: four digits."""
-    return [one if isinstance(one, str) else f"{one:.4g}" for one in column]
+def _format_cells(column: Any) -> list[str]:
+    """Cells as a laboratory reports them: four digits."""
+    return [cell if isinstance(cell, str) else f"{cell:.4g}" for cell in column]
 
 
 def run_demo(console: Console, show_progress: bool = True) -> DemoResult:
@@ -99,8 +98,8 @@ def run_demo(console: Console, show_progress: bool = True) -> DemoResult:
         f"[bold]hedgerow[/bold]: {len(SIZES)} simulated hospitals with {min(SIZES)} to "
         f"{max(SIZES)} patients each. Who will be back within a month?\n"
     )
-    together = _estimator(show_progress).fit(X, y, party=hospital, parties=range(len(SIZES)))
-    auc = _compared(together, X, y, hospital, test)
+    together = _estimator(show_progress).fit(X, y, site=hospital, sites=range(len(SIZES)))
+    auc = _compare(together, X, y, hospital, test)
     _print_comparison(console, auc)
     _print_model(console, together, test[0][:1])
     console.print(hanging(str(together.privacy_), console.width))
@@ -124,7 +123,7 @@ ALL_TOGETHER, EACH_ALONE, POOLED, BARE = (
 )
 
 
-def _compared(
+def _compare(
     together: BoostedTreesClassifier, X: Any, y: Any, hospital: Any, test: tuple[Any, Any]
 ) -> dict[str, float]:
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -158,9 +157,11 @@ def _numbers(X: Any) -> Any:
 def _print_comparison(console: Console, auc: dict[str, float]) -> None:
     from rich.table import Table
 
-    table = Table("who trains", "promise", "AUC")
-    for who, value in auc.items():
-        table.add_row(who, "none" if who == BARE else f"epsilon {DEMO_EPSILON:g}", f"{value:.3f}")
+    table = Table("who trains", "guarantee", "AUC")
+    for trainer, value in auc.items():
+        table.add_row(
+            trainer, "none" if trainer == BARE else f"epsilon {DEMO_EPSILON:g}", f"{value:.3f}"
+        )
     console.print(table)
     console.print(
         f"AUC on {TEST_PATIENTS} other patients; noise is fresh, so numbers move a little."
@@ -171,7 +172,7 @@ def _print_model(console: Console, model: BoostedTreesClassifier, patient: Any) 
     from hedgerow.report.importances import importances
     from hedgerow.report.text import explain, hanging
 
-    console.print("\n[bold]What it found[/bold]\n")
+    console.print("\n[bold]What it depends on[/bold]\n")
     for name, part in list(importances(model).items())[:5]:
         console.print(f"  {name:<17} {part:4.0%}")
     console.print("\n[bold]One patient[/bold]\n")
@@ -187,7 +188,7 @@ def _print_manifest(console: Console, run: RunRecord) -> None:
         console.print(f"  {line}")
     console.print(
         f"  {many(first.integers, 'integer')}, noised and masked: {first.bytes_out} bytes out, "
-        f"{first.bytes_in} bytes in\n\n{len(run.rounds)} rounds, {run.bytes_per_party} bytes per "
+        f"{first.bytes_in} bytes in\n\n{len(run.rounds)} rounds, {run.bytes_per_site} bytes per "
         "hospital."
     )
 
@@ -208,7 +209,7 @@ def demo(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Five simulated hospitals: together, alone and pooled at the same promise."""
+    """Train with five simulated hospitals: federated, alone and pooled."""
     from rich.console import Console
 
     for path in (output, page, rows):

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, tell, warnings_as_lines
-from hedgerow.cli.writing import Force, check_output
+from hedgerow.cli.console import (
+    Force,
+    Json,
+    Quiet,
+    check_output,
+    on_terminal,
+    say,
+    say_json,
+    tell,
+    warnings_as_lines,
+)
 from hedgerow.privacy.declaration import STUDY
 
 if TYPE_CHECKING:
     from hedgerow.methods.base import PrivateEstimator
-
+    from hedgerow.schema.schema import Schema
 
 # --------------------------------------------------------------------------------------------------
 # An estimator as it is typed: its name, and parameters after it, "TreeClassifier max_depth=4".
@@ -24,24 +33,28 @@ FLAGS = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
 
 
 def typed_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
-    """What a text names, with its own parameters and with those that flags said."""
+    """The estimator that a text names, with its own parameters and with those of flags."""
     from hedgerow.deployment.draft import typed_parameter
-    from hedgerow.errors import SpecError
-    from hedgerow.methods.parameters import declared
+    from hedgerow.errors import ParameterError
+    from hedgerow.methods.parameters import declared_parameters
     from hedgerow.methods.registry import estimator_named
 
     if not text.strip():
-        raise SpecError("an estimator is empty; name one, such as ForestClassifier.")
-    name, *given = text.split()
-    parameters = dict(typed_parameter(one) for one in given)
+        raise ParameterError("an estimator is empty; name one, such as ForestClassifier.")
+    name, *assignments = text.split()
+    parameters = dict(typed_parameter(item) for item in assignments)
     kind = estimator_named(name)
-    said = sorted(set(parameters) & set(FLAGS))
-    if said:
-        raise SpecError(f"{text!r} sets {said}, which flags of this command say; leave it out.")
+    flag_names = sorted(set(parameters) & set(FLAGS))
+    if flag_names:
+        raise ParameterError(
+            f"{text!r} sets {flag_names}, which is a flag of this command; give it there."
+        )
     if isinstance(kind, type):  # a paper's method knows its own
-        known = {one.name for one in declared(kind)} - set(FLAGS)
-        for strange in sorted(set(parameters) - known):
-            raise SpecError(f"{strange} is no parameter of {name}; use some of {sorted(known)}.")
+        names = {item.name for item in declared_parameters(kind)} - set(FLAGS)
+        for strange in sorted(set(parameters) - names):
+            raise ParameterError(
+                f"{strange} is no parameter of {name}; use some of {sorted(names)}."
+            )
     return kind(**flags, **parameters)
 
 
@@ -50,51 +63,53 @@ ESTIMATOR = "BoostedTreesClassifier"
 
 def fit(
     study: Annotated[
-        Path | None, typer.Argument(help="A study file (.toml); without one, flags say it all.")
+        Path | None, typer.Argument(help="Read a study file (.toml), instead of flags.")
     ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(
             "--data",
             "-d",
-            help="Rows of one site: a .csv, .parquet or .arrow file, a folder or a pattern; with "
+            help="Read one site's rows: a .csv, .parquet or .arrow file, folder or pattern; with "
             "--sql a DuckDB file or postgresql://...; repeat.",
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
-        "model.json"
-    ),
-    schema: Annotated[Path | None, typer.Option(help="The schema file (.toml).")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write the model to this file.")
+    ] = Path("model.json"),
+    schema: Annotated[
+        Path | None, typer.Option(help="Read the schema from this file (.toml).")
+    ] = None,
     target: Annotated[
-        str | None, typer.Option(help="The column to be predicted, if the schema leaves several.")
+        str | None, typer.Option(help="Name the column to predict, if it is not clear.")
     ] = None,
     estimator: Annotated[
         str | None,
         typer.Option(
-            help="Such as TreeClassifier, or with parameters in quotes: 'TreeClassifier "
-            "max_depth=4 placement=silo'; the boosted trees if left out."
+            help="Choose an estimator, with parameters in quotes: 'TreeClassifier "
+            "max_depth=4 dp_model=per_site'; default: boosted trees."
         ),
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The promise; 1 if left out.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Set epsilon; default 1.")] = None,
     delta: Annotated[
-        float | None, typer.Option(help="The method's or the paper's own if left out.")
+        float | None, typer.Option(help="Set delta; default: the method's or the paper's.")
     ] = None,
     hold_out: Annotated[int | None, typer.Option(help=STUDY["hold_out"].brief, min=2)] = None,
     person: Annotated[
-        str | None, typer.Option(help="The column that says whose record a row is.")
+        str | None, typer.Option(help="Name the column that identifies the person.")
     ] = None,
     sql: Annotated[
-        str | None, typer.Option(help="What to select, where --data is a database.")
+        str | None, typer.Option(help="Select these rows, where --data is a database.")
     ] = None,
     push_down: Annotated[
-        bool, typer.Option("--push-down", help="The database makes the sums; integers come back.")
+        bool, typer.Option("--push-down", help="Let the database compute the sums.")
     ] = False,
-    ledger: Annotated[Path | None, typer.Option(help="A file in which all fits add up.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Add this fit up in a ledger file.")] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Trains a private model and writes it with its statement."""
+    """Train a private model; write it with its privacy statement."""
     from hedgerow.methods.files import fit_and_evaluate_files, fit_files
     from hedgerow.methods.model_file import check_place
     from hedgerow.report.evaluation import kept_evaluation
@@ -113,29 +128,29 @@ def fit(
         if push_down:
             _pushed_down(model, data, sql=sql, target=target, person=person)
         elif model.hold_out is not None:
-            fit_and_evaluate_files(model, _selected(data, sql), target, person)
+            fit_and_evaluate_files(model, _select_sources(data, sql), target, person)
         else:
-            fit_files(model, _selected(data, sql), target, person)
+            fit_files(model, _select_sources(data, sql), target, person)
     model.progress = False
     model.save(output)
-    measured = kept_evaluation(model)
+    evaluation = kept_evaluation(model)
     if json:
-        told = {} if measured is None else {"evaluation": measured.to_dict()}
-        say_json({"model": str(output), "privacy": model.privacy_.to_dict(), **told})
+        evaluation_content = {} if evaluation is None else {"evaluation": evaluation.to_dict()}
+        say_json({"model": str(output), "privacy": model.privacy_.to_dict(), **evaluation_content})
     elif not quiet:
         say(f"{model.privacy_}\n")
-        if measured is not None:
-            say(f"{measured}\n\n{measured.privacy_}\n")
-        say(f"{output}: {type(model).__name__}, {model.privacy_.promise}.")
+        if evaluation is not None:
+            say(f"{evaluation}\n\n{evaluation.privacy_}\n")
+        say(f"{output}: {type(model).__name__}, {model.privacy_.summary}.")
 
 
-def _selected(data: list[str], sql: str | None) -> list[Any]:
+def _select_sources(data: list[str], sql: str | None) -> list[Any]:
     from hedgerow.data.reading.databases import Selected
 
     return [*data] if sql is None else [Selected(place, sql) for place in data]
 
 
-def _pushed_down(model: PrivateEstimator, data: list[str], **asked: Any) -> None:
+def _pushed_down(model: PrivateEstimator, data: list[str], **options: Any) -> None:
     if len(data) > 1:
         raise asked_for(f"{len(data)} databases were given", "let one of them make the sums")
     if model.hold_out is not None:
@@ -143,23 +158,25 @@ def _pushed_down(model: PrivateEstimator, data: list[str], **asked: Any) -> None
             "records are to be held out, which a database that makes the sums cannot do",
             "leave out --push-down, or hold none out",
         )
-    model.fit(data[0], push_down=True, **asked)
+    model.fit(data[0], push_down=True, **options)
 
 
 def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEstimator:
-    """All that a study says is agreed on; a flag that says it again would be a second truth."""
+    """The estimator of a study; a flag that repeats one of its values is refused."""
     from hedgerow.deployment.study_file import StudyFile
 
-    said = sorted(name for name, value in flags.items() if value is not None and name != "ledger")
-    if said:
-        raise asked_for(f"the study says {said} already", "leave these flags out")
-    read = StudyFile.read(path)
-    if len(data) != len(read.names):
+    flag_names = sorted(
+        name for name, value in flags.items() if value is not None and name != "ledger"
+    )
+    if flag_names:
+        raise asked_for(f"the study says {flag_names} already", "leave these flags out")
+    study_file = StudyFile.read(path)
+    if len(data) != len(study_file.names):
         raise asked_for(
-            f"the study has {len(read.names)} sites and {len(data)} files were given",
-            f"give one for each of {list(read.names)}, in this order",
+            f"the study has {len(study_file.names)} sites and {len(data)} files were given",
+            f"give one for each of {list(study_file.names)}, in this order",
         )
-    model = read.estimator()
+    model = study_file.estimator()
     model.ledger = flags["ledger"]
     return model
 
@@ -169,17 +186,22 @@ def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> P
 
     if schema is None:
         raise asked_for("no schema was given", "draft one: hedgerow schema draft rows.csv")
-    known = hedgerow.Schema.from_toml(schema)
+    known_schema = hedgerow.Schema.from_toml(schema)
     if name is None:
-        name = ESTIMATOR if known.target is None else ESTIMATOR.replace("Classifier", "Regressor")
-    given = {flag: value for flag, value in flags.items() if value is not None}
-    return typed_estimator(name, {"schema": known, **given})
+        name = (
+            ESTIMATOR
+            if known_schema.target is None
+            else ESTIMATOR.replace("Classifier", "Regressor")
+        )
+        name = name if known_schema.survival is None else "SurvivalBoostedTrees"
+    flag_values = {flag: value for flag, value in flags.items() if value is not None}
+    return typed_estimator(name, {"schema": known_schema, **flag_values})
 
 
-def asked_for(found: str, todo: str) -> Exception:
-    from hedgerow.errors import SpecError
+def asked_for(problem: str, todo: str) -> Exception:
+    from hedgerow.errors import ParameterError
 
-    return SpecError(f"{found}; {todo}.")
+    return ParameterError(f"{problem}; {todo}.")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -187,51 +209,53 @@ def asked_for(found: str, todo: str) -> Exception:
 
 
 def plan(
-    schema: Annotated[Path, typer.Argument(help="The schema file (.toml).")],
-    rows: Annotated[int, typer.Option(help="Records of all sites together, as known in public.")],
-    epsilon: Annotated[float, typer.Option(help="The promise.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="How often it may fail.")] = 1e-6,
-    parties: Annotated[int, typer.Option(help="Sites.", min=1)] = 1,
-    stand_in: Annotated[
-        str | None, typer.Option(help="Public rows that resemble yours (.csv, .parquet).")
+    schema: Annotated[Path, typer.Argument(help="Read the schema from this file (.toml).")],
+    rows: Annotated[
+        int, typer.Option(help="Give the public number of records, all sites together.")
+    ],
+    epsilon: Annotated[float, typer.Option(help="Set epsilon.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Set delta.")] = 1e-6,
+    n_sites: Annotated[int, typer.Option("--sites", help="Set the number of sites.", min=1)] = 1,
+    proxy_rows: Annotated[
+        str | None, typer.Option("--proxy", help="Use public rows like yours (.csv, .parquet).")
     ] = None,
     public: Annotated[
-        bool, typer.Option("--public", help="Do not ask: the rows of the stand-in are public.")
+        bool, typer.Option("--public", help="Confirm that the proxy rows are public.")
     ] = False,
-    target: Annotated[
-        str | None, typer.Option(help="The column of the stand-in to predict.")
-    ] = None,
-    repeats: Annotated[int, typer.Option(help="Runs of each estimator.", min=1)] = 2,
+    target: Annotated[str | None, typer.Option(help="Name the proxy's column to predict.")] = None,
+    repeats: Annotated[int, typer.Option(help="Run each estimator so often.", min=1)] = 2,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Noise, rounds, bytes, seconds and quality to expect, and which estimator to take."""
+    """Estimate noise, rounds, bytes, seconds and quality; recommend an estimator."""
     from hedgerow.methods.plan import plan as planned
     from hedgerow.schema.schema import Schema
 
-    known = Schema.from_toml(schema)
-    public = public or (stand_in is not None and _is_public(stand_in))
+    known_schema = Schema.from_toml(schema)
+    public = public or (proxy_rows is not None and _is_public(proxy_rows))
     with warnings_as_lines(quiet):
-        found = planned(
-            known,
+        result = planned(
+            known_schema,
             rows,
             epsilon,
             delta=delta,
-            parties=parties,
-            stand_in=None if stand_in is None else _public_rows(stand_in, known, target),
+            n_sites=n_sites,
+            proxy_rows=None
+            if proxy_rows is None
+            else _public_rows(proxy_rows, known_schema, target),
             public=public,
             repeats=repeats,
             progress=on_terminal(quiet or json),
         )
     if json:
-        say_json(found.to_dict())
+        say_json(result.to_dict())
     else:
-        tell(found.estimator if quiet else found)
+        tell(result.estimator if quiet else result)
 
 
 def _is_public(source: str) -> bool:
-    """A person's word; where nobody can be asked there is none."""
-    words = f"A plan tells of the rows in {source} without noise. Can everybody have them?"
+    """Asks whether the rows are public; without a terminal the answer is no."""
+    words = f"A plan adds no noise to what it shows of the rows in {source}. Are they public?"
     return sys.stdin.isatty() and typer.confirm(words)
 
 
@@ -242,3 +266,109 @@ def _public_rows(source: str, schema: Any, target: str | None) -> tuple[Any, Any
     label = target or the_other_column(source, schema, Columns())
     table = whole_table(source, [*schema.names, label])
     return table[:, :-1], table[:, -1]
+
+
+# --------------------------------------------------------------------------------------------------
+# `hedgerow select`: several estimators on one guarantee, compared by one private query.
+
+
+def select(
+    candidates: Annotated[
+        list[str],
+        typer.Argument(
+            help="Name candidates, with parameters in quotes: 'TreeClassifier max_depth=4'."
+        ),
+    ],
+    data: Annotated[
+        list[str], typer.Option("--data", "-d", help="Read one site's rows from this file; repeat.")
+    ],
+    schema: Annotated[Path, typer.Option(help="Read the schema from this file (.toml).")],
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            help="Set epsilon: the candidates divide it, and held-out records pay it for the "
+            "comparison alone."
+        ),
+    ] = 1.0,
+    delta: Annotated[float, typer.Option(help="Set delta; the candidates divide it.")] = 1e-6,
+    hold_out: Annotated[
+        int, typer.Option(help="Hold out one record in so many, at random.", min=2)
+    ] = 5,
+    stage: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Stop early: compare boosted trees also with so many of their first trees; "
+            "repeat. Dropped trees were paid for.",
+            min=1,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Name the column to predict, if it is not clear.")
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option(help="Name the column that identifies the person.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Add fits and comparison up in a ledger file.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write the best model here.")
+    ] = Path("model.json"),
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train several estimators, compare them by one private query, write the best."""
+    from hedgerow.methods.files import rows_of_sites
+    from hedgerow.methods.model_file import check_place
+    from hedgerow.methods.model_selection import select_model as best_of
+    from hedgerow.schema.schema import Schema
+
+    check_place(output)  # before anything is spent
+    check_output(output, schema, ledger, *data, force=force)
+    known_schema = Schema.from_toml(schema)
+    with warnings_as_lines(quiet):
+        estimators = _candidates(candidates, known_schema, epsilon, delta, ledger)
+    if len(estimators) == 1 and not stage:
+        raise asked_for("one candidate was given", "name two or more, or stages of it: --stage 10")
+    for estimator in estimators:
+        estimator.progress = on_terminal(quiet)
+    with warnings_as_lines(quiet):
+        rows, labels, whose = rows_of_sites(data, known_schema, target, person)
+        options: dict[str, Any] = {"epsilon": epsilon, "hold_out": hold_out, "ledger": ledger}
+        comparison = best_of(estimators, rows, labels, stages=stage or (), **options, **whose)
+    best = comparison.chosen.keep(comparison)
+    best.progress = False
+    best.save(output)
+    if json:
+        comparison_content = comparison.to_dict() | {
+            "names": list(comparison.names),
+            "chosen": comparison.chosen_name,
+        }
+        say_json(
+            {
+                "model": str(output),
+                "comparison": comparison_content,
+                "privacy": best.privacy_.to_dict(),
+            }
+        )
+        return
+    tell(f"{comparison}\nThe best: {comparison.chosen_name}")
+    if not quiet:
+        words = f"{comparison.chosen_name}; its own fit has {best.privacy_.summary}"
+        say(f"\n{comparison.privacy_}\n\n{output}: {words}.")
+
+
+def _candidates(
+    texts: list[str], schema: Schema, epsilon: float, delta: float, ledger: Path | None
+) -> list[PrivateEstimator]:
+    """Each with an equal part of the guarantee, so that all of them together keep it."""
+    from hedgerow.privacy.accounting.conversions import check_guarantee, warn_if_weak
+    from hedgerow.privacy.accounting.rounding import float_below
+    from hedgerow.schema.rules import exact
+
+    parts = {"epsilon": exact(epsilon, "epsilon"), "delta": exact(delta, "delta")}
+    check_guarantee(**parts)
+    warn_if_weak(parts["delta"])
+    share = {name: float_below(total / len(texts)) for name, total in parts.items()}
+    return [typed_estimator(text, {"schema": schema, "ledger": ledger, **share}) for text in texts]

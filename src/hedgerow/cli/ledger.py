@@ -10,18 +10,15 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, say_json, tell
-from hedgerow.cli.writing import Force, check_output
+from hedgerow.cli.console import Force, Json, Quiet, check_output, say_json, tell
 
-app = typer.Typer(help="What was spent, on what, and that nobody changed it.", no_args_is_help=True)
-LedgerPath = Annotated[
-    Path, typer.Argument(help="The file that fits name as `ledger`, or a site's state folder.")
-]
+app = typer.Typer(help="Show and verify the privacy ledger.", no_args_is_help=True)
+LedgerPath = Annotated[Path, typer.Argument(help="Read a ledger file, or a site's state folder.")]
 
 
 @app.command()
 def show(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
-    """Every limit, approval, fit and round, and what they add up to."""
+    """Show every limit, approval, fit and round, and the total."""
     lines = _lines(path)
     if json:
         say_json({"ledger": str(path), "lines": lines})
@@ -30,31 +27,31 @@ def show(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
 
 
 def _lines(path: Path) -> list[str]:
-    """One for each entry, and the sum last."""
+    """One line for each entry, and the sum last."""
     if path.is_dir():
         from hedgerow.deployment.site_ledger import told_ledger
 
         return list(told_ledger(path))
     from hedgerow.methods.ledger import Ledger
-    from hedgerow.methods.ledger import told as told_of_fits
+    from hedgerow.methods.ledger import describe as told_of_fits
 
     ledger = Ledger(path)
     entries = [told_of_fits(number, event) for number, event in ledger.events()]
-    return [*entries, ledger.total().promise]
+    return [*entries, ledger.total().summary]
 
 
 @app.command()
 def verify(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
-    """Checks every link, signature and sum, and the anchor."""
-    words = _verified(path)
+    """Verify every hash link, signature and sum, and the rollback anchor."""
+    words = _verify(path)
     if json:
         say_json({"ledger": str(path), "right": True, "words": words})
     elif not quiet:
         tell(words)
 
 
-def _verified(path: Path) -> str:
-    """What is right; an error if anything is not."""
+def _verify(path: Path) -> str:
+    """What was verified; an error if any check fails."""
     if path.is_dir():
         from hedgerow.deployment.site_ledger import verified_ledger
 
@@ -62,16 +59,18 @@ def _verified(path: Path) -> str:
     from hedgerow.methods.ledger import Ledger
 
     total = Ledger(path).verify()
-    return f"{total.promise}; {total.place}: all links, signatures and sums are right."
+    return f"{total.summary}; {total.place}: all links, signatures and sums are ok."
 
 
 @app.command()
 def export(
     path: LedgerPath,
-    out: Annotated[Path | None, typer.Option(help="A file; the terminal without it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write to this file instead of the terminal.")
+    ] = None,
     force: Force = False,
 ) -> None:
-    """A site's entries as JSON lines, each with its head and signature, for an auditor."""
+    """Export a site's entries as signed JSON lines, for an auditor."""
     from hedgerow.deployment.site_ledger import exported_ledger
 
     if out is not None:

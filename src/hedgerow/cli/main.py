@@ -6,26 +6,26 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import audit, choose, demo, fit, ledger, models, schema, site, study
+from hedgerow.cli import demo, fit, ledger, models, schema, site, study
 from hedgerow.cli.console import guarded, tell
 
 # --------------------------------------------------------------------------------------------------
 # Compiles all loops ahead of their first use: for images, services and whoever hates to wait.
 
 
-def warm() -> None:
-    """Compile all loops now, so that no first fit waits for them; says where they are kept."""
-    from hedgerow.kernels import warming
+def compile_kernels() -> None:
+    """Compile ahead of time, so the first fit is fast."""
+    from hedgerow.kernels import compilation
 
-    warming.warm()
-    tell(f"All loops are ready, kept in {warming.place() or 'this process alone'}.")
+    compilation.compile_kernels()
+    tell(f"Compiled code is ready, in {compilation.place() or 'this process alone'}.")
 
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(demo.demo)
 app.add_typer(schema.app, name="schema")
 app.command()(fit.fit)
-app.command()(choose.choose)
+app.command()(fit.select)
 app.command()(models.predict)
 app.command()(models.show)
 app.command()(models.explain)
@@ -34,15 +34,15 @@ app.command()(fit.plan)
 app.command()(models.export)
 app.command()(models.report)
 app.command()(models.verify)
-app.command()(audit.audit)
-app.command()(warm)
+app.command()(models.audit)
+app.command("compile")(compile_kernels)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(site.app, name="site")
 app.add_typer(study.app, name="study")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
         from hedgerow.version import __version__
 
         tell(f"hedgerow {__version__}")
@@ -53,19 +53,17 @@ def _version(wanted: bool) -> None:
 def main(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", help="Say which release this is.", callback=_version, is_eager=True
-        ),
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Trees, forests and boosted trees over records that several sites hold.
+    """Train trees, forests and boosted trees with differential privacy, at one site or federated.
 
     Exit codes:
     0 done; 1 a check found something;
-    2 a mistake in what was asked; 3 a budget said no;
+    2 wrong usage; 3 the privacy budget is exhausted;
     4 a ledger cannot be trusted;
     5 a site or a round gave no answer;
-    130 stopped from the keyboard.
+    130 interrupted from the keyboard.
     """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -12,18 +13,19 @@ import typer
 
 from hedgerow.cli.console import (
     FOUND_SOMETHING,
+    Force,
     Json,
     Quiet,
+    check_output,
     say,
     say_json,
     tell,
     warnings_as_lines,
 )
-from hedgerow.cli.writing import Force, check_output
 
-ModelPath = Annotated[Path, typer.Argument(help="A model file, written by save().")]
-RowsPath = Annotated[str, typer.Argument(help="A .csv or .parquet file.")]
-OutputPath = Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")]
+ModelPath = Annotated[Path, typer.Argument(help="Read this model file.")]
+RowsPath = Annotated[str, typer.Argument(help="Read rows from a .csv or .parquet file.")]
+OutputPath = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 MOST_COLUMNS = 10
@@ -38,19 +40,21 @@ def predict(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """A line of CSV for each row: the prediction, and for classes their probabilities."""
+    """Predict each row; write CSV with probabilities of the classes."""
     from hedgerow.methods.files import predict_file
     from hedgerow.methods.saving import load
 
     if output is not None:
         check_output(output, model, rows, force=force)
     with warnings_as_lines(quiet):
-        loaded = load(model)
-        outputs, names = predict_file(loaded, rows)
-    classes = loaded.schema_.classes
+        estimator = load(model)
+        outputs, names = predict_file(estimator, rows)
+    classes = estimator.schema_.classes
     head = names if classes is None else ["prediction", *(f"probability of {n}" for n in names)]
-    named = [[] if classes is None else [classes[int(row.argmax())]] for row in outputs]
-    lines = [[*name, *map(_six_digits, row)] for name, row in zip(named, outputs, strict=True)]
+    class_names = [[] if classes is None else [classes[int(row.argmax())]] for row in outputs]
+    lines = [
+        [*name, *map(_six_digits, row)] for name, row in zip(class_names, outputs, strict=True)
+    ]
     if json:
         say_json([dict(zip(head, line, strict=True)) for line in lines])
     elif output is None:
@@ -82,112 +86,120 @@ def _cell(value: str | float) -> str:
 
 def show(
     model: ModelPath,
-    depth: Annotated[int, typer.Option(help="Levels of a tree to show.", min=0)] = 6,
+    depth: Annotated[int, typer.Option(help="Show so many levels of a tree.", min=0)] = 6,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """What a model is, what it promises, and what it depends on; a single tree whole."""
+    """Show a model, its privacy guarantee, and what it depends on."""
     from hedgerow.methods.saving import load
     from hedgerow.report.importances import importances
     from hedgerow.report.text import show_tree
     from hedgerow.report.view import is_one_tree
 
-    loaded = load(model)
-    found = importances(loaded)
+    estimator = load(model)
+    parts = importances(estimator)
     if json:
-        said = {"estimator": type(loaded).__name__, "importances": found}
-        say_json({**said, "privacy": loaded.privacy_.to_dict(), "run": loaded.run_.to_dict()})
+        content = {"estimator": type(estimator).__name__, "importances": parts}
+        say_json(
+            {**content, "privacy": estimator.privacy_.to_dict(), "run": estimator.run_.to_dict()}
+        )
         return
-    tell(f"{type(loaded).__name__}: {loaded.privacy_.promise}\n")
-    tell(_bars(found))
-    if is_one_tree(loaded):
-        tell(f"\n{show_tree(loaded, depth)}")
+    tell(f"{type(estimator).__name__}: {estimator.privacy_.summary}\n")
+    tell(_bars(parts))
+    if is_one_tree(estimator):
+        tell(f"\n{show_tree(estimator, depth)}")
     if not quiet:
-        say(f"\n{loaded.privacy_}")
+        say(f"\n{estimator.privacy_}")
 
 
-def _bars(found: dict[str, float]) -> str:
-    """Columns by what they bring about, in letters that every terminal has."""
-    width = max(len(name) for name in found)
-    shown = [(name, part) for name, part in found.items() if part > 0][:MOST_COLUMNS]
+def _bars(parts: dict[str, float]) -> str:
+    """Columns by what they bring about, in characters that every terminal has."""
+    width = max(len(name) for name in parts)
+    shown = [(name, part) for name, part in parts.items() if part > 0][:MOST_COLUMNS]
     most = max((part for _, part in shown), default=1.0)
     lines = [
         f"  {name:<{width}} {part:5.1%} {'#' * max(1, round(BAR * part / most))}"
         for name, part in shown
     ]
-    rest = len(found) - len(shown)
+    rest = len(parts) - len(shown)
     more = [f"  ... {rest} more columns"] if rest else []
-    return "\n".join(["What predictions depend on:", *lines, *more])
+    return "\n".join(["Feature importance:", *lines, *more])
 
 
 def explain(
     model: ModelPath,
     rows: RowsPath,
-    first: Annotated[int, typer.Option(help="How many rows to explain.", min=1)] = 5,
+    first: Annotated[int, typer.Option(help="Explain so many rows.", min=1)] = 5,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Why each row is called what it is called."""
+    """Explain the prediction of each row."""
     from hedgerow.methods.files import first_rows
     from hedgerow.methods.saving import load
     from hedgerow.report.text import explain as reasons
 
     with warnings_as_lines(quiet):
-        loaded = load(model)
-        said = reasons(loaded, first_rows(rows, loaded.schema_, first))
+        estimator = load(model)
+        sentences = reasons(estimator, first_rows(rows, estimator.schema_, first))
     if json:
-        say_json(said)
+        say_json(sentences)
         return
-    for number, words in enumerate(said, 1):
+    for number, words in enumerate(sentences, 1):
         tell(f"{number}. {words}")
 
 
 def evaluate(
     model: ModelPath,
     data: Annotated[
-        list[str], typer.Option("--data", "-d", help="Rows of one site, never trained on; repeat.")
+        list[str], typer.Option("--data", "-d", help="Read one site's test rows; repeat.")
     ],
-    epsilon: Annotated[float, typer.Option(help="The promise to these records.")],
-    delta: Annotated[float, typer.Option(help="0 has the smallest noise here.")] = 0.0,
-    target: Annotated[str | None, typer.Option(help="The column with the truth.")] = None,
+    epsilon: Annotated[float, typer.Option(help="Set epsilon for these records.")],
+    delta: Annotated[
+        float, typer.Option(help="Set delta; 0 gives pure DP, and here the least noise.")
+    ] = 0.0,
+    target: Annotated[
+        str | None, typer.Option(help="Name the column with the true outcome.")
+    ] = None,
     by: Annotated[
         str | None,
-        typer.Option(help="A column: each of its values by itself; a number with cuts: age=40,65."),
+        typer.Option(help="Group by a column; by a number with cuts: age=40,65."),
     ] = None,
     records: Annotated[
         int | None,
         typer.Option(
-            help="About how many records there are, if that is public: groups that noise would "
-            "hide are refused before anything is charged.",
+            help="Give the public number of records, roughly: groups "
+            "below the noise are refused before anything is charged.",
             min=1,
         ),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="A file in which all adds up.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Add this evaluation up in a ledger file.")
+    ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Also put it into the model's file, for its page.")
+        bool, typer.Option("--keep", help="Also store it in the model file, for its report.")
     ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """How good a model is, by one private query over records it was not trained on."""
+    """Evaluate a model by one private query over test records."""
     from hedgerow.methods import model_file
     from hedgerow.methods.evaluate import evaluate as measured
     from hedgerow.methods.evaluated_rows import column_and_cuts
     from hedgerow.methods.files import rows_of_sites
     from hedgerow.methods.saving import load
 
-    loaded = load(model)
-    groups = None if by is None else column_and_cuts(by, loaded.schema_.names)
-    rows, truth, whose = rows_of_sites(data, loaded.schema_, target)
-    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "by": groups, "ledger": ledger}
+    estimator = load(model)
+    groups = None if by is None else column_and_cuts(by, estimator.schema_.names)
+    rows, truth, whose = rows_of_sites(data, estimator.schema_, target)
+    options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "by": groups, "ledger": ledger}
     with warnings_as_lines(quiet):
-        found = measured(loaded, rows, truth, records=records, **asked, **whose)
+        result = measured(estimator, rows, truth, records=records, **options, **whose)
     if keep:
-        model_file.add(model, "evaluation", found.to_dict())
+        model_file.add(model, "evaluation", result.to_dict())
     if json:
-        say_json(found.to_dict())
+        say_json(result.to_dict())
     else:
-        tell(found if quiet else f"{found}\n\n{found.privacy_}")
+        tell(result if quiet else f"{result}\n\n{result.privacy_}")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -196,43 +208,57 @@ def evaluate(
 
 def export(
     model: ModelPath,
-    to: Annotated[str, typer.Option(help="onnx, python, sql, xgboost, dot, text or registry.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="Choose onnx, python, sql, xgboost, skops, mlflow, dot, text, registry, "
+            "model-card, "
+            "cyclonedx, croissant, annex-iv, signature."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write to this file or folder.")],
+    key: Annotated[
+        Path | None, typer.Option(help="Sign with the private key in this PEM file.")
+    ] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Writes a model for another program, or its statement for a registry."""
+    """Export a model for another program, or its statement for a registry."""
     from hedgerow.methods.saving import load
+    from hedgerow.report.exports.export import signed
 
-    check_output(output, model, force=force)
-    _say(load(model).export(output, to=to), "", json, quiet)
+    check_output(output, model, key, force=force)
+    estimator = load(model)
+    written = signed(model, output, key) if to == "signature" else estimator.export(output, to=to)
+    _say(written, "", json, quiet)
 
 
 def report(
     model: ModelPath,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the page here.")] = Path(
         "report.html"
     ),
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Writes one HTML page about a model, for everybody whom it concerns."""
+    """Write a report of a model as one HTML page."""
     from hedgerow.methods.saving import load
 
     hint = " Open it in a browser; it asks no network."
-    loaded = load(model)
-    check_output(output, model, force=force, digest=loaded.model_.score.digest)
-    _say(loaded.report(output), hint, json, quiet)
+    estimator = load(model)
+    check_output(output, model, force=force, digest=estimator.model_.score.digest)
+    _say(estimator.report(output), hint, json, quiet)
 
 
-def _say(written: Path, hint: str, json: bool, quiet: bool) -> None:
-    size = written.stat().st_size
+def _say(path: Path, hint: str, json: bool, quiet: bool) -> None:
+    files = (file for file in [path, *path.rglob("*")] if file.is_file())
+    size = sum(file.stat().st_size for file in files)
     if json:
-        say_json({"file": str(written), "bytes": size})
+        say_json({"file": str(path), "bytes": size})
     elif not quiet:
-        tell(f"{written}: {size} bytes.{hint}")
+        tell(f"{path}: {size} bytes.{hint}")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -242,24 +268,120 @@ def _say(written: Path, hint: str, json: bool, quiet: bool) -> None:
 def verify(
     model: ModelPath,
     roster: Annotated[
-        Path | None, typer.Option(help="The study file, whose keys the signatures are held to.")
+        Path | None, typer.Option(help="Check signatures against this study file.")
+    ] = None,
+    transcript: Annotated[
+        Path | None,
+        typer.Option(help="The run's transcript.bin: sums and model are computed anew from it."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Rows of your own (.csv, .parquet): what could one have changed?"),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Checks a model's form, hashes and sums and, with its study, everybody's signatures.
+    """Verify a model's format, hashes and sums and, with its study, all signatures.
+
+    With the transcript of the run the sums are opened again from the sites' signed messages, and
+    the method must learn the same model from them.
+
+    With --against, the run is made again from the record beside the model, and a second accountant
+    works out what single records of yours could have changed. Nobody is asked and nothing leaves.
 
     Exit code 1 if a check failed; one that was not made says so, and why.
     """
     from hedgerow.deployment.verify import verdict, verified
 
-    checks = verified(model, roster)
+    checks = verified(model, roster, transcript)
+    if against is not None:
+        checks += _against(model, against)
     if json:
-        told = [{"what": c.what, "outcome": c.outcome.value, "words": c.words} for c in checks]
-        say_json({"verdict": verdict(checks), "checks": told})
+        check_content = [
+            {"what": c.what, "outcome": c.outcome.value, "words": c.words} for c in checks
+        ]
+        say_json({"verdict": verdict(checks), "checks": check_content})
     elif not quiet:
         for check in checks:
             tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
         tell(verdict(checks))
     if any(check.has_failed for check in checks):
         raise typer.Exit(FOUND_SOMETHING)
+
+
+def _against(model: Path, rows: str) -> list[Any]:
+    """The run made again, and its losses by single records of these rows."""
+    from hedgerow.audit.transcript import claim_of, judge_records
+    from hedgerow.deployment.verify import CheckResult, Outcome, replay_check, replay_run
+    from hedgerow.methods.files import rows_of_sites
+
+    run = replay_run(model)
+    if run.model.privacy_.spent_fraction is None:
+        words = "no noise was added; nothing is guaranteed to any of them"
+        return [replay_check(run, model), CheckResult("your records", Outcome.SKIPPED, words)]
+    claim = None if run.has_failures else claim_of(run.spent, run.model.privacy_)
+    X, y, _ = rows_of_sites([rows], run.study.schema, None)
+    found = judge_records(run.study, run.rounds, (X, y), claim)
+    lost, worst = (max(getattr(one, name) for one in found.values()) for name in ("lost", "worst"))
+    parts = [f"{float(cost / next(iter(found.values())).budget):.1%}" for cost in (lost, worst)]
+    problems = dict.fromkeys(words for one in found.values() for words in one.problems)
+    words = "; ".join(problems) or (
+        f"{len(found)} of {len(y)} records left out in turn; one could have changed at most what "
+        f"{parts[0]} of the budget allows, and {parts[1]} was charged"
+    )
+    return [replay_check(run, model), CheckResult.of("your records", not problems, words)]
+
+
+# --------------------------------------------------------------------------------------------------
+# `hedgerow audit`: measures the loss of the real pipeline against its claim.
+
+
+def audit(
+    estimator: Annotated[
+        str, typer.Option(help="Name a class, papers.AUTHOR.METHOD, or 'all'.")
+    ] = "TreeClassifier",
+    dp_model: Annotated[
+        str, typer.Option(help="Choose central, distributed, per_site or label.")
+    ] = "central",
+    epsilon: Annotated[
+        float, typer.Option(help="Set epsilon; large ones are measured best.")
+    ] = 8.0,
+    delta: Annotated[float, typer.Option(help="Set delta; 0 audits Laplace noise.")] = 1e-6,
+    fits: Annotated[int, typer.Option(help="Run so many fits.", min=1)] = 3,
+    canaries: Annotated[
+        int, typer.Option(help="Insert so many canaries, each by a coin.", min=1)
+    ] = 60,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Audit the real pipeline with canaries: measure a lower bound of epsilon.
+
+    Evaluations, records held out, model selection, persons, rows in a database and rounds
+    that fail are each run with a record and without it, and judged by a second accountant.
+
+    Exit code 1 if anything is above its claim.
+    """
+    from hedgerow.audit.running import audited, estimators_named, lines
+    from hedgerow.errors import ParameterError, UnsupportedQuery
+
+    results: dict[str, Any] = {}
+    kinds, sound = estimators_named(estimator), True
+    for name, kind in kinds.items():
+        try:
+            with warnings_as_lines(quiet):
+                how: dict[str, Any] = {"canaries": canaries, "fits": fits, "paths": True}
+                result = audited(kind, dp_model, epsilon, delta, **how)
+        except (ParameterError, UnsupportedQuery) as refused:
+            if len(kinds) == 1:
+                raise
+            results[name] = {"refused": str(refused)}
+            words = [f"{name} does not run so: {refused}"]
+        else:
+            results[name] = {"is_sound": result.is_sound, **asdict(result)}
+            words = [*lines(name, dp_model, result)]
+            sound = sound and result.is_sound
+        if not json and not quiet:
+            tell("\n".join(words))
+    if json:
+        say_json(results)
+    raise typer.Exit(0 if sound else FOUND_SOMETHING)

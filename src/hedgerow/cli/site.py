@@ -9,51 +9,46 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.console import tell
-from hedgerow.cli.writing import Force, check_output
+from hedgerow.cli.console import Force, check_output, tell
 
 if TYPE_CHECKING:
     from hedgerow.deployment.site_state import DataPlace, StateFolder
     from hedgerow.federation.audit_log import AuditLine
     from hedgerow.secagg.keys import Identity
 
-app = typer.Typer(
-    help="An institution that holds rows: what it allows, what it serves.", no_args_is_help=True
-)
-State = Annotated[Path, typer.Argument(help="The site's state folder.")]
-StudyPath = Annotated[Path, typer.Argument(help="The study file, study.toml.")]
+app = typer.Typer(help="Run a site: set up, approve, serve, back up.", no_args_is_help=True)
+State = Annotated[Path, typer.Argument(help="Use this state folder of the site.")]
+StudyPath = Annotated[Path, typer.Argument(help="Read the study file, study.toml.")]
 Data = Annotated[
     str,
     typer.Option(
-        help="A .csv, .parquet or .arrow file, a folder or a pattern of them; with --sql a DuckDB "
+        help="Read a .csv, .parquet or .arrow file, folder or pattern; with --sql a DuckDB "
         "file or postgresql://..."
     ),
 ]
-Sql = Annotated[str | None, typer.Option(help="What to select, where --data is a database.")]
-PushDown = Annotated[
-    bool, typer.Option("--push-down", help="The database makes the sums; integers come back.")
-]
-TargetColumn = Annotated[str, typer.Option(help="The column of labels or targets.")]
-Person = Annotated[str | None, typer.Option(help="The column that says whose record a row is.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; somebody has read it.")]
-Wanted = Annotated[str, typer.Argument(help="A study's name, or how its hash begins.")]
+Sql = Annotated[str | None, typer.Option(help="Select these rows, where --data is a database.")]
+PushDown = Annotated[bool, typer.Option("--push-down", help="Let the database compute the sums.")]
+TargetColumn = Annotated[str, typer.Option(help="Name the column of labels or targets.")]
+Person = Annotated[str | None, typer.Option(help="Name the column that identifies the person.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+Wanted = Annotated[str, typer.Argument(help="Name a study, or give the first digits of its hash.")]
 
 
 @app.command()
 def init(
     state: State,
-    name: Annotated[str, typer.Option(help="The site's name in rosters.")],
+    name: Annotated[str, typer.Option(help="Name the site.")],
     anchor: Annotated[
         Path,
-        typer.Option(help="A file elsewhere that remembers the ledger's end; not backed up."),
+        typer.Option(help="Keep the rollback anchor here: a file that is not backed up."),
     ],
 ) -> None:
-    """Makes a new site: a key, a policy that allows nothing, no budget."""
+    """Create a site: a key, a policy that allows nothing, no budget."""
     from hedgerow.deployment.site_state import StateFolder
 
-    made = StateFolder.create(state, name, anchor)
-    _show_identity(made.name, made.identity())
-    tell(f"\nNow write down what this site allows: {made.policy_file}")
+    folder = StateFolder.create(state, name, anchor)
+    _show_identity(folder.name, folder.identity())
+    tell(f"\nNow write down what this site allows: {folder.policy_file}")
 
 
 @app.command()
@@ -65,7 +60,7 @@ def check(
     sql: Sql = None,
     push_down: PushDown = False,
 ) -> None:
-    """Reads the rows against a study. Spends nothing, writes nothing, sends nothing."""
+    """Check the rows against a study. Spends, writes and sends nothing."""
     from hedgerow.deployment.approve import check as find
     from hedgerow.deployment.study_file import StudyFile
 
@@ -90,40 +85,40 @@ def approve(
     push_down: PushDown = False,
     coordinator: Annotated[
         str | None,
-        typer.Option(help="Whom to call, https://host:port; none if FLARE brings the letters."),
+        typer.Option(help="Call this coordinator, https://host:port; none with FLARE or Flower."),
     ] = None,
     authority: Annotated[
-        str | None, typer.Option(help="Whose certificate to show, if there are several.")
+        str | None, typer.Option(help="Choose the authority, if there are several.")
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Shows what will leave and what it costs, asks, and reserves the whole cap."""
+    """Approve a study: show what leaves and what it costs, ask, charge the cap."""
     from hedgerow.deployment import approve as approving
     from hedgerow.deployment.site_state import StateFolder
     from hedgerow.deployment.study_file import StudyFile
     from hedgerow.federation.audit_log import Audit
 
     folder = StateFolder.open(state)
-    agreed = StudyFile.read(study)
+    study_file = StudyFile.read(study)
     place = _rows_at(data, target, person, sql, push_down)
     place = _called(folder, place, coordinator, authority)
-    for what, words in approving.what_leaves(agreed):
-        tell(f"{what:>14}  {words}")
+    for title, words in approving.what_leaves(study_file):
+        tell(f"{title:>14}  {words}")
     audit = Audit(folder.audit_file)
-    approving.require_allowed(folder, agreed, audit)
-    costs = approving.lifetime_words(folder, agreed.study)
+    approving.require_allowed(folder, study_file, audit)
+    costs = approving.lifetime_words(folder, study_file.study)
     tell(f"{'costs':>14}  {costs} of this site's lifetime")
-    approving.check(agreed, place)
+    approving.check(study_file, place)
     if not yes and not typer.confirm("Compare the hash with the other sites. Approve?"):
-        approving.decline(agreed, audit)
+        approving.decline(study_file, audit)
         raise typer.Abort
-    approving.approve(folder, agreed, place, audit)
-    tell(f"approved: {agreed.study.name}, {agreed.study.account}")
+    approving.approve(folder, study_file, place, audit)
+    tell(f"approved: {study_file.study.name}, {study_file.study.account}")
 
 
 @app.command()
 def revoke(state: State, study: Wanted, yes: Yes = False) -> None:
-    """Ends a study here for good; what it did not spend is free again."""
+    """Revoke a study for good; what it did not spend is free again."""
     from hedgerow.deployment.approve import find_study
     from hedgerow.deployment.approve import revoke as end
     from hedgerow.deployment.site_state import StateFolder
@@ -137,20 +132,20 @@ def revoke(state: State, study: Wanted, yes: Yes = False) -> None:
 
 
 @app.command()
-def join(
+def serve(
     state: State,
-    as_json: Annotated[bool, typer.Option("--json", help="Every line as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every line as JSON.")] = False,
     socket: Annotated[
-        Path | None, typer.Option(help="Where network engines knock, instead of run/socket.")
+        Path | None, typer.Option(help="Listen on this socket, instead of run/socket.")
     ] = None,
     socket_group: Annotated[
-        str | None, typer.Option(help="Users of this group may knock there too.")
+        str | None, typer.Option(help="Let users of this group connect too.")
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Also show it to a browser of this machine.")
+        bool, typer.Option("--watch", help="Show it in a browser of this machine too.")
     ] = False,
 ) -> None:
-    """Serves all approved studies until stopped. Calls outwards; nothing listens on a network."""
+    """Serve all approved studies until stopped. Only outbound connections, no open port."""
     import signal
     import threading
     from contextlib import closing
@@ -161,13 +156,13 @@ def join(
     folder = StateFolder.open(state)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as from the keyboard, until served
     prepare(folder)
-    stopped = threading.Event()
+    stop_event = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
+        signal.signal(number, lambda *_: stop_event.set())
     with (
-        _told(folder, as_json, watch) as heard_by,
+        _listeners(folder, as_json, watch) as heard_by,
         closing(
-            Serving(folder, tell=heard_by, socket=socket, group=socket_group, stopped=stopped)
+            Serving(folder, tell=heard_by, socket=socket, group=socket_group, stop_event=stop_event)
         ) as serving,
     ):
         serving.run()
@@ -175,7 +170,7 @@ def join(
 
 @app.command()
 def status(state: State) -> None:
-    """Who this site is, what it has given away, what it serves, what happened last."""
+    """Show the site's identity, spent budget, studies and last events."""
     from hedgerow.deployment.approve import ledger_of, printed_cost
     from hedgerow.deployment.site_state import StateFolder
     from hedgerow.federation.audit_log import in_words, lines_of
@@ -204,11 +199,11 @@ def status(state: State) -> None:
 
 @app.command()
 def backup(
-    state: State, target: Annotated[Path, typer.Argument(help="A folder that is new.")]
+    state: State, target: Annotated[Path, typer.Argument(help="Create this folder.")]
 ) -> None:
-    """Copies the state folder, also while the site serves. The anchor stays where it is."""
-    from hedgerow.deployment.backup import backup as copy
+    """Back up the state folder, also while the site serves. The anchor stays out."""
     from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.deployment.site_state import backup as copy
 
     copy(StateFolder.open(state), target)
     tell(f"{target} holds a copy, the site's key included; keep it as you keep the key.")
@@ -216,17 +211,17 @@ def backup(
 
 @app.command()
 def restore(
-    copy: Annotated[Path, typer.Argument(help="A folder that `site backup` made.")],
+    copy: Annotated[Path, typer.Argument(help="Read a folder that `site backup` wrote.")],
     state: State,
-    anchor: Annotated[Path, typer.Option(help="The anchor, where it always was.")],
+    anchor: Annotated[Path, typer.Option(help="Use the anchor, where it always was.")],
     receipts: Annotated[
         Path | None,
-        typer.Option(help="What coordinators print of this site with `hedgerow study receipts`."),
+        typer.Option(help="Read what coordinators print with `hedgerow study receipts`."),
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Makes a state folder from a backup; what it may have forgotten counts as spent."""
-    from hedgerow.deployment.backup import restore as bring_back
+    """Restore a state folder from a backup; what it may lack counts as spent."""
+    from hedgerow.deployment.site_state import restore as bring_back
 
     if not yes:
         typer.confirm(
@@ -234,8 +229,8 @@ def restore(
             "still there, can never answer again. Restore?",
             abort=True,
         )
-    _, known = bring_back(copy, state, anchor, receipts)
-    if known:
+    _, is_complete = bring_back(copy, state, anchor, receipts)
+    if is_complete:
         tell(f"restored; {'receipts tell all that' if receipts else 'nothing'} was lost.")
     else:
         tell(
@@ -246,23 +241,23 @@ def restore(
 
 @app.command("rotate-key")
 def rotate_key(state: State) -> None:
-    """A new identity; what was given away under the old one stays given away."""
-    from hedgerow.deployment.backup import rotate_key as rotate
+    """Rotate the site's key; what was spent under the old one stays spent."""
     from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.deployment.site_state import rotate_key as rotate
 
     folder = StateFolder.open(state)
-    new, retired = rotate(folder)
+    new, old_folder = rotate(folder)
     _show_identity(folder.name, new)
-    tell(f"The old key and its ledger are in {retired}; keep them.")
+    tell(f"The old key and its ledger are in {old_folder}; keep them.")
 
 
 @app.command()
 def request(
     state: State,
-    out: Annotated[Path | None, typer.Option(help="The file to send to the coordinator.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the file for the coordinator.")] = None,
     force: Force = False,
 ) -> None:
-    """Asks a coordinator for a certificate; the key that it is for stays here."""
+    """Request a certificate from a coordinator; the private key stays here."""
     from hedgerow.deployment.site_state import StateFolder
     from hedgerow.federation.transports.certificates import Request, key_bytes, load_key, new_key
     from hedgerow.privacy.ledger.store import write_private
@@ -271,22 +266,22 @@ def request(
     key_file = folder.tls / "site.key"
     if not key_file.exists():
         write_private(key_file, key_bytes(new_key()))
-    made = Request.make(folder.name, folder.identity(), load_key(key_file))
+    signing_request = Request.make(folder.name, folder.identity(), load_key(key_file))
     path = out or Path(f"{folder.name}.request.json")
     check_output(path, *folder.secrets, key_file, force=force)
-    path.write_text(made.to_text(), encoding="utf-8")
+    path.write_text(signing_request.to_text(), encoding="utf-8")
     tell(f"{path}: send it to the coordinator, who answers with a certificate.")
 
 
 @app.command()
 def certify(
     state: State,
-    reply: Annotated[Path, typer.Argument(help="What the coordinator signed.")],
+    reply: Annotated[Path, typer.Argument(help="Read what the coordinator signed.")],
     fingerprint: Annotated[
-        str, typer.Option(help="The authority's fingerprint, as it was told by telephone.")
+        str, typer.Option(help="Give the authority's fingerprint, confirmed out of band.")
     ],
 ) -> None:
-    """Keeps a certificate, if it comes from the authority that was told of."""
+    """Install a certificate, if it comes from the confirmed authority."""
     from hedgerow.deployment.site_state import StateFolder
     from hedgerow.federation.transports.certificates import (
         accept_certificate,
@@ -307,22 +302,50 @@ def certify(
 
 @app.command("lock-flare")
 def lock_flare(
-    kit: Annotated[Path, typer.Argument(help="The start-up kit of a FLARE participant.")],
+    kit: Annotated[Path, typer.Argument(help="Lock this start-up kit of a FLARE participant.")],
     socket: Annotated[
-        Path | None, typer.Option(help="Where the site's service is knocked at (sites only).")
+        Path | None, typer.Option(help="Give the site's socket (sites only).")
     ] = None,
 ) -> None:
-    """Writes the files by which a FLARE kit refuses shipped code, shells and log streaming."""
-    from hedgerow.federation.transports.flare_locks import lock
+    """Lock a FLARE kit: refuse shipped code, shells and log streaming."""
+    from hedgerow.federation.transports.flare_locks import TRIED, lock, untried_version
 
     for path in lock(kit, socket):
         tell(path)
+    if (found := untried_version()) is not None:
+        tell(f"look at this: FLARE {found} is here; that these locks hold was tried with {TRIED}.")
+
+
+@app.command()
+def flower(
+    site: Annotated[str, typer.Option(help="The site's name in rosters.")],
+    socket: Annotated[Path, typer.Option(help="Where `hedgerow site serve` listens.")],
+    secret: Annotated[
+        Path, typer.Option(help="The SuperNode's file --superexec-auth-secret-file.")
+    ],
+    runtime: Annotated[
+        str, typer.Option(help="Where the SuperNode listens on this machine.")
+    ] = "127.0.0.1:9094",
+) -> None:
+    """Does the tasks of a Flower SuperNode with --isolation process; no shipped code runs."""
+    from hedgerow.errors import ParameterError
+
+    if not secret.is_file():
+        raise ParameterError(
+            f"{secret} is no file; write 32 random bytes there, for both processes."
+        )
+    try:
+        from hedgerow.federation.transports.flower import serve_tasks
+
+        serve_tasks(runtime, secret, site, socket)
+    except ModuleNotFoundError as error:
+        raise ParameterError(f"{error}; install it: pip install 'hedgerow[flower]'") from error
 
 
 def _rows_at(
     data: str, target: str, person: str | None, sql: str | None, push_down: bool
 ) -> DataPlace:
-    """Paths are kept whole: a service may run in another folder."""
+    """Paths are stored absolute: a service may run in another folder."""
     from hedgerow.deployment.site_state import DataPlace
 
     place = data if "://" in data else str(Path(data).expanduser().resolve())
@@ -335,22 +358,22 @@ def _called(
     """With whom to call, and which certificate to show there."""
     from dataclasses import replace
 
-    from hedgerow.errors import SpecError
+    from hedgerow.errors import ParameterError
     from hedgerow.federation.transports.https import address_of
 
     if coordinator is None:
         return place
     address_of(coordinator)
-    known = sorted(path.name for path in folder.tls.iterdir() if path.is_dir())
-    if not known:
-        raise SpecError(
+    authorities = sorted(path.name for path in folder.tls.iterdir() if path.is_dir())
+    if not authorities:
+        raise ParameterError(
             "this site has no certificate to show; get one with `hedgerow site request` and "
             "`hedgerow site certify`."
         )
-    chosen = authority or (known[0] if len(known) == 1 else None)
-    if chosen not in known:
-        raise SpecError(
-            f"this site has certificates of the authorities {known}; name one of them with "
+    chosen = authority or (authorities[0] if len(authorities) == 1 else None)
+    if chosen not in authorities:
+        raise ParameterError(
+            f"this site has certificates of the authorities {authorities}; name one of them with "
             "--authority."
         )
     return replace(place, coordinator=coordinator, authority=chosen)
@@ -371,8 +394,10 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
 
 
 @contextmanager
-def _told(folder: StateFolder, as_json: bool, watch: bool) -> Iterator[Callable[[AuditLine], None]]:
-    """Whoever hears what the site does: the terminal, and with `watch` a browser."""
+def _listeners(
+    folder: StateFolder, as_json: bool, watch: bool
+) -> Iterator[Callable[[AuditLine], None]]:
+    """The listeners to a site's events: the terminal, and with `watch` a browser."""
     import sys
 
     terminal = _teller(as_json)

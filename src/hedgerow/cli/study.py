@@ -4,41 +4,43 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from hedgerow.cli.console import STOPPED, say, tell
-from hedgerow.cli.writing import Force, check_output
+from hedgerow.cli.console import STOPPED, Force, check_output, say, tell
 from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, Entry
 
 if TYPE_CHECKING:
     from hedgerow.deployment.progress import Listen
     from hedgerow.deployment.run_folder import RunFolder
-    from hedgerow.federation.exchange import Carrier
+    from hedgerow.federation.transports.https import HttpsExchange
+    from hedgerow.federation.transports.pipe import PipeExchange
     from hedgerow.methods.base import PrivateEstimator
 
-app = typer.Typer(
-    help="What several sites agree on, and the coordinator who runs it.", no_args_is_help=True
-)
-Folder = Annotated[Path, typer.Argument(help="The study's folder.")]
+app = typer.Typer(help="Set up, check and run a study as its coordinator.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Argument(help="Use this folder of the study.")]
 Listening = Annotated[
-    str | None, typer.Option("--listen", help="Address and port that sites call, over HTTPS.")
+    str | None, typer.Option("--listen", help="Listen for sites on this address and port, HTTPS.")
 ]
 Hosts = Annotated[
-    list[str] | None, typer.Option("--host", help="A name under which sites call; may be repeated.")
+    list[str] | None, typer.Option("--host", help="Accept calls to this host name; repeat.")
 ]
 Kit = Annotated[
-    Path | None, typer.Option("--flare", help="The admin's FLARE kit, instead of --listen.")
+    Path | None, typer.Option("--flare", help="Use the admin's FLARE kit, instead of --listen.")
 ]
-User = Annotated[str, typer.Option("--flare-user", help="The admin's name in FLARE.")]
-JsonLines = Annotated[bool, typer.Option("--json", help="Every event as a line of JSON.")]
+User = Annotated[str, typer.Option("--flare-user", help="Give the admin's name in FLARE.")]
+Superlink = Annotated[
+    str | None,
+    typer.Option("--flower", help="Use this SuperLink of Flower's config.toml, not --listen."),
+]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print every event as a line of JSON.")]
 Watching = Annotated[
-    bool, typer.Option("--watch", help="Also show the run to a browser of this machine.")
+    bool, typer.Option("--watch", help="Show the run in a browser of this machine too.")
 ]
 ADMIN = "admin@coordinator"
 
@@ -47,12 +49,14 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds an option for each entry of a study's declaration; they reach it table by table."""
 
     @wraps(command)
-    def typed(**given: Any) -> None:
+    def typed(**arguments: Any) -> None:
         declared: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
         for (table, name), of in FIELD_OF.items():
-            if (text := given.pop(name)) is not None:
-                declared[table][name] = _typed(STUDY[of], text)
-        command(**given, declared={table: said for table, said in declared.items() if said})
+            if (text := arguments.pop(name)) is not None:
+                declared[table][name] = _parse_option(STUDY[of], text)
+        command(
+            **arguments, declared={table: values for table, values in declared.items() if values}
+        )
 
     options = {
         name: Annotated[str | None, typer.Option(help=STUDY[of].brief)]
@@ -62,7 +66,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     keyword = Parameter.KEYWORD_ONLY
     typed.__signature__ = Signature(  # type: ignore[attr-defined]
         [
-            *(one.replace(kind=keyword) for one in own if one.name != "declared"),
+            *(parameter.replace(kind=keyword) for parameter in own if parameter.name != "declared"),
             *(Parameter(n, keyword, default=None, annotation=o) for n, o in options.items()),
         ]
     )
@@ -70,10 +74,10 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return typed
 
 
-def _typed(one: Entry, text: str) -> Any:
+def _parse_option(entry: Entry, text: str) -> Any:
     from hedgerow.deployment import draft
 
-    return draft.typed_number(text) if one.is_rational else draft.typed_value(text)
+    return draft.typed_number(text) if entry.is_rational else draft.typed_value(text)
 
 
 @app.command()
@@ -81,69 +85,79 @@ def _typed(one: Entry, text: str) -> Any:
 def init(
     folder: Folder,
     declared: dict[str, dict[str, Any]],
-    name: Annotated[str | None, typer.Option(help="The study's name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name the study.")] = None,
     estimator: Annotated[
-        str | None, typer.Option(help="Such as TreeClassifier, or papers.AUTHOR.METHOD.")
+        str | None, typer.Option(help="Choose TreeClassifier, papers.AUTHOR.METHOD, ...")
     ] = None,
     schema: Annotated[
-        Path | None, typer.Option(help="A schema file: public ranges, categories, classes.")
+        Path | None, typer.Option(help="Read the schema: public ranges, categories, classes.")
     ] = None,
     site: Annotated[
-        list[str] | None, typer.Option(help="name=PUBLIC_KEY, once for each site.")
+        list[str] | None, typer.Option(help="Add a site, name=PUBLIC_KEY; repeat.")
     ] = None,
     parameter: Annotated[
-        list[str] | None, typer.Option(help="name=value of the estimator; may be repeated.")
+        list[str] | None, typer.Option(help="Set a hyperparameter, name=value; repeat.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Public randomness; drawn if not given.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Set the public seed; random if absent.")] = None,
 ) -> None:
-    """Writes a commented study.toml and a key for the coordinator; asks for what is missing.
+    """Write a commented study.toml and the coordinator's key; ask for what is missing.
 
-    Where noise is added and how often the promise may fail are the method's own if not given.
+    Where noise is added and how often the guarantee may fail are the method's own if not given.
     """
     import secrets
 
     from hedgerow.deployment import draft
     from hedgerow.deployment.study_file import PRINTED
 
-    parameters = dict(draft.typed_parameter(one) for one in parameter or ())
-    promise = declared.setdefault("privacy", {})
-    if "epsilon" not in promise and PRINTED not in parameters:
-        promise["epsilon"] = draft.typed_number(_asked("epsilon", "The promise, epsilon"))
-    agreed = draft.draft(
+    parameters = dict(draft.typed_parameter(item) for item in parameter or ())
+    guarantee = declared.setdefault("privacy", {})
+    if "epsilon" not in guarantee and PRINTED not in parameters:
+        guarantee["epsilon"] = draft.typed_number(_ask("epsilon", "The guarantee, epsilon"))
+    study_file = draft.draft(
         folder,
-        name=name or _asked("name", "Name of the study"),
-        estimator=estimator or _asked("estimator", "Estimator, for example TreeClassifier"),
+        name=name or _ask("name", "Name of the study"),
+        estimator=estimator or _ask("estimator", "Estimator, for example TreeClassifier"),
         parameters=parameters,
-        schema=schema or Path(_asked("schema", "Schema file")),
-        declared=declared,
-        sites=dict(draft.site(one) for one in site or _asked_sites()),
+        schema=schema or Path(_ask("schema", "Schema file")),
+        declarations=declared,
+        sites=dict(draft.site(item) for item in site or _ask_sites()),
         public_seed=secrets.randbelow(2**31) if seed is None else seed,
     )
     tell(f"{folder / 'study.toml'}: read it, then send it to every site.")
-    _shown([("study", agreed.study.name), ("hash", agreed.study.account)])
+    _shown([("study", study_file.study.name), ("hash", study_file.study.account)])
+
+
+NEEDS = (
+    ("coordinator", "pip install 'hedgerow[https]'; one TCP port that sites can call"),
+    ("each site", "pip install hedgerow; calls outwards to that port; nothing listens"),
+    ("over FLARE", "pip install 'hedgerow[flare]' everywhere; the FLARE server's port instead"),
+    ("over Flower", "pip install 'hedgerow[flower]' everywhere; the SuperLink's port instead"),
+)
+"""What every site must install and open."""
 
 
 @app.command()
 def check(folder: Folder) -> None:
-    """What the study will cost, rounds and bytes, and what every party installs and opens."""
-    from hedgerow.deployment.dry_run import NEEDS, rehearse
+    """Check a study: cost, rounds, bytes, and what every site installs and opens."""
+    from hedgerow.deployment.approve import guarantee_words
     from hedgerow.deployment.study_file import StudyFile
+    from hedgerow.methods.dry_run import forecast
     from hedgerow.secagg.keys import fingerprint
 
-    agreed = StudyFile.read(folder / "study.toml" if folder.is_dir() else folder)
-    study = agreed.study
+    study_file = StudyFile.read(folder / "study.toml" if folder.is_dir() else folder)
+    study = study_file.study
     _shown(
         [
             ("study", f"{study.name}, {study.account}"),
-            ("method", f"{agreed.model.estimator}: {study.recipe}"),
-            ("promise", f"epsilon {study.epsilon}, delta {study.delta}: {study.placement.value}"),
-            ("sums", f"opened with {study.threshold} of {study.parties} sites at least"),
-            ("coordinator", fingerprint(agreed.roster.coordinator)),
+            ("method", study.method),
+            ("guarantee", guarantee_words(study)),
+            ("sums", f"opened with {study.threshold} of {study.n_sites} sites at least"),
+            ("coordinator", fingerprint(study_file.roster.coordinator)),
         ]
     )
-    keys = zip(agreed.names, agreed.roster.sites, strict=True)
+    keys = zip(study_file.names, study_file.roster.sites, strict=True)
     _shown((f"site {name}", fingerprint(key)) for name, key in keys)
-    _shown(rehearse(agreed).lines())
+    _shown(forecast(study, study_file.method).lines())
     _shown(NEEDS)
 
 
@@ -157,23 +171,25 @@ def _add_running(name: str, words: str) -> None:
         host: Hosts = None,
         flare: Kit = None,
         flare_user: User = ADMIN,
+        flower: Superlink = None,
         as_json: JsonLines = False,
         watch: Watching = False,
     ) -> None:
         resume = name == "resume"
-        _run(folder, listen, host, flare, flare_user, as_json, watch=watch, resume=resume)
+        reach = Reach(listen, host, flare, flare_user, flower)
+        _run(folder, reach, as_json, watch=watch, resume=resume)
 
 
-_add_running("run", "Trains over all sites; the folder then holds the model and its statement.")
+_add_running("run", "Train over all sites; write the model and its privacy statement.")
 _add_running(
     "resume",
-    "Goes on with a run that was stopped; what was answered is not asked, or charged, again.",
+    "Resume a run that was stopped; what was answered is not charged again.",
 )
 
 
 @app.command()
 def status(folder: Folder) -> None:
-    """How far a run is, what it has cost, and what happened last."""
+    """Show the progress of a run, its cost and its last events."""
     from hedgerow.deployment.run_folder import RunFolder, progress_of
 
     _shown(progress_of(RunFolder(folder)))
@@ -181,78 +197,80 @@ def status(folder: Folder) -> None:
 
 @app.command()
 def stop(folder: Folder) -> None:
-    """Ends a run after the round that is under way; it can be resumed."""
+    """Stop a run after the current round; it can be resumed."""
     from hedgerow.deployment.run_folder import RunFolder
-    from hedgerow.errors import SpecError
+    from hedgerow.errors import ParameterError
 
-    found = RunFolder(folder)
-    if not found.is_held():
-        raise SpecError(f"nobody runs the study in {folder} now; there is nothing to stop.")
-    found.stop_file.touch()
+    run_folder = RunFolder(folder)
+    if not run_folder.is_held():
+        raise ParameterError(f"nobody runs the study in {folder} now; there is nothing to stop.")
+    run_folder.stop_file.touch()
     tell("the run ends after its round; `hedgerow study resume` goes on with it.")
 
 
 @app.command()
 def sign(
     folder: Folder,
-    request: Annotated[Path, typer.Argument(help="What `hedgerow site request` wrote.")],
-    out: Annotated[Path | None, typer.Option(help="The file to send back.")] = None,
+    request: Annotated[Path, typer.Argument(help="Read what `hedgerow site request` wrote.")],
+    out: Annotated[Path | None, typer.Option(help="Write the file to send back.")] = None,
     force: Force = False,
 ) -> None:
-    """Certifies a site of the roster for HTTPS; its key never leaves it."""
+    """Sign the certificate of a site; its private key never leaves it."""
     from hedgerow.deployment.run_folder import RunFolder
     from hedgerow.federation.transports.certificates import Authority, Request
 
-    found = RunFolder(folder)
-    agreed = found.agreed()
-    asked = Request.read(request)
-    keys = dict(zip(agreed.names, agreed.roster.sites, strict=True))
-    authority = Authority.open(found.authority)
-    path = out or Path(f"{asked.name}.certificate.pem")
-    check_output(path, request, found.study_file, found.key_file, found.authority, force=force)
-    path.write_bytes(authority.sign(asked, keys.get(asked.name)))
-    tell(f"{path}: send it back. Tell the site this fingerprint by telephone:")
+    run_folder = RunFolder(folder)
+    study_file = run_folder.agreed()
+    signing_request = Request.read(request)
+    keys = dict(zip(study_file.names, study_file.roster.sites, strict=True))
+    authority = Authority.open(run_folder.authority)
+    path = out or Path(f"{signing_request.name}.certificate.pem")
+    check_output(
+        path, request, run_folder.study_file, run_folder.key_file, run_folder.authority, force=force
+    )
+    path.write_bytes(authority.sign(signing_request, keys.get(signing_request.name)))
+    tell(f"{path}: send it back. Confirm this fingerprint with the site out of band (telephone):")
     tell(authority.fingerprint)
 
 
 @app.command()
 def receipts(
-    folder: Folder, site: Annotated[str, typer.Argument(help="The site's name in the roster.")]
+    folder: Folder, site: Annotated[str, typer.Argument(help="Name a site of the roster.")]
 ) -> None:
-    """A site's own signed receipts, one a line: for `hedgerow site restore --receipts`."""
+    """Print a site's signed receipts, for `hedgerow site restore --receipts`."""
     from hedgerow.deployment.run_folder import RunFolder
-    from hedgerow.errors import SpecError
+    from hedgerow.errors import ParameterError
     from hedgerow.federation.journal import receipts_of
 
     names = RunFolder(folder).agreed().names
     if site not in names:
-        raise SpecError(f"{site!r} is no site of this study; use one of {sorted(names)}.")
+        raise ParameterError(f"{site!r} is no site of this study; use one of {sorted(names)}.")
     for line in receipts_of(folder, names.index(site)):
         tell(line)
 
 
 # ----------------------------------------------------------------------------------------- running
-def _run(
-    path: Path,
-    listen: str | None,
-    hosts: list[str] | None,
-    kit: Path | None,
-    user: str,
-    as_json: bool,
-    *,
-    watch: bool,
-    resume: bool,
-) -> None:
+class Reach(NamedTuple):
+    """How sites are reached, as it was typed."""
+
+    listen: str | None
+    hosts: list[str] | None
+    flare: Path | None
+    flare_user: str
+    flower: str | None
+
+
+def _run(path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool) -> None:
     from hedgerow.deployment.run import run_study as train
     from hedgerow.deployment.run_folder import RunFolder
 
     folder = RunFolder(path)
     with (
-        _carrier(folder, listen, hosts, kit, user) as carrier,
-        _told(folder, as_json, watch) as heard_by,
+        closing(_exchange(folder, reach)) as exchange,
+        _listeners(folder, as_json, watch) as heard_by,
     ):
         try:
-            model = train(folder, carrier, resume=resume, listen=heard_by, show_trees=watch)
+            model = train(folder, exchange, resume=resume, listen=heard_by, show_trees=watch)
         except KeyboardInterrupt:
             tell("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
             raise typer.Exit(STOPPED) from None
@@ -260,48 +278,46 @@ def _run(
         _show_result(folder, model)
 
 
-@contextmanager
-def _carrier(
-    folder: RunFolder, listen: str | None, hosts: list[str] | None, kit: Path | None, user: str
-) -> Iterator[Carrier]:
-    from contextlib import closing
+def _exchange(folder: RunFolder, reach: Reach) -> HttpsExchange | PipeExchange:
+    from hedgerow.errors import ParameterError
 
-    from hedgerow.errors import SpecError
-
-    agreed = folder.agreed()
-    if (listen is None) == (kit is None):
-        raise SpecError(
-            "say how sites are reached: --listen HOST:PORT for HTTPS, or --flare KIT; one of them."
+    study_file = folder.agreed()
+    if sum(way is not None for way in (reach.listen, reach.flare, reach.flower)) != 1:
+        raise ParameterError(
+            "say how sites are reached: --listen HOST:PORT for HTTPS, --flare KIT or "
+            "--flower SUPERLINK; one of them."
         )
-    if kit is not None:
-        from hedgerow.federation.transports.flare import FlareCarrier
+    if reach.flare is not None:
+        from hedgerow.federation.transports.flare import FlareExchange
 
         pipe = folder.path / "flare.socket"
-        flare = FlareCarrier(kit, user, agreed.names, agreed.study.threshold, pipe)
-        with closing(flare):
-            yield flare
-        return
-    from hedgerow.federation.transports.certificates import Authority
-    from hedgerow.federation.transports.https import HttpsCarrier
+        return FlareExchange(
+            reach.flare, reach.flare_user, study_file.names, study_file.study.threshold, pipe
+        )
+    if reach.flower is not None:
+        from hedgerow.federation.transports.flower import FlowerExchange
 
-    address, port = _address(listen or "")
-    tls = Authority.open(folder.authority).server_context(hosts or [address])
-    with closing(HttpsCarrier(agreed.names, tls, address, port)) as door:
-        yield door
+        return FlowerExchange(reach.flower, study_file.names, folder.path / "flower.socket")
+    from hedgerow.federation.transports.certificates import Authority
+    from hedgerow.federation.transports.https import HttpsExchange
+
+    address, port = _address(reach.listen or "")
+    tls = Authority.open(folder.authority).server_context(reach.hosts or [address])
+    return HttpsExchange(study_file.names, tls, address, port)
 
 
 def _address(text: str) -> tuple[str, int]:
-    from hedgerow.errors import SpecError
+    from hedgerow.errors import ParameterError
 
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit():
-        raise SpecError(f"--listen is {text!r}; write an address and a port, 0.0.0.0:8443.")
+        raise ParameterError(f"--listen is {text!r}; write an address and a port, 0.0.0.0:8443.")
     return host.strip("[]"), int(port)
 
 
 @contextmanager
-def _told(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
-    """Whoever listens to the run: the terminal, and with `watch` a browser."""
+def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
+    """The listeners to a run's events: the terminal, and with `watch` a browser."""
     terminal = _listener(as_json)
     if not watch:
         yield terminal
@@ -337,22 +353,24 @@ def _show_result(folder: RunFolder, model: PrivateEstimator) -> None:
 
 
 # ------------------------------------------------------------------------------------------ asking
-def _asked(option: str, words: str) -> str:
-    from hedgerow.errors import SpecError
+def _ask(option: str, words: str) -> str:
+    from hedgerow.errors import ParameterError
 
     if not sys.stdin.isatty():
-        raise SpecError(f"--{option} is missing; give it, or run this in a terminal to be asked.")
+        raise ParameterError(
+            f"--{option} is missing; give it, or run this in a terminal to be asked."
+        )
     return str(typer.prompt(words))
 
 
-def _asked_sites() -> list[str]:
-    found: list[str] = []
+def _ask_sites() -> list[str]:
+    answers: list[str] = []
     while True:
-        words = f"Site {len(found) + 1}, name=PUBLIC_KEY (empty when all are there)"
-        answer = _asked("site", words) if len(found) < 2 else typer.prompt(words, default="")
+        words = f"Site {len(answers) + 1}, name=PUBLIC_KEY (empty when all are there)"
+        answer = _ask("site", words) if len(answers) < 2 else typer.prompt(words, default="")
         if not answer:
-            return found
-        found.append(answer)
+            return answers
+        answers.append(answer)
 
 
 def _shown(lines: Iterable[tuple[str, Any]]) -> None:

@@ -1,25 +1,135 @@
-"""A site's rows as one study sees them: who takes part, with which labels, ready to be summed."""
+"""A site's rows as one study uses them: participating records and labels, ready to be summed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import groupby
+from typing import TypeVar
+
 import numpy as np
 
-from hedgerow.data.composite import TRAINED_ON, InParts, answering
 from hedgerow.data.engines.engine import Elsewhere
 from hedgerow.data.rows import Rows
-from hedgerow.data.sums import Sums
+from hedgerow.data.sums import Answering, Sums
 from hedgerow.errors import ComputationFailed, UnsupportedQuery
-from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.mechanisms.response import Bits, BloomReports
+from hedgerow.kernels.threads import blocks, map_parts
+from hedgerow.privacy.accounting.budget import DPModel
+from hedgerow.privacy.mechanisms.response import Bits, BloomRandomizedResponse
+from hedgerow.privacy.queries import Selecting, Summed, SumQuery
 from hedgerow.privacy.study import Study
-from hedgerow.schema.regions import HeldOut
+from hedgerow.schema.arrays import IntArray
+from hedgerow.schema.schema import Schema
 
+# --------------------------------------------------------------------------------------------------
+# Records that are trained on and records that are held out: each part answers from its own rows.
+#
+# A query says in the first step of its region which part it is of. What is left of the region then
+# selects among the rows of that part, so that a record held out can take part in no other sum.
+
+# --------------------------------------------------------------------------------------------------
+# One site's rows in blocks, each on a thread of its own: the integers are those of all rows.
+#
+# Every sum is one over records, and what a record adds depends on that record alone. So blocks are
+# summed side by side and their integers added up: the same bits, whatever the number of threads.
+
+
+def answering(rows: Rows, schema: Schema) -> Answering:
+    """In blocks, if there are several threads and enough rows for them."""
+    parts = blocks(rows.n)
+    return Answering(rows, schema) if len(parts) == 1 else InBlocks(rows, schema, parts)
+
+
+class InBlocks(Answering):
+    """Answers sums over records block by block, and other queries over all rows."""
+
+    def __init__(self, rows: Rows, schema: Schema, parts: Sequence[slice]) -> None:
+        super().__init__(rows, schema)
+        self._places = list(parts)
+        self._parts = [Answering(rows.block(part), schema) for part in parts]
+
+    def integers_of_all(
+        self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
+    ) -> list[IntArray]:
+        sum_queries = [query for query in queries if isinstance(query, SumQuery)]
+        block_sums = map_parts(lambda part: part.integers_of_all(sum_queries, unit_of), self._parts)
+        sums = iter([_add_blocks(of_blocks) for of_blocks in zip(*block_sums, strict=True)])
+        return [
+            next(sums) if isinstance(query, SumQuery) else self.integers(query, unit_of(query))
+            for query in queries
+        ]
+
+    def integers(self, query: Summed, unit: int) -> IntArray:
+        if not isinstance(query, SumQuery):
+            return super().integers(query, unit)
+        return _add_blocks(map_parts(lambda part: part.integers(query, unit), self._parts))
+
+    def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
+        blocks = zip(self._parts, self._places, strict=True)
+        return _add_blocks(
+            map_parts(lambda b: b[0].integers_of(query, contributions[b[1]]), blocks)
+        )
+
+
+def _add_blocks(blocks: Sequence[IntArray]) -> IntArray:
+    return np.asarray(np.sum(blocks, axis=0, dtype=np.int64))
+
+
+_Asked = TypeVar("_Asked", Summed, SumQuery, Selecting)
+TRAINED_ON = 1
+"""The outcome of `HeldOut` for all records that are not held out."""
+
+
+class InParts:
+    """Answers like `Answering`. Held-out rows are prepared when they are first asked for."""
+
+    def __init__(self, rows: Rows, held_out: Rows, schema: Schema) -> None:
+        """`rows` are those that are trained on."""
+        self.rows, self._held_out, self._schema = rows, held_out, schema
+        self._trained_on = answering(rows, schema)
+
+    @cached_property
+    def _tested_on(self) -> Answering:
+        return answering(self._held_out, self._schema)
+
+    def integers_of_all(
+        self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
+    ) -> list[IntArray]:
+        sums = list[IntArray]()
+        for outcome, group in groupby(queries, key=_part):
+            sums += self._of(outcome).integers_of_all([_within(q) for q in group], unit_of)
+        return sums
+
+    def integers(self, query: Summed, unit: int) -> IntArray:
+        return self._of(_part(query)).integers(_within(query), unit)
+
+    def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
+        """Contributions exist for records that are trained on, and for no others."""
+        return self._trained_on.integers_of(_within(query), contributions)
+
+    def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
+        return self._of(_part(query)).tables(_within(query), features)
+
+    def _of(self, outcome: int) -> Answering:
+        return self._trained_on if outcome == TRAINED_ON else self._tested_on
+
+
+def _part(query: Summed | Selecting) -> int:
+    return query.region[0].outcome
+
+
+def _within(query: _Asked) -> _Asked:
+    return replace(query, region=query.region[1:])
+
+
+# --------------------------------------------------------------------------------------------------
 Held = Rows | Elsewhere
 """What a site holds: rows in its memory, or rows that stay where they are."""
 
 
 class StudyRows:
-    """As many rows of each person as the study says; closed once an answer cannot be computed."""
+    """The rows of one study: so many of each person at most; closed once an answer fails."""
 
     def __init__(self, study: Study, rows: Held) -> None:
         self.study = study
@@ -33,19 +143,19 @@ class StudyRows:
     def _of_memory(self, rows: Rows) -> Sums:
         study = self.study
         rows = rows.of_each_person(study.records_per_person)
-        if study.hold_out:
-            test = HeldOut(study.hold_out)
+        if study.held_out_test is not None:
+            test = study.held_out_test
             rows, held_out = rows.part(test, TRAINED_ON), rows.part(test, 0)
-            return InParts(self._as_told(rows), held_out, study.schema)
-        return answering(self._as_told(rows), study.schema)
+            return InParts(self._with_label_model(rows), held_out, study.schema)
+        return answering(self._with_label_model(rows), study.schema)
 
-    def _as_told(self, rows: Rows) -> Rows:
-        """Under placement `label`: with labels that were told at random, once for the study."""
+    def _with_label_model(self, rows: Rows) -> Rows:
+        """The rows of DP model `label`: with labels randomized once for the study."""
         study = self.study
         if study.label_reports is not None:
             self.permanent = permanent_bits(rows, study.label_reports)
             return without_labels(rows)
-        return told_once(rows, study) if study.placement is Placement.LABEL else rows
+        return randomize_labels_once(rows, study) if study.dp_model is DPModel.LABEL else rows
 
     def require_open(self) -> None:
         if self._closed_because:
@@ -61,22 +171,22 @@ class StudyRows:
         return ComputationFailed(self._closed_because)
 
 
-def told_once(rows: Rows, study: Study) -> Rows:
-    """The rows with randomised labels: a record's own draw decides, whatever is asked later."""
+def randomize_labels_once(rows: Rows, study: Study) -> Rows:
+    """The rows with randomized labels: a record's own draw decides, whatever is asked later."""
     if rows.labels is None:
-        raise UnsupportedQuery("placement 'label' was asked of rows without classes.")
-    told = study.response.respond(rows.labels.astype(np.int64), rows.draw("label"))
-    return rows.with_labels(told.astype(np.uint8))
+        raise UnsupportedQuery("dp_model 'label' was asked of rows without classes.")
+    noisy_labels = study.response.respond(rows.labels.astype(np.int64), rows.draw("label"))
+    return rows.with_labels(noisy_labels.astype(np.uint8))
 
 
-def permanent_bits(rows: Rows, reports: BloomReports) -> Bits:
+def permanent_bits(rows: Rows, reports: BloomRandomizedResponse) -> Bits:
     """(n, bits) a record's permanent string: its own draws decide, for the whole run."""
     if rows.labels is None:
-        raise UnsupportedQuery("placement 'label' was asked of rows without classes.")
+        raise UnsupportedQuery("dp_model 'label' was asked of rows without classes.")
     words = np.stack([rows.draw(f"label bit {b}") for b in range(reports.bits)], axis=1)
     return reports.permanent(rows.labels.astype(np.int64), words)
 
 
 def without_labels(rows: Rows) -> Rows:
-    """The rows with one label for all: what the permanent strings protect is not kept beside."""
+    """The rows with one label for all: labels behind permanent bit strings are not kept."""
     return rows.with_labels(np.zeros(rows.n, np.uint8))

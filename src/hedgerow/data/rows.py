@@ -1,4 +1,4 @@
-"""One site's rows on the public grid: which of them a region selects, and their secret draws."""
+"""One site's rows on the public grid: those of a region, and their secret draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from hedgerow.data.reading.encoding import Encoded
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.codes import split_rows
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split, Step, Test
 from hedgerow.schema.schema import Schema
@@ -39,7 +39,7 @@ class Draws:
 
     A draw is PRF(site secret, study, draw id, record id). HMAC-SHA256 makes the key of a draw,
     AES-256 under that key is the PRF on the 16 bytes of the record id. The caller stores the
-    secret durably before it is first used. The promise that rests on it is computational.
+    secret durably before it is first used. The guarantee that rests on it is computational.
     """
 
     secret: bytes = field(repr=False)
@@ -47,7 +47,7 @@ class Draws:
 
     def __post_init__(self) -> None:
         if len(self.secret) < LEAST_SECRET_BYTES:
-            raise SpecError(
+            raise ParameterError(
                 f"the site's secret has {len(self.secret)} bytes; use {LEAST_SECRET_BYTES} or more."
             )
 
@@ -73,26 +73,28 @@ class Rows:
 
     def __init__(
         self,
-        encoded: Encoded,
+        encoded_rows: Encoded,
         schema: Schema,
         draws: Draws | None = None,
         names: Callable[[], NDArray[np.uint64]] | None = None,
         copies: NDArray[np.uint64] | None = None,
     ) -> None:
-        """`names` tells the records' names for their draws, if not those of their content.
+        """`names` gives the records' names for their draws, if not those of their content.
 
         `copies` numbers them among equal ones, where these rows are some of many.
         """
-        if encoded.n >= 2**31:
-            raise DataError(f"{encoded.n} rows are too many for one site; at most {2**31 - 1}.")
+        if encoded_rows.n >= 2**31:
+            raise DataError(
+                f"{encoded_rows.n} rows are too many for one site; at most {2**31 - 1}."
+            )
         self.schema = schema
-        self.codes = encoded.codes  # (F, n)
-        self.n = encoded.n
-        self._y = encoded.y
-        self._persons = encoded.persons
+        self.codes = encoded_rows.codes  # (F, n)
+        self.n = encoded_rows.n
+        self._y = encoded_rows.y
+        self._persons = encoded_rows.persons
         self._draws, self._names, self._copies = draws, names, copies
-        self._kept: OrderedDict[Region, Index] = OrderedDict()
-        self._n_kept = 0
+        self._cached_rows: OrderedDict[Region, Index] = OrderedDict()
+        self._n_cached = 0
 
     # ---- labels and targets ---------------------------------------------------------------------
 
@@ -106,15 +108,15 @@ class Rows:
     def with_labels(self, labels: NDArray[np.uint8]) -> Rows:
         """The same records, with the same draws, under other labels."""
         names = self._record_ids  # before the labels change, since content names a record
-        relabelled = Encoded(codes=self.codes, y=labels, persons=self._persons)
-        return Rows(relabelled, self.schema, self._draws, lambda: names)
+        encoded_rows = Encoded(codes=self.codes, y=labels, persons=self._persons)
+        return Rows(encoded_rows, self.schema, self._draws, lambda: names)
 
     def block(self, part: slice) -> Rows:
         """Some of the rows, with the draws that they have among all."""
         return self._some(part)
 
     def part(self, test: HeldOut, outcome: int) -> Rows:
-        """The records whose own draw fell on this outcome; their names stay what they were."""
+        """The records whose own draw has this outcome; their names do not change."""
         return self._some(np.flatnonzero(self.fold(test) == outcome))
 
     def _some(self, at: slice | NDArray[np.intp]) -> Rows:
@@ -130,18 +132,18 @@ class Rows:
         """At most so many records of each person, drawn by the records' own secret words.
 
         Which are kept depends on the records of the same person alone. It does not depend on
-        labels unless features are equal, for under placement `label` features are seen. All rows
+        labels unless features are equal, for under DP model `label` features are seen. All rows
         are kept if nobody said whose they are.
         """
         if self._persons is None:
             return self
-        names = self._hashed(self._features_and_person, "record of a person")
+        names = self._hash_records(self._features_and_person, "record of a person")
         names[:, 1] += _places(names, self._y)
         words = self._secret.words("person", "", names)
         keep = np.flatnonzero(_places(self._persons, names[:, 1], names[:, 0], words) < most)
         y = None if self._y is None else self._y[keep]
-        kept = Encoded(codes=self.codes[:, keep], y=y, persons=self._persons[keep])
-        return Rows(kept, self.schema, self._draws)
+        encoded_rows = Encoded(codes=self.codes[:, keep], y=y, persons=self._persons[keep])
+        return Rows(encoded_rows, self.schema, self._draws)
 
     @property
     def n_classes(self) -> int:
@@ -151,7 +153,7 @@ class Rows:
     def target(self) -> NDArray[np.float64]:
         """(n,) targets within their public range."""
         if self._y is None or self.schema.target is None:
-            raise SpecError("these rows have no target; the schema must declare one.")
+            raise ParameterError("these rows have no target; the schema must declare one.")
         return self._y.astype(np.float64, copy=False)
 
     @cached_property
@@ -159,7 +161,7 @@ class Rows:
         """(n,) targets as parts of their range, 0 to 1."""
         bound = self.schema.target
         if bound is None:
-            raise SpecError("these rows have no target; the schema must declare one.")
+            raise ParameterError("these rows have no target; the schema must declare one.")
         return np.clip((self.target - bound.low) / (bound.high - bound.low), 0.0, 1.0)
 
     def target_codes(self, edges: Sequence[float]) -> NDArray[np.uint8] | NDArray[np.uint16]:
@@ -181,16 +183,16 @@ class Rows:
         """The numbers of the rows in the region, rising. Do not write to them."""
         if region == EVERYONE:
             return self._everyone
-        if region in self._kept:
-            self._kept.move_to_end(region)
-            return self._kept[region]
+        if region in self._cached_rows:
+            self._cached_rows.move_to_end(region)
+            return self._cached_rows[region]
         parent, last = region[:-1], region[-1]
-        parts = self._parted(self.select(parent), last.test)
+        parts = self._split_rows(self.select(parent), last.test)
         for outcome, rows in enumerate(parts):
             self._keep((*parent, Step(last.test, outcome)), rows)
         return parts[last.outcome]
 
-    def _parted(self, rows: Index, test: Test) -> list[Index]:
+    def _split_rows(self, rows: Index, test: Test) -> list[Index]:
         """The rows of each outcome: disjoint, and all of them."""
         if isinstance(test, Split):
             return list(split_rows(self._cells_of(test), rows, test.left))
@@ -203,7 +205,7 @@ class Rows:
         feature = self.schema.index(test.feature)
         grid = self.schema.grids[feature]
         if test.grid != grid.digest or test.left >> grid.n_cells:
-            raise SpecError(
+            raise ParameterError(
                 f"a test on {test.feature!r} was made on grid {test.grid}, these rows are on grid "
                 f"{grid.digest}; use one schema for both."
             )
@@ -211,19 +213,19 @@ class Rows:
         return cells
 
     def _keep(self, region: Region, rows: Index) -> None:
-        """Drops what was used longest ago; it can be made again from the codes."""
-        self._n_kept += len(rows) - len(self._kept.pop(region, ()))
-        self._kept[region] = rows
+        """Caches rows and drops the least recently used; they can be recomputed from the codes."""
+        self._n_cached += len(rows) - len(self._cached_rows.pop(region, ()))
+        self._cached_rows[region] = rows
         most = max(CACHED_ROWS * self.n, CACHED_AT_LEAST)
-        while self._n_kept > most or len(self._kept) > CACHED_REGIONS:
-            self._n_kept -= len(self._kept.popitem(last=False)[1])
+        while self._n_cached > most or len(self._cached_rows) > CACHED_REGIONS:
+            self._n_cached -= len(self._cached_rows.popitem(last=False)[1])
 
     # ---- secret draws ---------------------------------------------------------------------------
 
     def fold(self, test: Fold | HeldOut) -> NDArray[np.int32]:
         """(n,) on which of the test's outcomes each record's own draw fell.
 
-        The remainder favours low outcomes by less than n / 2^64.
+        The remainder favors low outcomes by less than n / 2^64.
         """
         ids = self._record_ids if self._persons is None else self._persons
         if isinstance(test, HeldOut):
@@ -234,9 +236,9 @@ class Rows:
         return (words % np.uint64(test.n)).astype(np.int32)
 
     def draw(self, name: str) -> NDArray[np.uint64]:
-        """(n,) a secret uniform word of each record, the same whenever it is asked for.
+        """(n,) a secret uniform word of each record, the same at every call.
 
-        Rows of one person share a fold but no draw: it may randomise their labels, and whoever
+        Rows of one person share a fold but no draw: it may randomize their labels, and whoever
         knows one label would read the draw off its report.
         """
         return self._secret.words("draw", name, self._record_ids)
@@ -244,7 +246,9 @@ class Rows:
     @property
     def _secret(self) -> Draws:
         if self._draws is None:
-            raise SpecError("a draw needs the site's secret; give Rows the Draws of this study.")
+            raise ParameterError(
+                "a draw needs the site's secret; give Rows the Draws of this study."
+            )
         return self._draws
 
     @cached_property
@@ -264,9 +268,9 @@ class Rows:
 
     def content_names(self) -> NDArray[np.uint64]:
         """(n, 2) names of contents; equal records share one."""
-        return self._hashed(self._content, "record id")
+        return self._hash_records(self._content, "record id")
 
-    def _hashed(self, content: Callable[[slice], Bytes], purpose: str) -> NDArray[np.uint64]:
+    def _hash_records(self, content: Callable[[slice], Bytes], purpose: str) -> NDArray[np.uint64]:
         key, hashes = self._secret.key(purpose), np.empty((self.n, 2), np.uint64)
         for start in range(0, self.n, ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -275,10 +279,12 @@ class Rows:
 
     def _content(self, part: slice) -> Bytes:
         """(m, bytes of a row) codes, label or target, person: all that any query can read."""
-        return _joined(self.codes[:, part].T, _bytes(self._y, part), _bytes(self._persons, part))
+        return _join_columns(
+            self.codes[:, part].T, _bytes(self._y, part), _bytes(self._persons, part)
+        )
 
     def _features_and_person(self, part: slice) -> Bytes:
-        return _joined(self.codes[:, part].T, _bytes(self._persons, part))
+        return _join_columns(self.codes[:, part].T, _bytes(self._persons, part))
 
 
 def _bytes(column: NDArray[Any] | None, part: slice) -> Bytes | None:
@@ -288,12 +294,12 @@ def _bytes(column: NDArray[Any] | None, part: slice) -> Bytes | None:
     return values.reshape(len(values), -1).view(np.uint8)
 
 
-def _joined(*columns: Bytes | None) -> Bytes:
+def _join_columns(*columns: Bytes | None) -> Bytes:
     return np.concatenate([column for column in columns if column is not None], axis=1)
 
 
 def _keyed_hashes(contents: Bytes, key: bytes) -> NDArray[np.uint64]:
-    """(m, 2) BLAKE2b of each row. The key is secret, so nobody can make two contents meet."""
+    """(m, 2) BLAKE2b of each row. The key is secret, so nobody can construct a collision."""
     fresh, digests = hashlib.blake2b(digest_size=16, key=key), []
     width, data = contents.shape[1], contents.tobytes()
     for at in range(0, len(data), width):
@@ -331,10 +337,10 @@ PUBLIC = "fit"
 
 
 def public_draws(seed: int, place: int) -> Draws:
-    """Those of the site at one place of the roster, for placement `nowhere` alone.
+    """The draws of the site at one place of the roster, for `dp_model` "none" alone.
 
     A child of the public seed, each site's its own: the generator that the learner draws from
-    stays where it is, so that one holder and several grow one tree.
+    stays where it is, so that one site and several grow one tree.
     """
     child = np.random.SeedSequence(seed, spawn_key=(place,))
     return Draws(np.random.default_rng(child).bytes(32), PUBLIC)

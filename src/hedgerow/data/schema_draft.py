@@ -1,7 +1,7 @@
 """A schema drafted from rows, for a person to correct and to confirm.
 
 Ranges are rounded outwards to round numbers, which is what people write; that hides nothing. Every
-part is marked as read from rows, and a fit promises nothing until each mark is confirmed.
+part is marked as read from rows, and a fit guarantees nothing until each mark is confirmed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from hedgerow.data.reading.columns import Column, distinct, is_number, is_truth,
 from hedgerow.data.reading.containers import RowTable, objects_of, other_separator
 from hedgerow.data.reading.encoding import CHUNK_ROWS, LABEL, one_per_row, refuse_unusable
 from hedgerow.data.reading.sources import Source, open_table
-from hedgerow.errors import DataError, DataWarning, SpecError, warn
+from hedgerow.errors import DataError, DataWarning, ParameterError, warn
 from hedgerow.schema.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
 from hedgerow.schema.grids import MISSING_TEXTS
 from hedgerow.schema.schema import Schema
-from hedgerow.schema.tokens import Token, is_whole, spelled, token_of
+from hedgerow.schema.tokens import Token, is_whole, spell, token_of
 from hedgerow.schema.visible import has_hidden
 
 # --------------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ ENOUGH_ROWS = 50
 
 
 def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schema:
-    """Ranges, categories and classes as they stand in the rows. This protects nothing of them.
+    """Ranges, categories and classes as found in the rows. This does not protect them.
 
     A boolean or text column becomes categorical; more values than one byte holds are hashed.
     """
@@ -40,9 +40,11 @@ def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schem
     whole = next(table.chunks(table.names, max(table.capacity, 1)), None)
     if whole is None:
         raise DataError(f"{table.where} holds no rows; give at least one, or a schema.")
-    features = [_inferred(name, column) for name, column in zip(table.names, whole, strict=True)]
+    features = [
+        _infer_feature(name, column) for name, column in zip(table.names, whole, strict=True)
+    ]
     warn_of_identifiers(table.names, whole)
-    return _schema(table, features, y, regression).marked(Mark())
+    return _schema(table, features, y, regression).with_mark(Mark())
 
 
 def _schema(table: RowTable, features: list[Feature], y: Any, regression: bool) -> Schema:
@@ -55,19 +57,19 @@ def _schema(table: RowTable, features: list[Feature], y: Any, regression: bool) 
 
 
 def declared_schema(X: Source, y: Any) -> Schema:
-    """What the types of a table declare, without a look at its values; ranges are left open.
+    """The schema that a table's types declare, without reading values; ranges are left open.
 
     Only where types do not hang on rows: a typed table, and labels that are true or false.
     """
     types = _types_of(X)
     if types is None:
-        raise SpecError(
+        raise ParameterError(
             "schema='private' takes types from a typed table (a data frame or an Arrow table), for "
             "those of an array or of objects hang on the rows; give "
             "hedgerow.Schema({'age': float, 'job': str}, classes=...)."
         )
     if np.asarray(y).dtype.kind != "b":
-        raise SpecError(
+        raise ParameterError(
             "schema='private' knows classes by their type only where labels are booleans; say what "
             "is public: hedgerow.Schema({'age': float, 'job': str}, classes=('no', 'yes')), or "
             "target=(low, high)."
@@ -78,13 +80,13 @@ def declared_schema(X: Source, y: Any) -> Schema:
 def _types_of(X: Any) -> dict[str, type] | None:
     """A type for each column, None if one of them is of objects or X has no types."""
     if isinstance(X, pa.Table):
-        found = {f.name: _type_of_arrow(f.type) for f in X.schema}
+        types = {f.name: _type_of_arrow(f.type) for f in X.schema}
     elif hasattr(X, "dtypes") and hasattr(X, "columns"):
-        found = {str(n): _type_of_numpy(kind) for n, kind in zip(X.columns, X.dtypes, strict=True)}
+        types = {str(n): _type_of_numpy(kind) for n, kind in zip(X.columns, X.dtypes, strict=True)}
     else:
         return None
-    known = {name: kind for name, kind in found.items() if kind is not None}
-    return known if len(known) == len(found) else None
+    known_types = {name: kind for name, kind in types.items() if kind is not None}
+    return known_types if len(known_types) == len(types) else None
 
 
 def _type_of_arrow(kind: Any) -> type | None:
@@ -97,7 +99,7 @@ def _type_of_arrow(kind: Any) -> type | None:
 
 
 def _type_of_numpy(kind: Any) -> type | None:
-    """Of pandas' columns too: `str` is a type of its own there, `object` is none."""
+    """The Python type of a NumPy or pandas type: `str` is a type in pandas, `object` is none."""
     letter = getattr(kind, "kind", "O")
     if letter == "b":
         return bool
@@ -107,19 +109,19 @@ def _type_of_numpy(kind: Any) -> type | None:
 
 
 def warn_of_identifiers(names: Sequence[str], columns: Sequence[Column]) -> None:
-    """A column that tells every record from every other teaches nothing, and names persons."""
-    found = [n for n, column in zip(names, columns, strict=True) if is_identifier(column)]
-    if found:
+    """Warns of columns that identify every record: they teach nothing, and name persons."""
+    identifiers = [n for n, column in zip(names, columns, strict=True) if is_identifier(column)]
+    if identifiers:
         warn(
-            f"column(s) {found} hold another value in every row, as identifiers do. Nothing can "
-            "be learned from them; leave them out. If they say whose record it is, pass them as "
-            "`person`.",
+            f"column(s) {identifiers} hold another value in every row, as identifiers do. Nothing "
+            "can be learned from them; leave them out. If they say whose record it is, pass them "
+            "as `person`.",
             DataWarning,
         )
 
 
 def is_identifier(column: Column) -> bool:
-    """Texts or whole numbers, no two alike."""
+    """Texts or whole numbers, all distinct."""
     if len(column) < ENOUGH_ROWS:
         return False
     if is_number(column):
@@ -130,7 +132,7 @@ def is_identifier(column: Column) -> bool:
     return len({token for token in distinct(column).tokens() if token}) == len(column)
 
 
-def _inferred(name: str, column: Column) -> Feature:
+def _infer_feature(name: str, column: Column) -> Feature:
     if is_number(column):
         return Numeric(name, *range_met(name, column))
     values = met_values(name, column)
@@ -140,7 +142,7 @@ def _inferred(name: str, column: Column) -> Feature:
 
 
 def listed_or_hashed(name: str, values: tuple[str, ...]) -> Feature:
-    """Texts are hashed where there are more than one byte holds, and where none was met.
+    """Texts are hashed if there are more than one byte can hold, or if none was found.
 
     What no schema may list, such as a text with a line break, falls under the other values.
     """
@@ -149,7 +151,7 @@ def listed_or_hashed(name: str, values: tuple[str, ...]) -> Feature:
 
 
 def range_met(name: str, column: Column) -> tuple[float, float]:
-    """Of the finite numbers; a constant is given some room towards zero."""
+    """The range of the finite numbers; a constant gets some room towards zero."""
     values, strange = numbers(column)
     for value, _ in strange:
         refuse_unusable(f"column {name!r}", value)
@@ -163,13 +165,13 @@ def range_met(name: str, column: Column) -> tuple[float, float]:
 
 def met_values(name: str, column: Column) -> tuple[str, ...]:
     """The values that occur, numbers in order of size."""
-    met: dict[Token, str] = {}
-    found = distinct(column)
-    for value, _ in found.met([True] * len(found.values)):
+    spellings: dict[Token, str] = {}
+    distinct_values = distinct(column)
+    for value, _ in distinct_values.met([True] * len(distinct_values.values)):
         refuse_unusable(f"column {name!r}", value)
         if token_of(value):
-            met.setdefault(token_of(value), str(spelled(value)))
-    texts = list(met.values())
+            spellings.setdefault(token_of(value), str(spell(value)))
+    texts = list(spellings.values())
     try:
         return tuple(sorted(texts, key=float))
     except ValueError:
@@ -210,13 +212,26 @@ MISSING_MARKS = {"?", "-", ".", "unknown", "missing"}
 """What files write for a missing value beside the texts that are always read so."""
 
 
-def draft_schema(data: Source, target: str | None = None, y: Any = None) -> Schema:
+def draft_schema(data: Source, target: str | None = None, *, y: Any = None) -> Schema:
+    """A schema to be corrected and confirmed: types, round ranges, values, read from rows.
+
+    Every part is marked as read from rows, so a fit with it guarantees nothing yet. `data` is a
+    frame, an array or the path of a file; `target` names a column of it, or `y` holds labels.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> draft = hr.draft_schema([[31, 2], [47, 9]], y=["no", "yes"])
+    >>> draft.classes
+    ('no', 'yes')
+
+    """
     if target is not None and y is not None:
-        raise SpecError("labels were given twice, as y and as the column `target`; give one.")
+        raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(data)
-    separated = other_separator(table)
-    if separated:
-        raise DataError(f"{table.where} has one column, {table.names[0]!r}. {separated}.")
+    separator_hint = other_separator(table)
+    if separator_hint:
+        raise DataError(f"{table.where} has one column, {table.names[0]!r}. {separator_hint}.")
     if target is not None and target not in table.names:
         raise DataError(f"{table.where} has no column {target!r}; it has {table.names}.")
     columns = dict(zip(table.names, _whole(table), strict=True))
@@ -226,30 +241,33 @@ def draft_schema(data: Source, target: str | None = None, y: Any = None) -> Sche
     if not columns:
         raise DataError(f"{table.where} has no columns beside {target!r}; nothing can be learned.")
     warn_of_identifiers(list(columns), list(columns.values()))
-    if table.malformed:
+    if table.malformed_lines:
         warn(
-            f"{table.where}: {table.malformed} line(s) are left out, with an open quote or another "
-            "number of cells than the header; correct them, or what they hold is not in the draft.",
+            f"{table.where}: {table.malformed_lines} line(s) are left out, with an open quote or "
+            "another number of cells than the header; correct them, or what they hold is not in "
+            "the draft.",
             DataWarning,
         )
-    features = tuple(_drafted(name, column) for name, column in columns.items())
+    features = tuple(_draft_feature(name, column) for name, column in columns.items())
     bare = Schema(features)
     if label is not None:
         classes = _classes(target or LABEL, label)
         bare = Schema(features, classes=classes, target=None if classes else _target(label))
     _warn_of_strange_letters(table, bare)
-    return bare.marked(Mark())
+    return bare.with_mark(Mark())
 
 
 def _warn_of_strange_letters(table: RowTable, schema: Schema) -> None:
     """Bytes that are no UTF-8 were read as a mark that stands for any of them."""
     texts = {f.name: (f.name, *getattr(f, "values", ())) for f in schema.features}
     texts["the classes"] = schema.classes or ()
-    strange = [what for what, listed in texts.items() if any(NO_LETTER in one for one in listed)]
+    strange = [
+        column for column, names in texts.items() if any(NO_LETTER in name for name in names)
+    ]
     if strange:
         warn(
             f"{table.where} is not UTF-8: some values of {strange} are read with {NO_LETTER} for "
-            "letters that nobody can tell; save the file as UTF-8 and draft again.",
+            "unreadable characters; save the file as UTF-8 and draft again.",
             DataWarning,
         )
 
@@ -261,16 +279,16 @@ def _whole(table: RowTable) -> list[Column]:
         raise DataError(f"{table.where} holds no rows; give at least one.")
     if len(parts) == 1:
         return list(parts[0])
-    return [_joined(column) for column in zip(*parts, strict=True)]
+    return [_join_parts(column) for column in zip(*parts, strict=True)]
 
 
-def _joined(parts: Sequence[Column]) -> Column:
+def _join_parts(parts: Sequence[Column]) -> Column:
     if any(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate([objects_of(part) for part in parts])
     return pa.concat_arrays(parts)
 
 
-def _drafted(name: str, column: Column) -> Feature:
+def _draft_feature(name: str, column: Column) -> Feature:
     if _says_numbers(column) and not _says_truths(column):
         return Numeric(name, *rounded(*range_met(name, column)))
     values = tuple(v for v in met_values(name, column) if v.strip() not in MISSING_TEXTS)
@@ -280,7 +298,7 @@ def _drafted(name: str, column: Column) -> Feature:
 
 
 def _says_numbers(column: Column) -> bool:
-    """By type, or, in a file of text, by every cell that is not blank."""
+    """Whether a column holds numbers, by type or, in a text file, by every cell not blank."""
     if is_number(column):
         return True
     if isinstance(column, np.ndarray) or not pa.types.is_binary(column.type):
@@ -291,7 +309,7 @@ def _says_numbers(column: Column) -> bool:
 
 
 def _is_blank(text: str) -> bool:
-    """Of a number's column; in one of texts a mark such as ? is a value like others."""
+    """Whether a cell of a numeric column is blank; in a text column a mark like ? is a value."""
     return text.strip() in MISSING_TEXTS or text.strip().lower() in MISSING_MARKS
 
 
@@ -304,9 +322,9 @@ def _classes(name: str, label: Column) -> tuple[str | int | bool, ...] | None:
     """None for a number to be predicted: fractions, or more whole numbers than classes."""
     values = met_classes(name, label)
     if _says_numbers(label):
-        found, _ = numbers(label)
-        known = found[np.isfinite(found)]
-        if len(values) > MOST_CLASSES or not np.array_equal(known, np.floor(known)):
+        label_numbers, _ = numbers(label)
+        finite_labels = label_numbers[np.isfinite(label_numbers)]
+        if len(values) > MOST_CLASSES or not np.array_equal(finite_labels, np.floor(finite_labels)):
             return None
     if len(values) < 2:
         raise DataError(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import half_gini_units, is_of_target, tables_of
-from hedgerow.privacy.queries import LATTICE, Chain, Cuts, Score, Scoring, Selecting
+from hedgerow.privacy.queries import LATTICE, MultiwaySplit, Score, Scoring, Selecting, Thresholds
 from hedgerow.privacy.queries.choices import Candidate
 from hedgerow.schema.arrays import N_CODES, IntArray
 from hedgerow.schema.regions import Split
@@ -29,22 +29,24 @@ Counting = Callable[[Selecting, Sequence[int]], IntArray]
 
 
 def scores(query: Selecting, rows: Rows, schema: Schema) -> IntArray:
-    """Of rows that are at hand."""
-    return scores_by(query, lambda asked, features: tables_of(asked, rows, features), schema)
+    """The scores of candidates over rows in memory."""
+    return scores_by(
+        query, lambda some_query, features: tables_of(some_query, rows, features), schema
+    )
 
 
 def scores_by(query: Selecting, count: Counting, schema: Schema) -> IntArray:
     """One score per candidate of the query's region."""
     children = _children(query, count, schema)
-    held = children[..., 0] if is_of_target(query) else children.sum(axis=2)
-    largest = held.max(axis=1)
+    child_counts = children[..., 0] if is_of_target(query) else children.sum(axis=2)
+    largest = child_counts.max(axis=1)
     match query.scoring.score:
         case Score.GINI:
             loss = 2 * half_gini_units(children).sum(axis=1)
         case Score.ENTROPY:
             loss = entropy_units(children, query.scoring).sum(axis=1)
         case Score.BALANCE:
-            loss = LATTICE * (2 * largest - held.sum(axis=1))
+            loss = LATTICE * (2 * largest - child_counts.sum(axis=1))
         case Score.SQUARED_ERROR:
             loss = _squared_error_units(children).sum(axis=1)
     return np.asarray(-(loss + query.scoring.balance * largest))
@@ -78,7 +80,7 @@ class _Tests(NamedTuple):
 
 
 class _AllCuts(NamedTuple):
-    """Cuts of all features: below which cell of which table each is, and what else goes left."""
+    """Threshold splits of all features: the cell and table of each, and which cells go left."""
 
     members: NDArray[np.intp]  # (k,)
     tables: NDArray[np.intp]  # (k,)
@@ -86,7 +88,7 @@ class _AllCuts(NamedTuple):
     also: IntArray  # (k,) -1 for nothing
 
     def left_sums(self, tables: IntArray) -> IntArray:
-        """(k, C) what the cells of each cut's left side hold."""
+        """(k, C) the sums of the cells on each split's left side."""
         below = np.cumsum(tables, axis=1)[self.tables, self.at - 1]
         return below + np.where((self.at <= self.also)[:, None], tables[self.tables, self.also], 0)
 
@@ -101,26 +103,26 @@ class _Families(NamedTuple):
 def _families(candidates: tuple[Candidate, ...]) -> _Families:
     """Candidates by feature. Kept: the nodes of a round mostly have the same ones."""
     features, place = dict[str, int](), 0
-    tests, cuts = dict[int, list[tuple[int, Chained]]](), list[tuple[int, int, Cuts]]()
+    tests, cuts = dict[int, list[tuple[int, Chained]]](), list[tuple[int, int, Thresholds]]()
     for some in candidates:
-        first = some.tests[0] if isinstance(some, Chain) else some
+        first = some.tests[0] if isinstance(some, MultiwaySplit) else some
         table = features.setdefault(first.feature, len(features))
-        if isinstance(some, Cuts):
+        if isinstance(some, Thresholds):
             cuts.append((place, table, some))
             place += len(some.at)
         else:
-            chained = some.tests if isinstance(some, Chain) else (some,)
-            tests.setdefault(table, []).append((place, chained))
+            chain = some.tests if isinstance(some, MultiwaySplit) else (some,)
+            tests.setdefault(table, []).append((place, chain))
             place += 1
     return _Families(features, tuple(_tests(t, some) for t, some in tests.items()), _cuts(cuts))
 
 
-def _tests(table: int, placed: list[tuple[int, Chained]]) -> _Tests:
-    places, chains = zip(*placed, strict=True)
+def _tests(table: int, placed_chains: list[tuple[int, Chained]]) -> _Tests:
+    places, chains = zip(*placed_chains, strict=True)
     return _Tests(table, np.asarray(places), _cell_sets(list(chains)))
 
 
-def _cuts(runs: list[tuple[int, int, Cuts]]) -> _AllCuts | None:
+def _cuts(runs: list[tuple[int, int, Thresholds]]) -> _AllCuts | None:
     if not runs:
         return None
     sizes = [len(run.at) for _, _, run in runs]
@@ -138,10 +140,10 @@ def _cell_sets(chains: list[Chained]) -> IntArray:
     """(k, m, 256) the cells that each test sends left of those the tests before it left over."""
     m, lefts = max(map(len, chains)), list[int]()
     for tests in chains:
-        taken = 0
+        taken_cells = 0
         for test in tests:
-            lefts.append(test.left & ~taken)
-            taken |= test.left
+            lefts.append(test.left & ~taken_cells)
+            taken_cells |= test.left
         lefts += [0] * (m - len(tests))
     octets = b"".join(left.to_bytes(N_CODES // 8, "little") for left in lefts)
     bits = np.unpackbits(np.frombuffer(octets, np.uint8), bitorder="little")

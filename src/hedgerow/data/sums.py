@@ -19,13 +19,18 @@ from numpy.typing import NDArray
 from hedgerow.data.rows import Rows
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.kernels.codes import recode
-from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
 from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
 from hedgerow.kernels.sums import Selections, count_cells, sum_cells
-from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
-from hedgerow.kernels.units import bounded_units, clamped
+from hedgerow.kernels.trees import (
+    add_values,
+    count_sides,
+    leaf_counts,
+    leaf_sums,
+    next_nodes,
+    sum_sides,
+)
+from hedgerow.kernels.units import bounded_units, zero_exceeding
 from hedgerow.models.layers import Layer
-from hedgerow.models.losses import LogLoss
 from hedgerow.models.model import Additive
 from hedgerow.models.packing import pack
 from hedgerow.privacy.queries import (
@@ -54,7 +59,6 @@ from hedgerow.schema.schema import Schema
 # --------------------------------------------------------------------------------------------------
 # Newton vectors, summed record by record. Nothing here looks at two records at a time.
 
-LOSS = LogLoss()
 NEWTON_ENTRIES = 2**17  # of the records that a Newton sum holds at once: a megabyte
 
 
@@ -74,7 +78,7 @@ def newton_sum(
         z, score = scaled_rows(tables, cells, statistic.constant, radius, weights)
         with np.errstate(all="ignore"):  # what is not finite adds nothing
             raw = statistic.base + radius * score
-            gh = LOSS.contributions(raw[:, None], y[part]) * unit
+            gh = statistic.loss.contributions(raw[:, None], y[part]) * unit
         add_newton_vectors(z, gh[:, 0], gh[:, 1], most, total)
     return total
 
@@ -125,7 +129,7 @@ MOST_RECODED_BYTES = 1 << 27
 
 
 class Sums(Protocol):
-    """Whatever sums a site's rows: as a whole, in blocks or parts, or by an engine elsewhere."""
+    """A backend that sums a site's rows: as a whole, in blocks or parts, or by an engine."""
 
     def integers_of_all(
         self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
@@ -139,12 +143,12 @@ class Sums(Protocol):
 
 
 class Answering:
-    """One site's rows, ready to be summed. Caches are values recomputed, never a protocol."""
+    """One site's rows, ready to be summed. Caches hold recomputable values only."""
 
     def __init__(self, rows: Rows, schema: Schema) -> None:
         self.rows = rows
         self.schema = schema
-        self._recoded: tuple[str, Codes] | None = None
+        self._recoded_bins: tuple[str, Codes] | None = None
         self._raw: tuple[Additive, FloatArray] | None = None
         self._candidates: Grids | None = None
         self._contributions: tuple[Statistic, int, IntArray] | None = None
@@ -157,16 +161,18 @@ class Answering:
 
         Together are those of one unit alone: the noise of each is made for its own.
         """
-        found = list[IntArray]()
-        asked = [(query, unit_of(query)) for query in queries]
-        for (kind, unit), group in groupby(asked, key=lambda pair: (_kind(pair[0]), pair[1])):
+        sums = list[IntArray]()
+        queries_in_units = [(query, unit_of(query)) for query in queries]
+        for (kind, unit), group in groupby(
+            queries_in_units, key=lambda pair: (_kind(pair[0]), pair[1])
+        ):
             same = [query for query, _ in group]
             if kind:
-                found += self._level(*kind, same, unit)
+                sums += self._level(*kind, same, unit)
                 continue
             for query in same:
-                found.append(self.integers(query, unit))
-        return found
+                sums.append(self.integers(query, unit))
+        return sums
 
     def integers(self, query: Summed, unit: int) -> IntArray:
         """The query's exact integers, flat; 1.0 is `unit` of them."""
@@ -186,8 +192,8 @@ class Answering:
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
         """The query's integers from contributions (n, C) that the rows alone do not decide."""
-        kept = clamped(contributions, query.statistic.bound(1))
-        self._contributions = (query.statistic, 1, kept)
+        bounded_contributions = zero_exceeding(contributions, query.statistic.bound(1))
+        self._contributions = (query.statistic, 1, bounded_contributions)
         return self.integers(query, 1)
 
     # ----------------------------------------------------------------------------------- sums
@@ -195,10 +201,10 @@ class Answering:
         self, statistic: Statistic, by: Cells, queries: Sequence[Summed], unit: int
     ) -> list[IntArray]:
         """Histograms of one kind, each of its own region."""
-        found = list[IntArray]()
+        level_sums = list[IntArray]()
         for nodes in self._batches([query.region for query in queries]):
-            found.extend(self._cell_sums(statistic, by, nodes, unit))
-        return [_in_shape(sums, query) for sums, query in zip(found, queries, strict=True)]
+            level_sums.extend(self._cell_sums(statistic, by, nodes, unit))
+        return [_in_shape(sums, query) for sums, query in zip(level_sums, queries, strict=True)]
 
     def _batches(self, regions: Sequence[Region]) -> Iterator[list[Int32]]:
         """The regions' rows, as many at once as are no more than there are: memory is for those."""
@@ -244,17 +250,17 @@ class Answering:
         return sum_sides(by.tests, standing, codes, self.contributions(statistic, unit))
 
     def _is_counted(self, statistic: Statistic) -> bool:
-        """Reports of labels are counted too, but are no fact of the rows: they were told."""
+        """Reports of labels do not depend on the rows: they were reported earlier."""
         return not statistic.is_fractional and not isinstance(statistic, LabelReports)
 
     def contributions(self, statistic: Statistic, unit: int) -> IntArray:
-        """(n, C) integers of each record, held against the bound that the statistic declares."""
-        kept = self._contributions
-        if kept is None or kept[0] is not statistic or kept[1] != unit:
+        """(n, C) integers of each record, clamped to the bound that the statistic declares."""
+        cache = self._contributions
+        if cache is None or cache[0] is not statistic or cache[1] != unit:
             values = statistic.fractions(self, unit)
-            kept = (statistic, unit, bounded_units(values, unit, statistic.bound(unit)))
-            self._contributions = kept
-        return kept[2]
+            cache = (statistic, unit, bounded_units(values, unit, statistic.bound(unit)))
+            self._contributions = cache
+        return cache[2]
 
     def standing(self, layer: Layer, region: Region) -> Int32:
         """(n,) at which open node each row stands, -1 for none; one step from the layer above.
@@ -303,37 +309,37 @@ class Answering:
         return self.rows.target_codes(edges)
 
     def bins(self, binning: Binning) -> Codes:
-        if self._recoded is None or self._recoded[0] != binning.digest:
+        if self._recoded_bins is None or self._recoded_bins[0] != binning.digest:
             identity = all(b == tuple(range(len(b))) for b in binning.bins)
             codes = self.rows.codes if identity else recode(self.rows.codes, binning.luts)
-            self._recoded = (binning.digest, codes)
-        return self._recoded[1]
+            self._recoded_bins = (binning.digest, codes)
+        return self._recoded_bins[1]
 
     def raw(self, model: Additive) -> FloatArray:
         """(n, O) raw predictions; only trees that are new since the last model are walked."""
         if self._raw is not None:
-            known, raw = self._raw
-            done = len(known.trees)
-            same_start = (known.base, known.curves) == (model.base, model.curves)
-            if same_start and model.trees[:done] == known.trees:
-                self._raw = (model, self._advanced(model, raw, done))
+            known_model, raw = self._raw
+            n_known = len(known_model.trees)
+            same_start = (known_model.base, known_model.curves) == (model.base, model.curves)
+            if same_start and model.trees[:n_known] == known_model.trees:
+                self._raw = (model, self._add_trees(model, raw, n_known))
                 return raw
-        self._raw = (model, self._advanced(model, model.start(self.rows.codes), 0))
+        self._raw = (model, self._add_trees(model, model.start(self.rows.codes), 0))
         return self._raw[1]
 
-    def _advanced(self, model: Additive, raw: FloatArray, done: int) -> FloatArray:
+    def _add_trees(self, model: Additive, raw: FloatArray, n_known: int) -> FloatArray:
         """`Additive.advance` by the kernel: the same bits, sooner."""
-        if len(model.trees) == done:
+        if len(model.trees) == n_known:
             return raw
-        new = pack(model.trees[done:]) if done else model.packed
+        new = pack(model.trees[n_known:]) if n_known else model.packed
         return add_values(new, self.rows.codes, raw, model.clip)
 
     # --------------------------------------------------------------------- bounds and selections
     def _bounds(self, query: BoundQuery, unit: int) -> IntArray:
         rows = self.rows.select(query.region) if query.region else None
         nodes = None if rows is None else [rows]
-        counted = counts_for(query, self.schema)
-        (counts,) = self._cell_sums(counted.statistic, counted.by, nodes, 1)
+        count_query = counts_for(query, self.schema)
+        (counts,) = self._cell_sums(count_query.statistic, count_query.by, nodes, 1)
         return best_impurities(query, counts, self._grids(query.binning), unit)
 
     def _grids(self, binning: Binning) -> Grids:
@@ -342,7 +348,7 @@ class Answering:
         return self._candidates
 
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
-        """(f, 256, C) what scores of splits are made of."""
+        """(f, 256, C) the sums that scores of splits are computed from."""
         return tables_of(query, self.rows, features)
 
 
@@ -356,9 +362,9 @@ def merged(sums: IntArray, by: Cells) -> IntArray:
 
 
 def counts_for(query: BoundQuery, schema: Schema) -> SumQuery:
-    """The class counts that a bound is made of."""
+    """The class counts that a bound is computed from."""
     by = Cells(query.features, query.binning)
-    return SumQuery(query.region, ClassCounts(len(schema.classes or ())), by, query.share)
+    return SumQuery(query.region, ClassCounts(len(schema.classes or ())), by, query.fraction)
 
 
 def best_impurities(query: BoundQuery, counts: IntArray, grids: Grids, unit: int) -> IntArray:
@@ -375,7 +381,7 @@ def best_impurities(query: BoundQuery, counts: IntArray, grids: Grids, unit: int
 
 
 def _kind(query: Summed) -> tuple[Statistic, Cells] | None:
-    """What histograms must share to be counted together; None for all that is no histogram."""
+    """The key of histograms that can be counted together; None for other queries."""
     if isinstance(query, SumQuery) and isinstance(query.by, Cells):
         return query.statistic, query.by
     return None

@@ -1,4 +1,4 @@
-"""How a site comes to serve a study: a person looks at the rows, the promise and the price.
+"""Approval of a study at a site: a person reviews the rows, the guarantee and the price.
 
 check     reads the rows against the study; spends nothing and writes nothing
 approve   takes the whole cap out of the site's lifetime budget, and says who agreed
@@ -24,11 +24,11 @@ from hedgerow.data.reading.sources import give_room_back
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder
 from hedgerow.deployment.study_file import StudyFile, as_text
-from hedgerow.errors import HedgerowError, LedgerUnavailable, PartyRefused, SpecError
+from hedgerow.errors import HedgerowError, LedgerUnavailable, ParameterError, SiteRefused
 from hedgerow.federation.audit_log import Audit
 from hedgerow.federation.policy import HOW_TO_OPEN
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.privacy.declaration import approval
 from hedgerow.privacy.ledger.events import Approved, LifetimeSet, cost_text
@@ -37,22 +37,23 @@ from hedgerow.privacy.ledger.rules import Books
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import make_private, write_private
 from hedgerow.privacy.queries.kinds import QueryKind
+from hedgerow.privacy.statement.wording import dp_model_words
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.keys import check_pins, fingerprint
 
 
 # ------------------------------------------------------------------------------------------ check
-def check(agreed: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
-    """How many rows can be used, and what became of their values. None of it leaves."""
+def check(study_file: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
+    """How many rows can be used, and how their values were read. None of it leaves the site."""
     if place.push_down:
-        held = in_database(agreed.study, place)
-        return held.n, held.report
-    encoded = read_rows(agreed.study, place)
-    return encoded.n, report_of([encoded], agreed.study.schema, place.target)
+        database_rows = in_database(study_file.study, place)
+        return database_rows.n, database_rows.report
+    encoded_rows = read_rows(study_file.study, place)
+    return encoded_rows.n, report_of([encoded_rows], study_file.study.schema, place.target)
 
 
 def held_rows(study: Study, place: DataPlace, draws: Draws) -> Held:
-    """What a run answers from: rows in memory, or in the database that has them."""
+    """The rows of a run: in memory, or in their database."""
     if place.push_down:
         return in_database(study, place, draws)
     rows = Rows(read_rows(study, place), study.schema, draws)
@@ -61,9 +62,9 @@ def held_rows(study: Study, place: DataPlace, draws: Draws) -> Held:
 
 
 def read_rows(study: Study, place: DataPlace) -> Encoded:
-    """As a run reads them: no single row is an error."""
+    """The rows as a run reads them: no single row is an error."""
     if (study.by_person or study.records_per_person > 1) and place.person is None:
-        raise SpecError(
+        raise ParameterError(
             f"the study keeps {study.records_per_person} records of each person; name the column "
             "that says whose record it is (--person)."
         )
@@ -73,28 +74,30 @@ def read_rows(study: Study, place: DataPlace) -> Encoded:
 def in_database(study: Study, place: DataPlace, draws: Draws | None = None) -> InDatabase:
     """Refused, before anything is approved, if the database cannot answer the study."""
     if not isinstance(place.source, Selected):
-        raise SpecError("a database that makes the sums must be asked for something; give --sql.")
+        raise ParameterError(
+            "a database that makes the sums must be asked for something; give --sql."
+        )
     if place.person is not None:
-        raise SpecError(
+        raise ParameterError(
             "a database that makes the sums knows no persons; leave --person or --push-down out."
         )
-    held = InDatabase(place.source, study.schema, place.target, draws)
-    held.answering(study)
-    return held
+    database_rows = InDatabase(place.source, study.schema, place.target, draws)
+    database_rows.answering(study)
+    return database_rows
 
 
 # ------------------------------------------------------------------------------------- what leaves
-def what_leaves(agreed: StudyFile) -> list[tuple[str, str]]:
-    """For the person who says yes or no: one line for each thing, in plain words."""
-    study = agreed.study
+def what_leaves(study_file: StudyFile) -> list[tuple[str, str]]:
+    """Lines for the person who approves, one for each fact, in plain words."""
+    study = study_file.study
     held_out = {_words(kind) for kind in study.asks_held_out}
     return [
         ("study", f"{study.name}, {study.account}"),
         ("coordinator", fingerprint(study.coordinator)),
-        *((f"site {name}", fingerprint(key)) for name, key in _sites(agreed)),
-        ("method", f"{agreed.model.estimator}: {study.recipe}"),
+        *((f"site {name}", fingerprint(key)) for name, key in _sites(study_file)),
+        ("method", study.method),
         ("columns", ", ".join(study.schema.names)),
-        ("promise", promise_words(study)),
+        ("guarantee", guarantee_words(study)),
         *approval(study),
         *(("leaves", words) for words in sorted({_words(kind) for kind in study.admitted})),
         *(("leaves", f"{words}, of held-out records") for words in sorted(held_out)),
@@ -102,56 +105,88 @@ def what_leaves(agreed: StudyFile) -> list[tuple[str, str]]:
     ]
 
 
-def promise_words(study: Study) -> str:
-    if study.placement is Placement.NOWHERE:
-        return "none: no noise is added, epsilon is infinite"
+def guarantee_words(study: Study) -> str:
+    if study.dp_model is DPModel.NONE:
+        return "no guarantee: no noise is added, epsilon is infinite"
     per = "record" if study.records_per_person == 1 else f"{study.records_per_person} records"
     epsilon, delta = (printed(float_above(x)) for x in (study.epsilon, study.delta))
-    return f"epsilon {epsilon}, delta {delta} for each {per}; noise: {study.placement.value}"
+    return (
+        f"epsilon {epsilon}, delta {delta} for each {per}; {dp_model_words(study.dp_model.value)}"
+    )
 
 
-def _sites(agreed: StudyFile) -> Iterator[tuple[str, bytes]]:
-    return zip(agreed.names, agreed.roster.sites, strict=True)
+def _sites(study_file: StudyFile) -> Iterator[tuple[str, bytes]]:
+    return zip(study_file.names, study_file.roster.sites, strict=True)
+
+
+STATISTICS = {
+    "Count": "record counts",
+    "ClassCounts": "class counts",
+    "LabelReports": "randomized label bits",
+    "TargetClassCounts": "record counts per interval of the target",
+    "Fractions": "target sums",
+    "Gradients": "prediction-error sums (gradients)",
+    "Hessians": "prediction-uncertainty sums (Hessians)",
+    "EventCounts": "events and censored records per interval of time",
+    "CurveNewton": "one Newton step on the weights of the curves",
+}
+GROUPS = {
+    "Whole": "in total",
+    "Cells": "per column and bin",
+    "Leaves": "per leaf",
+    "Sides": "per side of candidate splits",
+    "TargetCells": "per interval of the target",
+    "ResidualCells": "per interval of the prediction error",
+    "PredictionCells": "per interval of the prediction",
+    "ScoreCells": "per interval of the predicted probability",
+}
 
 
 def _words(kind: QueryKind) -> str:
-    what, by = _spaced(kind.what), _spaced(kind.by)
+    quantity = _split_words(kind.what)
     match kind.query:
         case "SumQuery":
-            return f"masked sums with noise: {what}, by {by}"
+            return f"masked noisy sums: {STATISTICS[kind.what]}, {GROUPS[kind.by]}"
         case "BoundQuery":
-            return "masked sums with noise: best impurity that this site could reach"
+            return "masked noisy sums: best impurity that this site could reach"
         case _:
-            return f"the index of a private choice, scored by {what}"
+            return f"the index of a private selection, scored by {quantity}"
 
 
-def _spaced(name: str) -> str:
+def _split_words(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower()
 
 
 # ---------------------------------------------------------------------------------------- approve
-def why_not_approve(state: StateFolder, agreed: StudyFile) -> list[str]:
+def reason_not_to_approve(state: StateFolder, study_file: StudyFile) -> list[str]:
     """Every reason for which this site cannot approve the study, before anything is written."""
-    rules, study = state.policy(), agreed.study
-    closed = f"its policy allows nothing yet; {HOW_TO_OPEN}"
-    reasons = [closed] if rules.allows_nothing else list(rules.policy.reasons(study, agreed.rounds))
+    rules, study = state.policy(), study_file.study
+    closed_reason = f"its policy allows nothing yet; {HOW_TO_OPEN}"
+    reasons = (
+        [closed_reason]
+        if rules.allows_nothing
+        else list(rules.policy.reasons(study, study_file.rounds))
+    )
     own = state.identity().public
     if own not in study.sites:
         return [*reasons, "the roster does not hold this site's key; send it to the coordinator"]
-    if dict(zip(study.sites, agreed.names, strict=True))[own] != state.name:
+    if dict(zip(study.sites, study_file.names, strict=True))[own] != state.name:
         reasons.append(f"the roster calls this site by another name than {state.name!r}")
     try:
-        check_pins(agreed.roster, study.sites.index(own), set(rules.pins.values()), study.threshold)
-    except PartyRefused:
+        check_pins(
+            study_file.roster, study.sites.index(own), set(rules.pins.values()), study.threshold
+        )
+    except SiteRefused:
         reasons.append(
-            f"fewer than {study.threshold - 1} of the other sites are known here; compare "
-            "fingerprints by telephone and write them under [trusted_sites] of policy.toml"
+            f"fewer than {study.threshold - 1} of the other sites are known here; confirm "
+            "fingerprints out of band (telephone) and write them under [trusted_sites] of "
+            "policy.toml"
         )
     return reasons
 
 
 def _require_budget(state: StateFolder, study: Study) -> None:
-    """Raises what the ledger would say to the approval, by its own rules and without an entry."""
+    """Raises the ledger's refusal of the approval, by its own rules and without an entry."""
     with _books_of(state) as books:
         if study.account in books.accounts and books.accounts[study.account].open:
             return
@@ -162,22 +197,22 @@ def _require_budget(state: StateFolder, study: Study) -> None:
 
 @contextmanager
 def _books_of(state: StateFolder) -> Iterator[Books]:
-    """What the ledger adds up to; a site that never approved anything has none, and gets none."""
-    if not state.vault_file.exists():
+    """The state of the ledger; a site that never approved anything has none, and gets none."""
+    if not state.store_file.exists():
         yield Books()
         return
     with ledger_of(state) as ledger, ledger.current() as books:
         yield books
 
 
-def require_allowed(state: StateFolder, agreed: StudyFile, audit: Audit) -> None:
+def require_allowed(state: StateFolder, study_file: StudyFile, audit: Audit) -> None:
     """Refuses, and writes down why, what this site's policy or its ledger does not allow."""
-    with _refusals_noted(agreed.study, audit):
-        reasons = why_not_approve(state, agreed)
+    with _refusals_noted(study_file.study, audit):
+        reasons = reason_not_to_approve(state, study_file)
         if reasons:
-            name = agreed.study.name
-            raise SpecError(f"this site does not allow {name!r}: {'; '.join(reasons)}.")
-        _require_budget(state, agreed.study)
+            name = study_file.study.name
+            raise ParameterError(f"this site does not allow {name!r}: {'; '.join(reasons)}.")
+        _require_budget(state, study_file.study)
 
 
 @contextmanager
@@ -189,19 +224,21 @@ def _refusals_noted(study: Study, audit: Audit) -> Iterator[None]:
         raise
 
 
-def decline(agreed: StudyFile, audit: Audit) -> None:
-    """Somebody looked at the study and said no."""
-    study, by = agreed.study, getpass.getuser()
+def decline(study_file: StudyFile, audit: Audit) -> None:
+    """Records that a person reviewed the study and declined it."""
+    study, by = study_file.study, getpass.getuser()
     audit.note("not approved", study=study.account, name=study.name, by=by, what=f"{by} said no")
 
 
-def approve(state: StateFolder, agreed: StudyFile, place: DataPlace, audit: Audit) -> StudyFolder:
+def approve(
+    state: StateFolder, study_file: StudyFile, place: DataPlace, audit: Audit
+) -> StudyFolder:
     """Durable on return. Raises with nothing reserved; done twice it takes nothing more.
 
     It takes the study that was shown and no path: a file may change while a person reads.
     """
-    study = agreed.study
-    require_allowed(state, agreed, audit)
+    study = study_file.study
+    require_allowed(state, study_file, audit)
     folder = state.study_folder(study.name, study.account)
     with _refusals_noted(study, audit), ledger_of(state) as ledger, ledger.current() as books:
         # One transaction: if another study took the budget meanwhile, no file of this one stays;
@@ -211,84 +248,88 @@ def approve(state: StateFolder, agreed: StudyFile, place: DataPlace, audit: Audi
         if is_new:
             ledger.approve(study.account, study.measure, study.limit, study.name)
         make_private(folder.path)
-        _keep_study(folder, agreed)
+        _keep_study(folder, study_file)
         write_private(folder.data_file, place.to_toml().encode())
-        committed = books.committed
+        total = books.committed
     by, now = getpass.getuser(), dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    said = {"study": study.account, "by": by, "time": now, "cap": cost_text(study.limit)}
-    write_private(folder.approval_file, json.dumps(said, indent=2).encode())
-    taken = _taken_words(state, committed) if is_new else "nothing more is taken"
+    approval = {"study": study.account, "by": by, "time": now, "cap": cost_text(study.limit)}
+    write_private(folder.approval_file, json.dumps(approval, indent=2).encode())
+    budget_words = _budget_words(state, total) if is_new else "nothing more is taken"
     audit.note(
         "approved" if is_new else "approved again",
         study=study.account,
         name=study.name,
         by=by,
-        what=f"{promise_words(study)}; {taken}",
+        what=f"{guarantee_words(study)}; {budget_words}",
     )
     return folder
 
 
-def _taken_words(state: StateFolder, committed: Cost) -> str:
+def _budget_words(state: StateFolder, total: Cost) -> str:
     measure, _ = state.policy().lifetime
-    return f"{measure.value} {printed_cost(committed)} of the lifetime budget is taken"
+    return f"{measure.value} {printed_cost(total)} of the lifetime budget is taken"
 
 
-def _keep_study(folder: StudyFolder, agreed: StudyFile) -> None:
-    """Written anew from what was shown, with a schema that had a file of its own taken in."""
-    write_private(folder.study_file, as_text(agreed).encode())
-    if StudyFile.read(folder.study_file).study.hash != agreed.study.hash:
-        raise SpecError(f"{agreed.name!r} is another study once it is kept; nothing was approved.")
+def _keep_study(folder: StudyFolder, study_file: StudyFile) -> None:
+    """Writes the study as it was shown, including a schema from a file of its own."""
+    write_private(folder.study_file, as_text(study_file).encode())
+    if StudyFile.read(folder.study_file).study.hash != study_file.study.hash:
+        raise ParameterError(
+            f"{study_file.name!r} is another study once it is kept; nothing was approved."
+        )
 
 
 def _set_lifetime(state: StateFolder, ledger: SqliteLedger) -> None:
     """The policy file's limit is written into the ledger when it has changed."""
     measure, limit = state.policy().lifetime
     with ledger.current() as books:
-        known = books.lifetime
-        if known is None or (known.measure, known.limit) != (measure, limit):
+        lifetime = books.lifetime
+        if lifetime is None or (lifetime.measure, lifetime.limit) != (measure, limit):
             ledger.set_lifetime(measure, limit)
 
 
 # ----------------------------------------------------------------------------------------- revoke
-def revoke(state: StateFolder, wanted: str, audit: Audit) -> str:
+def revoke(state: StateFolder, name: str, audit: Audit) -> str:
     """Ends a study by its name or the beginning of its hash; a running service sees it at once."""
-    folder = find_study(state, wanted)
+    folder = find_study(state, name)
     account = str(folder.approval()["study"])
     try:
-        vault = state.vault()
+        site_store = state.site_store()
     except LedgerUnavailable:  # a service holds it, and clears up when it sees the account closed
         with ledger_of(state) as ledger:
             if ledger.is_open(account):
                 ledger.close(account)
     else:
-        with closing(vault):
-            vault.close_study(account)
+        with closing(site_store):
+            site_store.close_study(account)
     folder.revoke()
     audit.note("revoked", study=account, what=folder.path.name, by=getpass.getuser())
     return folder.path.name
 
 
-def find_study(state: StateFolder, wanted: str) -> StudyFolder:
-    """The one approved study of that name, or whose hash begins so."""
-    found = []
+def find_study(state: StateFolder, study_name: str) -> StudyFolder:
+    """The one approved study of that name or hash prefix."""
+    folders = []
     for folder in state.study_folders():
         if folder.is_approved:
             name, _, start = folder.path.name.rpartition("-")
             account = str(folder.approval()["study"])
-            if wanted in (name, folder.path.name, start) or account.startswith(wanted):
-                found.append(folder)
-    if len(found) != 1:
-        known = [folder.path.name for folder in state.study_folders() if folder.is_approved]
-        raise SpecError(f"{wanted!r} names {len(found)} approved studies; approved are {known}.")
-    return found[0]
+            if study_name in (name, folder.path.name, start) or account.startswith(study_name):
+                folders.append(folder)
+    if len(folders) != 1:
+        folder_names = [folder.path.name for folder in state.study_folders() if folder.is_approved]
+        raise ParameterError(
+            f"{study_name!r} names {len(folders)} approved studies; approved are {folder_names}."
+        )
+    return folders[0]
 
 
 @contextmanager
 def ledger_of(state: StateFolder) -> Iterator[SqliteLedger]:
-    """To read it or to write a decision, also while a service holds the vault."""
-    if not state.vault_file.exists():
-        state.vault().close()  # makes its tables
-    with open_ledger(state.vault_file, state.identity(), state.anchor) as ledger:
+    """To read it or to write a decision, also while a service holds the store."""
+    if not state.store_file.exists():
+        state.site_store().close()  # makes its tables
+    with open_ledger(state.store_file, state.identity(), state.anchor) as ledger:
         yield ledger
 
 
@@ -297,7 +338,7 @@ def printed_cost(cost: Cost) -> str:
 
 
 def lifetime_words(state: StateFolder, study: Study) -> str:
-    """What approving would take of the lifetime budget, by itself."""
+    """The part of the lifetime budget that an approval would take."""
     rules = state.policy()
     measure, limit = rules.lifetime
     cost = conversions.lifetime_cost(study.measure, study.limit, measure)

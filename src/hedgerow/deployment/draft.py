@@ -9,7 +9,7 @@ from typing import Any
 
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.study_file import VERSION, StudyFile, as_text
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.accounting.budget import written_number
 from hedgerow.schema.schema import Schema
 
@@ -21,39 +21,39 @@ def draft(
     estimator: str,
     parameters: Mapping[str, Any],
     schema: Path,
-    declared: Mapping[str, Mapping[str, Any]],
+    declarations: Mapping[str, Mapping[str, Any]],
     sites: Mapping[str, str],
     public_seed: int,
 ) -> StudyFile:
     """Writes study.toml and a new key for the coordinator; nothing is left if it makes no sense."""
     public = Schema.from_toml(schema)
-    made, identity = RunFolder.create(folder)
+    run_folder, identity = RunFolder.create(folder)
     try:
-        found = StudyFile.checked(
+        study_file = StudyFile.checked(
             {
                 "version": VERSION,
                 "name": name,
                 "public_seed": public_seed,
                 "model": {"estimator": estimator, "parameters": dict(parameters)},
                 "schema": public.to_dict(),
-                **declared,
+                **declarations,
                 "coordinator": {"key": identity.public.hex()},
                 "site": [{"name": site, "key": key} for site, key in sites.items()],
             },
-            made.study_file,
+            run_folder.study_file,
         )
-        made.study_file.write_text(as_text(found), encoding="utf-8")
+        run_folder.study_file.write_text(as_text(study_file), encoding="utf-8")
     except BaseException:
-        made.key_file.unlink()
+        run_folder.key_file.unlink()
         raise
-    return StudyFile.read(made.study_file)
+    return StudyFile.read(run_folder.study_file)
 
 
 def typed_parameter(text: str) -> tuple[str, Any]:
-    """`max_depth=3`: the value as TOML or JSON would say it, else as a text."""
+    """`max_depth=3`: the value as TOML or JSON, else as a text."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise SpecError(f"{text!r} is no parameter; write name=value.")
+        raise ParameterError(f"{text!r} is no parameter; write name=value.")
     return name.strip(), typed_value(value)
 
 
@@ -68,12 +68,12 @@ def site(text: str) -> tuple[str, str]:
     """`north=KEY`."""
     name, equals, key = text.partition("=")
     if not equals:
-        raise SpecError(f"{text!r} is no site; write its name, =, and its public key.")
+        raise ParameterError(f"{text!r} is no site; write its name, =, and its public key.")
     return name.strip(), key.strip()
 
 
 def typed_number(text: str) -> int | float | str:
-    """As it was typed: a whole number, a decimal one, or a fraction such as 1/3."""
+    """The number as typed: a whole number, a decimal, or a fraction like 1/3."""
     written_number(text, "the number")
     if "/" in text:
         return text

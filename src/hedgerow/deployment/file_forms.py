@@ -1,4 +1,4 @@
-"""Whether a file has its published form: the JSON Schemas that ship with hedgerow, in plain words.
+"""Checks of files against the JSON Schemas that ship with hedgerow, in plain words.
 
 Done by command, never when a model is loaded: our readers check what they restore, and a schema
 says less than they do (docs/design/report_and_files.md). What it adds is every problem at once,
@@ -31,7 +31,7 @@ ALLOWED: dict[str, Callable[[Any], str]] = {
     "minimum": lambda least: f"{least} or more",
     "maximum": lambda most: f"{most} or less",
     "minItems": lambda least: f"a list of {least} or more",
-    "minLength": lambda least: f"a text of {least} or more letters",
+    "minLength": lambda least: f"a text of {least} or more characters",
     "pattern": lambda pattern: f"a text of the form {pattern}",
 }
 """In the words of JSON Schema: what may stand there instead."""
@@ -42,37 +42,37 @@ def can_validate() -> bool:
 
 
 def problems_of(kind: str, content: Any) -> list[str]:
-    """Of a "schema", "study" or "model" file: where, what was found, what is allowed."""
+    """Problems of a "schema", "study" or "model" file: place, value found, values allowed."""
     from jsonschema import Draft202012Validator
 
-    published = files("hedgerow.deployment").joinpath(f"json_schemas/{kind}.schema.json")
-    validator = Draft202012Validator(json.loads(published.read_text(encoding="utf-8")))
+    schema_file = files("hedgerow.deployment").joinpath(f"json_schemas/{kind}.schema.json")
+    validator = Draft202012Validator(json.loads(schema_file.read_text(encoding="utf-8")))
     errors = [plain for error in validator.iter_errors(content) for plain in _plain(error)]
     return list(dict.fromkeys(f"{_place(content, error)}: {_words(error)}" for error in errors))
 
 
 def _plain(error: Any) -> Iterator[Any]:
-    """Of several forms that a value might have, the problems of the one that it is nearest to."""
+    """Of several forms that a value may have, the problems of the nearest one."""
     if error.validator != "anyOf":
         yield error
         return
     forms: dict[int, list[Any]] = {}
     for inner in error.context:
         forms.setdefault(inner.schema_path[0], []).append(inner)
-    if all(_is_of_another_type(found) for found in forms.values()):
+    if all(_is_of_another_type(errors) for errors in forms.values()):
         yield error
         return
     for inner in min(forms.values(), key=_distance):
         yield from _plain(inner)
 
 
-def _is_of_another_type(found: list[Any]) -> bool:
-    return any(one.validator in ("type", "const") and not one.path for one in found)
+def _is_of_another_type(errors: list[Any]) -> bool:
+    return any(error.validator in ("type", "const") and not error.path for error in errors)
 
 
-def _distance(found: list[Any]) -> int:
-    """Entries too many weigh one by one: they tell what the writer meant."""
-    return sum(len(_unknown(e)) if e.validator == "additionalProperties" else 1 for e in found)
+def _distance(errors: list[Any]) -> int:
+    """The distance to a form; each unknown entry counts, since it shows what was intended."""
+    return sum(len(_unknown(e)) if e.validator == "additionalProperties" else 1 for e in errors)
 
 
 def _unknown(error: Any) -> list[str]:
@@ -93,19 +93,19 @@ def _place(content: Any, error: Any) -> str:
 def _words(error: Any) -> str:
     value, limit = error.instance, error.validator_value
     if error.validator == "additionalProperties":
-        known = ", ".join(sorted(error.schema["properties"]))
-        return f"{_all(_unknown(error))} was found; allowed are {known}"
+        names = ", ".join(sorted(error.schema["properties"]))
+        return f"{_all(_unknown(error))} was found; allowed are {names}"
     if error.validator == "required":
         return f"{_all(n for n in limit if n not in value)} is missing and must be there"
     if error.validator == "not":
         return f"{_all(limit['required'])} stand together; only one of them is allowed"
     if error.validator == "anyOf":
-        limits = [(key, one[key]) for one in limit for key in one if key in ALLOWED]
-        allowed = _either(ALLOWED[key](value) for key, value in limits)
-        return f"{reprlib.repr(value)} was found; {allowed} is allowed"
-    told = ALLOWED.get(error.validator)
+        limits = [(key, option[key]) for option in limit for key in option if key in ALLOWED]
+        allowed_words = _either(ALLOWED[key](value) for key, value in limits)
+        return f"{reprlib.repr(value)} was found; {allowed_words} is allowed"
+    describe = ALLOWED.get(error.validator)
     return f"{reprlib.repr(value)} was found; " + (
-        f"{told(limit)} is allowed" if told else f"it breaks {error.validator} = {limit!r}"
+        f"{describe(limit)} is allowed" if describe else f"it breaks {error.validator} = {limit!r}"
     )
 
 

@@ -1,4 +1,4 @@
-"""A run or a site as it goes, in a browser of this machine: events as they come, nothing to click.
+"""A live view of a run or a site in a browser of this machine; it shows events only.
 
 Loopback only, read only, one token for one run. The token is compared in constant time, and a
 request must name this server as its host, so that no page of the web can look through a browser.
@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from hedgerow.deployment.progress import RunEvent, event_in_words
 from hedgerow.federation.audit_log import AuditLine, in_words
-from hedgerow.report.page.live import live_page
+from hedgerow.report.page.page import live_page
 
 # --------------------------------------------------------------------------------------------------
 # What a live page shows of a run or of a site: events turned into words, facts and a tree.
@@ -35,7 +35,7 @@ ENDS = ("finished", "ended")
 
 @dataclass(frozen=True)
 class Shown:
-    """One line, what it changes of the facts, the part of the budget, and paths of a tree.
+    """One line, its changes of the facts, the fraction of the budget, and paths of a tree.
 
     Paths add to the tree that is shown, or begin another one.
     """
@@ -50,7 +50,7 @@ class Shown:
 
 
 class Teller(Protocol):
-    """Hears events in their order and says what a page shows of each."""
+    """Turns events, in their order, into lines of a page."""
 
     facts: dict[str, str]
     """Titles by the names under which they are filled."""
@@ -62,7 +62,7 @@ class Teller(Protocol):
 
 @dataclass
 class RunTeller:
-    """Of a study's run, at its coordinator."""
+    """Events of a study's run, at its coordinator."""
 
     budget = "Budget of the most charged site"
     has_tree = True
@@ -102,7 +102,7 @@ class RunTeller:
 
 @dataclass
 class SiteTeller:
-    """Of one site that serves, for its own people."""
+    """Events of one serving site, for its own staff."""
 
     budget = "Budget of the study that asked last"
     has_tree = False
@@ -110,41 +110,45 @@ class SiteTeller:
         "state": "State",
         "studies": "Studies served",
         "answered": "Rounds answered",
-        "refused": "Letters refused",
+        "refused": "Messages refused",
         "asked": "Asked last",
         "spent": "Spent",
     }
-    served: set[str] = field(default_factory=set)
-    answered: int = 0
-    refused: int = 0
+    served_studies: set[str] = field(default_factory=set)
+    n_answered: int = 0
+    n_refused: int = 0
 
     def shown(self, event: AuditLine) -> Shown:
-        facts, spent = self._changed(event)
+        facts, spent = self._changes_of(event)
         when = dt.datetime.fromisoformat(event["time"]).timestamp()
         words = in_words(event)[10:]  # the page has its own clock
         return Shown(when, words, facts, spent, is_last=event["event"] == "stopped")
 
-    def _changed(self, event: AuditLine) -> tuple[dict[str, str], float | None]:
+    def _changes_of(self, event: AuditLine) -> tuple[dict[str, str], float | None]:
         match event["event"]:
             case "started" | "stopped":
                 return {"state": event["event"]}, None
             case "serves":
-                self.served.add(event["study"])
-                return {"state": "serving", "studies": f"{len(self.served)}"}, None
+                self.served_studies.add(event["study"])
+                return {"state": "serving", "studies": f"{len(self.served_studies)}"}, None
             case "refused":
-                self.refused += 1
-                return {"refused": f"{self.refused}"}, None
+                self.n_refused += 1
+                return {"refused": f"{self.n_refused}"}, None
             case "round":
-                self.answered += 1
+                self.n_answered += 1
                 spent = _part(event["spent"])
                 words = event["spent"] if spent is None else f"{100 * spent:.1f} %"
-                asked = event["name"] or event["study"][:16]
-                return {"answered": f"{self.answered}", "asked": asked, "spent": words}, spent
+                study_name = event["name"] or event["study"][:16]
+                return {
+                    "answered": f"{self.n_answered}",
+                    "asked": study_name,
+                    "spent": words,
+                }, spent
         return {}, None
 
 
 def _part(words: str) -> float | None:
-    """Of '0.3 of 1.2'; None where nothing is bounded."""
+    """Of '0.3 of 1.2'; None where there is no guarantee."""
     spent, _, limit = words.partition(" of ")
     return None if limit == "inf" else float(spent) / float(limit)
 
@@ -161,15 +165,15 @@ LAST_SECONDS = 2.0
 
 
 class LiveView:
-    """What has happened so far, and who waits for more."""
+    """The events so far, and the readers that wait for more."""
 
     def __init__(self, title: str, teller: Teller) -> None:
         self.page = live_page(title, teller.facts, teller.budget, teller.has_tree).encode()
         self._teller = teller
         self.token = secrets.token_urlsafe(24)
         self._events: list[Shown] = []
-        self._changed = Condition()
-        self._ended = False
+        self._change = Condition()
+        self._has_ended = False
         self._server = _Server((LOOPBACK, 0), _Handler)
         self._server.view = self
         self._thread = Thread(target=self._server.serve_forever, daemon=True)
@@ -184,29 +188,29 @@ class LiveView:
         return f"http://{self.host}/?token={self.token}"
 
     def tell(self, event: dict[str, Any]) -> None:
-        with self._changed:
+        with self._change:
             self._events.append(self._teller.shown(event))
-            self._changed.notify_all()
+            self._change.notify_all()
 
     def stream(self) -> Iterator[Shown | None]:
         """All events from the first on; None when nothing has happened for a while."""
-        seen = 0
+        n_sent = 0
         while True:
-            with self._changed:
-                if seen == len(self._events) and not self._ended:
-                    self._changed.wait(BEAT_SECONDS)
-                fresh, ended = self._events[seen:], self._ended
+            with self._change:
+                if n_sent == len(self._events) and not self._has_ended:
+                    self._change.wait(BEAT_SECONDS)
+                fresh, has_ended = self._events[n_sent:], self._has_ended
             yield from fresh
-            seen += len(fresh)
-            if ended and not fresh:
+            n_sent += len(fresh)
+            if has_ended and not fresh:
                 return
             if not fresh:
                 yield None
 
     def close(self) -> None:
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
+        with self._change:
+            self._has_ended = True
+            self._change.notify_all()
         self._server.shutdown()
         self._server.hang_up()
         self._server.server_close()
@@ -214,7 +218,7 @@ class LiveView:
 
 
 class _Server(ThreadingHTTPServer):
-    """Knows who is on the line: so the end waits for nobody but those who showed the token."""
+    """Knows its connections: shutdown waits only for those that showed the token."""
 
     daemon_threads = True
     block_on_close = False
@@ -225,41 +229,41 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
         self._callers: dict[socket.socket, bool] = {}
         """Oldest first: whether it has shown the token."""
-        self._changed = Condition()
+        self._change = Condition()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        with self._changed:
+        with self._change:
             self._callers[request] = False
             if len(self._callers) > MOST_CALLERS:
-                oldest = next(one for one, is_known in self._callers.items() if not is_known)
+                oldest = next(caller for caller, is_known in self._callers.items() if not is_known)
                 del self._callers[oldest]
                 _cut(oldest)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        with self._changed:
+        with self._change:
             self._callers.pop(request, None)
-            self._changed.notify_all()
+            self._change.notify_all()
         super().shutdown_request(request)
 
     def welcome(self, caller: socket.socket) -> None:
-        with self._changed:
+        with self._change:
             if caller in self._callers:
                 self._callers[caller] = True
         caller.settimeout(READING_SECONDS)
 
     def hang_up(self) -> None:
-        """On strangers at once, on browsers when they were told of the end or do not listen."""
-        with self._changed:
+        """Closes connections: strangers at once, browsers when they got the end or do not read."""
+        with self._change:
             for caller, is_known in self._callers.items():
                 if not is_known:
                     _cut(caller)
-            self._changed.wait_for(lambda: not self._callers, LAST_SECONDS)
+            self._change.wait_for(lambda: not self._callers, LAST_SECONDS)
             for caller in self._callers:
                 _cut(caller)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whatever a caller does to its own line, the terminal belongs to the run."""
+        """Ignores errors of a connection: the terminal belongs to the run."""
 
 
 def _cut(line: socket.socket) -> None:
@@ -275,9 +279,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         place = urlsplit(self.path)
-        told = parse_qs(place.query).get("token", [""])[0]
+        token = parse_qs(place.query).get("token", [""])[0]
         view = self.server.view
-        right = hmac.compare_digest(told.encode(), view.token.encode())
+        right = hmac.compare_digest(token.encode(), view.token.encode())
         if not right or self.headers.get("Host") != view.host:
             self.send_error(HTTPStatus.FORBIDDEN)
             return

@@ -1,4 +1,4 @@
-"""What happens in a run, as events: a file that pages can read, and whoever else listens."""
+"""The events of a run: a file that pages can read, and other listeners."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_PATHS = 64
 
 
 class Watch:
-    """Listens to the server and to its exchanges, and writes down what they say.
+    """Listens to the server and to its exchanges, and records their events.
 
     Nothing of it comes from a row but what was opened with noise; a spent budget is a site's own
     receipt.
@@ -37,17 +37,17 @@ class Watch:
         file: Path,
         stop_file: Path,
         rounds: int,
-        replayed: int,
+        replayed_rounds: int,
         listen: Listen,
         *,
         show_trees: bool,
     ) -> None:
-        """`replayed` rounds are those of the record, which were told of before.
+        """`replayed_rounds` are rounds of the record, which were reported before.
 
         Words for a tree of many leaves take a hundredth of a second: only where somebody looks.
         """
         self._file, self._stop_file = file.open("a", encoding="utf-8"), stop_file
-        self._rounds, self._replayed, self._listen = rounds, replayed, listen
+        self._rounds, self._replayed_rounds, self._listen = rounds, replayed_rounds, listen
         self._show_trees = show_trees
         self._federation: Server | None = None
         self._began = 0.0
@@ -59,10 +59,10 @@ class Watch:
         self._federation = federation
 
     def hear(self, event: Progress) -> None:
-        """Before and after each round, and who is waited for, who is back, which epoch began."""
+        """Before and after each round; which sites are absent or back; a new key session."""
         if event.note:
             self.say("note", what=event.note, sites=list(event.sites))
-        elif event.round > self._replayed:
+        elif event.round > self._replayed_rounds:
             self._hear_round(event)
 
     def _hear_round(self, event: Progress) -> None:
@@ -90,7 +90,7 @@ class Watch:
         self._listen(line)
 
     def _tree(self, queries: Sequence[Query]) -> dict[str, Any]:
-        """Where this round asked, in words, and whether that is the beginning of another tree.
+        """The nodes of this round in words, and whether it begins another tree.
 
         The leaves of an ensemble's newest tree come in one query. A tree that grows by tables of
         its nodes is asked about node by node; the next one begins at the root again.
@@ -106,7 +106,7 @@ class Watch:
         return {"paths": paths, "is_new_tree": bool(whole) or not any(q.region for q in queries)}
 
     def _spent(self) -> float | None:
-        """The part of the budget that the most charged site has paid; None where none is kept."""
+        """The budget fraction of the most charged site; None if the budget has no limit."""
         assert self._federation is not None
         study, spent = self._federation.study, self._federation.sites.spent()
         return None if study.limit == math.inf else float(spent / study.total)
@@ -121,7 +121,7 @@ class Watch:
 
 
 def _whole_trees(query: Query) -> tuple[Tree, ...]:
-    """Those whose leaves are asked about, over all records."""
+    """Trees whose leaves are asked about, over all records."""
     if isinstance(query, SumQuery) and isinstance(query.by, Leaves) and not query.region:
         return query.by.trees
     return ()
@@ -133,7 +133,7 @@ def _parts(region: Region) -> list[Region]:
 
 
 def _words(schema: Schema, region: Region) -> str:
-    """Of the last step; a tree that has records of its own is a step too."""
+    """The last step in words; a tree that has records of its own is a step too."""
     last = region[-1]
     if isinstance(last.test, Split):
         return words_on(schema, region, last.test.feature)
@@ -141,7 +141,7 @@ def _words(schema: Schema, region: Region) -> str:
 
 
 def event_in_words(event: RunEvent) -> str:
-    """One line for people."""
+    """An event in one line."""
     match event["event"]:
         case "round":
             of = f" of {event['of']}" if event["of"] else ""

@@ -11,8 +11,8 @@ from hedgerow.deployment.progress import Listen, Watch, ignore
 from hedgerow.deployment.run_folder import RunFolder, coordinator_of
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.deployment.verify import sign_model
-from hedgerow.errors import HedgerowError, SpecError
-from hedgerow.federation.exchange import Carrier, Patience, patient
+from hedgerow.errors import HedgerowError, ParameterError
+from hedgerow.federation.exchange import Exchange, RetryPolicy, pace_of, patient
 from hedgerow.federation.journal import FileJournal
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
@@ -23,23 +23,23 @@ from hedgerow.privacy.ledger.charges import MemoryLedger
 
 def run_study(
     folder: RunFolder,
-    carrier: Carrier,
+    exchange: Exchange,
     *,
     resume: bool = False,
     listen: Listen = ignore,
     show_trees: bool = False,
 ) -> PrivateEstimator:
-    """Trains over the sites that the carrier reaches; the folder then holds the model.
+    """Trains over the sites that the exchange reaches; the folder then holds the model.
 
     `listen` hears of every round, with `show_trees` of the newest tree too.
 
     Whatever stops it, the folder holds all that is needed to go on: what was answered is read
     from the record, and the round that was under way is asked again in the same words.
     """
-    agreed = folder.agreed()
+    study_file = folder.agreed()
     with folder.held():
         _check_begun(folder, resume)
-        folder.take_schema_in(agreed)
+        folder.take_schema_in(study_file)
         folder.stop_file.unlink(missing_ok=True)
         with (
             closing(FileJournal(folder.path)) as journal,
@@ -47,57 +47,70 @@ def run_study(
                 Watch(
                     folder.events_file,
                     folder.stop_file,
-                    agreed.rounds,
+                    study_file.rounds,
                     journal.rounds,
                     listen,
                     show_trees=show_trees,
                 )
             ) as watch,
         ):
-            return _trained(folder, agreed, carrier, journal, watch)
+            return _train(folder, study_file, exchange, journal, watch)
+
+
+def _close(sites: SecureSites, journal: FileJournal) -> None:
+    """Nothing more is asked: every site says its last word, once; again they say the same."""
+    transcript = journal.transcript
+    if len(transcript.closed) < sites.study.n_sites:
+        said = sites.close(transcript.root, len(transcript.rounds))
+        if len(said) > len(transcript.closed):
+            transcript.add_closed(said[site] for site in sorted(said))
 
 
 def _check_begun(folder: RunFolder, resume: bool) -> None:
     if resume and not folder.is_begun:
-        raise SpecError(f"no run was begun in {folder.path}; begin it with `hedgerow study run`.")
+        raise ParameterError(
+            f"no run was begun in {folder.path}; begin it with `hedgerow study run`."
+        )
     if not resume and folder.is_begun:
-        raise SpecError(
+        raise ParameterError(
             f"a run was begun in {folder.path}; `hedgerow study resume` goes on with it. A new run "
             "would be charged anew: to begin one, copy study.toml and coordinator.key to another "
             "folder."
         )
-    kept = [path.name for path in folder.results if path.exists()]
-    if not resume and kept:
-        raise SpecError(
-            f"{folder.path} holds {kept} of another run or fit, which this run would replace; move "
-            "them away, or begin the run in another folder."
+    result_names = [path.name for path in folder.results if path.exists()]
+    if not resume and result_names:
+        raise ParameterError(
+            f"{folder.path} holds {result_names} of another run or fit, which this run would "
+            "replace; move them away, or begin the run in another folder."
         )
 
 
-def _trained(
-    folder: RunFolder, agreed: StudyFile, carrier: Carrier, journal: FileJournal, watch: Watch
+def _train(
+    folder: RunFolder, study_file: StudyFile, exchange: Exchange, journal: FileJournal, watch: Watch
 ) -> PrivateEstimator:
-    study = agreed.study
-    identity = folder.identity(agreed)
-    coordinator = coordinator_of(agreed, identity, journal, first_attempt=int(time.time()))
-    patience = Patience(agreed.names, agreed.timing, watch.hear)
-    sites = SecureSites(study, coordinator, patient(carrier, patience), patience, journal)
+    study = study_file.study
+    identity = folder.identity(study_file)
+    coordinator = coordinator_of(study_file, identity, journal, first_attempt=int(time.time()))
+    names, timing = study_file.names, study_file.timing
+    retry_policy = RetryPolicy(names, timing, watch.hear, pace=pace_of(exchange))
+    sites = SecureSites(study, coordinator, patient(exchange, retry_policy), retry_policy, journal)
     federation = Server(study, sites, MemoryLedger(study.limit), watch.hear)
     watch.follow(federation)
     watch.say("resumed" if journal.rounds or journal.under_way() else "begun", study=study.account)
-    circumstances = Circumstances(simulated=False, persons_told=study.by_person)
-    model = agreed.estimator()
+    circumstances = Circumstances(simulated=False, persons_declared=study.by_person)
+    model = study_file.estimator()
     try:
-        train(model, study, agreed.recipe, federation, circumstances)
+        train(model, study, study_file.method, federation, circumstances)
     except HedgerowError as error:
         watch.say("ended", why=str(error))
         raise
-    model.privacy_ = replace(model.privacy_, about=agreed.about)
-    model._named()
+    model.privacy_ = replace(model.privacy_, about=study_file.about)
+    model._name_classes()
+    _close(sites, journal)
     model.save(folder.model_file)
-    sign_model(folder, agreed, identity)
+    sign_model(folder, study_file, identity, journal.transcript.root)
     folder.statement_file.write_text(f"{model.privacy_}\n", encoding="utf-8")
-    if agreed.study.asks_held_out:
+    if study_file.study.asks_held_out:
         content = json.dumps(model.evaluation_.to_dict(), indent=1)
         folder.evaluation_file.write_text(f"{content}\n", encoding="utf-8")
     model.report(folder.report_file)

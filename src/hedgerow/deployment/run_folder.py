@@ -1,13 +1,14 @@
 """A coordinator's folder: the study, its own key, and all of one run.
 
 study.toml        what was agreed; a schema of its own is taken in when a run begins
-coordinator.key   signs every letter, 0600
+coordinator.key   signs every message, 0600
 run.json          run id and KEYS: see federation/journal.py
 answers.jsonl     every round
+transcript.bin    every message of a round and the sites' last words, for `hedgerow verify`
 events.jsonl      what happened, for people and pages
 model.json        the result; statement.txt and report.html, a page for people, beside it
 evaluation.json   how good it is on records that were held out, where the study says so
-authority/        signs sites' certificates for the HTTPS carrier
+authority/        signs sites' certificates for the HTTPS transport
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from hedgerow.deployment.progress import event_in_words
 from hedgerow.deployment.study_file import StudyFile, as_text
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.federation.journal import FileJournal, Record
 from hedgerow.privacy.ledger.store import make_private, write_private
 from hedgerow.privacy.study import Study
@@ -33,7 +34,7 @@ from hedgerow.secagg.server import Coordinator
 
 
 class RunFolder:
-    """Paths, and what is read from them."""
+    """The paths of a run, and readers of their files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,7 +49,7 @@ class RunFolder:
         """A new folder with a new key, for its owner alone."""
         folder = cls(path)
         if folder.study_file.exists() or folder.key_file.exists():
-            raise SpecError(f"{path} already holds a study; name a folder that is new.")
+            raise ParameterError(f"{path} already holds a study; name a folder that is new.")
         make_private(path)
         identity = Identity.generate()
         write_private(folder.key_file, identity.to_bytes().hex().encode())
@@ -57,20 +58,20 @@ class RunFolder:
     def agreed(self) -> StudyFile:
         return StudyFile.read(self.study_file)
 
-    def identity(self, agreed: StudyFile) -> Identity:
+    def identity(self, study_file: StudyFile) -> Identity:
         try:
-            found = Identity.from_bytes(bytes.fromhex(self.key_file.read_text("ascii")))
+            identity = Identity.from_bytes(bytes.fromhex(self.key_file.read_text("ascii")))
         except (OSError, ValueError):
-            raise SpecError(
+            raise ParameterError(
                 f"{self.key_file} is not there or holds no key; a run needs the key that the "
                 "study names for the coordinator."
             ) from None
-        if found.public != agreed.roster.coordinator:
-            raise SpecError(
+        if identity.public != study_file.roster.coordinator:
+            raise ParameterError(
                 f"{self.key_file} is not the key that the study names for the coordinator; bring "
                 "the right one back, or correct the study and have it approved."
             )
-        return found
+        return identity
 
     @property
     def is_begun(self) -> bool:
@@ -78,29 +79,29 @@ class RunFolder:
 
     @property
     def results(self) -> tuple[Path, ...]:
-        """What a run writes at its end."""
+        """The files a run writes at its end."""
         return self.model_file, self.statement_file, self.evaluation_file, self.report_file
 
     @property
     def is_finished(self) -> bool:
         return self.model_file.exists()
 
-    def take_schema_in(self, agreed: StudyFile) -> None:
+    def take_schema_in(self, study_file: StudyFile) -> None:
         """Before a run: a schema file that changes later cannot change the study any more."""
         if "file" in tomllib.loads(self.study_file.read_text(encoding="utf-8"))["schema"]:
             new = self.study_file.with_name("study.toml.new")
-            new.write_text(as_text(agreed), encoding="utf-8")
+            new.write_text(as_text(study_file), encoding="utf-8")
             new.replace(self.study_file)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """One process at a time; the lock ends with the process."""
+        """Locks the folder for one process; the lock ends with the process."""
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise SpecError(
+            raise ParameterError(
                 f"another process runs the study in {self.path}; `hedgerow study status` shows "
                 "what it does, `hedgerow study stop` ends it after its round."
             ) from None
@@ -113,28 +114,30 @@ class RunFolder:
         try:
             with self.held():
                 return False
-        except SpecError:
+        except ParameterError:
             return True
 
 
 def coordinator_of(
-    agreed: StudyFile, identity: Identity, journal: FileJournal, first_attempt: int
+    study_file: StudyFile, identity: Identity, journal: FileJournal, first_attempt: int
 ) -> Coordinator:
-    """As the journal left it; at the beginning, one whose invitations are newer than all before.
+    """The coordinator by the journal; a new one has invitations newer than all before.
 
     `first_attempt` must be above that of every earlier run of the study: sites refuse lower ones,
-    so that a letter from the past cannot end the present epoch.
+    so that a message from the past cannot end the present key session.
     """
-    study = agreed.study
+    study = study_file.study
     parameters = Parameters.of(study.parameters)
     if not journal.run:
-        return Coordinator(identity, agreed.roster, parameters, study.hash, attempt=first_attempt)
+        return Coordinator(
+            identity, study_file.roster, parameters, study.hash, attempt=first_attempt
+        )
     run_id, attempt = bytes.fromhex(journal.run["run_id"]), journal.run["attempt"]
     under_way, keys = journal.under_way(), journal.keys()
     if under_way is not None:
         return Coordinator.resume(
             identity,
-            agreed.roster,
+            study_file.roster,
             parameters,
             study.hash,
             run_id=run_id,
@@ -145,7 +148,7 @@ def coordinator_of(
     last = attempt if keys else attempt - 1  # an invitation that nobody answered is sent again
     return Coordinator(
         identity,
-        agreed.roster,
+        study_file.roster,
         parameters,
         study.hash,
         journal.heads,
@@ -161,27 +164,27 @@ LAST_EVENTS = 5
 
 
 def progress_of(folder: RunFolder) -> Iterator[tuple[str, str]]:
-    """Titles and words. Looks at the folder only: nobody is asked."""
-    agreed = folder.agreed()
-    study = agreed.study
+    """Titles and words of the run's state, from the folder alone."""
+    study_file = folder.agreed()
+    study = study_file.study
     yield "study", f"{study.name}, {study.account}"
     if not folder.is_begun:
         yield "run", "not begun"
         return
     yield "run", _state(folder)
     record = Record(folder.path)
-    yield "rounds", f"{record.rounds} answered, {agreed.rounds} at most"
+    yield "rounds", f"{record.rounds} answered, {study_file.rounds} at most"
     under_way = record.under_way()
     if under_way is not None:
         yield "under way", f"round {under_way.round}"
     for place, head in sorted(record.heads.items()):
-        yield f"site {agreed.names[place]}", receipt_words(head.spent, study)
+        yield f"site {study_file.names[place]}", receipt_words(head.spent, study)
     for line in _last_lines(folder.events_file):
         yield "", event_in_words(json.loads(line))
 
 
 def receipt_words(spent: str, study: Study) -> str:
-    """What a site has signed for, `spent` as its ledger writes it."""
+    """The spending that a site has signed, `spent` as its ledger writes it."""
     if spent == "inf":
         return "without noise, by its own receipt"
     return f"{float(Fraction(spent) / study.total):.1%} of the budget, by its own receipt"

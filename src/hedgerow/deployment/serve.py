@@ -1,4 +1,4 @@
-"""`hedgerow site join`: everything that was approved here is served until somebody stops it.
+"""`hedgerow site serve`: everything that was approved here is served until somebody stops it.
 
 Letters come from coordinators that this process calls (HTTPS), and from network engines on the
 same machine that knock at its Unix socket. Studies that are approved or revoked meanwhile are
@@ -21,14 +21,14 @@ from hedgerow.data.rows import Draws, public_draws
 from hedgerow.deployment.approve import held_rows
 from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.errors import HedgerowError, SpecError
+from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.federation.audit_log import LOG, Audit, AuditLine, reason_of, untold
 from hedgerow.federation.daemon import Daemon, note_quietly
 from hedgerow.federation.transports.certificates import client_context
 from hedgerow.federation.transports.https import Caller
-from hedgerow.federation.transports.socket import SocketDoor
-from hedgerow.kernels.warming import warm
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.federation.transports.socket import SocketListener
+from hedgerow.kernels.compilation import compile_kernels
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.study import Study
 
 LOOK_SECONDS = 2.0
@@ -47,100 +47,102 @@ class Serving:
         tell: Callable[[AuditLine], None] = untold,
         socket: Path | None = None,
         group: str | None = None,
-        stopped: threading.Event | None = None,
+        stop_event: threading.Event | None = None,
     ) -> None:
-        """`group` lets another user's network engine knock at the socket.
+        """`group` allows another user's network engine to connect to the socket.
 
-        Once `stopped` is set no other study is taken up, and `run` returns.
+        Once `stop_event` is set no other study is taken up, and `run` returns.
         """
-        self._state, self._stopped = state, stopped or threading.Event()
-        self._opened = ExitStack()
-        self._served: dict[StudyFolder, Study] = {}
+        self._state, self._stop_event = state, stop_event or threading.Event()
+        self._resources = ExitStack()
+        self._served_studies: dict[StudyFolder, Study] = {}
         self._calls: dict[tuple[str, str], Caller] = {}
-        self._failed: dict[StudyFolder, str] = {}
+        self._failure_reasons: dict[StudyFolder, str] = {}
         self._not_before: dict[StudyFolder, float] = {}
-        with ExitStack() as opened:
-            self.vault = state.vault()
-            opened.callback(self.vault.close)
+        with ExitStack() as resources:
+            self.site_store = state.site_store()
+            resources.callback(self.site_store.close)
             self.audit = Audit(state.audit_file, tell)
-            self.daemon = Daemon(state.identity(), self.vault, state.policy(), self.audit)
+            self.daemon = Daemon(state.identity(), self.site_store, state.policy(), self.audit)
             path = socket or state.socket
-            door = SocketDoor(path, self.daemon.handle, mode=0o660 if group else 0o600)
-            opened.callback(door.close)
+            listener = SocketListener(path, self.daemon.handle, mode=0o660 if group else 0o600)
+            resources.callback(listener.close)
             if group is not None:
                 shutil.chown(path, group=group)
-            self._opened = opened.pop_all()
+            self._resources = resources.pop_all()
         self.audit.note("started", what=f"process {os.getpid()}")
         self.look()
 
     def run(self) -> None:
         """Until `stopped` is set."""
-        while not self._stopped.wait(LOOK_SECONDS):
+        while not self._stop_event.wait(LOOK_SECONDS):
             try:
                 self.look()
             except (HedgerowError, OSError) as error:  # a full disk must not end the service
                 LOG.error("the folder of studies could not be looked at", exc_info=error)
 
     def look(self) -> None:
-        """Takes up what was approved, lets go what was revoked."""
-        approved = {folder for folder in self._state.study_folders() if folder.is_approved}
-        for folder in set(self._served) - approved:
-            self.daemon.close(self._served.pop(folder).hash)
+        """Opens newly approved studies and closes revoked ones."""
+        approved_folders = {folder for folder in self._state.study_folders() if folder.is_approved}
+        for folder in set(self._served_studies) - approved_folders:
+            self.daemon.close(self._served_studies.pop(folder).hash)
             self.audit.note("let go", what=folder.path.name)
-        for folder in sorted(approved - set(self._served), key=lambda folder: folder.path):
-            if self._stopped.is_set():
+        for folder in sorted(
+            approved_folders - set(self._served_studies), key=lambda folder: folder.path
+        ):
+            if self._stop_event.is_set():
                 return
             if time.monotonic() >= self._not_before.get(folder, 0.0):
                 self._take_up(folder)
         self._call_coordinators()
 
     def close(self) -> None:
-        """Waits for a letter that is being answered, and not for a coordinator that is silent."""
+        """Waits for a message that is being answered, and not for a coordinator that is silent."""
         for caller in self._calls.values():
             caller.stop()
         self.daemon.end()
-        self._opened.close()
+        self._resources.close()
         self.audit.note("stopped", what=f"process {os.getpid()}")
 
     # ------------------------------------------------------------------------------------ studies
     def _take_up(self, folder: StudyFolder) -> None:
-        """One study that cannot be served does not keep the others from being served."""
+        """Opens one study; a study that cannot be served does not stop the others."""
         try:
-            study, place = _approved(folder), DataPlace.read(folder.data_file)
+            study, place = _read_approved(folder), DataPlace.read(folder.data_file)
             self.daemon.require_open(study)
             rows = held_rows(study, place, self._draws(study))
             self.daemon.open(study, rows)
         except (HedgerowError, OSError) as error:
             self._note_failure(folder, reason_of(error))
             return
-        self._served[folder] = study
-        self._failed.pop(folder, None)
+        self._served_studies[folder] = study
+        self._failure_reasons.pop(folder, None)
         self.audit.note("serves", study=study.account, name=study.name, what=f"{rows.n} rows")
 
     def _note_failure(self, folder: StudyFolder, reason: str) -> None:
-        """Once, however often it is tried; reading rows again takes a while."""
+        """Notes a failure once, however often it is retried; reading rows again takes a while."""
         self._not_before[folder] = time.monotonic() + AGAIN_SECONDS
-        if self._failed.get(folder) != reason:
+        if self._failure_reasons.get(folder) != reason:
             self.audit.note("cannot serve", what=f"{folder.path.name}: {reason}")
-        self._failed[folder] = reason
+        self._failure_reasons[folder] = reason
 
     def _draws(self, study: Study) -> Draws:
-        if study.placement is Placement.NOWHERE:
+        if study.dp_model is DPModel.NONE:
             place = study.sites.index(self._state.identity().public)
             return public_draws(study.public_seed, place)
-        return Draws(self.vault.secret(study.account), study.account)
+        return Draws(self.site_store.secret(study.account), study.account)
 
     # --------------------------------------------------------------------------------------- calls
     def _call_coordinators(self) -> None:
-        """One call for each address, however many studies it has."""
-        wanted = {}
-        for folder in self._served:
+        """One connection for each address, however many studies it has."""
+        calls = {}
+        for folder in self._served_studies:
             place = DataPlace.read(folder.data_file)
             if place.coordinator is not None and place.authority is not None:
-                wanted[place.coordinator, place.authority] = folder
-        for address in set(self._calls) - set(wanted):
+                calls[place.coordinator, place.authority] = folder
+        for address in set(self._calls) - set(calls):
             self._calls.pop(address).stop()
-        for address in set(wanted) - set(self._calls):
+        for address in set(calls) - set(self._calls):
             self._calls[address] = self._calling(*address)
 
     def _calling(self, url: str, authority: str) -> Caller:
@@ -156,7 +158,7 @@ class Serving:
 
 
 def prepare(state: StateFolder) -> None:
-    """What a process does once, before it serves: its log, its cache, its compiled loops."""
+    """Prepares a process before it serves: its log, its cache, its compiled loops."""
     if not os.access(Path(hedgerow.__file__).parent, os.W_OK):
         os.environ.setdefault("NUMBA_CACHE_DIR", str(state.numba))
     os.umask(0o077)
@@ -167,17 +169,17 @@ def prepare(state: StateFolder) -> None:
     audit = Audit(state.audit_file)
     audit.note("starts", what="loops are compiled, the first time for a while")
     try:
-        warm()
+        compile_kernels()
     except KeyboardInterrupt:
         audit.note("stopped", what="before loops were compiled; nothing was served")
         raise
 
 
-def _approved(folder: StudyFolder) -> Study:
+def _read_approved(folder: StudyFolder) -> Study:
     """The study in the folder, if it is the one that somebody approved."""
     study = StudyFile.read(folder.study_file).study
     if study.account != folder.approval().get("study"):
-        raise SpecError(
+        raise ParameterError(
             f"{folder.study_file} was changed after it was approved; bring the approved file "
             "back, or revoke and approve anew."
         )

@@ -21,7 +21,7 @@ from hedgerow.privacy.ledger.events import (
 
 
 def told_ledger(root: Path) -> Iterator[str]:
-    """One line an entry, then one line a study."""
+    """One line for each entry, then one line for each study."""
     with ledger_of(StateFolder.open(root)) as ledger:
         ledger.verify()
         if ledger.head()[0] == 0:
@@ -39,7 +39,7 @@ def verified_ledger(root: Path) -> str:
     with ledger_of(StateFolder.open(root)) as ledger:
         ledger.verify()
         seq, head = ledger.head()
-    return f"{seq} entries, head {head.hex()}: all links, signatures and sums are right."
+    return f"{seq} entries, head {head.hex()}: all links, signatures and sums are ok."
 
 
 def exported_ledger(root: Path) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _words(event: Event) -> str:
         case Restored(after):
             return f"restored from a copy that ended at entry {after}"
         case Reconciled():
-            return "receipts told what was lost"
+            return "receipts showed what was lost"
 
 
 def _round(round_id: str) -> str:

@@ -3,18 +3,18 @@
     site.toml           the site's name, and where the anchor is
     identity.key        signs for the site; never leaves the machine
     policy.toml         what the site allows: nothing, until somebody writes it down
-    vault.sqlite        ledger, answers, opened sets
+    store.sqlite        ledger, answers, opened sets
     studies/<name>-<hash>/
         study.toml      as it was approved
         data.toml       where its rows are, and whom to call
         approval.json   who said yes, when, to how much; without it nothing is served
-    tls/                key and certificates for the HTTPS carrier
+    tls/                key and certificates for the HTTPS transport
     audit.jsonl         what was done, in words
     site.log            details, for whoever looks for a fault
     numba/              compiled loops
     run/socket          where a network engine on the same machine knocks
-    next/               a new key with its vault, while `rotate-key` puts them in place
-    retired/            keys, vaults and anchors of before
+    next/               a new key with its store, while `rotate-key` puts them in place
+    retired/            keys, stores and anchors of before
 
 The anchor lies elsewhere, where a restored backup of this folder does not bring it back.
 """
@@ -24,20 +24,26 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hedgerow.data.reading.databases import Selected
 from hedgerow.data.reading.sources import Source
-from hedgerow.errors import LedgerUnavailable, SpecError
+from hedgerow.errors import LedgerRolledBack, LedgerUnavailable, ParameterError
 from hedgerow.federation.audit_log import Audit
 from hedgerow.federation.policy import TEMPLATE, SitePolicy
-from hedgerow.federation.store.vault import Vault
-from hedgerow.privacy.ledger.store import make_private, sync_directory, write_private
+from hedgerow.federation.site_store import SiteStore, backup_store
+from hedgerow.privacy.ledger.store import (
+    copy_private,
+    make_private,
+    sync_directory,
+    write_private,
+)
 from hedgerow.secagg.keys import Identity
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -47,13 +53,13 @@ _OTHERS = 0o077
 
 @dataclass(frozen=True)
 class DataPlace:
-    """Where a study's rows are at this site, and whom to call: known to the site alone."""
+    """The place of a study's rows and its coordinator's address: known to the site alone."""
 
     data: str
     target: str
     person: str | None = None
     coordinator: str | None = None
-    """https://host:port; None if a network engine brings the letters."""
+    """https://host:port; None if a network engine brings the messages."""
     authority: str | None = None
     """Which certificate to show there."""
     sql: str | None = None
@@ -78,21 +84,21 @@ class DataPlace:
         raw = read_toml(path)
         strange = set(raw) - set(cls.__dataclass_fields__)
         if strange or not {"data", "target"} <= set(raw):
-            raise SpecError(
+            raise ParameterError(
                 f"{path} says {sorted(raw)}; it needs data and target, and may name person, "
                 "coordinator, authority, sql and push_down."
             )
         texts = {name: value for name, value in raw.items() if name != "push_down"}
         if not isinstance(raw.get("push_down", False), bool):
-            raise SpecError(f"{path}: push_down is {raw['push_down']!r}; write true or false.")
+            raise ParameterError(f"{path}: push_down is {raw['push_down']!r}; write true or false.")
         if not all(isinstance(value, str) for value in texts.values()):
-            raise SpecError(f"{path} holds something else than texts; put values in quotes.")
+            raise ParameterError(f"{path} holds something else than texts; put values in quotes.")
         return cls(**raw)
 
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """One study's place in the state folder."""
+    """One study's folder in the state folder."""
 
     path: Path
 
@@ -113,8 +119,8 @@ class StudyFolder:
         return self.approval_file.exists()
 
     def approval(self) -> dict[str, Any]:
-        found = json.loads(self.approval_file.read_text(encoding="utf-8"))
-        return dict(found)
+        content = json.loads(self.approval_file.read_text(encoding="utf-8"))
+        return dict(content)
 
     def revoke(self) -> None:
         self.approval_file.replace(self.path / "revoked.json")
@@ -130,18 +136,18 @@ class StateFolder:
         """A new site: a key of its own, a policy that allows nothing, no budget."""
         root, anchor = root.expanduser().resolve(), anchor.expanduser().resolve()
         if not _NAME.fullmatch(name):
-            raise SpecError(
+            raise ParameterError(
                 f"a site cannot be called {name!r}; use letters, digits, dots, dashes and "
                 "underscores, 63 at most, beginning with a letter or a digit."
             )
         if anchor.is_relative_to(root):
-            raise SpecError(
+            raise ParameterError(
                 f"the anchor {anchor} lies in the state folder; a restored backup would bring it "
                 "back with the ledger, and nobody would see that entries are missing. Put it "
                 "on another disk, or at least in a folder that is not backed up with this one."
             )
         if root.exists() and any(root.iterdir()):
-            raise SpecError(f"{root} is not empty; give a folder that is new or empty.")
+            raise ParameterError(f"{root} is not empty; give a folder that is new or empty.")
         root.parent.mkdir(parents=True, exist_ok=True)
         anchor.parent.mkdir(parents=True, exist_ok=True)
         make_private(root)
@@ -160,7 +166,7 @@ class StateFolder:
         root = root.expanduser().resolve()
         state = cls(root)
         if not state.settings_file.is_file():
-            raise SpecError(
+            raise ParameterError(
                 f"{root} is no state folder of a site; make one with `hedgerow site init`."
             )
         for path in (root, state.identity_file):
@@ -172,19 +178,19 @@ class StateFolder:
         """Finishes a change of the key that was begun, from wherever it was interrupted."""
         if not self.next_key.is_dir():
             return
-        for path in (self.vault_file, self.identity_file, self.settings_file):
+        for path in (self.store_file, self.identity_file, self.settings_file):
             with suppress(FileNotFoundError):  # taken before
                 os.replace(self.next_key / path.name, path)
         sync_directory(self.root)
-        what = f"{self.identity().fingerprint}; what belongs to the old one is in retired"
-        Audit(self.audit_file).note("new key", what=what)
+        words = f"{self.identity().fingerprint}; what belongs to the old one is in retired"
+        Audit(self.audit_file).note("new key", what=words)
         with suppress(FileNotFoundError):
             self.next_key.rmdir()
 
     def _check_private(self, path: Path) -> None:
-        found = path.stat()
-        if found.st_mode & _OTHERS or found.st_uid != os.geteuid():
-            raise SpecError(
+        status = path.stat()
+        if status.st_mode & _OTHERS or status.st_uid != os.geteuid():
+            raise ParameterError(
                 f"{path} can be read by others, or belongs to another user; make it this user's "
                 f"own with `chmod go= {path}`, and think of who may have read it."
             )
@@ -200,7 +206,7 @@ class StateFolder:
 
     @property
     def next_key(self) -> Path:
-        """Key, vault and settings that count as soon as they stand here."""
+        """Key, store and settings that count as soon as they stand here."""
         return self.root / "next"
 
     @property
@@ -208,8 +214,8 @@ class StateFolder:
         return self.root / "policy.toml"
 
     @property
-    def vault_file(self) -> Path:
-        return self.root / "vault.sqlite"
+    def store_file(self) -> Path:
+        return self.root / "store.sqlite"
 
     @property
     def audit_file(self) -> Path:
@@ -237,8 +243,8 @@ class StateFolder:
 
     @property
     def secrets(self) -> tuple[Path, ...]:
-        """What no command may write over."""
-        return self.identity_file, self.vault_file, self.settings_file, self.policy_file
+        """Files that no command may overwrite."""
+        return self.identity_file, self.store_file, self.settings_file, self.policy_file
 
     @property
     def socket(self) -> Path:
@@ -254,15 +260,15 @@ class StateFolder:
         return Path(self._setting("anchor"))
 
     def _setting(self, key: str) -> str:
-        found = read_toml(self.settings_file).get(key)
-        if not isinstance(found, str):
-            raise SpecError(f'{self.settings_file} names no {key}; write {key} = "...".')
-        return found
+        setting = read_toml(self.settings_file).get(key)
+        if not isinstance(setting, str):
+            raise ParameterError(f'{self.settings_file} names no {key}; write {key} = "...".')
+        return setting
 
     def identity(self) -> Identity:
         secret = self.identity_file.read_bytes()
         if len(secret) != _KEY_BYTES:
-            raise SpecError(
+            raise ParameterError(
                 f"{self.identity_file} holds {len(secret)} bytes and no key; bring the old one "
                 "back."
             )
@@ -271,14 +277,14 @@ class StateFolder:
     def policy(self) -> SitePolicy:
         return SitePolicy.read(self.policy_file)
 
-    def vault(self) -> Vault:
+    def site_store(self) -> SiteStore:
         """Held by this process alone until it is closed."""
         if not self.anchor.parent.is_dir():
             raise LedgerUnavailable(
                 f"the folder of the anchor, {self.anchor.parent}, is not there; nothing was sent. "
                 "Mount it, or make it if it is lost and the ledger is not."
             )
-        return Vault.open(self.vault_file, self.identity(), self.anchor)
+        return SiteStore.open(self.store_file, self.identity(), self.anchor)
 
     # ---------------------------------------------------------------------------------- studies
     def study_folder(self, name: str, account: str) -> StudyFolder:
@@ -300,4 +306,141 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SpecError(f"{path} cannot be read ({error}); correct it.") from None
+        raise ParameterError(f"{path} cannot be read ({error}); correct it.") from None
+
+
+# --------------------------------------------------------------------------------------------------
+# What keeps a site's state alive: copies, restores, and a new key when the old one is in doubt.
+
+_COPIED = ("site.toml", "identity.key", "policy.toml", "audit.jsonl")
+_FOLDERS = ("studies", "tls")
+
+
+def backup(state: StateFolder, target: Path) -> None:
+    """A copy of the folder, also while a service runs. The anchor is not in it, on purpose.
+
+    It holds the site's key: keep it as you keep the key.
+    """
+    if target.exists():
+        raise ParameterError(f"{target} is there already; name a folder that is new.")
+    _require_ledger(state, "copy")
+    make_private(target)
+    backup_store(state.store_file, target / "store.sqlite")
+    for name in _COPIED:
+        if (state.root / name).exists():
+            copy_private(state.root / name, target / name)
+    for name in _FOLDERS:
+        shutil.copytree(state.root / name, target / name)
+    Audit(state.audit_file).note("backup", what=str(target))
+
+
+def _require_ledger(state: StateFolder, purpose: str) -> None:
+    """A ledger begins with the first approval; before it a new site is as good as this one."""
+    if not state.store_file.exists():
+        raise ParameterError(
+            f"{state.root} has approved no study yet, so there is no ledger to {purpose}. Approve "
+            "one first, or make another site with `hedgerow site init`."
+        )
+
+
+def restore(
+    copy: Path, root: Path, anchor: Path, receipts: Path | None
+) -> tuple[StateFolder, bool]:
+    """Restores a state folder from a backup; also whether receipts cover all that is lost.
+
+    Whatever was charged after the backup is not in it, so studies that were open count as fully
+    spent, until receipts tell what each lost entry was. `anchor` is where it always was.
+    """
+    if not (copy / "store.sqlite").is_file():
+        raise ParameterError(
+            f"{copy} is no backup of a site; name a folder that `site backup` made."
+        )
+    root = root.expanduser().resolve()
+    if root.exists() and any(root.iterdir()):
+        raise ParameterError(f"{root} is not empty; move away what is there.")
+    make_private(root)
+    root.chmod(0o700)
+    for name in _COPIED:
+        if (copy / name).exists():
+            copy_private(copy / name, root / name)
+    for name in _FOLDERS:
+        shutil.copytree(copy / name, root / name)
+    state = StateFolder(root)
+    for folder in (state.numba, state.run):
+        make_private(folder)
+    write_private(state.settings_file, settings_text(state.name, anchor))
+    receipt_list = list(_receipts(receipts))
+    site_store = SiteStore.restore(
+        copy / "store.sqlite", state.store_file, state.identity(), anchor, receipt_list
+    )
+    with closing(site_store):
+        is_complete = _reconcile(site_store, receipt_list)
+    words = "all that was lost is known" if is_complete else "open studies count as fully spent"
+    Audit(state.audit_file).note("restored", what=f"from {copy}; {words}")
+    return state, is_complete
+
+
+def _reconcile(site_store: SiteStore, receipts: list[bytes]) -> bool:
+    try:
+        site_store.reconcile(receipts)
+    except LedgerRolledBack:
+        return False
+    return True
+
+
+def _receipts(path: Path | None) -> Iterator[bytes]:
+    """Signed headers of this site, one per line, in hexadecimal: `hedgerow study receipts`."""
+    if path is None:
+        return
+    for number, line in enumerate(path.read_text(encoding="ascii").split(), start=1):
+        try:
+            yield bytes.fromhex(line)
+        except ValueError:
+            raise ParameterError(
+                f"{path}, line {number} is no receipt; ask the coordinator for what "
+                "`hedgerow study receipts` prints."
+            ) from None
+
+
+def rotate_key(state: StateFolder) -> tuple[Identity, Path]:
+    """A new identity with a ledger of its own; what the old one had given away stays given away.
+
+    Rosters name the old key, so approved studies must be revoked before. The old key, store and
+    anchor are kept in a folder of their own, since only they show what was spent.
+
+    One step: all that is new is made ready in a folder beside, which then gets its name. From there
+    on the new key counts, and whoever opens the state next finishes what was interrupted.
+    """
+    study_names = [folder.path.name for folder in state.study_folders() if folder.is_approved]
+    if study_names:
+        raise ParameterError(
+            f"{study_names} are approved under the present key; revoke them first."
+        )
+    _require_ledger(state, "carry over")
+    old, new = state.identity(), Identity.generate()
+    old_folder = state.root / "retired" / old.fingerprint[:16]
+    make_private(old_folder.parent)
+    make_private(old_folder)
+    anchor = state.anchor.with_name(f"{state.anchor.name}.{new.fingerprint[:8]}")
+    ready = state.next_key.with_name("next.new")
+    shutil.rmtree(ready, ignore_errors=True)
+    make_private(ready)
+    with closing(state.site_store()) as site_store, site_store.ledger.current() as books:
+        lifetime, given_away = books.lifetime, books.committed
+    fresh = ready / state.store_file.name
+    with closing(SiteStore.open(fresh, new, anchor)) as site_store:
+        if lifetime is not None:
+            site_store.ledger.set_lifetime(lifetime.measure, lifetime.limit, lifetime.delta)
+            name = f"all studies under the key {old.fingerprint[:16]}"
+            site_store.ledger.approve(old.fingerprint, lifetime.measure, given_away, name)
+    fresh.with_name(f"{fresh.name}.lock").unlink()
+    write_private(ready / state.identity_file.name, new.to_bytes())
+    write_private(ready / state.settings_file.name, settings_text(state.name, anchor))
+    for source in (state.identity_file, state.store_file, state.anchor):
+        copy_path = old_folder / ("anchor" if source == state.anchor else source.name)
+        copy_path.unlink(missing_ok=True)
+        copy_private(source, copy_path)
+    ready.rename(state.next_key)
+    sync_directory(state.root)
+    state.take_next_key()
+    return new, old_folder

@@ -1,4 +1,4 @@
-"""`study.toml`: all that the parties of a study agree on, as a file that people read.
+"""`study.toml`: all that the sites of a study agree on, as a file that people read.
 
 Its content, not its spelling, has the hash that sites approve and that every message and ledger
 entry names. `[timing]` is the coordinator's own business and not part of it, and so is `[about]`,
@@ -18,16 +18,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from hedgerow.errors import HedgerowError, SpecError
+from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.federation.exchange import Timing
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.common import CommonParameters
-from hedgerow.methods.method import Recipe
-from hedgerow.methods.parameters import declared
+from hedgerow.methods.dry_run import most_rounds
+from hedgerow.methods.method import Method
+from hedgerow.methods.parameters import declared_parameters
 from hedgerow.methods.registry import Maker, estimator_named
 from hedgerow.methods.saving import read_parameters
 from hedgerow.methods.training import agree
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.declaration import (
     COUNT,
     FIELD_OF,
@@ -41,7 +42,7 @@ from hedgerow.privacy.declaration import (
     read_table,
     table_schema,
 )
-from hedgerow.privacy.statement.about import About, Curator
+from hedgerow.privacy.statement.record import About, Curator
 from hedgerow.privacy.study import Study
 from hedgerow.schema.rules import Rule, a, number, one_of, whole
 from hedgerow.schema.schema import Schema
@@ -55,10 +56,10 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]")
 _ENTRY = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(\s*\.\s*[A-Za-z0-9_.-]+)?\s*=""")
 
 
-def line_of(text: str, wanted: Sequence[str | int]) -> int | None:
+def line_of(text: str, place: Sequence[str | int]) -> int | None:
     """The line of an entry, or of the innermost table around it that is written down."""
     lines = dict(_entries(text))
-    path = tuple(wanted)
+    path = tuple(place)
     while path:
         if path in lines:
             return lines[path]
@@ -91,17 +92,17 @@ def _entries(text: str) -> Iterator[tuple[EntryPath, int]]:
 # Tables beside those of the study's declaration: model, roster, timing, words about the model.
 
 VERSION = 1
-COMMON = {one.name for one in declared(CommonParameters)}
+COMMON = {parameter.name for parameter in declared_parameters(CommonParameters)}
 ELSEWHERE = {
     "schema": "[schema]",
     "random_state": "public_seed",
-    "ledger": "each site's own vault",
+    "ledger": "each site's own store",
     "progress": "the command line",
     "n_jobs": "each site's own machine",
-    **{name: f"[{one.table}]" for name, one in STUDY.items() if name in COMMON},
+    **{name: f"[{entry.table}]" for name, entry in STUDY.items() if name in COMMON},
 }
 """Parameters of an estimator that a study says in another place."""
-PRINTED = "printed_epsilon"
+PRINTED = "published_epsilon"
 """A parameter of methods that work out their true epsilon from the one their paper prints."""
 
 
@@ -130,50 +131,52 @@ def _tables(inside: Entries, words: str = "", **more: Any) -> Entry:
 
 TABLE = replace(a(dict), json={"type": "object"})
 SECONDS = Entry(number(above=0.0, below=MOST), usual=60.0)
-NAME = Entry(
+SITE_NAME = Entry(
     _text("[A-Za-z0-9][A-Za-z0-9._-]{0,62}"),
-    todo="use letters, digits, dots, dashes and underlines, 63 at most",
-    needed=True,
+    todo="use letters, digits, dots, dashes and underscores, 63 at most",
+    is_required=True,
 )
-KEY = Entry(
-    _text("[0-9a-f]{64}"),
-    todo="write the 64 hexadecimal digits of a public key, as `hedgerow site init` shows them",
-    needed=True,
+SITE_KEY = Entry(
+    _text("[0-9a-f]{128}"),
+    todo="write the 128 hexadecimal digits of a public key, as `hedgerow site init` shows them",
+    is_required=True,
 )
 CURATOR = {
-    "name": Entry(_text(r"[\s\S]+"), needed=True),
+    "name": Entry(_text(r"[\s\S]+"), is_required=True),
     "kind": _choice("Government", "Industry", "Nonprofit"),
 }
 FILE: Entries = {
     "version": Entry(
         replace(whole(VERSION, VERSION), json={"const": VERSION}),
         todo=f"this hedgerow reads version {VERSION}, so update hedgerow or write the file anew",
-        needed=True,
+        is_required=True,
     ),
-    "name": NAME,
+    "name": SITE_NAME,
     "public_seed": Entry(
-        whole(0, 2**32 - 1), "Public randomness: random cuts, orders. Never noise.", needed=True
+        whole(0, 2**32 - 1),
+        "Public randomness: random cuts, orders. Never noise.",
+        is_required=True,
     ),
     "model": _table(
-        {"estimator": Entry(_text(), needed=True), "parameters": Entry(TABLE, usual={})},
+        {"estimator": Entry(_text(), is_required=True), "parameters": Entry(TABLE, usual={})},
         "An estimator of hedgerow, or a paper's method: papers.wang.local_rnm; and those of its "
         "parameters that are not its defaults.",
-        needed=True,
+        is_required=True,
     ),
     "schema": Entry(
         TABLE,
         "Public facts: ranges, categories and classes that are known without looking at a row. "
         '`file = "schema.toml"` instead takes them from a file beside this one.',
-        needed=True,
+        is_required=True,
     ),
-    "privacy": _table(TABLES["privacy"], needed=True),
+    "privacy": _table(TABLES["privacy"], is_required=True),
     "sum": _table(TABLES["sum"]),
     "evaluation": _table(TABLES["evaluation"]),
-    "coordinator": _table({"key": KEY}, needed=True),
+    "coordinator": _table({"key": SITE_KEY}, is_required=True),
     "site": _tables(
-        {"name": NAME, "key": KEY},
-        "Every site's public key, as `hedgerow site init` shows it, compared by telephone.",
-        needed=True,
+        {"name": SITE_NAME, "key": SITE_KEY},
+        "Every site's public key, as `hedgerow site init` shows it; confirm it out of band.",
+        is_required=True,
     ),
     "timing": _table(
         {
@@ -181,10 +184,12 @@ FILE: Entries = {
             "asks": Entry(COUNT, usual=3),
             "patience_seconds": Entry(number(least=0.0, below=MOST), usual=3600.0),
             "return_seconds": SECONDS,
+            "at_once": Entry(replace(a(bool), json={"type": "boolean"}), usual=True),
         },
         "The coordinator's own, not part of the agreement: seconds for one exchange, how often the "
         "silent are asked again before a round goes on without them, how long a run waits while "
-        "too few are there, how often a lost site is asked whether it is back.",
+        "too few are there, how often a lost site is asked whether it is back, whether rounds may "
+        "be opened in one exchange where a failure can be paid for.",
     ),
     "about": _table(
         {
@@ -206,12 +211,17 @@ FILE: Entries = {
 
 def study_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """The whole file as JSON Schema, given that of `[schema]`."""
-    found = table_schema(FILE)
-    found["properties"]["schema"] = schema
-    found["properties"]["privacy"]["required"] = []
-    promised = {"properties": {"privacy": {"required": ["epsilon"]}}}
-    printed = {"properties": {"parameters": {"required": [PRINTED]}}, "required": ["parameters"]}
-    return found | {"anyOf": [promised, {"properties": {"model": printed}}]}
+    schema_of_file = table_schema(FILE)
+    schema_of_file["properties"]["schema"] = schema
+    schema_of_file["properties"]["privacy"]["required"] = []
+    with_epsilon = {"properties": {"privacy": {"required": ["epsilon"]}}}
+    with_published_epsilon = {
+        "properties": {"parameters": {"required": [PRINTED]}},
+        "required": ["parameters"],
+    }
+    return schema_of_file | {
+        "anyOf": [with_epsilon, {"properties": {"model": with_published_epsilon}}]
+    }
 
 
 class ModelTable(NamedTuple):
@@ -223,30 +233,32 @@ class ModelTable(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyFile:
-    """A study as its file says it; `study` is what sites approve."""
+    """A study as in its file; `study` is what sites approve."""
 
     content: Mapping[str, Any]
     """Table by table, as it is written; what a file leaves out at what that usually is."""
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """From a file; a schema in a file of its own is found beside it and taken in."""
+        """Reads a file; a schema in a separate file is looked up beside it and included."""
         where = Path(path)
         try:
             text = where.read_text(encoding="utf-8")
         except OSError as error:
-            raise SpecError(f"{path} cannot be read: {error.strerror}; check the path.") from None
+            raise ParameterError(
+                f"{path} cannot be read: {error.strerror}; check the path."
+            ) from None
         except UnicodeDecodeError:
-            raise SpecError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
+            raise ParameterError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
         return cls.parse(text, where)
 
     @classmethod
     def parse(cls, text: str, path: Path) -> Self:
-        """`path` is named in errors, and schema files are looked for beside it."""
+        """`path` is named in errors, and schema files are looked up beside it."""
         try:
             content = tomllib.loads(text)
         except (ValueError, RecursionError) as error:  # numbers or brackets without an end, too
-            raise SpecError(f"{path} is not valid TOML: {error}; correct that line.") from None
+            raise ParameterError(f"{path} is not valid TOML: {error}; correct that line.") from None
         return cls.checked(content, path, text)
 
     @classmethod
@@ -255,18 +267,20 @@ class StudyFile:
         try:
             problems: list[Problem] = []
             whole = {"sum": {}, "timing": {}, **_with_schema(content, path)}
-            found = cls(read_table(_entries_for(content), whole, (), problems))
-            problems = problems or list(found.conflicts())[:1]
+            study_file = cls(read_table(_entries_for(content), whole, (), problems))
+            problems = problems or list(study_file.conflicts())[:1]
             if not problems:
-                _ = found.study, found.roster, found.estimator(), found.about
-                return found
+                _ = study_file.study, study_file.roster, study_file.estimator(), study_file.about
+                return study_file
         except HedgerowError as error:
-            raise SpecError(f"{_where(path, _line_of_error(text, str(error)))}: {error}") from None
-        told = [f"{_where(path, line_of(text, place))}: {words}" for place, words in problems]
-        raise SpecError("; ".join(told) + ".")
+            raise ParameterError(
+                f"{_where(path, _line_of_error(text, str(error)))}: {error}"
+            ) from None
+        messages = [f"{_where(path, line_of(text, place))}: {words}" for place, words in problems]
+        raise ParameterError("; ".join(messages) + ".")
 
     def conflicts(self) -> Iterator[Problem]:
-        """What no entry shows by itself, with the place of the entry that is one too many."""
+        """Conflicts between entries, with the place of the entry to remove."""
         if len(self.names) < 2:
             yield ("site",), f"site stands there {len(self.names)} times; name two sites or more"
         for k, name in enumerate(self.names):
@@ -274,7 +288,7 @@ class StudyFile:
                 words = f"site.{k}.name is {name!r}, as another site's; name every site once"
                 yield ("site", k, "name"), words
         places: list[tuple[str | int, ...]] = [("site", k, "key") for k in range(len(self.names))]
-        keys = [one["key"] for one in (*self.content["site"], self.content["coordinator"])]
+        keys = [role["key"] for role in (*self.content["site"], self.content["coordinator"])]
         for k, place in enumerate([*places, ("coordinator", "key")]):
             name = dotted(place)
             if is_weak(bytes.fromhex(keys[k])):
@@ -293,12 +307,12 @@ class StudyFile:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the sites, in the order of the roster."""
-        return tuple(one["name"] for one in self.content["site"])
+        """The names of the sites, in the order of the roster."""
+        return tuple(site["name"] for site in self.content["site"])
 
     @cached_property
     def roster(self) -> Roster:
-        keys = tuple(bytes.fromhex(one["key"]) for one in self.content["site"])
+        keys = tuple(bytes.fromhex(site["key"]) for site in self.content["site"])
         return Roster(keys, bytes.fromhex(self.content["coordinator"]["key"]))
 
     @cached_property
@@ -307,35 +321,39 @@ class StudyFile:
 
     @property
     def study(self) -> Study:
-        """What sites approve; its hash covers everything but `[timing]` and `[about]`."""
-        return self._agreed[0]
+        """The study that sites approve; its hash covers everything but `[timing]` and `[about]`."""
+        return self._study_and_method[0]
 
     @property
-    def recipe(self) -> Recipe:
-        return self._agreed[1]
+    def method(self) -> Method:
+        return self._study_and_method[1]
 
     @property
-    def _declared(self) -> dict[str, Any]:
-        """What the file says of the study's declaration, by the names of its fields."""
-        said = {
+    def _declarations(self) -> dict[str, Any]:
+        """The file's values of the study's declaration, by the names of its fields."""
+        values = {
             FIELD_OF[table, name]: value
             for table in TABLES
             for name, value in self.content.get(table, {}).items()
         }
-        return {name: STUDY[name].value_of(value) for name, value in said.items()}
+        return {name: STUDY[name].value_of(value) for name, value in values.items()}
 
     @cached_property
-    def _agreed(self) -> tuple[Study, Recipe]:
-        said = self._declared.items()
-        terms = {name: STUDY[name].rule.read(value) for name, value in said if name not in COMMON}
-        terms |= {"name": self.name, "names": self.names}
+    def _study_and_method(self) -> tuple[Study, Method]:
+        declarations = self._declarations.items()
+        terms = {
+            name: STUDY[name].rule.parse(value)
+            for name, value in declarations
+            if name not in COMMON
+        }
+        terms |= {"name": self.name, "names": self.names, "method": self.model.estimator}
         terms |= {"sites": self.roster.sites, "coordinator": self.roster.coordinator}
         return agree(self.estimator(), self.schema_given, len(self.names), terms)
 
     @property
     def rounds(self) -> int:
         """The most that a run takes, those that fail not counted."""
-        return self.recipe.largest(self.study.schema).rounds + bool(self.study.asks_held_out)
+        return most_rounds(self.study, self.method)
 
     def estimator(self) -> PrivateEstimator:
         """A new one with the parameters that were agreed on, not yet fitted.
@@ -345,17 +363,17 @@ class StudyFile:
         kind = estimator_named(self.model.estimator)
         own = _own_parameters(self.model.parameters)
         _check_parameters(kind, own)
-        said = {name: value for name, value in self._declared.items() if name in COMMON}
+        common = {name: value for name, value in self._declarations.items() if name in COMMON}
         seed = self.content["public_seed"]
-        return kind(schema=self.schema_given, random_state=seed, **said, **own)
+        return kind(schema=self.schema_given, random_state=seed, **common, **own)
 
     @property
     def about(self) -> About | None:
         if "about" not in self.content:
             return None
-        told = dict(self.content["about"])
-        curators = tuple(Curator(**one) for one in told.pop("curator", ()))
-        return About(curators=curators, **told)
+        about_fields = dict(self.content["about"])
+        curators = tuple(Curator(**curator) for curator in about_fields.pop("curator", ()))
+        return About(curators=curators, **about_fields)
 
     @property
     def timing(self) -> Timing:
@@ -363,38 +381,42 @@ class StudyFile:
 
 
 def _entries_for(content: dict[str, Any]) -> Entries:
-    """A method that works out its own epsilon is told none."""
+    """The entries of the file; a method that derives its own epsilon needs none."""
     model = content.get("model")
     own = model.get("parameters") if isinstance(model, dict) else None
     if not isinstance(own, dict) or PRINTED not in own:
         return FILE
-    silent = replace(STUDY["epsilon"], needed=False)
-    return {**FILE, "privacy": _table({**TABLES["privacy"], "epsilon": silent}, needed=True)}
+    silent = replace(STUDY["epsilon"], is_required=False)
+    return {**FILE, "privacy": _table({**TABLES["privacy"], "epsilon": silent}, is_required=True)}
 
 
-def _own_parameters(given: dict[str, Any]) -> dict[str, Any]:
+def _own_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     try:
-        return read_parameters(given)
+        return read_parameters(parameters)
     except HedgerowError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise SpecError(
+        raise ParameterError(
             f"parameters of the model are not spelled as hedgerow spells them ({error}); write "
             "numbers and texts, or let `hedgerow study init` write them."
         ) from None
 
 
-def _check_parameters(kind: Maker, given: dict[str, Any]) -> None:
-    for name, value in given.items():
+def _check_parameters(kind: Maker, parameters: dict[str, Any]) -> None:
+    for name, value in parameters.items():
         if type(value) is int and abs(value) >= MOST:
-            raise SpecError(f"{name} has more than 12 digits; use a number that it can have.")
+            raise ParameterError(f"{name} has more than 12 digits; use a number that it can have.")
         if name in ELSEWHERE:
-            raise SpecError(f"{name} stands among the parameters; it belongs to {ELSEWHERE[name]}.")
+            raise ParameterError(
+                f"{name} stands among the parameters; it belongs to {ELSEWHERE[name]}."
+            )
     if not isinstance(kind, type):
         return  # a paper's method knows its own
-    known = {p.name for p in declared(kind)} - set(ELSEWHERE)
-    for name in sorted(set(given) - known):
-        raise SpecError(f"{name} is no parameter of {kind.__name__}; use some of {sorted(known)}.")
+    names = {p.name for p in declared_parameters(kind)} - set(ELSEWHERE)
+    for name in sorted(set(parameters) - names):
+        raise ParameterError(
+            f"{name} is no parameter of {kind.__name__}; use some of {sorted(names)}."
+        )
 
 
 def _with_schema(content: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -411,7 +433,7 @@ def _where(path: Path, line: int | None) -> str:
 
 
 def _line_of_error(text: str, message: str) -> int | None:
-    """Our own errors begin with the name of what they are about, or say what it is."""
+    """The line of an error: our own errors begin with the name of their subject."""
     names = [message.split(" ", 1)[0], *re.findall(r"(\w+) is ", message)]
     return next((line for name in names if (line := line_of_name(text, name))), None)
 
@@ -420,45 +442,47 @@ def _line_of_error(text: str, message: str) -> int | None:
 # A study as a commented file.
 
 HEADING = """\
-# What all parties of this study agree on. Its content has the hash that sites approve: change
+# What all sites of this study agree on. Its content has the hash that sites approve: change
 # anything but [timing] and [about], and everybody has to approve it anew.
 """
 
 
-def as_text(agreed: StudyFile) -> str:
+def as_text(study_file: StudyFile) -> str:
     """The whole study, schema included; reading it again gives the same hash."""
-    content = agreed.content
+    content = study_file.content
     plain = {name: content[name] for name in FILE if isinstance(content.get(name), str | int)}
     parts = [HEADING + _lines(plain)]
-    for table, one in FILE.items():
+    for table, entry in FILE.items():
         if table in TABLES or isinstance(content.get(table), dict | list):
-            parts += ["\n".join([*_comment(one.words), text]) for text in _texts(agreed, table)]
+            parts += [
+                "\n".join([*_comment(entry.words), text]) for text in _texts(study_file, table)
+            ]
     return "\n".join(parts)
 
 
-def _texts(agreed: StudyFile, table: str) -> Iterator[str]:
-    said = agreed.content.get(table, {})
+def _texts(study_file: StudyFile, table: str) -> Iterator[str]:
+    values = study_file.content.get(table, {})
     match table:
         case "model":
-            own = f"[model.parameters]\n{_lines(agreed.model.parameters)}"
-            yield f"[model]\n{_lines({'estimator': agreed.model.estimator})}\n{own}"
+            own = f"[model.parameters]\n{_lines(study_file.model.parameters)}"
+            yield f"[model]\n{_lines({'estimator': study_file.model.estimator})}\n{own}"
         case "schema":
-            yield _schema(agreed.schema_given)
+            yield _schema(study_file.schema_given)
         case "site":
-            yield "\n".join(f"[[site]]\n{_lines(one)}" for one in said)
+            yield "\n".join(f"[[site]]\n{_lines(site)}" for site in values)
         case _ if table in TABLES:
-            yield from _declared_table(agreed, table)
+            yield from _declared_table(study_file, table)
         case _:
-            yield f"[{table}]\n{_lines(said)}"
+            yield f"[{table}]\n{_lines(values)}"
 
 
-def _declared_table(agreed: StudyFile, table: str) -> Iterator[str]:
+def _declared_table(study_file: StudyFile, table: str) -> Iterator[str]:
     """Each entry after its words: as it was written, or as it was worked out from the rest."""
-    said, lines = agreed.content.get(table, {}), []
-    for name, one in TABLES[table].items():
-        if name in said or not one.needed:
-            value = said.get(name, getattr(agreed.study, FIELD_OF[table, name]))
-            lines += [*_comment(one.words), f"{name} = {_value(value)}"]
+    values, lines = study_file.content.get(table, {}), []
+    for name, entry in TABLES[table].items():
+        if name in values or not entry.is_required:
+            value = values.get(name, getattr(study_file.study, FIELD_OF[table, name]))
+            lines += [*_comment(entry.words), f"{name} = {_value(value)}"]
     if lines:
         yield "\n".join([f"[{table}]", *lines, ""])
 
@@ -478,15 +502,15 @@ def _lines(table: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, Placement):
+    if isinstance(value, DPModel):
         value = value.name.lower()
     if isinstance(value, Fraction):
         value = float(value) if Fraction(str(float(value))) == value else str(value)
     if isinstance(value, dict):
-        inner = ", ".join(f"{key} = {_value(one)}" for key, one in value.items())
+        inner = ", ".join(f"{key} = {_value(item)}" for key, item in value.items())
         return f"{{ {inner} }}"
     if isinstance(value, list):
-        return f"[{', '.join(_value(one) for one in value)}]"
+        return f"[{', '.join(_value(item) for item in value)}]"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

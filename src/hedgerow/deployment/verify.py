@@ -1,7 +1,9 @@
-"""Whether a model file is what it says: hashes, arithmetic, and the signatures of a study."""
+"""Verification of a model file: hashes, arithmetic, and the signatures of a study."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,57 +13,82 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.deployment.file_forms import INSTALL, can_validate, problems_of
+from hedgerow.deployment.replay import (
+    last_words,
+    problems_of_charges,
+    problems_of_releases,
+    replayed,
+)
 from hedgerow.deployment.run_folder import RunFolder, receipt_words
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.errors import HedgerowError
-from hedgerow.federation.journal import receipts_of
+from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
+from hedgerow.federation.exchange import Collected
+from hedgerow.federation.journal import Record, Void, receipts_of
+from hedgerow.federation.server import Server
+from hedgerow.federation.transcript import Transcript
+from hedgerow.federation.wire import Sender
 from hedgerow.methods import model_file
-from hedgerow.methods.saving import load
+from hedgerow.methods.saving import fitted_content, load
+from hedgerow.methods.training import Circumstances, train
+from hedgerow.privacy.accounting.budget import Cost
+from hedgerow.privacy.ledger.charges import MemoryLedger
+from hedgerow.privacy.ledger.events import cost_of_text
+from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.study import Study
 from hedgerow.report.evaluation import Evaluation
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import SignedHeader
-from hedgerow.secagg.keys import Identity, is_signed
+from hedgerow.secagg.keys import Identity, is_signed, is_signed_lasting
 
 # --------------------------------------------------------------------------------------------------
-# A networked model's own proof: every site's last receipt, and the coordinator's signature.
+# A networked model's own proof: every site's last receipt, and the coordinator's signatures.
 #
 # A receipt is the signed header of a site's last message in the run: what this study had cost it,
-# and where its ledger stood. The coordinator signs the model's digest, the study's hash and all
-# receipts together. Whoever has the study file can check all of it; nobody is asked.
+# and where its ledger stood. The coordinator signs the model's digest, the study's hash, the root
+# of the transcript and all receipts together, with Ed25519 and, to last, with ML-DSA-65. Whoever
+# has the study file can check that; with the transcript also that the model follows from what the
+# sites have signed (replay.py). Nobody is asked.
 
 
-def sign_model(folder: RunFolder, agreed: StudyFile, identity: Identity) -> None:
-    """Adds `signed` to the model file; its content and digest stay as they are."""
+def sign_model(folder: RunFolder, study_file: StudyFile, identity: Identity, root: bytes) -> None:
+    """Adds `signature` to the model file; its content and digest stay as they are."""
     last = {
-        name: held[-1]
-        for place, name in enumerate(agreed.names)
-        if (held := receipts_of(folder.path, place))
+        name: receipts[-1]
+        for place, name in enumerate(study_file.names)
+        if (receipts := receipts_of(folder.path, place))
     }
-    study = agreed.study.hash.hex()
+    study = study_file.study.hash.hex()
     content = model_file.read(folder.model_file)
-    message = signed_message(model_file.digest_of(content), study, last)
-    signed = {"study": study, "receipts": last, "signature": identity.sign(message).hex()}
-    model_file.add(folder.model_file, "signed", signed)
+    message = signed_message(model_file.digest_of(content), study, last, root.hex())
+    signature = {
+        "study": study,
+        "receipts": last,
+        "transcript": root.hex(),
+        "signature": identity.sign(message).hex(),
+        "lasting_key": identity.lasting.hex(),
+        "lasting_signature": identity.sign_lasting(message).hex(),
+    }
+    model_file.add(folder.model_file, "signed", signature)
 
 
-def signed_message(model_digest: str, study: str, receipts: dict[str, str]) -> bytes:
-    """What the coordinator signs; receipts by name, so that none can be left out or exchanged."""
+def signed_message(model_digest: str, study: str, receipts: dict[str, str], root: str) -> bytes:
+    """The message a coordinator signs; receipts by name, so that none can be dropped or swapped."""
     parts = [text.encode() for pair in sorted(receipts.items()) for text in pair]
-    return digest("signed model", model_digest.encode(), study.encode(), *parts)
+    return digest("signed model", model_digest.encode(), study.encode(), root.encode(), *parts)
 
 
 SUM_TOLERANCE = 1e-9
 """Parts of a budget are told as floats; their sums are right to this."""
 MOST_PROBLEMS = 10
 """Of a file's form, in one answer."""
+FORMAT = "file format"
 SITES = "sites"
 """The check that enough of them signed."""
 
 
 class Outcome(Enum):
-    """What became of a check. One that was not made is never one that passed."""
+    """The outcome of a check. A skipped check never counts as passed."""
 
     PASSED = "ok"
     FAILED = "FAILED"
@@ -71,7 +98,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One thing that was looked at, or would have been."""
+    """One check, made or skipped."""
 
     what: str
     outcome: Outcome
@@ -83,119 +110,188 @@ class CheckResult:
 
     @staticmethod
     def of(what: str, passed: bool, words: str) -> CheckResult:
-        """Of a check that was made."""
+        """The result of a check that was made."""
         return CheckResult(what, Outcome.PASSED if passed else Outcome.FAILED, words)
 
 
 def verdict(checks: Sequence[CheckResult]) -> str:
-    """All of them in one sentence: what failed, who signed, what was not looked at."""
-    failed = [check.what for check in checks if check.has_failed]
-    if failed:
-        return f"FAILED: {', '.join(failed)}"
-    skipped = [check.what for check in checks if check.outcome is Outcome.SKIPPED]
-    rest = f"; not checked: {', '.join(skipped)}" if skipped else ""
+    """All checks in one sentence: which failed, who signed, which were skipped."""
+    failed_names = [check.what for check in checks if check.has_failed]
+    if failed_names:
+        return f"FAILED: {', '.join(failed_names)}"
+    skipped_names = [check.what for check in checks if check.outcome is Outcome.SKIPPED]
+    rest = f"; not checked: {', '.join(skipped_names)}" if skipped_names else ""
     if any(check.outcome is Outcome.UNSIGNED for check in checks):
         return f"intact, unsigned{rest}"
     vouching = next((check.words for check in checks if check.what == SITES), None)
     return f"valid, {vouching}{rest}" if vouching else f"intact{rest}"
 
 
-def verified(path: Path, roster: Path | None) -> list[CheckResult]:
+def verified(path: Path, roster: Path | None, transcript: Path | None = None) -> list[CheckResult]:
     """All checks; a file that is torn or changed raises at once."""
-    document = model_file.opened(path)
-    content, signed = document["content"], document.get("signed")
+    if transcript is not None and roster is None:
+        raise ParameterError(
+            "a transcript is held to a study's keys: give --roster study.toml too."
+        )
+    document = model_file.open_document(path)
+    content, signatures = document["content"], document.get("signed")
     first = [CheckResult.of("digest", True, model_file.digest_of(content)), _form(document)]
     if first[-1].has_failed:
         return first
     model = load(path)
-    said: PrivacyStatement = model.privacy_
-    checks = [*first, *_arithmetic(said)]
+    statement: PrivacyStatement = model.privacy_
+    checks = [*first, *_arithmetic(statement)]
     if document.get("evaluation") is not None:
         checks.append(_evaluation(model, document["evaluation"]))
     if roster is None:
-        return [*checks, _without_roster(signed)]
-    if signed is None:
-        words = "the file carries none, so it is not a model of this study's sites"
+        return [*checks, _without_roster(signatures)]
+    if signatures is None:
+        words = "none in the file, so it is not a model of this study's sites"
         return [*checks, CheckResult.of("signatures", False, words)]
-    return [*checks, *_signatures(content, said, signed, StudyFile.read(roster))]
+    study_file = StudyFile.read(roster)
+    checks += _signatures(content, statement, signatures, study_file)
+    if transcript is None:
+        words = "give --transcript transcript.bin to compute the model anew"
+        return [*checks, CheckResult("transcript", Outcome.SKIPPED, words)]
+    return [*checks, *_transcript(model, signatures, study_file, Transcript.read(transcript))]
 
 
-def _without_roster(signed: dict[str, Any] | None) -> CheckResult:
-    if signed is None:
-        words = "made in one process; nobody vouches for it"
+# -------------------------------------------------------------------------------------- transcript
+def _transcript(
+    model: Any, signatures: dict[str, Any], study_file: StudyFile, transcript: Transcript
+) -> Iterator[CheckResult]:
+    """From signed bytes to the same model; the first thing that is not right ends it."""
+    same = signatures.get("transcript") == transcript.root.hex()
+    words = f"{len(transcript.rounds)} rounds, the root that the coordinator signed"
+    yield CheckResult.of("transcript", same, words if same else "not the one that was signed")
+    try:
+        words_of_sites = last_words(study_file, transcript)
+        again, sites = replayed(study_file, transcript)
+    except HedgerowError as error:
+        yield CheckResult.of("replay", False, str(error))
+        return
+    rounds = f"{len(transcript.rounds)} rounds opened and asked as the method asks them"
+    yield CheckResult.of("replay", True, rounds)
+    changed = [what for what, one in _compared(model, again) if not one]
+    told = f"not what the sums lead to: {', '.join(changed)}"
+    yield CheckResult.of("model", not changed, told if changed else "the one that the sums lead to")
+    problems = problems_of_releases(study_file, transcript, words_of_sites)
+    told = "; ".join(problems) or "every message is one that its site says that it sent"
+    yield CheckResult.of("messages", not problems, told)
+    problems = problems_of_charges(study_file, sites, words_of_sites)
+    told = "; ".join(problems) or "every site was charged what was asked, and no more"
+    yield CheckResult.of("charges", not problems, told)
+    open_sites = [name for k, name in enumerate(study_file.names) if k not in words_of_sites]
+    if open_sites:
+        told = f"{', '.join(open_sites)} did not close: count them at the study's whole budget"
+        yield CheckResult("final", Outcome.SKIPPED, told)
+    else:
+        yield CheckResult.of("final", True, "all sites have closed the study")
+
+
+def _compared(model: Any, again: Any) -> Iterator[tuple[str, bool]]:
+    mine, theirs = fitted_content(model), fitted_content(again)
+    for what in ("schema", "model", "leaves", "privacy"):
+        yield what, _plain(mine[what]) == _plain(theirs[what])
+    rounds = [[(r.number, r.void) for r in one.run_.rounds] for one in (model, again)]
+    yield "rounds", rounds[0] == rounds[1]
+
+
+def _plain(content: Any) -> Any:
+    """As it is read from a file."""
+    return json.loads(json.dumps(content))
+
+
+def _without_roster(signatures: dict[str, Any] | None) -> CheckResult:
+    if signatures is None:
+        words = "trained in one process, nobody signed"
         return CheckResult("signatures", Outcome.UNSIGNED, words)
     return CheckResult("signatures", Outcome.SKIPPED, "give --roster study.toml to check them")
 
 
 def _form(document: dict[str, Any]) -> CheckResult:
     if not can_validate():
-        words = f"not held against the published JSON Schema; {INSTALL}"
-        return CheckResult("form", Outcome.SKIPPED, words)
-    found = problems_of("model", document)
-    more = f"; {len(found) - MOST_PROBLEMS} more" if len(found) > MOST_PROBLEMS else ""
-    words = "; ".join(found[:MOST_PROBLEMS]) + more or "that of the published JSON Schema"
-    return CheckResult.of("form", not found, words)
+        return CheckResult(FORMAT, Outcome.SKIPPED, f"not checked; {INSTALL}")
+    problems = problems_of("model", document)
+    more = f"; {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
+    words = "; ".join(problems[:MOST_PROBLEMS]) + more or "as in the published JSON Schema"
+    return CheckResult.of(FORMAT, not problems, words)
 
 
-def _evaluation(model: Any, told: dict[str, Any]) -> CheckResult:
-    """Nobody signs it: what is looked at is that it measures this model."""
-    found = Evaluation.from_dict(told)
-    words = f"of this model, {found.privacy_.promise} for its own records; signed by nobody"
-    return CheckResult.of("evaluation", model.model_.score.digest in found.digests, words)
+def _evaluation(model: Any, content: dict[str, Any]) -> CheckResult:
+    """Checks that an evaluation measures this model; nobody signs it."""
+    evaluation = Evaluation.from_dict(content)
+    words = f"of this model, {evaluation.privacy_.summary} for its own records; signed by nobody"
+    return CheckResult.of("evaluation", model.model_.score.digest in evaluation.digests, words)
 
 
 # -------------------------------------------------------------------------------------- arithmetic
-def _arithmetic(said: PrivacyStatement) -> Iterator[CheckResult]:
-    if said.spent_fraction is None:
+def _arithmetic(statement: PrivacyStatement) -> Iterator[CheckResult]:
+    if statement.spent_fraction is None:
         yield CheckResult.of(
-            "promise", math.isinf(said.epsilon), "no noise was added; nothing is promised"
+            "guarantee", math.isinf(statement.epsilon), "no noise was added; there is no guarantee"
         )
         return
-    parts = max(math.fsum(line.part for line in one) for one in (said.spending, said.held_out))
-    left = math.fsum(part.part for part in said.unspent)
+    parts = max(
+        math.fsum(line.part for line in lines) for lines in (statement.spending, statement.held_out)
+    )
+    left = math.fsum(part.part for part in statement.unspent)
     yield CheckResult.of(
         "rounds",
-        abs(parts - said.spent_fraction) < SUM_TOLERANCE,
-        f"rounds add up to {parts:.1%} of the budget; {said.spent_fraction:.1%} were spent",
+        abs(parts - statement.spent_fraction) < SUM_TOLERANCE,
+        f"rounds add up to {parts:.1%} of the budget; {statement.spent_fraction:.1%} were spent",
     )
     yield CheckResult.of(
         "rest",
-        abs(said.spent_fraction + left - 1.0) < SUM_TOLERANCE,
+        abs(statement.spent_fraction + left - 1.0) < SUM_TOLERANCE,
         f"{left:.1%} of the budget were left",
     )
     yield CheckResult.of(
-        "promise",
-        said.spent_epsilon <= said.epsilon * (1.0 + SUM_TOLERANCE),
-        f"what was asked has epsilon {said.spent_epsilon:.4g}; {said.epsilon:.4g} is promised",
+        "guarantee",
+        statement.spent_epsilon <= statement.epsilon * (1.0 + SUM_TOLERANCE),
+        f"what was asked has epsilon {statement.spent_epsilon:.4g}; "
+        f"{statement.epsilon:.4g} is guaranteed",
     )
 
 
 # -------------------------------------------------------------------------------------- signatures
 def _signatures(
-    content: Any, said: PrivacyStatement, signed: dict[str, Any], agreed: StudyFile
+    content: Any, statement: PrivacyStatement, signatures: dict[str, Any], study_file: StudyFile
 ) -> Iterator[CheckResult]:
-    study = agreed.study
+    study = study_file.study
     yield CheckResult.of(
-        "study", signed["study"] == study.hash.hex(), f"{study.name}, {study.account}"
+        "study", signatures["study"] == study.hash.hex(), f"{study.name}, {study.account}"
     )
-    message = signed_message(model_file.digest_of(content), signed["study"], signed["receipts"])
-    signature = bytes.fromhex(signed["signature"])
-    right = is_signed(agreed.roster.coordinator, signature, message)
+    message = signed_message(
+        model_file.digest_of(content),
+        signatures["study"],
+        signatures["receipts"],
+        signatures.get("transcript", ""),
+    )
+    signature = bytes.fromhex(signatures["signature"])
+    right = is_signed(study_file.roster.coordinator, signature, message) and is_signed_lasting(
+        study_file.roster.coordinator,
+        bytes.fromhex(signatures.get("lasting_key", "")),
+        bytes.fromhex(signatures.get("lasting_signature", "")),
+        message,
+    )
     words = "model, study and receipts are signed by the coordinator of the study"
     yield CheckResult.of("coordinator", right, words)
-    receipts = dict(_receipts(signed["receipts"], agreed))
+    receipts = dict(_receipts(signatures["receipts"], study_file))
     for name, receipt in receipts.items():
         spent = None if receipt is None else receipt.header.ledger.spent
         words = "no valid receipt" if spent is None else receipt_words(spent, study)
         yield CheckResult.of(f"site {name}", receipt is not None, words)
     yield _enough(receipts, study)
-    yield _largest(receipts, said, study)
+    yield _largest(receipts, statement, study)
 
 
-def _receipts(told: dict[str, str], agreed: StudyFile) -> Iterator[tuple[str, SignedHeader | None]]:
-    keys = dict(zip(agreed.names, agreed.roster.sites, strict=True))
-    for name, text in sorted(told.items()):
-        yield name, _receipt(text, keys.get(name, b""), agreed.names, name, agreed.study)
+def _receipts(
+    receipt_texts: dict[str, str], study_file: StudyFile
+) -> Iterator[tuple[str, SignedHeader | None]]:
+    keys = dict(zip(study_file.names, study_file.roster.sites, strict=True))
+    for name, text in sorted(receipt_texts.items()):
+        yield name, _receipt(text, keys.get(name, b""), study_file.names, name, study_file.study)
 
 
 def _receipt(
@@ -203,29 +299,97 @@ def _receipt(
 ) -> SignedHeader | None:
     """The receipt if it is this site's own word on this study, else None."""
     try:
-        found = SignedHeader.read(bytes.fromhex(text))
-        found.verify(key)
+        receipt = SignedHeader.read(bytes.fromhex(text))
+        receipt.verify(key)
     except (HedgerowError, ValueError):
         return None
-    is_own = name in names and found.header.sender == list(names).index(name)
-    return found if is_own and found.header.study_hash == study.hash else None
+    is_own = name in names and receipt.header.sender == list(names).index(name)
+    return receipt if is_own and receipt.header.study_hash == study.hash else None
 
 
 def _enough(receipts: dict[str, SignedHeader | None], study: Study) -> CheckResult:
     valid = sum(receipt is not None for receipt in receipts.values())
-    words, enough = f"signed by {valid} of {study.parties} sites", valid >= study.threshold
+    words, enough = f"signed by {valid} of {study.n_sites} sites", valid >= study.threshold
     more = "" if enough else f"; sums are opened with {study.threshold} or more"
     return CheckResult.of(SITES, enough, words + more)
 
 
 def _largest(
-    receipts: dict[str, SignedHeader | None], said: PrivacyStatement, study: Study
+    receipts: dict[str, SignedHeader | None], statement: PrivacyStatement, study: Study
 ) -> CheckResult:
     """The statement's spending is the largest of the sites' own receipts."""
-    told = [r.header.ledger.spent for r in receipts.values() if r is not None]
-    if said.spent_fraction is None or "inf" in told:
-        return CheckResult.of("receipts", said.spent_fraction is None, "nothing is bounded")
-    largest = max((Fraction(one) for one in told), default=Fraction(0))
+    costs = [r.header.ledger.spent for r in receipts.values() if r is not None]
+    if statement.spent_fraction is None or "inf" in costs:
+        return CheckResult.of("receipts", statement.spent_fraction is None, "there is no guarantee")
+    largest = max((Fraction(cost) for cost in costs), default=Fraction(0))
     part = float(largest / study.total)
     words = f"the largest receipt is {part:.1%} of the budget, as the statement says"
-    return CheckResult.of("receipts", abs(part - said.spent_fraction) < SUM_TOLERANCE, words)
+    return CheckResult.of("receipts", abs(part - statement.spent_fraction) < SUM_TOLERANCE, words)
+
+
+# ------------------------------------------------------------------------------------------ replay
+class RecordedSites:
+    """The sites of a run as its record has them: they answer what they answered then."""
+
+    def __init__(self, record: Record) -> None:
+        self.rounds = list[Sequence[Priced]]()
+        self.has_failures = False
+        self._record, self._sender, self._session = record, Sender(), -1
+
+    def round(self, number: int, asked: Sequence[Priced]) -> Collected:
+        kept = self._record.recorded(number)
+        if kept is None:
+            raise ParameterError(f"the record ends before round {number}; the run is not finished.")
+        if kept.attempt != self._session:
+            self._sender, self._session = Sender(), kept.attempt
+        questions = self._sender.encode([one.query for one in asked]).questions
+        if hashlib.sha256(questions).hexdigest() != kept.digest:
+            raise ParameterError(
+                f"round {number} of the record asked something else than this study would; use the "
+                "files and the release of hedgerow that the run was made with."
+            )
+        self.rounds.append(asked)
+        if isinstance(kept, Void):
+            self.has_failures = True
+            raise RoundFailed(kept.reason)
+        return kept.collected
+
+    def spent(self) -> Cost:
+        return max(map(cost_of_text, (head.spent for head in self._record.heads.values())))
+
+
+@dataclass(frozen=True)
+class ReplayedRun:
+    """A run, made again from what its sites answered; nobody is asked."""
+
+    study: Study
+    rounds: tuple[Sequence[Priced], ...]
+    model: Any
+    spent: Cost
+    has_failures: bool
+    """Then some sites may have been charged for rounds that others never saw."""
+
+
+def replay_run(model: Path) -> ReplayedRun:
+    """The run in whose folder a model file stands."""
+    folder = RunFolder(model.parent)
+    if not (folder.study_file.exists() and (folder.path / "answers.jsonl").exists()):
+        raise ParameterError(
+            f"{folder.path} holds no record of a run; ask the coordinator for study.toml and "
+            "answers.jsonl, which hold no secret, and put them beside the model. A fit in one "
+            "process keeps no such record."
+        )
+    agreed = folder.agreed()
+    sites = RecordedSites(Record(folder.path))
+    server = Server(agreed.study, sites, MemoryLedger(agreed.study.limit))
+    made = agreed.estimator()
+    train(made, agreed.study, agreed.method, server, Circumstances(simulated=False))
+    rounds = tuple(sites.rounds)
+    return ReplayedRun(agreed.study, rounds, made, sites.spent(), sites.has_failures)
+
+
+def replay_check(run: ReplayedRun, model: Path) -> CheckResult:
+    """Whether the answers of all sites, and nothing else, give the model in the file."""
+    same = load(model).model_.score.digest == run.model.model_.score.digest
+    words = f"the recorded answers of {len(run.rounds)} rounds give this model"
+    return CheckResult.of("replay", same, words)

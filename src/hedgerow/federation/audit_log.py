@@ -60,7 +60,7 @@ class Audit:
     def _unwritten(self, why: str) -> LedgerUnavailable:
         return LedgerUnavailable(
             f"the audit log {self._path} cannot be written ({why}); nothing was sent. "
-            "Make room or mend the file's permissions, then try again."
+            "Make room or correct the file's permissions, then try again."
         )
 
 
@@ -97,7 +97,7 @@ def in_words(line: AuditLine) -> str:
         case "round":
             said = f"round {line['round']} answered: {line['said']} (spent {line['spent']})"
         case "refused":
-            said = f"refused a {line.get('kind', 'letter')} with {line['code']}: {line['reason']}"
+            said = f"refused a {line.get('kind', 'message')} with {line['code']}: {line['reason']}"
         case "opened":
             said = f"round {line['round']} opened with {line['members']} sites"
         case _:

@@ -5,7 +5,9 @@ admits it; the charge; then rows, noise and masks; one transaction; and only the
 Nothing before the charge looks at a row, and no row can make anything fail after it. Should an
 answer not be computed all the same, the charge stays and the study is closed here for good.
 Outside, a refusal is a constant code; the reason is in the site's own log.
-A reply to a round leaves at the end of the study's slot, so that its time does not tell of rows.
+Every reply leaves at the site's fixed intervals, so that its time does not depend on the rows:
+one that had to wait for a round of the same study, or for the store, would
+depend on them.
 """
 
 from __future__ import annotations
@@ -13,40 +15,163 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import Protocol
 
+import numpy as np
+
 from hedgerow.data.prepared import StudyRows
+from hedgerow.data.scoring import scores_by
 from hedgerow.errors import (
     BudgetExceeded,
     ComputationFailed,
     LedgerError,
     LedgerRolledBack,
     LedgerUnavailable,
-    PartyRefused,
-    SpecError,
+    ParameterError,
+    SiteRefused,
     UnsupportedQuery,
 )
-from hedgerow.federation import response
 from hedgerow.federation.audit_log import LOG
 from hedgerow.federation.wire import Bundle, Receiver
+from hedgerow.kernels.noise import invert
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.admission import admitted
 from hedgerow.privacy.ledger.charges import Charge
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
-from hedgerow.privacy.pricing import entry_charges
+from hedgerow.privacy.mechanisms import sampling, selection
+from hedgerow.privacy.mechanisms.coins import SecretRandomness
+from hedgerow.privacy.pricing import Noise, Priced, entry_charges
+from hedgerow.privacy.queries import LabelReports, Mechanism, Selecting, Summed, SumQuery
 from hedgerow.privacy.study import Study
+from hedgerow.schema.arrays import IntArray
 from hedgerow.secagg.client import Fresh, Resend, Site
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.encoding import Reader
-from hedgerow.secagg.envelope import Header, LedgerHead, MessageKind
+from hedgerow.secagg.envelope import NO_SESSION, Header, LedgerHead, MessageKind
 from hedgerow.secagg.memory import Memory, StoredRound
 
+# --------------------------------------------------------------------------------------------------
+# What leaves a site in one round: sums with its noise, and its choices.
+#
+# A round message names queries only; noise and charge follow from the approved study (pricing.py).
+
+
+@dataclass(frozen=True)
+class Response:
+    """One integer vector, and one index per mechanisms."""
+
+    vector: IntArray
+    selections: tuple[int, ...]
+
+    @property
+    def summed(self) -> IntArray:
+        """A round of selections alone still sums one zero, so that it is opened like any other."""
+        return self.vector if len(self.vector) else np.zeros(1, np.int64)
+
+
+Choose = Callable[[IntArray, Fraction, SecretRandomness], int]
+"""How an index is drawn: by scores and a coefficient."""
+Draw = Callable[..., IntArray]
+"""How noise is drawn: so many numbers of a law."""
+
+
+@dataclass(frozen=True)
+class Samplers:
+    """All that draws in a response. An audit puts its own in their place, to see what they get."""
+
+    draw: Draw
+    choose: Mapping[Mechanism, Choose]
+
+
+def respond(
+    rows: StudyRows,
+    asked: Sequence[Priced],
+    secret: SecretRandomness,
+    samplers: Samplers | None = None,
+) -> Response:
+    """After the charge: the whole answer, or none and never one again.
+
+    Admission leaves no way to fail that depends on a row, and kernels leave out a record that
+    they cannot place. Should there be one all the same, it must not be asked for twice.
+    Noise is drawn whole, before rows are touched, for every coordinate of every site.
+    """
+    rows.require_open()
+    summed = [one.noise for one in asked if one.noise is not None]
+    try:
+        samplers = samplers or Samplers(sampling.draw, MECHANISMS)
+        noise = drawn(summed, secret, samplers.draw)
+        if rows.permanent is None:
+            exact = rows.sums.integers_of_all([one.query for one in summed], rows.study.unit)
+        else:  # labels are told in bits: every question gets a report of its own
+            exact = [_told(rows, one, secret) for one in summed]
+        parts = [x * one.refinement + z for one, x, z in zip(summed, exact, noise, strict=True)]
+        queries = (one.query for one in asked)
+        selections = tuple(
+            _pick(rows, q, secret, samplers.choose) for q in queries if not isinstance(q, Summed)
+        )
+    except Exception as error:
+        raise rows.closed_by(error) from error
+    return Response(np.concatenate(parts) if parts else np.zeros(0, np.int64), selections)
+
+
+def drawn(summed: Sequence[Noise], secret: SecretRandomness, draw: Draw) -> list[IntArray]:
+    """The noise of each query; those in a row that have one law draw together."""
+    sized = [(one.of_site, one.size) for one in summed]
+    found = list[IntArray]()
+    for law, alike in groupby(sized, key=itemgetter(0)):
+        ends = list(accumulate(size for _, size in alike))
+        together = draw(law, ends[-1], secret, invert=invert)
+        found += np.split(together, ends[:-1])
+    return found
+
+
+def _told(rows: StudyRows, one: Noise, secret: SecretRandomness) -> IntArray:
+    query = one.query
+    if isinstance(query, SumQuery) and isinstance(query.statistic, LabelReports):
+        return rows.sums.integers_of(query, _reports(rows, secret))
+    return rows.sums.integers(query, one.unit)
+
+
+def _reports(rows: StudyRows, secret: SecretRandomness) -> IntArray:
+    """(n, bits + 1) an instant report of each record's permanent bits, and 1 for itself."""
+    if rows.permanent is None or rows.study.label_reports is None:
+        raise UnsupportedQuery("label reports were asked where labels are not randomized bits.")
+    bits = rows.study.label_reports.instant(rows.permanent, secret).astype(np.int64)
+    return np.concatenate([bits, np.ones((len(bits), 1), np.int64)], axis=1)
+
+
+def _pick(
+    rows: StudyRows,
+    query: Selecting,
+    secret: SecretRandomness,
+    choose: Mapping[Mechanism, Choose],
+) -> int:
+    study = rows.study
+    exact = scores_by(query, rows.sums.tables, study.schema)
+    if study.dp_model is DPModel.NONE:
+        return int(np.argmax(exact))
+    coefficient = study.selection_epsilon(query) / (query.scoring.reach * study.records_per_person)
+    return choose[query.mechanism](exact, coefficient, secret)
+
+
+MECHANISMS: dict[Mechanism, Choose] = {
+    Mechanism.EXPONENTIAL: selection.exponential,
+    Mechanism.PERMUTE_AND_FLIP: selection.permute_and_flip,
+    Mechanism.REPORT_NOISY_MAX: selection.report_noisy_max,
+}
+
+
+# --------------------------------------------------------------------------------------------------
 REFUSED = b"hedgerow/refused/"
 REFUSAL_BYTES = 48
 """All refusals are as long as each other."""
 
 
 class Store(Memory, Protocol):
-    """What a site must not forget of one study: a vault's file, or RAM for a simulation."""
+    """What a site must not forget of one study: a store's file, or RAM for a simulation."""
 
     def head(self) -> LedgerHead:
         """Where the ledger ends, and what the study has cost."""
@@ -67,7 +192,7 @@ class Store(Memory, Protocol):
 
 
 Noted = Callable[[MessageKind | None, bytes, Exception | None], None]
-"""Hears of every letter once it is answered or refused: what it says that it is, and why not."""
+"""Hears of every message once it is answered or refused: what it says that it is, and why not."""
 
 
 def unnoted(kind: MessageKind | None, message: bytes, error: Exception | None) -> None:
@@ -86,13 +211,15 @@ class Client:
         *,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
+        reply_interval: Callable[[], int] | None = None,
     ) -> None:
         check_same_study(rows.study, site)
         self.study, self.rows, self.site, self.store = rows.study, rows, site, store
-        self.receiver = Receiver()
+        self.receiver, self._session = Receiver(), NO_SESSION
         self._lock = threading.Lock()
         self._ended = False
         self._noted, self._clock, self._wait = noted, clock, wait
+        self._slot = reply_interval or (lambda: rows.study.reply_interval)
 
     def handle(self, message: bytes) -> bytes:
         """Answers any message with a message or with a refusal; never raises, never explains."""
@@ -108,24 +235,22 @@ class Client:
                 LOG.warning("refused with %s", code.value, exc_info=error)
                 reply = refusal(code)
             self._noted(kind, message, error)
-        if kind is MessageKind.ROUND:
-            self._wait_for_the_slot(arrived)
+        self._wait_for_the_interval(arrived)
         return reply
 
     def end(self) -> None:
-        """Returns once no letter is in the middle of being answered; none is from here on."""
+        """Returns once no message is in the middle of being answered; none is from here on."""
         with self._lock:
             self._ended = True
 
-    def _wait_for_the_slot(self, arrived: float) -> None:
-        """Whatever became of the round: until a whole number of slots has passed."""
-        slot = self.study.slot
-        if not slot:
+    def _wait_for_the_interval(self, arrived: float) -> None:
+        """Whatever became of the message: until a whole number of intervals has passed."""
+        reply_interval, took = self._slot(), self._clock() - arrived
+        if not reply_interval:
             return
-        took = self._clock() - arrived
-        if took > slot:
-            LOG.warning("a round took %.1f s, longer than the slot of %d s", took, slot)
-        self._wait(-took % slot)
+        if took > reply_interval:
+            LOG.warning("a reply took %.1f s; the reply interval is %d s", took, reply_interval)
+        self._wait(-took % reply_interval)
 
     # ----------------------------------------------------------------------------------- steps
     def _join(self, message: bytes) -> bytes:
@@ -138,8 +263,15 @@ class Client:
         return self.store.head()
 
     def _open(self, message: bytes) -> bytes:
-        if self.site.open(message):
-            self.receiver.forget()  # names live as long as an epoch
+        reply = self.site.open(message)
+        session = Header.read(Reader(message)).session_id
+        if session != self._session:
+            self.receiver.forget()  # names live as long as a key session
+            self._session = session
+        return reply
+
+    def _bind(self, message: bytes) -> bytes:
+        self.site.bind(message)
         return b""
 
     def _round(self, message: bytes) -> bytes:
@@ -154,12 +286,12 @@ class Client:
         try:
             asked = admitted(self.study, queries)
         except UnsupportedQuery as reason:
-            raise PartyRefused(Code.POLICY_REFUSED.value) from reason
+            raise SiteRefused(Code.POLICY_REFUSED.value) from reason
 
         def masked(head: LedgerHead) -> StoredRound:
-            left = response.respond(self.rows, asked, SecretRandomness())
+            left = respond(self.rows, asked, SecretRandomness())
             try:
-                return self.site.mask(begun, left.summed, head, left.picks)
+                return self.site.mask(begun, left.summed, head, left.selections)
             except Exception as error:
                 raise self.rows.closed_by(error) from error
 
@@ -173,18 +305,23 @@ class Client:
     def _unmask(self, message: bytes) -> bytes:
         return self.site.unmask(message)
 
+    def _close(self, message: bytes) -> bytes:
+        return self.site.close(message)
+
     def _unknown(self, message: bytes) -> bytes:
-        raise PartyRefused(Code.BAD_MESSAGE.value)
+        raise SiteRefused(Code.BAD_MESSAGE.value)
 
 
 STEPS: Mapping[MessageKind | None, Callable[[Client, bytes], bytes]] = {
     MessageKind.JOIN: Client._join,
     MessageKind.OPEN: Client._open,
+    MessageKind.BIND: Client._bind,
     MessageKind.ROUND: Client._round,
     MessageKind.SURVIVORS: Client._survivors,
     MessageKind.UNMASK: Client._unmask,
+    MessageKind.CLOSE: Client._close,
 }
-"""What a site does with a letter: the answer, or an exception that stays at the site."""
+"""What a site does with a message: the answer, or an exception that stays at the site."""
 
 
 def kind_named_by(message: bytes) -> MessageKind | None:
@@ -199,7 +336,7 @@ def kind_named_by(message: bytes) -> MessageKind | None:
 def code_of(error: BaseException) -> Code:
     """One constant code for every exception there is."""
     match error:
-        case PartyRefused():
+        case SiteRefused():
             return Code(error.code)
         case ComputationFailed():
             return Code.STUDY_CLOSED
@@ -228,7 +365,7 @@ def check_same_study(study: Study, site: Site) -> None:
     roster = site.roster.sites, site.roster.coordinator
     named = (study.sites, study.coordinator) if study.sites else roster
     if study.hash != site.study_hash or named != roster:
-        raise SpecError(
+        raise ParameterError(
             f"the site speaks for another study, or other sites, than {study.name!r} names; "
             "give both the same."
         )

@@ -1,7 +1,7 @@
-"""A site that serves: all its approved studies at once, from one vault, whoever brings letters.
+"""A site that serves: all its approved studies at once, from one store, whoever brings messages.
 
-A letter names its study by hash. It goes to that study's client, which has a lock of its own:
-studies do not wait for each other but for the moment in which the vault is written. A letter for
+A message names its study by hash. It goes to that study's client, which has a lock of its own:
+studies do not wait for each other but for the moment in which the store is written. A message for
 any other study is refused. Everything is noted in the audit log, refusals with their reasons.
 """
 
@@ -14,11 +14,11 @@ from fractions import Fraction
 from typing import Any
 
 from hedgerow.data.prepared import Held, StudyRows
-from hedgerow.errors import ComputationFailed, PartyRefused
+from hedgerow.errors import ComputationFailed, SiteRefused
 from hedgerow.federation.audit_log import LOG, Audit, reason_of
-from hedgerow.federation.client import Client, code_of, refusal
+from hedgerow.federation.client import Client, code_of, kind_named_by, refusal
 from hedgerow.federation.policy import Policy, SitePolicy
-from hedgerow.federation.store.vault import Vault
+from hedgerow.federation.site_store import SiteStore
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.privacy.ledger.charges import Charge
@@ -40,8 +40,10 @@ _SAID_AT_MOST = 3
 class Daemon:
     """Clients by study. `handle` takes any bytes and is safe to call from many threads."""
 
-    def __init__(self, identity: Identity, vault: Vault, policy: SitePolicy, audit: Audit) -> None:
-        self._identity, self._vault, self._policy = identity, vault, policy
+    def __init__(
+        self, identity: Identity, site_store: SiteStore, policy: SitePolicy, audit: Audit
+    ) -> None:
+        self._identity, self._site_store, self._policy = identity, site_store, policy
         self.audit = audit
         self._clients: dict[bytes, Client] = {}
         self._closed: frozenset[bytes] = frozenset()
@@ -51,12 +53,12 @@ class Daemon:
         """Serves one more study. Raises if the policy, the roster or the ledger say no."""
         roster = Roster(study.sites, study.coordinator)
         if self._identity.public not in roster.sites:
-            raise PartyRefused(Code.UNKNOWN_KEY.value)
-        if not self._vault.ledger.is_open(study.account):
-            raise PartyRefused(Code.NOT_APPROVED.value)
+            raise SiteRefused(Code.UNKNOWN_KEY.value)
+        if not self._site_store.ledger.is_open(study.account):
+            raise SiteRefused(Code.NOT_APPROVED.value)
         self._policy.policy.check(study)
-        store = self._vault.memory(study.account)
-        audit = SiteAudit(self.audit, study, self._policy.policy, self._vault)
+        store = self._site_store.memory(study.account)
+        audit = SiteAudit(self.audit, study, self._policy.policy, self._site_store)
         store.observer = audit.of_round
         site = Site(
             self._identity,
@@ -67,15 +69,26 @@ class Daemon:
             store,
             pins=self._pins,
         )
-        client = Client(StudyRows(study, rows), site, store, audit.of_letter)
+        client = Client(
+            StudyRows(study, rows), site, store, audit.of_message, reply_interval=self._slot
+        )
         with self._changing:
             self._clients = self._clients | {study.hash: client}
 
+    def _slot(self) -> int:
+        """One clock for all messages: studies wait for each other where the store is written."""
+        return max((client.study.reply_interval for client in self._clients.values()), default=0)
+
     def require_open(self, study: Study) -> None:
-        """Raises if a study that was approved is closed by now; its letters are told so."""
-        is_open = self._vault.ledger.is_open(study.account)
+        """Raises if a study that was approved is closed by now; its messages are told so."""
+        is_open = self._site_store.ledger.is_open(study.account)
         own = frozenset({study.hash})
         self._closed = self._closed - own if is_open else self._closed | own
+        if not is_open and self._site_store.memory(study.account).last_word() is not None:
+            raise ComputationFailed(
+                f"study {study.name!r} is finished: its run was closed, and nothing more is asked "
+                "in it. To train again, approve a new study."
+            )
         if not is_open:
             raise ComputationFailed(
                 f"study {study.name!r} is closed in this site's ledger: an answer that was charged "
@@ -84,13 +97,16 @@ class Daemon:
             )
 
     def close(self, study_hash: bytes) -> None:
-        """Serves a study no more: its letters are refused, and nothing could open its rounds."""
+        """Serves a study no more: its messages are refused, and nothing could open its rounds."""
         with self._changing:
             self._clients = {h: c for h, c in self._clients.items() if h != study_hash}
-        self._vault.close_study(study_hash.hex())
+        self._site_store.close_study(study_hash.hex())
 
     def end(self) -> None:
-        """Before the vault is closed: returns once no letter is in the middle of being answered."""
+        """Before the store is closed.
+
+        Returns once no message is in the middle of being answered.
+        """
         for client in self._clients.values():
             client.end()
 
@@ -98,18 +114,23 @@ class Daemon:
     def studies(self) -> Collection[bytes]:
         return self._clients.keys()
 
-    def handle(self, letter: bytes) -> bytes:
+    def handle(self, message: bytes) -> bytes:
         """Answers any bytes with a message or a constant refusal; never raises."""
         try:
-            study = Header.read(Reader(letter)).study_hash
+            study = Header.read(Reader(message)).study_hash
         except Exception as error:
             return self._refused(code_of(error), reason_of(error))
         client = self._clients.get(study)
         if client is None and study in self._closed:
+            kept = self._site_store.memory(
+                study.hex()
+            ).last_word()  # read when its study was let go
+            if kept is not None and kind_named_by(message) is MessageKind.CLOSE:
+                return kept  # signed, public, and the same for whoever asks
             return self._refused(Code.STUDY_CLOSED, f"study {study.hex()} is closed here")
         if client is None:
             return self._refused(Code.NOT_APPROVED, f"study {study.hex()} is not approved here")
-        return client.handle(letter)
+        return client.handle(message)
 
     def _refused(self, code: Code, reason: str) -> bytes:
         note_quietly(self.audit, "refused", code=code.value, reason=reason)
@@ -123,8 +144,8 @@ class Daemon:
 class SiteAudit:
     """What a site can read later of one study: what was asked, and what was said."""
 
-    def __init__(self, audit: Audit, study: Study, policy: Policy, vault: Vault) -> None:
-        self._audit, self._study, self._policy, self._vault = audit, study, policy, vault
+    def __init__(self, audit: Audit, study: Study, policy: Policy, site_store: SiteStore) -> None:
+        self._audit, self._study, self._policy, self._site_store = audit, study, policy, site_store
         self._named = {"study": study.account, "name": study.name}
 
     def of_round(self, charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
@@ -133,17 +154,19 @@ class SiteAudit:
         A round beyond a ceiling is neither charged nor kept. Its size follows from queries alone.
         """
         said = manifest(self._study, charges, record.run_id, record.round, head)
-        volume = self._vault.take(self._study.account, record, len(json.dumps(said)))
+        volume = self._site_store.take(self._study.account, record, len(json.dumps(said)))
         self._policy.check_volume(self._study, volume)
         self._audit.note("round", **said)
 
-    def of_letter(self, kind: MessageKind | None, message: bytes, error: Exception | None) -> None:
-        """Rounds have their lines already; repeated letters get a line each time."""
+    def of_message(self, kind: MessageKind | None, message: bytes, error: Exception | None) -> None:
+        """Rounds have their lines already; repeated messages get a line each time."""
         if error is not None:
             self._of_refusal(kind, message, error)
         elif kind is MessageKind.JOIN:
             run = Envelope.parse(message).header.run_id.hex()
             self._note("joined", run=run, what=f"run {run[:8]}")
+        elif kind is MessageKind.CLOSE:
+            self._note("finished", what="the run is closed, and so is the study's account")
         elif kind in (MessageKind.SURVIVORS, MessageKind.UNMASK):
             envelope = Envelope.parse(message)
             event, body = (
@@ -156,7 +179,7 @@ class SiteAudit:
         reason = reason_of(error)
         if isinstance(error, ComputationFailed) and error.__cause__ is not None:
             self._note("closed", round=Envelope.parse(message).header.round, what=reason)
-        named = "letter" if kind is None else kind.name
+        named = "message" if kind is None else kind.name
         self._note("refused", kind=named, code=code_of(error).value, reason=reason)
 
     def _note(self, event: str, **fields: Any) -> None:

@@ -1,8 +1,8 @@
 """Letters out, answers in: asked again until enough came, or until patience is over.
 
-To ask again is free: a site that has answered sends the same bytes. A carrier may lose, repeat
-and reorder, so what does not fit is as good as silence, and a refusal counts when it was given
-twice: the first may be an old one.
+All that a transport offers is an `Exchange`. To ask again is free: a site that has answered sends
+the same bytes. A transport may lose, repeat and reorder, so what does not fit is as good as
+silence, and a refusal counts when it was given twice: the first may be an old one.
 """
 
 from __future__ import annotations
@@ -11,35 +11,15 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import EngineLost, PartyRefused
+from hedgerow.errors import EngineLost, SiteRefused
 from hedgerow.federation.client import refused_with
 from hedgerow.privacy.bundles import MOST_BYTES, MOST_INTEGERS
 from hedgerow.privacy.statement.record import Listener, Progress, silent
 from hedgerow.secagg.codes import Code
-
-# --------------------------------------------------------------------------------------------------
-# What carries letters to sites and answers back: all that an engine must offer.
-#
-# A letter is a signed message of the secure sum, and so is its answer. A carrier understands
-# neither; it may lose, repeat, delay and reorder them, and who asks again asks for nothing new.
-
-
-class Carrier(Protocol):
-    """The way to the sites of one study; sites go by their names in the roster."""
-
-    def ask(self, letters: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
-        """Answers that came within `timeout` seconds; silence is absence.
-
-        Returns as soon as everybody has answered. Never raises for one site. May deliver a letter
-        twice. Raises EngineLost only if no site can be reached. A refusal is an answer (a constant
-        code), and an empty answer is one too.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -50,14 +30,14 @@ class Collected:
     """
 
     total: NDArray[np.int64]
-    picks: tuple[tuple[int, ...], ...]
+    selections: tuple[tuple[int, ...], ...]
     bytes_out: int
     bytes_in: int
     members: tuple[int, ...]
 
 
 # --------------------------------------------------------------------------------------------------
-# How long a run waits for whom. Known to the coordinator alone; no site's promise rests on it.
+# How long a run waits for whom. Known to the coordinator alone; no site's guarantee rests on it.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,33 +45,39 @@ class Timing:
     """Seconds, and how often the same thing is asked."""
 
     answer_seconds: float = 60.0
-    """One exchange: how long all sites together may take to answer a letter."""
+    """One exchange: how long all sites together may take to answer a message."""
     asks: int = 3
     """How often silent sites are asked the same before the round goes on without them."""
     patience_seconds: float = 3600.0
     """How long a run waits while fewer sites are there than a sum needs; then it ends."""
     return_seconds: float = 60.0
     """How often a site that was lost is asked whether it is back."""
+    at_once: bool = True
+    """Whether a round may be opened with its first answers. In two exchanges it survives a loss."""
 
 
 NEEDS_NEW_KEYS = frozenset(
     code.value for code in (Code.UNKNOWN_KEY, Code.OLD_ROUND, Code.LEDGER_UNAVAILABLE)
 )
-"""A site's own process was started anew, or its disk failed: it is back in the next epoch."""
+"""A site's own process was started anew, or its disk failed: it is back in the next key session."""
 NOT_YET = frozenset((Code.NOT_APPROVED.value,))
 """Nobody has said yes there yet; somebody may."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
-"""Seconds between two tries, doubled each time; for carriers that know at once who is away."""
+"""Seconds between two tries, doubled each time; for transports that know at once who is away."""
 STALE_SECONDS = 1.0
 """In less time no process ends and another takes its place."""
+RETURN_SECONDS = 2.0
+"""How long a lost site may take to say that it is back, while all others wait."""
+PACES = 2.0
+"""A slow transport gets so many times its pace before either of these is over."""
 
 
 # --------------------------------------------------------------------------------------------------
-# One exchange: a letter to each site, by its place in the roster, and its reply.
+# One exchange: a message to each site, by its place in the roster, and its reply.
 
-Letters = Mapping[int, bytes]
+Messages = Mapping[int, bytes]
 Accept = Callable[[int, bytes], None]
-"""Keeps a reply; raises PartyRefused if it does not fit."""
+"""Keeps a reply; raises SiteRefused if it does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +98,51 @@ class Missed:
 
     silent: frozenset[int] = frozenset()
     restarted: frozenset[int] = frozenset()
-    """Cannot answer in this epoch."""
+    """Cannot answer in this key session."""
     lacking: frozenset[int] = frozenset()
-    """Do not know a name in their letter."""
+    """Do not know a name in their message."""
     slow: frozenset[int] = frozenset()
 
 
-Exchange = Callable[[Letters, Accept, Quorum], Missed]
+Exchange = Callable[[Messages, Accept, Quorum], Missed]
+"""Letters to sites and their answers back: all that a transport offers, and what `patient` makes.
+
+A message is a signed message of the secure sum, and so is its answer; a transport reads neither. It
+hands every answer to `accept`, refusals and empty ones too, returns once all have answered or after
+the quorum's seconds, and never raises for one site: EngineLost says that no site can be reached.
+A transport whose exchanges take seconds says so by a `pace`.
+"""
+
+
+def pace_of(exchange: Exchange) -> float:
+    """Seconds that an exchange takes when nothing is wrong; 0 where that is less than one."""
+    return float(getattr(exchange, "pace", 0.0))
+
+
+def hand_over(messages: Messages, answers: Mapping[int, bytes], accept: Accept) -> Missed:
+    """What one try of a transport brought; those without an answer were silent."""
+    for site, answer in answers.items():
+        accept(site, answer)
+    return Missed(silent=frozenset(messages) - frozenset(answers))
 
 
 @dataclass(frozen=True)
-class Patience:
+class NamedExchange:
+    """An `Exchange` over what asks sites by their names, for so many seconds."""
+
+    names: Sequence[str]
+    ask: Callable[[Mapping[str, bytes], float], Mapping[str, bytes]]
+    pace: float = 0.0
+
+    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+        names = {site: self.names[site] for site in messages}
+        answers = self.ask({names[site]: one for site, one in messages.items()}, quorum.seconds)
+        by_place = {site: answers[name] for site, name in names.items() if name in answers}
+        return hand_over(messages, by_place, accept)
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
     """The sites of a roster by their places in it, how long they are waited for, and who hears."""
 
     names: Sequence[str]
@@ -130,6 +150,16 @@ class Patience:
     listener: Listener = silent
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
+    pace: float = 0.0
+    """The transport's."""
+
+    @property
+    def stale_seconds(self) -> float:
+        return max(STALE_SECONDS, PACES * self.pace)
+
+    @property
+    def return_seconds(self) -> float:
+        return max(RETURN_SECONDS, PACES * self.pace)
 
     def named(self, sites: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.names[site] for site in sorted(sites))
@@ -138,25 +168,25 @@ class Patience:
         self.listener(Progress(note=what, sites=self.named(sites)))
 
 
-def patient(carrier: Carrier, patience: Patience) -> Exchange:
+def patient(exchange: Exchange, retry_policy: RetryPolicy) -> Exchange:
     """Asks again until all have replied, or until it is of no use to ask any more."""
 
-    def exchange(letters: Letters, accept: Accept, quorum: Quorum) -> Missed:
-        return _Gathering(carrier, patience, dict(letters), accept, quorum).run()
+    def asking(messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+        return _ReplyCollector(exchange, retry_policy, dict(messages), accept, quorum).run()
 
-    return exchange
+    return asking
 
 
 @dataclass
-class _Gathering:
-    """One exchange with all sites that `waiting` holds letters for.
+class _ReplyCollector:
+    """One exchange with all sites that `waiting` holds messages for.
 
     Silent ones are given up after as many tries as the quorum says once it is met, or when
     patience is over. Where it cannot be met, since too many are gone, nobody is waited for.
     """
 
-    carrier: Carrier
-    patience: Patience
+    exchange: Exchange
+    retry_policy: RetryPolicy
     waiting: dict[int, bytes]
     accept: Accept
     quorum: Quorum
@@ -166,43 +196,41 @@ class _Gathering:
     _refused: dict[int, str] = field(default_factory=dict)
 
     def run(self) -> Missed:
-        started, tries, pause = self.patience.clock(), 0, FIRST_PAUSE
+        started, tries, pause = self.retry_policy.clock(), 0, FIRST_PAUSE
         while self.waiting and self.quorum.is_met(len(self.waiting) + len(self.lacking)):
-            asked, began = set(self.waiting), self.patience.clock()
+            asked, began = set(self.waiting), self.retry_policy.clock()
             arrived = self._once()
             tries += 1
             in_doubt = [self._hear(site, answer) for site, answer in arrived.items()]
-            self.slow |= (
-                asked if self.patience.clock() - began >= STALE_SECONDS else set(self.waiting)
-            )
-            if not any(in_doubt) and self._is_over(tries, self.patience.clock() - started):
+            is_stale = self.retry_policy.clock() - began >= self.retry_policy.stale_seconds
+            self.slow |= asked if is_stale else set(self.waiting)
+            if not any(in_doubt) and self._is_over(tries, self.retry_policy.clock() - started):
                 break
             if not arrived:
-                self.patience.wait(pause)
+                self.retry_policy.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
         found = (self.waiting, self.gone, self.lacking, self.slow)
         return Missed(*map(frozenset, found))
 
     def _once(self) -> dict[int, bytes]:
         """The answers of those who are there, refusals too."""
-        names = self.patience.names
-        places = {names[site]: site for site in self.waiting}
-        letters = {names[site]: letter for site, letter in self.waiting.items()}
-        seconds = min(self.quorum.seconds, self.patience.timing.answer_seconds)
+        answers: dict[int, bytes] = {}
+        seconds = min(self.quorum.seconds, self.retry_policy.timing.answer_seconds)
+        once = Quorum(self.quorum.is_met, asks=1, seconds=seconds)
         try:
-            answers = self.carrier.ask(letters, seconds)
+            self.exchange(self.waiting, answers.__setitem__, once)
         except EngineLost as error:
-            self.patience.note(f"no site can be reached ({error})")
+            self.retry_policy.note(f"no site can be reached ({error})")
             return {}
-        return {places[name]: answer for name, answer in answers.items() if name in places}
+        return answers
 
     def _is_over(self, tries: int, seconds: float) -> bool:
         if not self.waiting:
             return True
-        if tries == self.patience.timing.asks:
-            self.patience.note("waiting for", self.waiting)
+        if tries == self.retry_policy.timing.asks:
+            self.retry_policy.note("waiting for", self.waiting)
         is_met = self.quorum.is_met(len(self.lacking))
-        over = seconds >= self.patience.timing.patience_seconds
+        over = seconds >= self.retry_policy.timing.patience_seconds
         return (is_met and tries >= self.quorum.asks) or over
 
     def _hear(self, site: int, answer: bytes) -> bool:
@@ -214,7 +242,7 @@ class _Gathering:
             return False
         known, self._refused[site] = self._refused.get(site), code
         if code in NOT_YET and known != code:
-            self.patience.note("not yet approved by", {site})
+            self.retry_policy.note("not yet approved by", {site})
         elif known == code:
             self._believe(site, code)
         return known != code and code not in NOT_YET
@@ -225,16 +253,16 @@ class _Gathering:
             del self.waiting[site]
             (self.gone if code in NEEDS_NEW_KEYS else self.lacking).add(site)
         elif code not in NOT_YET:
-            raise PartyRefused(code, self.patience.names[site])
+            raise SiteRefused(code, self.retry_policy.names[site])
 
     def _fits(self, site: int, answer: bytes) -> bool:
         """What does not is an old answer or a damaged one; the right one is asked for again."""
         try:
             self.accept(site, answer)
-        except PartyRefused as error:
+        except SiteRefused as error:
             if error.code == Code.LEDGER_ROLLED_BACK.value:
-                raise PartyRefused(error.code, self.patience.names[site]) from None
-            self.patience.note("an answer that does not fit came from", {site})
+                raise SiteRefused(error.code, self.retry_policy.names[site]) from None
+            self.retry_policy.note("an answer that does not fit came from", {site})
             return False
         return True
 
@@ -245,7 +273,7 @@ class _Gathering:
 _BESIDE = 1 << 20
 """Room for headers, signatures, and a sealed share from every site."""
 
-LONGEST_LETTER = 2 * MOST_BYTES + _BESIDE
+MAX_MESSAGE_BYTES = 2 * MOST_BYTES + _BESIDE
 """To a site: questions and definitions."""
 LONGEST_ANSWER = 8 * MOST_INTEGERS + _BESIDE
 """From a site: a masked vector."""

@@ -1,11 +1,13 @@
 """What a coordinator must not forget of a run, so that one that was stopped can be taken up again.
 
-    run.json       run id, number of the last JOIN, KEYS of the epoch; on disk before they are used
-    answers.jsonl  one line each, on disk before what it says has an effect:
+    run.json       run id, number of the last JOIN, KEYS of the key session; on disk before they
+    are used answers.jsonl  one line each, on disk before what it says has an effect:
                      asked     a round, before ROUND leaves
                      closed    whom it is opened for, before SURVIVORS or UNMASK leaves
                      answered  what came out, before the learner sees it
                      void      that nothing can come out any more
+
+    transcript.bin all messages of the rounds, and CLOSED at the end: see transcript.py
 
 Nothing in it is a secret: sums are opened sums, and messages of sites are signed. The receipts in
 it are what a site needs if its own file is ever lost.
@@ -24,24 +26,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.federation.exchange import Collected
+from hedgerow.federation.transcript import FileTranscript, TranscriptRound
 from hedgerow.privacy.ledger.store import sync_directory
 from hedgerow.secagg.envelope import LedgerHead
+from hedgerow.secagg.messages import Mode
 from hedgerow.secagg.server import Coordinator
 
+TRANSCRIPT = "transcript.bin"
 LedgerHeads = Mapping[int, LedgerHead]
 Receipts = Mapping[int, Mapping[int, bytes]]
 
 
 @dataclass(frozen=True)
 class AskedRound:
-    """A round as it was asked: in which epoch, what, of whom, and for whom it is opened."""
+    """A round as it was asked: in which key session, what, of whom, and for whom it is opened."""
 
     round: int
     attempt: int
     digest: str
     participants: tuple[int, ...]
+    mode: Mode = Mode.IN_TWO
     members: tuple[int, ...] = ()
 
 
@@ -75,7 +81,7 @@ class Journal:
     def joining(self, coordinator: Coordinator) -> None:
         """Before JOIN leaves: the same invitation can be sent again."""
 
-    def epoch(self, coordinator: Coordinator) -> None:
+    def session(self, coordinator: Coordinator) -> None:
         """Before OPEN leaves."""
 
     def asked(self, asked: AskedRound, heads: LedgerHeads) -> None: ...
@@ -85,6 +91,9 @@ class Journal:
     def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None: ...
 
     def void(self, void: Void, heads: LedgerHeads) -> None: ...
+
+    def transcribe(self, one: TranscriptRound) -> None:
+        """Before it is said what became of the round."""
 
 
 NO_JOURNAL = Journal()
@@ -108,7 +117,7 @@ class Record(Journal):
         return len(self._recorded)
 
     def keys(self) -> list[bytes]:
-        """KEYS of the last epoch; none if the run was stopped before there were any."""
+        """KEYS of the last key session; none if the run was stopped before there were any."""
         return [base64.b64decode(one) for one in self.run["keys"]]
 
     def recorded(self, number: int) -> Answered | Void | None:
@@ -120,8 +129,9 @@ class Record(Journal):
     def _remember(self, line: dict[str, Any]) -> None:
         match line["what"]:
             case "asked":
-                who = tuple(line["participants"])
-                self._under_way = AskedRound(line["round"], line["attempt"], line["digest"], who)
+                who, mode = tuple(line["participants"]), Mode(line["mode"])
+                asked = AskedRound(line["round"], line["attempt"], line["digest"], who, mode)
+                self._under_way = asked
             case "closed" if self._under_way is not None:
                 self._under_way = replace(self._under_way, members=tuple(line["members"]))
             case "answered":
@@ -142,16 +152,22 @@ class FileJournal(Record):
         super().__init__(folder)
         self._file = self.answers_file.open("ab")
         self._file.truncate(_whole_size(self.answers_file))
+        self.transcript = FileTranscript(folder / TRANSCRIPT)
         sync_directory(folder)
 
     def close(self) -> None:
         self._file.close()
+        self.transcript.close()
+
+    def transcribe(self, one: TranscriptRound) -> None:
+        self.transcript.add_round(one)
 
     def joining(self, coordinator: Coordinator) -> None:
         self._write_run(coordinator, ())
 
-    def epoch(self, coordinator: Coordinator) -> None:
+    def session(self, coordinator: Coordinator) -> None:
         self._write_run(coordinator, coordinator.keys)
+        self.transcript.add_epoch(coordinator.attempt, coordinator.session)
 
     def asked(self, asked: AskedRound, heads: LedgerHeads) -> None:
         self._append(
@@ -160,6 +176,7 @@ class FileJournal(Record):
             attempt=asked.attempt,
             digest=asked.digest,
             participants=asked.participants,
+            mode=asked.mode,
             heads=_plain_heads(heads),
         )
 
@@ -174,7 +191,7 @@ class FileJournal(Record):
             "round": answered.round,
             "attempt": answered.attempt,
             "digest": answered.digest,
-            "picks": got.picks,
+            "selections": got.selections,
             "bytes": [got.bytes_out, got.bytes_in],
             "members": got.members,
             "heads": _plain_heads(heads),
@@ -183,7 +200,7 @@ class FileJournal(Record):
             },
             "width": narrow.itemsize,
         }
-        # Put in by hand: a sum may have megabytes, and its letters need no escapes.
+        # Put in by hand: a sum may have megabytes, and its messages need no escapes.
         total = base64.b64encode(narrow.data)
         self._write(_plain_line(line)[:-1] + b',"total":"', total, b'"}')
         self._recorded[answered.round], self._under_way = answered, None
@@ -233,7 +250,7 @@ def _read_run(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
         _ = bytes.fromhex(content["run_id"]), int(content["attempt"]), content["keys"]
     except (ValueError, KeyError, TypeError):
-        raise SpecError(
+        raise ParameterError(
             f"{path} is damaged, so this run cannot be taken up again; begin a new one in another "
             "folder."
         ) from None
@@ -255,7 +272,7 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in whole.splitlines()]
     except ValueError:
-        raise SpecError(
+        raise ParameterError(
             f"{path} is damaged in the middle, so this run cannot be taken up again; begin a new "
             "one in another folder."
         ) from None
@@ -264,9 +281,9 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
 def _answered(line: Mapping[str, Any]) -> Answered:
     width = line.get("width", 8)  # journals of before had no other
     total = np.frombuffer(base64.b64decode(line["total"]), f"<i{width}").astype(np.int64)
-    picks = tuple(tuple(of_site) for of_site in line["picks"])
+    selections = tuple(tuple(of_site) for of_site in line["selections"])
     out, into = line["bytes"]
-    collected = Collected(total, picks, out, into, tuple(line["members"]))
+    collected = Collected(total, selections, out, into, tuple(line["members"]))
     return Answered(line["round"], line["attempt"], line["digest"], collected)
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.federation.audit_log import LOG
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Cost, Measure, Placement, written_number
+from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure, written_number
 from hedgerow.privacy.study import Study
 
-FEWEST_PARTIES = 3
+FEWEST_SITES = 3
 """Of two sites each knows the other's part of a sum but for its noise."""
 
 
@@ -33,13 +34,13 @@ class Volume:
 class Policy:
     """What a site allows: nothing, unless it says so. None in a place allows anything there."""
 
-    recipes: frozenset[str] | None = frozenset()
+    methods: frozenset[str] | None = frozenset()
     features: frozenset[str] | None = frozenset()
-    placements: frozenset[Placement] = frozenset()
+    dp_models: frozenset[DPModel] = frozenset()
     max_epsilon: Fraction | None = Fraction(0)
     """For one study, like all ceilings."""
     max_delta: Fraction | None = Fraction(0)
-    min_parties: int = FEWEST_PARTIES
+    min_sites: int = FEWEST_SITES
     min_colluders: int = 1
     max_colluders: int | None = 1_000
     max_records_per_person: int | None = 100
@@ -53,12 +54,12 @@ class Policy:
     def open() -> Policy:
         """Everything, for simulations: one process holds all rows, and nobody is a stranger."""
         return Policy(
-            recipes=None,
+            methods=None,
             features=None,
-            placements=frozenset(Placement),
+            dp_models=frozenset(DPModel),
             max_epsilon=None,
             max_delta=None,
-            min_parties=1,
+            min_sites=1,
             min_colluders=0,
             max_colluders=None,
             max_records_per_person=None,
@@ -78,7 +79,7 @@ class Policy:
     def _refuse(self, study: Study, reasons: Sequence[str]) -> None:
         if reasons:
             LOG.warning("the policy refuses %r: %s", study.name, "; ".join(reasons))
-            raise PartyRefused("PolicyRefused") from SpecError("; ".join(reasons))
+            raise SiteRefused("PolicyRefused") from ParameterError("; ".join(reasons))
 
     def _excesses(self, volume: Volume) -> Iterator[str]:
         yield from _above("rounds", volume.rounds, self.max_rounds)
@@ -87,10 +88,13 @@ class Policy:
 
     def reasons(self, study: Study, rounds: int | None = None) -> Iterator[str]:
         """Every reason for refusing a study that takes so many rounds, where that is known."""
-        if self.recipes is not None and study.recipe not in self.recipes:
-            yield f"recipe {study.recipe!r} is not among {sorted(self.recipes)}"
-        if study.placement not in self.placements:
-            yield f"placement {study.placement.name.lower()!r} is not allowed"
+        if self.methods is not None and not _matches(study.method, self.methods):
+            yield (
+                "your policy does not allow this method; to allow it add: "
+                f'methods = ["{study.method}"]'
+            )
+        if study.dp_model not in self.dp_models:
+            yield f"dp_model {study.dp_model.name.lower()!r} is not allowed"
         yield from _above("epsilon", study.epsilon, self.max_epsilon)
         yield from _above("delta", study.delta, self.max_delta)
         yield from _above("colluders", study.colluders, self.max_colluders)
@@ -99,11 +103,16 @@ class Policy:
         most = self.max_records_per_person
         yield from _above("records per person", study.records_per_person, most)
         yield from _above("rounds", rounds or 0, self.max_rounds)
-        if study.parties < self.min_parties:
-            yield f"{study.parties} parties are fewer than {self.min_parties}"
+        if study.n_sites < self.min_sites:
+            yield f"{study.n_sites} sites are fewer than {self.min_sites}"
         strange = set(study.schema.names) - (self.features or frozenset())
         if self.features is not None and strange:
             yield f"features {sorted(strange)} are not allowed"
+
+
+def _matches(name: str, allowed: Iterable[str]) -> bool:
+    """Whether a method is named; `papers.wang.*` names all methods of a paper."""
+    return any(fnmatchcase(name, pattern) for pattern in allowed)
 
 
 def _above(what: str, found: Fraction | int, ceiling: Fraction | int | None) -> Iterator[str]:
@@ -120,14 +129,14 @@ UNLIMITED = "unlimited"
 CLOSED = Policy()
 
 TEMPLATE = f"""\
-# What this site allows, whoever asks. What does not stand here is refused.
+# What this site allows, whoever asks. Anything else is refused.
 
-recipes = []          # names of methods, such as ["histogram_tree"], or "{ANY}"
+methods = []          # such as ["BoostedTreesClassifier", "papers.wang.*"], or "{ANY}"
 features = []         # columns that studies may use, or "{ANY}"
-placements = []       # where noise may be drawn: "shares", "silo", "label", "nowhere" (no noise!)
+dp_models = []        # "distributed", "per_site", "label", "none" (no noise!), or "{ANY}"
 epsilon_per_study = "0"
 delta_per_study = "0" # 0 admits studies in pure epsilon alone
-fewest_parties = {FEWEST_PARTIES}
+fewest_sites = {FEWEST_SITES}
 
 # Ceilings that hold as they stand here also where their lines are missing.
 fewest_colluders = {CLOSED.min_colluders}
@@ -141,18 +150,18 @@ disk_per_study = {CLOSED.max_disk}    # bytes that its rounds keep or write down
 epsilon = "0"         # or "{UNLIMITED}", for records that are no secret
 delta = "0"           # 0 admits studies in pure epsilon alone
 
-[trusted_sites]       # fingerprints compared by telephone, as `hedgerow site status` prints them
+[trusted_sites]       # fingerprints from `hedgerow site status`, confirmed out of band (telephone)
 # "site-2" = "5f0c..."
 """
 
 HOW_TO_OPEN = (
-    "write into policy.toml which recipes, features and placements it allows, epsilon_per_study "
+    "write into policy.toml which methods, features and dp_models it allows, epsilon_per_study "
     "and delta_per_study, and under [lifetime] epsilon and delta (deltas above 0, unless all "
     "studies have delta = 0)"
 )
 
 _COUNTS = {
-    "fewest_parties": "min_parties",
+    "fewest_sites": "min_sites",
     "fewest_colluders": "min_colluders",
     "colluders_per_study": "max_colluders",
     "records_per_person": "max_records_per_person",
@@ -162,7 +171,7 @@ _COUNTS = {
 }
 """Whole numbers of the file, by what a policy calls them."""
 _FIELDS = {
-    *("recipes", "features", "placements", "epsilon_per_study", "delta_per_study"),
+    *("methods", "features", "dp_models", "epsilon_per_study", "delta_per_study"),
     *("lifetime", "trusted_sites", *_COUNTS),
 }
 
@@ -181,8 +190,8 @@ class SitePolicy:
     def read(cls, path: Path) -> SitePolicy:
         try:
             return _policy(tomllib.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, RecursionError, SpecError) as error:
-            raise SpecError(f"{path}: {error}") from None
+        except (OSError, ValueError, RecursionError, ParameterError) as error:
+            raise ParameterError(f"{path}: {error}") from None
 
     @property
     def allows_nothing(self) -> bool:
@@ -206,13 +215,15 @@ def _policy(raw: dict[str, Any]) -> SitePolicy:
     _require_known("lifetime", lifetime, {"epsilon", "delta"})
     pins = _table(raw, "trusted_sites")
     if not all(isinstance(value, str) for value in pins.values()):
-        raise SpecError("trusted_sites holds something else than fingerprints; put them in quotes.")
+        raise ParameterError(
+            "trusted_sites holds something else than fingerprints; put them in quotes."
+        )
     whole = lifetime.get("epsilon", "0")
     return SitePolicy(
         policy=Policy(
-            recipes=_names(raw, "recipes"),
+            methods=_names(raw, "methods"),
             features=_names(raw, "features"),
-            placements=frozenset(_placements(raw)),
+            dp_models=frozenset(_dp_models(raw)),
             max_epsilon=_number("epsilon_per_study", raw.get("epsilon_per_study", "0")),
             max_delta=_number("delta_per_study", raw.get("delta_per_study", "0")),
             **{own: _whole(name, raw[name]) for name, own in _COUNTS.items() if name in raw},
@@ -226,13 +237,15 @@ def _policy(raw: dict[str, Any]) -> SitePolicy:
 def _require_known(what: str, raw: Mapping[str, Any], known: set[str]) -> None:
     strange = sorted(set(raw) - known)
     if strange:
-        raise SpecError(f"{what} has no {strange[0]!r}; it has {sorted(known)}. Correct the line.")
+        raise ParameterError(
+            f"{what} has no {strange[0]!r}; it has {sorted(known)}. Correct the line."
+        )
 
 
 def _table(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
     found = raw.get(name, {})
     if not isinstance(found, dict):
-        raise SpecError(f"{name} is {found!r}; write it as a table, [{name}].")
+        raise ParameterError(f"{name} is {found!r}; write it as a table, [{name}].")
     return found
 
 
@@ -241,21 +254,21 @@ def _names(raw: Mapping[str, Any], name: str) -> frozenset[str] | None:
     if found == ANY:
         return None
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise SpecError(f"{name} is {found!r}; write a list of names, or {ANY!r}.")
+        raise ParameterError(f"{name} is {found!r}; write a list of names, or {ANY!r}.")
     return frozenset(found)
 
 
-def _placements(raw: Mapping[str, Any]) -> Iterator[Placement]:
-    named = _names(raw, "placements")
+def _dp_models(raw: Mapping[str, Any]) -> Iterator[DPModel]:
+    named = _names(raw, "dp_models")
     if named is None:
-        yield from Placement
+        yield from DPModel
         return
     for name in named:
         try:
-            yield Placement[name.upper()]
+            yield DPModel[name.upper()]
         except KeyError:
-            known = [placement.name.lower() for placement in Placement]
-            raise SpecError(f"placements names {name!r}; known are {known}.") from None
+            known = [dp_model.name.lower() for dp_model in DPModel]
+            raise ParameterError(f"DP models names {name!r}; known are {known}.") from None
 
 
 def _number(name: str, value: Any) -> Fraction:
@@ -265,5 +278,5 @@ def _number(name: str, value: Any) -> Fraction:
 
 def _whole(name: str, value: Any) -> int:
     if type(value) is not int or value < 1:
-        raise SpecError(f"{name} is {value!r}; write a whole number, 1 or more.")
+        raise ParameterError(f"{name} is {value!r}; write a whole number, 1 or more.")
     return value

@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import BudgetExceeded, RoundFailed
 from hedgerow.federation.exchange import Collected
-from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.bundles import cut
 from hedgerow.privacy.ledger.charges import ENTRY_ID, ChargeLedger
 from hedgerow.privacy.pricing import Noise, Priced, entry_charges, priced
 from hedgerow.privacy.queries import (
     Answer,
     Count,
-    LocalChoice,
-    Picks,
+    LocalSelection,
     Query,
     Reply,
+    Selections,
     Summed,
     SumQuery,
 )
@@ -40,7 +40,7 @@ MOST_TRIES = 3
 
 
 class Sites(Protocol):
-    """The sites of a run: one holder of all rows, or several behind a secure sum."""
+    """The sites of a run: one site with all rows, or several behind a secure sum."""
 
     def round(self, number: int, asked: Sequence[Priced]) -> Collected: ...
 
@@ -75,8 +75,8 @@ class Server:
         return self.study.measure is Measure.PURE
 
     @property
-    def parties(self) -> int:
-        return self.study.parties
+    def n_sites(self) -> int:
+        return self.study.n_sites
 
     def variance(self, query: Summed) -> float:
         """The noise a query would carry; a flow may ask before it decides."""
@@ -91,7 +91,7 @@ class Server:
         """
         replies: list[Reply] = []
         queries = [self.study.as_asked(query) for query in asked]
-        for part in cut(queries, travels=self.study.parties > 1):
+        for part in cut(queries, travels=self.study.n_sites > 1):
             bundle = [priced(self.study, query) for query in part]
             number, collected, tries = 0, None, 0
             while collected is None:
@@ -136,7 +136,7 @@ class Server:
         )
         self.record.rounds.append(record)
         self.listener(Progress(number, tuple(one.query for one in bundle), done=True))
-        chosen, ends = zip(*got.picks, strict=True), accumulate(one.size for one in bundle)
+        chosen, ends = zip(*got.selections, strict=True), accumulate(one.size for one in bundle)
         return [
             _picked(one.query, next(chosen))
             if one.noise is None
@@ -146,7 +146,7 @@ class Server:
 
     def _answer(self, noise: Noise, integers: NDArray[np.int64], members: int) -> Answer:
         values = integers.reshape(noise.query.shape).astype(np.float64) / noise.scale
-        if self.study.placement is Placement.LABEL:
+        if self.study.dp_model is DPModel.LABEL:
             return self._decoded(noise.query, values)
         return Answer(values, self.study.variance(noise.query, members))
 
@@ -173,5 +173,5 @@ def _manifest(bundle: Sequence[Priced]) -> tuple[str, ...]:
     return tuple(one.charge.what for one in bundle)
 
 
-def _picked(query: Query, picks: tuple[int, ...]) -> Picks:
-    return Picks(picks if isinstance(query, LocalChoice) else picks[:1])
+def _picked(query: Query, selections: tuple[int, ...]) -> Selections:
+    return Selections(selections if isinstance(query, LocalSelection) else selections[:1])

@@ -9,15 +9,17 @@ receiver counts it itself: equal questions then mean equal values, whatever defi
 from __future__ import annotations
 
 import hashlib
+import json
+import re
+import struct
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from hedgerow.errors import PartyRefused, SpecError
-from hedgerow.federation.strict_json import pack_blobs, parse, parse_rational, unpack_blobs
+from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.models import losses
 from hedgerow.models import model as models
 from hedgerow.models.layers import (
@@ -34,9 +36,82 @@ from hedgerow.privacy import queries
 from hedgerow.privacy.bundles import MOST_BYTES, MOST_QUERIES
 from hedgerow.privacy.queries import Query
 from hedgerow.schema import regions
-from hedgerow.schema.grids import canonical
+from hedgerow.schema.grids import canonical_bytes
 from hedgerow.secagg.codes import Code
 
+# --------------------------------------------------------------------------------------------------
+# JSON that comes from outside, parsed without surprises; and blobs laid end to end.
+
+MOST_DEPTH = 32
+MOST_INTEGER_DIGITS = 80
+"""Of an integer: a set of 256 cells has 78."""
+RATIONAL = re.compile(r"-?[0-9]{1,64}(/[0-9]{1,64})?")
+
+
+def pack_blobs(blobs: Sequence[bytes]) -> bytes:
+    return b"".join(struct.pack(">I", len(blob)) + blob for blob in blobs)
+
+
+def parse(text: bytes) -> Any:
+    """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting."""
+    content = (_CAREFUL if _MANY_DIGITS.search(text) else _QUICK).decode(text.decode())
+    _check_depth(content)
+    return content
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ParameterError("a key stands twice.")
+    return found
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MOST_INTEGER_DIGITS:
+        raise ParameterError("a number has too many digits.")
+    return int(digits)
+
+
+def _no_constant(name: str) -> Any:
+    raise ParameterError(f"{name} is no number.")
+
+
+_MANY_DIGITS = re.compile(rb"[0-9]{%d}" % MOST_INTEGER_DIGITS)
+_QUICK = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
+"""Where no number can have too many digits, none is looked at one by one."""
+_CAREFUL = json.JSONDecoder(
+    object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant
+)
+_NESTED = (dict, list)
+
+
+def _check_depth(content: Any, left: int = MOST_DEPTH) -> None:
+    """Part by part: a list of all parts of a level would take as much room as they do."""
+    if left == 0:
+        raise ParameterError("values are nested too deeply.")
+    if type(content) in _NESTED:
+        for part in content.values() if type(content) is dict else content:
+            if type(part) in _NESTED:
+                _check_depth(part, left - 1)
+
+
+def parse_rational(text: Any) -> Fraction:
+    if not isinstance(text, str) or RATIONAL.fullmatch(text) is None:
+        raise ParameterError("not a rational of at most 64 digits.")
+    return Fraction(text)
+
+
+def unpack_blobs(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        (size,) = struct.unpack_from(">I", data, at)
+        if at + 4 + size > len(data):
+            raise ParameterError("a definition ends too soon.")
+        yield data[at + 4 : at + 4 + size]
+        at += 4 + size
+
+
+# --------------------------------------------------------------------------------------------------
 MOST_NAMES = 1 << 18
 
 _PLAIN: dict[str, type[Any]] = {
@@ -51,16 +126,17 @@ _PLAIN: dict[str, type[Any]] = {
         losses.SoftmaxLoss,
         losses.SquaredLoss,
         losses.FirstOrder,
+        losses.OddsLoss,
         models.Curve,
         models.Additive,
         queries.Binning,
         queries.Scoring,
-        queries.Chain,
-        queries.Cuts,
+        queries.MultiwaySplit,
+        queries.Thresholds,
         queries.SumQuery,
         queries.BoundQuery,
         queries.SelectQuery,
-        queries.LocalChoice,
+        queries.LocalSelection,
     )
 }
 _VALUES = ChainMap(_PLAIN, queries.STATISTICS, queries.GROUPINGS)
@@ -68,9 +144,9 @@ _VALUES = ChainMap(_PLAIN, queries.STATISTICS, queries.GROUPINGS)
 _ENUMS: dict[str, type[Enum]] = {
     e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
 }
-_NAMED = (Tree, models.Curve, queries.Binning, queries.Cuts, regions.Split)
+_NAMED = (Tree, models.Curve, queries.Binning, queries.Thresholds, regions.Split)
 """Sent once, then by digest; models, layers and regions too, as what is new in them."""
-_REPEATED = (queries.Binning, queries.Cuts, regions.Split)
+_REPEATED = (queries.Binning, queries.Thresholds, regions.Split)
 """Asked about so often that their names are kept."""
 _MORE = "More"
 """A model as the trees added to one that was sent before."""
@@ -102,21 +178,21 @@ class Bundle:
 # -------------------------------------------------------------------------------------- sending
 @dataclass
 class Sender:
-    """The coordinator's end: remembers what this epoch has already sent."""
+    """The coordinator's end: remembers what this key session has already sent."""
 
     blobs: dict[str, bytes] = field(default_factory=dict)
-    """All definitions of the epoch, by digest."""
+    """All definitions of the key session, by digest."""
     names: dict[Any, str] = field(default_factory=dict)
     last_model: tuple[models.Additive, str] | None = None
 
     def encode(self, bundle: Sequence[Query]) -> Bundle:
         before = len(self.blobs)
-        questions = canonical([self._plain(query) for query in bundle])
+        questions = canonical_bytes([self._plain(query) for query in bundle])
         return Bundle(questions, pack_blobs(list(self.blobs.values())[before:]))
 
     @property
     def is_full(self) -> bool:
-        """Whether the epoch has named half of what a site may remember, or be told at once.
+        """Whether the key session has named half of what a site may remember, or be told at once.
 
         The other half is for the next bundle, whose weight keeps it within that.
         """
@@ -124,7 +200,7 @@ class Sender:
         return 2 * len(self.blobs) > MOST_NAMES or 2 * told > MOST_BYTES
 
     def everything(self) -> bytes:
-        """All definitions of the epoch, for a site that says it lacks some."""
+        """All definitions of the key session, for a site that says it lacks some."""
         return pack_blobs(list(self.blobs.values()))
 
     def _plain(self, value: Any) -> Any:
@@ -152,7 +228,7 @@ class Sender:
             return self._content(value)
         if value is None or isinstance(value, bool | int | float | str):
             return value
-        raise SpecError(f"a {type(value).__name__} cannot be part of a query.")
+        raise ParameterError(f"a {type(value).__name__} cannot be part of a query.")
 
     def _model(self, model: models.Additive) -> str:
         """Names a model; one that grew out of the last one travels as its new trees."""
@@ -193,7 +269,7 @@ class Sender:
         return self.names[layer]
 
     def _named(self, content: Any) -> str:
-        blob = canonical(content)
+        blob = canonical_bytes(content)
         digest = hashlib.sha256(blob).hexdigest()
         self.blobs.setdefault(digest, blob)
         return digest
@@ -208,7 +284,7 @@ class Sender:
 # ------------------------------------------------------------------------------------ receiving
 @dataclass
 class Receiver:
-    """A site's end: the names of this epoch, each counted here and kept once a round was released.
+    """A site's end: the names of this key session, kept once a round was released.
 
     What is wrong with a message is `BadMessage`; a digest that nobody defined is `UnknownName`,
     upon which the same questions come again with more definitions.
@@ -225,7 +301,7 @@ class Receiver:
         are known and from the bundle, and sites of one process need not read it each.
         """
         if bundle.size > MOST_BYTES:
-            raise PartyRefused(Code.BAD_MESSAGE.value)
+            raise SiteRefused(Code.BAD_MESSAGE.value)
         key = (self.past, bundle)
         found = _READ.get(key)
         if found is None:
@@ -242,24 +318,24 @@ class Receiver:
             asked = parse(bundle.questions)
             return tuple(_query(read.value(query)) for query in _listed(asked)), learned
         except _UnknownName:
-            raise PartyRefused(Code.UNKNOWN_NAME.value) from None
-        except PartyRefused:
+            raise SiteRefused(Code.UNKNOWN_NAME.value) from None
+        except SiteRefused:
             raise
         except Exception:
             # Whatever strange content does to a parser or to a value's own checks is one thing
             # to the outside: it was no message.
-            raise PartyRefused(Code.BAD_MESSAGE.value) from None
+            raise SiteRefused(Code.BAD_MESSAGE.value) from None
 
     def keep(self, learned: dict[str, Any]) -> None:
         """After the round was released: names that a refused round taught are forgotten."""
         if len(self.known) + len(learned) > MOST_NAMES:
-            raise PartyRefused(Code.BAD_MESSAGE.value)
+            raise SiteRefused(Code.BAD_MESSAGE.value)
         if learned:
             self.known.update(learned)
             self.past = hashlib.sha256("".join((self.past.hex(), *learned)).encode()).digest()
 
     def forget(self) -> None:
-        """At a new epoch."""
+        """At a new key session."""
         self.known.clear()
         self.past = b""
 
@@ -304,7 +380,7 @@ class _Reading:
         digest = hashlib.sha256(blob).hexdigest()
         value = self.value(parse(blob))
         if not isinstance(value, (*_NAMED, models.Additive, Layer, _Path)):
-            raise SpecError("this kind of value has no name.")
+            raise ParameterError("this kind of value has no name.")
         self.learned[digest] = value
 
     def name(self, digest: Any) -> Any:
@@ -327,7 +403,7 @@ class _Reading:
             return special(self, plain)
         parts = {k: self.value(v) for k, v in plain.items() if k != "!"}
         if parts.keys() != set(_fields(_VALUES[kind])):
-            raise SpecError(f"a {kind} came with other fields.")
+            raise ParameterError(f"a {kind} came with other fields.")
         return _VALUES[kind](**parts)
 
     def _small(self, plain: dict[str, Any]) -> Any:
@@ -341,7 +417,7 @@ class _Reading:
             case "#":
                 kind, name = content
                 return _ENUMS[kind][name]
-        raise SpecError(f"{mark!r} marks no value.")
+        raise ParameterError(f"{mark!r} marks no value.")
 
     def tests(self, plain: dict[str, Any]) -> NodeTests:
         self._make_room(plain["tests"])
@@ -356,22 +432,22 @@ class _Reading:
     def _make_room(self, packed: dict[str, Any]) -> None:
         self.room -= tests_in(packed)
         if self.room < 0:
-            raise SpecError(f"a bundle holds more than {MOST_TESTS} tests.")
+            raise ParameterError(f"a bundle holds more than {MOST_TESTS} tests.")
 
     def region(self, plain: dict[str, Any]) -> _Path:
         above = None if plain["above"] is None else self.name(plain["above"])
         step = self.value(plain["step"])
         if not isinstance(above, _Path | None) or not isinstance(step, regions.Step):
-            raise SpecError("a region is a step below another region.")
+            raise ParameterError("a region is a step below another region.")
         length = 1 if above is None else above.length + 1
         if length > MOST_STEPS:
-            raise SpecError(f"a region has more than {MOST_STEPS} steps.")
+            raise ParameterError(f"a region has more than {MOST_STEPS} steps.")
         return _Path(above, step, length)
 
     def more(self, plain: dict[str, Any]) -> models.Additive:
         model = self.name(plain["of"])
         if not isinstance(model, models.Additive):
-            raise SpecError("only a model grows.")
+            raise ParameterError("only a model grows.")
         return model.plus(*self.value(plain["trees"]))
 
 
@@ -386,11 +462,11 @@ _SPECIAL: dict[str, Callable[[_Reading, dict[str, Any]], Any]] = {
 
 def _listed(asked: Any) -> list[Any]:
     if not isinstance(asked, list) or not 0 < len(asked) <= MOST_QUERIES:
-        raise SpecError(f"a bundle asks 1 to {MOST_QUERIES} queries.")
+        raise ParameterError(f"a bundle asks 1 to {MOST_QUERIES} queries.")
     return asked
 
 
 def _query(value: Any) -> Query:
     if not isinstance(value, Query):
-        raise SpecError("this is no query.")
+        raise ParameterError("this is no query.")
     return value

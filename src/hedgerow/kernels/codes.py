@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import Kernel, as_input, check_selection, helper
 from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, Int32
 
@@ -22,14 +22,14 @@ N_BUCKETS = 4096  # of the guide to a feature's edges; one byte each, so it stay
 def encode_edges(values: NDArray[np.floating[Any]], edges: Sequence[float], out: Codes) -> None:
     """Writes the number of edges at or below each value; NaN becomes len(edges) + 1, missing."""
     if out.shape != values.shape or out.dtype != np.uint8:
-        raise SpecError(f"out is {out.dtype} {out.shape}; give one uint8 for each value.")
+        raise ParameterError(f"out is {out.dtype} {out.shape}; give one uint8 for each value.")
     numbers = as_input(values, np.float64)
     ENCODE.run(numbers, *_ruler(tuple(edges)), out)
 
 
 @lru_cache(maxsize=1024)
 def _ruler(edges: tuple[float, ...]) -> tuple[FloatArray, Codes, float]:
-    """Cuts, and a guide to them; kept, since every chunk of rows is held against the same.
+    """Cuts, and a guide to them; cached, since every chunk of rows uses the same.
 
     guide[b] is the number of cuts in buckets before b; it is empty if a bucket would hold two.
     The bucket floor((x - low) * scale) never falls as x rises, in floating point too, so a cut
@@ -37,7 +37,7 @@ def _ruler(edges: tuple[float, ...]) -> tuple[FloatArray, Codes, float]:
     """
     cuts = as_input(edges, np.float64)
     if len(cuts) + 2 > N_CODES or not (cuts[1:] > cuts[:-1]).all():
-        raise SpecError(f"{len(cuts)} edges; give at most {N_CODES - 2}, rising.")
+        raise ParameterError(f"{len(cuts)} edges; give at most {N_CODES - 2}, rising.")
     width = float(cuts[-1]) - float(cuts[0]) if len(cuts) > 1 else 0.0  # may be infinite
     if not 1e-300 < width < 1e300:
         return cuts, as_input((), np.uint8), 0.0
@@ -58,7 +58,7 @@ def _encode_plain(
 def recode(codes: Codes, tables: Codes) -> Codes:
     """(F, n) bins: cell c of feature j becomes tables[j, c]."""
     if tables.shape != (len(codes), N_CODES):
-        raise SpecError(f"tables have shape {tables.shape}; give ({len(codes)}, {N_CODES}).")
+        raise ParameterError(f"tables have shape {tables.shape}; give ({len(codes)}, {N_CODES}).")
     out = np.empty(codes.shape, dtype=np.uint8)
     RECODE.run(as_input(codes, np.uint8), as_input(tables, np.uint8), out)
     return out
@@ -120,15 +120,15 @@ def _by_guide(values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, 
 @helper
 def _by_search(values: FloatArray, cuts: FloatArray, out: Codes) -> None:
     """Binary search in a number of steps that the compiler knows, so that it needs no branch."""
-    padded = np.full(N_CODES, np.inf)
-    padded[: cuts.size] = cuts
+    padded_cuts = np.full(N_CODES, np.inf)
+    padded_cuts[: cuts.size] = cuts
     for i in range(values.size):
-        found = np.uint64(0)
+        code = np.uint64(0)
         for bit in range(8):
             step = np.uint64(N_CODES // 2 >> bit)
-            below = padded[found + step - np.uint64(1)] <= values[i]
-            found += step if below else np.uint64(0)
-        out[i] = min(found, np.uint64(cuts.size))  # infinity is not below the padding
+            below = padded_cuts[code + step - np.uint64(1)] <= values[i]
+            code += step if below else np.uint64(0)
+        out[i] = min(code, np.uint64(cuts.size))  # infinity is not below the padding
 
 
 def _recode_loop(codes: Codes, tables: Codes, out: Codes) -> None:

@@ -4,12 +4,13 @@ A kernel is a *loop* that numba compiles and a *plain* NumPy form that is the de
 take the same arguments and leave the same bits. Starting numba costs more than a small fit, and
 compiling a loop for the first time more than that. So a process begins with the plain forms and
 changes over, for each loop, once they have run for as long as the change will take (the ski-rental
-rule: never worse than twice the better choice made in hindsight). `warming.warm` does it at once.
+rule: never worse than twice the better choice made in hindsight). `compile_kernels` does it at
+once.
 
 numba keeps compiled loops in the package's own `__pycache__`, or, where that cannot be written, in
 the user's cache folder; NUMBA_CACHE_DIR names another place. The log says so when a loop has to be
 compiled. Where no folder can be written, every process compiles anew, and a warning says so.
-`hedgerow warm` compiles all loops ahead of use.
+`hedgerow compile` compiles all loops ahead of use.
 
 A loop is never called as Python. Compiled, it checks no bounds: the function that calls it has
 checked them. It is written for the compiler: indices are unsigned, since a signed one costs a
@@ -64,15 +65,15 @@ class Kernel:
 
     def run(self, *args: Any) -> Any:
         if self._is_due():
-            return self.compiled(*args)
+            return self.run_compiled(*args)
         began = thread_time()
-        found = self.plain(*args)
+        result = self.plain(*args)
         spent = thread_time() - began
         self.seconds += spent
         Kernel.everyones_seconds += spent
-        return found
+        return result
 
-    def compiled(self, *args: Any) -> Any:
+    def run_compiled(self, *args: Any) -> Any:
         if not self.is_compiled():
             _tell_of_compiling(folder_of(self))
         return _compile(self.loop)(*args)
@@ -89,10 +90,10 @@ class Kernel:
 
 
 def helper(function: _Function) -> _Function:
-    """Marks what loops call, so that numba will know it too.
+    """Registers a function that loops call, so that numba compiles it too.
 
     A helper stands in the file of the loops that call it: numba compiles a loop anew when the
-    loop's own file has changed, and looks at no other.
+    loop's own file has changed, and checks no other.
     """
     HELPERS.append(function)
     return function
@@ -106,8 +107,8 @@ def as_input(values: ArrayLike, dtype: DTypeLike) -> Array:
 
 
 @contextmanager
-def priced(start: float, compile: float) -> Iterator[None]:
-    """Other prices for a while: at no price loops are compiled at once."""
+def assumed_costs(start: float, compile: float) -> Iterator[None]:
+    """Changes the assumed prices for a while; at price 0 loops are compiled at once."""
     global PRICES
     before, PRICES = PRICES, Prices(start, compile)
     try:
@@ -130,13 +131,13 @@ def _numba() -> Any:
 def _compile(loop: Callable[..., Any]) -> Any:
     """Compiled on first use and kept on disk for the next process, where the disk allows it."""
     try:
-        compiled = _numba().njit(cache=True, nogil=True)(loop)
+        dispatcher = _numba().njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # no folder that numba tries can be written
         _warn_of_the_disk()
         return _numba().njit(nogil=True)(loop)
-    for index in _indexes(loop, Path(compiled.stats.cache_path)):
+    for index in _indexes(loop, Path(dispatcher.stats.cache_path)):
         _drop_unreadable(index)
-    return compiled
+    return dispatcher
 
 
 def _indexes(loop: Callable[..., Any], folder: Path) -> Iterator[Path]:
@@ -145,7 +146,7 @@ def _indexes(loop: Callable[..., Any], folder: Path) -> Iterator[Path]:
 
 
 def _drop_unreadable(index: Path) -> None:
-    """Takes away what another release left: numba reads it before it looks at its age, and fails.
+    """Deletes an index of another release: numba reads it before checking its age, and fails.
 
     An index names the types of a loop's arguments; one that names a class which has moved since
     cannot be read any more.
@@ -174,10 +175,10 @@ def _is_on_disk(loop: Callable[..., Any]) -> bool:
 
 @cache
 def _tell_of_compiling(folder: str | None) -> None:
-    """Once a process: whoever waits some seconds wants to know why."""
+    """Logs once per process that loops are compiled, which takes some seconds."""
     where = "for this process" if folder is None else f"once for this machine, kept in {folder}"
     KERNEL_LOG.warning(
-        "hedgerow compiles loops %s; each takes some seconds. `hedgerow warm` does it ahead of "
+        "hedgerow compiles loops %s; each takes some seconds. `hedgerow compile` does it ahead of "
         "use, NUMBA_CACHE_DIR names another folder.",
         where,
     )
@@ -194,11 +195,11 @@ def _warn_of_the_disk() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# What a compiled loop does not look at: it reads and writes where it is told.
+# Checks that a compiled loop does not make: it has no bounds checks.
 #
 # A sum of labels or statistics passes here before its loop begins. What is wrong with all rows is
-# an error of whoever calls; what is wrong with one record must be none, since an error after a
-# charge would tell of it: that record is left out.
+# an error of the caller; what is wrong with one record must not raise, since an error after a
+# charge would reveal it: that record is left out.
 
 
 def check_selection(rows: Int32, n_rows: int) -> None:

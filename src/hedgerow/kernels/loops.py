@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.kernels.dispatch import Array, helper
-from hedgerow.models.packing import Packed
+from hedgerow.models.packing import PackedTrees
 from hedgerow.schema.arrays import Codes, FloatArray, GroupCodes, Int32, IntArray
 
 LeafIds = NDArray[np.uint16]
@@ -28,19 +28,19 @@ def sum_cells_loop(
     Two features at once: an addition need not wait for the last one in the same feature. False
     if a code is not below B: it was not counted, and others may not have been.
     """
-    one, other = np.empty(BLOCK, codes.dtype), np.empty(BLOCK, codes.dtype)
+    first_cells, second_cells = np.empty(BLOCK, codes.dtype), np.empty(BLOCK, codes.dtype)
     starts, words = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.int64)
-    lanes, held = _lanes(stats, out), 0
+    lanes, lane_bound = _lanes(stats, out), 0
     for lo in range(0, node_of.size, BLOCK):
         hi, mine = min(lo + BLOCK, node_of.size), stats[lo : lo + BLOCK]
         at = _starts(node_of[lo:hi], out.shape[2], starts)
-        held = _pack(mine, words, held, lanes, out)
+        lane_bound = _pack(mine, words, lane_bound, lanes, out)
         for j in range(0, pairs.size, 2):
-            a = _cells(codes[pairs[j]], rows, lo, hi, one)
-            b = _cells(codes[pairs[j + 1]], rows, lo, hi, other)
+            a = _cells(codes[pairs[j]], rows, lo, hi, first_cells)
+            b = _cells(codes[pairs[j + 1]], rows, lo, hi, second_cells)
             if max(_highest(a), _highest(b)) >= out.shape[2]:
                 return False
-            _add_two(a, b, at, mine, words, held, lanes[j : j + 2], out[j : j + 2])
+            _add_two(a, b, at, mine, words, lane_bound, lanes[j : j + 2], out[j : j + 2])
     _unpack(lanes, out)
     return True
 
@@ -79,23 +79,23 @@ def _lanes(stats: IntArray, out: IntArray) -> IntArray:
 
 
 @helper
-def _pack(stats: IntArray, words: IntArray, held: int, lanes: IntArray, out: IntArray) -> int:
+def _pack(stats: IntArray, words: IntArray, lane_bound: int, lanes: IntArray, out: IntArray) -> int:
     """Words of a block, first channel in the high half; returns a bound on any half of a lane.
 
-    One addition then does for two. But a half that passes 2^31 would change its neighbour, and
+    One addition then does for two. But a half that passes 2^31 would change its neighbor, and
     the sum would no longer be the sum: so lanes are emptied before they could be that full. A
     block of larger numbers is not packed: -1, and all lanes are empty.
     """
     if lanes.size == 0:
         return -1
-    held, largest = max(held, 0), 0
+    lane_bound, largest = max(lane_bound, 0), 0
     for i in range(stats.shape[0]):
         g, h = stats[i, 0], stats[i, 1]
         words[i] = (g << 32) + h
         largest = max(largest, max(g ^ (g >> 63), h ^ (h >> 63)))  # the size of x, or one less
     more = int((largest + 1) * stats.shape[0])
-    if largest < MOST_PACKED and held + more < 2**31:
-        return held + more
+    if largest < MOST_PACKED and lane_bound + more < 2**31:
+        return lane_bound + more
     _unpack(lanes, out)
     return more if largest < MOST_PACKED else -1
 
@@ -104,12 +104,12 @@ def _pack(stats: IntArray, words: IntArray, held: int, lanes: IntArray, out: Int
 def _unpack(lanes: IntArray, out: IntArray) -> None:
     """Adds the lanes to the sums and empties them."""
     flat = out.ravel()
-    packed = lanes.ravel()
-    for p in range(packed.size):
-        low = np.int64(np.int32(packed[p]))
-        flat[2 * p] += (packed[p] - low) >> 32
+    lane_words = lanes.ravel()
+    for p in range(lane_words.size):
+        low = np.int64(np.int32(lane_words[p]))
+        flat[2 * p] += (lane_words[p] - low) >> 32
         flat[2 * p + 1] += low
-        packed[p] = 0
+        lane_words[p] = 0
 
 
 @helper
@@ -119,13 +119,13 @@ def _add_two(
     starts: Array,
     stats: IntArray,
     words: IntArray,
-    held: int,
+    lane_bound: int,
     lanes: IntArray,
     out: IntArray,
 ) -> None:
     if stats.shape[1] == 0:
         _count_two(a, b, starts, out[0].ravel(), out[1].ravel())
-    elif held >= 0:
+    elif lane_bound >= 0:
         _add_words(a, b, starts, words, lanes[0], lanes[1])
     else:
         _add_channels(a, starts, stats, out[0].ravel())
@@ -160,26 +160,28 @@ def _add_channels(group: Array, starts: Array, stats: IntArray, out: IntArray) -
 
 
 def sum_leaves_loop(
-    trees: Packed, codes: Codes, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
+    trees: PackedTrees, codes: Codes, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> None:
     """As `sum_cells_loop`, with a tree's leaves for a feature's cells."""
     stack = np.empty((trees.depth.max() + 2, BLOCK), np.uint8)
-    one, other = np.empty(BLOCK, np.uint16), np.empty(BLOCK, np.uint16)
+    first_leaves, second_leaves = np.empty(BLOCK, np.uint16), np.empty(BLOCK, np.uint16)
     starts, words = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.int64)
-    lanes, held = _lanes(stats, out), 0
+    lanes, lane_bound = _lanes(stats, out), 0
     for lo in range(0, node_of.size, BLOCK):
         mine = stats[lo : lo + BLOCK]
         at = _starts(node_of[lo : lo + BLOCK], out.shape[2], starts)
-        held = _pack(mine, words, held, lanes, out)
-        a, b = one[: at.size], other[: at.size]
+        lane_bound = _pack(mine, words, lane_bound, lanes, out)
+        a, b = first_leaves[: at.size], second_leaves[: at.size]
         for j in range(0, pairs.size, 2):
             _route(trees, pairs[j], codes, lo, stack, a)
             _route(trees, pairs[j + 1], codes, lo, stack, b)
-            _add_two(a, b, at, mine, words, held, lanes[j : j + 2], out[j : j + 2])
+            _add_two(a, b, at, mine, words, lane_bound, lanes[j : j + 2], out[j : j + 2])
     _unpack(lanes, out)
 
 
-def add_values_loop(trees: Packed, codes: Codes, low: float, high: float, raw: FloatArray) -> None:
+def add_values_loop(
+    trees: PackedTrees, codes: Codes, low: float, high: float, raw: FloatArray
+) -> None:
     stack = np.empty((trees.depth.max() + 2, BLOCK), np.uint8)
     leaves = np.empty(BLOCK, np.uint16)
     for lo in range(0, len(raw), BLOCK):
@@ -194,7 +196,9 @@ def add_values_loop(trees: Packed, codes: Codes, low: float, high: float, raw: F
 
 
 @helper
-def _route(trees: Packed, t: int, codes: Codes, lo: int, stack: Codes, leaves: LeafIds) -> None:
+def _route(
+    trees: PackedTrees, t: int, codes: Codes, lo: int, stack: Codes, leaves: LeafIds
+) -> None:
     """Leaf of each row from `lo` on, as many as `leaves` has room for."""
     if trees.n_leaves[t] > BYTE_LEAVES:
         _by_rows(trees, t, codes, lo, leaves)
@@ -208,7 +212,7 @@ def _route(trees: Packed, t: int, codes: Codes, lo: int, stack: Codes, leaves: L
 
 
 @helper
-def _by_nodes(trees: Packed, t: int, codes: Codes, lo: int, size: int, stack: Codes) -> None:
+def _by_nodes(trees: PackedTrees, t: int, codes: Codes, lo: int, size: int, stack: Codes) -> None:
     """Evaluates the tree as an expression over a block of rows; the result is stack[0].
 
     In reverse preorder a leaf pushes its number, and a test finds its left result on top of its
@@ -228,14 +232,14 @@ def _by_nodes(trees: Packed, t: int, codes: Codes, lo: int, size: int, stack: Co
 
 @helper
 def _take_left(cells: Codes, start: int, width: int, left: Codes, result: Codes) -> None:
-    """Int32 whose cell is in the run take the left result; cells below `start` wrap to the top."""
+    """Rows whose cell is in the run take the left result; cells below `start` wrap to the top."""
     for i in range(cells.size):
         yes, no = left[i], result[i]
         result[i] = yes if np.uint8(cells[i] - start) < width else no
 
 
 @helper
-def _by_levels(trees: Packed, t: int, codes: Codes, lo: int, leaves: Codes) -> None:
+def _by_levels(trees: PackedTrees, t: int, codes: Codes, lo: int, leaves: Codes) -> None:
     """An oblivious tree: its leaf number in binary is the outcomes of its levels."""
     leaves[:] = np.uint8(0)
     for q in range(trees.root[t], trees.root[t] + trees.depth[t]):  # down the left edge
@@ -250,7 +254,7 @@ def _by_levels(trees: Packed, t: int, codes: Codes, lo: int, leaves: Codes) -> N
 
 
 @helper
-def _by_rows(trees: Packed, t: int, codes: Codes, lo: int, leaves: LeafIds) -> None:
+def _by_rows(trees: PackedTrees, t: int, codes: Codes, lo: int, leaves: LeafIds) -> None:
     """For trees of more leaves than a byte can number: all rows go a level a time.
 
     No row leaves early, since a row at its leaf stays there: that costs less than a branch.

@@ -18,7 +18,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import Kernel, as_input, helper
 from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, IntArray, Words
 
@@ -35,9 +35,11 @@ def scaled_rows(
     are those of the same curves.
     """
     if tables.shape != (len(codes), N_CODES) or weights.shape != (len(codes) + 1,):
-        raise SpecError(f"tables {tables.shape}, weights {weights.shape}: {len(codes)} curves.")
+        raise ParameterError(
+            f"tables {tables.shape}, weights {weights.shape}: {len(codes)} curves."
+        )
     if not radius > 0:
-        raise SpecError(f"the radius is {radius}; use a number above 0.")
+        raise ParameterError(f"the radius is {radius}; use a number above 0.")
     z, score = np.empty((codes.shape[1], len(weights))), np.zeros(codes.shape[1])
     inputs = as_input(tables, np.float64), as_input(codes, np.uint8)
     scale = float(constant), float(radius), as_input(weights, np.float64)
@@ -59,9 +61,11 @@ def add_newton_vectors(
     """
     d = z.shape[1]
     if total.shape != (d + d * (d + 1) // 2,) or not len(z) == len(g) == len(h):
-        raise SpecError(f"{total.shape} sums, {len(g)} and {len(h)} factors: rows are {z.shape}.")
+        raise ParameterError(
+            f"{total.shape} sums, {len(g)} and {len(h)} factors: rows are {z.shape}."
+        )
     if most * (2 * d + 20) >= 2**51:
-        raise SpecError(f"the bound {most} is too large for {d} entries; use a smaller unit.")
+        raise ParameterError(f"the bound {most} is too large for {d} entries; use a smaller unit.")
     inputs = [as_input(x, np.float64) for x in (z, g, h)]
     ADD_VECTORS.run(*inputs, most + 0.5, total)
 
@@ -107,7 +111,7 @@ def _fit(z: FloatArray, g: FloatArray, h: FloatArray, limit: float) -> NDArray[n
 
 
 def _sum_of(columns: Iterable[FloatArray]) -> FloatArray:
-    """One after the other: `sum` would take another order."""
+    """Sum in order, column by column: `np.sum` would take another order."""
     return reduce(np.add, columns)
 
 
@@ -146,18 +150,18 @@ def _add_vectors_loop(
     """Sums of truncated numbers are whole and far below 2^53, so floating point adds exactly."""
     d = z.shape[1]
     firsts, seconds = np.zeros(d), np.zeros((d, d))
-    kept = np.empty(TILE, np.uint64)
+    fitting_rows = np.empty(TILE, np.uint64)
     for lo in range(0, len(z), TILE):
-        n_kept = _kept(z, g, h, limit, lo, kept)
+        n_kept = _find_fitting_rows(z, g, h, limit, lo, fitting_rows)
         for k in range(n_kept):
-            r = kept[k]
+            r = fitting_rows[k]
             for j in range(d):
                 firsts[j] += np.trunc(g[r] * z[r, j])
         for i in range(d):
             out = seconds[i, i:]
             for k in range(n_kept):
-                row = z[kept[k], i:]
-                factor = h[kept[k]] * row[0]
+                row = z[fitting_rows[k], i:]
+                factor = h[fitting_rows[k]] * row[0]
                 for j in range(row.size):
                     out[j] += np.trunc(factor * row[j])
     at = d
@@ -169,8 +173,10 @@ def _add_vectors_loop(
 
 
 @helper
-def _kept(z: FloatArray, g: FloatArray, h: FloatArray, limit: float, lo: int, kept: Words) -> int:
-    """Numbers the records of a block whose vectors fit; returns how many there are."""
+def _find_fitting_rows(
+    z: FloatArray, g: FloatArray, h: FloatArray, limit: float, lo: int, fitting_rows: Words
+) -> int:
+    """Writes the row numbers of a block's records within the bound; returns their number."""
     n_kept = 0
     for r in range(lo, min(lo + TILE, len(z))):
         s, q = 0.0, 0.0
@@ -178,7 +184,7 @@ def _kept(z: FloatArray, g: FloatArray, h: FloatArray, limit: float, lo: int, ke
             square = z[r, j] * z[r, j]
             s += square
             q += square * square
-        kept[n_kept] = r
+        fitting_rows[n_kept] = r
         if g[r] * g[r] * s + h[r] * h[r] * (0.5 * (s * s + q)) <= limit:
             n_kept += 1
     return n_kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import Kernel, as_input
 from hedgerow.schema.arrays import Int32, IntArray, Words
 
@@ -18,12 +18,12 @@ def search(
     out: IntArray,
     ties: IntArray,
 ) -> int:
-    """The definition of `Invert`, in NumPy; it has no use for the guide."""
+    """The definition of `Invert`, in NumPy; it does not use the guide."""
     out[:] = np.searchsorted(thresholds, words, side="right")
-    undecided = (out == len(thresholds)) | (thresholds[out - 1] == words) & (out > 0)
-    found = np.flatnonzero(undecided)
-    ties[: len(found)] = found
-    return len(found)
+    is_tie = (out == len(thresholds)) | (thresholds[out - 1] == words) & (out > 0)
+    tie_places = np.flatnonzero(is_tie)
+    ties[: len(tie_places)] = tie_places
+    return len(tie_places)
 
 
 def invert(
@@ -31,7 +31,7 @@ def invert(
 ) -> int:
     """Looks words up in a cumulative table, as `privacy.mechanisms.sampling.Invert` says."""
     if not len(words) == len(out) == len(ties):
-        raise SpecError(
+        raise ParameterError(
             f"{len(words)} words for {len(out)} results and {len(ties)} ties; give one each."
         )
     table = as_input(thresholds, np.uint64), as_input(guide, np.int32)

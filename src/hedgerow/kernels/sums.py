@@ -2,7 +2,7 @@
 
 Exact for any data: no accumulator can overflow but int64 itself, in the masks' own ring.
 
-Shapes: F features of the codes, f of them asked, n rows, k rows visited, N nodes, B bins, C
+Shapes: F features of the codes, f of them summed, n rows, k rows visited, N nodes, B bins, C
 channels. Codes are uint8, feature-major (F, n); interval numbers may stand in as uint16.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import (
     Array,
     Kernel,
@@ -49,8 +49,8 @@ def count_cells(
         check_one_each(labels, codes.shape[1])
         nodes = [rows_without(left_out, rows) for rows in ([None] if nodes is None else nodes)]
         labels = np.where(left_out, 0, labels)
-    layout = _laid_out(nodes, codes.shape[1])
-    classes = layout.picked(as_input(labels, np.uint8))
+    layout = _lay_out(nodes, codes.shape[1])
+    classes = layout.select(as_input(labels, np.uint8))
     parts = layout.node_of * np.int32(n_classes) + classes
     n_parts = layout.n_nodes * n_classes
     out = _by_cell(codes, layout.rows, parts, n_parts, features, one_each(parts), n_bins)
@@ -65,8 +65,8 @@ def sum_cells(
 
     A code that is no bin of a feature adds nothing there.
     """
-    layout = _laid_out(nodes, codes.shape[1])
-    mine = layout.picked(as_input(stats, np.int64))
+    layout = _lay_out(nodes, codes.shape[1])
+    mine = layout.select(as_input(stats, np.int64))
     out = _by_cell(codes, layout.rows, layout.node_of, layout.n_nodes, features, mine, n_bins)
     return np.ascontiguousarray(out.swapaxes(0, 1)[: layout.n_wanted])
 
@@ -76,8 +76,8 @@ def one_each(rows: Array) -> IntArray:
     return as_input(np.empty((len(rows), 0)), np.int64)
 
 
-def paired(groups: Int32) -> Int32:
-    """An even number of groups: the last may stand twice, its second sum is dropped."""
+def pad_to_even(groups: Int32) -> Int32:
+    """Pads groups to an even number: the last may be repeated, its second sum is dropped."""
     return as_input(np.append(groups, groups[-1:]) if groups.size % 2 else groups, np.int32)
 
 
@@ -98,17 +98,17 @@ class _Layout(NamedTuple):
     n_wanted: int  # the first of them
     n_rows: int  # of the codes
 
-    def picked(self, values: Array) -> Array:
-        """(k, ...) of one value for each row."""
+    def select(self, values: Array) -> Array:
+        """(k, ...) the values of the visited rows, of one value for each row."""
         check_one_each(values, self.n_rows)
         return values if self.rows is None else as_input(values[self.rows], values.dtype)
 
 
-def _laid_out(nodes: Selections, n_rows: int) -> _Layout:
-    """Picking rows out costs more than passing over them, once for each node.
+def _lay_out(nodes: Selections, n_rows: int) -> _Layout:
+    """How to visit the rows of all nodes: by selection, or all rows in order.
 
-    So if most rows are wanted, once each, all are visited, and those that nobody wants go to
-    one node more.
+    Selecting rows costs more than passing over them. So if most rows are needed, once each, all
+    are visited, and the others go to one extra node.
     """
     if nodes is None:
         return _Layout(None, np.zeros(n_rows, dtype=np.int32), 1, 1, n_rows)
@@ -135,17 +135,19 @@ def _by_cell(
     n_bins: int,
 ) -> IntArray:
     """(f, N, B, C)"""
-    wanted = np.asarray(features, dtype=np.int32)
-    if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(codes):
-        raise SpecError(f"features are {wanted.tolist()}; the codes have {len(codes)} columns.")
-    pairs = paired(wanted)
+    columns = np.asarray(features, dtype=np.int32)
+    if columns.size and not 0 <= columns.min() <= columns.max() < len(codes):
+        raise ParameterError(
+            f"features are {columns.tolist()}; the codes have {len(codes)} columns."
+        )
+    pairs = pad_to_even(columns)
     out = np.zeros((pairs.size, n_nodes, n_bins, max(stats.shape[1], 1)), np.int64)
     chosen = as_input(_NOBODY if rows is None else rows, np.int32)
     args = as_input(codes, codes.dtype), chosen, as_input(node_of, np.int32), pairs, stats, out
     if not SUM_CELLS.run(*args):
         out[:] = 0
         _sum_cells_plain(*args)
-    return out[: wanted.size]
+    return out[: columns.size]
 
 
 def _sum_cells_plain(
@@ -156,8 +158,8 @@ def _sum_cells_plain(
         if cells.max() < out.shape[2]:
             add_group(cells, node_of, stats, out[j])
         else:
-            known = cells < out.shape[2]
-            add_group(cells[known], node_of[known], stats[known], out[j])
+            is_bin = cells < out.shape[2]
+            add_group(cells[is_bin], node_of[is_bin], stats[is_bin], out[j])
     return True
 
 

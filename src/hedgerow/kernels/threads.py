@@ -1,12 +1,12 @@
-"""Work on several threads: blocks of a holder's rows, columns that are read, simulated sites.
+"""Work on several threads: blocks of a site's rows, columns that are read, simulated sites.
 
-Compiled loops, NumPy and ciphers let go of Python's lock, so threads are enough. Answers do not
+Compiled loops, NumPy and ciphers release Python's lock, so threads are enough. Answers do not
 depend on how many there are: integers are added up, and what becomes of a row depends on that row.
 
     with using(2):
-        parts = each(work, blocks(n_rows))
+        parts = map_parts(work, blocks(n_rows))
 
-Whoever is called on one of the threads has that thread alone.
+Work that is called on one of the threads has that thread alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _USED: ContextVar[tuple[ThreadPoolExecutor | None, int]] = ContextVar("threads",
 
 @contextmanager
 def using(n_jobs: int) -> Iterator[None]:
-    """So many threads for what is called here; -1 is all processors, -2 all but one."""
+    """Sets the number of threads in this context; -1 is all processors, -2 all but one."""
     count = n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs)
     with ExitStack() as stack:
         if count > 1:
@@ -43,12 +43,12 @@ def using(n_jobs: int) -> Iterator[None]:
 
 
 def count() -> int:
-    """Threads that may be used here."""
+    """Number of threads that may be used here."""
     return _USED.get()[1]
 
 
-def each(work: Callable[[_Part], _Found], parts: Iterable[_Part]) -> list[_Found]:
-    """What is found for each part, in their order; the first one that fails is raised."""
+def map_parts(work: Callable[[_Part], _Found], parts: Iterable[_Part]) -> list[_Found]:
+    """Results of `work` for all parts, in order; the first exception is raised."""
     (pool, _), waiting = _USED.get(), list(parts)
     if pool is None or len(waiting) < 2:
         return [work(part) for part in waiting]
@@ -56,12 +56,12 @@ def each(work: Callable[[_Part], _Found], parts: Iterable[_Part]) -> list[_Found
 
 
 def blocks(n: int, least: int = LEAST_BLOCK) -> list[slice]:
-    """Rows, or other things, in as many blocks as there are threads, of `least` or more each."""
+    """Slices of n items, as many as there are threads, of `least` items or more each."""
     n_blocks = max(1, min(count(), n // least))
     ends = [n * k // n_blocks for k in range(n_blocks + 1)]
     return [slice(lo, hi) for lo, hi in pairwise(ends)]
 
 
 def _processors() -> int:
-    """Those that this process may use."""
+    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import (
     Array,
     Kernel,
@@ -20,40 +20,43 @@ from hedgerow.kernels.dispatch import (
     unknown_labels,
 )
 from hedgerow.kernels.loops import add_values_loop, sum_leaves_loop
-from hedgerow.kernels.sums import add_group, one_each, paired
-from hedgerow.models.packing import Packed
+from hedgerow.kernels.sums import add_group, one_each, pad_to_even
+from hedgerow.models.layers import Layer, NodeTests
+from hedgerow.models.packing import PackedTrees
 from hedgerow.models.tree import descend
-from hedgerow.schema.arrays import Codes, FloatArray, Int32, IntArray
+from hedgerow.schema.arrays import Codes, FloatArray, Int32, IntArray, Words
 
 ROUTED = 2**14  # rows that the plain forms route at a time: few enough to stay in the cache
 
 
-def leaf_sums(trees: Packed, codes: Codes, stats: IntArray, rows: Int32 | None = None) -> IntArray:
+def leaf_sums(
+    trees: PackedTrees, codes: Codes, stats: IntArray, rows: Int32 | None = None
+) -> IntArray:
     """(T, L, C) sums of `stats` (n, C) over the rows of each leaf."""
-    codes, mine = _picked(rows, codes, as_input(stats, np.int64))
+    codes, mine = _select_rows(rows, codes, as_input(stats, np.int64))
     one_node = np.zeros(len(mine), dtype=np.int32)
     return _by_leaf(trees, codes, one_node, 1, mine)[:, 0]
 
 
 def leaf_counts(
-    trees: Packed, codes: Codes, labels: Codes, n_classes: int, rows: Int32 | None = None
+    trees: PackedTrees, codes: Codes, labels: Codes, n_classes: int, rows: Int32 | None = None
 ) -> IntArray:
     """(T, L, C) rows in each leaf by class; a label that is no class counts nowhere."""
     left_out = unknown_labels(labels, n_classes)
     if left_out is not None:
         check_one_each(labels, codes.shape[1])
         rows, labels = rows_without(left_out, rows), np.where(left_out, 0, labels)
-    codes, classes = _picked(rows, codes, as_input(labels, np.uint8))
+    codes, classes = _select_rows(rows, codes, as_input(labels, np.uint8))
     out = _by_leaf(trees, codes, classes, n_classes, one_each(classes))
     return np.ascontiguousarray(out[..., 0].swapaxes(1, 2))
 
 
 def add_values(
-    trees: Packed, codes: Codes, raw: FloatArray, clip: tuple[float, float] | None = None
+    trees: PackedTrees, codes: Codes, raw: FloatArray, clip: tuple[float, float] | None = None
 ) -> FloatArray:
     """Adds the trees to `raw` (n, O) in place, one after the other, clipping after each."""
     if raw.shape != (codes.shape[1], trees.value.shape[2]) or raw.dtype != np.float64:
-        raise SpecError(
+        raise ParameterError(
             f"raw is {raw.dtype} {raw.shape}; give float64 "
             f"{(codes.shape[1], trees.value.shape[2])}, one row per row of the codes."
         )
@@ -62,7 +65,7 @@ def add_values(
     return raw
 
 
-def _picked(rows: Int32 | None, codes: Codes, values: Array) -> tuple[Codes, Array]:
+def _select_rows(rows: Int32 | None, codes: Codes, values: Array) -> tuple[Codes, Array]:
     check_one_each(values, codes.shape[1])
     if rows is None:
         return codes, values
@@ -71,25 +74,25 @@ def _picked(rows: Int32 | None, codes: Codes, values: Array) -> tuple[Codes, Arr
 
 
 def _by_leaf(
-    trees: Packed, codes: Codes, node_of: Array, n_nodes: int, stats: IntArray
+    trees: PackedTrees, codes: Codes, node_of: Array, n_nodes: int, stats: IntArray
 ) -> IntArray:
     """(T, N, L, C)"""
     mine = _columns(trees, codes)
-    pairs = paired(np.arange(len(trees.depth), dtype=np.int32))
+    pairs = pad_to_even(np.arange(len(trees.depth), dtype=np.int32))
     shape = (pairs.size, n_nodes, int(trees.n_leaves.max()), max(stats.shape[1], 1))
     out, parts = np.zeros(shape, dtype=np.int64), as_input(node_of, np.int32)
     SUM_LEAVES.run(trees, mine, parts, pairs, stats, out)
     return out[: len(trees.depth)]
 
 
-def _columns(trees: Packed, codes: Codes) -> Codes:
+def _columns(trees: PackedTrees, codes: Codes) -> Codes:
     if len(codes) != trees.n_features:
-        raise SpecError(f"codes have {len(codes)} columns; the trees read {trees.n_features}.")
+        raise ParameterError(f"codes have {len(codes)} columns; the trees read {trees.n_features}.")
     return as_input(codes, np.uint8)
 
 
 def _sum_leaves_plain(
-    trees: Packed, codes: Codes, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
+    trees: PackedTrees, codes: Codes, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> None:
     for part in _parts(trees, codes):
         leaves = _leaves(trees, codes[:, part])
@@ -98,25 +101,25 @@ def _sum_leaves_plain(
 
 
 def _add_values_plain(
-    trees: Packed, codes: Codes, low: float, high: float, raw: FloatArray
+    trees: PackedTrees, codes: Codes, low: float, high: float, raw: FloatArray
 ) -> None:
     tree = np.arange(len(trees.depth))[:, None]
     for part in _parts(trees, codes):
-        said = trees.value[tree, _leaves(trees, codes[:, part])]  # (T, rows, O)
+        leaf_values = trees.value[tree, _leaves(trees, codes[:, part])]  # (T, rows, O)
         if low == -np.inf and high == np.inf:  # sums that are kept on the way are added in order
-            raw[part] = np.add.accumulate(np.concatenate([raw[None, part], said]))[-1]
+            raw[part] = np.add.accumulate(np.concatenate([raw[None, part], leaf_values]))[-1]
             continue
-        for value in said:
+        for value in leaf_values:
             raw[part] = np.minimum(np.maximum(raw[part] + value, low), high)
 
 
-def _parts(trees: Packed, codes: Codes) -> Iterator[slice]:
+def _parts(trees: PackedTrees, codes: Codes) -> Iterator[slice]:
     """Blocks of rows, such that all trees together have `ROUTED` rows or not many more."""
     size = -(-ROUTED // len(trees.depth))
     return (slice(lo, lo + size) for lo in range(0, codes.shape[1], size))
 
 
-def _leaves(trees: Packed, codes: Codes) -> Int32:
+def _leaves(trees: PackedTrees, codes: Codes) -> Int32:
     """(T, n) number of each row's leaf in each tree, counted from the left."""
     start = np.repeat(trees.root[:-1, None], codes.shape[1], axis=1)
     return trees.leaf[descend(trees, start, codes)]
@@ -124,3 +127,154 @@ def _leaves(trees: Packed, codes: Codes) -> Int32:
 
 SUM_LEAVES = Kernel(sum_leaves_loop, _sum_leaves_plain, effort=24)
 ADD_VALUES = Kernel(add_values_loop, _add_values_plain, effort=13)
+
+
+# --------------------------------------------------------------------------------------------------
+# Which open node of a layer each row stands at, and sums over both sides of its tests.
+#
+# Shapes: n rows, N nodes of a layer, m tests of each, C channels.
+
+
+def next_nodes(layer: Layer, standing: Int32, codes: Codes) -> Int32:
+    """(n,) the node of this layer at which each row stands; -1 for a row that left the tree."""
+    assert layer.node_tests is not None
+    feature, left = _tests(layer.node_tests, codes)
+    out = np.empty(standing.size, np.int32)
+    args = _at_nodes(standing, len(feature)), feature, left, as_input(layer.children, np.int32)
+    NEXT_NODES.run(*args, as_input(codes, np.uint8), out)
+    return out
+
+
+def count_sides(
+    tests: NodeTests, standing: Int32, codes: Codes, labels: Codes, n_classes: int
+) -> IntArray:
+    """(m, 2 N, C) rows on either side of each of m tests of every node, by class.
+
+    A label that is no class counts nowhere.
+    """
+    left_out = unknown_labels(labels, n_classes)
+    if left_out is not None:
+        check_one_each(standing, len(labels))
+        standing, labels = np.where(left_out, -1, standing), np.where(left_out, 0, labels)
+    return _by_side(COUNT_SIDES, tests, standing, codes, as_input(labels, np.uint8), n_classes)
+
+
+def sum_sides(tests: NodeTests, standing: Int32, codes: Codes, stats: IntArray) -> IntArray:
+    """(m, 2 N, C) sums of `stats` (n, C) on either side of each of m tests of every node."""
+    return _by_side(SUM_SIDES, tests, standing, codes, as_input(stats, np.int64), stats.shape[1])
+
+
+def _by_side(
+    kernel: Kernel, tests: NodeTests, standing: Int32, codes: Codes, values: Array, channels: int
+) -> IntArray:
+    check_one_each(values, codes.shape[1])
+    check_one_each(standing, codes.shape[1])
+    (n_nodes, m), (feature, left) = tests.feature.shape, _tests(tests, codes)
+    out = np.zeros((m, 2 * n_nodes, channels), np.int64)
+    args = _at_nodes(standing, n_nodes), feature, left, as_input(codes, np.uint8), values
+    kernel.run(*args, out)
+    return out
+
+
+def _at_nodes(standing: Int32, n_nodes: int) -> Array:
+    """The node of each row; -1 for a node without tests."""
+    if standing.size and standing.max() >= n_nodes:
+        standing = np.where(standing < n_nodes, standing, -1)
+    return as_input(standing, np.int32)
+
+
+def _tests(tests: NodeTests, codes: Codes) -> tuple[Array, Words]:
+    """Tests as inputs of a compiled loop, after checking their columns."""
+    if tests.feature.size and not -1 <= tests.feature.min() <= tests.feature.max() < len(codes):
+        raise ParameterError(f"a test reads column {tests.feature.max()} of {len(codes)}.")
+    return as_input(tests.feature, np.int16), as_input(tests.left, np.uint64)
+
+
+def _next_nodes_plain(
+    standing: Int32, feature: Array, left: Words, children: Int32, codes: Codes, out: Int32
+) -> None:
+    out[:] = -1
+    rows = _rows_with_test(standing, feature)
+    at = standing[rows]
+    out[rows] = children[at, _sides_plain(codes[feature[at], rows], left[at])]
+
+
+def _sum_sides_plain(
+    standing: Int32, feature: Array, left: Words, codes: Codes, stats: Array, out: IntArray
+) -> None:
+    for j, mine in enumerate(out):
+        rows = _rows_with_test(standing, feature[:, j])
+        at = standing[rows]
+        side = _sides_plain(codes[feature[at, j], rows], left[at, j])
+        np.add.at(mine, 2 * at + side, stats[rows])
+
+
+def _count_sides_plain(
+    standing: Int32, feature: Array, left: Words, codes: Codes, labels: Array, out: IntArray
+) -> None:
+    for j, mine in enumerate(out):
+        rows = _rows_with_test(standing, feature[:, j])
+        at = standing[rows].astype(np.intp)
+        side = _sides_plain(codes[feature[at, j], rows], left[at, j])
+        place = (2 * at + side) * mine.shape[1] + labels[rows]
+        mine += np.bincount(place, minlength=mine.size).reshape(mine.shape)
+
+
+def _rows_with_test(standing: Int32, feature: Array) -> Array:
+    """The rows at a node that has a test; a layer may have no node at all."""
+    rows = np.flatnonzero(standing >= 0)
+    return rows[feature[standing[rows]] >= 0]
+
+
+def _sides_plain(cells: Array, left: Words) -> Array:
+    word = np.take_along_axis(left, (cells >> 6).astype(np.intp)[:, None], axis=1)[:, 0]
+    return 1 - (word >> (cells & 63).astype(np.uint64) & np.uint64(1)).astype(np.intp)
+
+
+def _next_nodes_loop(
+    standing: Int32, feature: Array, left: Words, children: Int32, codes: Codes, out: Int32
+) -> None:
+    for r in range(standing.size):
+        at = standing[r]
+        out[r] = -1
+        if at >= 0 and feature[at] >= 0:
+            cell = codes[feature[at], r]
+            word = left[at, cell >> 6] >> np.uint64(cell & 63)
+            out[r] = children[at, 1 - int(word & np.uint64(1))]
+
+
+def _sum_sides_loop(
+    standing: Int32, feature: Array, left: Words, codes: Codes, stats: IntArray, out: IntArray
+) -> None:
+    # a regression has two channels; a loop over so few costs more than its work
+    pair = out.shape[2] == 2
+    for r in range(standing.size):
+        at = standing[r]
+        for j in range(feature.shape[1] if at >= 0 else 0):
+            if feature[at, j] >= 0:
+                cell = codes[feature[at, j], r]
+                word = left[at, j, cell >> 6] >> np.uint64(cell & 63)
+                side = 2 * at + 1 - int(word & np.uint64(1))
+                if pair:
+                    out[j, side, 0] += stats[r, 0]
+                    out[j, side, 1] += stats[r, 1]
+                else:
+                    for c in range(out.shape[2]):
+                        out[j, side, c] += stats[r, c]
+
+
+def _count_sides_loop(
+    standing: Int32, feature: Array, left: Words, codes: Codes, labels: Codes, out: IntArray
+) -> None:
+    for r in range(standing.size):
+        at = standing[r]
+        for j in range(feature.shape[1] if at >= 0 else 0):
+            if feature[at, j] >= 0:
+                cell = codes[feature[at, j], r]
+                word = left[at, j, cell >> 6] >> np.uint64(cell & 63)
+                out[j, 2 * at + 1 - int(word & np.uint64(1)), labels[r]] += 1
+
+
+NEXT_NODES = Kernel(_next_nodes_loop, _next_nodes_plain)
+SUM_SIDES = Kernel(_sum_sides_loop, _sum_sides_plain, effort=2)
+COUNT_SIDES = Kernel(_count_sides_loop, _count_sides_plain, effort=2)

@@ -1,7 +1,7 @@
 """From what records contribute, in real numbers, to integers that keep a declared bound.
 
 A sum is as private as its noise, and the noise is made for the bound that a statistic declares.
-So the bound is not believed: a record whose integers exceed it, in any of three norms, adds
+So the bound is enforced: a record whose integers exceed it, in any of three norms, adds
 nothing. That depends on the record's own numbers alone, and honest ones are never touched, since
 truncation toward zero makes no norm larger.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import Kernel, as_input, helper
 from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.schema.arrays import FloatArray, IntArray
@@ -24,30 +24,32 @@ LARGEST_NORM = 2**52  # of a norm: below, sums in floating point are exact
 
 
 def bounded_units(values: FloatArray, unit: int, bound: Sensitivity) -> IntArray:
-    """(n, C) integers in units of 1 / `unit`: quantised, then clamped, in one pass."""
+    """(n, C) integers in units of 1 / `unit`: quantized, then zeroed beyond the bound."""
     if max(bound.l1, bound.l2_squared, values.shape[1] * bound.linf**2) > LARGEST_NORM:
-        raise SpecError(f"{bound} is too large for {values.shape[1]} channels; lower the unit.")
+        raise ParameterError(
+            f"{bound} is too large for {values.shape[1]} channels; lower the unit."
+        )
     out = np.empty(values.shape, np.int64)
     norms = float(bound.l1), float(bound.l2_squared), float(bound.linf)
     BOUNDED_UNITS.run(as_input(values, np.float64), float(unit), *norms, out)
     return out
 
 
-def quantised(values: FloatArray, unit: float) -> IntArray:
+def quantize(values: FloatArray, unit: float) -> IntArray:
     """Every number truncated toward zero; one that is not finite counts as 0."""
     with np.errstate(all="ignore"):
-        scaled = values * unit
-    finite = np.where(np.isfinite(scaled), scaled, 0.0)
+        multiples = values * unit
+    finite = np.where(np.isfinite(multiples), multiples, 0.0)
     return np.clip(finite, -LARGEST_UNITS, LARGEST_UNITS).astype(np.int64)
 
 
-def clamped(contributions: IntArray, bound: Sensitivity) -> IntArray:
+def zero_exceeding(contributions: IntArray, bound: Sensitivity) -> IntArray:
     """The same integers, with zeros for every record that exceeds the bound."""
     return np.where(_keeps(contributions, bound)[:, None], contributions, 0)
 
 
 def _keeps(contributions: IntArray, bound: Sensitivity) -> NDArray[np.bool_]:
-    """(n,) Numbers that are too large are left out of the sums, which could not hold them."""
+    """(n,) whether a record keeps the bound; too large numbers are left out of the sums."""
     keeps = np.ones(len(contributions), np.bool_)
     l1, l2_squared = np.zeros((2, len(contributions)), np.int64)
     for channel in contributions.T:
@@ -63,7 +65,7 @@ def _bounded_units_plain(
     values: FloatArray, unit: float, l1: float, l2_squared: float, linf: float, out: IntArray
 ) -> None:
     bound = Sensitivity(int(l1), int(l2_squared), int(linf))
-    out[:] = clamped(quantised(values, unit), bound)
+    out[:] = zero_exceeding(quantize(values, unit), bound)
 
 
 def _bounded_units_loop(
@@ -86,10 +88,10 @@ def _bounded_units_loop(
 @helper
 def _truncate(values: FloatArray, unit: float, sizes: FloatArray, out: IntArray) -> None:
     for k in range(values.size):
-        scaled = np.trunc(values[k] * unit)
-        scaled = scaled if abs(scaled) < np.inf else 0.0  # not a number is not less either
-        sizes[k] = abs(scaled)
-        out[k] = np.int64(scaled)
+        multiple = np.trunc(values[k] * unit)
+        multiple = multiple if abs(multiple) < np.inf else 0.0  # not a number is not less either
+        sizes[k] = abs(multiple)
+        out[k] = np.int64(multiple)
 
 
 @helper

@@ -2,20 +2,20 @@
 
 Our own method; each stage is a block that other methods use as well.
 
-    round 1   noisy number of records: how strong is the signal against the noise? Once more
-              where noise hides that number itself. Where it hides the rest too, a forest that
-              is drawn without looking, or the classes' shares
+    round 1   noisy number of records: the signal-to-noise ratio. Once more where that number
+              is below the noise. Where the rest is too, a totally random forest, or the class
+              shares
     round 2   noisy counts of a public grid -> bins, as fine as the noise allows
     round 3   class histograms of all features -> smoothed curves of log-odds
     rounds 4-6   one weight per curve, by private Newton steps (two classes)
     then      random oblivious trees with Wiener leaves, one round per batch, if the signal is
               strong enough to pay for them
-    between   where it is stronger still, ten looks at tables of pairs of features, after which
-              half of the trees test what the tables say; there, and for three classes and more,
+    between   where it is stronger still, ten interaction queries (tables of pairs of features),
+              which guide half of the trees; there, and for three classes and more,
               features whose tests gained in earlier trees are drawn more often
 
-All constants are functions of public facts and of noisy answers; nothing is left to tune. Shares
-after round 1 depend on the noisy number of records, which the additive filter allows.
+All constants are functions of public facts and of noisy answers; there is nothing to tune.
+Fractions after round 1 depend on the noisy number of records, which the additive filter allows.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ import numpy as np
 from hedgerow.methods.base import PrivateClassifier, StagedTrees
 from hedgerow.methods.blocks import curves, pair_guided, private_bins, random_trees
 from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, Splitting, boost
-from hedgerow.methods.blocks.curves import Shapes, Stacked, shapes, stack, unstacked
-from hedgerow.methods.blocks.fallback import is_harmful, shares_alone
-from hedgerow.methods.blocks.flow import Flow, Quote
-from hedgerow.methods.blocks.goal import Opening, declared_goal
+from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, even_stacking, shapes, stack
+from hedgerow.methods.blocks.fallback import needs_fallback, shares_alone
+from hedgerow.methods.blocks.flow import Flow, NoiseModel
 from hedgerow.methods.blocks.newton_steps import Wiener
-from hedgerow.methods.blocks.pair_guided import RememberingTrees
+from hedgerow.methods.blocks.pair_guided import GainSampledTrees
 from hedgerow.methods.blocks.public_grids import finer_schema
 from hedgerow.methods.blocks.random_trees import (
-    HOPELESS,
-    HOPELESS_FOR_BOOSTING,
-    HOPELESS_IF_PURE,
+    RANDOM_BOOSTING_BELOW,
+    RANDOM_TREES_BELOW,
+    RANDOM_TREES_BELOW_IF_PURE,
     Gates,
-    is_hopeless,
+    is_signal_below,
 )
 from hedgerow.methods.blocks.sizes import QUERY, Scale
-from hedgerow.methods.blocks.tables import asked_tables
-from hedgerow.methods.forest import FOREST_INSTEAD, GuidedForest
-from hedgerow.methods.method import Method, Needs, Task, Trained, method
+from hedgerow.methods.blocks.tables import ask_tables
+from hedgerow.methods.blocks.target import InitialRound, declared_target
+from hedgerow.methods.constants import constant
+from hedgerow.methods.forest import FOREST_FALLBACK, GuidedForest
+from hedgerow.methods.method import Method, Needs, Task, TrainingResult, method
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.losses import LogLoss, Loss, SoftmaxLoss
 from hedgerow.models.model import Additive, Model, Output
@@ -69,53 +70,61 @@ from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.rules import whole
 from hedgerow.schema.schema import Schema
 
-STACK_PART = Fraction(1, 5)  # of what bins and trees leave
-MOST_FOR_TREES = 0.5
-TREE_GATE = (200.0, 600.0)
-"""Signal to noise: below the first no trees, above the second the most of the budget."""
-TREE_GATE_OF_MANY = (70.0, 200.0)
-"""The same for three classes and more, whose curves are not stacked: trees pay sooner there."""
-LOOK_FROM = 3000.0  # signal to noise from which trees look at pairs of features
-DEEPER = 2  # levels that random trees have more from there on
-MANY_CLASSES, MANY_DEVIATION = 4, 0.3
-"""From so many classes on, how far leaves are expected to lie from zero: log-odds reach further."""
-LEAST_CHANCE = 0.05  # of a feature whose curve is flat, before chances are made to sum to 1
+STACK_PART = constant(Fraction(1, 5), unit="part", evidence="boosting.md#0030")
+"""Part of what bins and trees leave."""
+MOST_FOR_TREES = constant(0.5, unit="part of the budget", evidence="boosting.md#0033")
+TREE_GATE = constant((200.0, 600.0), unit="signal", evidence="boosting.md#0030")
+"""Signal: below the first no trees, above the second the most of the budget."""
+TREE_GATE_OF_MANY = constant((70.0, 200.0), unit="signal", evidence="classes.md#0035")
+"""The same for three classes and more, whose curves are not stacked."""
+INTERACTIONS_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0034")
+"""Signal from which trees follow tables of pairs of features."""
+DEEPER = constant(2, unit="levels", evidence="boosting.md#0117")
+"""Levels that random trees have more from there on."""
+MANY_CLASSES = constant(4, unit="classes", evidence="classes.md#0118")
+"""Classes from which log-odds reach further."""
+MANY_DEVIATION = constant(0.3, unit="deviation", evidence="classes.md#0118")
+"""How far leaves are expected to lie from zero then."""
+LEAST_CHANCE = constant(0.05, unit="chance")
+"""Chance of a feature whose curve is flat, before chances are made to sum to 1."""
 
 
 @dataclass(frozen=True)
-class StageShares:
-    """What the stages after the bins may spend; with the bins they add up to the whole budget."""
+class StageFractions:
+    """Budget fractions of the stages after the bins; with the bins they add up to 1."""
 
     curves: Fraction
     stacking: Fraction
     trees: Fraction
 
     @staticmethod
-    def with_trees(part: Fraction, stacks: bool, counting: Fraction) -> StageShares:
-        """`counting` is what the number of records did cost."""
-        trees = part * (1 - private_bins.COUNT_SHARE)
-        additive = 1 - counting - private_bins.BINS_SHARE - trees
+    def with_trees(part: Fraction, stacks: bool, counting: Fraction) -> StageFractions:
+        """`counting` is the fraction spent on the number of records."""
+        trees = part * (1 - private_bins.COUNT_FRACTION)
+        additive = 1 - counting - private_bins.BINS_FRACTION - trees
         stacking = additive * STACK_PART if stacks else Fraction(0)
-        return StageShares(additive - stacking, stacking, trees)
+        return StageFractions(additive - stacking, stacking, trees)
 
 
 @dataclass(frozen=True)
 class Start:
-    """What trees are drawn by: bins, features, their weighted curves (B, O), and the signal."""
+    """What guides the trees: bins, features, their weighted curves (B, O), and the signal."""
 
     grids: Grids
     features: Sequence[random_trees.DrawableFeature]
-    said: Sequence[FloatArray]
+    curve_values: Sequence[FloatArray]
     strength: float
 
 
-@method("smoothed_boost", tried=({"n_trees": 3},))
+@method("smoothed_boost", test_settings=({"n_estimators": 3},))
 class SmoothedBoost(Method):
-    """Curves, then at most `n_trees` oblivious trees, `batch` of them a round."""
+    """Curves, then at most `n_estimators` oblivious trees, `trees_per_round` of them a round."""
 
-    n_trees: int = parameter(default=100, rule=whole(1), text="The most trees after the curves.")
+    n_estimators: int = parameter(
+        default=100, rule=whole(1), text="The most trees after the curves."
+    )
     max_depth: int = parameter(default=4, rule=whole(1), text="Levels of splits.")
-    batch: int = parameter(
+    trees_per_round: int = parameter(
         default=1,
         rule=whole(1),
         text="How many trees see the same gradients: a batch of random trees is one round.",
@@ -134,11 +143,14 @@ class SmoothedBoost(Method):
         return finer_schema(schema)
 
     def largest(self, schema: Schema) -> Size:
-        """With all trees and looks, which only a strong signal pays for; or the blind forest."""
+        """With all trees and interaction queries, or with the totally random forest."""
         scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
-        leaves, batches = scale.complete(self.max_depth + DEEPER), -(-self.n_trees // self.batch)
+        leaves, batches = (
+            scale.complete(self.max_depth + DEEPER),
+            -(-self.n_estimators // self.trees_per_round),
+        )
         tests = self.max_depth + DEEPER  # one for each level
-        model = scale.model_bytes(self.n_trees, leaves, loss.outputs, tests)
+        model = scale.model_bytes(self.n_estimators, leaves, loss.outputs, tests)
         dimension = scale.columns + 1
         size = scale.total() * 2 + scale.tables(channels=1) + scale.tables(channels=scale.channels)
         if len(schema.classes or ()) == 2:
@@ -147,92 +159,112 @@ class SmoothedBoost(Method):
                 curves.ROUNDS
             )
         pairs = math.comb(pair_guided.FEATURES, 2)
-        looks = scale.trees(pairs, pair_guided.GROUPS**2, channels=loss.channels, shared=model)
-        trees = scale.trees(self.batch, leaves, channels=loss.channels, shared=model)
-        size += looks * min(pair_guided.LOOKS, batches) + trees * batches
+        looks = scale.trees(
+            pairs, pair_guided.GROUPS**2, channels=loss.channels, shared_bytes=model
+        )
+        trees = scale.trees(
+            self.trees_per_round, leaves, channels=loss.channels, shared_bytes=model
+        )
+        size += looks * min(pair_guided.INTERACTION_ROUNDS, batches) + trees * batches
         return size | GuidedForest().largest(schema)
 
-    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+    def flow(
+        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
+    ) -> Flow[TrainingResult]:
         n_classes = len(schema.classes or ())
-        counted = yield from private_bins.counted_surely()
-        told = counted.told
-        strength = signal_to_noise(counted, len(schema.grids))
-        goal = declared_goal(schema)
-        opened = Opening.of(goal, told, schema, quote, told.spent)
-        if is_harmful(opened, quote):
-            return (yield from shares_alone(schema, goal, told, 1 - told.spent, quote))
-        if is_hopeless(opened, quote, Gates(HOPELESS, HOPELESS_FOR_BOOSTING, HOPELESS_IF_PURE)):
-            drawn = yield from GuidedForest().drawn_blindly(opened, schema, quote, rng)
-            return replace(drawn, instead=FOREST_INSTEAD)
-        binning = yield from private_bins.bins_by_count(schema, counted)
+        record_count = yield from private_bins.count_until_clear()
+        root_counts = record_count.count
+        strength = signal_to_noise(record_count, len(schema.grids))
+        target = declared_target(schema)
+        first_round = InitialRound.of(target, root_counts, schema, noise_model, root_counts.spent)
+        if needs_fallback(first_round, noise_model):
+            return (
+                yield from shares_alone(
+                    schema, target, root_counts, 1 - root_counts.spent, noise_model
+                )
+            )
+        if is_signal_below(
+            first_round,
+            noise_model,
+            Gates(RANDOM_TREES_BELOW, RANDOM_BOOSTING_BELOW, RANDOM_TREES_BELOW_IF_PURE),
+        ):
+            random_model = yield from GuidedForest().totally_random_model(
+                first_round, schema, noise_model, rng
+            )
+            return replace(random_model, instead=FOREST_FALLBACK)
+        binning = yield from private_bins.bins_by_count(schema, record_count)
         grids = Grids(schema, binning)
         active = active_features(grids)
-        if not active:  # no column has two bins: the shares are all there is to learn
-            rest = 1 - told.spent - private_bins.BINS_SHARE
-            return (yield from shares_alone(schema, goal, told, rest, quote))
+        if not active:  # no column has two bins: only class shares can be learned
+            rest = 1 - root_counts.spent - private_bins.BINS_FRACTION
+            return (yield from shares_alone(schema, target, root_counts, rest, noise_model))
         part = for_trees(strength, n_classes)
-        shares = StageShares.with_trees(part, n_classes == 2, told.spent)
-        found = yield from _curves(grids, active, n_classes, shares.curves)
-        stacked = unstacked(found)
+        shares = StageFractions.with_trees(part, n_classes == 2, root_counts.spent)
+        effects = yield from _curves(grids, active, n_classes, shares.curves)
+        stacking = even_stacking(effects)
         if shares.stacking:
-            stacked = yield from stack(found, grids, shares.stacking)
-        score, of_trees = started(found, grids, stacked), list[FloatArray]()
+            stacking = yield from stack(effects, grids, shares.stacking)
+        score, of_trees = starting_score(effects, grids, stacking), list[FloatArray]()
         if shares.trees:
-            rounds = Rounds(self.n_trees, self.batch, shares.trees)
-            said = [w * v for w, v in zip(stacked.weights, found.values, strict=True)]
-            start = Start(grids, known(found, stacked), said, strength)
+            rounds = Rounds(self.n_estimators, self.trees_per_round, shares.trees)
+            curve_values = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
+            start = Start(grids, drawable_features(effects, stacking), curve_values, strength)
             splitting = self._splitting(start, rounds, n_classes)
             update = leaves_for(n_classes)
             score, of_trees = yield from boost(rounds, splitting, update, score, rng)
-        of_curves = found.noise(grids, stacked.weights, stacked.deviations)
+        of_curves = effects.noise(grids, stacking.weights, stacking.deviations)
         noise = ScoreNoise.of(of_trees, of_curves)
-        parts = found.parts(grids)
-        return Trained(Model(score, output_for(n_classes), parts=parts, noise=noise))
+        parts = effects.parts(grids)
+        return TrainingResult(Model(score, output_for(n_classes), parts=parts, noise=noise))
 
     def _splitting(self, start: Start, rounds: Rounds, n_classes: int) -> Splitting:
-        """Trees that look where the signal is strong; else such as remember, or plain ones."""
+        """Pair-guided trees where the signal is strong; else gain-sampled or plain ones."""
         grids, features, loss = start.grids, start.features, loss_for(n_classes)
-        if start.strength >= LOOK_FROM:
-            deeper = RememberingTrees(grids, features, loss, self.max_depth + DEEPER)
-            return pair_guided.looking(grids, deeper, start.said, rounds)
+        if start.strength >= INTERACTIONS_FROM:
+            deeper = GainSampledTrees(grids, features, loss, self.max_depth + DEEPER)
+            return pair_guided.pair_guided_trees(grids, deeper, start.curve_values, rounds)
         if n_classes > 2:
-            return RememberingTrees(grids, features, loss, self.max_depth)
+            return GainSampledTrees(grids, features, loss, self.max_depth)
         return DrawnTrees(random_trees.oblivious(grids, features, self.max_depth))
 
 
 def active_features(grids: Grids) -> tuple[int, ...]:
-    """Features with two bins besides `missing`; others have nothing to say."""
+    """Features with two bins besides `missing`."""
     return tuple(j for j, n in enumerate(grids.binning.n_bins) if n > 2)
 
 
-def signal_to_noise(counted: private_bins.Counted, n_features: int) -> float:
-    """Records per standard deviation of a count bought with the whole budget, per root feature."""
-    return float(counted.records / max(counted.deviation * np.sqrt(n_features), 1e-9))
+def signal_to_noise(record_count: private_bins.NoisyCount, n_features: int) -> float:
+    """Records per standard deviation of a count at the whole budget, per root of the features."""
+    return float(record_count.records / max(record_count.deviation * np.sqrt(n_features), 1e-9))
 
 
 def for_trees(strength: float, n_classes: int) -> Fraction:
-    """Nothing below the gate, the most above it, linear in the logarithm between."""
+    """Budget fraction of the trees: 0 below the gate, then linear in the logarithm."""
     few, plenty = TREE_GATE if n_classes == 2 else TREE_GATE_OF_MANY
     part = np.log(strength / few) / np.log(plenty / few)
     return Fraction(round(10_000 * MOST_FOR_TREES * float(np.clip(part, 0.0, 1.0))), 10_000)
 
 
-def _curves(grids: Grids, active: Sequence[int], n_classes: int, share: Fraction) -> Flow[Shapes]:
+def _curves(
+    grids: Grids, active: Sequence[int], n_classes: int, fraction: Fraction
+) -> Flow[FeatureEffects]:
     by = Cells(tuple(active), grids.binning)
-    return shapes(grids, (yield from asked_tables(EVERYONE, ClassCounts(n_classes), by, share)))
+    return shapes(grids, (yield from ask_tables(EVERYONE, ClassCounts(n_classes), by, fraction)))
 
 
-def started(found: Shapes, grids: Grids, stacked: Stacked) -> Additive:
-    base = tuple((found.base + stacked.shift).tolist())
-    return Additive(base, found.curves(grids, stacked.weights))
+def starting_score(effects: FeatureEffects, grids: Grids, stacking: Stacking) -> Additive:
+    base = tuple((effects.base + stacking.shift).tolist())
+    return Additive(base, effects.curves(grids, stacking.weights))
 
 
-def known(found: Shapes, stacked: Stacked) -> list[random_trees.DrawableFeature]:
-    """Strong features are tested more often."""
-    strengths = found.strengths * stacked.weights**2
+def drawable_features(
+    effects: FeatureEffects, stacking: Stacking
+) -> list[random_trees.DrawableFeature]:
+    """The features with their weights: strong ones are tested more often."""
+    strengths = effects.strengths * stacking.weights**2
     return [
         random_trees.DrawableFeature(feature, mass, float(np.sqrt(s)) + LEAST_CHANCE)
-        for feature, mass, s in zip(found.features, found.masses, strengths, strict=True)
+        for feature, mass, s in zip(effects.features, effects.masses, strengths, strict=True)
     ]
 
 
@@ -251,10 +283,11 @@ def output_for(n_classes: int) -> Output:
 
 @estimator
 class BoostedTreesClassifier(StagedTrees, PrivateClassifier, SmoothedBoost):
-    """Boosted trees for two classes or more.
+    """Gradient boosting with differential privacy, for two classes or more.
 
-    It buys private bins, smooth curves of one feature each, their weights, and then, if
-    there are records enough, trees that share one test a level.
+    Trains at one site, or federated over several (`site=`). The budget goes to private bins,
+    one smooth curve per feature, the weights of the curves, and then, if there are enough
+    records, oblivious trees (one test per level).
 
     Examples
     --------

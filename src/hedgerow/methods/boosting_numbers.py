@@ -9,15 +9,16 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.methods.base import PrivateRegressor, StagedTrees
-from hedgerow.methods.blocks.flow import Flow, Quote, ask
-from hedgerow.methods.blocks.goal import Goal, TargetShape, opening
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
 from hedgerow.methods.blocks.guided_trees import Shape, guided_skeletons, on_last_level, shapes_of
 from hedgerow.methods.blocks.leaves import complete_means
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.screening import root_tables
 from hedgerow.methods.blocks.sizes import QUERY, Scale
-from hedgerow.methods.forest import FOREST_INSTEAD, GuidedForest, root_weights
-from hedgerow.methods.method import Method, Needs, Task, Trained, method
+from hedgerow.methods.blocks.target import TargetShape, TrainingTarget, initial_round
+from hedgerow.methods.constants import constant
+from hedgerow.methods.forest import FOREST_FALLBACK, GuidedForest, root_weights
+from hedgerow.methods.method import Method, Needs, Task, TrainingResult, method
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.losses import SquaredLoss
 from hedgerow.models.model import Additive, Model, Output
@@ -40,51 +41,53 @@ from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.rules import number, or_none, whole
 from hedgerow.schema.schema import Schema
 
-LEAST_SIGNAL = 300.0
-"""Below it the recipe grows a forest instead: boosting is then no better than the mean."""
-TARGET_CLASSES = 8
-BOOST_BINS = 32
-BOOST_CELLS = 256
-MOST_TREES, MOST_DEPTH = 120, 7
-RESIDUAL_LOOKS = 6  # how often the size of the residuals is asked
-LOOK_SHARE = Fraction(3, 100)  # for all looks together
-RESIDUAL_CELLS = 64
-RESIDUAL_TAIL = 0.02  # part of the rows whose residual is clipped
-ROW_WEIGHT = 0.25  # of a row beside its clipped residual, in one sum
-RESIDUAL_STANDS_OUT = 2.0  # deviations of its noise by which a residual cell must be seen
+LEAST_SIGNAL = constant(300.0, unit="signal", evidence="numbers.md#0119")
+"""Signal below which a forest is no worse, and is grown instead."""
+TARGET_CLASSES = constant(8, unit="classes of the target in the tables that guide trees")
+BOOST_BINS = constant(32, unit="bins of a feature in these tables")
+BOOST_CELLS = constant(256, unit="cells of the public grid")
+MOST_BOOSTED_TREES = constant(120, unit="trees")
+MOST_BOOSTED_DEPTH = constant(7, unit="levels of a tree", evidence="numbers.md#0119")
+RESIDUAL_ROUNDS = constant(6, unit="rounds that ask the size of the residuals")
+RESIDUAL_FRACTION = constant(Fraction(3, 100), unit="part of the budget for all of these together")
+RESIDUAL_CELLS = constant(64, unit="cells of the residuals")
+RESIDUAL_TAIL = constant(0.02, unit="part of the rows whose residual is clipped")
+ROW_WEIGHT = constant(0.25, unit="weight of a row beside its clipped residual, in one sum")
+RESIDUAL_STANDS_OUT = constant(2.0, unit="deviations")
+"""Deviations of its noise by which a residual cell must be seen."""
 
 
 @dataclass(frozen=True)
 class BoostConstants:
-    """What follows from the noisy signal-to-noise ratio alone."""
+    """Settings that follow from the noisy signal-to-noise ratio alone."""
 
-    n_trees: int
+    n_estimators: int
     depth: int
     tries: int
-    root_share: Fraction
+    root_fraction: Fraction
 
 
 def boost_constants(signal: float, is_pure: bool) -> BoostConstants:
     if is_pure:
-        return BoostConstants(20, MOST_DEPTH, 5, Fraction(1, 5))
+        return BoostConstants(20, MOST_BOOSTED_DEPTH, 5, Fraction(1, 5))
     if signal < 1000:
-        return BoostConstants(MOST_TREES, 5, 3, Fraction(1, 10))
-    return BoostConstants(MOST_TREES, MOST_DEPTH, 5, Fraction(1, 10))
+        return BoostConstants(MOST_BOOSTED_TREES, 5, 3, Fraction(1, 10))
+    return BoostConstants(MOST_BOOSTED_TREES, MOST_BOOSTED_DEPTH, 5, Fraction(1, 10))
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """How large residuals are: where they are clipped, and their mean square."""
+    """The clip of residuals, and their mean square."""
 
     clip: float
     mean_square: float
 
 
-@method("regression_boost", tried=({"n_trees": 3, "max_depth": 2},))
+@method("regression_boost", test_settings=({"n_estimators": 3, "max_depth": 2},))
 class RegressionBoost(Method):
     """Squared error. A tree's leaves are (rows, clipped residuals), shrunk level by level.
 
-    | round    | asked                                           | share of the budget     |
+    | round    | asked                                           | fraction of the budget  |
     |----------|-------------------------------------------------|-------------------------|
     | 1        | number of rows, counts of the target at five widths | 5 %                 |
     | 2        | target-class tables of all features             | 10 % (pure: 20 %)       |
@@ -95,7 +98,7 @@ class RegressionBoost(Method):
     the first.
     """
 
-    n_trees: int | None = parameter(
+    n_estimators: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
         text="Trees; None is 20 (delta = 0) or 120.",
@@ -121,76 +124,98 @@ class RegressionBoost(Method):
         return fine_schema(schema)
 
     def largest(self, schema: Schema) -> Size:
-        """Of the forest that a weak signal gets, or of the boosted trees."""
+        """The larger of the fallback forest and the boosted trees."""
         scale = Scale(schema)
-        n_trees, leaves = self.n_trees or MOST_TREES, scale.leaves(self.max_depth or MOST_DEPTH)
-        model = scale.model_bytes(n_trees, leaves, 1, scale.tests(BOOST_BINS))
-        look = Size.of_step(
-            integers=RESIDUAL_CELLS, bytes=QUERY + NUMBER * RESIDUAL_CELLS, shared=model
+        n_estimators, leaves = (
+            self.n_estimators or MOST_BOOSTED_TREES,
+            scale.leaves(self.max_depth or MOST_BOOSTED_DEPTH),
         )
-        boosted = scale.opening() + scale.tables(channels=TARGET_CLASSES)
-        boosted += scale.trees(1, leaves, channels=2, shared=model) * n_trees
-        boosted += look * min(RESIDUAL_LOOKS, n_trees)
-        return GuidedForest(max_depth=self.max_depth).largest(schema) | boosted
+        model = scale.model_bytes(n_estimators, leaves, 1, scale.tests(BOOST_BINS))
+        residual_size = Size.of_step(
+            integers=RESIDUAL_CELLS, bytes=QUERY + NUMBER * RESIDUAL_CELLS, shared_bytes=model
+        )
+        boosting_size = scale.initial_round() + scale.tables(channels=TARGET_CLASSES)
+        boosting_size += scale.trees(1, leaves, channels=2, shared_bytes=model) * n_estimators
+        boosting_size += residual_size * min(RESIDUAL_ROUNDS, n_estimators)
+        return GuidedForest(max_depth=self.max_depth).largest(schema) | boosting_size
 
-    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        opened = yield from opening(schema, quote)
-        target = opened.goal.shape
+    def flow(
+        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
+    ) -> Flow[TrainingResult]:
+        first_round = yield from initial_round(schema, noise_model)
+        target = first_round.target.shape
         assert target is not None
-        if opened.signal < LEAST_SIGNAL:
+        if first_round.signal < LEAST_SIGNAL:
             forest = GuidedForest(max_depth=self.max_depth)
-            grown = yield from forest.grown(opened, schema, quote, rng)
-            return grown if grown.instead else replace(grown, instead=FOREST_INSTEAD)
-        constants = boost_constants(opened.signal, quote.is_pure)
+            forest_model = yield from forest.grow_from(first_round, schema, noise_model, rng)
+            return (
+                forest_model
+                if forest_model.instead
+                else replace(forest_model, instead=FOREST_FALLBACK)
+            )
+        constants = boost_constants(first_round.signal, noise_model.is_pure)
         cuts = class_cuts(target)
         grids, belief = yield from root_tables(
-            schema, Goal(TargetClassCounts(cuts)), constants.root_share, BOOST_CELLS, BOOST_BINS
+            schema,
+            TrainingTarget(TargetClassCounts(cuts)),
+            constants.root_fraction,
+            BOOST_CELLS,
+            BOOST_BINS,
         )
-        depth, n_trees = self.max_depth or constants.depth, self.n_trees or constants.n_trees
+        depth, n_estimators = (
+            self.max_depth or constants.depth,
+            self.n_estimators or constants.n_estimators,
+        )
         skeletons = guided_skeletons(
-            belief, root_weights(belief, screens=True), n_trees, depth, constants.tries, rng
+            belief, root_weights(belief, screens=True), n_estimators, depth, constants.tries, rng
         )
         start = class_means(target, cuts) @ belief.totals / belief.totals.sum()
-        each = (1 - opened.spent - constants.root_share - LOOK_SHARE) / n_trees
-        model, noise = yield from self._boosted(
-            shapes_of(skeletons, grids), depth, target, float(start), each
+        tree_fraction = (
+            1 - first_round.spent - constants.root_fraction - RESIDUAL_FRACTION
+        ) / n_estimators
+        model, noise = yield from self._boost(
+            shapes_of(skeletons, grids), depth, target, float(start), tree_fraction
         )
-        return Trained(Model(model, Output.VALUE, noise=ScoreNoise.of(noise)))
+        return TrainingResult(Model(model, Output.VALUE, noise=ScoreNoise.of(noise)))
 
-    def _boosted(
+    def _boost(
         self,
         shapes: Sequence[Shape],
         depth: int,
         target: TargetShape,
         start: float,
-        each: Fraction,
+        tree_fraction: Fraction,
     ) -> Flow[tuple[Additive, list[FloatArray]]]:
         width = target.high - target.low
         model, noise = Additive((start,), clip=(target.low, target.high)), list[FloatArray]()
         residuals = Residuals(width, width**2 / 12.0)
-        looks = set(range(0, len(shapes), max(len(shapes) // RESIDUAL_LOOKS, 1))[:RESIDUAL_LOOKS])
+        looks = set(range(0, len(shapes), max(len(shapes) // RESIDUAL_ROUNDS, 1))[:RESIDUAL_ROUNDS])
         for t, shape in enumerate(shapes):
             if t in looks:
-                residuals = yield from look(model, residuals, width, LOOK_SHARE / len(looks))
+                residuals = yield from update_residuals(
+                    model, residuals, width, RESIDUAL_FRACTION / len(looks)
+                )
             loss = SquaredLoss(target.low, target.high, residuals.clip, ROW_WEIGHT)
             statistic = Gradients(loss, model)
-            answer = yield from ask(SumQuery(EVERYONE, statistic, Leaves((shape.tree,)), each))
-            grown = self._tree(shape, answer, depth, residuals)
-            model = model.plus(grown.tree)
-            noise.append(grown.deviations)
+            answer = yield from ask(
+                SumQuery(EVERYONE, statistic, Leaves((shape.tree,)), tree_fraction)
+            )
+            tree = self._tree(shape, answer, depth, residuals)
+            model = model.plus(tree.tree)
+            noise.append(tree.deviations)
         return model, noise
 
     def _tree(self, shape: Shape, answer: Answer, depth: int, residuals: Residuals) -> NoisyTree:
         """Leaf values in the target's units; the gradient is the residual with its sign turned."""
         sums = np.stack([answer.values[..., 1] / ROW_WEIGHT, -answer.values[..., 0]], axis=-1)
-        means, moved = complete_means(
+        means, mean_noise = complete_means(
             on_last_level([shape], sums, depth)[0],
             answer.variance / ROW_WEIGHT**2,
             answer.variance,
             residuals.mean_square / residuals.clip**2,
         )
-        values, noise = (residuals.clip * part[shape.leaf_at, None] for part in (means, moved))
-        return NoisyTree(shape.tree.with_values(values), noise).scaled(self.learning_rate)
+        values, noise = (residuals.clip * part[shape.leaf_at, None] for part in (means, mean_noise))
+        return NoisyTree(shape.tree.with_values(values), noise).scale(self.learning_rate)
 
 
 # ------------------------------------------------------------------------------ post-processing
@@ -210,27 +235,29 @@ def class_means(target: TargetShape, cuts: tuple[float, ...]) -> FloatArray:
     return np.asarray(sums / np.bincount(cell_class, weights, minlength=len(cuts) + 1))
 
 
-def look(model: Additive, before: Residuals, width: float, share: Fraction) -> Flow[Residuals]:
-    """Where 98 % of the absolute residuals lie now; as before if nothing stands out."""
+def update_residuals(
+    model: Additive, before: Residuals, width: float, fraction: Fraction
+) -> Flow[Residuals]:
+    """Asks where 98 % of the absolute residuals lie; as before if nothing stands out."""
     edges = width * np.geomspace(1e-3, 1.0, RESIDUAL_CELLS - 1)
     by = ResidualCells(model, tuple(float(e) for e in edges))
-    answer = yield from ask(SumQuery(EVERYONE, Count(), by, share))
+    answer = yield from ask(SumQuery(EVERYONE, Count(), by, fraction))
     counts = answer.values[0, :, 0]
-    seen = np.where(counts > RESIDUAL_STANDS_OUT * np.sqrt(answer.variance), counts, 0.0)
-    if seen.sum() <= 0.0:
+    clear_counts = np.where(counts > RESIDUAL_STANDS_OUT * np.sqrt(answer.variance), counts, 0.0)
+    if clear_counts.sum() <= 0.0:
         return before
     above = np.append(edges, width)
-    below = np.cumsum(seen) / seen.sum()
+    below = np.cumsum(clear_counts) / clear_counts.sum()
     clip = float(above[np.searchsorted(below, 1.0 - RESIDUAL_TAIL)])
-    return Residuals(min(clip, width), float((seen * above**2).sum() / seen.sum()))
+    return Residuals(min(clip, width), float((clear_counts * above**2).sum() / clear_counts.sum()))
 
 
 @estimator
 class BoostedTreesRegressor(StagedTrees, PrivateRegressor, RegressionBoost):
-    """Boosted trees for a number.
+    """Gradient boosting with differential privacy, for a numeric target.
 
-    It reads the structure of all trees off one noisy table, then asks one small sum a
-    round; below a signal that boosting needs it grows a forest instead.
+    The structure of all trees comes from one noisy table, then each round asks for one small
+    sum. Where the signal is too weak for boosting it trains a forest instead.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Parameters that every estimator has: those of a study are the entries of its declaration."""
+"""Parameters of every estimator; those of a study are the entries of its declaration."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from hedgerow.methods.constants import constant
 from hedgerow.methods.ledger import as_ledger
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.privacy.declaration import STUDY
 from hedgerow.schema import rules
 from hedgerow.schema.schema import Schema
 
+DEFAULT_DELTA = constant(1e-6, unit="delta", evidence="docs/design/budget.md")
+"""Delta where nobody chose one."""
+
 PRIVATE = "private"
-DEFAULT_DELTA = 1e-6
 LEDGER = rules.Rule("str, Path or Ledger", "a path or a hedgerow.Ledger", as_ledger)
 
 
 def _or_none(name: str) -> rules.Rule:
-    """None is worked out from the rest."""
+    """The rule or None, which is derived from the other parameters."""
     return rules.or_none(STUDY[name].rule)
 
 
 @estimator
 class CommonParameters(BaseEstimator):  # type: ignore[misc]
-    """The promise, where noise is added, and what is public randomness."""
+    """The guarantee, where noise is added, and what is public randomness."""
 
     schema: Schema | str | None = parameter(
         default=None,
@@ -40,8 +43,8 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
     delta: float = parameter(
         default=DEFAULT_DELTA, kw_only=False, rule=STUDY["delta"].rule, text=STUDY["delta"].text
     )
-    placement: str | None = parameter(
-        default=None, rule=_or_none("placement"), text=STUDY["placement"].text
+    dp_model: str | None = parameter(
+        default=None, rule=_or_none("dp_model"), text=STUDY["dp_model"].text
     )
     colluders: int | None = parameter(
         default=None, rule=_or_none("colluders"), text=STUDY["colluders"].text
@@ -70,7 +73,7 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None = parameter(
         default=None,
         rule=rules.or_none(rules.THREADS),
-        text="Threads for reading rows, for blocks of a holder's rows and for the sites of one "
+        text="Threads for reading rows, for blocks of a site's rows and for the sites of one "
         "process; None is 1, -1 is all processors. Nothing that is computed depends on it.",
     )
     progress: bool = parameter(

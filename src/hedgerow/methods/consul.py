@@ -1,4 +1,4 @@
-"""A forest of balanced trees: DiPriMe of Consul and Williamson 2020, made sound."""
+"""A forest of balanced trees: DiPriMe of Consul and Williamson 2020, corrected."""
 
 from __future__ import annotations
 
@@ -9,24 +9,31 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
 from hedgerow.methods.blocks import medians
 from hedgerow.methods.blocks.builder import Chooser, LevelOrder, Node, TreePlan, grow
-from hedgerow.methods.blocks.dyadic import DyadicTables
-from hedgerow.methods.blocks.flow import Flow, Quote, ask, together
-from hedgerow.methods.blocks.goal import SIZE_SHARE, Goal, declared_goal, goal_statistic
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together
 from hedgerow.methods.blocks.histograms import HistogramRules
-from hedgerow.methods.blocks.leaves import by_one_sum, lean_of
-from hedgerow.methods.blocks.public_grids import fine_schema, thinned
+from hedgerow.methods.blocks.leaves import by_one_sum, shrinkage_of
+from hedgerow.methods.blocks.public_grids import fine_schema, thin_cells
 from hedgerow.methods.blocks.scores import gini
+from hedgerow.methods.blocks.selection import MechanismName
 from hedgerow.methods.blocks.sizes import Scale
+from hedgerow.methods.blocks.tables import DyadicTables
+from hedgerow.methods.blocks.target import (
+    SIZE_FRACTION,
+    TrainingTarget,
+    declared_target,
+    target_statistic,
+)
+from hedgerow.methods.constants import constant
 from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
-from hedgerow.methods.method import Method, Needs, Trained, Values, mean_of, method
-from hedgerow.methods.multiway import KaryForestClassifier, KaryForestRegressor
+from hedgerow.methods.method import Method, Needs, TrainingResult, Values, mean_of, method
+from hedgerow.methods.multiway import MultiwayForestClassifier, MultiwayForestRegressor
 from hedgerow.methods.parameters import estimator, parameter, when
 from hedgerow.methods.presets import preset
-from hedgerow.models.uncertainty import Grown
+from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import (
     Cells,
@@ -44,60 +51,59 @@ from hedgerow.privacy.queries import (
 )
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Fold, Step
-from hedgerow.schema.rules import FLAG, SHARE, exact, number, or_none, rule_of, whole
+from hedgerow.schema.rules import FLAG, FRACTION, exact, number, or_none, rule_of, whole
 from hedgerow.schema.schema import Schema
 
-PAPER = "Consul and Williamson 2020"
-FINE_CELLS = 64
-"""Bins of a numeric feature where more of them cost little: in a choice, in a dyadic table."""
-COARSE_CELLS = 16
-"""And in a flat table, where every bin brings noise."""
-TABLE_FEATURES = 5
+FINE_CELLS = constant(64, unit="bins", evidence="trees.md#0051")
+"""Bins where more of them cost little: in a choice, in a dyadic table."""
+COARSE_CELLS = constant(16, unit="bins", evidence="trees.md#0051")
+"""Bins in a flat table, where every bin brings noise."""
+TABLE_FEATURES = constant(5, unit="features", evidence="trees.md#0051")
 """Features of a table; each one more divides the budget."""
-SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_SHARE)
+
+PAPER = "Consul and Williamson 2020"
+SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_FRACTION)
 """The number of rows, for the depth."""
 
 MedianSplit = Literal["median", "medians", "grid", "table"]
-"""How a node takes its split; see hedgerow.methods.blocks.medians."""
-MechanismName = Literal["exponential", "permute_and_flip", "report_noisy_max"]
+"""How a node selects its split; see hedgerow.methods.blocks.medians."""
 PRIVATE_CHOICES = ("grid", "medians", "median")
-"""Splits that one holder chooses on exact scores, and not from noisy tables."""
+"""Splits that one site chooses on exact scores, and not from noisy tables."""
 
 
-def _folds_pay(quote: Quote) -> bool:
+def _folds_pay(noise_model: NoiseModel) -> bool:
     """Laplace noise is the same for a tree on a fold and on all rows; all other noise is not."""
-    return quote.is_pure and quote.variance(SIZE) > 0.0
+    return noise_model.is_pure and noise_model.variance(SIZE) > 0.0
 
 
 @method(
     "median_forest",
-    tried=(
-        {"n_trees": 2, "max_depth": 2, "split": "grid"},
-        {"n_trees": 2, "max_depth": 2, "split": "medians", "max_features": 2},
-        {"n_trees": 2, "max_depth": 2, "split": "median", "folds": False, "lean": False},
-        {"n_trees": 2, "max_depth": 2, "split": "table", "max_features": 2, "folds": False},
-        {"n_trees": 2, "split": "table"},
+    test_settings=(
+        {"n_estimators": 2, "max_depth": 2, "split": "grid"},
+        {"n_estimators": 2, "max_depth": 2, "split": "medians", "max_features": 2},
+        {"n_estimators": 2, "max_depth": 2, "split": "median", "folds": False, "shrinkage": False},
+        {"n_estimators": 2, "max_depth": 2, "split": "table", "max_features": 2, "folds": False},
+        {"n_estimators": 2, "split": "table"},
     ),
 )
 class MedianForest(Method):
     """Trees on disjoint folds of the rows, or all trees on all rows.
 
-    Of the budget, `leaf_share` is for the leaves and the rest is divided equally among the levels.
+    Of the budget, `leaf_fraction` is for the leaves; the rest is divided equally among the levels.
     With `folds`, every record draws its tree by itself, so a record pays for one tree; without,
     each of T trees has 1 / T of the budget; None is folds under Laplace noise only. `max_depth`
-    None buys the number of rows for 1 % and lets leaves expect `rows_per_leaf` of them. `split`
-    None is one choice on the grid for one holder and tables for several. `max_features` None
-    looks at all features, in tables at five.
-    `mechanism` None is permute-and-flip for pure epsilon and, under Gaussian noise, the
-    exponential mechanism, which is cheaper there.
+    None asks for the number of rows with 1 % and lets leaves expect `rows_per_leaf` of them.
+    `split` None is one private selection on the grid for one site and tables for several.
+    `max_features` None uses all features, in tables five. `mechanism` None is permute-and-flip for
+    pure epsilon and, under Gaussian noise, the exponential mechanism, which is cheaper there.
 
     Departures from Algorithms 1 and 2: those of the choosers; folds by independent draws and not
     by a shuffle into equal parts, which tells more than it charges; leaf means from complementary
-    fractional counts and not with noise scaled by the private number of rows; with `lean`, leaves
-    lean on the nodes above them.
+    fractional counts and not with noise scaled by the private number of rows; with `shrinkage`,
+    leaf values are shrunk towards the nodes above them.
     """
 
-    n_trees: int = parameter(
+    n_estimators: int = parameter(
         default=1,
         rule=whole(1),
         text="Trees. One tree on all rows was better than several on parts of them, see "
@@ -112,36 +118,36 @@ class MedianForest(Method):
     rows_per_leaf: float = parameter(
         default=20.0,
         rule=number(above=0.0),
-        used=(when(max_depth=None),),
+        used_with=(when(max_depth=None),),
         text="Rows to be expected in a leaf.",
     )
     max_features: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        used=(when(split=(None, "grid", "medians", "table")),),
+        used_with=(when(split=(None, "grid", "medians", "table")),),
         text="Features a node looks at, drawn afresh for each (K in the paper); None is all of "
         "them, and five for 'table'.",
     )
-    leaf_share: float = parameter(
+    leaf_fraction: float = parameter(
         default=0.3,
-        rule=SHARE,
+        rule=FRACTION,
         text="Part of the budget kept for the leaves; the splits of a path have the rest (rho in "
         "the paper).",
     )
     split: MedianSplit | None = parameter(
         default=None,
         rule=or_none(rule_of(MedianSplit)),
-        text="How a node finds its split. 'grid': one private choice among all features and cuts. "
-        "'medians': a private median of each feature looked at, then one of them, as in the "
+        text="How a node finds its split. 'grid': one private selection among all features and "
+        "cuts. 'medians': a private median of each feature looked at, then one of them, as in the "
         "paper, each median paid. 'median': a feature at random, its private median. 'table': "
-        "medians from noisy tables, the only one for several holders. None: 'grid' for one "
-        "holder, 'table' for several.",
+        "medians from noisy tables, the only one for several sites. None: 'grid' for one "
+        "site, 'table' for several.",
     )
     mechanism: MechanismName | None = parameter(
         default=None,
         rule=or_none(rule_of(MechanismName)),
-        used=(when(split=(None, *PRIVATE_CHOICES)),),
-        text="How one holder makes a private choice. None is 'permute_and_flip' where delta = 0, "
+        used_with=(when(split=(None, *PRIVATE_CHOICES)),),
+        text="How one site makes a private selection. None is 'permute_and_flip' where delta = 0, "
         "and 'exponential', which is cheaper there, where delta > 0.",
     )
     folds: bool | None = parameter(
@@ -151,22 +157,22 @@ class MedianForest(Method):
         "and divide the budget. None is True under Laplace noise (delta = 0), where both have "
         "the same noise, and False elsewhere.",
     )
-    lean: bool = parameter(
+    shrinkage: bool = parameter(
         default=True,
-        text="Whether a leaf leans on the nodes above it, the more the noisier it is; False is "
+        text="Whether leaf values are shrunk towards the nodes above them; False is "
         "the paper's plain leaf. Free of charge.",
     )
 
     @property
     def needs(self) -> Needs:
-        return Needs(one_holder=self.split in PRIVATE_CHOICES)
+        return Needs(single_site=self.split in PRIVATE_CHOICES)
 
     def asks(self, schema: Schema) -> QueryKinds:
-        """`split` None is one choice for one holder and tables for several, so both are named."""
+        """`split` None is one selection for one site and tables for several, so both are named."""
         size = sums(Count, Whole) if self.max_depth is None else frozenset()
-        kinds = size | sums(goal_statistic(schema), Leaves)
+        kinds = size | sums(target_statistic(schema), Leaves)
         if self.split not in PRIVATE_CHOICES:
-            kinds |= sums(goal_statistic(schema), Cells)
+            kinds |= sums(target_statistic(schema), Cells)
         if self.split != "table":
             kinds |= choices(SelectQuery, Score.BALANCE, _score(schema))
         return kinds
@@ -179,9 +185,9 @@ class MedianForest(Method):
         depth = self.max_depth or medians.MOST_BOUGHT_DEPTH
         size = scale.total() if self.max_depth is None else Size()
         for level in range(scale.deepest(depth)):
-            size += self._largest_level(scale, level, self.n_trees * scale.nodes(level))
+            size += self._largest_level(scale, level, self.n_estimators * scale.nodes(level))
         leaves = scale.leaves(depth)
-        return size + scale.trees(1, leaves, channels=scale.channels, queries=self.n_trees)
+        return size + scale.trees(1, leaves, channels=scale.channels, queries=self.n_estimators)
 
     def _largest_level(self, scale: Scale, level: int, nodes: int) -> Size:
         looks = min(self.max_features or scale.columns, scale.columns)
@@ -201,38 +207,42 @@ class MedianForest(Method):
             case "median" | "grid":
                 return grid
 
-    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        split = self._split(quote)
-        folds = _folds_pay(quote) if self.folds is None else self.folds
-        spent = Fraction(0) if self.max_depth is not None else SIZE_SHARE
+    def flow(
+        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
+    ) -> Flow[TrainingResult]:
+        split = self._split(noise_model)
+        folds = _folds_pay(noise_model) if self.folds is None else self.folds
+        spent = Fraction(0) if self.max_depth is not None else SIZE_FRACTION
         depth = self.max_depth or (yield from self._bought_depth(folds))
-        budget = (1 - spent) / (1 if folds else self.n_trees)
-        goal, leaf_share = declared_goal(schema), budget * exact(self.leaf_share)
-        level_share = (budget - leaf_share) / depth
-        choose = self._chooser(split, schema, goal, quote, level_share, depth)
-        lean = lean_of(goal) if self.lean else None
+        budget = (1 - spent) / (1 if folds else self.n_estimators)
+        target, leaf_fraction = declared_target(schema), budget * exact(self.leaf_fraction)
+        level_fraction = (budget - leaf_fraction) / depth
+        choose = self._chooser(split, schema, target, noise_model, level_fraction, depth)
+        shrinkage = shrinkage_of(target) if self.shrinkage else None
 
-        def tree(number: int, seed: int) -> Flow[Grown]:
-            root = (Step(Fold("trees", self.n_trees), number),) if folds else EVERYONE
-            ends = by_one_sum(goal, leaf_share, root, schema.names, lean)
+        def tree(number: int, seed: int) -> Flow[LeafStatistics]:
+            root = (Step(Fold("trees", self.n_estimators), number),) if folds else EVERYONE
+            ends = by_one_sum(target, leaf_fraction, root, schema.names, shrinkage)
             plan = TreePlan(choose, LevelOrder(), depth, ends)
             return grow(plan, schema.names, np.random.default_rng(seed), Node(root))
 
-        seeds = rng.integers(2**63, size=self.n_trees).tolist()
-        grown = yield from together({t: tree(t, seed) for t, seed in enumerate(seeds)})
-        return Trained(mean_of([g.tree for g in grown.values()]), tuple(grown.values()))
+        seeds = rng.integers(2**63, size=self.n_estimators).tolist()
+        statistics = yield from together({t: tree(t, seed) for t, seed in enumerate(seeds)})
+        return TrainingResult(
+            mean_of([g.tree for g in statistics.values()]), tuple(statistics.values())
+        )
 
     def _bought_depth(self, folds: bool) -> Flow[int]:
         answer = yield from ask(SIZE)
-        rows = float(answer.values[0, 0, 0]) / (self.n_trees if folds else 1)
+        rows = float(answer.values[0, 0, 0]) / (self.n_estimators if folds else 1)
         return medians.depth_for(rows, self.rows_per_leaf)
 
-    def _split(self, quote: Quote) -> MedianSplit:
-        split = self.split or ("grid" if quote.parties == 1 else "table")
+    def _split(self, noise_model: NoiseModel) -> MedianSplit:
+        split = self.split or ("grid" if noise_model.n_sites == 1 else "table")
         if split == "table" and self.mechanism is not None:
-            raise SpecError(
+            raise ParameterError(
                 f"mechanism is {self.mechanism!r}, but nodes split at medians of noisy "
-                "tables, as several holders must; leave it at None."
+                "tables, as several sites must; leave it at None."
             )
         return split
 
@@ -240,37 +250,43 @@ class MedianForest(Method):
         self,
         split: MedianSplit,
         schema: Schema,
-        goal: Goal,
-        quote: Quote,
-        share: Fraction,
+        target: TrainingTarget,
+        noise_model: NoiseModel,
+        fraction: Fraction,
         depth: int,
     ) -> Chooser:
         if split == "table":
-            return self._table_chooser(schema, goal, quote, share)
-        rules = self._rules(Grids(schema, thinned(schema, FINE_CELLS)), quote, self.max_features)
+            return self._table_chooser(schema, target, noise_model, fraction)
+        rules = self._rules(
+            Grids(schema, thin_cells(schema, FINE_CELLS)), noise_model, self.max_features
+        )
         match split:
             case "median":
-                return medians.at_median(rules, share)
+                return medians.at_median(rules, fraction)
             case "medians":
-                return medians.among_medians(rules, share)
+                return medians.among_medians(rules, fraction)
             case "grid":
-                if not goal.shape:
-                    return medians.among_cuts(rules, share, medians.no_balance)
-                noise = math.sqrt(quote.variance(replace(SIZE, share=share)))
-                return medians.among_cuts(rules, share, medians.balance_below(depth, noise))
+                if not target.shape:
+                    return medians.among_cuts(rules, fraction, medians.no_balance)
+                noise = math.sqrt(noise_model.variance(replace(SIZE, fraction=fraction)))
+                return medians.among_cuts(rules, fraction, medians.balance_below(depth, noise))
 
-    def _table_chooser(self, schema: Schema, goal: Goal, quote: Quote, share: Fraction) -> Chooser:
+    def _table_chooser(
+        self, schema: Schema, target: TrainingTarget, noise_model: NoiseModel, fraction: Fraction
+    ) -> Chooser:
         """Flat tables of few bins under Laplace noise, dyadic ones of many under Gaussian noise."""
-        grids = Grids(schema, thinned(schema, COARSE_CELLS if quote.is_pure else FINE_CELLS))
-        rules = self._rules(grids, quote, self.max_features or TABLE_FEATURES)
-        if quote.is_pure:
-            tables = medians.flat_tables(HistogramRules(grids, goal.statistic, gini), share)
+        grids = Grids(
+            schema, thin_cells(schema, COARSE_CELLS if noise_model.is_pure else FINE_CELLS)
+        )
+        rules = self._rules(grids, noise_model, self.max_features or TABLE_FEATURES)
+        if noise_model.is_pure:
+            tables = medians.flat_tables(HistogramRules(grids, target.statistic, gini), fraction)
         else:
-            tables = medians.dyadic_tables(DyadicTables(grids, goal.statistic), share)
-        return medians.at_noisy_medians(rules, tables, gini, share)
+            tables = medians.dyadic_tables(DyadicTables(grids, target.statistic), fraction)
+        return medians.at_noisy_medians(rules, tables, gini, fraction)
 
-    def _rules(self, grids: Grids, quote: Quote, k: int | None) -> medians.MedianRules:
-        usual = Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL
+    def _rules(self, grids: Grids, noise_model: NoiseModel, k: int | None) -> medians.MedianRules:
+        usual = Mechanism.PERMUTE_AND_FLIP if noise_model.is_pure else Mechanism.EXPONENTIAL
         scoring = Scoring(_score(grids.schema))
         return medians.MedianRules(grids, k, scoring, Mechanism(self.mechanism or usual))
 
@@ -281,9 +297,9 @@ def _score(schema: Schema) -> Score:
 
 @estimator
 class MedianForestClassifier(PrivateClassifier, MedianForest):
-    """Trees of private medians: DiPriMe, Consul and Williamson 2020, made sound; for classes.
+    """Trees of private medians: DiPriMe, Consul and Williamson 2020, corrected; for classes.
 
-    Made sound means: everything that leaves a site is charged for all that it tells. Where the
+    Corrected means: everything that leaves a site is charged in full. Where the
     paper pays for one median and looks at several, each is paid (studies/notes/trees.md#0050).
 
     Examples
@@ -321,20 +337,20 @@ class MedianForestRegressor(PrivateRegressor, MedianForest):
 
 # -------------------------------------------------------------- the paper's methods and its rivals
 # `max_depth=None, rows_per_leaf=25` takes the depth as the paper's tables do, from a number of rows
-# that is bought. All but DP-ERT need one holder of all rows; all but DP-DF predict a number where
-# the schema has a target. DiPriMeExp and DiPriMeFlip look at K medians of a node and pay for one:
-# those that end in `as_printed` run these budgets at the epsilon that they really cost; of the
-# others all K are paid.
-PURE = {"delta": 0.0, "n_trees": 10}
-USUAL = {**PURE, "max_depth": 5, "leaf_share": 0.5, "folds": True, "lean": False}
+# that is asked privately. All but DP-ERT need one site with all rows; all but DP-DF predict a number
+# where the schema has a target. DiPriMeExp and DiPriMeFlip use K medians of a node and pay for
+# one: those that end in `as_published` run these budgets at the epsilon that they really cost; of
+# the others all K are paid.
+PURE = {"delta": 0.0, "n_estimators": 10}
+CONSUL_DEFAULTS = {**PURE, "max_depth": 5, "leaf_fraction": 0.5, "folds": True, "shrinkage": False}
 """10 trees on disjoint parts of the rows, half of the budget for the splits, plain leaves."""
-LOOKING = {**USUAL, "max_features": 5}
+FIVE_FEATURES = {**CONSUL_DEFAULTS, "max_features": 5}
 EXP = {"split": "medians", "mechanism": "exponential"}
 FLIP = {"split": "medians", "mechanism": "permute_and_flip"}
 
 
 def honest_factor_of_medians(k: int, rho: Fraction = Fraction(1, 2)) -> Fraction:
-    """What DiPriMeExp and DiPriMeFlip cost, in units of the epsilon that they name.
+    """True cost of DiPriMeExp and DiPriMeFlip, in units of their published epsilon.
 
     A level's epsilon_s = epsilon_a = rho epsilon / 2 d: each of k medians costs epsilon_s, and the
     choice half of epsilon_a, since its score is monotone.
@@ -350,11 +366,11 @@ def _printed_factor(schema: Schema, values: Values) -> Fraction:
 
 def _printed_leaves(schema: Any, values: Values) -> Values:
     part = 1 - exact(values["rho"], "rho")
-    return {"leaf_share": float(part / _printed_factor(schema, values))}
+    return {"leaf_fraction": float(part / _printed_factor(schema, values))}
 
 
 def _unpruned(schema: Any, values: Values) -> Values:
-    """Of a number no forest is pruned."""
+    """Pruning is off for a regression."""
     is_number = isinstance(schema, Schema) and schema.target is not None
     return {} if is_number else {"prune": False}
 
@@ -365,8 +381,8 @@ diprime = preset(
     MedianForestClassifier,
     MedianForestRegressor,
     words="a feature at random, cut at its private median by the exponential mechanism.",
-    fixed={"split": "median", "mechanism": "exponential"},
-    usual=USUAL,
+    fixed_parameters={"split": "median", "mechanism": "exponential"},
+    usual=CONSUL_DEFAULTS,
     rows={"DiPriMe": "", "DiPriMe, regression": "numbers"},
 )
 diprime_exp = preset(
@@ -375,19 +391,19 @@ diprime_exp = preset(
     MedianForestClassifier,
     MedianForestRegressor,
     words="K private medians, every one paid, one of them by the target.",
-    fixed=EXP,
-    usual=LOOKING,
+    fixed_parameters=EXP,
+    usual=FIVE_FEATURES,
     rows={"DiPriMeExp, each median paid": "", "DiPriMeExp, regression": "numbers"},
 )
-diprime_exp_as_printed = preset(
-    "diprime_exp_as_printed",
-    "DiPriMeExp as printed",
+diprime_exp_as_published = preset(
+    "diprime_exp_as_published",
+    "DiPriMeExp as published",
     MedianForestClassifier,
     MedianForestRegressor,
     words="the paper's budgets, at the epsilon that they really cost.",
-    fixed=EXP,
-    usual=LOOKING,
-    rows={"DiPriMeExp, as printed": "schema, printed_epsilon=2.0"},
+    fixed_parameters=EXP,
+    usual=FIVE_FEATURES,
+    rows={"DiPriMeExp, as published": "schema, published_epsilon=2.0"},
     own={"rho": 0.5},
     factor=_printed_factor,
     derive=_printed_leaves,
@@ -398,19 +414,19 @@ diprime_flip = preset(
     MedianForestClassifier,
     MedianForestRegressor,
     words="DiPriMeExp with permute-and-flip, every median paid.",
-    fixed=FLIP,
-    usual=LOOKING,
+    fixed_parameters=FLIP,
+    usual=FIVE_FEATURES,
     rows={"DiPriMeFlip, each median paid": "", "DiPriMeFlip, regression": "numbers"},
 )
-diprime_flip_as_printed = preset(
-    "diprime_flip_as_printed",
-    "DiPriMeFlip as printed",
+diprime_flip_as_published = preset(
+    "diprime_flip_as_published",
+    "DiPriMeFlip as published",
     MedianForestClassifier,
     MedianForestRegressor,
     words="the paper's budgets, at the epsilon that they really cost.",
-    fixed=FLIP,
-    usual=LOOKING,
-    rows={"DiPriMeFlip, as printed": "schema, printed_epsilon=2.0"},
+    fixed_parameters=FLIP,
+    usual=FIVE_FEATURES,
+    rows={"DiPriMeFlip, as published": "schema, published_epsilon=2.0"},
     own={"rho": 0.5},
     factor=_printed_factor,
     derive=_printed_leaves,
@@ -421,15 +437,15 @@ dp_ert = preset(
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     words="random splits; the whole budget is for the leaves (Bojarski et al. 2014).",
-    fixed={"split": "random"},
-    usual={**PURE, "max_depth": 5, "lean": False},
+    fixed_parameters={"split": "random"},
+    usual={**PURE, "max_depth": 5, "shrinkage": False},
     rows={"DP-ERT": "", "DP-ERT, regression": "numbers"},
 )
 dp_rf = preset(
     "dp_rf",
     "DP-RF",
-    KaryForestClassifier,
-    KaryForestRegressor,
+    MultiwayForestClassifier,
+    MultiwayForestRegressor,
     words="a branch for every bin of a privately chosen feature (Patil and Singh 2014).",
     usual={**PURE, "max_features": 5, "n_bins": 5},
     rows={"DP-RF": "", "DP-RF, regression": "numbers"},
@@ -438,8 +454,8 @@ dp_rf = preset(
 dp_df = preset(
     "dp_df",
     "DP-DF",
-    KaryForestClassifier,
+    MultiwayForestClassifier,
     words="the same, pruned by noisy counts of every level (Fletcher and Islam 2015).",
-    fixed={"prune": True},
+    fixed_parameters={"prune": True},
     usual={**PURE, "n_bins": 5, "min_samples_split": 25.0},
 )

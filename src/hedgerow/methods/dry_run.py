@@ -1,45 +1,53 @@
-"""One fit on stand-in rows, watched: its noise, rounds, bytes and quality are what a plan tells."""
+"""Dry runs before anything is spent: on proxy rows for a plan, on made-up rows for a study."""
 
 from __future__ import annotations
 
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from hedgerow.data.holders import secret_draws
-from hedgerow.data.reading.encoding import encode
-from hedgerow.data.rows import Rows
+from hedgerow.data.reading.encoding import Encoded, encode
+from hedgerow.data.rows import Rows, public_draws
+from hedgerow.data.site_rows import secret_draws
+from hedgerow.federation.server import Server
 from hedgerow.federation.transports import in_process
-from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.constants import constant
+from hedgerow.methods.evaluate import on_held_out_records
+from hedgerow.methods.method import Method
+from hedgerow.methods.registry import estimators
 from hedgerow.methods.training import agree, public_seed
+from hedgerow.models.survival import concordance
+from hedgerow.privacy.accounting.budget import Cost, DPModel
 from hedgerow.privacy.pricing import phrase_of
 from hedgerow.privacy.queries import Query, Reply, SumQuery
+from hedgerow.privacy.statement.spending import ENTRY, paid, worst_path
+from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema
 
+TEST_PART = constant(0.25, unit="part of the proxy rows for the test")
+CLEAR = constant(2.0, unit="deviations by which a group must stand out of the noise")
+
 # --------------------------------------------------------------------------------------------------
-# Rows that stand in for others while a fit is planned: public ones, or made up from the schema.
-
-TEST_PART = 0.25
+# Proxy rows for the planning of a fit: public ones, or made up from the schema.
 
 
-def stand_in_rows(
-    schema: Schema, n: int, given: tuple[Any, Any] | None, seed: int
+def split_proxy_rows(
+    schema: Schema, n: int, proxy_rows: tuple[Any, Any] | None, seed: int
 ) -> tuple[Any, Any, Any, Any]:
     """Training rows, as many as the fit will have if there are so many, and test rows."""
     rng = np.random.default_rng(seed)
-    if given is None:
-        X, y = made_up(schema, n + max(2000, int(TEST_PART * n)), rng)
+    if proxy_rows is None:
+        X, y = make_up_rows(schema, n + max(2000, int(TEST_PART * n)), rng)
         return X[:n], y[:n], X[n:], y[n:]
-    X, y = _as_array(given[0], schema), np.asarray(given[1], dtype=object)
+    X, y = _as_array(proxy_rows[0], schema), np.asarray(proxy_rows[1], dtype=object)
     order = rng.permutation(len(y))
     test = max(1, int(TEST_PART * len(y)))
     train = order[test:][:n]
@@ -52,12 +60,19 @@ def _as_array(X: Any, schema: Schema) -> Any:
     return np.asarray(X, dtype=object)
 
 
-def made_up(schema: Schema, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Columns over their whole ranges; an outcome that depends on some of them, and on chance."""
-    columns, effects = zip(*(_made_up(feature, n, rng) for feature in schema.features), strict=True)
+def make_up_rows(schema: Schema, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Random columns over their whole ranges, with an outcome that depends on some of them."""
+    columns, effects = zip(
+        *(_make_up_column(feature, n, rng) for feature in schema.features), strict=True
+    )
     X = np.stack([np.asarray(column, dtype=object) for column in columns], axis=1)
     strengths = rng.exponential(1.0, len(effects)) * (rng.random(len(effects)) < 0.7)
     score = 1.5 * (strengths @ np.stack(effects)) / max(float(np.linalg.norm(strengths)), 1e-9)
+    if schema.survival is not None:
+        horizon = schema.survival.horizon
+        times = np.minimum(horizon, 0.4 * horizon * rng.exponential(size=n) * np.exp(-0.5 * score))
+        last = rng.uniform(0.1, 1.0, n) * horizon
+        return X, np.where(times < last, times, -last)
     if schema.target is not None:
         width = schema.target.high - schema.target.low
         middle = schema.target.low + width / 2.0
@@ -69,7 +84,7 @@ def made_up(schema: Schema, n: int, rng: np.random.Generator) -> tuple[Any, Any]
     return X, classes[np.searchsorted(cuts, noisy)]
 
 
-def _made_up(feature: Feature, n: int, rng: np.random.Generator) -> tuple[Any, FloatArray]:
+def _make_up_column(feature: Feature, n: int, rng: np.random.Generator) -> tuple[Any, FloatArray]:
     """Values, and the effect of each: a step somewhere plus a slope, of variance about one."""
     if isinstance(feature, Numeric):
         part = rng.beta(1.2, 2.0, n)
@@ -87,27 +102,23 @@ def _standard(effect: FloatArray) -> FloatArray:
     return np.asarray((effect - effect.mean()) / spread) if spread > 0 else effect * 0.0
 
 
-CLEAR = 2.0
-"""Deviations by which a group must stand out of the noise."""
-
-
 @dataclass(frozen=True)
 class PlannedNoise:
-    """One kind of release: its rounds, what it is, and the deviation of the noise on each sum."""
+    """One kind of release: its rounds, its name, and the deviation of the noise of each sum."""
 
     rounds: str
-    what: str
+    query_name: str
     deviation: float
 
     @property
     def smallest(self) -> int:
-        """Records that a group needs to be told from noise."""
+        """Records that a group needs to stand out of the noise."""
         return math.ceil(CLEAR * self.deviation)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run on the stand-in: quality on rows that were left out, and what it took."""
+    """One run on proxy rows: quality on a test set, and its cost."""
 
     estimator: str
     epsilon: float
@@ -117,26 +128,29 @@ class Trial:
     bytes_per_site: int
     seconds: float
     rows: int
-    blind: float
-    """The quality of a model that looks at no column."""
+    baseline: float
+    """The quality of a model that uses no column."""
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class DryRun:
     """What all trials of a plan have in common."""
 
     schema: Schema
     delta: float
-    parties: int
-    stand_in: tuple[Any, Any] | None
+    n_sites: int
+    proxy_rows: tuple[Any, Any] | None
     repeats: int
 
     def runs(
         self, name: str, n: int, epsilon: float, step: Callable[[Trial], Trial]
     ) -> list[Trial]:
-        rows = (stand_in_rows(self.schema, n, self.stand_in, seed) for seed in range(self.repeats))
+        rows = (
+            split_proxy_rows(self.schema, n, self.proxy_rows, seed) for seed in range(self.repeats)
+        )
         return [
-            step(_trial(name, self.schema, one, epsilon, self.delta, self.parties)) for one in rows
+            step(_trial(name, self.schema, proxy_rows, epsilon, self.delta, self.n_sites))
+            for proxy_rows in rows
         ]
 
 
@@ -145,11 +159,11 @@ def is_binary(schema: Schema) -> bool:
 
 
 class _Watching:
-    """Hands queries on and notes the noise that each will carry."""
+    """Forwards queries and records the noise that each will carry."""
 
     def __init__(self, federation: Any) -> None:
         self.federation = federation
-        self.seen: dict[tuple[str, float], list[int]] = {}
+        self.numbers_by_noise: dict[tuple[str, float], list[int]] = {}
 
     def ask(self, queries: Sequence[Query]) -> Sequence[Reply]:
         replies: Sequence[Reply] = self.federation.ask(queries)
@@ -157,14 +171,16 @@ class _Watching:
         for query in queries:
             if isinstance(query, SumQuery):
                 deviation = round(math.sqrt(self.federation.variance(query)), 6)
-                self.seen.setdefault((str(phrase_of(query)), deviation), []).append(number)
+                self.numbers_by_noise.setdefault((str(phrase_of(query)), deviation), []).append(
+                    number
+                )
         return replies
 
     @property
     def noise(self) -> tuple[PlannedNoise, ...]:
         return tuple(
-            PlannedNoise(_rounds(numbers), what, deviation)
-            for (what, deviation), numbers in self.seen.items()
+            PlannedNoise(_rounds(numbers), query, deviation)
+            for (query, deviation), numbers in self.numbers_by_noise.items()
         )
 
 
@@ -178,25 +194,23 @@ def _trial(
     rows: tuple[Any, Any, Any, Any],
     epsilon: float,
     delta: float,
-    parties: int,
+    n_sites: int,
 ) -> Trial:
     X, y, X_test, y_test = rows
-    made: PrivateEstimator = getattr(import_module("hedgerow"), name)(
-        schema, epsilon=epsilon, delta=delta, random_state=0
-    )
+    estimator = estimators()[name](schema, epsilon=epsilon, delta=delta, random_state=0)
     began = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the fit to come, not of a rehearsal
-        study, recipe = agree(made, schema, parties)
-    owner = np.arange(len(y)) % parties
-    holders = [
+        warnings.simplefilter("ignore")  # of the fit to come, not of a dry run
+        study, method = agree(estimator, schema, n_sites)
+    owner = np.arange(len(y)) % n_sites
+    site_rows = [
         Rows(encode(X[owner == k], study.schema, y=y[owner == k], check=True), study.schema, own)
-        for k, own in enumerate(secret_draws(study.name, parties))
+        for k, own in enumerate(secret_draws(study.name, n_sites))
     ]
-    federation = in_process.open_federation(study, holders)
+    federation = in_process.open_federation(study, site_rows)
     watching = _Watching(federation)
-    rng = np.random.default_rng(public_seed(made))
-    model = run(recipe.flow(study.schema, federation, rng), watching).model
+    rng = np.random.default_rng(public_seed(estimator))
+    model = run(method.flow(study.schema, federation, rng), watching).model
     seconds = time.perf_counter() - began
     test = encode(X_test, study.schema, y=y_test)
     assert test.y is not None
@@ -208,22 +222,124 @@ def _trial(
         quality=quality,
         noise=watching.noise,
         rounds=len(record.rounds),
-        bytes_per_site=record.bytes_per_party,
+        bytes_per_site=record.bytes_per_site,
         seconds=seconds,
         rows=len(y),
-        blind=_blind(np.asarray(test.y), schema),
+        baseline=_baseline_quality(np.asarray(test.y), schema),
     )
 
 
-def _blind(truth: Any, schema: Schema) -> float:
+def _baseline_quality(truth: Any, schema: Schema) -> float:
+    if schema.survival is not None:
+        return 0.5
     if schema.target is not None:
         return 0.0
     return 0.5 if is_binary(schema) else float(np.bincount(truth).max() / len(truth))
 
 
-def _quality(said: FloatArray, truth: Any, schema: Schema) -> float:
+def _quality(predictions: FloatArray, truth: Any, schema: Schema) -> float:
+    if schema.survival is not None:
+        return concordance(predictions[:, 0], truth)
     if schema.target is not None:
-        return float(1.0 - ((said[:, 0] - truth) ** 2).mean() / max(truth.var(), 1e-12))
+        return float(1.0 - ((predictions[:, 0] - truth) ** 2).mean() / max(truth.var(), 1e-12))
     if is_binary(schema):
-        return float(roc_auc_score(truth == 1, said[:, 1])) if 0 < truth.mean() < 1 else 0.5
-    return float((np.argmax(said, axis=1) == truth).mean())
+        return float(roc_auc_score(truth == 1, predictions[:, 1])) if 0 < truth.mean() < 1 else 0.5
+    return float((np.argmax(predictions, axis=1) == truth).mean())
+
+
+# --------------------------------------------------------------------------------------------------
+# Forecast of a study: the same run in this process. Rows are drawn from
+# the public schema alone. Rounds and bytes of many methods depend a little on what grows, so the
+# real run may take somewhat more or fewer; it never takes more than the study allows.
+
+SITE_ROWS = constant(2000, unit="made-up rows of a site in a dry run")
+"""Rows of each made-up site."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Forecast of one run: rounds, bytes sent and received by a site, the largest charge."""
+
+    study: Study
+    rounds: int
+    most_rounds: int
+    bytes_out: int
+    bytes_in: int
+    spent: Cost
+    dearest_round: int
+    dearest: Cost
+
+    def part(self, cost: Cost) -> str:
+        """The part of the whole budget."""
+        return "-" if cost == math.inf else f"{float(cost / self.study.total):.1%}"
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        kib_out, kib_in = (f"{n / 1024:.0f} KiB" for n in (self.bytes_out, self.bytes_in))
+        most = f"{self.most_rounds} at most"
+        yield "rounds", f"{self.rounds} in a dry run with made-up rows, {most}"
+        yield "bytes", f"each site sends {kib_out} and gets {kib_in}"
+        if self.study.dp_model is DPModel.NONE:
+            yield "costs", "no noise is added: no guarantee, and nothing is charged"
+            return
+        yield "costs", f"{self.part(self.spent)} of the budget (worst-case record)"
+        yield "costliest round", f"round {self.dearest_round}: {self.part(self.dearest)}"
+        yield "reserve", f"{self.part(self.study.reserve)} for rounds that fail; {self._enough()}"
+
+    def _enough(self) -> str:
+        if self.dearest <= self.study.reserve:
+            return "any one round may fail once"
+        return (
+            "a failure of the costliest round would end the run. Raise retry_budget, or let a sum "
+            "be opened with fewer sites (threshold), if that is not wanted"
+        )
+
+
+def forecast(study: Study, method: Method) -> Forecast:
+    """Runs the study in this process, without any site."""
+    study = replace(study, sites=(), coordinator=b"", names=(), reply_interval=0)
+    rng = np.random.default_rng(study.public_seed)
+    site_rows = [
+        Rows(_random_rows(study.schema, rng), study.schema, public_draws(study.public_seed, place))
+        for place in range(study.n_sites)
+    ]
+    federation = in_process.open_federation(study, site_rows)
+    trained_model = run(method.flow(study.schema, federation, rng), federation)
+    if study.asks_held_out:
+        on_held_out_records(trained_model.model, federation)
+    return _forecast(federation, most_rounds(study, method))
+
+
+def _random_rows(schema: Schema, rng: np.random.Generator) -> Encoded:
+    """Random rows over the whole grid, with labels that depend on every column."""
+    codes = np.stack([rng.integers(0, grid.n_cells, SITE_ROWS, np.uint8) for grid in schema.grids])
+    score = np.mean([c / grid.n_cells for c, grid in zip(codes, schema.grids, strict=True)], axis=0)
+    rank = np.argsort(np.argsort(score)) / SITE_ROWS
+    if schema.target is None:
+        y: Any = (rank * len(schema.classes or ())).astype(np.uint8)
+    else:
+        y = schema.target.low + rank * (schema.target.high - schema.target.low)
+    return Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0)
+
+
+def most_rounds(study: Study, method: Method) -> int:
+    """The most rounds of a run, without retries."""
+    return method.largest(study.schema).rounds + bool(study.asks_held_out)
+
+
+def _forecast(federation: Server, most: int) -> Forecast:
+    rounds = federation.record.rounds
+    prices = {
+        number: paid(worst_path([q for q in federation.asked if q.round == number]))
+        for number in {q.round for q in federation.asked} - {ENTRY}
+    }
+    dearest = max(prices, key=lambda number: prices[number], default=0)
+    return Forecast(
+        study=federation.study,
+        rounds=len(rounds),
+        most_rounds=most,
+        bytes_out=sum(r.bytes_out for r in rounds),
+        bytes_in=sum(r.bytes_in for r in rounds),
+        spent=federation.sites.spent(),
+        dearest_round=dearest,
+        dearest=prices.get(dearest, 0.0),
+    )

@@ -1,4 +1,4 @@
-"""Which rows an evaluation asks: all that are given, or those that a model's fit held out."""
+"""The rows of an evaluation: all that are given, or those that a model's fit held out."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.data.holders import (
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.data.site_rows import (
     HELD_OUT,
     HeldOutDraws,
-    declared_parties,
-    names_of_holders,
+    declared_sites,
+    names_of_sites,
     secret_draws,
-    split_by_party,
+    split_by_site,
     split_persons,
     taken,
 )
-from hedgerow.data.reading.encoding import encode
-from hedgerow.data.rows import Draws, Rows
-from hedgerow.errors import SpecError
-from hedgerow.methods.inputs import by_schema_names, checked_labels, checked_rows, names_of_codes
+from hedgerow.errors import ParameterError
+from hedgerow.methods.constants import constant
+from hedgerow.methods.inputs import by_schema_names, checked_rows, labels_for, names_of_codes
 from hedgerow.models.joining import joint_schema
 from hedgerow.privacy.study import Study
 from hedgerow.schema.features import Numeric, Spacing
@@ -31,26 +32,29 @@ from hedgerow.schema.grids import log_edges, uniform_edges
 from hedgerow.schema.regions import HeldOut
 from hedgerow.schema.schema import Schema
 
+USUAL_GROUPS = constant(4, unit="groups")
+"""Default number of groups of a number, without missing values."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class HolderRows:
-    """Rows of one holder as they were given, their labels, and whose they are if somebody said."""
+class SiteRows:
+    """Rows of one site as they were given, with labels and, if declared, persons."""
 
     name: str
     X: Any
     y: NDArray[Any]
     person: NDArray[np.object_] | None
 
-    def taken(self, rows: NDArray[np.intp]) -> HolderRows:
+    def take(self, rows: NDArray[np.intp]) -> SiteRows:
         person = None if self.person is None else self.person[rows]
-        return HolderRows(name=self.name, X=taken(self.X, rows), y=self.y[rows], person=person)
+        return SiteRows(name=self.name, X=taken(self.X, rows), y=self.y[rows], person=person)
 
     def on_grid(self, schema: Schema, own: Draws) -> Rows:
-        read = encode(self.X, schema, y=self.y, person=self.person, check=len(self.y) > 0)
-        return Rows(read, schema, own)
+        encoded_rows = encode(self.X, schema, y=self.y, person=self.person, check=len(self.y) > 0)
+        return Rows(encoded_rows, schema, own)
 
     def is_held_out(self, schema: Schema, own: Draws, one_in: int) -> NDArray[np.bool_]:
-        """(n,) by the holder's secret: a record is drawn by its codes on this schema's grid.
+        """(n,) by the site's secret: a record is drawn by its codes on this schema's grid.
 
         On a finer grid, records that are equal here would no longer be alike, and one record more
         could change which of them are held out.
@@ -58,62 +62,59 @@ class HolderRows:
         return np.asarray(self.on_grid(schema, own).fold(HeldOut(one_in)) == HELD_OUT)
 
 
-def rows_of_holders(
-    rows: tuple[Any, Any], told: Mapping[str, Any], schema: Schema
-) -> list[HolderRows]:
-    """`told` says who holds each row (`party`, `parties`) and whose it is (`person`)."""
+def rows_of_the_sites(
+    rows: tuple[Any, Any], row_columns: Mapping[str, Any], schema: Schema
+) -> list[SiteRows]:
+    """The rows of each site; `row_columns` has `site`, `sites` and `person`."""
     X = by_schema_names(checked_rows(rows[0]), schema)
-    y, _ = names_of_codes(checked_labels(rows[1], schema.target is not None), schema)
-    party, sites = told["party"], declared_parties(told["party"], told["parties"])
-    parts = split_by_party(X, y, party, sites)
-    persons = split_persons(told["person"], y, party, sites)
+    y, _ = names_of_codes(labels_for(rows[1], schema), schema)
+    site, sites = row_columns["site"], declared_sites(row_columns["site"], row_columns["sites"])
+    parts = split_by_site(X, y, site, sites)
+    persons = split_persons(row_columns["person"], y, site, sites)
     return [
-        HolderRows(name=name, X=mine, y=labels, person=who)
-        for name, (mine, labels), who in zip(
-            names_of_holders(party, sites), parts, persons, strict=True
+        SiteRows(name=name, X=mine, y=labels, person=part_persons)
+        for name, (mine, labels), part_persons in zip(
+            names_of_sites(site, sites), parts, persons, strict=True
         )
     ]
 
 
 def common_draws(models: Sequence[Any]) -> HeldOutDraws | None:
     """The draws by which all of these models held records out: one fit's, and its stages'."""
-    kept: HeldOutDraws | None = getattr(models[0], "_held_out_draws", None)
-    if kept is not None and any(one._held_out_draws is not kept for one in models[1:]):
-        raise SpecError(
+    draws: HeldOutDraws | None = getattr(models[0], "_held_out_draws", None)
+    if draws is not None and any(model._held_out_draws is not draws for model in models[1:]):
+        raise ParameterError(
             "the model held records out of training, and another one may have been trained on "
-            "them; compare them on new rows, or let hedgerow.choose train them all."
+            "them; compare them on new rows, or let hedgerow.select_model train them all."
         )
-    return kept
+    return draws
 
 
 def evaluated_rows(
-    models: Sequence[Any], study: Study, parts: Sequence[HolderRows], by_person: bool
+    models: Sequence[Any], study: Study, parts: Sequence[SiteRows], by_person: bool
 ) -> list[Rows]:
-    """All rows, or of a model with `hold_out` those that its holders' secrets kept from it."""
-    kept, names = common_draws(models), [part.name for part in parts]
-    if kept is None:
+    """All rows, or those that the sites' secrets held out of the model's training."""
+    held_out, names = common_draws(models), [part.name for part in parts]
+    if held_out is None:
         draws = secret_draws(study.name, len(parts))
         return [part.on_grid(study.schema, own) for part, own in zip(parts, draws, strict=True)]
     grid: Schema = models[0].schema_
     most = study.records_per_person
-    draws = kept.of(names, by_person=by_person, schema=grid.digest, records_per_person=most)
+    draws = held_out.of(names, by_person=by_person, schema=grid.digest, records_per_person=most)
     left = [
-        part.taken(np.flatnonzero(part.is_held_out(grid, own, kept.one_in)))
+        part.take(np.flatnonzero(part.is_held_out(grid, own, held_out.one_in)))
         for part, own in zip(parts, draws, strict=True)
     ]
     return [part.on_grid(study.schema, own) for part, own in zip(left, draws, strict=True)]
 
 
 # --------------------------------------------------------------------------------------------------
-# By which column an evaluation tells groups apart, and where a number is cut: in public.
-
-USUAL_GROUPS = 4
-"""So many groups a number has if nobody says where to cut it, missing values aside."""
+# The column that divides an evaluation into groups, and the public cuts of a number.
 
 
 @dataclass(frozen=True)
 class GroupColumn:
-    """`cuts` are those of a number; listed values are a group each."""
+    """A group column; `cuts` are those of a number, listed values are a group each."""
 
     name: str
     cuts: tuple[float, ...] = ()
@@ -138,57 +139,63 @@ def group_column(by: str | Mapping[str, Sequence[float]] | None, model: Any) -> 
     feature = schema.features[schema.index(name)]
     if not isinstance(feature, Numeric):
         if cuts is not None:
-            raise SpecError(
+            raise ParameterError(
                 f"column {name!r} is no number, so it has no cuts; give its name alone."
             )
         return GroupColumn(name)
-    return GroupColumn(name, usual_cuts(feature) if cuts is None else _checked(feature, cuts))
+    return GroupColumn(name, usual_cuts(feature) if cuts is None else _check_cuts(feature, cuts))
 
 
 def usual_cuts(feature: Numeric) -> tuple[float, ...]:
     """At most three: of the edges that people declared, or by the range, quarter by quarter."""
     if feature.is_open:
-        raise SpecError(
+        raise ParameterError(
             f"column {feature.name!r} has no declared range, so nobody knows where to cut it; say "
             f"it: by={{{feature.name!r}: [40, 65]}}, or --by {feature.name}=40,65."
         )
     edges = feature.edges
     if edges is None:
-        spaced = log_edges if feature.spacing is Spacing.LOG else uniform_edges
-        return spaced(feature.low, feature.high, USUAL_GROUPS)
+        make_edges = log_edges if feature.spacing is Spacing.LOG else uniform_edges
+        return make_edges(feature.low, feature.high, USUAL_GROUPS)
     inner = [len(edges) * k // USUAL_GROUPS for k in range(1, USUAL_GROUPS)]
     return edges if len(edges) < USUAL_GROUPS else tuple(edges[k] for k in inner)
 
 
 def _one_column(by: Any) -> tuple[str, Any]:
     if not isinstance(by, Mapping) or len(by) != 1:
-        raise SpecError(
+        raise ParameterError(
             f"by is {by!r}; give one column, or one with its cuts: {{'age': [40, 65]}}."
         )
     ((name, cuts),) = by.items()
     return name, cuts
 
 
-def _checked(feature: Numeric, cuts: Any) -> tuple[float, ...]:
+def _check_cuts(feature: Numeric, cuts: Any) -> tuple[float, ...]:
     try:
-        found = tuple(float(cut) for cut in cuts) if isinstance(cuts, Iterable) else ()
+        cut_values = tuple(float(cut) for cut in cuts) if isinstance(cuts, Iterable) else ()
     except (TypeError, ValueError):
-        found = ()
-    is_rising = all(a < b for a, b in zip((feature.low, *found), found, strict=False))
-    if not found or not is_rising or not (found[-1] <= feature.high and math.isfinite(found[-1])):
-        raise SpecError(
+        cut_values = ()
+    is_rising = all(a < b for a, b in zip((feature.low, *cut_values), cut_values, strict=False))
+    if (
+        not cut_values
+        or not is_rising
+        or not (cut_values[-1] <= feature.high and math.isfinite(cut_values[-1]))
+    ):
+        raise ParameterError(
             f"column {feature.name!r} is to be cut at {cuts!r}; give rising numbers above "
             f"{feature.low:g} and up to {feature.high:g}, its range in the schema."
         )
-    return found
+    return cut_values
 
 
 def column_and_cuts(text: str, names: Sequence[str]) -> str | dict[str, list[float]]:
-    """As people type it: `age`, or `age=40,65`. A column may itself be called so."""
+    """Parses `age` or `age=40,65`; a column may itself have such a name."""
     name, equals, cuts = text.rpartition("=")
     if text in names or not equals:
         return text
     try:
         return {name: [float(cut) for cut in cuts.split(",")]}
     except ValueError:
-        raise SpecError(f"--by is {text!r}; write cuts as numbers: --by {name}=40,65.") from None
+        raise ParameterError(
+            f"--by is {text!r}; write cuts as numbers: --by {name}=40,65."
+        ) from None

@@ -12,7 +12,7 @@ from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.evaluate import evaluate
-from hedgerow.methods.predicting import told_codes
+from hedgerow.methods.predicting import encode_with_warnings
 from hedgerow.methods.sources import Columns, schema_for, the_other_column
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.schema import Schema
@@ -37,14 +37,14 @@ def fit_and_evaluate_files(
     target: str | None,
     person: str | None = None,
 ) -> PrivateEstimator:
-    """`fit_files` of an estimator with `hold_out`, and how good it is on what it held out.
+    """`fit_files` of an estimator that holds records out, and its evaluation on them.
 
     Both in one process, since no file has the secrets that say which records these are; and of the
-    very same rows, so that they are found again. They keep the promise of the fit.
+    very same rows, so that they are found again. They keep the guarantee of the fit.
     """
     rows, labels, whose = rows_of_sites(sources, schema_for(estimator), target, person)
     estimator.fit(rows, labels, **whose)
-    found = evaluate(
+    evaluation = evaluate(
         estimator,
         rows,
         labels,
@@ -52,12 +52,19 @@ def fit_and_evaluate_files(
         ledger=estimator.ledger,
         **whose,
     )
-    return estimator._named().keep(found)
+    return estimator._set_names().keep(evaluation)
 
 
 def predict_file(model: Any, source: Source) -> tuple[FloatArray, list[str]]:
-    """(n, O) outputs and what each column of them is: a class's probability, or the number."""
-    outputs = model.model_.predict(told_codes(source, model.schema_))
+    """(n, O) outputs and the name of each: a class's probability, or the number.
+
+    Of the time to an event the risk, and the chance of no event until each released time.
+    """
+    outputs = model.model_.predict(encode_with_warnings(source, model.schema_))
+    curve = model.model_.survival
+    if curve is not None:
+        chances = 1.0 - curve.chances(outputs[:, 0])
+        return np.column_stack([outputs, chances]), ["risk", *(f"S({t:g})" for t in curve.edges)]
     classes = model.schema_.classes
     return outputs, ["prediction"] if classes is None else [str(name) for name in classes]
 
@@ -73,16 +80,22 @@ def first_rows(source: Source, schema: Schema, count: int) -> Any:
 def rows_of_sites(
     sources: Sequence[Source], schema: Schema, target: str | None, person: str | None = None
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """(n, F) rows of all sources, their labels, and for `fit` and `evaluate` whose they are."""
+    """(n, F) rows of all sources, their labels, and the site and person columns."""
     label = target or the_other_column(sources[0], schema, Columns(person=person))
-    wanted = [*schema.names, label, *([person] if person else [])]
-    tables = [whole_table(source, wanted) for source in sources]
+    outcome = schema.label_columns(label)
+    names = [*schema.names, *outcome, *([person] if person else [])]
+    tables = [whole_table(source, names) for source in sources]
     rows, columns = np.concatenate(tables), len(schema.names)
     whose: dict[str, Any] = {"person": rows[:, -1]} if person else {}
     if len(tables) > 1:
-        whose["party"] = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-        whose["parties"] = range(len(tables))
-    return rows[:, :columns], rows[:, columns], whose
+        whose["site"] = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+        whose["sites"] = range(len(tables))
+    labels = rows[:, columns]
+    if schema.survival is not None:
+        labels = np.empty(len(rows), [(name, object) for name in outcome])
+        for place, name in enumerate(outcome):
+            labels[name] = rows[:, columns + place]
+    return rows[:, :columns], labels, whose
 
 
 def whole_table(source: Source, names: Sequence[str]) -> Any:

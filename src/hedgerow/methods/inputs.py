@@ -1,4 +1,4 @@
-"""scikit-learn's manners about inputs, before hedgerow's own reading of them."""
+"""Checks of inputs by scikit-learn's conventions, before rows are encoded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from hedgerow.data.reading.columns import distinct, is_number, numbers
+from hedgerow.data.reading.columns import distinct, is_number, is_truth, numbers
 from hedgerow.data.reading.containers import (
     as_column,
     cells_of,
@@ -22,10 +22,11 @@ from hedgerow.data.reading.containers import (
     objects_of,
     unmasked,
 )
+from hedgerow.data.reading.encoding import refuse_times, signed_times
 from hedgerow.data.reading.sources import as_table
-from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
-from hedgerow.schema.schema import Schema
-from hedgerow.schema.tokens import Token, spelled, token_of
+from hedgerow.errors import DataError, ParameterError, PrivacyWarning, warn
+from hedgerow.schema.schema import Schema, Survival
+from hedgerow.schema.tokens import Token, spell, token_of
 
 
 def checked_rows(X: Any) -> Any:
@@ -47,20 +48,20 @@ def by_schema_names(X: Any, schema: Schema) -> Any:
         return X
     is_arrow = isinstance(X, pa.Table)
     columns = [str(name) for name in (X.column_names if is_arrow else X.columns)]
-    renamed = dict(enumerate(columns))
+    new_names = dict(enumerate(columns))
     for name in set(schema.names) - set(columns):
         places = [at for at, column in enumerate(columns) if column.endswith(f"__{name}")]
         if len(places) != 1:
             return X
-        renamed[places[0]] = name
-    names = list(renamed.values())
+        new_names[places[0]] = name
+    names = list(new_names.values())
     if names == columns:
         return X
     return X.rename_columns(names) if is_arrow else X.set_axis(names, axis=1)
 
 
 def _check_is_table(X: Any) -> None:
-    """What is often handed over instead of a table; NumPy's own words would not say so."""
+    """Refuses common mistakes for a table, with clearer errors than NumPy's."""
     if X is None:
         raise DataError("X is None; give rows, as a data frame or an array.")
     if isinstance(X, str | Path):
@@ -68,12 +69,48 @@ def _check_is_table(X: Any) -> None:
             f"X is the path {str(X)!r}; read the file first (pandas.read_parquet, read_csv), or "
             "let `hedgerow predict model.json FILE` do it."
         )
-    one = X[0] if isinstance(X, list | tuple) and X else X
-    if isinstance(one, Mapping) and not hasattr(one, "shape"):  # some sparse matrices are dicts
+    first_row = X[0] if isinstance(X, list | tuple) and X else X
+    if isinstance(first_row, Mapping) and not hasattr(
+        first_row, "shape"
+    ):  # some sparse matrices are dicts
         raise DataError(
-            f"X is a {type(X).__name__} {'' if one is X else 'of dicts '}without a table's form; "
-            "make a data frame of it: pandas.DataFrame(X)."
+            f"X is a {type(X).__name__} {'' if first_row is X else 'of dicts '}without a table's "
+            "form; make a data frame of it: pandas.DataFrame(X)."
         )
+
+
+def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
+    """Signed times of a structured array or a frame of two columns: the event and the time."""
+    structured: Any = getattr(getattr(y, "dtype", None), "names", None)
+    names = list(structured or getattr(y, "columns", ()))
+    if len(names) != 2:
+        late = " Late entry (left truncation) is not supported." if len(names) > 2 else ""
+        raise DataError(
+            f"y has the fields {names}; give the event and the time of each row, as a structured "
+            f"array (sksurv.util.Surv.from_arrays(event, time)) or a frame of two columns.{late}"
+        )
+    known = survival is not None and set(names) == set(survival.columns)
+    event = survival.event if known and survival is not None else _event_in(y, names)
+    time = names[1 - names.index(event)]
+    columns = [numbers(as_column(y[name])) for name in (time, event)]
+    for name, (values, strange) in zip((time, event), columns, strict=True):
+        if strange or np.isnan(values).any():
+            raise DataError(f"y[{name!r}] has missing values or texts; remove those rows.")
+    times, events = (values for values, _ in columns)
+    refuse_times("y", Survival(time, event, 1.0), times, events)
+    return signed_times(times, events)
+
+
+def _event_in(y: Any, names: Sequence[str]) -> str:
+    """The field of truth values; else the first, as scikit-survival has it."""
+    return next((n for n in names if is_truth(as_column(y[n]))), names[0])
+
+
+def labels_for(y: Any, schema: Schema) -> NDArray[Any]:
+    """One label a row, of the kind that the schema asks for."""
+    if schema.survival is not None:
+        return checked_times(y, schema.survival)
+    return checked_labels(y, schema.target is not None)
 
 
 def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
@@ -92,18 +129,18 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
             DataConversionWarning,
         )
         labels = labels[:, 0]
-    known = labels if labels.dtype.kind != "O" else _as_numbers(labels)
-    if known.dtype.kind == "f" and not np.isfinite(known).all():
+    values = labels if labels.dtype.kind != "O" else _as_numbers(labels)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise DataError(
             "y holds NaN or infinity, which is no label; remove those rows, or correct them."
         )
-    if not regression and known.dtype.kind in "iufb":
-        check_classification_targets(known)
+    if not regression and values.dtype.kind in "iufb":
+        check_classification_targets(values)
     return labels
 
 
 def _as_labels(y: Any) -> NDArray[Any]:
-    """Each as it is, whatever the others are."""
+    """Labels as objects, each in its own type."""
     if not is_listed(y):
         return np.asarray(unmasked(y))
     return cells_of(y) if y and all(map(is_row, y)) else objects_of(y)
@@ -121,21 +158,21 @@ def check_task(schema: Schema, regression: bool, name: str) -> None:
     """A classifier needs classes, a regressor a target's range."""
     check_outcome(schema, name)
     if regression and schema.classes is not None:
-        raise SpecError(
+        raise ParameterError(
             f"{name} predicts a number, but its schema has classes {_some(schema.classes)}; give "
             "the target's public range (low and high), or use a classifier."
         )
     if not regression and schema.target is not None:
-        raise SpecError(
+        raise ParameterError(
             f"{name} predicts classes, but its schema has a target, {schema.target.low:g} to "
             f"{schema.target.high:g}; list the classes, or use a regressor."
         )
 
 
 def check_outcome(schema: Schema, name: str) -> None:
-    """A schema may tell of columns alone; whatever learns must know what is to be predicted."""
+    """Refuses a schema without classes and target: training needs one of them."""
     if schema.classes is None and schema.target is None:
-        raise SpecError(
+        raise ParameterError(
             f"{name} predicts classes or a number, but its schema has neither classes nor a "
             "target; name the column when you draft it (`hedgerow schema draft rows.csv --target "
             "COLUMN`), or write them into the schema: the list `classes`, or a `target` with low "
@@ -144,7 +181,7 @@ def check_outcome(schema: Schema, name: str) -> None:
 
 
 def warn_of_marks(schema: Schema) -> None:
-    """A schema that was read from rows does not become public by being passed on."""
+    """Warns of a schema that was read from rows and not confirmed."""
     if schema.unconfirmed:
         warn(
             f"the schema holds values that were read from rows and that nobody has confirmed: "
@@ -168,13 +205,13 @@ def name_columns(estimator: Any, X: Any) -> None:
 
 
 def check_columns(X: Any, estimator: Any) -> None:
-    """Arrays have no column names: their number must be right, and their order is believed."""
+    """Checks the number of columns; arrays have no names, so their order is trusted."""
     if hasattr(X, "columns"):
         return
-    name, expected = type(estimator).__name__, estimator.n_features_in_
-    if X.shape[1] != expected:
+    name, n_columns = type(estimator).__name__, estimator.n_features_in_
+    if X.shape[1] != n_columns:
         raise DataError(
-            f"X has {X.shape[1]} features, but {name} is expecting {expected} features as input; "
+            f"X has {X.shape[1]} features, but {name} is expecting {n_columns} features as input; "
             "give the columns it was fitted on, in their order."
         )
     if hasattr(estimator, "feature_names_in_"):
@@ -187,7 +224,7 @@ def check_columns(X: Any, estimator: Any) -> None:
 def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], bool]:
     """Numbers 0 ... k-1 as the names of the sorted classes; and whether labels were such codes.
 
-    So do scikit-learn's meta-estimators hand over labels, and expect codes of `predict`. The schema
+    scikit-learn's meta-estimators pass labels so, and expect codes from `predict`. The schema
     decides whether that can be: a code must not be another class. Then all labels are codes or none
     is, and one of the other kind is refused as any that is no class: no record decides for others.
     """
@@ -198,27 +235,29 @@ def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], 
         return labels, False
     if not len(labels) or not _is_code(labels[0], codes):
         return labels, False
-    found = distinct(as_column(labels))
-    for value, _ in found.met([not _is_code(value, codes) for value in found.values]):
+    distinct_labels = distinct(as_column(labels))
+    for value, _ in distinct_labels.met(
+        [not _is_code(value, codes) for value in distinct_labels.values]
+    ):
         raise DataError(
-            f"y holds {spelled(value)!r} beside the code {spelled(labels[0])}; give classes "
+            f"y holds {spell(value)!r} beside the code {spell(labels[0])}; give classes "
             f"{_some(classes)}, or the codes 0 to {len(classes) - 1} for all of them."
         )
-    texts = [codes.get(token) for token in found.tokens()]
-    return np.array(texts, dtype=object)[found.index], True
+    texts = [codes.get(token) for token in distinct_labels.tokens()]
+    return np.array(texts, dtype=object)[distinct_labels.index], True
 
 
 def _refuse_codes(labels: NDArray[Any], classes: Sequence[str], codes: Mapping[Token, str]) -> None:
-    """Codes of classes that have other such numbers among them, such as 1 and 2."""
-    known = {token_of(name) for name in classes}
-    if known == codes.keys():
+    """Refuses codes of classes that are other numbers, for example 1 and 2."""
+    class_tokens = {token_of(name) for name in classes}
+    if class_tokens == codes.keys():
         return
-    found = distinct(as_column(labels))
-    met = [value for value, _ in found.met([True] * len(found.values))]
-    strange = [value for value in met if token_of(value) not in known]
-    if strange and all(_is_code(value, codes) for value in met):
+    distinct_labels = distinct(as_column(labels))
+    labels_seen = [value for value, _ in distinct_labels.met([True] * len(distinct_labels.values))]
+    strange = [value for value in labels_seen if token_of(value) not in class_tokens]
+    if strange and all(_is_code(value, codes) for value in labels_seen):
         raise DataError(
-            f"y holds {spelled(strange[0])}, which is no class of the schema; it has "
+            f"y holds {spell(strange[0])}, which is not a class of the schema; it has "
             f"{_some(classes)}. If a meta-estimator has encoded labels as 0 to {len(classes) - 1}, "
             f"list these: classes=range({len(classes)}). It gives your own labels back."
         )
@@ -229,8 +268,10 @@ def _is_code(label: object, codes: Mapping[Token, str]) -> bool:
 
 
 def _has_codes(schema: Schema, codes: Mapping[Token, str]) -> bool:
-    """Classes that are numbers themselves are not told from codes; nor are texts of others."""
-    named = {token_of(name): name for name in schema.classes or ()}
-    if schema.label_type is str and all(named.get(code) == name for code, name in codes.items()):
+    """Whether labels may be codes: not if classes are numbers themselves."""
+    name_of_token = {token_of(name): name for name in schema.classes or ()}
+    if schema.label_type is str and all(
+        name_of_token.get(code) == name for code, name in codes.items()
+    ):
         return True
-    return not named.keys() & codes.keys()
+    return not name_of_token.keys() & codes.keys()

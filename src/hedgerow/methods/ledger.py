@@ -1,4 +1,4 @@
-"""One file in which the promises of several fits add up."""
+"""One file in which the guarantees of several fits add up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from hedgerow.errors import BudgetExceeded, PrivacyWarning, SpecError, warn
+from hedgerow.errors import BudgetExceeded, ParameterError, PrivacyWarning, warn
+from hedgerow.methods.constants import constant
 from hedgerow.privacy.accounting.budget import Cost, Measure
-from hedgerow.privacy.accounting.conversions import check_promise
+from hedgerow.privacy.accounting.conversions import check_guarantee
 from hedgerow.privacy.accounting.guarantee import (
     Guarantee,
     guarantee_of_words,
@@ -31,12 +32,12 @@ from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.statement.spending import Total
 from hedgerow.schema.rules import exact
 
-USUAL_LIMIT = 1e-5
+USUAL_LIMIT = constant(1e-5, unit="lifetime delta where nobody chose one")
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """A file that all fits are written to which name it, before they ask anything.
+    """A privacy ledger: a file in which all fits that name it add up.
 
     A fit is charged with all it is allowed (`epsilon`, `delta`), whether it ends or not. Fits
     add up as if all were of the same records. One that would exceed the limit is refused.
@@ -59,17 +60,17 @@ class Ledger:
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path):
-            raise SpecError(f"the path of a ledger is {self.path!r}; name a file.")
+            raise ParameterError(f"the path of a ledger is {self.path!r}; name a file.")
         if self.epsilon is not None:
-            check_promise(exact(self.epsilon, "epsilon"), exact(self.delta, "delta"))
+            check_guarantee(exact(self.epsilon, "epsilon"), exact(self.delta, "delta"))
         elif self.delta != USUAL_LIMIT:
-            raise SpecError(f"delta is {self.delta} and epsilon None; limit both, or neither.")
+            raise ParameterError(f"delta is {self.delta} and epsilon None; limit both, or neither.")
 
     def reserve(self, guarantee: Guarantee, *, name: str, to_come: int = 0) -> Total:
         """Charges one fit; durable on return. Raises BudgetExceeded with nothing charged.
 
         One ledger adds up guarantees of one kind only. `to_come` are fits that a search will make
-        after this one: there must be room for them too, for half a search spends its budget and
+        after this one: there must be budget for them too, since half a search spends its budget and
         finds nothing.
         """
         with open_alone(self._file) as ledger:
@@ -82,20 +83,20 @@ class Ledger:
                 return _total(books, ledger)
 
     def total(self) -> Total:
-        """What all fits up to now promise together; the file is checked on the way."""
-        with self._opened() as ledger, ledger.current() as books:
+        """The joint guarantee of all fits up to now; also checks the file."""
+        with self._open() as ledger, ledger.current() as books:
             return _total(books, ledger)
 
     def verify(self) -> Total:
         """Reads everything again: links, signatures, sums and the anchor."""
-        with self._opened() as ledger:
+        with self._open() as ledger:
             ledger.verify()
             with ledger.current() as books:
                 return _total(books, ledger)
 
     def events(self) -> list[tuple[int, Event]]:
         """Limits and fits by number, in order."""
-        with self._opened() as ledger:
+        with self._open() as ledger:
             ledger.verify()
             return [(entry.seq, event) for entry, event in ledger.entries()]
 
@@ -111,9 +112,9 @@ class Ledger:
         return exact(self.epsilon), exact(self.delta)
 
     @contextmanager
-    def _opened(self) -> Iterator[SqliteLedger]:
+    def _open(self) -> Iterator[SqliteLedger]:
         if not is_there(self._file):
-            raise SpecError(f"there is no ledger {self.path}; name one that a fit has made.")
+            raise ParameterError(f"there is no ledger {self.path}; name one that a fit has made.")
         with open_alone(self._file) as ledger:
             yield ledger
 
@@ -124,38 +125,38 @@ class Ledger:
                 limit, failing = self._limits
                 ledger.set_lifetime(Measure.PURE, limit, failing, unit)
             elif books.lifetime.unit != unit:
-                raise SpecError(
-                    f"the ledger {self.path} adds up promises to {books.lifetime.unit!r}; this "
+                raise ParameterError(
+                    f"the ledger {self.path} adds up guarantees to {books.lifetime.unit!r}; this "
                     f"fit makes one to {unit!r}. Nothing was released; name another ledger."
                 )
 
     def _lower(self, ledger: SqliteLedger, books: Books) -> None:
-        known, (limit, failing) = _lifetime(books), self._limits
-        if self.epsilon is None or (limit, failing) == (known.limit, known.delta):
+        lifetime, (limit, failing) = _lifetime(books), self._limits
+        if self.epsilon is None or (limit, failing) == (lifetime.limit, lifetime.delta):
             return
-        if not (limit <= known.limit and failing <= known.delta):
-            raise SpecError(
-                f"the ledger {self.path} has the limit {_promise(known.limit, known.delta)}, and "
-                f"{_promise(limit, failing)} was given. A limit can be lowered, not raised; "
-                "name the same or none."
+        if not (limit <= lifetime.limit and failing <= lifetime.delta):
+            raise ParameterError(
+                f"the ledger {self.path} has the limit "
+                f"{_guarantee(lifetime.limit, lifetime.delta)}, and {_guarantee(limit, failing)} "
+                "was given. A limit can be lowered, not raised; name the same or none."
             )
-        ledger.set_lifetime(Measure.PURE, limit, failing, known.unit)
+        ledger.set_lifetime(Measure.PURE, limit, failing, lifetime.unit)
 
     def _require_room(self, books: Books, to_make: Sequence[Guarantee]) -> None:
-        known, fits = _lifetime(books), len(to_make)
+        lifetime, fits = _lifetime(books), len(to_make)
         whole = together(_spent(books), *to_make)
-        if not (whole.epsilon <= known.limit and whole.delta <= known.delta):
+        if not (whole.epsilon <= lifetime.limit and whole.delta <= lifetime.delta):
             raise BudgetExceeded(
                 f"{'this fit' if fits == 1 else f'this search, with {fits} fits to make,'} would "
-                f"bring the ledger {self.path} to {whole.promise} over "
+                f"bring the ledger {self.path} to {whole.summary} over "
                 f"{len(books.accounts) + fits} fits; its limit is "
-                f"{_promise(known.limit, known.delta)}. Nothing was charged and nothing released. "
-                "Ask for less."
+                f"{_guarantee(lifetime.limit, lifetime.delta)}. Nothing was charged and nothing "
+                "released. Ask for less."
             )
 
 
 def as_ledger(value: Any) -> Ledger:
-    """A path is a ledger without a limit of its own."""
+    """The ledger of a path; a path sets no limit."""
     if isinstance(value, Ledger):
         return value
     if isinstance(value, str | os.PathLike) and os.fspath(value):
@@ -163,20 +164,20 @@ def as_ledger(value: Any) -> Ledger:
     raise ValueError
 
 
-def told(number: int, event: Event) -> str:
+def describe(number: int, event: Event) -> str:
     """One line for people."""
     match event:
         case LifetimeSet(_, limit, delta, unit):
-            words = "no limit" if limit == math.inf else f"limit {_promise(limit, delta)}"
+            words = "no limit" if limit == math.inf else f"limit {_guarantee(limit, delta)}"
             return f"{number:>6}  {words}, for {unit}"
         case Approved(_, _, cap, name, delta):
-            return f"{number:>6}  {name}: {_promise(cap, delta)}"
+            return f"{number:>6}  {name}: {_guarantee(cap, delta)}"
     return f"{number:>6}  {type(event).__name__}"
 
 
 def _lifetime(books: Books) -> LifetimeSet:
     if books.lifetime is None:
-        raise SpecError("this ledger was never begun; fit something with it first.")
+        raise ParameterError("this ledger was never begun; fit something with it first.")
     return books.lifetime
 
 
@@ -191,7 +192,7 @@ def _total(books: Books, ledger: SqliteLedger) -> Total:
     return Total(guarantee=_spent(books), fits=fits, entry=seq, head=head.hex())
 
 
-def _promise(epsilon: Cost, delta: Cost) -> str:
+def _guarantee(epsilon: Cost, delta: Cost) -> str:
     return f"epsilon = {printed(shown(epsilon))}, delta = {printed(shown(delta))}"
 
 
@@ -219,28 +220,28 @@ class Search:
 
     @property
     def left(self) -> int:
-        """How many are to be made, the one at hand included."""
+        """Number of fits to come, this one included."""
         return self.fits - self.number
 
 
 def search_around(guarantee: Guarantee) -> Search | None:
     """The search that called this fit, if one did; `guarantee` is that of this fit."""
     frames = [f for f in _callers() if f.f_globals.get("__name__", "").startswith(SEARCHES)]
-    called = next((f for f in frames if f.f_code.co_name == "_fit_and_score"), None)
-    known = {} if called is None else called.f_locals
-    settings, folds = known.get("candidate_progress"), known.get("split_progress")
+    frame = next((f for f in frames if f.f_code.co_name == "_fit_and_score"), None)
+    variables = {} if frame is None else frame.f_locals
+    settings, folds = variables.get("candidate_progress"), variables.get("split_progress")
     if not settings or not folds:
         return None
     epsilons, deltas = (
-        _of_settings(frames, known.get("estimator"), name) or [usual] * settings[1]
+        _of_settings(frames, variables.get("estimator"), name) or [usual] * settings[1]
         for name, usual in (("epsilon", guarantee.epsilon), ("delta", guarantee.delta))
     )
-    each = [
+    fold_guarantees = [
         replace(guarantee, epsilon=epsilon, delta=exact(delta))
         for epsilon, delta in zip(epsilons, deltas, strict=True)
     ]
     number = settings[0] * folds[1] + folds[0]
-    return Search(settings[1], folds[1], number, together(*each * folds[1]))
+    return Search(settings[1], folds[1], number, together(*fold_guarantees * folds[1]))
 
 
 def _callers() -> Iterator[FrameType]:
@@ -250,11 +251,13 @@ def _callers() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _of_settings(frames: list[FrameType], estimator: Any, wanted: str) -> list[Cost]:
-    """Of each setting, where the search runs in this process; else nothing is known of them."""
-    tried = next((f for f in frames if f.f_code.co_name == "evaluate_candidates"), None)
-    candidates = list(tried.f_locals.get("candidate_params", ())) if tried else []
-    names = {name for setting in candidates for name in setting if name.split("__")[-1] == wanted}
+def _of_settings(frames: list[FrameType], estimator: Any, parameter: str) -> list[Cost]:
+    """The cost of each setting, where the search runs in this process; else empty."""
+    frame = next((f for f in frames if f.f_code.co_name == "evaluate_candidates"), None)
+    candidates = list(frame.f_locals.get("candidate_params", ())) if frame else []
+    names = {
+        name for setting in candidates for name in setting if name.split("__")[-1] == parameter
+    }
     if len(names) != 1:
         return []
     (name,) = names
@@ -263,12 +266,12 @@ def _of_settings(frames: list[FrameType], estimator: Any, wanted: str) -> list[C
 
 
 def warn_of_search(search: Search | None) -> None:
-    """Once for a search, at its first fit."""
+    """Warns once for a search, at its first fit."""
     if search is None or search.number:
         return
     warn(
         f"a search over parameters makes {search.fits} fits of these rows ({search.settings} "
-        f"settings, {search.folds} folds), with {search.guarantee.promise} in "
+        f"settings, {search.folds} folds), with {search.guarantee.summary} in "
         "total, and one more fit with the best setting. Each statement speaks of its own fit "
         "alone, and scores on raw rows are not private. Give all fits one `ledger`, or search on "
         "public data.",

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor, StagedTrees
 from hedgerow.methods.blocks import greedy_trees, random_trees
 from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, Splitting, boost
@@ -21,27 +21,27 @@ from hedgerow.methods.blocks.cut_points import (
     DeclaredCuts,
     MergedCuts,
     QuantileCuts,
-    Setting,
+    SplitContext,
 )
-from hedgerow.methods.blocks.flow import Flow, Quote
-from hedgerow.methods.blocks.goal import goal_statistic
+from hedgerow.methods.blocks.flow import Flow, NoiseModel
 from hedgerow.methods.blocks.iterative_hessian import HessianCuts, RefinedTrees
 from hedgerow.methods.blocks.newton_steps import (
     AverageClasses,
     AverageTarget,
-    PrintedSteps,
+    PublishedSteps,
     Steps,
     Update,
     Wiener,
 )
 from hedgerow.methods.blocks.sizes import Scale
-from hedgerow.methods.method import Method, Needs, Trained, Values, method
+from hedgerow.methods.blocks.target import target_statistic
+from hedgerow.methods.method import Method, Needs, TrainingResult, Values, method
 from hedgerow.methods.parameters import estimator, parameter, when
 from hedgerow.methods.presets import preset
 from hedgerow.models.losses import FirstOrder, LogLoss, Loss, PlainLogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive, Model, Output
 from hedgerow.models.uncertainty import ScoreNoise
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import Binning, Cells, Gradients, Leaves, QueryKinds, sums
 from hedgerow.schema.candidates import Grids
@@ -53,33 +53,33 @@ Splits = Literal["histogram", "partially_random", "totally_random", "oblivious"]
 Updates = Literal["averaging", "gradient", "newton", "wiener"]
 Candidates = Literal["uniform", "log", "quantile", "exact_quantile", "merged", "iterative_hessian"]
 STEPPING = when(update=("newton", "gradient"))
-UNTOLD = ("partially_random", "totally_random", "oblivious")
+WITHOUT_ROOT_TABLES = ("partially_random", "totally_random", "oblivious")
 """Splits that ask no histogram at a tree's root."""
 DRAWING = ("histogram", "partially_random", "totally_random")
-"""Splits that look at the features of their tree; oblivious trees draw from all."""
+"""Splits that use the features of their tree; oblivious trees draw from all."""
 
 
 @method(
     "boosted",
-    tried=(
-        {"n_trees": 4, "max_depth": 1, "split": "partially_random", "update": "gradient"},
-        {"n_trees": 4, "max_depth": 1, "split": "histogram", "candidates": "quantile"},
+    test_settings=(
+        {"n_estimators": 4, "max_depth": 1, "split": "partially_random", "update": "gradient"},
+        {"n_estimators": 4, "max_depth": 1, "split": "histogram", "candidates": "quantile"},
         {
-            "n_trees": 4,
+            "n_estimators": 4,
             "max_depth": 1,
             "split": "histogram",
             "candidates": "iterative_hessian",
             "n_bins": 8,
         },
-        {"n_trees": 3, "max_depth": 2, "split": "histogram", "features_per_tree": 1},
-        {"n_trees": 3, "candidates": "iterative_hessian", "leaves": "printed"},
-        {"n_trees": 3, "batch": 3, "update": "averaging"},
+        {"n_estimators": 3, "max_depth": 2, "split": "histogram", "features_per_tree": 1},
+        {"n_estimators": 3, "candidates": "iterative_hessian", "leaf_values": "published"},
+        {"n_estimators": 3, "trees_per_round": 3, "update": "averaging"},
         {
-            "n_trees": 4,
+            "n_estimators": 4,
             "candidates": "iterative_hessian",
             "order": "cyclic",
             "features_per_tree": 1,
-            "leaves": "printed",
+            "leaf_values": "published",
         },
     ),
 )
@@ -87,13 +87,13 @@ class ComponentBoosting(Method):
     """One combination. The defaults of the numbers are the paper's (section 6.1).
 
     `features_per_tree` None means all of them; 1 with cyclic order is the EBM. For a regression
-    the leaf clip counts in halves of the target's range. `leaves` 'printed' are the paper's, from
-    sums of (g, h); 'pulled', our repair, know how large their noise is and have less of it in h.
+    the leaf clip counts in halves of the target's range. `leaf_values` 'published' are the paper's,
+    from sums of (g, h); 'shrunk', our repair, use the size of their noise and have less of it in h.
     """
 
-    n_trees: int = parameter(default=100, rule=whole(1), text="Trees.")
+    n_estimators: int = parameter(default=100, rule=whole(1), text="Trees.")
     max_depth: int = parameter(default=4, rule=whole(1), text="Levels of splits.")
-    batch: int = parameter(
+    trees_per_round: int = parameter(
         default=1,
         rule=whole(1),
         text="How many trees see the same gradients: a batch of random trees is one round.",
@@ -113,12 +113,12 @@ class ComponentBoosting(Method):
         default="uniform",
         text="Where candidate cuts come from. 'uniform' and 'log': public ranges, free of charge. "
         "'quantile', 'merged' and 'iterative_hessian': private counts, which are paid. "
-        "'exact_quantile': the rows, with placement='nowhere' only.",
+        "'exact_quantile': the rows, with dp_model='none' only.",
     )
     n_bins: int = parameter(
         default=32,
         rule=whole(2),
-        used=(
+        used_with=(
             when(candidates=("uniform", "log", "quantile", "exact_quantile", "iterative_hessian")),
         ),
         text="Bins per numeric feature.",
@@ -126,58 +126,58 @@ class ComponentBoosting(Method):
     hessian_rounds: int = parameter(
         default=5,
         rule=whole(1),
-        used=(when(candidates="iterative_hessian", split=UNTOLD),),
+        used_with=(when(candidates="iterative_hessian", split=WITHOUT_ROOT_TABLES),),
         text="Histograms of Hessians that 'iterative_hessian' buys, beside the first trees; "
         "'histogram' trees tell them anyway, at every tree.",
     )
     order: Literal["cyclic", "random"] = parameter(
         default="random",
-        used=(when(features_per_tree=...),),
+        used_with=(when(features_per_tree=...),),
         text="Whether trees take turns ('cyclic') or draw ('random') in choosing "
         "`features_per_tree` features.",
     )
     features_per_tree: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        used=(when(split=DRAWING),),
+        used_with=(when(split=DRAWING),),
         text="Features that a tree may use; None is all of them.",
     )
     learning_rate: float = parameter(
         default=0.3,
         rule=number(above=0.0),
-        used=(STEPPING,),
+        used_with=(STEPPING,),
         text="Part of a step that is taken.",
     )
     leaf_clip: float = parameter(
         default=2.0,
         rule=number(above=0.0),
-        used=(when(update=("newton", "gradient", "wiener")),),
+        used_with=(when(update=("newton", "gradient", "wiener")),),
         text="Largest leaf value before the learning rate: in log-odds, or in half ranges of the "
         "target.",
     )
     ridge: float = parameter(
         default=1.0,
         rule=number(least=0.0),
-        used=(STEPPING,),
+        used_with=(STEPPING,),
         text="The constant added to the Hessian of a leaf.",
     )
-    leaves: Literal["printed", "pulled"] = parameter(
-        default="pulled",
-        used=(STEPPING,),
-        text="What a noisy leaf says. 'printed': the paper's step, and 0 if the noisy Hessian is "
-        "not above 0. 'pulled': a step pulled towards that of the whole tree, the harder the "
-        "louder its noise.",
+    leaf_values: Literal["published", "shrunk"] = parameter(
+        default="shrunk",
+        used_with=(STEPPING,),
+        text="What a noisy leaf says. 'published': the paper's step, and 0 if the noisy Hessian is "
+        "not above 0. 'shrunk': a step shrunk towards that of the whole tree, the more the "
+        "larger its noise.",
     )
     min_gain: float = parameter(
         default=0.0,
         rule=number(),
-        used=(when(split=("histogram", "partially_random")),),
+        used_with=(when(split=("histogram", "partially_random")),),
         text="A greedy split that gains no more is not made.",
     )
 
     def check(self) -> None:
         if self.update == "wiener" and self.split != "oblivious":
-            raise SpecError(
+            raise ParameterError(
                 f"Wiener leaves were asked of {self.split} trees; use split='oblivious', or "
                 "another update."
             )
@@ -202,37 +202,40 @@ class ComponentBoosting(Method):
     def needs(self) -> Needs:
         if self._cut_points.protects:
             return Needs()
-        return Needs(placements=frozenset({Placement.NOWHERE}))
+        return Needs(dp_models=frozenset({DPModel.NONE}))
 
     def asks(self, schema: Schema) -> QueryKinds:
         average = self.update == "averaging"
-        statistic = goal_statistic(schema) if average else Gradients
-        asked = frozenset() if self._refines_for_free else self._cut_points.asks
-        return asked | sums(statistic, Cells if self._looks else Leaves)
+        statistic = target_statistic(schema) if average else Gradients
+        cut_queries = frozenset() if self._refines_for_free else self._cut_points.asks
+        return cut_queries | sums(statistic, Cells if self._asks_tables else Leaves)
 
     @property
-    def _looks(self) -> bool:
-        """Whether trees ask before they split."""
+    def _asks_tables(self) -> bool:
+        """Whether trees ask histograms before they split."""
         return self.split in ("histogram", "partially_random")
 
     @property
     def _refines_for_free(self) -> bool:
-        """Whether the trees' own tables tell the Hessians that candidates follow."""
+        """Whether the trees' own tables contain the Hessians that refine candidates."""
         return self.split == "histogram" and self.candidates == "iterative_hessian"
 
     def grid(self, schema: Schema) -> Schema:
         return self._cut_points.grid(schema)
 
     def largest(self, schema: Schema) -> Size:
-        """Bins before the first tree, then a step a batch, or one a level where trees look."""
+        """Bins before the first tree, then a step a batch, or one a level for histograms."""
         scale, loss = Scale(schema), self._loss(schema)
         channels = max(loss.channels, scale.channels)
-        leaves, batch = self._largest_tree(scale), min(self.batch, self.n_trees)
-        model = scale.model_bytes(self.n_trees, leaves, max(loss.outputs, scale.channels))
-        bins = scale.tables(channels=channels, shared=model)
+        leaves, trees_per_round = (
+            self._largest_tree(scale),
+            min(self.trees_per_round, self.n_estimators),
+        )
+        model = scale.model_bytes(self.n_estimators, leaves, max(loss.outputs, scale.channels))
+        bins = scale.tables(channels=channels, shared_bytes=model)
         before = bins * self._cut_points.rounds_for(self._setting(schema))
-        return before + self._largest_batch(scale, batch, channels, model) * (
-            -(-self.n_trees // self.batch)
+        return before + self._largest_batch(scale, trees_per_round, channels, model) * (
+            -(-self.n_estimators // self.trees_per_round)
         )
 
     def _largest_tree(self, scale: Scale) -> int:
@@ -240,41 +243,47 @@ class ComponentBoosting(Method):
         oblivious = self.split == "oblivious"
         return scale.complete(self.max_depth) if oblivious else scale.nodes(self.max_depth)
 
-    def _largest_batch(self, scale: Scale, batch: int, channels: int, model: int) -> Size:
-        """Beside the trees of a batch a table of Hessians may travel."""
+    def _largest_batch(self, scale: Scale, trees_per_round: int, channels: int, model: int) -> Size:
+        """A batch of trees, with a table of Hessians if one is asked."""
         cuts = self._cut_points
-        if not self._looks:
+        if not self._asks_tables:
             leaves, queries = self._largest_tree(scale), 1 + isinstance(cuts, HessianCuts)
-            trees = scale.trees(batch, leaves, channels=channels, queries=queries, shared=model)
-            return trees | scale.tables(queries, channels=channels, shared=model)
+            trees = scale.trees(
+                trees_per_round, leaves, channels=channels, queries=queries, shared_bytes=model
+            )
+            return trees | scale.tables(queries, channels=channels, shared_bytes=model)
         size, one_table = Size(), self.features_per_tree == 1
         for level in range(1 if one_table else scale.deepest(self.max_depth)):
-            queries = batch * scale.nodes(level) + 1
-            size += scale.tables(queries, channels=channels, depth=level, shared=model)
+            queries = trees_per_round * scale.nodes(level) + 1
+            size += scale.tables(queries, channels=channels, depth=level, shared_bytes=model)
         return size
 
-    def _setting(self, schema: Schema) -> Setting:
-        return Setting(
+    def _setting(self, schema: Schema) -> SplitContext:
+        return SplitContext(
             schema,
             self._loss(schema),
             start_of(schema),
-            self.n_trees,
-            self.batch,
+            self.n_estimators,
+            self.trees_per_round,
             histograms=self.split == "histogram",
         )
 
-    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+    def flow(
+        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
+    ) -> Flow[TrainingResult]:
         update, start, setting = self._update(schema), start_of(schema), self._setting(schema)
-        binning = yield from self._cut_points.place(setting, quote)
+        binning = yield from self._cut_points.place(setting, noise_model)
         splitting = self._splitting_on(setting, binning)
-        rounds = Rounds(self.n_trees, self.batch, 1 - self._cut_points.share(setting))
+        rounds = Rounds(
+            self.n_estimators, self.trees_per_round, 1 - self._cut_points.fraction(setting)
+        )
         if self.update == "averaging":
             start = Additive((0.0,) * len(schema.classes or (0,)))
         score, noise = yield from boost(rounds, splitting, update, start, rng)
-        return Trained(Model(score, self._output(schema), noise=ScoreNoise.of(noise)))
+        return TrainingResult(Model(score, self._output(schema), noise=ScoreNoise.of(noise)))
 
     # ---------------------------------------------------------------------------- components
-    def _splitting_on(self, setting: Setting, binning: Binning) -> Splitting:
+    def _splitting_on(self, setting: SplitContext, binning: Binning) -> Splitting:
         cuts = self._cut_points
         if not isinstance(cuts, HessianCuts):
             return self._splitting(Grids(setting.schema, binning))
@@ -292,12 +301,12 @@ class ComponentBoosting(Method):
             case "totally_random":
                 return DrawnTrees(random_trees.totally_random(grids, features, self.max_depth))
             case "oblivious":
-                known = [
+                drawables = [
                     random_trees.DrawableFeature(j, np.ones(n), 1.0)
                     for j, n in enumerate(grids.binning.n_bins)
                     if n > 2
                 ]
-                return DrawnTrees(random_trees.oblivious(grids, known, self.max_depth))
+                return DrawnTrees(random_trees.oblivious(grids, drawables, self.max_depth))
         if self.features_per_tree == 1:
             return self._one_feature_trees(grids, features)
         offers = (
@@ -333,13 +342,13 @@ class ComponentBoosting(Method):
             case "gradient" if not isinstance(loss, SquaredLoss):
                 assert isinstance(loss, LogLoss | SoftmaxLoss)
                 loss = FirstOrder(loss)
-        steps = PrintedSteps if self.leaves == "printed" else Steps
+        steps = PublishedSteps if self.leaf_values == "published" else Steps
         return steps(loss, self.learning_rate, self.leaf_clip * scale, self.ridge)
 
     def _loss(self, schema: Schema) -> Loss:
         loss = loss_of(schema)
         newton = self.update == "newton" and isinstance(loss, LogLoss)
-        return PlainLogLoss() if newton and self.leaves == "printed" else loss
+        return PlainLogLoss() if newton and self.leaf_values == "published" else loss
 
     def _output(self, schema: Schema) -> Output:
         if self.update == "averaging":
@@ -358,7 +367,7 @@ def loss_of(schema: Schema) -> Loss:
 
 
 def half_range(schema: Schema) -> float:
-    """What a step of 1 is worth: 1 in log-odds, half the public range of a target."""
+    """The unit of a step: 1 in log-odds, half the public range of a target."""
     target = schema.target
     return 1.0 if target is None else (target.high - target.low) / 2.0
 
@@ -373,7 +382,7 @@ def start_of(schema: Schema) -> Additive:
 
 @estimator
 class ComponentBoostingClassifier(StagedTrees, PrivateClassifier, ComponentBoosting):
-    """Boosted trees for two classes or more, put together freely: Maddock et al. 2022.
+    """Gradient boosting from components, for two classes or more: Maddock et al. 2022.
 
     The paper's own combinations by their names: `hedgerow.papers.maddock`.
 
@@ -384,13 +393,14 @@ class ComponentBoostingClassifier(StagedTrees, PrivateClassifier, ComponentBoost
     >>> schema = hr.Schema(columns, classes=("no", "yes"))
     >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
     >>> y = ["no", "no", "yes", "yes"] * 500
-    >>> model = hr.ComponentBoostingClassifier(schema, epsilon=10.0, n_trees=20, random_state=0)
+    >>> options = {"epsilon": 10.0, "n_estimators": 20, "random_state": 0}
+    >>> model = hr.ComponentBoostingClassifier(schema, **options)
     >>> model.fit(X, y).predict([[25, 1], [75, 9]])
     array(['no', 'yes'], dtype='<U3')
 
     A method of the paper by its name:
 
-    >>> model = hr.papers.maddock.dp_tr_newton_ih(schema, n_trees=10)
+    >>> model = hr.papers.maddock.dp_tr_newton_ih(schema, n_estimators=10)
     >>> model.fit(X, y).predict_proba([[25, 1]]).shape
     (1, 2)
 
@@ -399,7 +409,7 @@ class ComponentBoostingClassifier(StagedTrees, PrivateClassifier, ComponentBoost
 
 @estimator
 class ComponentBoostingRegressor(StagedTrees, PrivateRegressor, ComponentBoosting):
-    """Boosted trees for a number, put together freely; see ComponentBoostingClassifier.
+    """Gradient boosting from components, for a numeric target; see ComponentBoostingClassifier.
 
     Examples
     --------
@@ -408,7 +418,7 @@ class ComponentBoostingRegressor(StagedTrees, PrivateRegressor, ComponentBoostin
     >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
     >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
     >>> y = [10, 20, 80, 90] * 500
-    >>> model = hr.ComponentBoostingRegressor(schema, epsilon=10.0, n_trees=20, random_state=0)
+    >>> model = hr.ComponentBoostingRegressor(schema, epsilon=10.0, n_estimators=20, random_state=0)
     >>> low, high = model.fit(X, y).predict([[20, 1], [80, 9]])
     >>> bool(low < high)
     True
@@ -417,18 +427,23 @@ class ComponentBoostingRegressor(StagedTrees, PrivateRegressor, ComponentBoostin
 
 
 # ------------------------------------------------------------------------- the paper's methods
-USUAL = {"n_trees": 100, "max_depth": 4, "n_bins": 32}
+MADDOCK_DEFAULTS = {"n_estimators": 100, "max_depth": 4, "n_bins": 32}
 """Section 6.1: depth 4, 32 candidates; T is 100 trees, as in Tables 4 and 6."""
-STEPS = {**USUAL, "learning_rate": 0.3, "leaf_clip": 2.0, "leaves": "printed"}
-"""And eta .3, beta 2, the paper's leaves; `leaves="pulled"` is our repair."""
-REFINED = {**STEPS, "hessian_rounds": 5}
+STEP_DEFAULTS = {
+    **MADDOCK_DEFAULTS,
+    "learning_rate": 0.3,
+    "leaf_clip": 2.0,
+    "leaf_values": "published",
+}
+"""And eta .3, beta 2, the paper's leaves; `leaf_values="shrunk"` is our repair."""
+REFINED = {**STEP_DEFAULTS, "hessian_rounds": 5}
 
 RANDOM: dict[str, Any] = {
     "split": "totally_random",
     "update": "newton",
     "candidates": "uniform",
     "features_per_tree": None,
-    "batch": 1,
+    "trees_per_round": 1,
 }
 IN_TURNS = {**RANDOM, "order": "cyclic", "features_per_tree": 1}
 ITERATIVE = {"candidates": "iterative_hessian"}
@@ -438,24 +453,26 @@ BOTH = ComponentBoostingClassifier, ComponentBoostingRegressor
 
 
 def _trees(values: Values) -> int:
-    trees: int = whole(1).check("n_trees", values["n_trees"])
+    trees: int = whole(1).check("n_estimators", values["n_estimators"])
     return trees
 
 
 def _for_each_feature(schema: Any, values: Values) -> Values:
     if not isinstance(schema, Schema):
-        raise SpecError(
-            f"schema is {schema!r}, but DP-EBM grows n_trees for each feature; pass a "
+        raise ParameterError(
+            f"schema is {schema!r}, but DP-EBM grows n_estimators for each feature; pass a "
             "hedgerow.Schema."
         )
-    return {"n_trees": _trees(values) * len(schema.features)}
+    return {"n_estimators": _trees(values) * len(schema.features)}
 
 
 def _part_of_all(schema: Any, values: Values) -> Values:
     p = values["p"]
     if not 0.0 < p <= 1.0:
-        raise SpecError(f"p is {p!r}; use the part of all trees in a batch, above 0 and up to 1.")
-    return {"batch": max(1, int(p * _trees(values)))}
+        raise ParameterError(
+            f"p is {p!r}; use the part of all trees in a batch, above 0 and up to 1."
+        )
+    return {"trees_per_round": max(1, int(p * _trees(values)))}
 
 
 dp_gbm = preset(
@@ -463,34 +480,34 @@ dp_gbm = preset(
     "DP-GBM",
     *BOTH,
     words="histograms and gradient steps, after Li et al. 2020.",
-    fixed={**GREEDY, "update": "gradient"},
-    usual=STEPS,
+    fixed_parameters={**GREEDY, "update": "gradient"},
+    usual=STEP_DEFAULTS,
 )
 dp_rf = preset(
     "dp_rf",
     "DP-RF",
     *BOTH,
     words="totally random trees whose leaves are averages; one round.",
-    fixed={**RANDOM, "update": "averaging"},
-    usual=USUAL,
-    derive=lambda schema, values: {"batch": _trees(values)},
+    fixed_parameters={**RANDOM, "update": "averaging"},
+    usual=MADDOCK_DEFAULTS,
+    derive=lambda schema, values: {"trees_per_round": _trees(values)},
 )
 feverless = preset(
     "feverless",
     "FEVERLESS",
     *BOTH,
     words="histograms and Newton steps, with uniform candidates to be private.",
-    fixed=GREEDY,
-    usual=STEPS,
+    fixed_parameters=GREEDY,
+    usual=STEP_DEFAULTS,
 )
 dp_ebm = preset(
     "dp_ebm",
     "DP-EBM",
     *BOTH,
     words="totally random trees of one feature each, in turns; gradient steps; T for each.",
-    fixed={**IN_TURNS, "update": "gradient"},
-    usual=STEPS,
-    own={"n_trees": 100},
+    fixed_parameters={**IN_TURNS, "update": "gradient"},
+    usual=STEP_DEFAULTS,
+    own={"n_estimators": 100},
     derive=_for_each_feature,
 )
 dp_ebm_newton = preset(
@@ -498,23 +515,23 @@ dp_ebm_newton = preset(
     "DP-EBM Newton",
     *BOTH,
     words="the same with Newton steps and T trees in all.",
-    fixed=IN_TURNS,
-    usual=STEPS,
+    fixed_parameters=IN_TURNS,
+    usual=STEP_DEFAULTS,
 )
 dp_tr_newton = preset(
     "dp_tr_newton",
     "DP-TR Newton",
     *BOTH,
     words="totally random trees, Newton steps, uniform candidates.",
-    fixed=RANDOM,
-    usual=STEPS,
+    fixed_parameters=RANDOM,
+    usual=STEP_DEFAULTS,
 )
 dp_tr_newton_ih = preset(
     "dp_tr_newton_ih",
     "DP-TR Newton IH",
     *BOTH,
     words="candidates refined by the Iterative Hessian of the first trees.",
-    fixed={**RANDOM, **ITERATIVE},
+    fixed_parameters={**RANDOM, **ITERATIVE},
     usual=REFINED,
 )
 dp_tr_newton_ih_ebm = preset(
@@ -522,7 +539,7 @@ dp_tr_newton_ih_ebm = preset(
     "DP-TR Newton IH EBM",
     *BOTH,
     words="the same, with one feature a tree, in turns.",
-    fixed={**IN_TURNS, **ITERATIVE},
+    fixed_parameters={**IN_TURNS, **ITERATIVE},
     usual=REFINED,
 )
 dp_tr_batch = preset(
@@ -530,7 +547,7 @@ dp_tr_batch = preset(
     "DP-TR Batch IH EBM",
     *BOTH,
     words="DP-TR Newton IH EBM with a part p of all trees added at once.",
-    fixed={**IN_TURNS, **ITERATIVE},
+    fixed_parameters={**IN_TURNS, **ITERATIVE},
     usual=REFINED,
     rows={
         "DP-TR Batch IH EBM (p = 0.25)": "schema, p=0.25",
@@ -544,11 +561,11 @@ ldp = preset(
     "LDP",
     *BOTH,
     words="DP-TR Newton where every site adds enough noise for itself alone. With one record a "
-    "site, `fit(X, y, party=range(len(y)))`, that is local differential privacy. Departure: noise "
+    "site, `fit(X, y, site=range(len(y)))`, that is local differential privacy. Departure: noise "
     "is added in every leaf and not to the gradient alone, so that features are protected too; the "
-    "paper's server is told in which leaf a gradient belongs.",
-    fixed={**RANDOM, "placement": "silo"},
-    usual=STEPS,
+    "paper's server sees in which leaf a gradient belongs.",
+    fixed_parameters={**RANDOM, "dp_model": "per_site"},
+    usual=STEP_DEFAULTS,
 )
 
 NAMED: dict[str, Callable[..., ComponentBoostingClassifier | ComponentBoostingRegressor]] = {

@@ -1,17 +1,17 @@
-"""The file a model lives in: JSON that says what it is, how it is written, and what it held.
+"""The model file: JSON with its format, its version, a digest and the content.
 
     {
     "format":"hedgerow-model",
-    "version":5,
+    "version":6,
     "release":"0.1.0",
     "digest":...,
     "content":{...}
     }
 
-`digest` is over the release and the content in one spelling, which is the line of the file: an
-untouched file is checked as it lies there. One that was spelled anew is spelled back first, so
-spelling does not matter and every number does. A digest finds damage and careless edits; it is no
-signature, since whoever edits can count it anew.
+`digest` is over the release and the content in canonical JSON, which is the line of the file: an
+unchanged file is checked as it is. One that was formatted anew is brought to canonical form first,
+so formatting does not matter and every number does. A digest finds damage and careless edits; it
+is no signature, since an editor can compute it again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.version import __version__
 
 FORMAT = "hedgerow-model"
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
+OLDEST_VERSION = 5
 BESIDE = ("signed", "evaluation")
 FILE_ENTRIES = ("format", "version", "release", "digest", "content")
 CONTENT = b'\n"content":'
@@ -37,19 +38,19 @@ HEAD = 200
 def write(path: str | Path, content: dict[str, Any], **beside: dict[str, Any] | None) -> None:
     """Writes beside the target and renames, so that a full disk leaves no half a model.
 
-    What stands `beside` the content leaves its digest as it is: `signed` vouches for a networked
-    model (deployment/verify.py), `evaluation` is what was measured of it afterwards.
+    Entries `beside` the content are not in its digest: `signed` has the signatures of a networked
+    model (deployment/verify.py), `evaluation` a later evaluation.
     """
     check_place(path)
     target = Path(path)
-    text = _written(content, {name: one for name, one in beside.items() if one is not None})
+    text = _serialize(content, {name: entry for name, entry in beside.items() if entry is not None})
     half = target.with_name(target.name + ".part")
     try:
         half.write_bytes(text)
         os.replace(half, target)
     except OSError as error:
         half.unlink(missing_ok=True)
-        raise SpecError(
+        raise ParameterError(
             f"{path} cannot be written: {error.strerror}; give the path of a file that may be."
         ) from error
 
@@ -58,29 +59,29 @@ def check_place(path: str | Path) -> None:
     """Refuses a place where no model can be written; before a fit, so that none is lost."""
     target = Path(path)
     if not target.parent.is_dir():
-        raise SpecError(
+        raise ParameterError(
             f"{str(target.parent)!r} is no folder, so no model can be saved as {target.name!r} "
             "in it; make the folder first, or give another path."
         )
     if target.is_dir() or not os.access(target.parent, os.W_OK):
-        found = "is a folder" if target.is_dir() else "is in a folder that may not be written"
-        raise SpecError(
-            f"{path} cannot be written, since it {found}; give the path of a file that may be."
+        state = "is a folder" if target.is_dir() else "is in a folder that may not be written"
+        raise ParameterError(
+            f"{path} cannot be written, since it {state}; give the path of a file that may be."
         )
 
 
-def _written(content: dict[str, Any], beside: dict[str, Any]) -> bytes:
+def _serialize(content: dict[str, Any], beside: dict[str, Any]) -> bytes:
     """A line for each entry, so that the content can be found without reading it."""
-    body = _spelled(content)
+    body = _canonical_json(content)
     head = {"format": FORMAT, "version": FORMAT_VERSION, "release": __version__}
-    entries = {name: _spelled(one) for name, one in (head | beside).items()}
-    entries |= {"digest": _spelled(_file_digest(__version__, body)), "content": body}
+    entries = {name: _canonical_json(entry) for name, entry in (head | beside).items()}
+    entries |= {"digest": _canonical_json(_file_digest(__version__, body)), "content": body}
     names = (*FILE_ENTRIES, *beside)
     return b"{\n" + b",\n".join(b'"%s":%s' % (n.encode(), entries[n]) for n in names) + b"\n}\n"
 
 
-def _spelled(value: Any) -> bytes:
-    """The one spelling: no spaces, no letters beyond ASCII, entries in the order of their names."""
+def _canonical_json(value: Any) -> bytes:
+    """Canonical JSON: no spaces, ASCII only, entries in the order of their names."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode()
 
@@ -92,31 +93,31 @@ def _file_digest(release: str, body: bytes) -> str:
 
 
 def digest_of_file(document: dict[str, Any]) -> str:
-    """What the file says of itself."""
-    return _file_digest(str(document["release"]), _spelled(document["content"]))
+    """The digest that the file states."""
+    return _file_digest(str(document["release"]), _canonical_json(document["content"]))
 
 
 def digest_of(content: Any) -> str:
-    """Of the model alone, which stays the same whoever writes it again: what is signed."""
-    return hashlib.sha256(b"hedgerow/model/5/" + _spelled(content)).hexdigest()
+    """Digest of the model alone, the same in every file that has it: what is signed."""
+    return hashlib.sha256(b"hedgerow/model/5/" + _canonical_json(content)).hexdigest()
 
 
 def read(path: str | Path) -> dict[str, Any]:
     """The content that `write` was given."""
-    content: dict[str, Any] = opened(path)["content"]
+    content: dict[str, Any] = open_document(path)["content"]
     return content
 
 
-def opened(path: str | Path) -> dict[str, Any]:
-    """The whole file, whose content is as it was written; else a DataError says what was found."""
+def open_document(path: str | Path) -> dict[str, Any]:
+    """The whole document, if its content is intact; else a DataError."""
     text = _text(path)
-    untouched = _untouched(text)
-    document = _parsed(path, text) if untouched is None else untouched
+    document_as_written = _parse_unchanged(text)
+    document = _parse(path, text) if document_as_written is None else document_as_written
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f"{path} is no hedgerow model; give a file written by save().")
     _check_version(path, document)
     check_entries(path, document, FILE_ENTRIES)
-    if untouched is None and document["digest"] != _digest_as_read(path, document):
+    if document_as_written is None and document["digest"] != _digest_as_read(path, document):
         raise DataError(
             f"{path} was changed after it was written: its content or its release does not match "
             "its digest. "
@@ -132,8 +133,8 @@ def _digest_as_read(path: str | Path, document: dict[str, Any]) -> str:
         raise DataError(f"{path} {TOO_DEEP}") from None
 
 
-def _untouched(text: bytes) -> dict[str, Any] | None:
-    """The file if it lies there as `write` has written it; its content is not spelled again.
+def _parse_unchanged(text: bytes) -> dict[str, Any] | None:
+    """The document if it is byte for byte as `write` wrote it; else None.
 
     The content is read from the line that has the digest, and from nowhere else.
     """
@@ -148,15 +149,15 @@ def _untouched(text: bytes) -> dict[str, Any] | None:
         ):
             return {**document, "content": json.loads(body)}
     except (ValueError, TypeError, LookupError, RecursionError):
-        pass  # whatever it is, it is read from the start and said there
+        pass  # parsed as a whole instead, which reports the error
     return None
 
 
-def add(path: str | Path, name: str, what: dict[str, Any]) -> None:
-    """Puts something beside the content of a file that is there; all else stays."""
-    document = opened(path)
-    others = {one: document.get(one) for one in BESIDE}
-    write(path, document["content"], **others | {name: what})
+def add(path: str | Path, name: str, entry: dict[str, Any]) -> None:
+    """Adds an entry beside the content of an existing file; all else stays."""
+    document = open_document(path)
+    others = {entry_name: document.get(entry_name) for entry_name in BESIDE}
+    write(path, document["content"], **others | {name: entry})
 
 
 def check_entries(path: str | Path, table: Any, names: tuple[str, ...]) -> None:
@@ -178,7 +179,7 @@ def _text(path: str | Path) -> bytes:
         raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from error
 
 
-def _parsed(path: str | Path, text: bytes) -> Any:
+def _parse(path: str | Path, text: bytes) -> Any:
     try:
         return json.loads(text.decode())
     except ValueError as error:
@@ -191,11 +192,11 @@ def _parsed(path: str | Path, text: bytes) -> Any:
 
 def _check_version(path: str | Path, document: dict[str, Any]) -> None:
     version, release = document.get("version"), document.get("release", "before 0.1.0")
-    if version == FORMAT_VERSION:
+    if isinstance(version, int) and OLDEST_VERSION <= version <= FORMAT_VERSION:
         return
     newer = isinstance(version, int) and version > FORMAT_VERSION
     todo = "update hedgerow" if newer else "fit and save the model again with this release"
     raise DataError(
         f"{path} has format version {version!r}, written by hedgerow {release}; hedgerow "
-        f"{__version__} reads version {FORMAT_VERSION}. To use it, {todo}."
+        f"{__version__} reads versions {OLDEST_VERSION} to {FORMAT_VERSION}. To use it, {todo}."
     )

@@ -2,7 +2,7 @@
 
 Numbers are taken in a few bins. A node chooses a feature by the exponential mechanism and
 has one child for each of its bins; a feature is used once on a path. A node with k children is a
-chain of k - 1 binary tests, so their trees are trees like all others here. Each of T trees has
+chain of k - 1 binary tests, so these are binary trees like all others here. Each of T trees has
 1 / T of the budget and sees all rows. Leaves say proportions, which the forest averages.
 """
 
@@ -16,22 +16,23 @@ from functools import cached_property
 import numpy as np
 
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
-from hedgerow.methods.blocks.flow import Flow, Quote, ask, pick, together
-from hedgerow.methods.blocks.goal import Goal, declared_goal, goal_statistic
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, selection, together
 from hedgerow.methods.blocks.leaves import plain_proportions
-from hedgerow.methods.blocks.public_grids import fine_schema, thinned
+from hedgerow.methods.blocks.public_grids import fine_schema, thin_cells
 from hedgerow.methods.blocks.scores import gini
 from hedgerow.methods.blocks.sizes import Scale
-from hedgerow.methods.method import Method, Needs, Recipe, Task, Trained, mean_of, method
-from hedgerow.methods.parameters import checked, estimator, parameter, when
+from hedgerow.methods.blocks.target import TrainingTarget, declared_target, target_statistic
+from hedgerow.methods.constants import constant
+from hedgerow.methods.method import Method, Needs, Task, TrainingResult, mean_of, method
+from hedgerow.methods.parameters import check_parameters, estimator, parameter, when
 from hedgerow.models.tree import MOST_LEAVES, Tree
-from hedgerow.models.uncertainty import Grown
+from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import (
-    Chain,
     ClassCounts,
     Leaves,
     Mechanism,
+    MultiwaySplit,
     QueryKinds,
     Score,
     Scoring,
@@ -46,17 +47,16 @@ from hedgerow.schema.regions import EVERYONE, Region
 from hedgerow.schema.rules import number, whole
 from hedgerow.schema.schema import Schema
 
-KARY_BINS = 5
+KARY_BINS = constant(5, unit="bins")
 """Bins of equal width of a numeric feature, as in the paper's experiments."""
-NEVER_PRUNED = 2
-"""Levels at the top of a tree that pruning leaves alone."""
+NEVER_PRUNED = constant(2, unit="levels at the top of a tree that pruning leaves alone")
 
 
 @dataclass(kw_only=True, eq=True, unsafe_hash=True)
 class MultiwayForest(Method):
-    """What both forests share."""
+    """Common base of both forests."""
 
-    n_trees: int = parameter(
+    n_estimators: int = parameter(
         default=10,
         rule=whole(1),
         text="Trees; each sees all rows and is charged a part of the budget.",
@@ -77,23 +77,23 @@ class MultiwayForest(Method):
         return fine_schema(schema)
 
     def _children(self, schema: Schema) -> tuple[int, ...]:
-        """Of a node, that each column gives it at most."""
-        return tuple(max(n - 1, 1) for n in thinned(schema, self.n_bins).n_bins)
+        """The most children of a node, by column."""
+        return tuple(max(n - 1, 1) for n in thin_cells(schema, self.n_bins).n_bins)
 
     def _level_nodes(self, scale: Scale, level: int) -> int:
         """Nodes of a level of one tree, at most."""
         return min(scale.widest(level, self._children(scale.schema)), MOST_LEAVES)
 
     def _choosing(self, scale: Scale, nodes: int, level: int, columns: int) -> Size:
-        """Choices among so many columns at nodes of a level; a chain tests every bin but one."""
+        """Selections among so many columns at nodes of a level, as multiway splits."""
         widest = max(self._children(scale.schema))
         return scale.choices(
             nodes, runs=columns * widest, candidates=columns, depth=level * (widest - 1)
         )
 
 
-@method("kary_forest", tried=({"n_trees": 2, "max_depth": 2, "max_features": 2},))
-class KaryForest(MultiwayForest):
+@method("kary_forest", test_settings=({"n_estimators": 2, "max_depth": 2, "max_features": 2},))
+class MultiwayForestMethod(MultiwayForest):
     """DP-RF: Patil and Singh 2014, after Friedman and Schuster 2010; for classes and numbers.
 
     Half of a tree's budget is for its choices, half for its leaves. A node chooses among K random
@@ -111,60 +111,62 @@ class KaryForest(MultiwayForest):
 
     @property
     def needs(self) -> Needs:
-        return Needs(one_holder=True)
+        return Needs(single_site=True)
 
     def asks(self, schema: Schema) -> QueryKinds:
-        return choices(SelectQuery, _score(schema)) | sums(goal_statistic(schema), Leaves)
+        return choices(SelectQuery, _score(schema)) | sums(target_statistic(schema), Leaves)
 
     def largest(self, schema: Schema) -> Size:
         scale, size = Scale(schema), Size()
         columns = min(self.max_features, scale.columns)
         for level in range(min(self.max_depth, scale.columns)):
-            nodes = self.n_trees * self._level_nodes(scale, level)
+            nodes = self.n_estimators * self._level_nodes(scale, level)
             size += self._choosing(scale, nodes, level, columns)
         leaves = scale.widest(self.max_depth, self._children(schema))
-        return size + scale.trees(1, leaves, channels=scale.channels, queries=self.n_trees)
+        return size + scale.trees(1, leaves, channels=scale.channels, queries=self.n_estimators)
 
-    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal, half = declared_goal(schema), Fraction(1, 2 * self.n_trees)
+    def flow(
+        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
+    ) -> Flow[TrainingResult]:
+        target, half = declared_target(schema), Fraction(1, 2 * self.n_estimators)
         scoring = Scoring(_score(schema))
         parting = Parting(schema, scoring, half / self.max_depth, self.n_bins)
 
-        def tree(draws: np.random.Generator) -> Flow[Grown]:
+        def tree(draws: np.random.Generator) -> Flow[LeafStatistics]:
             level, ends = [parting.root], list[Region]()
             for _ in range(self.max_depth):
-                asking = {b: parting.below(b, self._drawn(b, draws)) for b in level}
-                found = yield from together(asking)
-                ends += [b.region for b, children in found.items() if not children]
-                level = [child for children in found.values() for child in children]
+                asking = {b: parting.below(b, self._draw_features(b, draws)) for b in level}
+                children_of = yield from together(asking)
+                ends += [b.region for b, children in children_of.items() if not children]
+                level = [child for children in children_of.values() for child in children]
             masses, variance = yield from _sums(
-                schema, goal, [*ends, *(b.region for b in level)], half
+                schema, target, [*ends, *(b.region for b in level)], half
             )
-            return _saying(schema, goal, masses, variance)
+            return _tree_statistics(schema, target, masses, variance)
 
-        seeds = rng.integers(2**63, size=self.n_trees)
+        seeds = rng.integers(2**63, size=self.n_estimators)
         flows = {number: tree(np.random.default_rng(seed)) for number, seed in enumerate(seeds)}
         trees = yield from together(flows)
         return _forest(list(trees.values()))
 
-    def _drawn(self, branch: Branch, rng: np.random.Generator) -> tuple[int, ...]:
-        """The features that a node looks at."""
+    def _draw_features(self, branch: Branch, rng: np.random.Generator) -> tuple[int, ...]:
+        """Draws the features that a node considers."""
         order: list[int] = rng.permutation(np.asarray(branch.features, np.int64)).tolist()
         return tuple(sorted(order[: self.max_features]))
 
 
 @method(
     "pruned_kary_forest",
-    tried=({"n_trees": 2, "max_depth": 2, "min_samples_split": 5.0},),
+    test_settings=({"n_estimators": 2, "max_depth": 2, "min_samples_split": 5.0},),
 )
-class PrunedKaryForest(MultiwayForest):
+class PrunedMultiwayForest(MultiwayForest):
     """DP-DF: Fletcher and Islam 2015; for classes.
 
     Noisy class counts of every level, and the choices of every level but the last, have equal
-    parts of a tree's budget. A node looks at all features; trees differ in the feature of the
+    parts of a tree's budget. A node considers all features; trees differ in the feature of the
     root while there are others. A node with fewer than `min_samples_split` by its noisy counts
-    stays a leaf. Children that together are no purer than their parent, by noisy counts, go.
-    Departure: there the noise of a choice follows the sensitivity of the Gini index at the
+    stays a leaf. Children that together are no purer than their parent, by noisy counts, are
+    pruned. Departure: there the noise of a choice follows the sensitivity of the Gini index at the
     private number of rows, which has no bound; here scores are scaled by counts.
     """
 
@@ -176,7 +178,7 @@ class PrunedKaryForest(MultiwayForest):
 
     @property
     def needs(self) -> Needs:
-        return Needs(tasks=frozenset({Task.CLASSES}), one_holder=True)
+        return Needs(tasks=frozenset({Task.CLASSES}), single_site=True)
 
     def asks(self, schema: Schema) -> QueryKinds:
         return sums(ClassCounts, Leaves) | choices(SelectQuery, Score.GINI)
@@ -184,21 +186,23 @@ class PrunedKaryForest(MultiwayForest):
     def largest(self, schema: Schema) -> Size:
         """A round for each tree's root, then counts and choices of every level in turn."""
         scale = Scale(schema)
-        roots = self._choosing(scale, 1, 0, scale.columns) * self.n_trees
-        counts = scale.trees(1, MOST_LEAVES, channels=scale.channels, queries=self.n_trees)
+        roots = self._choosing(scale, 1, 0, scale.columns) * self.n_estimators
+        counts = scale.trees(1, MOST_LEAVES, channels=scale.channels, queries=self.n_estimators)
         size = roots + counts * (self.max_depth + 1)
         for level in range(1, self.max_depth):
-            nodes = self.n_trees * self._level_nodes(scale, level)
+            nodes = self.n_estimators * self._level_nodes(scale, level)
             size += self._choosing(scale, nodes, level, scale.columns)
         return size
 
-    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal = declared_goal(schema)
-        share = Fraction(1, self.n_trees * (2 * self.max_depth + 1))
-        parting = Parting(schema, Scoring(Score.GINI), share, self.n_bins)
+    def flow(
+        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
+    ) -> Flow[TrainingResult]:
+        target = declared_target(schema)
+        fraction = Fraction(1, self.n_estimators * (2 * self.max_depth + 1))
+        parting = Parting(schema, Scoring(Score.GINI), fraction, self.n_bins)
         roots = yield from self._roots(parting)
         flows = {
-            number: self._tree(schema, goal, parting, children, share)
+            number: self._tree(schema, target, parting, children, fraction)
             for number, children in enumerate(roots)
         }
         trees = yield from together(flows)
@@ -206,52 +210,64 @@ class PrunedKaryForest(MultiwayForest):
 
     def _roots(self, parting: Parting) -> Flow[list[list[Branch]]]:
         """The children of each tree's root."""
-        roots, unused = list[list[Branch]](), parting.root.features
-        for _ in range(self.n_trees):
-            children = yield from parting.below(parting.root, unused)
-            taken = set(unused) - set(children[0].features)
-            unused = tuple(f for f in unused if f not in taken) or parting.root.features
+        roots, free_features = list[list[Branch]](), parting.root.features
+        for _ in range(self.n_estimators):
+            children = yield from parting.below(parting.root, free_features)
+            root_features = set(free_features) - set(children[0].features)
+            free_features = (
+                tuple(f for f in free_features if f not in root_features) or parting.root.features
+            )
             roots.append(children)
         return roots
 
     def _tree(
-        self, schema: Schema, goal: Goal, parting: Parting, first: list[Branch], share: Fraction
-    ) -> Flow[Grown]:
-        held, variance = yield from _sums(schema, goal, [EVERYONE], share)
+        self,
+        schema: Schema,
+        target: TrainingTarget,
+        parting: Parting,
+        first: list[Branch],
+        fraction: Fraction,
+    ) -> Flow[LeafStatistics]:
+        leaf_masses, variance = yield from _sums(schema, target, [EVERYONE], fraction)
         level, ends, families = first, list[Region](), {parting.root: first}
         for depth in range(1, self.max_depth + 1):
             regions = [*ends, *(b.region for b in level)]
-            masses, variance = yield from _sums(schema, goal, regions, share)
-            held |= {b.region: masses[b.region] for b in level}
-            large = [b for b in level if held[b.region].sum() >= self.min_samples_split]
+            masses, variance = yield from _sums(schema, target, regions, fraction)
+            leaf_masses |= {b.region: masses[b.region] for b in level}
+            large = [b for b in level if leaf_masses[b.region].sum() >= self.min_samples_split]
             most = (MOST_LEAVES - len(regions)) // parting.widest
             asking = {
                 b: parting.below(b, b.features)
                 for b in large[:most]  # a tree has only so many leaves
                 if depth < self.max_depth
             }
-            found = yield from together(asking)
-            families |= {b: children for b, children in found.items() if children}
+            children_of = yield from together(asking)
+            families |= {b: children for b, children in children_of.items() if children}
             ends += [b.region for b in level if b not in families]
-            level = [child for children in found.values() for child in children]
-        return _saying(schema, goal, _pruned(held, families), variance)
+            level = [child for children in children_of.values() for child in children]
+        return _tree_statistics(schema, target, _prune(leaf_masses, families), variance)
 
 
-def _pruned(
-    held: dict[Region, FloatArray], families: dict[Branch, list[Branch]]
+def _prune(
+    masses: dict[Region, FloatArray], families: dict[Branch, list[Branch]]
 ) -> dict[Region, FloatArray]:
-    """Noisy counts of the leaves that are left, the deepest parents being looked at first."""
-    kept = dict(families)
+    """Prunes from the deepest parents up; noisy counts of the remaining leaves."""
+    remaining_families = dict(families)
     for parent, children in reversed(families.items()):
-        impurity = sum(float(gini(held[c.region])) for c in children)
+        impurity = sum(float(gini(masses[c.region])) for c in children)
         if (
             parent.level >= NEVER_PRUNED
-            and not any(c in kept for c in children)
-            and impurity >= gini(held[parent.region])
+            and not any(c in remaining_families for c in children)
+            and impurity >= gini(masses[parent.region])
         ):
-            del kept[parent]
-    leaves = [c for children in kept.values() for c in children if c not in kept]
-    return {leaf.region: held[leaf.region] for leaf in leaves}
+            del remaining_families[parent]
+    leaves = [
+        c
+        for children in remaining_families.values()
+        for c in children
+        if c not in remaining_families
+    ]
+    return {leaf.region: masses[leaf.region] for leaf in leaves}
 
 
 # ----------------------------------------------------------------------------- k-ary branches
@@ -266,16 +282,16 @@ class Branch:
 
 @dataclass(frozen=True)
 class Parting:
-    """How a node takes a feature and has a child for each of its bins."""
+    """Multiway splits: a node selects a feature and has a child for each of its bins."""
 
     schema: Schema
     scoring: Scoring
-    share: Fraction
+    fraction: Fraction
     n_bins: int = KARY_BINS
 
     @cached_property
     def grids(self) -> Grids:
-        return Grids(self.schema, thinned(self.schema, self.n_bins))
+        return Grids(self.schema, thin_cells(self.schema, self.n_bins))
 
     @cached_property
     def root(self) -> Branch:
@@ -288,10 +304,12 @@ class Parting:
         return max(self.grids.binning.n_bins)
 
     @cached_property
-    def chains(self) -> dict[int, Chain]:
+    def chains(self) -> dict[int, MultiwaySplit]:
         """A test for each bin of a feature but the last, with which `missing` stays."""
         return {
-            f: Chain(tuple(self.grids.split(f, row) for row in np.eye(n, dtype=bool)[: n - 2]))
+            f: MultiwaySplit(
+                tuple(self.grids.split(f, row) for row in np.eye(n, dtype=bool)[: n - 2])
+            )
             for f, n in enumerate(self.grids.binning.n_bins)
             if f in self.root.features
         }
@@ -301,8 +319,8 @@ class Parting:
         if not features:
             return []
         chains = tuple(self.chains[f] for f in features)
-        (k,) = yield from pick(
-            SelectQuery(branch.region, chains, self.scoring, self.share, Mechanism.EXPONENTIAL)
+        (k,) = yield from selection(
+            SelectQuery(branch.region, chains, self.scoring, self.fraction, Mechanism.EXPONENTIAL)
         )
         left = tuple(f for f in branch.features if f != features[k])
         return [Branch(r, left, branch.level + 1) for r in chains[k].children(branch.region)]
@@ -310,22 +328,28 @@ class Parting:
 
 # --------------------------------------------------------------------------------------- leaves
 def _sums(
-    schema: Schema, goal: Goal, regions: Sequence[Region], share: Fraction
+    schema: Schema, target: TrainingTarget, regions: Sequence[Region], fraction: Fraction
 ) -> Flow[tuple[dict[Region, FloatArray], float]]:
     """Noisy sums of all leaves of one tree, and their variance."""
     tree = Tree.build(schema.names, {region: () for region in regions})
-    answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Leaves((tree,)), share))
+    answer = yield from ask(SumQuery(EVERYONE, target.statistic, Leaves((tree,)), fraction))
     return dict(zip(tree.regions(), answer.values[0], strict=True)), answer.variance
 
 
-def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], variance: float) -> Grown:
-    said = {r: goal.leaf(plain_proportions(m), m, variance) for r, m in masses.items()}
-    tree = Tree.build(schema.names, {region: leaf.value.tolist() for region, leaf in said.items()})
-    return Grown(tree, tuple(said[region] for region in tree.regions()))
+def _tree_statistics(
+    schema: Schema, target: TrainingTarget, masses: dict[Region, FloatArray], variance: float
+) -> LeafStatistics:
+    leaf_of_region = {r: target.leaf(plain_proportions(m), m, variance) for r, m in masses.items()}
+    tree = Tree.build(
+        schema.names, {region: leaf.value.tolist() for region, leaf in leaf_of_region.items()}
+    )
+    return LeafStatistics(tree, tuple(leaf_of_region[region] for region in tree.regions()))
 
 
-def _forest(grown: Sequence[Grown]) -> Trained:
-    return Trained(mean_of([one.tree for one in grown]), tuple(grown))
+def _forest(statistics: Sequence[LeafStatistics]) -> TrainingResult:
+    return TrainingResult(
+        mean_of([tree_statistics.tree for tree_statistics in statistics]), tuple(statistics)
+    )
 
 
 def _score(schema: Schema) -> Score:
@@ -333,11 +357,11 @@ def _score(schema: Schema) -> Score:
 
 
 @estimator
-class KaryForestClassifier(PrivateClassifier, KaryForest):
+class MultiwayForestClassifier(PrivateClassifier, MultiwayForestMethod):
     """A branch for every bin: DP-RF, Patil and Singh 2014, and pruned DP-DF, Fletcher and Islam.
 
-    The forests with which Consul and Williamson 2020 compare theirs, made sound. Nodes choose
-    features on exact scores, so one holder must have all rows.
+    The forests with which Consul and Williamson 2020 compare theirs, corrected. Nodes choose
+    features on exact scores, so one site must have all rows.
 
     Examples
     --------
@@ -346,7 +370,7 @@ class KaryForestClassifier(PrivateClassifier, KaryForest):
     >>> schema = hr.Schema(columns, classes=("no", "yes"))
     >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
     >>> y = ["no", "no", "yes", "yes"] * 500
-    >>> model = hr.KaryForestClassifier(schema, epsilon=10.0, max_depth=1).fit(X, y)
+    >>> model = hr.MultiwayForestClassifier(schema, epsilon=10.0, max_depth=1).fit(X, y)
     >>> model.predict([[25, 1], [75, 9]])
     array(['no', 'yes'], dtype='<U3')
 
@@ -355,7 +379,7 @@ class KaryForestClassifier(PrivateClassifier, KaryForest):
     max_features: int = parameter(
         default=5,
         rule=whole(1),
-        used=(when(prune=False),),
+        used_with=(when(prune=False),),
         text="Features a node looks at, drawn afresh for each (K in the paper).",
     )
     prune: bool = parameter(
@@ -366,19 +390,21 @@ class KaryForestClassifier(PrivateClassifier, KaryForest):
     min_samples_split: float = parameter(
         default=25.0,
         rule=number(above=0.0),
-        used=(when(prune=True),),
+        used_with=(when(prune=True),),
         text="A node with fewer rows, as noisy counts tell, stays a leaf.",
     )
 
-    def _recipe(self, schema: Schema) -> Recipe:
+    def _method(self, schema: Schema) -> Method:
         if not self.prune:
-            return super()._recipe(schema)
-        given = vars(checked(self))
-        return PrunedKaryForest(**{f.name: given[f.name] for f in fields(PrunedKaryForest)})
+            return super()._method(schema)
+        parameters = vars(check_parameters(self))
+        return PrunedMultiwayForest(
+            **{f.name: parameters[f.name] for f in fields(PrunedMultiwayForest)}
+        )
 
 
 @estimator
-class KaryForestRegressor(PrivateRegressor, KaryForest):
+class MultiwayForestRegressor(PrivateRegressor, MultiwayForestMethod):
     """The regression analogue of DP-RF (Consul and Williamson 2020, section 4).
 
     Examples
@@ -388,7 +414,7 @@ class KaryForestRegressor(PrivateRegressor, KaryForest):
     >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
     >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
     >>> y = [10, 20, 80, 90] * 500
-    >>> model = hr.KaryForestRegressor(schema, epsilon=10.0, max_depth=1).fit(X, y)
+    >>> model = hr.MultiwayForestRegressor(schema, epsilon=10.0, max_depth=1).fit(X, y)
     >>> low, high = model.predict([[25, 1], [75, 9]])
     >>> bool(low < high)
     True

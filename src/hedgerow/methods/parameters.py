@@ -1,12 +1,12 @@
-"""An estimator's parameters, each declared once: name, default, rule, words, and when it is used.
+"""An estimator's parameters, each declared once: name, default, rule, text, and when it is used.
 
     @estimator
     class StumpClassifier(PrivateClassifier):
-        leaf_share: float = parameter(default=0.5, rule=SHARE, text="Part of the budget ...")
+        leaf_fraction: float = parameter(default=0.5, rule=FRACTION, text="Part of the budget ...")
 
 `@estimator` makes the class a dataclass, so that `__init__` and its signature are written from
 the declarations (scikit-learn reads parameters from there, type checkers and editors do too), and
-completes the docstring. `checked` gives the values of an instance, once they keep their rules.
+completes the docstring. `check_parameters` returns the values of an instance after checking them.
 Why: docs/design/methods.md.
 """
 
@@ -24,18 +24,18 @@ from typing import Any, Protocol, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.rules import Rule, rule_of
 
 # --------------------------------------------------------------------------------------------------
-# An estimator's docstring in numpydoc: its own words, then parameters and attributes.
+# An estimator's docstring in numpydoc: its own text, then parameters and attributes.
 
 LINE_WIDTH = 92
 EXAMPLES = "\nExamples\n--------\n"
 ATTRIBUTES = (
     ("schema_", "Schema", "The schema on the grid that the fit used."),
     ("model_", "Model", "The trees, and how their outputs are read."),
-    ("privacy_", "PrivacyStatement", "What is promised, to whom, and which round spent what."),
+    ("privacy_", "PrivacyStatement", "What is guaranteed, to whom, and which round spent what."),
     ("run_", "RunRecord", "Rounds, and the bytes that left and reached a site."),
     ("ledger_", "Ledger", "The charges of the fit; kept in no file."),
     ("n_features_in_", "int", "Columns that the schema declares."),
@@ -49,7 +49,7 @@ CLASSES_ATTRIBUTE = (
 
 
 class DescribedParameter(Protocol):
-    """What is shown of a parameter."""
+    """What the documentation needs of a parameter."""
 
     @property
     def name(self) -> str: ...
@@ -61,12 +61,12 @@ class DescribedParameter(Protocol):
     def words(self) -> str: ...
 
 
-def documented(own: str, parameters: Sequence[DescribedParameter], has_classes: bool) -> str:
-    story, found, examples = inspect.cleandoc(own).partition(EXAMPLES)
+def document(own: str, parameters: Sequence[DescribedParameter], has_classes: bool) -> str:
+    story, heading, examples = inspect.cleandoc(own).partition(EXAMPLES)
     entries = [(p.name, f"{p.kind}, default={p.default!r}", p.words) for p in parameters]
     attributes = (CLASSES_ATTRIBUTE, *ATTRIBUTES) if has_classes else ATTRIBUTES
     parts = [story.rstrip(), _section("Parameters", entries), _section("Attributes", attributes)]
-    return "\n\n".join(parts) + ("\n" + found + examples.rstrip() if found else "") + "\n"
+    return "\n\n".join(parts) + ("\n" + heading + examples.rstrip() if heading else "") + "\n"
 
 
 def _section(title: str, entries: Iterable[tuple[str, str, str]]) -> str:
@@ -78,7 +78,7 @@ def _section(title: str, entries: Iterable[tuple[str, str, str]]) -> str:
 
 
 Default = TypeVar("Default")
-E = TypeVar("E")
+_E = TypeVar("_E")
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class When:
         return all(_is_one_of(values[name], some) for name, some in self.settings.items())
 
     def __str__(self) -> str:
-        named = (f"{name}={_listed(some)}" for name, some in self.settings.items())
-        return self.words or " and ".join(named)
+        conditions = (f"{name}={_join_values(some)}" for name, some in self.settings.items())
+        return self.words or " and ".join(conditions)
 
 
 def when(words: str = "", **settings: Any) -> When:
@@ -105,21 +105,21 @@ def _is_one_of(value: Any, some: tuple[Any, ...]) -> bool:
     return value in some or (... in some and value is not None)
 
 
-def _listed(some: tuple[Any, ...]) -> str:
-    """None is not said beside others: it stands for a default that is among them."""
-    said = [value for value in some if value is not None] or [None]
-    return " or ".join("..." if value is ... else repr(value) for value in said)
+def _join_values(some: tuple[Any, ...]) -> str:
+    """Values joined by "or"; None is left out beside others: it stands for one of them."""
+    values = [value for value in some if value is not None] or [None]
+    return " or ".join("..." if value is ... else repr(value) for value in values)
 
 
 @dataclass(frozen=True)
-class Declared:
-    """All there is to know of one parameter."""
+class DeclaredParameter:
+    """The declaration of one parameter."""
 
     name: str
     default: Any
     rule: Rule
     text: str
-    used: tuple[When, ...]
+    used_with: tuple[When, ...]
 
     @property
     def kind(self) -> str:
@@ -127,11 +127,13 @@ class Declared:
 
     @property
     def words(self) -> str:
-        used = f" Used with {', or with '.join(map(str, self.used))}." if self.used else ""
-        return self.text + used
+        condition = (
+            f" Used with {', or with '.join(map(str, self.used_with))}." if self.used_with else ""
+        )
+        return self.text + condition
 
     def is_used(self, values: Mapping[str, Any]) -> bool:
-        return not self.used or any(when.holds(values) for when in self.used)
+        return not self.used_with or any(when.holds(values) for when in self.used_with)
 
 
 def parameter(
@@ -139,69 +141,73 @@ def parameter(
     default: Default,
     rule: Rule | None = None,
     text: str,
-    used: tuple[When, ...] = (),
+    used_with: tuple[When, ...] = (),
     kw_only: bool = True,
 ) -> Default:
-    """Declares a parameter. It must stay at its default unless one of `used` holds, if any.
+    """Declares a parameter. It must stay at its default unless one of `used_with` holds, if any.
 
-    A flag and a `Literal` need no rule: their type says it.
+    A bool and a `Literal` need no rule: their type implies it.
     """
-    words = {"rule": rule, "text": text, "used": used}
+    words = {"rule": rule, "text": text, "used_with": used_with}
     return field(default=default, kw_only=kw_only, metadata=words)
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter,))
-def estimator(cls: type[E]) -> type[E]:
+def estimator(cls: type[_E]) -> type[_E]:
     """A dataclass of its parameters; equality and repr stay scikit-learn's."""
-    made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
-    made.__init__ = _refusing(made.__init__)
-    ordered = sorted(fields(made), key=partial(_place, made))
-    made._declared = tuple(_declared(made, one) for one in ordered)
-    made.__doc__ = documented(cls.__doc__ or "", made._declared, hasattr(made, "predict_proba"))
+    estimator_class: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    estimator_class.__init__ = _refuse_parameters(estimator_class.__init__)
+    sorted_fields = sorted(fields(estimator_class), key=partial(_place, estimator_class))
+    estimator_class._declarations = tuple(
+        _declare(estimator_class, parameter_field) for parameter_field in sorted_fields
+    )
+    estimator_class.__doc__ = document(
+        cls.__doc__ or "", estimator_class._declarations, hasattr(estimator_class, "predict_proba")
+    )
     return cls
 
 
 REFUSED_PARAMETERS = {
     "class_weight": "a weight by class would scale a record's influence beyond the bound its noise "
     "was made for, and 'balanced' would read class counts from the rows. Shift predictions "
-    "afterwards, which costs nothing: multiply predict_proba by public weights and normalise",
+    "afterwards, which costs nothing: multiply predict_proba by public weights and normalize",
     "sample_weight": "a weight would scale one record's influence beyond the bound its noise was "
     "made for",
 }
-"""What other estimators take and these must not, with the reason."""
+"""Parameters of other estimators that are refused here, with the reason."""
 
 
-def _refusing(init: Any) -> Any:
-    """The same signature; a parameter that is refused for a reason gets that reason."""
+def _refuse_parameters(init: Any) -> Any:
+    """Wraps `__init__`: refused parameters raise an error with their reason."""
 
     @wraps(init)
-    def stored(self: Any, *args: Any, **given: Any) -> None:
-        for name in REFUSED_PARAMETERS.keys() & given.keys():
-            raise SpecError(f"{name} is refused: {REFUSED_PARAMETERS[name]}.")
-        init(self, *args, **given)
+    def stored(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in REFUSED_PARAMETERS.keys() & kwargs.keys():
+            raise ParameterError(f"{name} is refused: {REFUSED_PARAMETERS[name]}.")
+        init(self, *args, **kwargs)
 
     return stored
 
 
-def declared(kind: Any) -> tuple[Declared, ...]:
-    """The promise first, then what is the estimator's own, then what all estimators have."""
-    known: tuple[Declared, ...] = kind._declared
-    return known
+def declared_parameters(kind: Any) -> tuple[DeclaredParameter, ...]:
+    """All parameters: the guarantee first, then the estimator's own, then the common ones."""
+    parameters: tuple[DeclaredParameter, ...] = kind._declarations
+    return parameters
 
 
-def _place(kind: type, made: Field[Any]) -> tuple[bool, int]:
-    """Whether it is no part of the promise, and how far up it was declared first; a method's own
-    parameters stand before those of all estimators.
+def _place(kind: type, parameter_field: Field[Any]) -> tuple[bool, int]:
+    """Sort key: parameters of the guarantee first, then a method's own, then those of all
+    estimators.
     """
-    homes = [i for i, c in enumerate(kind.__mro__) if made.name in get_annotations(c)]
+    homes = [i for i, c in enumerate(kind.__mro__) if parameter_field.name in get_annotations(c)]
     is_own = not issubclass(kind.__mro__[max(homes)], BaseEstimator)
-    return bool(made.kw_only), 0 if is_own else max(homes)
+    return bool(parameter_field.kw_only), 0 if is_own else max(homes)
 
 
-def _declared(kind: type, made: Field[Any]) -> Declared:
-    words = dict(made.metadata)
-    words["rule"] = words["rule"] or rule_of(_hint(kind, made.name))
-    return Declared(name=made.name, default=made.default, **words)
+def _declare(kind: type, parameter_field: Field[Any]) -> DeclaredParameter:
+    words = dict(parameter_field.metadata)
+    words["rule"] = words["rule"] or rule_of(_hint(kind, parameter_field.name))
+    return DeclaredParameter(name=parameter_field.name, default=parameter_field.default, **words)
 
 
 def _hint(kind: type, name: str) -> Any:
@@ -210,25 +216,25 @@ def _hint(kind: type, name: str) -> Any:
     return eval(get_annotations(home)[name], vars(sys.modules[home.__module__]))
 
 
-def checked(model: Any) -> SimpleNamespace:
-    """The parameters in our own types; the first that is not allowed or not used is an error."""
-    known = declared(type(model))
-    given = {p.name: getattr(model, p.name) for p in known}
-    read = {p.name: p.rule.check(p.name, given[p.name]) for p in known}
-    for p in known:
-        if not p.is_used(given) and not _is_default(p, given[p.name]):
-            _refuse_unused(type(model).__name__, p, given)
-    return SimpleNamespace(**read)
+def check_parameters(model: Any) -> SimpleNamespace:
+    """The parameters in internal types; raises for the first that is not allowed or not used."""
+    declarations = declared_parameters(type(model))
+    values = {p.name: getattr(model, p.name) for p in declarations}
+    parameters = {p.name: p.rule.check(p.name, values[p.name]) for p in declarations}
+    for p in declarations:
+        if not p.is_used(values) and not _is_default(p, values[p.name]):
+            _refuse_unused(type(model).__name__, p, values)
+    return SimpleNamespace(**parameters)
 
 
-def _is_default(p: Declared, value: Any) -> bool:
+def _is_default(p: DeclaredParameter, value: Any) -> bool:
     return value is p.default or bool(value == p.default)
 
 
-def _refuse_unused(kind: str, p: Declared, given: Mapping[str, Any]) -> None:
-    names = dict.fromkeys(name for when in p.used for name in when.settings)
-    found = ", ".join(f"{name}={given[name]!r}" for name in names)
-    raise SpecError(
-        f"{p.name} is {given[p.name]!r}, but {kind} does not use it with {found}; use it with "
-        f"{', or with '.join(map(str, p.used))}; or leave it at {p.default!r}."
+def _refuse_unused(kind: str, p: DeclaredParameter, values: Mapping[str, Any]) -> None:
+    names = dict.fromkeys(name for when in p.used_with for name in when.settings)
+    settings = ", ".join(f"{name}={values[name]!r}" for name in names)
+    raise ParameterError(
+        f"{p.name} is {values[p.name]!r}, but {kind} does not use it with {settings}; use it with "
+        f"{', or with '.join(map(str, p.used_with))}; or leave it at {p.default!r}."
     )

@@ -1,8 +1,8 @@
-"""`hedgerow.plan`: what a fit will carry, cost and give, before anything is spent.
+"""`hedgerow.plan`: noise, rounds, bytes and quality to expect, before anything is spent.
 
-The real learner runs under the real study on stand-in rows: public rows that the user names, or
-rows made up from the schema. Noise laws, rounds and bytes follow from study and queries alone, so
-they are those of the fit; quality is that on the stand-in, and is said to be no more.
+The real method runs under the real study on proxy rows: public rows that the user names, or
+rows made up from the schema. Noise, rounds and bytes follow from study and queries alone, so
+they are those of the fit; quality is that on the proxy rows only.
 """
 
 from __future__ import annotations
@@ -13,51 +13,54 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods.common import DEFAULT_DELTA
-from hedgerow.methods.dry_run import PlannedNoise, Rehearsal, Trial, is_binary
+from hedgerow.methods.constants import constant
+from hedgerow.methods.dry_run import DryRun, PlannedNoise, Trial, is_binary
 from hedgerow.methods.inputs import check_outcome
-from hedgerow.methods.progress import counted_steps
+from hedgerow.methods.training import count_steps
 from hedgerow.schema.schema import Schema
+
+SURVIVAL_METHOD = "SurvivalBoostedTrees"
+FEW_COLUMNS = constant(4, unit="columns", evidence="forests.md#0149")
+"""Columns up to which a forest was the best."""
+FACTORS = constant((0.25, 1.0, 4.0), unit="times epsilon")
+"""Of the epsilon that was asked for, for the curve of quality."""
+MARGIN = constant(0.03, unit="AUC, R2 or accuracy")
+"""By which a model must beat one without columns: in AUC, R2 or accuracy."""
+FEWEST_TRIED = constant(50, unit="records of a trial, at least")
+MOST_TIMES = constant(16, unit="times the records")
+"""Times the records there are, up to which a useful number is sought by doubling."""
+TIE = constant(0.01, unit="difference of quality that decides nothing")
+MOST_PLANNED_SITES = constant(200, unit="sites")
+"""Sites of a dry run, which holds all of them in one process."""
+MAX_DRY_RUN_ROWS = constant(100_000, unit="rows of a dry run; more tell little more")
 
 OWN_METHODS = ("BoostedTrees", "Forest", "Tree")
 """Our own methods: the best in most cells of the measured tables, the one with fewest rounds, and
 the one that people can read."""
 BY_RULE = "It was the best on most real data of so many columns; made-up rows cannot tell."
-FEW_COLUMNS = 4
-"""Up to so many a forest was the best of them (docs/results/ours.md)."""
-FACTORS = (0.25, 1.0, 4.0)
-"""Of the epsilon that was asked for, for the curve of quality."""
 NOTHING_HELPS = (
-    "nothing beats the classes' shares or the mean on the stand-in: ask for fewer columns, more "
+    "nothing beats the classes' shares or the mean on the proxy: ask for fewer columns, more "
     "records or a larger epsilon."
 )
-MARGIN = 0.03
-"""By which a model must beat one that looks at no column: in AUC, R2 or accuracy."""
-FEWEST_TRIED = 50
-MOST_TIMES = 16
-"""For how many records a model helps is sought by doubling, up to so many times those there are."""
-TIE = 0.01
-MOST_PLANNED_SITES = 200
-MOST_REHEARSED_ROWS = 100_000
-"""A rehearsal holds all sites and rows in one process; more rows than these tell little more."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to expect. `trials` are all runs; `curve` is quality by epsilon, mean and spread."""
+    """A plan. `trials` are all runs; `curve` is quality by epsilon, mean and spread."""
 
     estimator: str
     epsilon: float
     delta: float
     n: int
-    parties: int
+    n_sites: int
     measure: str
-    stand_in: str
+    proxy_rows: str
     advice: str
     fewest: int | None
     """Records from which on the estimator helps at this epsilon, about; None if never on the
-    stand-in, as far as was tried."""
+    proxy, as far as was tried."""
     trials: tuple[Trial, ...] = field(repr=False)
 
     @property
@@ -74,9 +77,11 @@ class Plan:
         return {e: self.quality(self.estimator, e) for e in epsilons}
 
     def quality(self, estimator: str, epsilon: float) -> tuple[float, float | None]:
-        """Of an estimator's runs at an epsilon: mean, and deviation if there were several."""
-        found = [t.quality for t in self.trials if self._is(t, estimator, epsilon)]
-        return float(np.mean(found)), float(np.std(found, ddof=1)) if len(found) > 1 else None
+        """Mean quality of an estimator's runs at an epsilon, and their deviation if several."""
+        qualities = [t.quality for t in self.trials if self._is(t, estimator, epsilon)]
+        return float(np.mean(qualities)), float(np.std(qualities, ddof=1)) if len(
+            qualities
+        ) > 1 else None
 
     @staticmethod
     def _is(trial: Trial, estimator: str, epsilon: float) -> bool:
@@ -88,11 +93,11 @@ class Plan:
             "estimator": self.estimator,
             "advice": self.advice,
             "fewest_records": self.fewest,
-            "stand_in": self.stand_in,
+            "proxy_rows": self.proxy_rows,
             "rounds": self.chosen.rounds,
             "bytes_per_site": self.chosen.bytes_per_site,
             "seconds": round(self.chosen.seconds, 3),
-            "noise": [vars_of(one) for one in self.noise],
+            "noise": [vars_of(noise) for noise in self.noise],
             "quality": {
                 "measure": self.measure,
                 "by_epsilon": [[e, *q] for e, q in self.curve.items()],
@@ -105,35 +110,42 @@ class Plan:
         return list(dict.fromkeys(t.estimator for t in self.trials))
 
     def __str__(self) -> str:
-        one = self.chosen
-        promise = f"epsilon {self.epsilon:g}, delta {self.delta:g}"
-        head = f"Plan for {self.n} records, {self.parties} site(s), {promise}"
+        trial = self.chosen
+        guarantee = f"epsilon {self.epsilon:g}, delta {self.delta:g}"
+        head = f"Plan for {self.n} records, {_sites(self.n_sites)}, {guarantee}"
         lines = [head, "", f"  {self.advice}", "", "  noise on each sum, in records"]
         lines += [
-            f"    {n.deviation:10.1f}   round {n.rounds}: {n.what} ({self._told_from_noise(n)})"
+            f"    {n.deviation:10.1f}   round {n.rounds}: {n.query_name} ({self._detectability(n)})"
             for n in self.noise
         ]
-        lines += ["", f"  {self.measure} on {self.stand_in}; mean +- spread over runs"]
-        lines += [f"    epsilon {e:<16g} {_told(*found)}" for e, found in self.curve.items()]
+        lines += ["", f"  {self.measure} on {self.proxy_rows}; mean +- spread over runs"]
+        lines += [
+            f"    epsilon {e:<16g} {_quality_text(*quality)}" for e, quality in self.curve.items()
+        ]
         for name in self.names:
-            lines.append(f"    {name:<24} {_told(*self.quality(name, self.epsilon))}")
+            lines.append(f"    {name:<24} {_quality_text(*self.quality(name, self.epsilon))}")
         took = (
-            f"{one.rounds} rounds, {one.bytes_per_site} bytes per site, {one.seconds:.1f} seconds"
+            f"{trial.rounds} rounds, {trial.bytes_per_site} bytes per site, "
+            f"{trial.seconds:.1f} seconds"
         )
         return "\n".join([*lines, "", f"  {took} on this machine, the network not counted."])
 
-    def _told_from_noise(self, noise: PlannedNoise) -> str:
+    def _detectability(self, noise: PlannedNoise) -> str:
         if noise.smallest > self.n:
-            return f"{noise.smallest} records would be told from noise, more than there are"
-        return f"told from noise: {noise.smallest}"
+            return f"counts below {noise.smallest} are below the noise, and there are fewer records"
+        return f"above the noise from {noise.smallest} on"
 
 
-def _told(mean: float, spread: float | None) -> str:
+def _sites(count: int) -> str:
+    return "1 site" if count == 1 else f"{count} sites"
+
+
+def _quality_text(mean: float, spread: float | None) -> str:
     return f"{mean:.3f}" + (" in one run" if spread is None else f" +- {spread:.3f}")
 
 
 def vars_of(noise: PlannedNoise) -> dict[str, Any]:
-    return {"rounds": noise.rounds, "what": noise.what, "deviation": noise.deviation}
+    return {"rounds": noise.rounds, "what": noise.query_name, "deviation": noise.deviation}
 
 
 def plan(
@@ -142,14 +154,14 @@ def plan(
     epsilon: float = 1.0,
     *,
     delta: float = DEFAULT_DELTA,
-    parties: int = 1,
-    stand_in: tuple[Any, Any] | None = None,
+    n_sites: int = 1,
+    proxy_rows: tuple[Any, Any] | None = None,
     public: bool = False,
     estimators: Sequence[str] = (),
     repeats: int = 2,
     progress: bool = False,
 ) -> Plan:
-    """What noise, rounds, bytes and quality to expect of a fit; nothing is spent.
+    """Estimate noise, rounds, bytes and quality of a fit; no budget is used.
 
     Parameters
     ----------
@@ -158,17 +170,17 @@ def plan(
     n : int
         Records of all sites together, as far as that is known in public.
     epsilon, delta : float
-        The promise.
-    parties : int, default=1
-        Sites.
-    stand_in : (X, y) or None, default=None
+        The privacy guarantee.
+    n_sites : int, default=1
+        Number of sites.
+    proxy_rows : (X, y) or None, default=None
         Public rows that resemble those of the fit; they decide which estimator is recommended. None
-        makes some up from the schema, and takes what was the best on data of so many columns.
+        makes some up from the schema, and takes the best method on data of so many columns.
     public : bool, default=False
-        Whether the rows of `stand_in` are public. A plan adds no noise: what it tells of rows, and
-        what is chosen by it, nobody's promise covers. Rows that nobody says are public are refused.
+        Whether the rows of `proxy_rows` are public. A plan adds no noise: no guarantee covers what
+        it shows of rows, or what is chosen by it. Rows that are not declared public are refused.
     estimators : sequence of str, default=()
-        Names in hedgerow, to be compared on the stand-in; our own three if left out.
+        Names in hedgerow, to be compared on the proxy; our own three if left out.
     repeats : int, default=2
         Runs of each.
     progress : bool, default=False
@@ -177,30 +189,33 @@ def plan(
     Returns
     -------
     Plan
-        `print(plan)` says it all.
+        Print it: `print(plan)`.
 
     """
     if not isinstance(n, int) or n < 8:
-        raise SpecError(f"n is {n!r}; give the number of records, 8 or more.")
-    if not 1 <= parties <= MOST_PLANNED_SITES:
-        raise SpecError(
-            f"parties is {parties!r}; a rehearsal takes 1 to {MOST_PLANNED_SITES} sites. Under "
-            "'shares' the noise of more is about the same."
+        raise ParameterError(f"n is {n!r}; give the number of records, 8 or more.")
+    if not 1 <= n_sites <= MOST_PLANNED_SITES:
+        raise ParameterError(
+            f"n_sites is {n_sites!r}; a dry run takes 1 to {MOST_PLANNED_SITES} sites. Under "
+            "'distributed' the noise of more is about the same."
         )
-    if stand_in is not None and public is not True:
-        raise SpecError(
-            "stand_in holds rows of which nobody has said that they are public, and a plan would "
-            "tell of them without noise; say public=True (--public) if they are, or leave them out."
+    if proxy_rows is not None and public is not True:
+        raise ParameterError(
+            "proxy_rows are not declared public, and a plan shows their results without noise; say "
+            "public=True (--public) if they are public, or leave them out."
         )
     check_outcome(schema, "a plan")
     kind = "Regressor" if schema.target is not None else "Classifier"
-    names = list(estimators) or [name + kind for name in OWN_METHODS]
-    by_rule = None if estimators or stand_in else preferred(schema) + kind
-    rehearsal = Rehearsal(schema, delta, parties, stand_in, repeats)
-    most = min(n, MOST_REHEARSED_ROWS)
+    own = [SURVIVAL_METHOD] if schema.survival else [name + kind for name in OWN_METHODS]
+    names = list(estimators) or own
+    by_rule = (
+        None if estimators or proxy_rows or schema.survival else preferred_names(schema) + kind
+    )
+    rehearsal = DryRun(schema, delta, n_sites, proxy_rows, repeats)
+    most = min(n, MAX_DRY_RUN_ROWS)
     factors, sizes = [factor for factor in FACTORS if factor != 1.0], _sizes(n)
     total = (len(names) + len(factors) + len(sizes)) * repeats
-    with counted_steps(progress, "rehearsals", total) as step:
+    with count_steps(progress, "dry runs", total) as step:
         first = [trial for name in names for trial in rehearsal.runs(name, most, epsilon, step)]
         best = by_rule or _best(names, first)
         chosen = [trial for trial in first if trial.estimator == best]
@@ -212,6 +227,7 @@ def plan(
         runs_of = (rehearsal.runs(best, size, epsilon, step) for size in sizes)
         fewest = next((runs[0].rows for runs in runs_of if _helps(runs)), None)
     measure = "AUC" if is_binary(schema) else "R2" if schema.target is not None else "accuracy"
+    measure = measure if schema.survival is None else "C-index"
     if _helps(chosen):
         advice = _advice(best, first, measure, by_rule is not None)
     else:
@@ -221,28 +237,30 @@ def plan(
         epsilon=epsilon,
         delta=delta,
         n=n,
-        parties=parties,
+        n_sites=n_sites,
         measure=measure,
-        stand_in=f"{_source(stand_in)}, {chosen[0].rows} of them",
+        proxy_rows=f"{_source(proxy_rows)}, {chosen[0].rows} of them",
         advice=f"{advice} {_from_so_many(fewest, epsilon)}",
         fewest=fewest,
         trials=(*first, *others),
     )
 
 
-def _source(stand_in: object) -> str:
-    return "the rows you named, public as you said" if stand_in else "rows made up from the schema"
+def _source(proxy_rows: object) -> str:
+    return (
+        "the rows you named, public as you said" if proxy_rows else "rows made up from the schema"
+    )
 
 
 def _sizes(n: int) -> list[int]:
-    """By doubling: small rehearsals take little time, and the first that helps ends the search."""
-    most = min(MOST_TIMES * n, MOST_REHEARSED_ROWS)
+    """Numbers of records by doubling; the first that helps ends the search."""
+    most = min(MOST_TIMES * n, MAX_DRY_RUN_ROWS)
     return [FEWEST_TRIED * 2**k for k in range(30) if FEWEST_TRIED * 2**k <= most]
 
 
 def _helps(trials: Sequence[Trial]) -> bool:
-    """Whether runs are better than without any column, by more than they are apart."""
-    gains = [trial.quality - trial.blind for trial in trials]
+    """Whether runs beat a model without columns, by more than their spread."""
+    gains = [trial.quality - trial.baseline for trial in trials]
     spread = float(np.std(gains, ddof=1)) if len(gains) > 1 else 0.0
     return float(np.mean(gains)) - spread > MARGIN
 
@@ -255,8 +273,8 @@ def _from_so_many(fewest: int | None, epsilon: float) -> str:
     return f"Below about {fewest} records at epsilon {epsilon:g} it would not help."
 
 
-def preferred(schema: Schema) -> str:
-    """By what is public. Rows that were made up cannot tell which method suits the true ones."""
+def preferred_names(schema: Schema) -> str:
+    """Recommended estimators by public facts: made-up rows cannot rank methods."""
     return "Forest" if len(schema.features) <= FEW_COLUMNS else OWN_METHODS[0]
 
 
@@ -272,4 +290,4 @@ def _advice(best: str, trials: Sequence[Trial], measure: str, by_rule: bool) -> 
     others = sorted({t.estimator for t in trials} - {best})
     against = f"; compared with {', '.join(others)}" if others else ""
     why = f" {BY_RULE}" if by_rule else ""
-    return f"Take {best}: {measure} about {quality:.3f} on the stand-in{against}.{why}"
+    return f"Take {best}: {measure} about {quality:.3f} on the proxy{against}.{why}"

@@ -1,4 +1,4 @@
-"""From a user's rows to a model's outputs, by the fast loops; the bits are those of the model.
+"""From a user's rows to a model's outputs, by the fast loops; bit for bit those of the model.
 
 Many rows are read column by column. A single row, which a service asks for a thousand times a
 second, is read value by value: for one row the columns cost more than all trees. Only plain
@@ -16,31 +16,32 @@ from numpy.typing import NDArray
 from hedgerow.data.reading import encoding
 from hedgerow.data.reading.columns import code_of_value, number_of
 from hedgerow.data.reading.report import report_of, warn_of
-from hedgerow.kernels.threads import blocks, each
+from hedgerow.kernels.threads import blocks, map_parts
 from hedgerow.kernels.trees import add_values
+from hedgerow.methods.constants import constant
 from hedgerow.models.model import Model
 from hedgerow.schema.arrays import Codes
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.schema import Schema
 from hedgerow.schema.tokens import Unusable, token_of
 
+ENOUGH_TO_JUDGE = constant(100, unit="rows below which strange values are chance")
+
 PLAIN = frozenset({float, int, bool, str, type(None)})
-ENOUGH_TO_JUDGE = 100
-"""Fewer rows than this have strange values by chance."""
 LISTED_AS_THEY_ARE = "biufOU"
-"""NumPy's letters of what stays itself in a list; a date of nanoseconds becomes their number."""
+"""NumPy's kinds that survive `tolist`; a date in nanoseconds would become a number."""
 
 
 def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
     """(n, classes) probabilities, or (n, 1) values."""
     codes = one_row(X, schema)
     if codes is None:
-        codes = told_codes(X, schema)
-    parts = each(lambda part: scored(model, codes[:, part]), blocks(codes.shape[1]))
+        codes = encode_with_warnings(X, schema)
+    parts = map_parts(lambda part: score_codes(model, codes[:, part]), blocks(codes.shape[1]))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def scored(model: Model, codes: Codes) -> NDArray[np.float64]:
+def score_codes(model: Model, codes: Codes) -> NDArray[np.float64]:
     score = model.score
     raw = score.start(codes)
     if score.trees:
@@ -48,12 +49,12 @@ def scored(model: Model, codes: Codes) -> NDArray[np.float64]:
     return model.read(raw)
 
 
-def told_codes(X: Any, schema: Schema) -> Codes:
-    """As a fit reads them: whoever predicts hears of values that the schema does not allow."""
-    read = encoding.encode(X, schema, check=True)
-    if read.n >= ENOUGH_TO_JUDGE:
-        warn_of(report_of([read], schema).complaints)
-    return read.codes
+def encode_with_warnings(X: Any, schema: Schema) -> Codes:
+    """Encodes rows as `fit` does, and warns of values that the schema does not allow."""
+    encoded_rows = encoding.encode(X, schema, check=True)
+    if encoded_rows.n >= ENOUGH_TO_JUDGE:
+        warn_of(report_of([encoded_rows], schema).complaints)
+    return encoded_rows.codes
 
 
 def one_row(X: Any, schema: Schema) -> Codes | None:

@@ -1,4 +1,4 @@
-"""All that files of this folder register: methods, estimators, and the papers' methods by name.
+"""Registry of all methods, estimators and methods of papers in this folder.
 
 A new file needs no line anywhere else: every module of the folder is imported, and what it
 registers is listed here for public names, contract tests, tables, study files and commands.
@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 import hedgerow.methods
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.method import METHODS, Method
 from hedgerow.methods.presets import PRESETS
@@ -31,16 +31,16 @@ def modules() -> tuple[ModuleType, ...]:
 
 
 def catalog() -> Iterator[Method]:
-    """One of each way to run each method: what is listed inherits the contract tests."""
+    """Every method in every test setting, for the contract tests."""
     modules()
     for kind in METHODS.values():
-        yield from (kind(**setting) for setting in kind.tried)
+        yield from (kind(**setting) for setting in kind.test_settings)
 
 
 def estimators() -> dict[str, type[PrivateEstimator]]:
     """Every estimator of a registered method, by name."""
-    found = (thing for module in modules() for thing in vars(module).values())
-    kinds = {k for k in found if isinstance(k, type) and issubclass(k, PrivateEstimator)}
+    members = (thing for module in modules() for thing in vars(module).values())
+    kinds = {k for k in members if isinstance(k, type) and issubclass(k, PrivateEstimator)}
     public = sorted(
         k.__name__ for k in kinds if issubclass(k, Method) and k not in METHODS.values()
     )
@@ -48,10 +48,10 @@ def estimators() -> dict[str, type[PrivateEstimator]]:
 
 
 def estimator_named(name: str) -> Maker:
-    """One of ours, by name, never anything else."""
+    """The estimator or method of a paper with this name."""
     kinds: dict[str, Maker] = {**estimators(), **paper_methods()}
     if name not in kinds:
-        raise SpecError(f"estimator is {name!r}; use one of {sorted(kinds)}.")
+        raise ParameterError(f"estimator is {name!r}; use one of {sorted(kinds)}.")
     return kinds[name]
 
 
@@ -90,24 +90,26 @@ def paper_methods() -> dict[str, Maker]:
     """`papers.wang.local_rnm` and so on."""
     modules()
     return {
-        name: getattr(import_module(f"hedgerow.methods.{made.paper}"), made.call.partition(".")[2])
-        for name, made in sorted(PRESETS.items())
+        name: getattr(
+            import_module(f"hedgerow.methods.{preset.paper}"), preset.call.partition(".")[2]
+        )
+        for name, preset in sorted(PRESETS.items())
     }
 
 
 def paper_table() -> tuple[PaperMethod, ...]:
-    """All methods of the papers: what each is called there, and the line that makes it."""
+    """All methods of the papers: the paper's name of each, and the call that makes it."""
     return tuple(
-        PaperMethod(paper, title, f"{made.call}({arguments or 'schema'})")
+        PaperMethod(paper, title, f"{preset.call}({arguments or 'schema'})")
         for paper in paper_titles()
-        for made in PRESETS.values()
-        if made.paper == paper
-        for title, arguments in made.rows.items()
+        for preset in PRESETS.values()
+        if preset.paper == paper
+        for title, arguments in preset.rows.items()
     )
 
 
 @cache
 def papers() -> SimpleNamespace:
     """`hedgerow.papers`: every paper's file, and METHODS, the table of all."""
-    named = {name: import_module(f"hedgerow.methods.{name}") for name in paper_titles()}
-    return SimpleNamespace(**named, METHODS=paper_table())
+    modules = {name: import_module(f"hedgerow.methods.{name}") for name in paper_titles()}
+    return SimpleNamespace(**modules, METHODS=paper_table())

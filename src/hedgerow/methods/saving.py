@@ -1,7 +1,7 @@
 """A fitted estimator as plain values, and back: parameters, schema, trees, statement, run.
 
-Nothing in the file was not released with noise, but for the user's own parameters and labels'
-names. The ledger of the fit is not kept, nor where a shared one lies.
+Everything in the file was released with noise, except the user's own parameters and the names of
+labels. The ledger of the fit is not saved, nor the path of a shared one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from sklearn.base import BaseEstimator
 
 from hedgerow.errors import DataError, warn
 from hedgerow.methods import model_file
-from hedgerow.methods.blocks.screening import Refinement
-from hedgerow.methods.parameters import checked
+from hedgerow.methods.blocks.screening import FeatureScreening
+from hedgerow.methods.parameters import check_parameters
 from hedgerow.models.model import Model
 from hedgerow.models.tree import Tree
-from hedgerow.models.uncertainty import Grown, LeafValue
-from hedgerow.models.validation import misfit_of_model
-from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.models.uncertainty import LeafStatistics, LeafValue
+from hedgerow.models.validation import model_incompatibility
+from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.statement.record import RunRecord
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report.evaluation import Evaluation, kept_evaluation
@@ -38,15 +38,49 @@ ENTRIES = (
     *("estimator", "parameters", "schema", "classes", "columns"),
     *("model", "leaves", "privacy", "run"),
 )
-FITTED = ("schema_", "model_", "grown_", "run_", "privacy_", "evaluation_")
+FITTED = ("schema_", "model_", "leaf_statistics_", "run_", "privacy_", "evaluation_")
 TEXT = "fitted"
-RATIONAL = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
+EXACT_NUMBER = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
 EARLIER_BOOSTING = {
     "BoostedTreesClassifier": "ComponentBoostingClassifier",
     "BoostedTreesRegressor": "ComponentBoostingRegressor",
 }
+EARLIER_ESTIMATORS = {
+    "KaryForestClassifier": "MultiwayForestClassifier",
+    "KaryForestRegressor": "MultiwayForestRegressor",
+}
+EARLIER_PARAMETERS = {
+    "batch": "trees_per_round",
+    "bounds_share": "bounds_fraction",
+    "index_share": "index_fraction",
+    "leaf_share": "leaf_fraction",
+    "lean": "shrinkage",
+    "leaves": "leaf_values",
+    "n_trees": "n_estimators",
+    "placement": "dp_model",
+    "refine": "screening",
+    "save_budget": "budget_saving",
+}
+EARLIER_VALUES = {
+    "accounting": {"sound": "corrected", "printed": "published"},
+    "dp_model": {
+        "curator": "central",
+        "shares": "distributed",
+        "silo": "per_site",
+        "nowhere": "none",
+    },
+    "leaf_budget": {"share": "fraction"},
+    "leaf_values": {"printed": "published", "pulled": "shrunk"},
+}
+EARLIER_FACTS = {
+    "neighbours": "neighbors",
+    "parties": "n_sites",
+    "placement": "dp_model",
+    "promised_epsilon": "guaranteed_epsilon",
+}
+"""Names of model files of version 5: of estimators, parameters, their values, and a statement."""
 LABEL_KINDS = "biufUO"
-"""NumPy's letters for what labels may be: booleans, numbers, texts, objects."""
+"""NumPy's kinds of labels: booleans, numbers, texts, objects."""
 
 
 def save_model(path: str | Path, estimator: Any) -> None:
@@ -56,7 +90,7 @@ def save_model(path: str | Path, estimator: Any) -> None:
         "parameters": _saved_parameters(estimator),
         "classes": None if classes is None else _saved_labels(classes),
         "columns": None if columns is None else list(columns),
-        **_fitted(estimator),
+        **fitted_content(estimator),
     }
     evaluation = kept_evaluation(estimator)
     model_file.write(
@@ -67,23 +101,23 @@ def save_model(path: str | Path, estimator: Any) -> None:
     )
 
 
-def _fitted(estimator: Any) -> dict[str, Any]:
-    """What `fit` has released, in plain values."""
+def fitted_content(estimator: Any) -> dict[str, Any]:
+    """The results of `fit` in plain values."""
     return {
         "schema": estimator.schema_.to_dict(),
         "model": estimator.model_.to_dict(),
-        "leaves": [_saved_leaves(grown) for grown in estimator.grown_],
+        "leaves": [_saved_leaves(statistics) for statistics in estimator.leaf_statistics_],
         "privacy": estimator.privacy_.to_dict(),
         "run": estimator.run_.to_dict(),
     }
 
 
 HALF_A_DIGEST, GRID_LETTERS = 32, 16
-"""Of models and of grids, in files of before digests were whole."""
+"""Lengths of the digests of models and grids in older files."""
 
 
 def load(path: str | Path) -> Any:
-    """The fitted estimator that `save` wrote: it predicts, scores and shows itself as before.
+    """The fitted estimator that `save` wrote: it predicts, scores and reports as before.
 
     Parameters
     ----------
@@ -98,14 +132,19 @@ def load(path: str | Path) -> Any:
         `signed_`, the receipts and the signature of a networked model.
 
     """
-    document = model_file.opened(path)
+    document = model_file.open_document(path)
     content = document["content"]
     model_file.check_entries(path, content, ENTRIES)
     try:
-        estimator = _restored(content)
+        if document["version"] < model_file.FORMAT_VERSION:
+            document = _in_new_names(document)
+            content = document["content"]
+        estimator = _restore(content)
         estimator.signed_ = document.get("signed")
         if document.get("evaluation") is not None:
-            estimator.keep(_kept(Evaluation.from_dict(document["evaluation"]), estimator))
+            estimator.keep(
+                _with_whole_digest(Evaluation.from_dict(document["evaluation"]), estimator)
+            )
         return estimator
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise DataError(
@@ -113,19 +152,43 @@ def load(path: str | Path) -> Any:
         ) from error
 
 
-def _kept(evaluation: Evaluation, estimator: Any) -> Evaluation:
-    """Files of before hold half a digest of the one model that was measured: the file's own."""
+def _in_new_names(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A file of version 5 in the names of this version; its numbers are untouched."""
+    content, evaluation = document["content"], document.get("evaluation")
+    new_content = {
+        **content,
+        "estimator": EARLIER_ESTIMATORS.get(content["estimator"], content["estimator"]),
+        "parameters": dict(map(_new_parameter, content["parameters"].items())),
+        "privacy": _new_facts(content["privacy"]),
+    }
+    if evaluation is not None:
+        evaluation = {**evaluation, "privacy": _new_facts(evaluation["privacy"])}
+    return {**document, "content": new_content, "evaluation": evaluation}
+
+
+def _new_parameter(entry: tuple[str, Any]) -> tuple[str, Any]:
+    name, value = EARLIER_PARAMETERS.get(entry[0], entry[0]), entry[1]
+    values = EARLIER_VALUES.get(name, {})
+    return name, values.get(value, value) if isinstance(value, str) else value
+
+
+def _new_facts(statement: Mapping[str, Any]) -> dict[str, Any]:
+    return {EARLIER_FACTS.get(name, name): value for name, value in statement.items()}
+
+
+def _with_whole_digest(evaluation: Evaluation, estimator: Any) -> Evaluation:
+    """Completes the model digest of an evaluation in older files, which have half of it."""
     if [len(digest) for digest in evaluation.digests] != [HALF_A_DIGEST]:
         return evaluation
     return replace(evaluation, digests=(estimator.model_.score.digest,))
 
 
-def _restored(content: Mapping[str, Any]) -> Any:
-    """Sets what `fit` sets; the class is one of ours by name, never any other."""
-    estimator = _unfitted(content)
-    checked(estimator)
+def _restore(content: Mapping[str, Any]) -> Any:
+    """The estimator of a file, fitted; its class is one of hedgerow's."""
+    estimator = _make_estimator(content)
+    check_parameters(estimator)
     _set_fitted(estimator, content)
-    reason = misfit_of_model(estimator.model_.score, estimator.schema_)
+    reason = model_incompatibility(estimator.model_.score, estimator.schema_)
     if reason is not None:
         raise ValueError(reason)
     estimator.n_features_in_ = len(estimator.schema_.grids)
@@ -136,33 +199,38 @@ def _restored(content: Mapping[str, Any]) -> Any:
     return estimator
 
 
-def _unfitted(content: Mapping[str, Any]) -> Any:
-    name, given = content["estimator"], read_parameters(content["parameters"])
-    if "method" in given and name in EARLIER_BOOSTING:
-        return _earlier_boosting(name, given, content["schema"])
-    return _class_named(name)(**given)
+def _make_estimator(content: Mapping[str, Any]) -> Any:
+    name, parameters = content["estimator"], read_parameters(content["parameters"])
+    if "method" in parameters and name in EARLIER_BOOSTING:
+        return _earlier_boosting(name, parameters, content["schema"])
+    return _class_named(name)(**parameters)
 
 
-def _earlier_boosting(name: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
-    """Of files of before, where one class had all methods, and None was the method's own."""
-    known = {n: value for n, value in given.items() if value is not None and n != "method"}
-    method = given["method"]
+def _earlier_boosting(name: str, parameters: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+    """Boosting of older files, where one class had all methods and None was the default."""
+    set_parameters = {
+        n: value for n, value in parameters.items() if value is not None and n != "method"
+    }
+    method = parameters["method"]
     if method in ("default", "components"):
-        return _class_named(name if method == "default" else EARLIER_BOOSTING[name])(**known)
-    named = import_module("hedgerow.methods.maddock").NAMED[method]
-    return named(**{**known, "schema": Schema.from_dict(schema)}).set_params(
-        schema=given.get("schema")
+        return _class_named(name if method == "default" else EARLIER_BOOSTING[name])(
+            **set_parameters
+        )
+    preset = import_module("hedgerow.methods.maddock").NAMED[method]
+    return preset(**{**set_parameters, "schema": Schema.from_dict(schema)}).set_params(
+        schema=parameters.get("schema")
     )
 
 
 def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
-    given = estimator.schema
-    is_given = isinstance(given, Schema) and given.to_dict() == content["schema"]
-    estimator.schema_ = given if is_given else Schema.from_dict(content["schema"])
+    schema = estimator.schema
+    is_given = isinstance(schema, Schema) and schema.to_dict() == content["schema"]
+    estimator.schema_ = schema if is_given else Schema.from_dict(content["schema"])
     estimator.model_ = Model.from_dict(_with_whole_digests(content["model"], estimator.schema_))
     trees = estimator.model_.score.trees if content["leaves"] else ()
-    estimator.grown_ = tuple(
-        _grown(tree, leaves) for tree, leaves in zip(trees, content["leaves"], strict=True)
+    estimator.leaf_statistics_ = tuple(
+        _leaf_statistics(tree, leaves)
+        for tree, leaves in zip(trees, content["leaves"], strict=True)
     )
     estimator.privacy_ = PrivacyStatement.from_dict(content["privacy"])
     estimator.run_ = RunRecord.from_dict(content["run"])
@@ -170,7 +238,7 @@ def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
 
 # ------------------------------------------------------------------------------------- pickles
 def plain_state(estimator: Any, state: Mapping[str, Any]) -> dict[str, Any]:
-    """What pickle, joblib and skops keep: parameters in plain values, what was fitted as one text.
+    """State for pickle, joblib and skops: plain parameters, and the fitted part as one text.
 
     skops writes neither enumerations nor frozen values; text that is a model's is read by us.
     """
@@ -178,7 +246,7 @@ def plain_state(estimator: Any, state: Mapping[str, Any]) -> dict[str, Any]:
     if "model_" in state:
         evaluation = kept_evaluation(estimator)
         beside = {"evaluation": None if evaluation is None else evaluation.to_dict()}
-        plain[TEXT] = json.dumps(_fitted(estimator) | beside)
+        plain[TEXT] = json.dumps(fitted_content(estimator) | beside)
     return plain
 
 
@@ -196,8 +264,8 @@ def set_state(estimator: Any, state: Mapping[str, Any]) -> None:
 
 
 def _as_plain(value: Any) -> Any:
-    saved = _saved_value(value)
-    return saved if isinstance(saved, dict) else value
+    plain_value = _saved_value(value)
+    return plain_value if isinstance(plain_value, dict) else value
 
 
 def _of_plain(value: Any) -> Any:
@@ -206,7 +274,7 @@ def _of_plain(value: Any) -> Any:
 
 
 def _with_whole_digests(model: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """Files of before name the grid of a test by the first letters of its digest."""
+    """Completes the grid digests of tests in older files, which have their first letters."""
     whole = {grid.digest[:GRID_LETTERS]: grid.digest for grid in schema.grids}
     score = model["score"]
     tests = [{**test, "grid": whole.get(test["grid"], test["grid"])} for test in score["tests"]]
@@ -214,23 +282,22 @@ def _with_whole_digests(model: Mapping[str, Any], schema: Schema) -> dict[str, A
 
 
 def _class_named(name: str) -> Any:
-    package = import_module("hedgerow")
-    found = getattr(package, name) if name in package.__all__ else None
-    if not (isinstance(found, type) and issubclass(found, BaseEstimator)):
+    kind = getattr(import_module("hedgerow"), name, None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseEstimator)):
         raise ValueError(f"there is no estimator {name!r}")
-    return found
+    return kind
 
 
 # ------------------------------------------------------------------------------------- leaves
-def _saved_leaves(grown: Grown) -> list[dict[str, Any]]:
+def _saved_leaves(statistics: LeafStatistics) -> list[dict[str, Any]]:
     """Noisy masses of a tree's leaves, so that the tree can be shown from its file."""
     return [
         {"masses": v.masses.tolist(), "variance": v.variance, "scale": v.scale}
-        for v in grown.leaves
+        for v in statistics.leaves
     ]
 
 
-def _grown(tree: Tree, leaves: list[dict[str, Any]]) -> Grown:
+def _leaf_statistics(tree: Tree, leaves: list[dict[str, Any]]) -> LeafStatistics:
     values = tuple(
         LeafValue(
             value,
@@ -240,7 +307,7 @@ def _grown(tree: Tree, leaves: list[dict[str, Any]]) -> Grown:
         )
         for value, leaf in zip(tree.values, leaves, strict=True)
     )
-    return Grown(tree, values, ())
+    return LeafStatistics(tree, values, ())
 
 
 # ------------------------------------------------------------------------------------- labels
@@ -249,27 +316,27 @@ def _saved_labels(labels: NDArray[Any]) -> dict[str, Any]:
     return {"type": str(labels.dtype), "values": labels.tolist()}
 
 
-def _labels(saved: Mapping[str, Any]) -> NDArray[Any]:
-    kind = np.dtype(saved["type"])
+def _labels(content: Mapping[str, Any]) -> NDArray[Any]:
+    kind = np.dtype(content["type"])
     if kind.kind not in LABEL_KINDS:
         raise ValueError(f"labels are of type {kind}")
-    return np.asarray(saved["values"], dtype=kind)
+    return np.asarray(content["values"], dtype=kind)
 
 
 # --------------------------------------------------------------------------------- parameters
 def _saved_parameters(estimator: BaseEstimator) -> dict[str, Any]:
-    """A function or a generator is no value; its parameter comes back as its default."""
-    given = estimator.get_params(deep=False)
-    del given["ledger"]  # a place on the machine that fitted; the statement has what it says
-    saved = {name: _saved_value(value) for name, value in given.items()}
-    lost = sorted(name for name, value in saved.items() if value is NotImplemented)
+    """Parameters in plain values; a function or a generator is saved as the default."""
+    parameters = estimator.get_params(deep=False)
+    del parameters["ledger"]  # a path on the machine of the fit; the statement has its total
+    plain_values = {name: _saved_value(value) for name, value in parameters.items()}
+    lost = sorted(name for name, value in plain_values.items() if value is NotImplemented)
     if lost:
         warn(
             f"the parameters {lost} hold a function or a generator, which a file cannot keep; "
             "the loaded estimator will have their defaults. Its predictions are not touched.",
             UserWarning,
         )
-    return {name: value for name, value in saved.items() if value is not NotImplemented}
+    return {name: value for name, value in plain_values.items() if value is not NotImplemented}
 
 
 def _saved_value(value: Any) -> Any:
@@ -281,41 +348,42 @@ def _saved_value(value: Any) -> Any:
         return value
     if isinstance(value, Schema):
         return {"schema": value.to_dict()}
-    if isinstance(value, Refinement):
-        return {"refinement": asdict(value)}
-    if isinstance(value, BloomReports):
+    if isinstance(value, FeatureScreening):
+        return {"screening": asdict(value)}
+    if isinstance(value, BloomRandomizedResponse):
         return {"label_reports": {f.name: str(getattr(value, f.name)) for f in fields(value)}}
     return {"fraction": str(value)} if isinstance(value, Fraction) else NotImplemented
 
 
-def read_parameters(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """From plain values; what is no number or text is a table of one entry that names its kind."""
-    return {name: _value(value) for name, value in saved.items()}
+def read_parameters(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters from plain values; other types are a table of one entry that names the type."""
+    return {name: _value(value) for name, value in content.items()}
 
 
-def _value(saved: Any) -> Any:
-    if not isinstance(saved, dict):
-        return saved
-    ((kind, value),) = saved.items()
+def _value(content: Any) -> Any:
+    if not isinstance(content, dict):
+        return content
+    ((kind, value),) = content.items()
     return READERS[kind](value)
 
 
 def _rational(text: str) -> Fraction:
-    """As `str` spells one; whoever wrote the file, reading it takes no time."""
-    if not RATIONAL.fullmatch(text):
+    """A fraction from text of bounded length, so that reading takes no time."""
+    if not EXACT_NUMBER.fullmatch(text):
         raise ValueError(f"a fraction is spelled {text[:60]!r}")
     return Fraction(text)
 
 
-def _label_reports(texts: Mapping[str, str]) -> BloomReports:
+def _label_reports(texts: Mapping[str, str]) -> BloomRandomizedResponse:
     numbers: dict[str, Any] = {name: _rational(text) for name, text in texts.items()}
     whole = {name: int(numbers[name]) for name in ("classes", "bits", "hashes")}
-    return BloomReports(**{**numbers, **whole})
+    return BloomRandomizedResponse(**{**numbers, **whole})
 
 
 READERS: dict[str, Callable[[Any], Any]] = {
     "schema": Schema.from_dict,
-    "refinement": lambda saved: Refinement(**saved),
+    "screening": lambda content: FeatureScreening(**content),
+    "refinement": lambda content: FeatureScreening(**content),  # its name in version 5
     "label_reports": _label_reports,
     "fraction": _rational,
     "float": lambda text: {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[text],

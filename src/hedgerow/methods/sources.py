@@ -1,4 +1,4 @@
-"""Rows that `fit` reads from where they are: files, streams, databases, clusters."""
+"""Sources that `fit` reads: files, streams, databases, clusters."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from hedgerow.data.engines.dask import OnCluster, is_dask
 from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import Elsewhere
-from hedgerow.data.holders import UNNAMED, draws_of_holders, warn_of_crowds
 from hedgerow.data.reading.containers import positions_of
 from hedgerow.data.reading.databases import Selected
 from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.reading.sources import Source, is_elsewhere, open_table
-from hedgerow.errors import DataError, SpecError
+from hedgerow.data.site_rows import UNNAMED, draws_of_sites, warn_of_crowds
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.threads import using
 from hedgerow.methods.inputs import check_task, warn_of_marks
-from hedgerow.methods.method import Recipe
-from hedgerow.methods.parameters import checked
+from hedgerow.methods.method import Method
+from hedgerow.methods.parameters import check_parameters
 from hedgerow.methods.training import agree
 from hedgerow.privacy.study import Study
 from hedgerow.schema.schema import Schema
@@ -33,36 +33,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns of the rows are no features; by name, since nobody holds them yet."""
+    """Names of the columns that are no features."""
 
     target: str | None = None
-    party: str | None = None
-    parties: Sequence[Any] | None = None
+    site: str | None = None
+    sites: Sequence[Any] | None = None
     person: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRows:
     study: Study
-    recipe: Recipe
+    method: Method
     parts: Sequence[Encoded]
-    """Of each holder."""
+    """Rows of each site."""
     names: Sequence[str]
-    """What the holders are called: by the column that names them, or by their number."""
-    parties_met: bool
-    """Whether the rows themselves told who takes part."""
+    """Names of the sites: from their column, or their numbers."""
+    found_sites: bool
+    """Whether the sites were read from the rows."""
 
 
 def source_of(
     X: Any, y: Any, target: str | None, sql: str | None, push_down: bool
 ) -> Source | None:
-    """What is to be read by the names of its columns; None if rows were handed over with labels."""
+    """The source to read by column names; None if rows and labels were passed directly."""
     if push_down and sql is None:
-        raise SpecError("push_down is for rows in a database; say which: sql='SELECT ...'.")
+        raise ParameterError("push_down is for rows in a database; say which: sql='SELECT ...'.")
     if sql is None and target is None and not is_elsewhere(X) and not is_dask(X):
         return None
     if y is not None:
-        raise SpecError(
+        raise ParameterError(
             "labels were given as y, but these rows are read by the names of their columns; "
             "leave y out and name the column: target='...'."
         )
@@ -75,138 +75,154 @@ def stays_elsewhere(source: Source, push_down: bool) -> bool:
 
 def open_elsewhere(
     estimator: PrivateEstimator, source: Source, columns: Columns
-) -> tuple[Study, Recipe, Elsewhere]:
-    """One holder, whose engine sums. What it cannot answer is refused before any charge."""
-    for what, value in (("party", columns.party), ("person", columns.person)):
+) -> tuple[Study, Method, Elsewhere]:
+    """The study of one site whose engine sums; refuses unsupported queries before any charge."""
+    for name, value in (("site", columns.site), ("person", columns.person)):
         if value is not None:
-            raise SpecError(
-                f"{what} was given, but these rows are summed where they are, as one holder's and "
-                f"each a person's own; leave {what} out, or let the rows be read into memory."
+            raise ParameterError(
+                f"{name} was given, but these rows are summed where they are, as one site's and "
+                f"each a person's own; leave {name} out, or let the rows be read into memory."
             )
     schema = schema_for(estimator)
     warn_of_marks(schema)
-    study, recipe = agree(estimator, schema, 1)
-    (draws,) = draws_of_holders(study)
+    study, method = agree(estimator, schema, 1)
+    (draws,) = draws_of_sites(study)
     if is_dask(source):
-        held: Elsewhere = OnCluster(source, study.schema, _named(columns.target), draws)
+        label = _named(_outcome(schema, columns))
+        remote_rows: Elsewhere = OnCluster(source, study.schema, label, draws)
     else:
-        label = columns.target or the_other_column(source, schema, columns)
-        held = InDatabase(source, study.schema, label, draws)
-    held.answering(study)
-    held.check()
-    return study, recipe, held
+        label = _outcome(schema, columns) or the_other_column(source, schema, columns)
+        remote_rows = InDatabase(source, study.schema, label, draws)
+    remote_rows.answering(study)
+    remote_rows.check()
+    return study, method, remote_rows
+
+
+def _outcome(schema: Schema, columns: Columns) -> str | None:
+    """The column that was named; it is no other than the schema's, if that names one."""
+    known = None if schema.survival is None else schema.survival.time
+    if None not in (known, columns.target) and known != columns.target:
+        raise ParameterError(
+            f"target is {columns.target!r}, but the schema says that times are in {known!r}; leave "
+            "target out."
+        )
+    return known or columns.target
 
 
 def _named(target: str | None) -> str:
     if target is None:
-        raise SpecError("say which column is to be predicted: target='...'.")
+        raise ParameterError("say which column is to be predicted: target='...'.")
     return target
 
 
 def named_columns(
-    target: str | None, party: Any, parties: Sequence[Any] | None, person: Any
+    target: str | None, site: Any, sites: Sequence[Any] | None, person: Any
 ) -> Columns:
-    for what, value in (("target", target), ("party", party), ("person", person)):
+    for name, value in (("target", target), ("site", site), ("person", person)):
         if value is not None and not isinstance(value, str):
-            raise SpecError(
-                f"{what} is a {type(value).__name__}, but these rows are read by the names of "
-                f"their columns; give the name of a column: {what}='...'."
+            raise ParameterError(
+                f"{name} is a {type(value).__name__}, but these rows are read by the names of "
+                f"their columns; give the name of a column: {name}='...'."
             )
-    if parties is not None and party is None:
-        raise SpecError("parties names the sites; name the column that says whose each row is too.")
-    return Columns(target=target, party=party, parties=parties, person=person)
+    if sites is not None and site is None:
+        raise ParameterError(
+            "sites names the sites; name the column that says whose each row is too."
+        )
+    return Columns(target=target, site=site, sites=sites, person=person)
 
 
 def read_sources(
     estimator: PrivateEstimator, sources: Sequence[Source], columns: Columns
 ) -> ReadRows:
-    """Several sources are one holder's each; a single one may hold the rows of several."""
+    """Reads sources: several are one site each; a single one may hold the rows of several sites."""
     schema = schema_for(estimator)
     warn_of_marks(schema)
-    label = columns.target or the_other_column(sources[0], schema, columns)
-    if columns.party is None:
-        study, recipe = agree(estimator, schema, len(sources))
-        parts = [_read(estimator, source, study.schema, label, columns) for source in sources]
-        names = numbered(len(sources))
-        return ReadRows(study=study, recipe=recipe, parts=parts, names=names, parties_met=False)
+    label = _outcome(schema, columns) or the_other_column(sources[0], schema, columns)
+    if columns.site is None:
+        study, method = agree(estimator, schema, len(sources))
+        parts = [
+            _read_source(estimator, source, study.schema, label, columns) for source in sources
+        ]
+        names = number_sites(len(sources))
+        return ReadRows(study=study, method=method, parts=parts, names=names, found_sites=False)
     (source,) = sources
-    grid = estimator._recipe(schema).grid(schema)
-    parts, names = by_holder(_read(estimator, source, grid, label, columns), columns.parties)
-    study, recipe = agree(estimator, schema, len(parts))
-    met = columns.parties is None
-    return ReadRows(study=study, recipe=recipe, parts=parts, names=names, parties_met=met)
+    grid = estimator._method(schema).grid(schema)
+    parts, names = by_site(_read_source(estimator, source, grid, label, columns), columns.sites)
+    study, method = agree(estimator, schema, len(parts))
+    found_sites = columns.sites is None
+    return ReadRows(study=study, method=method, parts=parts, names=names, found_sites=found_sites)
 
 
 def schema_for(estimator: PrivateEstimator) -> Schema:
-    schema: Schema | None = checked(estimator).schema
+    schema: Schema | None = check_parameters(estimator).schema
     if schema is None:
-        raise SpecError(
+        raise ParameterError(
             "rows that are read from where they are need a schema: draft one with "
-            "hedgerow.Schema.draft or `hedgerow schema draft`, and confirm it."
+            "hedgerow.draft_schema or `hedgerow schema draft`, and confirm it."
         )
     check_task(schema, estimator._regression, type(estimator).__name__)
     return schema
 
 
-def _read(
+def _read_source(
     estimator: PrivateEstimator, source: Source, grid: Schema, label: str, columns: Columns
 ) -> Encoded:
     with using(estimator.n_jobs or 1):
         return encode(
-            source, grid, target=label, person=columns.person, party=columns.party, check=True
+            source, grid, target=label, person=columns.person, site=columns.site, check=True
         )
 
 
 def the_other_column(source: Source, schema: Schema, columns: Columns) -> str:
-    """What is left to be predicted."""
+    """The only column that the schema does not declare: the target."""
     table = open_table(source, schema.names)
     positions_of(table, schema.names)
-    used = (*schema.names, columns.party, columns.person)
-    left = [name for name in table.names if name not in used]
+    other_names = (*schema.names, columns.site, columns.person)
+    left = [name for name in table.names if name not in other_names]
     if len(left) == 1:
         return left[0]
-    found = f"has the columns {left}" if left else "has no column"
+    state = f"has the columns {left}" if left else "has no column"
     raise DataError(
-        f"{table.where} {found} beside those of the schema; say which one is to be predicted "
+        f"{table.where} {state} beside those of the schema; say which one is to be predicted "
         "(`target`)."
     )
 
 
-# ---------------------------------------------------------------------------------------- holders
-def numbered(sources: int) -> list[str]:
-    """Names of holders that are sources of their own; the only one has none."""
+# ---------------------------------------------------------------------------------------- sites
+def number_sites(sources: int) -> list[str]:
+    """Numbers as names of sites, one for each source; a single one has no name."""
     return [str(k) for k in range(sources)] if sources > 1 else [UNNAMED]
 
 
-def by_holder(encoded: Encoded, parties: Sequence[Any] | None) -> tuple[list[Encoded], list[str]]:
-    """The rows of each holder and its name, in the order of `parties`; or of those met, sorted."""
-    if encoded.holders is None:
+def by_site(encoded_rows: Encoded, sites: Sequence[Any] | None) -> tuple[list[Encoded], list[str]]:
+    """The rows and the name of each site, in the order of `sites`; without it, sorted by name."""
+    if encoded_rows.site_rows is None:
         raise DataError("there is no row, so nobody holds any; give at least one.")
-    met, holder = encoded.holders
-    names = sorted(met) if parties is None else [str(token_of(name)) for name in parties]
-    warn_of_crowds(len(names), len(holder))
+    site_names, site = encoded_rows.site_rows
+    names = sorted(site_names) if sites is None else [str(token_of(name)) for name in sites]
+    warn_of_crowds(len(names), len(site))
     place = {name: k for k, name in enumerate(names)}
-    for name in met:
+    for name in site_names:
         if name not in place:
             raise DataError(
-                f"party is {name!r} in some row, which is not among the parties {names}; name it "
+                f"site is {name!r} in some row, which is not among the sites {names}; name it "
                 "there or correct the row."
             )
-    sorted_by = np.array([place[name] for name in met], np.int32)[holder]
+    sorted_by = np.array([place[name] for name in site_names], np.int32)[site]
     order = np.argsort(sorted_by, kind="stable").astype(np.int32)
     ends = np.searchsorted(sorted_by[order], np.arange(1, len(names)))
-    first, *others = [_taken(encoded, rows) for rows in np.split(order, ends)]
+    first, *others = [_take_rows(encoded_rows, rows) for rows in np.split(order, ends)]
     kinds = ("clamped", "unknown", "missing", "reach", "skipped")
-    whole = replace(first, **{kind: getattr(encoded, kind) for kind in kinds})
+    whole = replace(first, **{kind: getattr(encoded_rows, kind) for kind in kinds})
     return [whole, *others], names
 
 
-def _taken(encoded: Encoded, rows: NDArray[np.int32]) -> Encoded:
-    """What became of values is told of all holders together, so once is enough."""
+def _take_rows(encoded_rows: Encoded, rows: NDArray[np.int32]) -> Encoded:
+    """Some of the rows; counts of clamped values stay with the first site, so they count once."""
     return Encoded(
-        codes=encoded.codes[:, rows],
-        y=None if encoded.y is None else encoded.y[rows],
-        persons=None if encoded.persons is None else encoded.persons[rows],
+        codes=encoded_rows.codes[:, rows],
+        y=None if encoded_rows.y is None else encoded_rows.y[rows],
+        persons=None if encoded_rows.persons is None else encoded_rows.persons[rows],
         clamped={},
         unknown={},
         skipped=0,

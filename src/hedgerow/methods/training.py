@@ -1,4 +1,4 @@
-"""From parameters to a study, and from a finished run to a fitted estimator: one place for both.
+"""From parameters to a study, and from a finished run to a fitted estimator.
 
 `fit` uses it for rows of this process, and a run over real sites for theirs. An estimator is
 fitted when its model, its run record and its statement are set; nothing else sets them.
@@ -6,26 +6,30 @@ fitted when its model, its run record and its statement are set; nothing else se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from hedgerow.errors import QualityWarning, SignalWarning, SpecError, warn
+from hedgerow.errors import ParameterError, QualityWarning, SignalWarning, warn
 from hedgerow.federation.server import Server
 from hedgerow.methods.blocks import evaluation
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.common import DEFAULT_DELTA
+from hedgerow.methods.constants import constant
 from hedgerow.methods.evaluate import USUAL_CONFIDENCE, on_held_out_records
 from hedgerow.methods.inputs import check_task
-from hedgerow.methods.method import Recipe, Trained, check_needs, check_size, spelled_out
-from hedgerow.methods.parameters import checked
-from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
+from hedgerow.methods.method import Method, TrainingResult, canonical_text, check_needs, check_size
+from hedgerow.methods.parameters import check_parameters
+from hedgerow.privacy.accounting.budget import DPModel
+from hedgerow.privacy.accounting.conversions import check_guarantee, warn_if_weak
 from hedgerow.privacy.accounting.guarantee import Drawn
+from hedgerow.privacy.statement.record import Listener, Progress, silent
 from hedgerow.privacy.statement.spending import Total
 from hedgerow.privacy.statement.statement import statement
 from hedgerow.privacy.study import Study
@@ -34,81 +38,83 @@ from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema
 from hedgerow.secagg.graph import Parameters
 
+WORTH_A_BAR_SECONDS = constant(2.0, unit="seconds a fit lasts before a bar is shown")
+MANY_COLUMNS = constant(9, unit="columns", evidence="docs/design/budget.md")
+"""Columns from which Gaussian noise is the smaller one."""
+
 if TYPE_CHECKING:
     from hedgerow.methods.base import PrivateEstimator
 
 
-MANY_COLUMNS = 9
-"""From here on a record takes part in so many sums that Gaussian noise is smaller."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
-    """What a statement says of a run beside its numbers."""
+    """Circumstances of a run that its privacy statement mentions."""
 
     simulated: bool = True
-    parties_met: bool = False
-    persons_told: bool = False
+    found_sites: bool = False
+    persons_declared: bool = False
     total: Total | None = field(default=None)
     drawn: Drawn | None = None
-    """Which records it is of, where secret draws left others for an evaluation of its own."""
+    """The secretly drawn part of the records, where others are held out."""
 
 
 def agree(
-    estimator: PrivateEstimator, given: Schema, parties: int, terms: Mapping[str, Any] | None = None
-) -> tuple[Study, Recipe]:
-    """The study that an estimator's parameters mean for so many holders, and its recipe.
+    estimator: PrivateEstimator,
+    declared_schema: Schema,
+    n_sites: int,
+    terms: Mapping[str, Any] | None = None,
+) -> tuple[Study, Method]:
+    """The study and the method that an estimator's parameters define for so many sites.
 
-    `terms` are fields of the study that parties agree on beside these; a simulation has none.
+    `terms` are fields of the study that sites agree on beside these; a simulation has none.
     """
-    read = checked(estimator)
-    check_task(given, estimator._regression, type(estimator).__name__)
-    is_study, placement = terms is not None, read.placement
+    parameters = check_parameters(estimator)
+    check_task(declared_schema, estimator._regression, type(estimator).__name__)
+    is_study, dp_model = terms is not None, parameters.dp_model
     epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
-    if placement is Placement.LABEL and estimator.delta == DEFAULT_DELTA:
-        delta = Fraction(0)  # labels are told under pure epsilon; the usual delta asks for no more
-    if placement is not Placement.NOWHERE:
-        check_promise(epsilon, delta)
+    if dp_model is DPModel.LABEL and estimator.delta == DEFAULT_DELTA:
+        delta = Fraction(0)  # labels are randomized under pure epsilon; the default delta means 0
+    if dp_model is not DPModel.NONE:
+        check_guarantee(epsilon, delta)
         warn_if_weak(delta)
-        hint_at_delta(delta, len(given.features), placement)
-    recipe = estimator._recipe(given)
-    schema = recipe.grid(given.with_sorted_classes())
-    colluders, threshold = _counts(read.colluders, read.threshold, parties)
+        hint_at_delta(delta, len(declared_schema.features), dp_model)
+    method = estimator._method(declared_schema)
+    schema = method.grid(declared_schema.with_sorted_classes())
+    colluders, threshold = _counts(parameters.colluders, parameters.threshold, n_sites)
     study = Study(
         schema=schema,
-        recipe=recipe.name,
-        asks=recipe.asks(schema),
-        recipe_parameters=spelled_out(recipe),
+        asks=method.asks(schema),
+        method_parameters=canonical_text(method),
         public_seed=public_seed(estimator),
         epsilon=epsilon,
         delta=delta,
-        placement=placement or (Placement.CURATOR if parties == 1 else Placement.SHARES),
-        parties=parties,
+        dp_model=dp_model or (DPModel.CENTRAL if n_sites == 1 else DPModel.DISTRIBUTED),
+        n_sites=n_sites,
         colluders=colluders,
         threshold=threshold,
-        records_per_person=read.records_per_person,
-        label_reports=estimator._label_reports(schema, epsilon, placement),
-        hold_out=read.hold_out or 0,
-        asks_held_out=evaluation.asks(schema) if is_study and read.hold_out else frozenset(),
-        **{"name": "fit", **(terms or {})},
+        records_per_person=parameters.records_per_person,
+        label_reports=estimator._label_reports(schema, epsilon, dp_model),
+        hold_out=parameters.hold_out or 0,
+        asks_held_out=evaluation.asks(schema) if is_study and parameters.hold_out else frozenset(),
+        **{"name": "fit", "method": type(estimator).__name__, **(terms or {})},
     )
-    check_needs(recipe, schema, study.placement, study.parties)
-    check_size(recipe, study)
-    return study, recipe
+    check_needs(method, schema, study.dp_model, study.n_sites)
+    check_size(method, study)
+    return study, method
 
 
 def _given_schema(estimator: PrivateEstimator, study: Study) -> Schema:
-    """What people typed, before the recipe's grid: `hedgerow schema check` prints its digest.
+    """The declared schema, before the method's grid: `hedgerow schema check` prints its digest.
 
-    What was worked out from rows has no file, and no other form than the study's.
+    A schema that was inferred from rows has only the study's form.
     """
-    given = checked(estimator).schema
-    return given if isinstance(given, Schema) else study.schema
+    schema = check_parameters(estimator).schema
+    return schema if isinstance(schema, Schema) else study.schema
 
 
-def hint_at_delta(delta: Fraction, columns: int, placement: Placement | None) -> None:
-    """By the number of columns alone, which is public."""
-    if delta == 0 and columns >= MANY_COLUMNS and placement is not Placement.LABEL:
+def hint_at_delta(delta: Fraction, columns: int, dp_model: DPModel | None) -> None:
+    """Warns of delta 0 with many columns; the number of columns is public."""
+    if delta == 0 and columns >= MANY_COLUMNS and dp_model is not DPModel.LABEL:
         warn(
             f"delta is 0 and there are {columns} columns: with so many, Laplace noise is larger "
             "than Gaussian noise of the same epsilon. A delta well below 1 / the number of "
@@ -117,41 +123,41 @@ def hint_at_delta(delta: Fraction, columns: int, placement: Placement | None) ->
         )
 
 
-def _counts(colluders: int | None, threshold: int | None, parties: int) -> tuple[int, int]:
-    """How many may collude and how many must survive, where nobody said."""
-    if parties == 1:
+def _counts(colluders: int | None, threshold: int | None, n_sites: int) -> tuple[int, int]:
+    """Colluders and threshold, with defaults."""
+    if n_sites == 1:
         if (colluders, threshold) != (None, None):
-            raise SpecError(
-                f"colluders is {colluders} and threshold is {threshold}, but one holder has all "
-                "rows; name several with `party`, or leave both at None."
+            raise ParameterError(
+                f"colluders is {colluders} and threshold is {threshold}, but one site has all "
+                "rows; name several with `site`, or leave both at None."
             )
         return 0, 1
-    usual = Parameters.default(parties)
+    usual = Parameters.default(n_sites)
     return colluders or usual.colluders, threshold or usual.threshold
 
 
 def public_seed(estimator: PrivateEstimator) -> int:
-    """Of all public draws of a run: feature draws and random cuts, never noise."""
+    """The seed of all public draws of a run: feature draws and random cuts, never noise."""
     return int(check_random_state(estimator.random_state).randint(2**31 - 1))
 
 
 def train(
     estimator: PrivateEstimator,
     study: Study,
-    recipe: Recipe,
+    method: Method,
     federation: Server,
     circumstances: Circumstances,
 ) -> None:
-    """Drives the recipe over the federation; the estimator is then fitted.
+    """Runs the method over the federation and sets the fitted attributes of the estimator.
 
-    Where the study says so, held-out records tell how good the model is, in one more round.
+    If the study says so, the model is evaluated on held-out records in one more round.
     """
     rng = np.random.default_rng(study.public_seed)
-    trained: Trained = run(recipe.flow(study.schema, federation, rng), federation)
-    measured = on_held_out_records(trained.model, federation) if study.asks_held_out else None
+    trained_model: TrainingResult = run(method.flow(study.schema, federation, rng), federation)
+    measures = on_held_out_records(trained_model.model, federation) if study.asks_held_out else None
     estimator.schema_ = study.schema
-    estimator.model_ = trained.model
-    estimator.grown_ = trained.grown
+    estimator.model_ = trained_model.model
+    estimator.leaf_statistics_ = trained_model.leaf_statistics
     estimator.run_ = federation.record
     estimator.signed_ = None  # a run over real sites signs its model's file
     estimator.ledger_ = federation.ledger
@@ -160,23 +166,91 @@ def train(
         study,
         federation.sites.spent(),
         federation.asked,
-        simulated=circumstances.simulated,
-        saved_fraction=trained.saved,
+        is_simulation=circumstances.simulated,
+        saved_fraction=trained_model.unspent_fraction,
         slack=federation.slack,
-        parties_met=circumstances.parties_met,
-        persons_told=circumstances.persons_told,
+        found_sites=circumstances.found_sites,
+        persons_declared=circumstances.persons_declared,
         total=circumstances.total,
-        instead=trained.instead,
+        instead=trained_model.instead,
         schema_source=_given_schema(estimator, study).provenance,
-        drawn=circumstances.drawn,
+        sample=circumstances.drawn,
     )
-    if measured is not None:
+    if measures is not None:
         estimator.evaluation_ = Evaluation(
-            (measured,),
+            (measures,),
             USUAL_CONFIDENCE,
             estimator.privacy_,
-            (trained.model.score.digest,),
+            (trained_model.model.score.digest,),
             classes=study.schema.classes or (),
         )
-    if trained.instead:
-        warn(trained.instead, SignalWarning)
+    if trained_model.instead:
+        warn(trained_model.instead, SignalWarning)
+
+
+# --------------------------------------------------------------------------------------------------
+# A progress bar over rounds and dry runs; usually not shown before two seconds.
+
+_T = TypeVar("_T")
+
+
+@contextmanager
+def bar(show: bool, n_rounds: int | None, *, at_once: bool = False) -> Iterator[Listener]:
+    """A listener that shows rounds in a progress bar; `at_once` shows it before the first."""
+    with _draw_bar(show, "rounds", n_rounds, at_once) as update:
+
+        def listen(event: Progress) -> None:
+            update(event.round if event.done else None)
+
+        yield listen if show else silent
+
+
+@contextmanager
+def count_steps(show: bool, title: str, total: int) -> Iterator[Callable[[_T], _T]]:
+    """A function that returns its argument and advances a progress bar."""
+    n_done = 0
+    with _draw_bar(show, title, total) as update:
+
+        def step(result: _T) -> _T:
+            nonlocal n_done
+            n_done += 1
+            update(n_done)
+            return result
+
+        yield step
+
+
+@contextmanager
+def _draw_bar(
+    show: bool, title: str, total: int | None, at_once: bool = False
+) -> Iterator[Callable[[int | None], None]]:
+    """A function that updates a progress bar; None only keeps it alive."""
+    if not show:
+        yield lambda n_done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    began = time.monotonic()
+    drawing = Bar(*columns, console=Console(stderr=True))
+    task = drawing.add_task(title, total=total)
+
+    def update(n_done: int | None) -> None:
+        if at_once or time.monotonic() - began > WORTH_A_BAR_SECONDS:
+            drawing.start()
+        if n_done is not None:
+            drawing.update(task, completed=n_done)
+
+    if at_once:
+        update(0)
+    try:
+        yield update
+    finally:
+        drawing.stop()

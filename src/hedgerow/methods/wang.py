@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,17 +10,28 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.blocks import histograms
-from hedgerow.methods.blocks.builder import ROOT, BestFirst, Chooser, Node, TreePlan, grow
-from hedgerow.methods.blocks.flow import Flow, Quote
-from hedgerow.methods.blocks.goal import Goal
+from hedgerow.methods.blocks.builder import (
+    ROOT,
+    BestFirst,
+    Chooser,
+    Evidence,
+    Node,
+    SplitChoice,
+    Stop,
+    TreePlan,
+    grow,
+)
+from hedgerow.methods.blocks.flow import Flow, NoiseModel
+from hedgerow.methods.blocks.histograms import PATIENCE, above_of
 from hedgerow.methods.blocks.leaves import LeafBudget, by_leaf_budget
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.scores import entropy, full_gini, root_gini
-from hedgerow.methods.blocks.screening import Refinement, refined_chooser
+from hedgerow.methods.blocks.screening import FeatureScreening, refined_chooser
 from hedgerow.methods.blocks.selection import (
+    MechanismName,
     OneTablePerSplit,
     SelectionRules,
     by_choice,
@@ -27,8 +39,9 @@ from hedgerow.methods.blocks.selection import (
     by_local_choice,
 )
 from hedgerow.methods.blocks.sizes import DRAWS, QUERY, Scale
-from hedgerow.methods.blocks.stopping import if_audible, if_worthwhile
-from hedgerow.methods.method import Method, Needs, Recipe, Task, Trained, mean_of, method
+from hedgerow.methods.blocks.target import TrainingTarget
+from hedgerow.methods.constants import constant
+from hedgerow.methods.method import Method, Needs, Task, TrainingResult, mean_of, method
 from hedgerow.methods.parameters import estimator, parameter, when
 from hedgerow.methods.presets import preset
 from hedgerow.models.tree import MOST_LEAVES
@@ -40,20 +53,24 @@ from hedgerow.privacy.queries import (
     Cells,
     ClassCounts,
     Leaves,
-    LocalChoice,
+    LocalSelection,
     Mechanism,
     QueryKinds,
     Score,
     Scoring,
     SelectQuery,
+    Summed,
     SumQuery,
     Whole,
     choices,
     sums,
 )
 from hedgerow.schema.candidates import Grids, all_features
-from hedgerow.schema.rules import SHARE, Rule, a, either, exact, number, or_none, rule_of, whole
+from hedgerow.schema.rules import FRACTION, Rule, a, either, exact, number, or_none, rule_of, whole
 from hedgerow.schema.schema import Schema
+
+TARGET_ERROR = constant(0.1, unit="error")
+"""The paper's; nodes lighter than it divided by max_splits are not split."""
 
 PAPER = "Wang, Dick and Balcan 2020"
 Finding = Literal["choice", "noisy_counts", "local_choice"]
@@ -61,16 +78,13 @@ Finding = Literal["choice", "noisy_counts", "local_choice"]
 Criterion = Literal["entropy", "gini", "root_gini"]
 """The paper's G, scaled to 1 where two classes are even."""
 BudgetName = Literal["decay", "slow", "even"]
-MechanismName = Literal["exponential", "permute_and_flip", "report_noisy_max"]
 IMPURITIES = {"entropy": entropy, "gini": full_gini, "root_gini": root_gini}
 SCORES = {"entropy": Score.ENTROPY, "gini": Score.GINI}
-TARGET_ERROR = 0.1
-"""The paper's; nodes lighter than TARGET_ERROR / max_splits are not split."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """What a function says of each depth."""
+    """The values of a function by depth."""
 
     parts: tuple[Fraction, ...]
 
@@ -81,15 +95,15 @@ class Listed:
 def _callable(value: Any) -> Callable[[int], Any]:
     if not callable(value):
         raise TypeError
-    given: Callable[[int], Any] = value
-    return given
+    function: Callable[[int], Any] = value
+    return function
 
 
 @method(
     "topdown",
-    tried=(
+    test_settings=(
         {"max_splits": 4},
-        {"max_splits": 4, "refine": Refinement(prior=False, bins=None), "lean": True},
+        {"max_splits": 4, "screening": FeatureScreening(prior=False, bins=None), "shrinkage": True},
         {"max_splits": 3, "tables": "split", "consistency": False, "ask_all": True},
         {"max_splits": 3, "split": "choice", "rows_at_most": 1000},
         {"max_splits": 3, "split": "local_choice", "mechanism": "report_noisy_max"},
@@ -99,15 +113,15 @@ def _callable(value: Any) -> Callable[[int], Any]:
 class TopDown(Method):
     """Best-first growth by the noisy count-scaled gain n J, at most `max_splits` splits.
 
-    A node at depth d spends (1 - leaf_share) B(d); a leaf gets all that its path did not spend,
-    at least `leaf_share`. Since sum_d B(d) <= 1 over the `max_splits` depths there are, no path
+    A node at depth d spends (1 - leaf_fraction) B(d); a leaf gets all that its path did not spend,
+    at least `leaf_fraction`. Since sum_d B(d) <= 1 over the `max_splits` depths there are, no path
     can spend more than the whole. Departures from Algorithm 1: children of the last split are
     not asked (the paper asks them, at a depth its budget does not count); weights and gains come
     from one answer. The choosers list theirs. Repairs that can be turned off: NoisyCounts asks one
-    histogram per feature (`tables`), nodes that noise would drown are not asked (`ask_all`), tables
-    agree with each other (`consistency`), a leaf gets what its path left (`leaf_budget`), a choice
-    is by the `mechanism` that suits the noise. Pieces of our own tree, off by default: leaves that
-    `lean` on the nodes above them, and tables asked and read with `refine`;
+    histogram per feature (`tables`), nodes below the noise are not asked (`ask_all`), tables
+    agree with each other (`consistency`), a leaf gets what its path left (`leaf_budget`), a
+    selection is by the `mechanism` that suits the noise. Parts of our own tree, off by default:
+    `shrinkage` of leaves towards their ancestors, and `screening` of tables;
     studies/notes/trees.md#0063. `n_bins` None takes the schema's bins.
     """
 
@@ -118,12 +132,12 @@ class TopDown(Method):
         default="noisy_counts",
         text="How a node finds its split. 'noisy_counts': from private histograms of all "
         "features. 'local_choice': among the splits that each site picked on its own rows. "
-        "'choice': by one holder's private choice among all splits.",
+        "'choice': by one site's private selection among all splits.",
     )
     criterion: Criterion = parameter(
         default="gini",
         text="Impurity. One record moves 'gini' by at most 2 and 'entropy' by log(rows), so "
-        "private choices by 'gini' are sharper; the paper uses 'entropy'. 'root_gini' needs "
+        "private selections by 'gini' are sharper; the paper uses 'entropy'. 'root_gini' needs "
         "'noisy_counts': its sensitivity grows with the root of the number of rows, so it cannot "
         "score a choice.",
     )
@@ -134,9 +148,9 @@ class TopDown(Method):
         "0.8^(d - 1) / 5, 1 / max_splits, or what the function says. All depths together may "
         "have at most 1.",
     )
-    leaf_share: float = parameter(
+    leaf_fraction: float = parameter(
         default=0.5,
-        rule=SHARE,
+        rule=FRACTION,
         text="Part of the budget kept for the leaves (LPF in the paper).",
     )
     min_fraction_split: float | None = parameter(
@@ -153,7 +167,7 @@ class TopDown(Method):
     rows_at_most: int = parameter(
         default=MOST_ROWS,
         rule=whole(1),
-        used=(when(criterion="entropy", split=("local_choice", "choice")),),
+        used_with=(when(criterion="entropy", split=("local_choice", "choice")),),
         text="A public guess of the number of rows: the closer from above, the sharper the "
         "choice. Any guess is private.",
     )
@@ -164,62 +178,62 @@ class TopDown(Method):
     )
     tables: Literal["feature", "split"] = parameter(
         default="feature",
-        used=(when(split="noisy_counts"),),
+        used_with=(when(split="noisy_counts"),),
         text="What 'noisy_counts' asks: a histogram of each feature, or class counts on both sides "
         "of each 'split', as written in the paper; its noise grows with the number of splits.",
     )
     mechanism: MechanismName | None = parameter(
         default=None,
         rule=or_none(rule_of(MechanismName)),
-        used=(when(split=("local_choice", "choice")),),
-        text="How a private choice is made; the paper's is 'report_noisy_max'. None is "
+        used_with=(when(split=("local_choice", "choice")),),
+        text="How a private selection is made; the paper's is 'report_noisy_max'. None is "
         "'permute_and_flip' where delta = 0, and 'exponential' where delta > 0.",
     )
-    index_share: float = parameter(
+    index_fraction: float = parameter(
         default=0.75,
-        rule=SHARE,
-        used=(when(split=("local_choice", "choice")),),
+        rule=FRACTION,
+        used_with=(when(split=("local_choice", "choice")),),
         text="Part of a node's budget that the choice may spend; counts of what was chosen have "
         "the rest. One half in the paper.",
     )
     ask_all: bool = parameter(
         default=False,
-        text="Whether nodes are asked too whose noise would be louder than their rows, as in the "
+        text="Whether nodes are asked too whose noise would be larger than their rows, as in the "
         "paper.",
     )
-    leaf_budget: Literal["unspent", "share"] = parameter(
+    leaf_budget: Literal["unspent", "fraction"] = parameter(
         default="unspent",
-        text="What a leaf is asked with: all that its path did not spend, or 'share', the "
-        "`leaf_share` alone, as printed.",
+        text="What a leaf is asked with: all that its path did not spend, or 'fraction', the "
+        "`leaf_fraction` alone, as published.",
     )
     consistency: bool = parameter(
         default=True,
         text="Make the tables of a node agree with each other and with the path to it.",
     )
-    lean: bool = parameter(
+    shrinkage: bool = parameter(
         default=False,
-        text="Whether a leaf leans on the nodes above it: it says something between its own noisy "
-        "counts and theirs, the closer to theirs the noisier its own are. Free of charge.",
+        text="Whether leaf values are shrunk towards the nodes above them, the more the noisier "
+        "they are. Post-processing: costs nothing.",
     )
-    refine: Refinement | None = parameter(
+    screening: FeatureScreening | None = parameter(
         default=None,
-        rule=or_none(a(Refinement)),
+        rule=or_none(a(FeatureScreening)),
         text="For 'noisy_counts': tables asked and read as our own tree does it, with private "
-        "bins, naive-Bayes prior, screening and noise-penalised gain, on the fine grid of "
-        "numbers; hedgerow.Refinement() takes all of them.",
+        "bins, naive-Bayes prior, screening and noise-penalized gain, on the fine grid of "
+        "numbers; hedgerow.FeatureScreening() takes all of them.",
     )
 
     def check(self) -> None:
         from_tables = ("noisy_counts", "gini", "feature", True)
-        given = (self.split, self.criterion, self.tables, self.consistency)
-        if self.refine is not None and given != from_tables:
-            raise SpecError(
-                "refine needs split='noisy_counts', criterion='gini', tables='feature' and "
-                "consistency=True: it refines noisy tables of features, which agree on their "
+        settings = (self.split, self.criterion, self.tables, self.consistency)
+        if self.screening is not None and settings != from_tables:
+            raise ParameterError(
+                "screening needs split='noisy_counts', criterion='gini', tables='feature' and "
+                "consistency=True: it reads noisy tables of features, which agree on their "
                 "totals, and its penalty is Gini's."
             )
         if self.split != "noisy_counts" and self.criterion not in SCORES:
-            raise SpecError(
+            raise ParameterError(
                 f"criterion 'root_gini' cannot be used with split {self.split!r}: one "
                 "record can move its score by 2 sqrt(n), so no useful choice is private. Use "
                 "'entropy' or 'gini', or split='noisy_counts', where the score is computed from "
@@ -227,7 +241,7 @@ class TopDown(Method):
             )
         shares = self._parts()
         if min(shares) <= 0 or sum(shares) > 1:
-            raise SpecError(
+            raise ParameterError(
                 f"the budget spends {float(sum(shares)):.6g} on a path of {self.max_splits} "
                 "splits; every depth must have more than 0, and all of them together at most 1."
             )
@@ -237,7 +251,7 @@ class TopDown(Method):
         match self.budget:
             case "decay":
                 return Fraction(1, 2**depth)
-            case "slow":  # so slowly that deep trees stay audible
+            case "slow":  # so slowly that deep nodes stay above the noise
                 return Fraction(1, 5) * Fraction(4, 5) ** (depth - 1)
             case "even":
                 return Fraction(1, self.max_splits)
@@ -247,49 +261,51 @@ class TopDown(Method):
     def _parts(self) -> tuple[Fraction, ...]:
         return tuple(self._part(depth) for depth in range(1, self.max_splits + 1))
 
-    def _recipe(self, schema: Schema) -> Recipe:
-        """Of a function of the depth, sites approve what it says of each depth."""
-        made: Any = super()._recipe(schema)
-        recipe: Recipe = (
-            replace(made, budget=Listed(made._parts())) if callable(made.budget) else made
+    def _method(self, schema: Schema) -> Method:
+        """The method; a budget function becomes its values by depth, which sites approve."""
+        base_method: Any = super()._method(schema)
+        method: Method = (
+            replace(base_method, budget=Listed(base_method._parts()))
+            if callable(base_method.budget)
+            else base_method
         )
-        return recipe
+        return method
 
     @property
     def needs(self) -> Needs:
-        return Needs(tasks=frozenset({Task.CLASSES}), one_holder=self.split == "choice")
+        return Needs(tasks=frozenset({Task.CLASSES}), single_site=self.split == "choice")
 
     def asks(self, schema: Schema) -> QueryKinds:
         if self.split == "noisy_counts":
             return sums(ClassCounts, Cells if self._by_feature else Leaves, Whole)
-        kind = SelectQuery if self.split == "choice" else LocalChoice
+        kind = SelectQuery if self.split == "choice" else LocalSelection
         return choices(kind, SCORES[self.criterion]) | sums(ClassCounts, Leaves, Whole)
 
     def grid(self, schema: Schema) -> Schema:
         if self.n_bins is not None:
             return schema.with_grid(bins=self.n_bins)
-        return schema if self.refine is None else fine_schema(schema)
+        return schema if self.screening is None else fine_schema(schema)
 
     def largest(self, schema: Schema) -> Size:
         """One step for the leaves; both children of a split are asked together.
 
-        All paths are of one tree: what leads to its nodes is told once.
+        All paths are of one tree: what leads to its nodes is sent once.
         """
         scale = Scale(schema)
         depth, splits = scale.deepest(self._deepest), min(self.max_splits, MOST_LEAVES - 1)
-        shared = (2 * splits + 1 + DRAWS) * scale.step_bytes
-        a_split = self._largest_split(scale, depth, shared)
+        shared_bytes = (2 * splits + 1 + DRAWS) * scale.step_bytes
+        a_split = self._largest_split(scale, depth, shared_bytes)
         leaves = Size.of_step(
             splits + 1,
             integers=scale.channels,
             bytes=QUERY,
-            shared=shared,
+            shared_bytes=shared_bytes,
             steps=depth + DRAWS,
             leaves=splits + 1,
         )
         return a_split * splits + leaves
 
-    def _largest_split(self, scale: Scale, depth: int, shared: int) -> Size:
+    def _largest_split(self, scale: Scale, depth: int, shared_bytes: int) -> Size:
         if self.split == "noisy_counts" and self._by_feature:
             return scale.tables(2, channels=scale.channels, depth=depth)
         tests = sum(2 * grid.n_cells for grid in scale.schema.grids)
@@ -297,54 +313,63 @@ class TopDown(Method):
             2,
             integers=2 * tests * scale.channels,
             bytes=QUERY + tests * scale.tree_bytes(2),
-            shared=shared,
+            shared_bytes=shared_bytes,
         )
         if self.split == "noisy_counts":
             return tables
         return tables + Size.of_step(
-            2, bytes=QUERY + tests * scale.step_bytes, shared=shared, candidates=tests
+            2, bytes=QUERY + tests * scale.step_bytes, shared_bytes=shared_bytes, candidates=tests
         )
 
     @property
     def _deepest(self) -> int:
-        """No path of a tree is longer than those that sites look at."""
+        """The deepest path, at most as long as sites accept."""
         return min(self.max_splits, MOST_STEPS - DRAWS)
 
-    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+    def flow(
+        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
+    ) -> Flow[TrainingResult]:
         counts = ClassCounts(len(schema.classes or ()))
-        goal, grids = Goal(counts), Grids(schema, Binning.of_cells(schema))
+        target, grids = TrainingTarget(counts), Grids(schema, Binning.of_cells(schema))
         root, min_gain = ROOT, self.min_gain
-        if self.refine is None:
-            choose = self._chooser(grids, counts, quote)
+        if self.screening is None:
+            choose = self._chooser(grids, counts, noise_model)
         else:
             root, choose = yield from refined_chooser(
-                schema, goal, self.refine, self._share, least=0.0
+                schema, target, self.screening, self._share, least=0.0
             )
-            choose = self._audible(choose, self._tables(grids, counts, self.refine.keep), quote)
+            choose = self._above_noise(
+                choose, self._tables(grids, counts, self.screening.keep), noise_model
+            )
             min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
         choose = if_worthwhile(choose, min_fraction=self._min_fraction, min_gain=min_gain)
         ends = by_leaf_budget(
-            goal, LeafBudget(self.leaf_budget), exact(self.leaf_share), lean=self.lean
+            target,
+            LeafBudget(self.leaf_budget),
+            exact(self.leaf_fraction),
+            shrinkage=self.shrinkage,
         )
         plan = TreePlan(choose, BestFirst(self.max_splits), self._deepest, ends)
-        grown = yield from grow(plan, schema.names, rng, root)
-        return Trained(mean_of([grown.tree]), (grown,))
+        statistics = yield from grow(plan, schema.names, rng, root)
+        return TrainingResult(mean_of([statistics.tree]), (statistics,))
 
-    def _chooser(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
+    def _chooser(self, grids: Grids, counts: ClassCounts, noise_model: NoiseModel) -> Chooser:
         if self.split != "noisy_counts":
-            return self._by_selection(grids, counts, quote)
+            return self._by_selection(grids, counts, noise_model)
         if self._by_feature:
-            return self._by_tables(grids, counts, quote)
-        return self._by_every_table(grids, counts, quote)
+            return self._by_tables(grids, counts, noise_model)
+        return self._by_every_table(grids, counts, noise_model)
 
     @property
     def _by_feature(self) -> bool:
         return self.tables == "feature"
 
-    def _audible(self, choose: Chooser, asked: Callable[[Node], SumQuery], quote: Quote) -> Chooser:
-        return if_audible(choose, asked, quote, ask_all=self.ask_all)
+    def _above_noise(
+        self, choose: Chooser, query_of: Callable[[Node], SumQuery], noise_model: NoiseModel
+    ) -> Chooser:
+        return if_above_noise(choose, query_of, noise_model, ask_all=self.ask_all)
 
-    def _by_tables(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
+    def _by_tables(self, grids: Grids, counts: ClassCounts, noise_model: NoiseModel) -> Chooser:
         rules = histograms.HistogramRules(
             grids,
             counts,
@@ -353,22 +378,24 @@ class TopDown(Method):
             known_zeros=self.consistency,
         )
         choose = histograms.by_histogram(rules, all_features(grids.n_features), self._share)
-        return self._audible(choose, self._tables(grids, counts, None), quote)
+        return self._above_noise(choose, self._tables(grids, counts, None), noise_model)
 
-    def _by_every_table(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
+    def _by_every_table(
+        self, grids: Grids, counts: ClassCounts, noise_model: NoiseModel
+    ) -> Chooser:
         rules = OneTablePerSplit(
             grids,
             counts,
             IMPURITIES[self.criterion],
-            Scoring(Score.GINI),  # nothing is chosen by it
+            Scoring(Score.GINI),  # nothing is selected by it
             Mechanism.EXPONENTIAL,
             self.consistency,
         )
 
-        def asked(node: Node) -> SumQuery:
+        def query_of(node: Node) -> SumQuery:
             return rules.sides(node, rules.splitting_class, self._share(node))
 
-        return self._audible(by_every_table(rules, self._share), asked, quote)
+        return self._above_noise(by_every_table(rules, self._share), query_of, noise_model)
 
     def _tables(
         self, grids: Grids, counts: ClassCounts, most: int | None
@@ -377,9 +404,9 @@ class TopDown(Method):
         by = Cells(tuple(range(grids.n_features))[:most], grids.binning)
         return lambda node: SumQuery(node.region, counts, by, self._share(node))
 
-    def _by_selection(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
-        usual = Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL
-        index_share = exact(self.index_share)
+    def _by_selection(self, grids: Grids, counts: ClassCounts, noise_model: NoiseModel) -> Chooser:
+        usual = Mechanism.PERMUTE_AND_FLIP if noise_model.is_pure else Mechanism.EXPONENTIAL
+        index_fraction = exact(self.index_fraction)
         rules = SelectionRules(
             grids,
             counts,
@@ -387,31 +414,123 @@ class TopDown(Method):
             Scoring(SCORES[self.criterion], self.rows_at_most),
             Mechanism(self.mechanism or usual),
             self.consistency,
-            index_share,
+            index_fraction,
         )
-        longest = rules.splitting_class[: quote.parties]  # a pick per site
+        longest = rules.splitting_class[: noise_model.n_sites]  # a selection per site
 
         def shortlist(node: Node) -> SumQuery:
-            return rules.sides(node, longest, self._share(node) * (1 - index_share))
+            return rules.sides(node, longest, self._share(node) * (1 - index_fraction))
 
         by = by_choice if self.split == "choice" else by_local_choice
-        return self._audible(by(rules, self._share), shortlist, quote)
+        return self._above_noise(by(rules, self._share), shortlist, noise_model)
 
     @property
     def _min_fraction(self) -> float:
-        given = self.min_fraction_split
-        return TARGET_ERROR / self.max_splits if given is None else given
+        min_fraction = self.min_fraction_split
+        return TARGET_ERROR / self.max_splits if min_fraction is None else min_fraction
 
     def _share(self, node: Node) -> Fraction:
-        return (1 - exact(self.leaf_share)) * self._part(node.depth + 1)
+        return (1 - exact(self.leaf_fraction)) * self._part(node.depth + 1)
+
+
+# --------------------------------------------------------------------------------------------------
+# When a node is not asked, or asked and not split: from noisy numbers and public facts alone.
+#
+# These wrap a chooser. What a node does not spend, its leaf may.
+
+
+def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> Chooser:
+    """Keeps splits of nodes that hold `min_fraction` of all rows and gain more than `min_gain`.
+
+    Wang, Dick and Balcan 2020, Algorithm 1 line 12 (weight at least error / M) and section 4
+    (J <= 0.01 is not pushed). Departures: weight and gain come from one table, not from two
+    queries; the total is the root's noisy one, not the private |S|; a node that its parent's
+    answer clearly shows as too light is not asked at all.
+    """
+
+    def chosen(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+        if is_clearly_below(node, min_fraction):
+            return Stop()
+        choice = yield from choose(node, rng)
+        if isinstance(choice, Stop):
+            return choice
+        rows = sum(_rows(side) for side in choice.evidence)
+        whole = rows_of_all(node)
+        light = whole is not None and rows < min_fraction * whole
+        if rows <= 0.0 or light or choice.gain <= min_gain * rows:
+            return Stop(choice.spent)
+        return choice
+
+    return chosen
+
+
+def rows_of_all(node: Node) -> float | None:
+    """The root's noisy number of rows; None at the root itself."""
+    above = above_of(node)
+    return above[0].rows if above else None
+
+
+def _rows(evidence: Evidence | None) -> float:
+    if evidence is None:
+        raise ParameterError(
+            "a split came without the rows of its sides, and weights were to be compared; use a "
+            "chooser that reads tables or counts."
+        )
+    return evidence.rows
+
+
+def is_clearly_below(node: Node, min_fraction: float) -> bool:
+    """Whether a node is too light by more than noise can explain."""
+    whole = rows_of_all(node)
+    if whole is None:
+        return False
+    evidence = node.evidence
+    assert evidence is not None  # a node below the root has evidence
+    deviation = math.sqrt(evidence.variance * len(evidence.masses))
+    return evidence.rows + PATIENCE * deviation < min_fraction * whole
+
+
+def if_above_noise(
+    choose: Chooser,
+    counts: Callable[[Node], Summed],
+    noise_model: NoiseModel,
+    *,
+    ask_all: bool = False,
+) -> Chooser:
+    """Asks a node only if one cell's noise would be smaller than all its rows together.
+
+    Budgets that halve with every level make deep answers pure noise. Not asking them costs
+    nothing and leaves their budget to the leaf. With `ask_all` all nodes are asked, as the paper
+    does, until such wide noise cannot be drawn.
+    """
+    noise: dict[Fraction, float] = {}  # depends on the fraction alone, and few fractions differ
+
+    def chosen(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+        query = counts(node)
+        if query.fraction not in noise:
+            noise[query.fraction] = _deviation(query, noise_model)
+        rows = math.inf if ask_all or node.evidence is None else node.evidence.rows
+        if noise[query.fraction] >= rows:
+            return Stop()
+        return (yield from choose(node, rng))
+
+    return chosen
+
+
+def _deviation(query: Summed, noise_model: NoiseModel) -> float:
+    """Deviation of the noise; infinite where it cannot be drawn exactly."""
+    try:
+        return math.sqrt(noise_model.variance(query))
+    except ParameterError:
+        return math.inf
 
 
 @estimator
 class TopDownTreeClassifier(PrivateClassifier, TopDown):
-    """A best-first tree: DP-TopDown, Wang, Dick and Balcan 2020, Algorithm 1, made sound.
+    """A best-first tree: DP-TopDown, Wang, Dick and Balcan 2020, Algorithm 1, corrected.
 
-    Made sound means: everything that leaves a site is charged for all that it tells, also where
-    the paper's own account forgets some of it (docs/design/methods.md).
+    Corrected means: everything that leaves a site is charged in full, also where the paper's
+    own accounting leaves some of it out (docs/design/methods.md).
 
     Examples
     --------
@@ -428,16 +547,17 @@ class TopDownTreeClassifier(PrivateClassifier, TopDown):
 
 
 # -------------------------------------------------------------------------- the paper's methods
-# A private choice tells its index only: told with the noisy maximum, as printed, k candidates would
-# cost k / 2 times the claim (docs/proofs/selection.md), so the value is a fresh count, for which
-# the half of a node's budget stands that the paper gives to its weight. 'root_gini' has no useful
+# A private selection releases its index only: with the noisy maximum, as published, k candidates
+# would cost k / 2 times the claim (docs/proofs/selection.md), so the value is a fresh count, for
+# which the half of a node's budget stands that the paper gives to its weight. 'root_gini' has no
+# useful
 # sensitivity, and the two methods that choose privately refuse it.
-USUAL = {
+WANG_DEFAULTS = {
     "criterion": "entropy",
     "max_splits": 512,
     "budget": "decay",
-    "leaf_share": 0.5,
-    "leaf_budget": "share",
+    "leaf_fraction": 0.5,
+    "leaf_budget": "fraction",
     "n_bins": 11,
     "ask_all": True,
     "consistency": False,
@@ -445,14 +565,14 @@ USUAL = {
 }
 """Section 4: entropy, 512 splits, budgets that halve with the depth ('even' is the other one), half
 of the budget for the leaves, 10 thresholds a number, pure epsilon."""
-CHOOSING = {**USUAL, "index_share": 0.5}
+CHOOSING = {**WANG_DEFAULTS, "index_fraction": 0.5}
 
 single_machine_rnm = preset(
     "single_machine_rnm",
     "SingleMachine RNM",
     TopDownTreeClassifier,
-    words="one holder's report-noisy-max over all splits (Lemma 4).",
-    fixed={"split": "choice", "mechanism": "report_noisy_max"},
+    words="one site's report-noisy-max over all splits (Lemma 4).",
+    fixed_parameters={"split": "choice", "mechanism": "report_noisy_max"},
     usual=CHOOSING,
 )
 noisy_counts = preset(
@@ -460,8 +580,8 @@ noisy_counts = preset(
     "NoisyCounts",
     TopDownTreeClassifier,
     words="every entity's noisy class counts of both sides of every split (Lemma 6).",
-    fixed={"split": "noisy_counts", "tables": "split"},
-    usual={**USUAL, "placement": "silo"},
+    fixed_parameters={"split": "noisy_counts", "tables": "split"},
+    usual={**WANG_DEFAULTS, "dp_model": "per_site"},
     rows={"NoisyCounts": "", "NoisyCounts, root-Gini": 'schema, criterion="root_gini"'},
 )
 local_rnm = preset(
@@ -469,8 +589,8 @@ local_rnm = preset(
     "LocalRNM",
     TopDownTreeClassifier,
     words="every entity's report-noisy-max on its own rows, then counts of what they chose.",
-    fixed={"split": "local_choice", "mechanism": "report_noisy_max"},
-    usual={**CHOOSING, "placement": "silo"},
+    fixed_parameters={"split": "local_choice", "mechanism": "report_noisy_max"},
+    usual={**CHOOSING, "dp_model": "per_site"},
     rows={
         "LocalRNM": "",
         "LocalRNM, even budgets": 'schema, budget="even"',

@@ -1,7 +1,7 @@
-"""Several grids as one: where models that read rows on different grids can be compared.
+"""Joint grids, on which models that use different grids can be compared.
 
-Every cell of the joint grid lies within one cell of each grid that it joins, so a model says of a
-code on the joint grid just what it says of the value's code on its own.
+Every cell of the joint grid lies within one cell of each grid that it joins, so a model predicts
+the same for a code on the joint grid as for the value's code on its own grid.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.models.model import Additive, Curve, Model
 from hedgerow.models.tree import Tree
 from hedgerow.schema.features import MAX_BINS
@@ -26,7 +26,7 @@ def joint_schema(schemas: Sequence[Schema]) -> Schema:
     """The schema whose numbers are cut wherever one of these cuts them."""
     first = schemas[0]
     if len({(schema.names, schema.classes, schema.target) for schema in schemas}) > 1:
-        raise SpecError(
+        raise ParameterError(
             "the models have different columns, classes or targets, so that no one query compares "
             "them; evaluate them one by one."
         )
@@ -42,7 +42,7 @@ def _joint(column: Sequence[Feature]) -> Feature:
         return first
     edges = sorted({edge for grid in grids for edge in grid.edges})
     if not all(isinstance(feature, Numeric) for feature in column) or len(edges) >= MAX_BINS:
-        raise SpecError(
+        raise ParameterError(
             f"column {first.name!r}: the models read it on grids that no one grid joins; evaluate "
             "them one by one, or fit them with estimators of one kind."
         )
@@ -51,21 +51,21 @@ def _joint(column: Sequence[Feature]) -> Feature:
 
 
 def on_joint_grid(model: Model, schema: Schema, joint: Schema) -> Model:
-    """The model that says of codes on the joint grid what `model` says of them on its own."""
+    """The model that predicts from codes on the joint grid what `model` does from its own."""
     if schema.digest == joint.digest:
         return model
     cells = [_cells(old, new) for old, new in zip(schema.grids, joint.grids, strict=True)]
 
     @cache  # trees repeat few tests often
-    def moved(test: Split) -> Split:
+    def move_test(test: Split) -> Split:
         j = schema.index(test.feature)
         left = sum(1 << new for new, old in enumerate(cells[j].tolist()) if test.left >> old & 1)
         return Split(test.feature, joint.grids[j].digest, left)
 
     score = Additive(
         model.score.base,
-        tuple(_moved_curve(curve, cells[curve.feature]) for curve in model.score.curves),
-        tuple(_moved_tree(tree, moved) for tree in model.score.trees),
+        tuple(_move_curve(curve, cells[curve.feature]) for curve in model.score.curves),
+        tuple(_move_tree(tree, move_test) for tree in model.score.trees),
         model.score.clip,
     )
     return Model(score, model.output, model.sharpness)
@@ -79,14 +79,14 @@ def _cells(old: Grid, new: Grid) -> NDArray[np.intp]:
     return np.append(np.searchsorted(old.edges, starts, side="right"), old.missing)
 
 
-def _moved_curve(curve: Curve, cells: NDArray[np.intp]) -> Curve:
+def _move_curve(curve: Curve, cells: NDArray[np.intp]) -> Curve:
     nothing = (0.0,) * len(curve.values[0])  # what cells beyond the grid contribute
-    padded = (*curve.values, *(nothing for _ in range(int(cells.max()) + 1 - len(curve.values))))
-    return Curve(curve.feature, tuple(padded[old] for old in cells))
+    values = (*curve.values, *(nothing for _ in range(int(cells.max()) + 1 - len(curve.values))))
+    return Curve(curve.feature, tuple(values[old] for old in cells))
 
 
-def _moved_tree(tree: Tree, moved: Callable[[Split], Split]) -> Tree:
+def _move_tree(tree: Tree, move_test: Callable[[Split], Split]) -> Tree:
     nodes = zip(tree.tests, tree.value.tolist(), strict=True)
     return Tree.of_preorder(
-        tree.features, [tuple(value) if test is None else moved(test) for test, value in nodes]
+        tree.features, [tuple(value) if test is None else move_test(test) for test, value in nodes]
     )

@@ -1,8 +1,8 @@
-"""The open nodes of a tree, level by level, as arrays: what a forest in lockstep asks about.
+"""The open nodes of a tree, level by level, as arrays: for forests that grow in lockstep.
 
 A region names one node by its whole path. A level of a deep forest has thousands of nodes, so
-here all open nodes of a level are one value: the layer above, and the test each node there took.
-A layer travels as what is new in it, and a site moves its rows down by one test each.
+here all open nodes of a level are one value: the layer above, and the test of each node there.
+Only what is new in a layer is sent, and a site moves its rows down by one test each.
 
 Shapes: N nodes of a layer, m tests of each.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.arrays import Int16, Words, frozen
 from hedgerow.schema.regions import Split
 from hedgerow.schema.schema import Schema
@@ -40,19 +40,19 @@ class NodeTests:
 
     def __post_init__(self) -> None:
         if self.left.shape != (*self.feature.shape, WORDS_IN_SET):
-            raise SpecError(
+            raise ParameterError(
                 f"{self.feature.shape} tests came with sets of shape {self.left.shape}; give "
                 f"{WORDS_IN_SET} words for each."
             )
 
-    def picked(self, index: NDArray[np.intp], wanted: NDArray[np.bool_]) -> NodeTests:
-        """One test of each node's m, (N,); none where the node wants none."""
+    def select(self, index: NDArray[np.intp], has_test: NDArray[np.bool_]) -> NodeTests:
+        """Selects one of each node's m tests, (N,); NO_TEST where `has_test` is False."""
         rows = np.arange(len(index))
-        feature = np.where(wanted, self.feature[rows, index], np.int16(NO_TEST))
-        return NodeTests(feature, np.where(wanted[:, None], self.left[rows, index], np.uint64(0)))
+        feature = np.where(has_test, self.feature[rows, index], np.int16(NO_TEST))
+        return NodeTests(feature, np.where(has_test[:, None], self.left[rows, index], np.uint64(0)))
 
     def split(self, node: int, schema: Schema) -> Split:
-        """The test of a node, (N,), in words that a ledger or a person can read."""
+        """The test of a node, (N,), as a `Split` for the ledger and for people."""
         grid = schema.grids[int(self.feature[node])]
         bits = int.from_bytes(self.left[node].astype("<u8").tobytes(), "little")
         return Split(grid.feature, grid.digest, bits & ((1 << grid.n_cells) - 1))
@@ -89,14 +89,14 @@ def tests_in(data: dict[str, Any]) -> int:
     """How many tests a text declares, before it is unpacked: a short one may hold many."""
     size = math.prod(_shape_of(data))
     if size > MOST_TESTS:
-        raise SpecError(f"{size} tests were declared; at most {MOST_TESTS} are allowed.")
+        raise ParameterError(f"{size} tests were declared; at most {MOST_TESTS} are allowed.")
     return size
 
 
 def _shape_of(data: dict[str, Any]) -> tuple[int, ...]:
     shape = tuple(int(n) for n in data["shape"])
     if len(shape) not in (1, 2) or min(shape) < 0:
-        raise SpecError(f"tests have the shape {shape}; use one or two lengths of 0 or more.")
+        raise ParameterError(f"tests have the shape {shape}; use one or two lengths of 0 or more.")
     return shape
 
 
@@ -109,7 +109,7 @@ class Layer:
     """
 
     above: Layer | None = None
-    taken: NodeTests | None = None  # (N above,)
+    node_tests: NodeTests | None = None  # (N above,)
     is_open: NDArray[np.bool_] | None = None  # (2 x tests taken,)
 
     @cached_property
@@ -119,20 +119,20 @@ class Layer:
     @cached_property
     def children(self) -> NDArray[np.int32]:
         """(N above, 2) the number of each child in this layer, -1 where it is no open node."""
-        assert self.taken is not None
+        assert self.node_tests is not None
         assert self.is_open is not None
-        out = np.full((len(self.taken.feature), 2), -1, np.int32)
+        out = np.full((len(self.node_tests.feature), 2), -1, np.int32)
         numbers = np.where(self.is_open, np.cumsum(self.is_open) - 1, -1)
-        out[self.taken.feature != NO_TEST] = numbers.reshape(-1, 2)
+        out[self.node_tests.feature != NO_TEST] = numbers.reshape(-1, 2)
         return out
 
     @cached_property
     def digest(self) -> str:
-        if self.above is None or self.taken is None or self.is_open is None:
+        if self.above is None or self.node_tests is None or self.is_open is None:
             return "root"
-        parts = f"{self.above.digest}/{self.taken.digest}/"
-        packed = np.packbits(self.is_open).tobytes()
-        return hashlib.sha256(parts.encode() + packed).hexdigest()
+        parts = f"{self.above.digest}/{self.node_tests.digest}/"
+        open_bits = np.packbits(self.is_open).tobytes()
+        return hashlib.sha256(parts.encode() + open_bits).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Layer) and self.digest == other.digest
@@ -145,11 +145,11 @@ ROOT_LAYER = Layer()
 
 
 def layer_to_dict(layer: Layer) -> dict[str, Any]:
-    """What is new in a layer; the one above is named by whoever sends."""
-    if layer.taken is None or layer.is_open is None:
+    """The new part of a layer; the sender names the one above."""
+    if layer.node_tests is None or layer.is_open is None:
         return {}
     return {
-        "taken": layer.taken.to_dict(),
+        "taken": layer.node_tests.to_dict(),
         "children": len(layer.is_open),
         "open": _text(np.packbits(layer.is_open)),
     }
@@ -158,30 +158,32 @@ def layer_to_dict(layer: Layer) -> dict[str, Any]:
 def layer_from_dict(data: dict[str, Any], above: Layer | None) -> Layer:
     if above is None:
         return ROOT_LAYER
-    taken, children = NodeTests.from_dict(data["taken"]), int(data["children"])
-    if taken.feature.shape != (above.n_nodes,) or children != 2 * int(
-        (taken.feature != NO_TEST).sum()
+    node_tests, children = NodeTests.from_dict(data["taken"]), int(data["children"])
+    if node_tests.feature.shape != (above.n_nodes,) or children != 2 * int(
+        (node_tests.feature != NO_TEST).sum()
     ):
-        raise SpecError(f"a layer of {children} children does not follow from the one above it.")
-    packed = _numbers(data["open"], "u1", -(-children // 8))
-    return Layer(above, taken, np.unpackbits(packed, count=children).astype(bool))
+        raise ParameterError(
+            f"a layer of {children} children does not follow from the one above it."
+        )
+    open_bits = _numbers(data["open"], "u1", -(-children // 8))
+    return Layer(above, node_tests, np.unpackbits(open_bits, count=children).astype(bool))
 
 
 def _text(values: NDArray[Any]) -> str:
-    """Public numbers, packed: neighbouring tests are much alike."""
+    """Public numbers, packed: neighboring tests are much alike."""
     return base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode()
 
 
 def _numbers(text: str, kind: str, count: int) -> NDArray[Any]:
-    """Unpacked piece by piece into their place; all at once would take twice the room."""
-    unpacking, packed = zlib.decompressobj(), base64.b64decode(text)
-    numbers, filled = np.empty(count, kind), 0
+    """Unpacked piece by piece into their place; all at once would take twice the memory."""
+    unpacking, compressed_bytes = zlib.decompressobj(), base64.b64decode(text)
+    numbers, n_bytes = np.empty(count, kind), 0
     place = numbers.view(np.uint8)
-    while piece := unpacking.decompress(packed, _PIECE):
-        if len(piece) > len(place) - filled:
+    while piece := unpacking.decompress(compressed_bytes, _PIECE):
+        if len(piece) > len(place) - n_bytes:
             break
-        place[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
-        filled, packed = filled + len(piece), unpacking.unconsumed_tail
-    if piece or filled < len(place):
-        raise SpecError(f"{count} numbers were declared; the text does not hold as many.")
+        place[n_bytes : n_bytes + len(piece)] = np.frombuffer(piece, np.uint8)
+        n_bytes, compressed_bytes = n_bytes + len(piece), unpacking.unconsumed_tail
+    if piece or n_bytes < len(place):
+        raise ParameterError(f"{count} numbers were declared; the text does not hold as many.")
     return frozen(numbers)

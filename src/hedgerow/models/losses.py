@@ -2,17 +2,18 @@
 
 A loss turns a record's raw prediction (O outputs) and its target into C channels. The scale of
 the Hessian channels is chosen as large as the joint norm allows: it lowers their noise for free.
-NumPy only; knows no tree and no query.
+NumPy only; independent of trees and queries.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, Protocol
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.arrays import FloatArray
 
 BINARY_HESSIAN_SCALE = 3.33
@@ -24,15 +25,24 @@ SOFTMAX_HESSIAN_SCALE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """Largest L1, squared L2 and Linf norm of one record's vector."""
+    """Largest L1, squared L2 and Linf norm of one record's vector, as exact rationals.
 
-    l1: float
-    l2_squared: float
-    linf: float
+    The proofs compute with the same numbers: proofs/Bounds.v.
+    """
+
+    l1: Fraction
+    l2_squared: Fraction
+    linf: Fraction
+
+
+ONE, QUARTER = Fraction(1), Fraction(1, 4)
+BINARY_SCALE = Fraction(str(BINARY_HESSIAN_SCALE))
+SOFTMAX_SCALE = Fraction(str(SOFTMAX_HESSIAN_SCALE))
+"""The scales as they are written: 333/100, not the double beside it."""
 
 
 class Loss(Protocol):
-    """A loss as the queries see it."""
+    """The interface of a loss for queries."""
 
     @property
     def outputs(self) -> int: ...
@@ -87,10 +97,8 @@ class LogLoss:
     hessian_channels: ClassVar[int] = 1
     hessian_scale: ClassVar[float] = BINARY_HESSIAN_SCALE
     gradient_scale: ClassVar[float] = 1.0
-    norms: ClassVar[Norms] = Norms(
-        (1 + BINARY_HESSIAN_SCALE) ** 2 / (4 * BINARY_HESSIAN_SCALE), 1.0, 1.0
-    )
-    hessian_norms: ClassVar[Norms] = Norms(0.25, 0.0625, 0.25)
+    norms: ClassVar[Norms] = Norms((1 + BINARY_SCALE) ** 2 / (4 * BINARY_SCALE), ONE, ONE)
+    hessian_norms: ClassVar[Norms] = Norms(QUARTER, QUARTER**2, QUARTER)
 
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         p = sigmoid(raw[:, 0])
@@ -110,7 +118,7 @@ class PlainLogLoss(LogLoss):
     """
 
     hessian_scale: ClassVar[float] = 1.0
-    norms: ClassVar[Norms] = Norms(1.0, 1.0, 1.0)
+    norms: ClassVar[Norms] = Norms(ONE, ONE, ONE)
 
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         p = sigmoid(raw[:, 0])
@@ -130,7 +138,7 @@ class SoftmaxLoss:
 
     def __post_init__(self) -> None:
         if self.n_classes < 3:
-            raise SpecError(f"softmax over {self.n_classes} classes; use LogLoss for two.")
+            raise ParameterError(f"softmax over {self.n_classes} classes; use LogLoss for two.")
 
     @property
     def outputs(self) -> int:
@@ -155,12 +163,58 @@ class SoftmaxLoss:
 
     @property
     def norms(self) -> Norms:
-        return Norms(2.0 + SOFTMAX_HESSIAN_SCALE * (1.0 - 1.0 / (self.n_classes - 1)), 2.0, 1.0)
+        return Norms(2 + SOFTMAX_SCALE * (1 - Fraction(1, self.n_classes - 1)), Fraction(2), ONE)
 
     @property
     def hessian_norms(self) -> Norms:
         # |h|_2 <= 2 / (3 sqrt 3) since p (1 - p)^2 <= 4 / 27; |h|_1 <= 1 - 1 / K.
-        return Norms(1.0 - 1.0 / self.n_classes, 4.0 / 27.0, 0.25)
+        return Norms(1 - Fraction(1, self.n_classes), Fraction(4, 27), QUARTER)
+
+
+@dataclass(frozen=True, slots=True)
+class OddsLoss:
+    """Time to an event under proportional odds: channels (g, 2 h) of norm 1.
+
+    logit P(T <= t) = log odds(t) + f, with `odds` at `edges` and linear between them. The target is
+    signed (`schema.features.Survival`). An event in (t1, t2] has a = P(T <= t2), b = P(T <= t1),
+    g = a + b - 1 and h = a (1 - a) + b (1 - b); a record censored at t has g = a, h = a (1 - a).
+    Whatever lies beyond the last edge is censored there. Proof: docs/proofs/odds_loss.md.
+    """
+
+    edges: tuple[float, ...]
+    odds: tuple[float, ...]
+    outputs: ClassVar[int] = 1
+    channels: ClassVar[int] = 2
+    hessian_channels: ClassVar[int] = 1
+    hessian_scale: ClassVar[float] = 2.0
+    gradient_scale: ClassVar[float] = 1.0
+    norms: ClassVar[Norms] = Norms(Fraction(5, 4), ONE, ONE)
+    hessian_norms: ClassVar[Norms] = Norms(Fraction(1, 2), QUARTER, Fraction(1, 2))
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        end, start, happened = self._chances(raw, target)
+        g = end + start - happened
+        return np.stack([g, 2.0 * (end * (1.0 - end) + start * (1.0 - start))], axis=1)
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        return self.contributions(raw, target)[:, 1:] / self.hessian_scale
+
+    def _chances(
+        self, raw: FloatArray, target: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(n,) of an event by the end and by the start of its interval, and whether it happened.
+
+        Of a censored record: by its time, and 0.
+        """
+        edges, odds = np.array([0.0, *self.edges]), np.array([0.0, *self.odds])
+        time = np.minimum(np.abs(target), edges[-1])
+        happened = (target > 0.0) & (target <= edges[-1])
+        place = np.minimum(np.searchsorted(edges, time, side="left"), len(edges) - 1)
+        ends = np.where(happened, odds[place], np.interp(time, edges, odds))
+        starts = np.where(happened, odds[np.maximum(place - 1, 0)], 0.0)
+        score = np.exp(np.clip(raw[:, 0], -30.0, 30.0))
+        a, b = ends * score, starts * score
+        return a / (1.0 + a), b / (1.0 + b), happened.astype(np.float64)
 
 
 class _Counting:
@@ -168,7 +222,7 @@ class _Counting:
 
     __slots__ = ()
     hessian_channels: ClassVar[int] = 1
-    hessian_norms: ClassVar[Norms] = Norms(1.0, 1.0, 1.0)
+    hessian_norms: ClassVar[Norms] = Norms(ONE, ONE, ONE)
 
     def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         return np.ones((len(target), 1))
@@ -204,7 +258,8 @@ class SquaredLoss(_Counting):
 
     @property
     def norms(self) -> Norms:
-        return Norms(1.0 + self.weight, 1.0 + self.weight**2, max(1.0, self.weight))
+        weight = Fraction(self.weight)
+        return Norms(1 + weight, 1 + weight**2, max(ONE, weight))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,5 +288,5 @@ class FirstOrder(_Counting):
 
     @property
     def norms(self) -> Norms:
-        classes = 1.0 if self.outputs == 1 else 2.0
-        return Norms(classes + 1.0, classes + 1.0, 1.0)
+        classes = ONE if self.outputs == 1 else Fraction(2)
+        return Norms(classes + 1, classes + 1, ONE)

@@ -1,6 +1,6 @@
-"""What a training run gives: trees and curves that add up, or trees that vote.
+"""The trained model: trees and curves that add up, or trees that vote.
 
-Knows nothing of how they were grown. A model reads cell codes (F, n), never raw values.
+Independent of how it was trained. A model reads cell codes (F, n), never raw values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.models.losses import sigmoid, softmax
-from hedgerow.models.packing import Packed, pack
+from hedgerow.models.packing import PackedTrees, pack
+from hedgerow.models.survival import SurvivalCurve
 from hedgerow.models.tree import Tree, trees_from_dict, trees_to_dict, without_caches
 from hedgerow.models.uncertainty import ScoreNoise, alike_runs, spread_over_cells
 from hedgerow.schema.arrays import Codes, FloatArray
@@ -37,7 +38,7 @@ class Curve:
     def at(self, codes: Codes) -> FloatArray:
         return np.asarray(self.table[codes[self.feature]])
 
-    def scaled(self, weight: float) -> Curve:
+    def scale(self, weight: float) -> Curve:
         return replace(self, values=tuple(tuple(weight * v for v in row) for row in self.values))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -59,14 +60,14 @@ class Additive:
 
     @cached_property
     def digest(self) -> str:
-        """Names the value: two models with one digest predict alike."""
+        """Hash of the content: two models with one digest predict alike."""
         h = hashlib.sha256(repr((self.base, self.curves, self.clip)).encode())
         for tree in self.trees:
             h.update(tree.digest.encode())
         return h.hexdigest()
 
     @cached_property
-    def packed(self) -> Packed:
+    def packed(self) -> PackedTrees:
         """The trees as the fast loops read them, laid out once per model."""
         return pack(self.trees)
 
@@ -80,9 +81,9 @@ class Additive:
             raw += curve.at(codes)
         return raw
 
-    def advance(self, raw: FloatArray, codes: Codes, done: int) -> FloatArray:
-        """Adds, in place, the trees from number `done` on."""
-        for tree in self.trees[done:]:
+    def advance(self, raw: FloatArray, codes: Codes, n_added: int) -> FloatArray:
+        """Adds, in place, the trees from number `n_added` on."""
+        for tree in self.trees[n_added:]:
             raw += tree.predict(codes)
             if self.clip is not None:
                 np.clip(raw, *self.clip, out=raw)
@@ -112,12 +113,12 @@ class Additive:
 
 
 def _cells(runs: dict[str, Any]) -> tuple[tuple[float, ...], ...]:
-    outputs = (map(float, one) for one in runs["values"])
+    outputs = (map(float, output) for output in runs["values"])
     return spread_over_cells(runs["cells"], list(zip(*outputs, strict=True)))
 
 
 class Output(Enum):
-    """How raw outputs become what a user sees."""
+    """How raw outputs become predictions."""
 
     MEAN = "mean of the trees' outputs"
     LOG_MEAN = "prior times the geometric mean of the trees' odds against it"
@@ -128,7 +129,7 @@ class Output(Enum):
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """An additive score and the way to read it.
+    """An additive score and its output function.
 
     For votes the trees carry probabilities: MEAN averages them; LOG_MEAN averages their logs
     (the trees then hold log p - log prior) and multiplies the mean by `sharpness`. `parts` are for
@@ -142,6 +143,8 @@ class Model:
     sharpness: float = 1.0
     parts: tuple[tuple[float, ...], ...] = ()
     noise: ScoreNoise = ScoreNoise()  # noqa: RUF009  (a frozen value)
+    survival: SurvivalCurve | None = None
+    """How the score of a model of time to an event becomes chances."""
 
     def __repr__(self) -> str:
         parts = f"{len(self.score.trees)} trees, {len(self.score.curves)} curves"
@@ -179,6 +182,7 @@ class Model:
             "sharpness": self.sharpness,
             "parts": [list(parts) for parts in self.parts],
             "noise": self.noise.to_dict(),
+            **({} if self.survival is None else {"survival": self.survival.to_dict()}),
         }
 
     @staticmethod
@@ -186,4 +190,5 @@ class Model:
         parts = tuple(tuple(map(float, parts)) for parts in d.get("parts", ()))
         score = Additive.from_dict(d["score"])
         noise = ScoreNoise.from_dict(d["noise"])
-        return Model(score, Output[d["output"]], float(d["sharpness"]), parts, noise)
+        curve = SurvivalCurve.from_dict(d["survival"]) if "survival" in d else None
+        return Model(score, Output[d["output"]], float(d["sharpness"]), parts, noise, curve)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.models.tree import Tree, levels
 from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, Int32, Words, frozen, int32
 from hedgerow.schema.regions import Split
@@ -20,10 +20,10 @@ from hedgerow.schema.regions import Split
 NO_VALUES = frozen(np.zeros((0, 0, 0)))
 
 
-class Packed(NamedTuple):
+class PackedTrees(NamedTuple):
     """Trees laid end to end for the kernels; node numbers count over all trees.
 
-    A left set is also kept as runs of neighbouring cells, because "is the cell in this run" is
+    A left set is also kept as runs of neighboring cells, because "is the cell in this run" is
     one byte subtraction and one comparison, which a processor does for 32 rows at a time.
     """
 
@@ -43,12 +43,12 @@ class Packed(NamedTuple):
     n_features: int
 
 
-def pack(trees: Sequence[Tree]) -> Packed:
+def pack(trees: Sequence[Tree]) -> PackedTrees:
     """Lay trees over the same features and outputs end to end."""
     if not trees:
-        raise SpecError("no trees to pack; give at least one.")
+        raise ParameterError("no trees to pack; give at least one.")
     if len({(tree.features, tree.n_outputs) for tree in trees}) > 1:
-        raise SpecError("trees differ in features or outputs; pack trees of one model only.")
+        raise ParameterError("trees differ in features or outputs; pack trees of one model only.")
     routes = _routes_of(tuple(_ByTests(tree) for tree in trees))
     value = np.zeros((len(trees), int(routes.n_leaves.max()), trees[0].n_outputs))
     for t, tree in enumerate(trees):
@@ -57,7 +57,7 @@ def pack(trees: Sequence[Tree]) -> Packed:
 
 
 class _ByTests:
-    """A tree that is equal to all trees of the same tests, whatever their leaves say."""
+    """A tree that is equal to all trees of the same tests, whatever their leaf values."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -71,8 +71,8 @@ class _ByTests:
 
 
 @lru_cache(maxsize=4)
-def _routes_of(shapes: tuple[_ByTests, ...]) -> Packed:
-    """All but the values. Kept: trees are packed to be asked about, and again with the answers,
+def _routes_of(shapes: tuple[_ByTests, ...]) -> PackedTrees:
+    """All but the values. Cached: trees are packed for a query, and again with its answers,
     when the next ones have been packed already.
     """
     trees = [shape.tree for shape in shapes]
@@ -84,7 +84,7 @@ def _routes_of(shapes: tuple[_ByTests, ...]) -> Packed:
     shift, itself = np.repeat(root[:-1], sizes), np.arange(root[-1])
     left = np.concatenate([tree.left for tree in trees])
     right = np.concatenate([tree.right for tree in trees])
-    return Packed(
+    return PackedTrees(
         root=int32(root),
         feature=int32(np.concatenate([tree.feature for tree in trees])),
         left_bits=frozen(np.concatenate([tree.left_bits for tree in trees])),
@@ -103,19 +103,19 @@ def _routes_of(shapes: tuple[_ByTests, ...]) -> Packed:
 
 
 def _runs(test: Split | None) -> list[tuple[int, int]]:
-    """(start, width) of each run of neighbouring cells that go left, widths below 256."""
+    """(start, width) of each run of neighboring cells that go left, widths below 256."""
     left = 0 if test is None else test.left
     if left == 2**N_CODES - 1:
         return [(0, N_CODES // 2), (N_CODES // 2, N_CODES // 2)]
-    found, start = [], 0
+    runs, start = [], 0
     while left:
         skip = (left & -left).bit_length() - 1
         left >>= skip
         width = (~left & (left + 1)).bit_length() - 1
-        found.append((start + skip, width))
+        runs.append((start + skip, width))
         left >>= width
         start += skip + width
-    return found
+    return runs
 
 
 def _is_oblivious(tree: Tree) -> bool:

@@ -1,10 +1,10 @@
-"""How far one record can move a vector of integers."""
+"""Sensitivity: how far one record can move a vector of integers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class Sensitivity:
 
     def __post_init__(self) -> None:
         if min(self.l1, self.l2_squared, self.linf) < 1:
-            raise SpecError(
+            raise ParameterError(
                 f"{self} is not positive; a query that no record can move needs no noise."
             )
 
-    def repeated(self, times: int) -> Sensitivity:
+    def repeat(self, times: int) -> Sensitivity:
         """The same contribution once in each of `times` groups: groups are not parallel."""
         return Sensitivity(self.l1 * times, self.l2_squared * times, self.linf)
 

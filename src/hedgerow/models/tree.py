@@ -1,4 +1,4 @@
-"""A tree as arrays: where a row ends and what the leaf says. Knows nothing of how it was grown.
+"""A tree as arrays: the leaf of a row and its value. Independent of how it was trained.
 
 Shapes: F features, n rows, N nodes, L leaves, O outputs, T trees, M nodes of all trees together.
 Rows are cell codes, uint8, feature-major (F, n). Nodes stand in preorder, so leaf k is the k-th
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.arrays import (
     N_CODES,
     BoolArray,
@@ -35,14 +35,14 @@ from hedgerow.schema.regions import EVERYONE, Region, Split, Step
 # --------------------------------------------------------------------------------------------------
 # Nodes of a tree in preorder, each before its left and its right subtree.
 #
-# What a list of nodes says about the shape of its tree, and the list that a set of leaves makes.
+# The shape of a tree from its list of nodes, and the list of nodes from a set of leaves.
 
 TreeNode = Split | tuple[float, ...]  # a test, or the value of a leaf
 _Leaves = list[tuple[Region, Sequence[float]]]
 
 
 def preorder(leaves: Iterable[tuple[Region, Sequence[float]]]) -> list[TreeNode]:
-    """Nodes of the tree with these leaves: leaves that share a path part at its next test."""
+    """Nodes of the tree with these leaves: leaves that share a path divide at its next test."""
     nodes: list[TreeNode] = []
     waiting = [(0, list(leaves))]  # subtrees still to come; the next one in preorder is last
     while waiting:
@@ -51,13 +51,13 @@ def preorder(leaves: Iterable[tuple[Region, Sequence[float]]]) -> list[TreeNode]
         if len(group) == 1 and len(region) == depth:
             nodes.append(tuple(float(v) for v in value))
         else:
-            test, left, right = _parted(group, depth)
+            test, left, right = _part_leaves(group, depth)
             nodes.append(test)
             waiting += [(depth + 1, right), (depth + 1, left)]
     return nodes
 
 
-def _parted(group: _Leaves, depth: int) -> tuple[Split, _Leaves, _Leaves]:
+def _part_leaves(group: _Leaves, depth: int) -> tuple[Split, _Leaves, _Leaves]:
     """The test after `depth` steps of all leaves of a group, and the leaves on either side."""
     steps = [region[depth] if len(region) > depth else None for region, _ in group]
     test = steps[0].test if steps[0] else None
@@ -66,7 +66,7 @@ def _parted(group: _Leaves, depth: int) -> tuple[Split, _Leaves, _Leaves]:
         if isinstance(test, Split) and step and step.test == test:
             sides[step.outcome].append(leaf)
     if not isinstance(test, Split) or not all(sides) or sum(map(len, sides)) < len(group):
-        raise SpecError(
+        raise ParameterError(
             f"the {len(group)} leaves below step {depth} are not the two sides of one split; "
             "give every leaf of one tree exactly once, without the steps above its root."
         )
@@ -81,13 +81,13 @@ def children(is_test: BoolArray, starts: IntArray) -> tuple[IntArray, IntArray]:
     closes one: the left subtree of a test ends where, for the first time after the test, one
     subtree less is open than at it.
     """
-    opened = np.cumsum(np.where(is_test, 1, -1))
-    trees, many = np.repeat(np.arange(len(starts) - 1), np.diff(starts)), len(opened)
-    _check_complete(np.flatnonzero(opened + trees < 0), starts)
+    open_subtrees = np.cumsum(np.where(is_test, 1, -1))
+    trees, many = np.repeat(np.arange(len(starts) - 1), np.diff(starts)), len(open_subtrees)
+    _check_complete(np.flatnonzero(open_subtrees + trees < 0), starts)
     place = np.arange(many)
-    by_level = np.sort(opened * many + place)  # places of one level side by side
+    by_level = np.sort(open_subtrees * many + place)  # places of one level side by side
     tests = place[is_test]
-    level = (opened[tests] - 1) * many
+    level = (open_subtrees[tests] - 1) * many
     ends = by_level[np.searchsorted(by_level, level + tests)] - level
     left, right = np.full(many, -1), np.full(many, -1)
     left[tests] = tests + 1 - starts[trees[tests]]
@@ -101,11 +101,11 @@ def _check_complete(ends: IntArray, starts: IntArray) -> None:
         return
     for end, (first, after) in zip_longest(ends.tolist(), pairwise(starts.tolist())):
         if end is None or end >= after:
-            raise SpecError(
+            raise ParameterError(
                 f"{after - first} nodes end inside the tree; every test needs two children."
             )
         if end < after - 1:
-            raise SpecError(
+            raise ParameterError(
                 f"the tree is complete after {end - first + 1} nodes; {after - first} were given."
             )
 
@@ -117,7 +117,7 @@ LEAF = -1
 
 
 class Routing(Protocol):
-    """What sends a row from node to node: of one tree, or of trees laid end to end."""
+    """Arrays that send a row from node to node: of one tree, or of trees laid end to end."""
 
     @property
     def feature(self) -> Int32: ...
@@ -131,9 +131,10 @@ class Routing(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tree:
-    """Binary tests on cells. `tests[q]` is None at a leaf; arrays say the same for fast routing.
+    """Binary tests on cells. `tests[q]` is None at a leaf; the arrays repeat that for fast routing.
 
-    Two trees are equal if they hold the same tests and values; `digest` names that content.
+    Two trees are equal if they hold the same tests and values; `digest` is the hash of that
+    content.
     """
 
     features: tuple[str, ...]  # column j of the codes holds features[j]
@@ -150,7 +151,7 @@ class Tree:
     def build(features: Sequence[str], leaves: Mapping[Region, Sequence[float]]) -> Tree:
         """The tree whose leaves are these regions. Values may be empty until `with_values`."""
         if not leaves:
-            raise SpecError("a tree needs at least one leaf; a stump is {EVERYONE: value}.")
+            raise ParameterError("a tree needs at least one leaf; a stump is {EVERYONE: value}.")
         return _assemble(tuple(features), preorder(leaves.items()))
 
     @staticmethod
@@ -160,13 +161,14 @@ class Tree:
 
     def with_values(self, values: ArrayLike) -> Tree:
         """The same tests with new leaf values (L, O), leaves counted from the left."""
-        given = np.asarray(values, dtype=np.float64)
-        if given.ndim != 2 or len(given) != self.n_leaves:
-            raise SpecError(
-                f"values have shape {given.shape}; give one row for each of {self.n_leaves} leaves."
+        leaf_values = np.asarray(values, dtype=np.float64)
+        if leaf_values.ndim != 2 or len(leaf_values) != self.n_leaves:
+            raise ParameterError(
+                f"values have shape {leaf_values.shape}; give one row for each of "
+                f"{self.n_leaves} leaves."
             )
-        value = np.zeros((len(self.tests), given.shape[1]))
-        value[self.leaf >= 0] = given
+        value = np.zeros((len(self.tests), leaf_values.shape[1]))
+        value[self.leaf >= 0] = leaf_values
         return replace(self, value=frozen(_finite(value)))
 
     @property
@@ -188,14 +190,14 @@ class Tree:
 
     @cached_property
     def digest(self) -> str:
-        """Names the content: equal trees have one digest, in every process."""
+        """Hash of the content: equal trees have one digest, in every process."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def apply(self, codes: Codes) -> Int32:
         """(n,) number of each row's leaf."""
         if len(codes) != len(self.features):
-            raise SpecError(
+            raise ParameterError(
                 f"codes have {len(codes)} columns; this tree reads {len(self.features)} features."
             )
         start = np.zeros(codes.shape[1], dtype=np.int32)
@@ -207,15 +209,15 @@ class Tree:
 
     def regions(self, root: Region = EVERYONE) -> list[Region]:
         """Regions of the leaves inside `root`, from the left."""
-        found: list[Region] = []
+        regions: list[Region] = []
         waiting = [root]  # regions of subtrees still to come; the next one in preorder is last
         for test in self.tests:
             region = waiting.pop()
             if test is None:
-                found.append(region)
+                regions.append(region)
             else:
                 waiting += [(*region, Step(test, 1)), (*region, Step(test, 0))]
-        return found
+        return regions
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and strings; `from_dict` gives the equal tree back, to the last bit.
@@ -240,7 +242,7 @@ class Tree:
         return without_caches(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrays come back as they were: a copy must not be open to writing."""
+        """Arrays are read-only again: a copy must not be writable."""
         for part in state.values():
             if isinstance(part, np.ndarray):
                 frozen(part)
@@ -251,7 +253,7 @@ class Tree:
 
 
 def without_caches(value: Any) -> dict[str, Any]:
-    """What a pickle or a copy of a frozen value holds: its fields, not what was worked out."""
+    """State of a frozen value for pickle and copy: its fields, without caches."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
@@ -259,7 +261,7 @@ def trees_to_dict(trees: Sequence[Tree]) -> dict[str, Any]:
     """Trees that read the same columns, their features and tests named once for all."""
     features = {tree.features for tree in trees}
     if len(features) > 1:
-        raise SpecError("the trees of one model read different columns; give all the same.")
+        raise ParameterError("the trees of one model read different columns; give all the same.")
     tests = [test for test in dict.fromkeys(t for tree in trees for t in tree.tests) if test]
     place: dict[Split | None, int] = {test: i for i, test in enumerate(tests)} | {None: LEAF}
     return {
@@ -278,11 +280,11 @@ def trees_from_dict(data: Mapping[str, Any]) -> tuple[Tree, ...]:
         tests = [_test_from_dict(test) for test in data["tests"]]
         nodes = [list(tree["nodes"]) for tree in data["trees"]]
         leaves = [list(tree["leaves"]) for tree in data["trees"]]
-        if [one.count(LEAF) for one in nodes] != list(map(len, leaves)):
+        if [tree_nodes.count(LEAF) for tree_nodes in nodes] != list(map(len, leaves)):
             raise ValueError("a tree has more or fewer leaves than values")
         return _trees(features, tests, nodes, _read_leaves(leaves)) if nodes else ()
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise SpecError(
+        raise ParameterError(
             f"not a tree: {error!r}. Expected 'features', 'tests' with 'feature', 'grid' and "
             "'left', and of each tree its 'nodes' in preorder, test numbers and -1 for a leaf, and "
             "the values of its 'leaves'."
@@ -298,8 +300,8 @@ def _read_leaves(leaves: Sequence[Sequence[Any]]) -> FloatArray:
 
 
 def _plain(values: FloatArray) -> list[Any]:
-    found: list[Any] = (values[:, 0] if values.shape[1] == 1 else values).tolist()
-    return found
+    plain_values: list[Any] = (values[:, 0] if values.shape[1] == 1 else values).tolist()
+    return plain_values
 
 
 def descend(nodes: Routing, start: Int32, codes: Codes) -> Int32:
@@ -328,7 +330,9 @@ def _table(leaves: Sequence[Sequence[float]]) -> FloatArray:
     """(L, O) values of leaves."""
     outputs = {len(leaf) for leaf in leaves}
     if len(outputs) > 1:
-        raise SpecError(f"leaves have {sorted(outputs)} outputs; give every leaf the same number.")
+        raise ParameterError(
+            f"leaves have {sorted(outputs)} outputs; give every leaf the same number."
+        )
     return np.array(leaves, dtype=np.float64).reshape(len(leaves), *outputs)
 
 
@@ -343,12 +347,12 @@ def _trees(
     Arrays are made once for all trees, whose own are pieces of them: a model of a hundred trees
     is read in one go. `values` (L, O) are those of all leaves, tree by tree.
     """
-    kind, sizes = _kinds(nodes, len(tests)), [len(one) for one in nodes]
+    kind, sizes = _kinds(nodes, len(tests)), [len(tree_nodes) for tree_nodes in nodes]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     child = children(kind != LEAF, starts)
     leaves = [(size + 1) // 2 for size in sizes]
     if max(leaves) > MOST_LEAVES:
-        raise SpecError(f"the tree has {max(leaves)} leaves; the most is {MOST_LEAVES}.")
+        raise ParameterError(f"the tree has {max(leaves)} leaves; the most is {MOST_LEAVES}.")
     is_leaf, column = kind == LEAF, {name: j for j, name in enumerate(features)}
     before = np.repeat(np.cumsum([0, *leaves[:-1]]), sizes)  # leaves of the trees before
     leaf = int32(np.where(is_leaf, np.cumsum(is_leaf) - 1 - before, -1))
@@ -362,9 +366,9 @@ def _trees(
     test_of = (*tests, None)
 
     def piece(nodes: Sequence[int], of: slice) -> Tree:
-        told = tuple([test_of[k] for k in nodes])
+        tree_tests = tuple([test_of[k] for k in nodes])
         routing = (feature[of], cut[of], left_bits[of], left[of], right[of])
-        return Tree(features, told, *routing, leaf[of], value[of])
+        return Tree(features, tree_tests, *routing, leaf[of], value[of])
 
     places = starts.tolist()
     return tuple(map(piece, nodes, map(slice, places, places[1:])))
@@ -379,9 +383,9 @@ def _kinds(nodes: Sequence[Sequence[int]], tests: int) -> IntArray:
 
 def _column(column: Mapping[str, int], test: Split) -> int:
     if test.feature not in column:
-        raise SpecError(f"a split tests {test.feature!r}; the features are {list(column)}.")
+        raise ParameterError(f"a split tests {test.feature!r}; the features are {list(column)}.")
     if test.left.bit_length() > N_CODES:
-        raise SpecError(f"a split on {test.feature!r} names cells beyond code {N_CODES - 1}.")
+        raise ParameterError(f"a split on {test.feature!r} names cells beyond code {N_CODES - 1}.")
     return column[test.feature]
 
 
@@ -393,8 +397,8 @@ def _prefix(left: int) -> int:
 def _words(tests: Sequence[Split]) -> Words:
     """(tests + 1, 4) bit sets of the cells that go left; a leaf, the last, sends none."""
     sets = [*(test.left for test in tests), 0]
-    packed = b"".join(left.to_bytes(N_CODES // 8, "little") for left in sets)
-    return np.frombuffer(packed, dtype="<u8").astype(np.uint64).reshape(len(sets), -1)
+    set_bytes = b"".join(left.to_bytes(N_CODES // 8, "little") for left in sets)
+    return np.frombuffer(set_bytes, dtype="<u8").astype(np.uint64).reshape(len(sets), -1)
 
 
 def levels(tree: Tree) -> Iterator[Int32]:
@@ -416,5 +420,7 @@ def _test_from_dict(test: Mapping[str, Any]) -> Split:
 
 def _finite(value: FloatArray) -> FloatArray:
     if not np.isfinite(value).all():
-        raise SpecError(f"leaf values hold {value[~np.isfinite(value)][0]}; use finite numbers.")
+        raise ParameterError(
+            f"leaf values hold {value[~np.isfinite(value)][0]}; use finite numbers."
+        )
     return value

@@ -1,10 +1,10 @@
-"""How far the noise that protects records may have moved the numbers of a model.
+"""Standard deviations of the privacy noise in the numbers of a model.
 
 Leaves and curves are computed from sums whose noise has a known variance; to first order the noise
-of a number is its slope times that of the sums. What is kept are standard deviations, rounded up.
-They speak of noise alone: not of new records, not of questions that other noise had chosen, and
-not of what a later tree takes back of an earlier one's noise, which makes sums less noisy than
-they are said to be.
+of a number is its slope times that of the sums. Standard deviations are stored, rounded up.
+They cover the noise alone: not sampling, not queries that other noise would have selected, and
+not the correction of an earlier tree's noise by later trees, which makes sums less noisy than
+stated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hedgerow.models.tree import Tree
 from hedgerow.schema.arrays import N_CODES, FloatArray, canonical
 
 # --------------------------------------------------------------------------------------------------
-# Numbers for each cell of a column, told once where neighbouring cells repeat them.
+# Numbers for each cell of a column, stored once where neighboring cells repeat them.
 
 _One = TypeVar("_One")
 
@@ -30,11 +30,11 @@ def alike_runs(rows: Iterable[tuple[float, ...]]) -> dict[str, Any]:
     """`cells`: how many cells are alike, run by run; `values`: by output, one number for each."""
     alike = [list(run) for _, run in groupby(rows, key=repr)]  # 0.0 equals -0.0
     outputs = zip(*(run[0] for run in alike), strict=True)
-    return {"cells": [len(run) for run in alike], "values": [list(one) for one in outputs]}
+    return {"cells": [len(run) for run in alike], "values": [list(output) for output in outputs]}
 
 
 def spread_over_cells(cells: Sequence[int], values: Sequence[_One]) -> tuple[_One, ...]:
-    """In loops of the interpreter's own: a model has thousands of cells."""
+    """The value of each cell, from runs of cells; in C loops, since there are thousands."""
     if set(map(type, cells)) != {int} or min(cells) < 1 or sum(cells) > N_CODES:
         raise ValueError(f"a column has {cells!r} cells")
     if len(values) != len(cells):
@@ -68,7 +68,7 @@ class NoisyTree:
     tree: Tree
     deviations: FloatArray
 
-    def scaled(self, weight: float) -> NoisyTree:
+    def scale(self, weight: float) -> NoisyTree:
         values = canonical(weight * self.tree.values)
         return NoisyTree(self.tree.with_values(values), abs(weight) * self.deviations)
 
@@ -94,8 +94,8 @@ class ScoreNoise:
         if not any(part.any() for part in (*trees, *curves)):
             return ScoreNoise()
         return ScoreNoise(
-            tuple(map(_rounded_up, trees)),
-            tuple(map(_rounded_up, curves)),
+            tuple(map(_round_up, trees)),
+            tuple(map(_round_up, curves)),
             _up(common),
         )
 
@@ -109,16 +109,21 @@ class ScoreNoise:
     @staticmethod
     def from_dict(d: dict[str, Any]) -> ScoreNoise:
         curves = tuple(
-            tuple(spread_over_cells(curve["cells"], one) for one in _read(curve["values"]))
+            tuple(
+                spread_over_cells(curve["cells"], output)
+                for output in _read_deviations(curve["values"])
+            )
             for curve in d["curves"]
         )
-        return ScoreNoise(tuple(map(_read, d["trees"])), curves, float(d["common"]))
+        return ScoreNoise(tuple(map(_read_deviations, d["trees"])), curves, float(d["common"]))
 
 
-def _rounded_up(values: FloatArray) -> Deviations:
+def _round_up(values: FloatArray) -> Deviations:
     """To a few digits, never down: a band must not become narrower. Equal outputs stand once."""
     alike = bool((values == values[:, :1]).all())
-    return tuple(tuple(map(_up, one)) for one in (values[:, :1] if alike else values).T.tolist())
+    return tuple(
+        tuple(map(_up, output)) for output in (values[:, :1] if alike else values).T.tolist()
+    )
 
 
 def _up(value: float) -> float:
@@ -130,23 +135,23 @@ def _up(value: float) -> float:
     )
 
 
-def _read(part: Iterable[Iterable[Any]]) -> Deviations:
-    found = tuple(tuple(map(float, one)) for one in part)
-    lengths = {len(one) for one in found}
+def _read_deviations(part: Iterable[Iterable[Any]]) -> Deviations:
+    deviations = tuple(tuple(map(float, output)) for output in part)
+    lengths = {len(output) for output in deviations}
     if len(lengths) != 1 or not all(
-        all(map(math.isfinite, one)) and min(one) >= 0 for one in found
+        all(map(math.isfinite, output)) and min(output) >= 0 for output in deviations
     ):
         raise ValueError("deviations are no table of numbers above zero")
-    return found
+    return deviations
 
 
 # --------------------------------------------------------------------------------------------------
-# A finished tree with what is known of its leaves: released numbers, for people to read.
+# A finished tree with statistics of its leaves: released numbers, for people to read.
 
 
 @dataclass(frozen=True)
 class LeafValue:
-    """What a leaf says, the noisy masses it says it from, and the variance of each mass.
+    """The value of a leaf, the noisy masses it comes from, and the variance of each mass.
 
     `scale` is what a proportion of 1 is worth in `value`: 1 for classes, a target's range.
     """
@@ -158,25 +163,25 @@ class LeafValue:
 
     @property
     def deviations(self) -> FloatArray:
-        """(O,) of the noise in `value`, as if the leaf leaned on nothing; leaning makes it less."""
+        """(O,) deviations of the noise in `value` without shrinkage, which would lower them."""
         masses = np.maximum(self.masses, 0.0)
         rows = max(float(masses.sum()), 1.0)
-        moved = self.scale * of_proportions(masses / rows, rows, self.variance)
-        return moved[-len(self.value) :]
+        deviations = self.scale * of_proportions(masses / rows, rows, self.variance)
+        return deviations[-len(self.value) :]
 
 
 @dataclass(frozen=True)
-class Grown:
+class LeafStatistics:
     """A tree and its leaves, counted from the left.
 
-    `saved` is the part of its budget that each node asked did not spend.
+    `unspent_fractions` are the parts of their budgets that the asked nodes did not spend.
     """
 
     tree: Tree
     leaves: tuple[LeafValue, ...] = field(repr=False)
-    saved: tuple[float, ...] = field(default=(), repr=False)
+    unspent_fractions: tuple[float, ...] = field(default=(), repr=False)
 
-    def shifted(self, by: float) -> Grown:
-        """All leaves say so much more."""
+    def shift(self, by: float) -> LeafStatistics:
+        """Adds a constant to the value of every leaf."""
         leaves = tuple(replace(leaf, value=leaf.value + by) for leaf in self.leaves)
         return replace(self, tree=self.tree.with_values(self.tree.values + by), leaves=leaves)

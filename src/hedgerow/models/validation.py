@@ -1,6 +1,6 @@
-"""Whether a value that came over the wire speaks of this schema. Total: no input makes it raise.
+"""Validation of values from the wire against a schema. Total: no input makes it raise.
 
-A site asks these before it touches a row. Each says why a value does not fit, or None if it does.
+A site calls these before it touches a row. Each returns why a value does not fit, or None.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hedgerow.schema.schema import Schema
 
 LONGEST_TEXT = 4096
 MARK = "_has_its_types"
-"""Left on frozen values, so that a model of a hundred trees is not read a hundred times."""
+"""Mark on checked frozen values, so that a model of a hundred trees is checked once."""
 
 Kinds = Mapping[Any, tuple[type, ...]]
 """For each protocol, the classes that may stand for it."""
@@ -48,18 +48,18 @@ class Strict:
         self._of_fields: dict[type, tuple[tuple[str, Check], ...]] = {}
 
     def fields(self, value: Any) -> str | None:
-        """Every field of a dataclass, all the way down; a value found right is not read again."""
-        kept = getattr(value, "__dict__", {})
-        if MARK in kept:
+        """Checks every field of a dataclass recursively; a valid value is not checked again."""
+        cache = getattr(value, "__dict__", {})
+        if MARK in cache:
             return None
         for name, check in self._checks(type(value)):
             reason = check(getattr(value, name))
             if reason is not None:
                 return reason
-        kept[MARK] = True
+        cache[MARK] = True
         return None
 
-    def misfit(self, value: Any, hint: Any) -> str | None:
+    def incompatibility(self, value: Any, hint: Any) -> str | None:
         """Why the value is not of this type; None if it is."""
         return self._check(hint)(value)
 
@@ -114,7 +114,7 @@ class Strict:
     def _all(
         self, check: Check, kinds: frozenset[Any], opaque: frozenset[Any], value: Any
     ) -> str | None:
-        """Parts that check themselves, or were found right before, are not read again."""
+        """Checks all parts of a tuple but opaque ones and those that were valid before."""
         if type(value) is not tuple:
             return _not(value, "a tuple")
         if set(map(type, value)) <= opaque:
@@ -157,41 +157,41 @@ def _rows_of_numbers(kind: type, value: Any) -> str | None:
 
 
 def _are_numbers(kind: type, value: tuple[Any, ...]) -> bool:
-    """In loops of the interpreter's own: tables of numbers are most of what a site reads."""
+    """Whether all values are finite numbers of this type; in C loops, since tables are large."""
     return set(map(type, value)) <= {kind} and (kind is int or all(map(math.isfinite, value)))
 
 
-def _not(value: Any, wanted: str) -> str:
-    return f"a {type(value).__name__} came for {wanted}"
+def _not(value: Any, expectation: str) -> str:
+    return f"a {type(value).__name__} came for {expectation}"
 
 
 MOST_FOLDS = 1 << 16
 MOST_STEPS = 1024
-"""Tests on the path to a region: no tree that anybody reads is as deep."""
+"""Most tests on the path to a region."""
 LONGEST_NAME = 256
 MOST_IN_A_LEAF = 1e100
 """Sums of such numbers over all trees are finite, and so are their squares."""
 
 
 @lru_cache(maxsize=1 << 12)
-def misfit_of_region(region: Region, schema: Schema) -> str | None:
-    """Kept: sites of one process are asked about the same regions."""
+def region_incompatibility(region: Region, schema: Schema) -> str | None:
+    """Why a region does not fit; cached, since simulated sites get the same regions."""
     if len(region) > MOST_STEPS:
         return f"a region of {len(region)} steps is too deep"
-    return _first(misfit_of_test(step.test, schema) for step in region)
+    return _first(test_incompatibility(step.test, schema) for step in region)
 
 
-def misfit_of_test(test: Test, schema: Schema) -> str | None:
+def test_incompatibility(test: Test, schema: Schema) -> str | None:
     if isinstance(test, Fold):
         if not 1 <= test.n <= MOST_FOLDS or not 0 < len(test.draw) <= LONGEST_NAME:
             return f"a draw of {test.n} folds is not allowed"
         return None
     if isinstance(test, HeldOut):
         return None if 2 <= test.one_in <= MOST_FOLDS else f"one in {test.one_in} is no draw"
-    return misfit_of_split(test, schema)
+    return split_incompatibility(test, schema)
 
 
-def misfit_of_split(split: Split, schema: Schema) -> str | None:
+def split_incompatibility(split: Split, schema: Schema) -> str | None:
     if split.feature not in schema.places:
         return f"there is no column {split.feature!r}"
     grid = schema.grids[schema.places[split.feature]]
@@ -202,18 +202,18 @@ def misfit_of_split(split: Split, schema: Schema) -> str | None:
     return None
 
 
-def misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
-    return fits_once(tree, schema, _misfit_of_tree)
+def tree_incompatibility(tree: Tree, schema: Schema) -> str | None:
+    return fits_once(tree, schema, _tree_incompatibility)
 
 
-def _misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
+def _tree_incompatibility(tree: Tree, schema: Schema) -> str | None:
     if tree.features != schema.names:
         return "a tree reads other columns"
     tests = {test for test in tree.tests if test is not None}
-    return _first(misfit_of_split(test, schema) for test in tests)
+    return _first(split_incompatibility(test, schema) for test in tests)
 
 
-def misfit_of_curve(curve: Curve, outputs: int, schema: Schema) -> str | None:
+def curve_incompatibility(curve: Curve, outputs: int, schema: Schema) -> str | None:
     if not curve.values or len(curve.values[0]) != outputs:
         return f"a curve of column {curve.feature} has another number of outputs"
     if not 0 <= curve.feature < len(schema.grids):
@@ -225,7 +225,7 @@ def misfit_of_curve(curve: Curve, outputs: int, schema: Schema) -> str | None:
     return _out_of_bounds(value for row in curve.values for value in row)
 
 
-def misfit_of_model(model: Additive, schema: Schema) -> str | None:
+def model_incompatibility(model: Additive, schema: Schema) -> str | None:
     outputs = model.outputs
     if model.clip is not None and not (
         all(map(math.isfinite, model.clip)) and model.clip[0] < model.clip[1]
@@ -234,27 +234,29 @@ def misfit_of_model(model: Additive, schema: Schema) -> str | None:
     sought = (schema.digest, outputs)
     parts: tuple[Curve | Tree, ...] = (*model.curves, *model.trees)
     new = [part for part in parts if part.__dict__.get(FITS_A_MODEL) != sought]
-    reason = _out_of_bounds(model.base) or _first(_misfit_of_part(p, outputs, schema) for p in new)
+    reason = _out_of_bounds(model.base) or _first(
+        _part_incompatibility(p, outputs, schema) for p in new
+    )
     if reason is None:
         for part in new:
             part.__dict__[FITS_A_MODEL] = sought
     return reason
 
 
-def _misfit_of_part(part: Curve | Tree, outputs: int, schema: Schema) -> str | None:
+def _part_incompatibility(part: Curve | Tree, outputs: int, schema: Schema) -> str | None:
     if isinstance(part, Curve):
-        return misfit_of_curve(part, outputs, schema)
+        return curve_incompatibility(part, outputs, schema)
     if part.n_outputs != outputs:
         return "a tree has another number of outputs"
-    return _out_of_bounds(part.values.ravel().tolist()) or misfit_of_tree(part, schema)
+    return _out_of_bounds(part.values.ravel().tolist()) or tree_incompatibility(part, schema)
 
 
-def misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
+def binning_incompatibility(binning: Binning, schema: Schema) -> str | None:
     """One bin for each cell of each column, numbered from 0."""
-    return fits_once(binning, schema, _misfit_of_binning)
+    return fits_once(binning, schema, _binning_incompatibility)
 
 
-def _misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
+def _binning_incompatibility(binning: Binning, schema: Schema) -> str | None:
     if len(binning.bins) != len(schema.grids):
         return f"a binning of {len(binning.bins)} columns; there are {len(schema.grids)}"
     for grid, bins in zip(schema.grids, binning.bins, strict=True):
@@ -263,16 +265,16 @@ def _misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
     return None
 
 
-def misfit_of_columns(columns: Iterable[int], schema: Schema) -> str | None:
-    named = list(columns)
-    if not named or len(set(named)) != len(named):
+def columns_incompatibility(columns: Iterable[int], schema: Schema) -> str | None:
+    numbers = list(columns)
+    if not numbers or len(set(numbers)) != len(numbers):
         return "no column was named, or one twice"
-    if not all(0 <= column < len(schema.grids) for column in named):
+    if not all(0 <= column < len(schema.grids) for column in numbers):
         return "a column was named that does not exist"
     return None
 
 
-def misfit_of_tests(tests: NodeTests, schema: Schema) -> str | None:
+def tests_incompatibility(tests: NodeTests, schema: Schema) -> str | None:
     """Cells beyond a grid hold no row, so only the columns can be wrong."""
     columns = tests.feature
     if columns.size and not NO_TEST <= int(columns.min()) <= int(columns.max()) < len(schema.grids):
@@ -280,10 +282,10 @@ def misfit_of_tests(tests: NodeTests, schema: Schema) -> str | None:
     return None
 
 
-def misfit_of_layer(layer: Layer, schema: Schema) -> str | None:
+def layer_incompatibility(layer: Layer, schema: Schema) -> str | None:
     below: Layer | None = layer
-    while below is not None and below.taken is not None:
-        why = misfit_of_tests(below.taken, schema)
+    while below is not None and below.node_tests is not None:
+        why = tests_incompatibility(below.node_tests, schema)
         if why is not None:
             return why
         below = below.above
@@ -292,21 +294,21 @@ def misfit_of_layer(layer: Layer, schema: Schema) -> str | None:
 
 _Value = TypeVar("_Value")
 FITS = "_fits"
-"""Where a frozen value keeps the digest of the schema that it was found to fit."""
+"""Attribute of a frozen value: the digest of the schema that it fits."""
 FITS_A_MODEL = "_fits_a_model"
-"""Where a part of a model keeps that, and of how many outputs: a model grows tree by tree."""
+"""Attribute of a part of a model: that digest and the number of outputs."""
 
 
 def fits_once(
-    value: _Value, schema: Schema, misfit: Callable[[_Value, Schema], str | None]
+    value: _Value, schema: Schema, incompatibility: Callable[[_Value, Schema], str | None]
 ) -> str | None:
-    """Large values come again round after round; each is read once."""
-    kept = value.__dict__
-    if kept.get(FITS) == schema.digest:
+    """Checks a value once per schema: large values are sent again round after round."""
+    cache = value.__dict__
+    if cache.get(FITS) == schema.digest:
         return None
-    reason = misfit(value, schema)
+    reason = incompatibility(value, schema)
     if reason is None:
-        kept[FITS] = schema.digest
+        cache[FITS] = schema.digest
     return reason
 
 

@@ -1,4 +1,4 @@
-"""What a site lets through, before any row is touched: `why_not(study, bundle)`.
+"""Checks a site makes before any row is touched: `reason_against(study, bundle)`.
 
 Total and data-independent: whatever a query holds, the answer is a reason or None, and it follows
 from the study and the query alone. So after a query was admitted and charged, no row can make it
@@ -15,7 +15,15 @@ from functools import lru_cache
 
 from hedgerow.errors import HedgerowError, UnsupportedQuery
 from hedgerow.models.layers import Layer, NodeTests
-from hedgerow.models.losses import FirstOrder, LogLoss, Loss, PlainLogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.models.losses import (
+    FirstOrder,
+    LogLoss,
+    Loss,
+    OddsLoss,
+    PlainLogLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 from hedgerow.models.tree import Tree
 from hedgerow.models.validation import Strict
 from hedgerow.privacy.bundles import MOST_CANDIDATES, MOST_INTEGERS, MOST_QUERIES
@@ -34,15 +42,15 @@ from hedgerow.privacy.queries import (
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Split, Step
 
-MOST_SHARE_DIGITS = 10**64
+MAX_FRACTION_DIGITS = 10**64
 LARGEST_CLAMPED = 1 << 51
 """Below it the clamp of a record's integers is exact in floating point."""
 
 
 @lru_cache(maxsize=8)
 def _strict(statistics: tuple[type, ...], groupings: tuple[type, ...]) -> Strict:
-    """For the kinds that are registered now: a new one is known from its first query on."""
-    losses = LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss, FirstOrder
+    """A checker of the kinds registered now: a new kind is known from its first query on."""
+    losses = LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss, FirstOrder, OddsLoss
     return Strict(
         kinds={Statistic: statistics, Groups: groupings, Loss: losses},
         # these check themselves when built
@@ -52,55 +60,57 @@ def _strict(statistics: tuple[type, ...], groupings: tuple[type, ...]) -> Strict
 
 def admitted(study: Study, bundle: Sequence[Query]) -> list[Priced]:
     """The bundle with its prices; raises UnsupportedQuery if a site must not answer it."""
-    reason = why_not(study, bundle)
+    reason = reason_against(study, bundle)
     if reason is not None:
-        raise UnsupportedQuery(f"{reason}; a recipe may ask what it says that it asks.")
+        raise UnsupportedQuery(f"{reason}; this method did not declare such a query.")
     return [priced(study, query) for query in bundle]
 
 
-def why_not(study: Study, bundle: Sequence[Query]) -> str | None:
+def reason_against(study: Study, bundle: Sequence[Query]) -> str | None:
     """Why a site must not answer this bundle, for its own log; None if it may."""
     if not 0 < len(bundle) <= MOST_QUERIES:
         return f"{len(bundle)} queries in one bundle; 1 to {MOST_QUERIES} are allowed"
-    reasons = (_why_not_one(study, query) for query in bundle)
+    reasons = (_reason_against_one(study, query) for query in bundle)
     return next(filter(None, reasons), None) or _too_long(study, bundle)
 
 
 @once_a_query
-def _why_not_one(study: Study, query: Query) -> str | None:
+def _reason_against_one(study: Study, query: Query) -> str | None:
     return (
         _strict(tuple(STATISTICS.values()), tuple(GROUPINGS.values())).fields(query)
         or _of_no_part(study, query)
-        or _not_asked(study, query)
-        or query.misfit(study.schema)
-        or _bad_share(query.share)
+        or _reason_undeclared(study, query)
+        or query.incompatibility(study.schema)
+        or _bad_fraction(query.fraction)
         or _too_large(study, query)
         or _cannot_be_priced(study, query)
     )
 
 
 def _of_no_part(study: Study, query: Query) -> str | None:
-    """A query is of the records trained on, or of those held out, and says so once."""
-    part, within = (query.region[:1], query.region[1:]) if study.hold_out else ((), query.region)
-    if part not in (study.trained_on, study.held_out if study.hold_out else EVERYONE):
+    """Why a query is not of exactly one part: records trained on, or records held out."""
+    part, within = (
+        (query.region[:1], query.region[1:]) if study.held_out_test else ((), query.region)
+    )
+    if part not in (study.trained_on, study.held_out if study.held_out_test else EVERYONE):
         return "a query does not say whether it is of records that are held out"
     if any(isinstance(step.test, HeldOut) for step in within):
         return "a region names the draw that holds records out where it may not"
     return None
 
 
-def _not_asked(study: Study, query: Query) -> str | None:
-    """Only what the recipe of the study says that it asks, of those records."""
+def _reason_undeclared(study: Study, query: Query) -> str | None:
+    """Why the study's method does not declare this query for these records."""
     kind = kind_of(query)
     is_held_out = study.is_held_out(query.region)
     if kind in (study.asks_held_out if is_held_out else study.admitted):
         return None
-    return f"{study.recipe!r} never asks {kind}{' of records held out' if is_held_out else ''}"
+    return f"{study.method!r} never asks {kind}{' of records held out' if is_held_out else ''}"
 
 
-def _bad_share(share: Fraction) -> str | None:
-    if not 0 < share.numerator <= share.denominator < MOST_SHARE_DIGITS:
-        return "a share of the budget is not between 0 and 1, or has too many digits"
+def _bad_fraction(fraction: Fraction) -> str | None:
+    if not 0 < fraction.numerator <= fraction.denominator < MAX_FRACTION_DIGITS:
+        return "a fraction of the budget is not between 0 and 1, or has too many digits"
     return None
 
 
@@ -127,8 +137,8 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
 def _cannot_be_priced(study: Study, query: Query) -> str | None:
     """Placements and samplers have limits of their own, all public."""
     try:
-        one = priced(study, query)
-        if not isinstance(query, Summed) and math.isfinite(one.charge.cost):
+        price = priced(study, query)
+        if not isinstance(query, Summed) and math.isfinite(price.charge.cost):
             study.selection_epsilon(query)
     except (HedgerowError, OverflowError, ArithmeticError) as error:
         return str(error)

@@ -1,9 +1,9 @@
-"""What one round may hold, how a longer list is cut into rounds, and how large a recipe may become.
+"""What one round may hold, how a longer list is cut into rounds, and how large a method may become.
 
 A list of queries that belong together may be longer than a bundle. None of them depends on
 another's answer, and the ledger's total follows from the charges and not from the rounds, so the
 list is cut, in order, and asked in as many rounds as it takes. What no cutting helps is refused
-before the first charge: a recipe says beforehand how much it may ask at most.
+before the first charge: a method says beforehand how much it may ask at most.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hedgerow.models.layers import Layer, NodeTests
 from hedgerow.models.model import Additive, Curve
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.models.validation import MOST_STEPS
-from hedgerow.privacy.queries import BoundQuery, Cuts, Query, SumQuery
+from hedgerow.privacy.queries import BoundQuery, Query, SumQuery, Thresholds
 from hedgerow.schema.candidates import Binning
-from hedgerow.schema.grids import canonical
+from hedgerow.schema.grids import canonical_bytes
 from hedgerow.schema.regions import Region, Split, Step
 
 # --------------------------------------------------------------------------------------------------
-# What one bundle may hold: numbers that sites, the coordinator and recipes go by.
+# What one bundle may hold: numbers that sites, the coordinator and methods go by.
 
 MOST_QUERIES = 4096
 MOST_INTEGERS = 1 << 26
@@ -35,7 +35,7 @@ MOST_INTEGERS = 1 << 26
 MOST_BYTES = 1 << 26
 """Of questions and definitions."""
 MOST_CANDIDATES = 1 << 20
-"""Of one private choice."""
+"""Of one private selection."""
 
 
 def length_of(bundle: Sequence[Query]) -> int:
@@ -44,9 +44,9 @@ def length_of(bundle: Sequence[Query]) -> int:
 
 
 # --------------------------------------------------------------------------------------------------
-# How many bytes questions take at most, with all that they name, told to sites that know nothing.
+# How many bytes questions take at most, with all values they name, for sites that know none yet.
 #
-# A bound and no encoding: it follows from the questions alone, not from what an epoch has heard, so
+# A bound and no encoding: it follows from the queries alone, not from the key session's history, so
 # a run that is resumed cuts its bundles where it cut them before. Values that travel by their
 # digest count once in a bundle. `tests/privacy/test_bundles.py` holds it against the wire.
 
@@ -64,7 +64,7 @@ class Weight:
 
     def __init__(self) -> None:
         self.bytes = 0
-        self._named: set[Hashable] = set()
+        self._named_keys: set[Hashable] = set()
 
     def with_query(self, query: Query) -> int:
         """Adds a query; the bytes of all of them."""
@@ -104,7 +104,7 @@ class Weight:
             case Curve():
                 size = prod((len(value.values), len(value.values[0])))
                 return NAME + self._once(("curve", id(value)), lambda: NUMBER * (2 + size))
-            case Binning() | Cuts() | Split():
+            case Binning() | Thresholds() | Split():
                 return NAME + self._once(value, lambda: self._of_fields(value))
         return self._of_fields(value)
 
@@ -112,27 +112,27 @@ class Weight:
         return TEXT + sum(TEXT + self._of(getattr(value, f.name)) for f in fields(value))
 
     def _once(self, key: Hashable, size: Any) -> int:
-        if key in self._named:
+        if key in self._named_keys:
             return 0
-        self._named.add(key)
+        self._named_keys.add(key)
         return DEFINITION + int(size())
 
     def _of_region(self, region: Region) -> int:
-        """Each step that is not known yet, with its test; steps above one that is are known too."""
+        """Counts each new step of a region with its test; steps above a known one are known too."""
         size = 0
-        while region and region not in self._named:
-            self._named.add(region)
+        while region and region not in self._named_keys:
+            self._named_keys.add(region)
             size += DEFINITION + self._of_fields(region[-1])
             region = region[:-1]
         return size
 
     def _of_layer(self, layer: Layer) -> int:
         size, above = 0, layer
-        while above.above is not None and ("layer", id(above)) not in self._named:
-            self._named.add(("layer", id(above)))
-            assert above.taken is not None
+        while above.above is not None and ("layer", id(above)) not in self._named_keys:
+            self._named_keys.add(("layer", id(above)))
+            assert above.node_tests is not None
             assert above.is_open is not None
-            size += DEFINITION + of_tests(above.taken.feature.size) + above.is_open.size
+            size += DEFINITION + of_tests(above.node_tests.feature.size) + above.is_open.size
             above = above.above
         return size + DEFINITION
 
@@ -156,7 +156,7 @@ def of_cell(number: int) -> int:
 
 @lru_cache(maxsize=4096)
 def of_text(text: str) -> int:
-    return NUMBER + len(canonical(text))
+    return NUMBER + len(canonical_bytes(text))
 
 
 def of_tests(n: int) -> int:
@@ -170,7 +170,7 @@ def of_tree(tree: Tree) -> int:
 
 
 def of_leaves(leaves: int, outputs: int) -> int:
-    """The nodes of a tree and what its leaves say, without the tests that they name."""
+    """The nodes of a tree and the values of its leaves, without the tests that they name."""
     return leaves * (NUMBER // 2 + NUMBER * outputs)
 
 
@@ -205,10 +205,10 @@ def _require_room(query: Query, integers: int, weight: Weight | None) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """The most that a flow asks, known from public values before it runs.
+    """The largest size of a flow, known from public values before it runs.
 
     The first three are of one round, the next two of one query, then leaves of one tree, and the
-    rounds of the whole flow: among sites, and with one holder, to whom nothing travels.
+    rounds of the whole flow: among sites, and with one site, to whom nothing travels.
     """
 
     queries: int = 0
@@ -226,21 +226,21 @@ class Size:
         *,
         integers: int = 0,
         bytes: int = 0,
-        shared: int = 0,
+        shared_bytes: int = 0,
         candidates: int = 0,
         steps: int = 0,
         leaves: int = 0,
     ) -> Size:
-        """One step of a flow: so many queries of at most this size, cut where they must be.
+        """The size of one step: so many queries of at most this size, cut into rounds where needed.
 
-        `shared` are bytes of values that all of them name.
+        `shared_bytes` are bytes of values that all of them name.
         """
         alone = min(MOST_QUERIES, MOST_INTEGERS // max(integers, 1))
-        together = min(alone, (MOST_BYTES - shared) // max(bytes, 1))
+        together = min(alone, (MOST_BYTES - shared_bytes) // max(bytes, 1))
         return Size(
             queries=min(queries, MOST_QUERIES),
             integers=max(integers, min(queries * integers, MOST_INTEGERS)),
-            bytes=max(shared + bytes, min(shared + queries * bytes, MOST_BYTES)),
+            bytes=max(shared_bytes + bytes, min(shared_bytes + queries * bytes, MOST_BYTES)),
             candidates=candidates,
             steps=steps,
             leaves=leaves,
@@ -249,12 +249,12 @@ class Size:
         )
 
     def __add__(self, later: Size) -> Size:
-        """One after the other."""
+        """The size of two flows, one after the other."""
         alone = self.rounds_alone + later.rounds_alone
         return self._larger(later, self.rounds + later.rounds, alone)
 
     def __or__(self, other: Size) -> Size:
-        """One or the other."""
+        """The size of either flow, whichever runs."""
         alone = max(self.rounds_alone, other.rounds_alone)
         return self._larger(other, max(self.rounds, other.rounds), alone)
 
@@ -269,15 +269,15 @@ class Size:
         larger = {name: max(getattr(self, name), getattr(other, name)) for name in names}
         return Size(**larger | {"rounds": rounds, "rounds_alone": alone})
 
-    def rounds_of(self, parties: int) -> int:
-        return self.rounds if parties > 1 else self.rounds_alone
+    def rounds_of(self, n_sites: int) -> int:
+        return self.rounds if n_sites > 1 else self.rounds_alone
 
     def excess(self, *, travels: bool, rounds: int | None = None) -> str | None:
-        """What is more than a study can carry, and how much that is; None if all fits."""
+        """Which limit of a study is exceeded, and by how much; None if all fits."""
         for name, (most, words) in LIMITS.items():
-            found = getattr(self, name)
-            if found > most and (travels or name != "bytes"):
-                return f"{found} {words}, and {most} are allowed"
+            size = getattr(self, name)
+            if size > most and (travels or name != "bytes"):
+                return f"{size} {words}, and {most} are allowed"
         if rounds is not None and self.rounds > rounds:
             return f"{self.rounds} rounds, and the study's sparse graph was paid for {rounds}"
         return None
@@ -285,8 +285,8 @@ class Size:
 
 LIMITS: Final = {
     "integers": (MOST_INTEGERS, "integers in one answer"),
-    "bytes": (MOST_BYTES, "bytes in one letter"),
-    "candidates": (MOST_CANDIDATES, "candidates in one private choice"),
+    "bytes": (MOST_BYTES, "bytes in one message"),
+    "candidates": (MOST_CANDIDATES, "candidates in one private selection"),
     "steps": (MOST_STEPS, "tests on the way to one node"),
     "leaves": (MOST_LEAVES, "leaves in one tree"),
 }

@@ -16,11 +16,11 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hedgerow.errors import HedgerowError, SpecError
+from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.models.validation import MOST_FOLDS
-from hedgerow.privacy.accounting.budget import WRITTEN, Placement
-from hedgerow.privacy.accounting.conversions import FAILURES, PROMISES, is_delta, is_epsilon
-from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.accounting.budget import WRITTEN, DPModel
+from hedgerow.privacy.accounting.conversions import FAILURES, GUARANTEES, is_delta, is_epsilon
+from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.queries import QueryKind, QueryKinds
 from hedgerow.schema.rules import Rule, fraction, one_of, whole
 from hedgerow.schema.schema import Schema
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST = 10**12
 MOST_COUNTED = 10**6
-LONGEST_SLOT = 86_400
+MAX_REPLY_INTERVAL = 86_400
 """Seconds of a day."""
 COMPLETE = "complete"
 
@@ -53,26 +53,26 @@ AS_IT_IS = _Plain()
 RATIONAL = _Plain(str, Fraction)
 
 
-def closed(properties: Mapping[str, Any], needed: list[str]) -> dict[str, Any]:
+def closed(properties: Mapping[str, Any], required_names: list[str]) -> dict[str, Any]:
     """A table of JSON that has these entries and no others."""
     return {
         "type": "object",
         "properties": dict(properties),
-        "required": needed,
+        "required": required_names,
         "additionalProperties": False,
     }
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a table of a file."""
+    """One entry of a table of the study file."""
 
     rule: Rule
     words: str = ""
     todo: str = ""
     """What to do about another value; else what the rule allows is told."""
     plain: _Plain = AS_IT_IS
-    needed: bool = False
+    is_required: bool = False
     usual: Any = None
     """What a file means that does not say it; None is worked out from the rest."""
     inside: Mapping[str, Entry] | None = None
@@ -81,18 +81,20 @@ class Entry:
     name: str = ""
     none: str = ""
     """What None of an estimator's parameter means."""
-    approved: tuple[str, str] = ("", "")
+    approval_line: tuple[str, str] = ("", "")
     """Title and words for the person who approves a study; its fields stand in braces."""
 
     @property
     def is_rational(self) -> bool:
-        """Whether a text such as "1/3" stands for a number."""
+        """Whether a text like "1/3" stands for a number."""
         return self.plain is RATIONAL
 
-    def value_of(self, written: Any) -> Any:
-        """As a user of Python would have typed it."""
-        exact = self.is_rational and isinstance(written, str) and re.fullmatch(WRITTEN, written)
-        return Fraction(written) if exact else written
+    def value_of(self, plain_value: Any) -> Any:
+        """The value as a user of Python would pass it."""
+        exact = (
+            self.is_rational and isinstance(plain_value, str) and re.fullmatch(WRITTEN, plain_value)
+        )
+        return Fraction(plain_value) if exact else plain_value
 
     @property
     def text(self) -> str:
@@ -106,16 +108,18 @@ class Entry:
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        told = {"description": self.words} if self.words else {}
-        return {**self.rule.json, **told}
+        description = {"description": self.words} if self.words else {}
+        return {**self.rule.json, **description}
 
 
 Entries = Mapping[str, Entry]
 
 
 def table_schema(entries: Entries) -> dict[str, Any]:
-    needed = [name for name, one in entries.items() if one.needed]
-    return closed({name: one.json_schema for name, one in entries.items()}, needed)
+    required_names = [name for name, table_entry in entries.items() if table_entry.is_required]
+    return closed(
+        {name: table_entry.json_schema for name, table_entry in entries.items()}, required_names
+    )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -133,24 +137,26 @@ KINDS = _Plain(
 def _graph_of(content: Any) -> Sparse | None:
     if content == COMPLETE:
         return None
-    return Sparse(**{one.name: content[one.name] for one in fields(Sparse)})
+    return Sparse(**{field_.name: content[field_.name] for field_ in fields(Sparse)})
 
 
-def _reports_content(reports: BloomReports | None) -> dict[str, str] | None:
+def _reports_content(reports: BloomRandomizedResponse | None) -> dict[str, str] | None:
     if reports is None:
         return None
-    return {one.name: str(getattr(reports, one.name)) for one in fields(reports)}
+    return {field_.name: str(getattr(reports, field_.name)) for field_ in fields(reports)}
 
 
-def _reports_of(content: Mapping[str, str] | None) -> BloomReports | None:
+def _reports_of(content: Mapping[str, str] | None) -> BloomRandomizedResponse | None:
     if content is None:
         return None
     counts: dict[str, Any] = {name: int(content[name]) for name in ("classes", "bits", "hashes")}
-    return BloomReports(**{name: Fraction(text) for name, text in content.items()} | counts)
+    return BloomRandomizedResponse(
+        **{name: Fraction(text) for name, text in content.items()} | counts
+    )
 
 
 def _read_graph(value: Any) -> Sparse | None:
-    return Sparse(**value) if isinstance(value, dict) else one_of({COMPLETE: None}).read(value)
+    return Sparse(**value) if isinstance(value, dict) else one_of({COMPLETE: None}).parse(value)
 
 
 def _rational(words: str, fits: Callable[[Fraction], bool]) -> Rule:
@@ -163,16 +169,16 @@ def _rational(words: str, fits: Callable[[Fraction], bool]) -> Rule:
 
 
 COUNT = whole(1, MOST_COUNTED)
-GRAPH = {one.name: Entry(COUNT, needed=True) for one in fields(Sparse)}
+GRAPH = {field_.name: Entry(COUNT, is_required=True) for field_ in fields(Sparse)}
 GRAPHS = {"anyOf": [{"const": COMPLETE}, table_schema(GRAPH)]}
-SEVERAL = {"enum": [p.name.lower() for p in Placement if p is not Placement.CURATOR]}
+SEVERAL = {"enum": [p.name.lower() for p in DPModel if p is not DPModel.CENTRAL]}
 """Placements of a study, which has several sites."""
 
 
 def entry(table: str, rule: Rule, words: str, *, default: Any = MISSING, **more: Any) -> Any:
-    """Declares a field of a study that its file says in a table; `default` is a simulation's."""
-    one = Entry(rule, words, table=table, **more)
-    return field(default=default, metadata={"entry": one, "plain": one.plain})
+    """Declares a field of a study and its entry in the file; `default` is that of a simulation."""
+    new_entry = Entry(rule, words, table=table, **more)
+    return field(default=default, metadata={"entry": new_entry, "plain": new_entry.plain})
 
 
 def derived(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
@@ -182,29 +188,29 @@ def derived(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """All that is agreed on; `Study` says what follows from it."""
+    """Everything the sites agree on; `Study` derives the rest from it."""
 
     name: str = derived()
     schema: Schema = derived(_Plain(Schema.to_dict, Schema.from_dict))
-    recipe: str = derived()
+    method: str = derived()
     asks: QueryKinds = derived(KINDS)
-    """What the recipe says that it may ask; a site admits nothing else."""
+    """What the method says that it may ask; a site admits nothing else."""
     epsilon: Fraction = entry(
         "privacy",
-        _rational(PROMISES, is_epsilon),
-        "The promise: one record changes the probability of no outcome by more than a factor "
+        _rational(GUARANTEES, is_epsilon),
+        "The guarantee: one record changes the probability of no outcome by more than a factor "
         "of e to this power. Smaller is more private, and noisier.",
         plain=RATIONAL,
-        needed=True,
+        is_required=True,
     )
     delta: Fraction = entry(
         "privacy",
         _rational(FAILURES, is_delta),
-        "Probability with which the promise of epsilon may fail; well below 1 / (100 x the "
+        "Probability with which the guarantee of epsilon may fail; well below 1 / (100 x the "
         "largest number of records there could be). Above 0 noise is discrete Gaussian, which "
         "is smaller as soon as a record takes part in about nine sums, as it does with nine "
         "columns or a few levels. 0 is pure differential privacy (discrete Laplace noise); see "
-        "docs/accounting.md. Under placement 'label' the default stands for 0.",
+        "docs/accounting.md. Under dp_model 'label' the default stands for 0.",
         plain=RATIONAL,
     )
     by_person: bool = entry(
@@ -216,26 +222,26 @@ class Declaration:
         usual="record",
         default=False,
     )
-    placement: Placement = entry(
+    dp_model: DPModel = entry(
         "privacy",
-        replace(one_of({p.name.lower(): p for p in Placement}), json=SEVERAL),
-        "Where noise is added. 'curator': one holder has all rows and adds all the noise. "
-        "'shares': each of several sites adds a part, only the sum is opened, and only the sum "
-        "is private. 'silo': each site adds enough for itself, so that its sums would be "
-        "private even if they were seen; louder by the number of sites. 'label': each record's "
-        "label is told wrongly at random, once and for all; features are not protected. "
-        "'nowhere': no noise and no promise, to see what noise costs.",
-        none="is 'curator' for one holder and 'shares' for several",
-        plain=_Plain(lambda placement: placement.name, lambda name: Placement[name]),
+        replace(one_of({p.name.lower(): p for p in DPModel}), json=SEVERAL),
+        "Where noise is added. 'central': one site has all rows and adds all the noise. "
+        "'distributed': each of several sites adds a part, only the sum is opened, and only the "
+        "sum is private. 'per_site': each site adds enough for itself, so that its sums would be "
+        "private even if they were seen; more noise the more sites. 'label': each record's label "
+        "is randomized once and for all (local DP); features are not protected. "
+        "'none': no noise and no guarantee, to see what noise costs.",
+        none="is 'central' for one site and 'distributed' for several",
+        plain=_Plain(lambda dp_model: dp_model.name, lambda name: DPModel[name]),
     )
     records_per_person: int = entry(
         "privacy",
         COUNT,
-        "How many records one person may have; noise grows in proportion, and the promise is "
+        "How many records one person may have; noise grows in proportion, and the guarantee is "
         "then one to a person.",
         default=1,
     )
-    retry_reserve: Fraction = entry(
+    retry_budget: Fraction = entry(
         "privacy",
         _rational("a part of the budget, 0 or more and below 1", lambda part: 0 <= part < 1),
         "The part of the budget that no query may have: it pays for rounds that fail.",
@@ -243,26 +249,29 @@ class Declaration:
         usual=0.05,
         default=Fraction(0),
     )
-    parties: int = derived()
+    n_sites: int = derived()
     threshold: int = entry(
         "sum",
         whole(2, MOST_COUNTED),
-        "The fewest sites whose sum may be opened; for several holders.",
+        "The fewest sites whose sum may be opened; for several sites.",
         none="allows a fifth of them to be lost, of two or three nobody",
-        approved=("a sum opens", "with {threshold} of {parties} sites at least"),
+        approval_line=("a sum opens", "with at least {threshold} of {n_sites} sites"),
     )
     colluders: int = entry(
         "sum",
         COUNT,
-        "Sites that may put together what they know without breaking the promise; for several "
-        "holders.",
+        "Sites that may put together what they know without breaking the guarantee; for several "
+        "sites.",
         none="is a third of them",
-        approved=("believed", "that at most {colluders} site(s) work with the coordinator"),
+        approval_line=(
+            "assumption",
+            "colluding sites, beside the coordinator: at most {colluders}",
+        ),
     )
     graph: Sparse | None = entry(
         "sum",
         Rule("str or table", "complete, or a table", _read_graph, GRAPHS),
-        "Who shares masks with whom: everybody (complete), or neighbours on a sparse graph, "
+        "Who shares masks with whom: everybody (complete), or neighbors on a sparse graph, "
         "for more than 200 sites and paid for out of delta.",
         todo='write "complete", or, for more than 200 sites, { sigma = 40, eta = 20, rounds = 100 }'
         " with the rounds that the study may take",
@@ -271,33 +280,33 @@ class Declaration:
         usual=COMPLETE,
         default=None,
     )
-    slot: int = entry(
+    reply_interval: int = entry(
         "sum",
-        whole(0, LONGEST_SLOT),
-        "Seconds: a reply leaves at the end of a slot, so that its time does not tell how many "
+        whole(0, MAX_REPLY_INTERVAL),
+        "Seconds: replies leave at fixed intervals, so that their time does not show how many "
         "records a site has. 0 does not protect that.",
-        name="slot_seconds",
-        approved=("replies leave", "at the end of slots of {slot} seconds"),
+        name="reply_interval_seconds",
+        approval_line=("replies leave", "at fixed intervals of {reply_interval} seconds"),
         default=0,
     )
     hold_out: int = entry(
         "evaluation",
         whole(2, MOST_FOLDS),
-        "One record in so many is left out of training, drawn by a secret of its holder; the "
+        "One record in so many is left out of training, drawn by a secret of its site; the "
         "last round of a study, or hedgerow.evaluate, measures the model on these.",
         none="leaves out nothing",
-        needed=True,
-        approved=("held out", "one record in {hold_out}, by a secret draw of its own"),
+        is_required=True,
+        approval_line=("held out", "one record in {hold_out}, by a secret random draw"),
         default=0,
     )
     asks_held_out: QueryKinds = derived(KINDS, default=frozenset())
     """What may be asked of these records in the same run: how good the model is on them."""
-    label_reports: BloomReports | None = derived(
+    label_reports: BloomRandomizedResponse | None = derived(
         _Plain(_reports_content, _reports_of), default=None
     )
-    """Under placement `label`: noisy bits instead of k-ary randomised response."""
-    recipe_parameters: str = derived(default="")
-    """The recipe in full, spelled out: two of equal content are one study."""
+    """Under DP model `label`: noisy bits instead of k-ary randomized response."""
+    method_parameters: str = derived(default="")
+    """The method in full, spelled out: two of equal content are one study."""
     public_seed: int = derived(default=0)
     sites: tuple[bytes, ...] = derived(KEYS, default=())
     """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
@@ -307,10 +316,14 @@ class Declaration:
 
 
 STUDY: Entries = {
-    one.name: one.metadata["entry"] for one in fields(Declaration) if "entry" in one.metadata
+    field_.name: field_.metadata["entry"]
+    for field_ in fields(Declaration)
+    if "entry" in field_.metadata
 }
 """The entries of a study's file by the names of their fields."""
-FIELD_OF = {(one.table, one.name or name): name for name, one in STUDY.items()}
+FIELD_OF = {
+    (table_entry.table, table_entry.name or name): name for name, table_entry in STUDY.items()
+}
 
 
 def table_entries(table: str) -> dict[str, Entry]:
@@ -322,10 +335,10 @@ TABLES = {table: table_entries(table) for table, _ in FIELD_OF}
 
 
 def approval(study: Study) -> Iterator[tuple[str, str]]:
-    """What entries say to the person who approves; those at their defaults are silent."""
-    usual = {one.name: one.default for one in fields(Declaration)}
-    for name, one in STUDY.items():
-        title, words = one.approved
+    """Lines for the person who approves the study; entries at their defaults are left out."""
+    usual = {table_entry.name: table_entry.default for table_entry in fields(Declaration)}
+    for name, table_entry in STUDY.items():
+        title, words = table_entry.approval_line
         if title and getattr(study, name) != usual[name]:
             yield title, words.format(**vars(study))
 
@@ -337,38 +350,42 @@ def approval(study: Study) -> Iterator[tuple[str, str]]:
 def read_table(
     entries: Entries, content: Any, place: tuple[str | int, ...], problems: list[Problem]
 ) -> dict[str, Any]:
-    """What a table says, entry by entry, and what it means where it says nothing."""
+    """The values of a table, entry by entry, with defaults for absent entries."""
     if not isinstance(content, dict):
         problems.append((place, f"{dotted(place)} is {short(content)}; write a table"))
         return {}
     for name in sorted(content.keys() - entries.keys()):
         where = (*place, name)
         problems.append((where, f"{dotted(where)} is no entry of a study; take it out"))
-    found = {name: one.usual for name, one in entries.items() if one.usual is not None}
-    for name, one in entries.items():
+    values = {
+        name: table_entry.usual
+        for name, table_entry in entries.items()
+        if table_entry.usual is not None
+    }
+    for name, table_entry in entries.items():
         where = (*place, name)
         if name in content:
-            found[name] = _read_entry(one, content[name], where, problems)
-        elif one.needed:
+            values[name] = _read_entry(table_entry, content[name], where, problems)
+        elif table_entry.is_required:
             problems.append((where, f"{dotted(where)} is missing; add it"))
-    return found
+    return values
 
 
 def _read_entry(
-    one: Entry, value: Any, where: tuple[str | int, ...], problems: list[Problem]
+    table_entry: Entry, value: Any, where: tuple[str | int, ...], problems: list[Problem]
 ) -> Any:
     before = len(problems)
-    if one.inside is not None and isinstance(value, dict):
-        value = read_table(one.inside, value, where, problems)
-    elif one.inside is not None and isinstance(value, list):
+    if table_entry.inside is not None and isinstance(value, dict):
+        value = read_table(table_entry.inside, value, where, problems)
+    elif table_entry.inside is not None and isinstance(value, list):
         rows = enumerate(value)
-        value = [read_table(one.inside, row, (*where, k), problems) for k, row in rows]
+        value = [read_table(table_entry.inside, row, (*where, k), problems) for k, row in rows]
     try:
         if len(problems) == before:
-            one.rule.read(one.value_of(value))
+            table_entry.rule.parse(table_entry.value_of(value))
     except (TypeError, ValueError, ArithmeticError):
         name = where[-1] if where[0] in TABLES else dotted(where)
-        todo = one.todo or f"use {one.rule.allowed}"
+        todo = table_entry.todo or f"use {table_entry.rule.expectation}"
         problems.append((where, f"{name} is {short(value)}; {todo}"))
     return value
 
@@ -378,7 +395,7 @@ def dotted(place: tuple[str | int, ...]) -> str:
 
 
 def short(value: Any) -> str:
-    """Of a number of thousands of digits, or of a long text, its beginning."""
+    """The beginning of a number of thousands of digits, or of a long text."""
     try:
         return reprlib.repr(value)
     except ValueError:
@@ -395,22 +412,25 @@ _DERIVED = {"lattice", "protocol", "noise_law"}
 
 def content_of(study: Study) -> dict[str, Any]:
     """Everything that was approved: numbers as integers or texts, never as floats."""
-    declared = fields(Declaration)
-    plain = {one.name: one.metadata["plain"].write(getattr(study, one.name)) for one in declared}
+    declaration_fields = fields(Declaration)
+    plain = {
+        field_.name: field_.metadata["plain"].write(getattr(study, field_.name))
+        for field_ in declaration_fields
+    }
     versions = {"lattice": study.lattice, "protocol": PROTOCOL, "noise_law": NOISE_LAW_VERSION}
     return {**plain, "graph": _graph_content(study), **versions}
 
 
 def rebuilt(make: type[Study], content: Mapping[str, Any]) -> Study:
-    """The study of some content; what is derived in it is left for its hash to compare."""
-    read = {one.name: one.metadata["plain"].read for one in fields(Declaration)}
+    """The study of some content; derived values are left for its hash to compare."""
+    readers = {field_.name: field_.metadata["plain"].read for field_ in fields(Declaration)}
     try:
-        given = {name: value for name, value in content.items() if name not in _DERIVED}
-        return make(**{name: read[name](value) for name, value in given.items()})
+        plain_values = {name: value for name, value in content.items() if name not in _DERIVED}
+        return make(**{name: readers[name](value) for name, value in plain_values.items()})
     except HedgerowError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise SpecError(
+        raise ParameterError(
             f"this is not the content of a study ({type(error).__name__}: {error}); give what "
             "`to_dict` made, whole and unchanged."
         ) from None
@@ -420,7 +440,7 @@ def _graph_content(study: Study) -> str | dict[str, int]:
     """A sparse graph with its degree, which follows from the other numbers."""
     if study.graph is None:
         return COMPLETE
-    return {**asdict(study.graph), **asdict(study.parameters.neighbourhood)}
+    return {**asdict(study.graph), **asdict(study.parameters.neighborhood)}
 
 
 # The one hash of a study's content: headers, accounts and approvals all use it.
@@ -433,7 +453,7 @@ def content_hash(content: Mapping[str, Any]) -> bytes:
 
 
 def without_floats(value: Any) -> Any:
-    """The same content without floats, whose spelling is not the same everywhere."""
+    """The same content without floats, which are not spelled the same everywhere."""
     if isinstance(value, float):
         numerator, denominator = value.as_integer_ratio()
         return f"{numerator}/{denominator}"

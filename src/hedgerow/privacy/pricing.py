@@ -13,16 +13,16 @@ from functools import lru_cache, wraps
 from math import prod
 from typing import Any, TypeVar
 
-from hedgerow.privacy.accounting.budget import Measure, Placement
+from hedgerow.privacy.accounting.budget import DPModel, Measure
 from hedgerow.privacy.accounting.coalition import Release
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.mechanisms.mechanisms import NoiseLaw
-from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.queries import (
     BoundQuery,
     Cells,
-    LocalChoice,
+    LocalSelection,
     Mechanism,
     Query,
     SelectQuery,
@@ -48,7 +48,7 @@ Follows = Callable[[Study, AQuery], Result]
 
 
 class _Remembered:
-    """Results by the names of the functions that made them, for one study."""
+    """Cached results by the names of the functions that computed them, for one study."""
 
     __slots__ = ("results", "study")
 
@@ -60,17 +60,17 @@ class _Remembered:
 
 
 def once_a_query(function: Follows[AQuery, Result]) -> Follows[AQuery, Result]:
-    """For functions of a study and of a query that never changes; what they raise is not kept."""
+    """Caches a function of a study and a query that never changes; exceptions are not cached."""
     name = function.__qualname__
 
     @wraps(function)
     def remembered(study: Study, query: AQuery) -> Result:
-        kept = vars(query).get(REMEMBERED)
-        if kept is None or kept.study is not study:
-            kept = vars(query)[REMEMBERED] = _Remembered(study)
-        if name not in kept.results:
-            kept.results[name] = function(study, query)
-        result: Result = kept.results[name]
+        cache = vars(query).get(REMEMBERED)
+        if cache is None or cache.study is not study:
+            cache = vars(query)[REMEMBERED] = _Remembered(study)
+        if name not in cache.results:
+            cache.results[name] = function(study, query)
+        result: Result = cache.results[name]
         return result
 
     return remembered
@@ -79,7 +79,7 @@ def once_a_query(function: Follows[AQuery, Result]) -> Follows[AQuery, Result]:
 # ------------------------------------------------------------------------------------------- prices
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Of a sum: so many integers of so many units per 1.0, and the noise that each site adds.
+    """The noise of a sum: so many integers, in units per 1.0, and the noise of each site.
 
     Noise is drawn in units that are `refinement` times finer.
     """
@@ -94,7 +94,7 @@ class Noise:
 
     @property
     def scale(self) -> int:
-        """Integer units per 1.0 of what leaves a site."""
+        """Integer units per 1.0 of the values that leave a site."""
         return self.unit * self.refinement
 
 
@@ -135,59 +135,63 @@ def _noise(study: Study, query: Summed) -> Noise:
 
 
 def entry_charges(study: Study) -> list[Charge]:
-    """What records pay on entering the study, where there is such a price: once, first of all."""
+    """Charges on entering the study, where it has such a price: once, before all others."""
     if not study.entry_cost:
         return []
-    what = "labels, randomised once per record for the whole study"
-    return [study.charge(EVERYONE, study.entry_cost, what)]
+    purpose = "labels, randomized once per record for the whole study"
+    return [study.charge(EVERYONE, study.entry_cost, purpose)]
 
 
 # --------------------------------------------------------------------------------- words of queries
 def phrase_of(query: Query) -> Phrase:
-    """What is asked, of whichever records."""
+    """The phrase of a query, whichever records it is of."""
     match query:
         case SumQuery():
             return query.statistic.words.then(query.by.words)
         case BoundQuery():
             columns = counting("column", len(query.features))
             return Phrase("best impurity that each site could reach on {column}", (columns,))
-        case LocalChoice():
+        case LocalSelection():
             splits = counting("split", query.n_candidates)
-            return Phrase("each site's private choice among {split}", (splits,))
+            return Phrase("each site's private selection among {split}", (splits,))
         case SelectQuery():
-            return Phrase("private choice among {split}", (counting("split", query.n_candidates),))
+            splits = counting("split", query.n_candidates)
+            return Phrase("private selection among {split}", (splits,))
 
 
 def describe(query: Query, study: Study) -> str:
-    """One line a person can read: what is asked of which records."""
+    """One readable line: the query and its records."""
     words = phrase_of(query).said(**_names(query, study))
     return f"{words}, for {_records(query.region, study.schema)}"
 
 
 def _names(query: Query, study: Study) -> dict[str, str]:
-    """Which columns, and of how many: what a node did not ask was saved."""
+    """The columns of a query, and of how many: budget on columns not asked was saved."""
     if isinstance(query, BoundQuery):
-        return {"column": _asked(query.features, study)}
+        return {"column": _column_words(query.features, study)}
     if isinstance(query, SumQuery) and isinstance(query.by, Cells):
-        return {"column": _asked(query.by.features, study)}
+        return {"column": _column_words(query.by.features, study)}
     return {}
 
 
-def _asked(features: Sequence[int], study: Study) -> str:
+def _column_words(features: Sequence[int], study: Study) -> str:
     every = study.schema.names
     if len(features) == len(every):
         return f"all {len(every)} columns"
-    named = ", ".join(every[f] for f in features[:3])
-    return (
-        f"{named}{', ...' if len(features) > 3 else ''} ({len(features)} of {len(every)} columns)"
-    )
+    names = ", ".join(every[f] for f in features[:3])
+    more = ", ..." if len(features) > 3 else ""
+    return f"{names}{more} ({len(features)} of {len(every)} columns)"
 
 
 @lru_cache(maxsize=1 << 12)
 def _records(region: Region, schema: Schema) -> str:
     """Kept: the coordinator and every site of one process describe the same regions."""
-    held = [s.outcome for s in region if isinstance(s.test, HeldOut)]
-    which = ("held-out records" if held[0] == 0 else "records trained on") if held else "records"
+    holdout_outcomes = [s.outcome for s in region if isinstance(s.test, HeldOut)]
+    which = (
+        ("held-out records" if holdout_outcomes[0] == 0 else "records trained on")
+        if holdout_outcomes
+        else "records"
+    )
     folds = [f"fold {s.outcome} of {s.test.n}" for s in region if isinstance(s.test, Fold)]
     tests = _test_words(region, schema)
     if not folds and not tests:
@@ -222,31 +226,31 @@ NOISES = {
     Measure.GDP: "discrete Gaussian noise on integer sums",
 }
 CHOICES = {
-    Mechanism.EXPONENTIAL: "private choice by the exponential mechanism; only the index leaves",
-    Mechanism.PERMUTE_AND_FLIP: "private choice by permute-and-flip; only the index leaves",
-    Mechanism.REPORT_NOISY_MAX: "private choice by report-noisy-max; only the index leaves",
+    Mechanism.EXPONENTIAL: "private selection by the exponential mechanism: the index is released",
+    Mechanism.PERMUTE_AND_FLIP: "private selection by permute-and-flip: the index is released",
+    Mechanism.REPORT_NOISY_MAX: "private selection by report-noisy-max: the index is released",
 }
 NO_MECHANISM = "none"
 
 
 def mechanism_of(query: Query, study: Study) -> str:
-    """What protects the answer to a query."""
-    if study.placement in (Placement.NOWHERE, Placement.LABEL):
+    """The mechanism that protects the answer to a query."""
+    if study.dp_model in (DPModel.NONE, DPModel.LABEL):
         return NO_MECHANISM
-    if isinstance(query, SelectQuery | LocalChoice):
+    if isinstance(query, SelectQuery | LocalSelection):
         return CHOICES[query.mechanism]
     return NOISES[study.measure]
 
 
 def label_mechanism(study: Study) -> str:
-    """What protects labels under placement `label`, before anything is asked."""
+    """The mechanism that protects labels under DP model `label`, before any query."""
     if study.label_reports is not None:
         return _reports_words(study.label_reports)
     keep = float(study.response.keep)
-    return f"k-ary randomised response, drawn once per record; the truth with p = {keep:.3f}"
+    return f"k-ary randomized response, drawn once per record; the truth with p = {keep:.3f}"
 
 
-def _reports_words(reports: BloomReports) -> str:
+def _reports_words(reports: BloomRandomizedResponse) -> str:
     ever, once = printed(reports.epsilon_forever), printed(reports.epsilon_once)
     return (
         f"Bloom filter of the label, {reports.hashes} of {reports.bits} bits; permanent bits drawn "

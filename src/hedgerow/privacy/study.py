@@ -1,4 +1,4 @@
-"""What all sites approved: the numbers that no round message may change.
+"""A study as all sites approved it: the numbers that no round message may change.
 
 Noise law, scale and charge of a query follow from the study and the query alone, so a site
 derives them itself and a coordinator cannot name its own.
@@ -13,12 +13,13 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.errors import ParameterError, UnsupportedQuery
 from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.validation import MOST_FOLDS
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.accounting.coalition import Release
-from hedgerow.privacy.declaration import Declaration, content_hash, content_of, rebuilt
+from hedgerow.privacy.declaration import STUDY, Declaration, content_hash, content_of, rebuilt
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.mechanisms import sampling
 from hedgerow.privacy.mechanisms.mechanisms import (
@@ -27,7 +28,7 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     NoNoise,
     gaussian_share_tau,
 )
-from hedgerow.privacy.mechanisms.response import RandomisedResponse
+from hedgerow.privacy.mechanisms.response import RandomizedResponse
 from hedgerow.privacy.queries import (
     LATTICE,
     BoundQuery,
@@ -41,9 +42,8 @@ from hedgerow.privacy.queries import (
     Summed,
     SumQuery,
 )
-from hedgerow.privacy.study_checks import check_study
 from hedgerow.schema.regions import EVERYONE, HeldOut, Region, Step
-from hedgerow.secagg.parameters import Consortium
+from hedgerow.secagg.parameters import Consortium, check_counts
 
 COUNTS = ClassCounts.__name__
 
@@ -62,7 +62,7 @@ MOST_KEPT = 4096
 
 
 class _Noise(NamedTuple):
-    """What protects a sum: how much finer its units are, the law of the sum, that of a site."""
+    """The noise of a sum: how much finer its units are, the law of the sum, that of a site."""
 
     refinement: int
     of_sum: NoiseLaw
@@ -71,7 +71,7 @@ class _Noise(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Declaration):
-    """What is declared, and the budget, noise and regions that follow from it."""
+    """The declaration of a study, and the budget, noise and regions that follow from it."""
 
     def __post_init__(self) -> None:
         check_study(self)
@@ -86,7 +86,7 @@ class Study(Declaration):
     def parameters(self) -> Consortium:
         """The numbers of the secure sum; refused unless a sum that hides them can be formed."""
         return Consortium(
-            parties=self.parties,
+            n_sites=self.n_sites,
             colluders=self.colluders,
             threshold=self.threshold,
             sparse=self.graph,
@@ -107,7 +107,7 @@ class Study(Declaration):
 
         Only noise that is divided among sites needs masks: elsewhere each site's own protects it.
         """
-        if self.graph is None or self.placement is not Placement.SHARES:
+        if self.graph is None or self.dp_model is not DPModel.DISTRIBUTED:
             return Fraction(0)
         return conversions.delta_of_sparse_rounds(self.graph.rounds, self.graph.sigma)
 
@@ -118,19 +118,19 @@ class Study(Declaration):
 
     @cached_property
     def spendable(self) -> Fraction:
-        """What queries divide among themselves; the rest is for void rounds."""
-        return self.total * (1 - self.retry_reserve)
+        """The budget that queries divide among themselves; the rest is for failed rounds."""
+        return self.total * (1 - self.retry_budget)
 
     @property
     def reserve(self) -> Cost:
-        """What rounds that fail may cost; where nothing is promised there is no end to it."""
-        return math.inf if self.placement is Placement.NOWHERE else self.total - self.spendable
+        """The retry budget for failed rounds; unlimited where nothing is guaranteed."""
+        return math.inf if self.dp_model is DPModel.NONE else self.total - self.spendable
 
     @property
     def lattice(self) -> int:
         """Units per 1.0 of fractional statistics; coarse where Laplace noise is divided."""
-        divided = self.placement is Placement.SHARES and self.measure is Measure.PURE
-        return COARSE_LATTICE if divided else LATTICE
+        is_noise_divided = self.dp_model is DPModel.DISTRIBUTED and self.measure is Measure.PURE
+        return COARSE_LATTICE if is_noise_divided else LATTICE
 
     def unit(self, query: Summed) -> int:
         """Integer units per 1.0 of a query's answer: no message can name its own."""
@@ -139,58 +139,60 @@ class Study(Declaration):
         return self.lattice if query.statistic.is_fractional else 1
 
     def _bound_unit(self, query: BoundQuery) -> int:
-        """As fine as the lattice, unless noise makes that pointless.
+        """The unit of a bound: as fine as the lattice, unless noise makes that pointless.
 
         Sites round their bounds down, by less than two units each. Shares of Laplace noise have a
         widest law that is still drawn exactly, and finer units make the noise wider.
         """
-        if self.placement in (Placement.NOWHERE, Placement.LABEL):
+        if self.dp_model in (DPModel.NONE, DPModel.LABEL):
             return self.lattice
         whole = query.sensitivity(1).of_person(self.records_per_person)
         law = _law(self.measure, self._cost(query), whole)
-        shares = self.honest if self.placement is Placement.SHARES else 1
-        deviation, unit = math.sqrt(law.variance * self.parties / shares), 1
+        shares = self.honest if self.dp_model is DPModel.DISTRIBUTED else 1
+        deviation, unit = math.sqrt(law.variance * self.n_sites / shares), 1
         while 2 * unit <= self.lattice and 2 * unit * deviation <= WIDE_NOISE:
             unit *= 2
         return unit
 
     @property
     def limit(self) -> Cost:
-        return math.inf if self.placement is Placement.NOWHERE else self.total
+        return math.inf if self.dp_model is DPModel.NONE else self.total
 
-    def charge(self, region: Region, cost: Cost, what: str) -> Charge:
+    def charge(self, region: Region, cost: Cost, purpose: str) -> Charge:
         """A line of a ledger, on this study's account and in its measure."""
-        return Charge(region, cost, what, self.account, self.measure)
+        return Charge(region, cost, purpose, self.account, self.measure)
 
     def cost(self, query: Query) -> Cost:
-        """What a record in the query's region pays."""
-        if isinstance(query, SelectQuery) and self.parties > 1:
+        """The cost of a query for a record in its region."""
+        if isinstance(query, SelectQuery) and self.n_sites > 1:
             raise UnsupportedQuery(
-                "a selection on exact scores needs one holder of all rows; with several parties "
-                "ask noisy tables (split='noisy_counts' or 'table') or local choices "
+                "a selection on exact scores needs all rows at one site; for several sites use "
+                "noisy counts (split='noisy_counts' or 'table') or local selections "
                 "(split='local_choice')."
             )
-        if self.placement is Placement.NOWHERE:
+        if self.dp_model is DPModel.NONE:
             return math.inf
-        if self.placement is Placement.LABEL:
+        if self.dp_model is DPModel.LABEL:
             return self._label_cost(query)
-        if query.share <= 0:
-            raise SpecError(f"a query asks for the share {query.share} of the budget; use > 0.")
-        return query.share * self.spendable
+        if query.fraction <= 0:
+            raise ParameterError(
+                f"a query asks for the fraction {query.fraction} of the budget; use > 0."
+            )
+        return query.fraction * self.spendable
 
     @cached_property
-    def response(self) -> RandomisedResponse:
-        """How labels are told under placement `label`: once per record, for the whole run.
+    def response(self) -> RandomizedResponse:
+        """How labels are randomized under DP model `label`: once per record, for the whole run.
 
-        The labels of one person share the promise.
+        The labels of one person share the guarantee.
         """
-        each = self.epsilon / self.records_per_person
-        return RandomisedResponse.for_epsilon(len(self.schema.classes or ()), each)
+        epsilon_per_record = self.epsilon / self.records_per_person
+        return RandomizedResponse.for_epsilon(len(self.schema.classes or ()), epsilon_per_record)
 
     @property
     def entry_cost(self) -> Cost:
-        """What every person pays on entering, before any query: their randomised labels."""
-        if self.placement is not Placement.LABEL:
+        """The cost for every person on entering, before any query: their randomized labels."""
+        if self.dp_model is not DPModel.LABEL:
             return Fraction(0)
         if self.label_reports is not None:
             return self.records_per_person * Fraction(self.label_reports.epsilon_forever)
@@ -198,34 +200,41 @@ class Study(Declaration):
 
     @cached_property
     def admitted(self) -> QueryKinds:
-        """What sites answer: where labels are told in bits, class counts are asked as bits."""
+        """The queries that sites answer: of labels reported in bits, class counts are bit sums."""
         if self.label_reports is None:
             return self.asks
-        told = {replace(k, what=LabelReports.__name__) for k in self.asks if k.what == COUNTS}
-        return self.asks | told
+        bit_queries = {
+            replace(k, what=LabelReports.__name__) for k in self.asks if k.what == COUNTS
+        }
+        return self.asks | bit_queries
 
     # ------------------------------------------------------------------------------- records
     @cached_property
+    def held_out_test(self) -> HeldOut | None:
+        """The draw that keeps records out of training; None if all are trained on."""
+        return HeldOut(self.hold_out) if self.hold_out else None
+
+    @cached_property
     def trained_on(self) -> Region:
-        """The records that learners ask about: all of them, if none is held out."""
-        return (Step(HeldOut(self.hold_out), 1),) if self.hold_out else EVERYONE
+        """The region of records that learners ask about: all of them, if none is held out."""
+        return (Step(self.held_out_test, 1),) if self.held_out_test else EVERYONE
 
     @cached_property
     def held_out(self) -> Region:
-        """The records that are kept out of training."""
+        """The region of records that are held out of training."""
         return (Step(HeldOut(self.hold_out), 0),)
 
     def is_held_out(self, region: Region) -> bool:
-        return bool(self.hold_out) and region[:1] == self.held_out
+        return self.held_out_test is not None and region[:1] == self.held_out
 
     def as_asked(self, query: Query) -> Query:
-        """The query as sites answer it: it says which records it is of, and what they tell."""
-        if self.hold_out and not self.is_held_out(query.region):
+        """The query as sites answer it: with its part of the records and its form of labels."""
+        if self.held_out_test and not self.is_held_out(query.region):
             query = replace(query, region=self.trained_on + query.region)
-        return self._as_told(query)
+        return self._with_label_reports(query)
 
-    def _as_told(self, query: Query) -> Query:
-        """Where labels are told in bits, class counts are counts of bits."""
+    def _with_label_reports(self, query: Query) -> Query:
+        """With labels reported in bits, class counts become counts of bits."""
         if self.label_reports is None or not isinstance(query, SumQuery):
             return query
         if not isinstance(query.statistic, ClassCounts):
@@ -238,13 +247,13 @@ class Study(Declaration):
         return self._noise(query).of_sum
 
     def site_law(self, query: Summed) -> NoiseLaw:
-        """What one site draws."""
+        """The noise law of one site."""
         return self._noise(query).of_site
 
     def variance(self, query: Summed, members: int | None = None) -> float:
-        """Of the noise in the sum of so many sites, by default of all, in natural units."""
+        """Variance of the noise in the sum of some sites, by default of all, in natural units."""
         unit = self.unit(query) * self.refinement(query)
-        summands = self.parties if members is None else members
+        summands = self.n_sites if members is None else members
         return self.site_law(query).variance * summands / unit**2
 
     def refinement(self, query: Summed) -> int:
@@ -252,46 +261,46 @@ class Study(Declaration):
         return self._noise(query).refinement
 
     def _noise(self, query: Summed) -> _Noise:
-        """Kept: a query's noise is asked for many times, by every site of a process."""
-        if self.placement in (Placement.NOWHERE, Placement.LABEL):
+        """The noise of a query, cached: every site of a process asks for it many times."""
+        if self.dp_model in (DPModel.NONE, DPModel.LABEL):
             return _Noise(1, NoNoise(), NoNoise())
         sensitivity = self._sensitivity(query)
-        key = (query.share.numerator, query.share.denominator, sensitivity)
-        found = self._noises.get(key)
-        if found is None:
-            found = self._derived_noise(self._cost(query), sensitivity)
+        key = (query.fraction.numerator, query.fraction.denominator, sensitivity)
+        noise = self._noises.get(key)
+        if noise is None:
+            noise = self._derived_noise(self._cost(query), sensitivity)
             if len(self._noises) < MOST_KEPT:
-                self._noises[key] = found
-        return found
+                self._noises[key] = noise
+        return noise
 
     @cached_property
     def _noises(self) -> dict[tuple[int, int, Sensitivity], _Noise]:
         return {}
 
     def _derived_noise(self, cost: Fraction, sensitivity: Sensitivity) -> _Noise:
-        divided = self.placement is Placement.SHARES
-        shares, factor = self.honest if divided else 1, 1
+        is_noise_divided = self.dp_model is DPModel.DISTRIBUTED
+        shares, factor = self.honest if is_noise_divided else 1, 1
         law = _law(self.measure, cost, sensitivity)
         if isinstance(law, DiscreteGaussian):
             while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
                 factor *= 2
         whole = _law(self.measure, cost, sensitivity.of_person(factor))
-        return _Noise(factor, whole, whole.share(shares) if divided else whole)
+        return _Noise(factor, whole, whole.share(shares) if is_noise_divided else whole)
 
     def release(self, query: Summed) -> Release:
         """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
         by_record = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
         return Release(
             law=self.sum_law(query),
-            sensitivity=self._scaled(query),
-            touched=by_record * self.records_per_person,
+            sensitivity=self._scaled_sensitivity(query),
+            touched_coordinates=by_record * self.records_per_person,
         )
 
     def slack(self, query: Summed) -> Fraction:
         """Total variation between the noise of all sites, as drawn, and its law."""
         size = math.prod(query.shape)
-        drawn = self.parties * size * _total_variation(self.site_law(query))
-        return drawn + size * self._share_distance(query)
+        sampling_distance = self.n_sites * size * _total_variation(self.site_law(query))
+        return sampling_distance + size * self._share_distance(query)
 
     def _share_distance(self, query: Summed) -> Fraction:
         """Shares of a discrete Gaussian sum to it but for a factor exp(+-tau): variation <= tau.
@@ -299,7 +308,7 @@ class Study(Declaration):
         Shares of Laplace noise sum to it exactly.
         """
         law = self.sum_law(query)
-        if self.placement is not Placement.SHARES or not isinstance(law, DiscreteGaussian):
+        if self.dp_model is not DPModel.DISTRIBUTED or not isinstance(law, DiscreteGaussian):
             return Fraction(0)
         return Fraction(_share_tau(law.sigma2, self.honest))
 
@@ -314,17 +323,17 @@ class Study(Declaration):
     def _sensitivity(self, query: Summed) -> Sensitivity:
         return query.sensitivity(self.unit(query)).of_person(self.records_per_person)
 
-    def _scaled(self, query: Summed) -> Sensitivity:
+    def _scaled_sensitivity(self, query: Summed) -> Sensitivity:
         return self._sensitivity(query).of_person(self.refinement(query))
 
     def _label_cost(self, query: Query) -> Fraction:
-        """Nothing more: the label was told on entering, and features are not protected."""
-        told = ClassCounts if self.label_reports is None else LabelReports
-        if isinstance(query, SumQuery) and isinstance(query.statistic, told | Count):
+        """Zero: the label was paid for on entering, and features are not protected."""
+        free_statistic = ClassCounts if self.label_reports is None else LabelReports
+        if isinstance(query, SumQuery) and isinstance(query.statistic, free_statistic | Count):
             return Fraction(0)
         raise UnsupportedQuery(
-            f"{type(query).__name__} needs true labels; under placement 'label' ask class counts, "
-            "or use another placement."
+            f"{type(query).__name__} needs true labels; under dp_model 'label' ask class counts, "
+            "or use another DP model."
         )
 
     # ----------------------------------------------------------------------------- identity
@@ -337,7 +346,7 @@ class Study(Declaration):
         """Refuses content that this hedgerow would not write itself, word for word."""
         study = rebuilt(Study, content)
         if study.hash != content_hash(content):
-            raise SpecError(
+            raise ParameterError(
                 f"the study {study.name!r} was written by a hedgerow with another protocol or "
                 "noise law, or was changed by hand; let all sites use the same release."
             )
@@ -360,3 +369,115 @@ _share_tau = lru_cache(maxsize=4096)(gaussian_share_tau)
 @lru_cache(maxsize=4096)
 def _law(measure: Measure, cost: Fraction, sensitivity: Sensitivity) -> NoiseLaw:
     return conversions.noise_law(measure, cost, sensitivity)
+
+
+# --------------------------------------------------------------------------------------------------
+# What no study may say: numbers that do not fit each other are refused before anybody joins.
+
+
+def check_study(study: Study) -> None:
+    check_counts(study.n_sites, study.colluders, study.threshold)
+    for name in ("records_per_person", "retry_budget", "reply_interval"):
+        STUDY[name].rule.check(name, getattr(study, name))
+    _check_keys(study)
+    _check_reply_interval(study)
+    _check_held_out(study)
+    if study.graph is not None:
+        _ = study.parameters  # refused if no such graph exists
+    if study.dp_model is DPModel.NONE:
+        return
+    conversions.check_guarantee(study.epsilon, study.delta)
+    _check_placement(study)
+    _check_graph(study)
+    _check_reports(study)
+
+
+def _check_keys(study: Study) -> None:
+    has_names = bool(study.sites) or bool(study.coordinator)
+    if has_names and (len(study.sites) != study.n_sites or not study.coordinator):
+        raise ParameterError(
+            f"the study names {len(study.sites)} keys of {study.n_sites} sites and "
+            f"{'a' if study.coordinator else 'no'} coordinator's; name all of them, or none "
+            "in a simulation."
+        )
+    if study.names and (len(study.names), len(set(study.names))) != (study.n_sites,) * 2:
+        raise ParameterError(
+            f"the study has {len(set(study.names))} names for {study.n_sites} sites; give each "
+            "site one of its own."
+        )
+
+
+def _check_reply_interval(study: Study) -> None:
+    if study.reply_interval and study.n_sites == 1:
+        raise ParameterError(
+            f"reply_interval is {study.reply_interval}, but one site replies to nobody; use 0."
+        )
+
+
+def _check_held_out(study: Study) -> None:
+    if type(study.hold_out) is not int or not (
+        study.hold_out == 0 or 2 <= study.hold_out <= MOST_FOLDS
+    ):
+        raise ParameterError(
+            f"hold_out is {study.hold_out!r}; use 0 (no record is held out) or 2 to {MOST_FOLDS}: "
+            "one record in so many."
+        )
+    if study.asks_held_out and not study.hold_out:
+        raise ParameterError(
+            "held-out records are asked, but hold_out is 0; say one in how many is."
+        )
+    if study.asks_held_out and study.dp_model is DPModel.LABEL:
+        raise ParameterError(
+            "held-out records cannot be asked under dp_model 'label', where labels are "
+            "randomized before training; leave the evaluation out, or use another DP model."
+        )
+
+
+def _check_placement(study: Study) -> None:
+    if study.dp_model is DPModel.CENTRAL and study.n_sites != 1:
+        raise ParameterError(
+            f"dp_model 'central' needs one site, but {study.n_sites} sites hold rows; "
+            "use 'distributed' or 'per_site'."
+        )
+    if study.dp_model is DPModel.DISTRIBUTED and study.n_sites < 2:
+        raise ParameterError(
+            "dp_model 'distributed' divides noise among sites, but one site holds all rows; "
+            "use 'central'."
+        )
+    if study.dp_model is DPModel.LABEL and (study.delta > 0 or study.schema.classes is None):
+        raise ParameterError(
+            "dp_model 'label' randomizes class labels under pure epsilon; use delta = 0 and "
+            "a schema with classes."
+        )
+
+
+def _check_graph(study: Study) -> None:
+    """Checks that delta covers what a sparse graph may expose; pure epsilon has no delta."""
+    if study.graph_delta and not study.graph_delta < study.delta:
+        raise ParameterError(
+            f"a sparse graph may expose something in {study.graph.rounds if study.graph else 0} "
+            f"rounds with probability {float(study.graph_delta):.2g}, and delta is "
+            f"{float(study.delta):.2g}; use the complete graph, a larger delta, a larger sigma or "
+            "fewer rounds."
+        )
+
+
+def _check_reports(study: Study) -> None:
+    reports = study.label_reports
+    if reports is None:
+        return
+    if study.dp_model is not DPModel.LABEL:
+        raise ParameterError(
+            f"label reports were given under DP model {study.dp_model.name.lower()!r}; they "
+            "belong to dp_model 'label'."
+        )
+    if reports.classes != len(study.schema.classes or ()):
+        raise ParameterError(
+            f"label reports are for {reports.classes} classes; the schema has "
+            f"{len(study.schema.classes or ())}."
+        )
+    if study.entry_cost > study.epsilon:
+        raise ParameterError(
+            f"label reports cost a person epsilon {float(study.entry_cost):.4g} for ever; the "
+            f"study guarantees {float(study.epsilon):.4g}. Keep fewer bits or guarantee more."
+        )

@@ -1,4 +1,4 @@
-"""What any model says of its columns: importances, shapes, and one decision taken apart.
+"""Explanations of any model: feature importance, feature effects and single predictions.
 
 Pure functions of the released model. No row and no further release is needed, so nothing is
 charged. A model is `base + curves + trees` (models/model.py), or the mean of trees.
@@ -24,10 +24,10 @@ SPIKE = 1e-5
 
 
 @dataclass(frozen=True)
-class ColumnShape:
-    """What a column adds to the raw score, cell by cell, all else averaged.
+class FeatureEffect:
+    """The effect of a column on the raw score, cell by cell, averaged over the other columns.
 
-    `words[k]` says which values bin k holds; `values` is (K, O), centred; O raw outputs: one for
+    `words[k]` says which values bin k holds; `values` is (K, O), centered; O raw outputs: one for
     two classes (log-odds of the second) or a number, else one per class. Bins are runs of cells
     that the model treats alike, `cells[k]` is the first of bin k. The last bin is that of missing
     values.
@@ -75,17 +75,17 @@ def importances(model: Readable) -> dict[str, float]:
 def importance_parts(model: Readable) -> tuple[FloatArray, float]:
     """(F,) the importance of every column of the schema, and the variation they are parts of."""
     parts = parts_of_model(model)
-    found = np.zeros(len(model.schema_.features))
+    variations = np.zeros(len(model.schema_.features))
     for curve in parts.curves:
         table, weights = by_cell(model, curve)
-        found[curve.feature] += float((weights @ (table - weights @ table) ** 2).sum())
+        variations[curve.feature] += float((weights @ (table - weights @ table) ** 2).sum())
     for tree in parts.trees:
-        _add_variations(tree, found)
-    total = float(found.sum())
-    return (found / total if total > 0 else found), total
+        _add_variations(tree, variations)
+    total = float(variations.sum())
+    return (variations / total if total > 0 else variations), total
 
 
-def shape(model: Readable, feature: str) -> ColumnShape:
+def feature_effect(model: Readable, feature: str) -> FeatureEffect:
     """The curve of one column, with the noise in it: partial dependence by the model's weights."""
     parts, schema = parts_of_model(model), model.schema_
     at = schema.index(feature)
@@ -99,16 +99,16 @@ def shape(model: Readable, feature: str) -> ColumnShape:
     bins = _runs_of_equals(total, grid.missing)
     first, weights = [first for first, _ in bins], _weights(model, at, total)
     values = total[first] - weights @ total
-    moved = _noise_of_shape(model, parts, at, first, np.add.reduceat(weights, first))
-    deviations = np.hypot(moved, model.model_.noise.common * values)
+    noise = _noise_of_shape(model, parts, at, first, np.add.reduceat(weights, first))
+    deviations = np.hypot(noise, model.model_.noise.common * values)
     words = tuple(_bin_words(grid, b) for b in bins)
-    return ColumnShape(feature, words, tuple(first), values, deviations)
+    return FeatureEffect(feature, words, tuple(first), values, deviations)
 
 
 def _noise_of_shape(
     model: Readable, parts: Parts, column: int, cells: list[int], weights: FloatArray
 ) -> FloatArray:
-    """(K, O) deviations of the centred sum at some cells; `weights` are the parts of its bins."""
+    """(K, O) deviations of the centered sum at some cells; `weights` are the parts of its bins."""
     variance = np.zeros((len(cells), model.model_.score.outputs))
     for curve, noise in zip(parts.curves, model.model_.noise.curves, strict=False):
         if curve.feature == column:
@@ -121,7 +121,7 @@ def _noise_of_shape(
 
 
 def contributions(model: Readable, codes: Codes) -> Contributions:
-    """Of each record's own path: a test is credited with the change of the mean below it.
+    """Contributions along each record's path: a test gets the change of the mean below it.
 
     For one tree this is the decision path with numbers (Saabas 2014); curves are their values
     less their means. Base and contributions add up to the score that a prediction is read off,
@@ -140,35 +140,35 @@ def contributions(model: Readable, codes: Codes) -> Contributions:
     return Contributions(schema.names, base, values)
 
 
-def _add_variations(weighted: WeightedTree, found: FloatArray) -> None:
-    tree, chance = weighted.tree, np.zeros(len(weighted.tree.tests))
+def _add_variations(weighted_tree: WeightedTree, variations: FloatArray) -> None:
+    tree, chance = weighted_tree.tree, np.zeros(len(weighted_tree.tree.tests))
     chance[0] = 1.0
     for q, test in enumerate(tree.tests):
         if test is None:
             continue
-        left, right, part = tree.left[q], tree.right[q], weighted.left_part[q]
+        left, right, part = tree.left[q], tree.right[q], weighted_tree.left_part[q]
         chance[left], chance[right] = chance[q] * part, chance[q] * (1.0 - part)
-        apart = float(((weighted.mean[left] - weighted.mean[right]) ** 2).sum())
-        found[tree.feature[q]] += chance[q] * part * (1.0 - part) * apart
+        apart = float(((weighted_tree.mean[left] - weighted_tree.mean[right]) ** 2).sum())
+        variations[tree.feature[q]] += chance[q] * part * (1.0 - part) * apart
 
 
 def by_cell(model: Readable, curve: Curve) -> tuple[FloatArray, FloatArray]:
-    """(cells, O) what a curve says, and (cells,) the part of the records in each."""
+    """(cells, O) the values of a curve, and (cells,) the part of the records in each."""
     table = curve.table[: model.schema_.grids[curve.feature].n_cells]
     return table, _weights(model, curve.feature, table)
 
 
 def mean_of_curve(model: Readable, curve: Curve) -> FloatArray:
-    """(O,) what a curve says of the mean record: reasons are told against it."""
+    """(O,) the mean of a curve over records, which contributions are relative to."""
     table, weights = by_cell(model, curve)
     return np.asarray(weights @ table)
 
 
 def _weights(model: Readable, column: int, table: FloatArray) -> FloatArray:
-    """(cells,) by noisy counts; else each run of equal cells counts alike, missing ones not."""
-    known = model.model_.parts[column] if model.model_.parts else ()
-    if any(known):
-        return np.asarray(known) / sum(known)
+    """(cells,) by noisy counts; else runs of equal cells count equally, missing ones not."""
+    counts = model.model_.parts[column] if model.model_.parts else ()
+    if any(counts):
+        return np.asarray(counts) / sum(counts)
     out = np.zeros(len(table))
     runs = _runs_of_equals(table, model.schema_.grids[column].missing)[:-1]
     for first, last in runs:
@@ -184,7 +184,7 @@ def _runs_of_equals(table: FloatArray, missing: int) -> list[tuple[int, int]]:
 
 
 def words_at(model: Readable, column: int, cell: int) -> str:
-    """The value of a cell in words: with its neighbours, where a curve treats them alike."""
+    """The value of a cell in words: with its neighbors, where a curve treats them equally."""
     grid = model.schema_.grids[column]
     for curve in model.model_.score.curves:
         if curve.feature == column:
@@ -220,8 +220,8 @@ def importance_deviations(model: Readable) -> FloatArray:
     if total == 0.0:
         return np.zeros_like(share)
     variance = np.zeros_like(share)
-    for moved in _moves(model, len(share)):  # (sources of noise, F): how far each moves each V_j
-        of_shares = (moved - moved.sum(axis=1, keepdims=True) * share) / total
+    for moves in _moves(model, len(share)):  # (sources of noise, F): how far each moves each V_j
+        of_shares = (moves - moves.sum(axis=1, keepdims=True) * share) / total
         variance += (of_shares**2).sum(axis=0)
     return np.asarray(np.minimum(np.sqrt(variance), 0.5))
 
@@ -231,27 +231,30 @@ def _moves(model: Readable, n_columns: int) -> Iterator[FloatArray]:
     for curve, noise in zip(parts.curves, model.model_.noise.curves, strict=False):
         table, weights = by_cell(model, curve)
         slope = 2.0 * weights[:, None] * (table - weights @ table)
-        moved = np.zeros((table.shape[1], n_columns))
-        moved[:, curve.feature] = (np.abs(slope) * np.array(noise).T).sum(axis=0)
-        yield moved
+        moves = np.zeros((table.shape[1], n_columns))
+        moves[:, curve.feature] = (np.abs(slope) * np.array(noise).T).sum(axis=0)
+        yield moves
     for tree in parts.trees:
         if tree.deviations is not None:
             yield _moves_of_tree(tree, n_columns)
 
 
-def _moves_of_tree(weighted: WeightedTree, n_columns: int) -> FloatArray:
+def _moves_of_tree(weighted_tree: WeightedTree, n_columns: int) -> FloatArray:
     """(leaves and outputs, F): 2 chance credit deviation."""
-    tree, n = weighted.tree, len(weighted.tree.tests)
+    tree, n = weighted_tree.tree, len(weighted_tree.tree.tests)
     chance, credit = np.ones(n), np.zeros((n, n_columns, tree.n_outputs))
     for q, test in enumerate(tree.tests):  # parents stand before their children
         if test is None:
             continue
-        ways = ((tree.left[q], weighted.left_part[q]), (tree.right[q], 1.0 - weighted.left_part[q]))
+        ways = (
+            (tree.left[q], weighted_tree.left_part[q]),
+            (tree.right[q], 1.0 - weighted_tree.left_part[q]),
+        )
         for child, part in ways:
             chance[child], credit[child] = chance[q] * part, credit[q]
-            credit[child, tree.feature[q]] += weighted.mean[child] - weighted.mean[q]
+            credit[child, tree.feature[q]] += weighted_tree.mean[child] - weighted_tree.mean[q]
     ends = tree.leaf >= 0
-    assert weighted.deviations is not None
+    assert weighted_tree.deviations is not None
     slope = 2.0 * chance[ends, None, None] * credit[ends]  # (L, F, O)
-    moved = slope * weighted.deviations[:, None, :]
-    return np.asarray(np.moveaxis(moved, 1, 2).reshape(-1, n_columns))
+    moves = slope * weighted_tree.deviations[:, None, :]
+    return np.asarray(np.moveaxis(moves, 1, 2).reshape(-1, n_columns))

@@ -34,7 +34,7 @@ TableMeasure = Callable[[FloatArray], float]
 
 @dataclass(frozen=True)
 class EstimatedMeasure:
-    """A measure, and where it lies with the stated confidence, by sampling and by noise."""
+    """A measure and its interval at the stated confidence, by sampling and by noise."""
 
     value: float
     low: float
@@ -42,13 +42,13 @@ class EstimatedMeasure:
 
     def __str__(self) -> str:
         if math.isnan(self.value):
-            return "hidden by noise"
+            return "below the noise"
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Of the records in one range of the predicted probability, how many are of the class."""
+    """The share of a class among the records in one range of predicted probability."""
 
     low: float
     high: float
@@ -63,7 +63,7 @@ def estimate(
     confidence: float,
     ends: tuple[float, float],
 ) -> EstimatedMeasure:
-    """By the delta method; `ends` are the values that the measure can have."""
+    """An estimate by the delta method; `ends` are the bounds of the measure."""
     value = measure(counts)
     spread = math.sqrt(max(_variance(measure, counts, variance), 0.0))
     if not (math.isfinite(value) and math.isfinite(spread)):
@@ -91,15 +91,15 @@ def two_class_measures(
     variance: float,
     confidence: float,
     edges: Sequence[float] = PROBABILITY_EDGES,
-    told: FloatArray | None = None,
+    probabilities: FloatArray | None = None,
 ) -> dict[str, EstimatedMeasure]:
     """(B, 2) counts by the probability of the second class.
 
-    `told` are all probabilities that the model gives, if they are few, as those of one tree:
-    then these stand for their bins, and records of one bin are hardly ranked at all.
+    `probabilities` are all values the model can predict, if they are few, as those of one tree:
+    then they stand for their bins, and records of one bin are hardly ranked at all.
     """
-    middles = middles_of(edges) if told is None else _means_within(edges, told)
-    credit = _ranked_within(edges) if told is None else np.full(len(counts), 0.5)
+    middles = middles_of(edges) if probabilities is None else _means_within(edges, probabilities)
+    credit = _ranked_within(edges) if probabilities is None else np.full(len(counts), 0.5)
     unit = (0.0, 1.0)
     measures: dict[str, tuple[TableMeasure, tuple[float, float]]] = {
         "auc": (lambda c: _auc(c, credit), unit),
@@ -117,7 +117,7 @@ def two_class_measures(
 
 
 def stand_out(counts: FloatArray, variance: float) -> bool:
-    """Whether each column of counts, added up, stands out of the noise: then something is told."""
+    """Whether each column of counts, added up, is above the noise, so that it is reported."""
     noise = math.sqrt(variance * len(counts))
     return bool((counts.sum(axis=0) > CLASS_STANDS_OUT * noise).all())
 
@@ -134,12 +134,15 @@ def middles_of(edges: Sequence[float]) -> FloatArray:
     return np.asarray(1.0 / (1.0 + np.exp(-np.array([ends[0], *inner, ends[1]]))))
 
 
-def _means_within(edges: Sequence[float], told: FloatArray) -> FloatArray:
-    """(B,) the mean of what is told in each bin; the middle where nothing is."""
+def _means_within(edges: Sequence[float], probabilities: FloatArray) -> FloatArray:
+    """(B,) the mean prediction in each bin; the middle of a bin without predictions."""
     middles = middles_of(edges)
-    kept, bins = np.clip(told, middles[0], middles[-1]), np.searchsorted(edges, told, side="right")
+    clipped_probabilities, bins = (
+        np.clip(probabilities, middles[0], middles[-1]),
+        np.searchsorted(edges, probabilities, side="right"),
+    )
     times = np.bincount(bins, minlength=len(middles))
-    sums = np.bincount(bins, kept, minlength=len(middles))
+    sums = np.bincount(bins, clipped_probabilities, minlength=len(middles))
     return np.where(times > 0, sums / np.maximum(times, 1), middles)
 
 
@@ -163,7 +166,7 @@ def _auc(counts: FloatArray, within: FloatArray) -> float:
 
 
 def _mean(counts: FloatArray, worth: FloatArray) -> float:
-    """Mean over records of what each cell is worth."""
+    """Mean over records of the value of their cell."""
     total = float(counts.sum())
     return float((counts * worth).sum() / total) if total else math.nan
 
@@ -234,7 +237,7 @@ def number_measures(
     confidence: float,
     ends: tuple[float, float],
 ) -> dict[str, EstimatedMeasure]:
-    """Of counts by the size of the error, (E,), and by the target, (T,)."""
+    """Measures from counts by the size of the error, (E,), and by the target, (T,)."""
     width = ends[1] - ends[0]
     sides = np.array([0.0, *error_edges, width])
     below, above = sides[:-1], sides[1:]
@@ -243,7 +246,7 @@ def number_measures(
         estimate(partial(_part_up_to, k), errors, variance, confidence, (0.0, 1.0))
         for k in range(len(errors))
     ]
-    found = {
+    measures = {
         "mean_absolute_error": estimate(
             lambda c: _mean(c, middle), errors, variance, confidence, (0.0, width)
         ),
@@ -259,15 +262,15 @@ def number_measures(
         lambda c: _spread(c, (cells[1:] + cells[:-1]) / 2.0),
         targets, variance, confidence, (0.0, width**2 / 4.0),
     )  # fmt: skip
-    found["r2"] = EstimatedMeasure(
+    measures["r2"] = EstimatedMeasure(
         1.0 - squares[1].value / max(spread.value, 1e-12),
         1.0 - squares[2].high / max(spread.low, 1e-12),
         min(1.0, 1.0 - squares[0].low / max(spread.high, 1e-12)),
     )
     if not stand_out(errors[:, None], variance):
         limits = {"r2": (-math.inf, 1.0)}
-        return {n: EstimatedMeasure(math.nan, *limits.get(n, (0.0, width))) for n in found}
-    return found
+        return {n: EstimatedMeasure(math.nan, *limits.get(n, (0.0, width))) for n in measures}
+    return measures
 
 
 def _spread(counts: FloatArray, middles: FloatArray) -> float:
@@ -276,22 +279,24 @@ def _spread(counts: FloatArray, middles: FloatArray) -> float:
 
 
 def _quantile(
-    parts: Sequence[EstimatedMeasure], sides: FloatArray, wanted: float
+    parts: Sequence[EstimatedMeasure], sides: FloatArray, level: float
 ) -> EstimatedMeasure:
-    """Where the wanted part of records is reached, of (E,) parts up to the upper side of each bin.
+    """A quantile from (E,) parts of the records up to the upper side of each bin.
 
     Errors are taken to be spread evenly within a bin. The interval follows from those of the parts.
     """
 
     def reached(of: Callable[[EstimatedMeasure], float]) -> float:
         rising = np.maximum.accumulate([0.0, *map(of, parts)])
-        k = min(int(np.searchsorted(rising, wanted)), len(parts))
+        k = min(int(np.searchsorted(rising, level)), len(parts))
         step = rising[k] - rising[k - 1]
-        within = min((wanted - rising[k - 1]) / step, 1.0) if step > 0.0 else 1.0
+        within = min((level - rising[k - 1]) / step, 1.0) if step > 0.0 else 1.0
         return float(sides[k - 1] + within * (sides[k] - sides[k - 1]))
 
     return EstimatedMeasure(
-        reached(lambda one: one.value), reached(lambda one: one.high), reached(lambda one: one.low)
+        reached(lambda part: part.value),
+        reached(lambda part: part.high),
+        reached(lambda part: part.low),
     )
 
 

@@ -1,4 +1,4 @@
-"""A tree as a picture for people who read no code: questions at the left, findings at the right.
+"""A tree as a picture for people who read no code: questions on the left, leaves on the right.
 
 The tree grows from left to right, so that every leaf is a line that can be read: its class with a
 bar of probabilities, or its mean with the noise of it, and its rows with theirs. Needs matplotlib
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report.view import Leaf, Mean, Question, Verdict, View, view_of
 from hedgerow.report.weighing import Readable
 
-COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
-"""Told apart by most eyes (Tol's bright scheme); later classes share the last grey."""
+COLORS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
+"""Told apart by most eyes (Tol's bright scheme); later classes share the last gray."""
 INK, FAINT, LINE = "#222222", "#6b6b6b", "#9a9a9a"
 LEVEL_STEP, ROW, BOX = 3.05, 0.62, 2.1
 BAR_START, BAR_WIDTH = 0.35, 2.2
@@ -28,7 +28,7 @@ PICTURE_KINDS = (".svg", ".png", ".pdf")
 
 @dataclass
 class Layout:
-    """Where everything stands: leaves in lines, a question between its two sides."""
+    """Positions in the picture: leaves in lines, a question between its two sides."""
 
     depth: int
     leaves: list[tuple[float, Leaf]] = field(default_factory=list)
@@ -56,7 +56,7 @@ def draw_tree(model: Readable, path: str | Path) -> Path:
     try:
         import matplotlib
     except ImportError:
-        raise SpecError(
+        raise ParameterError(
             "a picture needs matplotlib, which is not installed; pip install 'hedgerow[plot]'."
         ) from None
     matplotlib.use("Agg")
@@ -83,11 +83,13 @@ def draw_tree(model: Readable, path: str | Path) -> Path:
 def _target(path: str | Path) -> Path:
     target = Path(path)
     if target.suffix not in PICTURE_KINDS:
-        raise SpecError(
+        raise ParameterError(
             f"the picture's file is {str(path)!r}; end its name in {', '.join(PICTURE_KINDS)}."
         )
     if not target.parent.is_dir():
-        raise SpecError(f"{str(target.parent)!r} is no folder; make it first, or name another.")
+        raise ParameterError(
+            f"{str(target.parent)!r} is no folder; make it first, or name another."
+        )
     return target
 
 
@@ -118,48 +120,51 @@ def _draw_questions(axis: Any, layout: Layout) -> None:
 
 def _draw_leaves(axis: Any, layout: Layout) -> None:
     left = LEVEL_STEP * layout.depth + BAR_START
-    means = [said.value for _, said in layout.leaves if isinstance(said, Mean)]
-    for y, said in layout.leaves:
-        if isinstance(said, Mean):
-            _draw_mean(axis, (left, y), said, (min(means), max(means)))
+    means = [verdict.value for _, verdict in layout.leaves if isinstance(verdict, Mean)]
+    for y, verdict in layout.leaves:
+        if isinstance(verdict, Mean):
+            _draw_mean(axis, (left, y), verdict, (min(means), max(means)))
         else:
-            _draw_classes(axis, (left, y), said)
+            _draw_classes(axis, (left, y), verdict)
+        rows_words = f"{verdict.rows:.0f} ± {verdict.rows_spread:.0f} records"
         axis.text(
-            left + BAR_WIDTH + 0.15, y - 0.14, f"{said.rows:.0f} ± {said.rows_spread:.0f} records",
+            left + BAR_WIDTH + 0.15, y - 0.14, rows_words,
             fontsize=7.5, color=FAINT, va="center",
         )  # fmt: skip
 
 
-def _draw_classes(axis: Any, at: tuple[float, float], said: Verdict) -> None:
+def _draw_classes(axis: Any, at: tuple[float, float], verdict: Verdict) -> None:
     """A bar with a part for each class, and the name of the largest."""
     left, y = at
     start = left
-    for k, part in enumerate(said.probabilities):
-        colour = COLOURS[min(k, len(COLOURS) - 1)]
+    for k, part in enumerate(verdict.probabilities):
+        color = COLORS[min(k, len(COLORS) - 1)]
         axis.barh(
-            y, BAR_WIDTH * part, left=start, height=0.3, color=colour,
-            alpha=1.0 if said.is_sure else 0.35, lw=0,
+            y, BAR_WIDTH * part, left=start, height=0.3, color=color,
+            alpha=1.0 if verdict.is_sure else 0.35, lw=0,
         )  # fmt: skip
         start += BAR_WIDTH * part
-    mark = "" if said.is_sure else " ?"
+    mark = "" if verdict.is_sure else " ?"
     axis.text(
-        left + BAR_WIDTH + 0.15, y + 0.1, f"{said.name} {said.probability:.0%}{mark}",
-        fontsize=9.5, color=INK if said.is_sure else FAINT, va="center",
+        left + BAR_WIDTH + 0.15, y + 0.1, f"{verdict.name} {verdict.probability:.0%}{mark}",
+        fontsize=9.5, color=INK if verdict.is_sure else FAINT, va="center",
     )  # fmt: skip
 
 
-def _draw_mean(axis: Any, at: tuple[float, float], said: Mean, ends: tuple[float, float]) -> None:
+def _draw_mean(
+    axis: Any, at: tuple[float, float], verdict: Mean, ends: tuple[float, float]
+) -> None:
     """A dot between the smallest and the largest leaf, on a line as long as its noise."""
     left, y = at
     width = BAR_WIDTH / max(ends[1] - ends[0], 1e-12)
-    place = left + width * (said.value - ends[0])
-    reach = width * said.value_spread
+    place = left + width * (verdict.value - ends[0])
+    reach = width * verdict.value_spread
     noise = (max(place - reach, left), min(place + reach, left + BAR_WIDTH))
     axis.plot([left, left + BAR_WIDTH], [y, y], color=LINE, lw=0.6, zorder=0)
-    axis.plot(noise, [y, y], color=COLOURS[0], lw=5.0, alpha=0.35, solid_capstyle="butt")
-    axis.plot([place], [y], "o", color=COLOURS[0], markersize=6)
+    axis.plot(noise, [y, y], color=COLORS[0], lw=5.0, alpha=0.35, solid_capstyle="butt")
+    axis.plot([place], [y], "o", color=COLORS[0], markersize=6)
     axis.text(
-        left + BAR_WIDTH + 0.15, y + 0.1, f"{said.value:.4g} ± {said.value_spread:.2g}",
+        left + BAR_WIDTH + 0.15, y + 0.1, f"{verdict.value:.4g} ± {verdict.value_spread:.2g}",
         fontsize=9.5, color=INK, va="center",
     )  # fmt: skip
 
@@ -168,22 +173,22 @@ def _draw_notes(axis: Any, layout: Layout, model: Readable, bottom: float) -> No
     note = "Every number carries noise that protects the records; ± is two of its deviations.\n"
     first = layout.leaves[0][1]
     if isinstance(first, Verdict):
-        _draw_names(axis, layout, first.classes[: len(COLOURS)])
+        _draw_names(axis, layout, first.classes[: len(COLORS)])
         note += "Pale bars with a question mark: noise alone could change the class."
     else:
         note += "Dots lie between the smallest and the largest mean; bars are their noise."
-    axis.text(-1.1, bottom - 0.55, note + _promise(model), fontsize=7.5, color=FAINT, va="top")
+    axis.text(-1.1, bottom - 0.55, note + _guarantee(model), fontsize=7.5, color=FAINT, va="top")
 
 
 def _draw_names(axis: Any, layout: Layout, names: tuple[str, ...]) -> None:
     left = LEVEL_STEP * layout.depth + BAR_START
     for k, name in enumerate(names):
         x, y = left + 1.6 * (k % 2), 0.62 + 0.24 * ((len(names) - 1) // 2 - k // 2)
-        axis.barh(y, 0.16, left=x, height=0.13, color=COLOURS[k])
+        axis.barh(y, 0.16, left=x, height=0.13, color=COLORS[k])
         axis.text(x + 0.25, y, name, fontsize=8.5, va="center")
 
 
-def _promise(model: Readable) -> str:
-    """The promise as the model's statement words it."""
-    said: PrivacyStatement | None = getattr(model, "privacy_", None)
-    return "" if said is None else f" Promise: {said.promise}."
+def _guarantee(model: Readable) -> str:
+    """The guarantee as the model's statement words it."""
+    statement: PrivacyStatement | None = getattr(model, "privacy_", None)
+    return "" if statement is None else f" Guarantee: {statement.summary}."

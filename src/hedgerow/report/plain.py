@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.models.model import Curve, Output
+from hedgerow.models.survival import SurvivalCurve
 from hedgerow.models.tree import Tree
 from hedgerow.report.weighing import Readable, weight_of_a_tree
 from hedgerow.schema.grids import MISSING_TEXTS, ColumnKind, Grid
 from hedgerow.schema.tokens import token_of
 
-Values = tuple[float, ...]
+Outputs = tuple[float, ...]
 
 
 class OutputLink(Enum):
@@ -31,7 +32,7 @@ class OutputLink(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PlainLeaf:
-    values: Values
+    values: Outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,12 @@ class PlainModel:
     name: str
     grids: tuple[Grid, ...]
     classes: tuple[str, ...] | None
-    base: Values
+    base: Outputs
     curves: tuple[PlainNode, ...]
     trees: tuple[PlainNode, ...]
     clip: tuple[float, float] | None
     link: OutputLink
+    survival: SurvivalCurve | None = None
 
     @property
     def outputs(self) -> int:
@@ -72,10 +74,12 @@ class PlainModel:
 def plain(model: Readable) -> PlainModel:
     """The plain form of a fitted estimator."""
     if getattr(model, "model_", None) is None:
-        raise SpecError("this estimator is not fitted; call fit first, or load a saved model.")
+        raise ParameterError("this estimator is not fitted; call fit first, or load a saved model.")
     score, schema = model.model_.score, model.schema_
     weight = weight_of_a_tree(model.model_)
-    base = score.base if model.model_.output is Output.LOG_MEAN else _scaled(score.base, weight)
+    base = (
+        score.base if model.model_.output is Output.LOG_MEAN else _scale_values(score.base, weight)
+    )
     return PlainModel(
         name=type(model).__name__,
         grids=schema.grids,
@@ -85,6 +89,7 @@ def plain(model: Readable) -> PlainModel:
         trees=tuple(_of_tree(tree, weight) for tree in score.trees),
         clip=score.clip,
         link=LINKS[model.model_.output],
+        survival=model.model_.survival,
     )
 
 
@@ -97,7 +102,7 @@ LINKS = {
 }
 
 
-def _scaled(values: Values, weight: float) -> Values:
+def _scale_values(values: Outputs, weight: float) -> Outputs:
     return tuple(weight * float(value) for value in values)
 
 
@@ -107,7 +112,7 @@ def _of_tree(tree: Tree, weight: float) -> PlainNode:
     for q in reversed(range(len(tree.tests))):
         test = tree.tests[q]
         if test is None:
-            built[q] = PlainLeaf(_scaled(tuple(tree.value[q]), weight))
+            built[q] = PlainLeaf(_scale_values(tuple(tree.value[q]), weight))
         else:
             yes, no = built.pop(int(tree.left[q])), built.pop(int(tree.right[q]))
             built[q] = PlainBranch(int(tree.feature[q]), test.left, yes, no)
@@ -115,20 +120,20 @@ def _of_tree(tree: Tree, weight: float) -> PlainNode:
 
 
 def _of_curve(curve: Curve, weight: float, n_cells: int) -> PlainNode:
-    """A balanced tree over the runs of cells in which the curve says the same."""
-    values = [_scaled(row, weight) for row in curve.values]
+    """A balanced tree over the runs of cells with equal curve values."""
+    values = [_scale_values(row, weight) for row in curve.values]
     values += [(0.0,) * len(values[0])] * (n_cells - len(values))
     starts = [k for k in range(n_cells) if k == 0 or values[k] != values[k - 1]]
-    return _halved(curve.feature, [(start, values[start]) for start in starts])
+    return _balanced_tree(curve.feature, [(start, values[start]) for start in starts])
 
 
-def _halved(column: int, runs: list[tuple[int, Values]]) -> PlainNode:
+def _balanced_tree(column: int, runs: list[tuple[int, Outputs]]) -> PlainNode:
     if len(runs) == 1:
         return PlainLeaf(runs[0][1])
     middle = len(runs) // 2
     below = (1 << runs[middle][0]) - 1
     return PlainBranch(
-        column, below, _halved(column, runs[:middle]), _halved(column, runs[middle:])
+        column, below, _balanced_tree(column, runs[:middle]), _balanced_tree(column, runs[middle:])
     )
 
 
@@ -138,7 +143,7 @@ def is_missing_in(grid: Grid, cells: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Asks whether x < `below`; None asks whether x is known. Missing values go as told."""
+    """Asks whether x < `below`; None asks whether x is known. `missing` routes missing values."""
 
     column: int
     below: float | None
@@ -161,7 +166,7 @@ def as_threshold(branch: PlainBranch, grid: Grid) -> Threshold | PlainNode:
     if len(turns) <= 1:
         below = grid.edges[turns[0] - 1] if turns else None
         return Threshold(branch.column, below, missing == starts_yes, *sides)
-    return _nested(branch, grid, turns)
+    return _nest_thresholds(branch, grid, turns)
 
 
 def _turns(grid: Grid, cells: int) -> list[int]:
@@ -169,7 +174,7 @@ def _turns(grid: Grid, cells: int) -> list[int]:
     return [k for k in range(1, grid.missing) if (cells >> k ^ cells >> (k - 1)) & 1]
 
 
-def _nested(branch: PlainBranch, grid: Grid, turns: list[int]) -> Threshold:
+def _nest_thresholds(branch: PlainBranch, grid: Grid, turns: list[int]) -> Threshold:
     """Cut at the middle turn: each half of the cells has fewer turns."""
     at = turns[len(turns) // 2]
     missing = branch.cells & (1 << grid.missing)
@@ -202,20 +207,20 @@ def nodes_of(root: PlainNode) -> Iterator[PlainNode]:
 
 
 def spellings(grid: Grid) -> dict[str, int]:
-    """Texts by which databases and data frames tell a listed category or a missing value.
+    """Spellings of a listed category or a missing value in databases and data frames.
 
     A column of numbers or booleans turned into text has other texts than the schema lists
     ("1.0", "true"); hedgerow reads them as one, so consumers that compare texts get all of them.
     """
-    found = {text: grid.missing for text in MISSING_TEXTS}
+    codes = {text: grid.missing for text in MISSING_TEXTS}
     if grid.kind is not ColumnKind.CATEGORICAL:
-        return found
+        return codes
     for code, value in enumerate(grid.values):
-        found.pop(value, None)
+        codes.pop(value, None)
         for text in {value, *_other_spellings(value)}:
             if grid.category_code(token_of(text)) == code:
-                found[text] = code
-    return found
+                codes[text] = code
+    return codes
 
 
 def _other_spellings(value: str) -> set[str]:
@@ -227,5 +232,5 @@ def _other_spellings(value: str) -> set[str]:
 
 
 def unknown_code(grid: Grid) -> int:
-    """Where a text goes that the schema does not list."""
+    """The code of a text that the schema does not list."""
     return len(grid.values) if grid.other else grid.missing

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.accounting.guarantee import Protected
-from hedgerow.privacy.statement.about import About, Curator
+from hedgerow.privacy.statement.record import About, Curator
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.statement.wording import meaning_words
 from hedgerow.schema.schema import Schema
@@ -49,7 +49,7 @@ def registry_text(model: Stated) -> str:
 
 
 def registry_entry(model: Stated) -> dict[str, Any]:
-    said = model.privacy_
+    statement = model.privacy_
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(model).__name__).capitalize() + " by hedgerow"
     return {
         "url_slug": name.lower().replace(" ", "-"),
@@ -58,24 +58,26 @@ def registry_entry(model: Stated) -> dict[str, Any]:
         "deployment": {
             "basic": _basic(model, name),
             "dp_variant": {
-                "variant_name": _variant(said),
+                "variant_name": _variant(statement),
                 "data_domain": _domain(model.schema_),
-                "unprotected_quantities": _listed(said.unprotected),
+                "unprotected_quantities": _join_lines(statement.unprotected),
             },
-            "privacy_loss": _loss(said),
-            "deployment_model": _deployment(said),
+            "privacy_loss": _loss(statement),
+            "deployment_model": _deployment(statement),
             "accounting": {
                 "post_processing": POST_PROCESSING,
-                "composition": f"{said.accountant}. {_spent(said)}",
+                "composition": f"{statement.accountant}. {_spent(statement)}",
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": _tuning(said),
-                "mechanisms": _mechanisms(said),
+                "preprocessing_and_hyperparameter_tuning": _tuning(statement),
+                "mechanisms": _mechanisms(statement),
                 "justification": JUSTIFICATION,
             },
             "administrative": {
-                "sources": _listed([f"hedgerow {said.release}, source SHA-256 {said.source}"]),
-                "notes": _listed(said.caveats),
+                "sources": _join_lines(
+                    [f"hedgerow {statement.release}, source SHA-256 {statement.source}"]
+                ),
+                "notes": _join_lines(statement.caveats),
                 "registry_authors": [NOT_STATED],
             },
         },
@@ -84,89 +86,99 @@ def registry_entry(model: Stated) -> dict[str, Any]:
 
 def _basic(model: Stated, name: str) -> dict[str, Any]:
     about = model.privacy_.about or About()
-    listed = {
+    about_fields = {
         "publication_date": about.publication_date,
         "data_product_sector": about.sector,
     }
     return {
         "name": name,
-        "data_curators": [_curator(one) for one in about.curators or (Curator(NOT_STATED),)],
+        "data_curators": [
+            _curator(curator) for curator in about.curators or (Curator(NOT_STATED),)
+        ],
         "intended_use": about.intended_use or NOT_STATED,
         "data_product_type": "Machine learning model",
         "data_product_region": about.region or NOT_STATED,
         "description": _description(model),
-        **{field: value for field, value in listed.items() if value},
+        **{field: value for field, value in about_fields.items() if value},
     }
 
 
-def _curator(one: Curator) -> dict[str, str]:
-    kind = {"data_curator_type": one.kind} if one.kind else {}
-    return {"data_curator_name": one.name, **kind}
+def _curator(curator: Curator) -> dict[str, str]:
+    kind = {"data_curator_type": curator.kind} if curator.kind else {}
+    return {"data_curator_name": curator.name, **kind}
 
 
-def _listed(lines: Iterable[str]) -> str:
+def _join_lines(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _mechanisms(said: PrivacyStatement) -> str:
-    """What protects, with which part of the budget, and what was done against its known leaks."""
-    parts = [f"{m.what} ({m.part:.1%} of the budget)" for m in said.mechanisms]
-    return _listed([*(parts or ["none: no noise was added"]), *SAFEGUARDS])
+def _mechanisms(statement: PrivacyStatement) -> str:
+    """The mechanisms, their parts of the budget, and the safeguards against known leaks."""
+    parts = [f"{m.what} ({m.part:.1%} of the budget)" for m in statement.mechanisms]
+    return _join_lines([*(parts or ["none: no noise was added"]), *SAFEGUARDS])
 
 
 def _description(model: Stated) -> str:
-    said, columns = model.privacy_, len(model.schema_.names)
-    what = "a number" if model.schema_.classes is None else f"{len(model.schema_.classes)} classes"
-    held = f"{said.parties} sites" if said.parties > 1 else "one holder"
-    return f"Trees that tell {what} from {columns} columns, trained on records of {held}."
+    statement, columns = model.privacy_, len(model.schema_.names)
+    target_words = (
+        "a number" if model.schema_.classes is None else f"{len(model.schema_.classes)} classes"
+    )
+    if model.schema_.survival is not None:
+        target_words = "the time to an event"
+    site_words = f"{statement.n_sites} sites" if statement.n_sites > 1 else "one site"
+    return (
+        f"Trees that predict {target_words} from {columns} columns, trained on records of "
+        f"{site_words}."
+    )
 
 
-def _variant(said: PrivacyStatement) -> str:
-    """Whose labels or records are meant stands in the unit."""
-    if said.guarantee.protected is Protected.NOTHING:
+def _variant(statement: PrivacyStatement) -> str:
+    """The variant of DP; the unit says which labels or records are protected."""
+    if statement.guarantee.protected is Protected.NOTHING:
         return "Custom"
-    return "Pure DP" if said.guarantee.delta == 0 else "Approximate DP"
+    return "Pure DP" if statement.guarantee.delta == 0 else "Approximate DP"
 
 
 def _domain(schema: Schema) -> str:
     target = "a class" if schema.classes is not None else "a number of a public range"
+    target = target if schema.survival is None else "a time with or without an event"
     return (
         f"Tables of any number of records with {len(schema.names)} columns of public ranges, "
         f"categories or buckets, and {target} for each record; missing values are allowed."
     )
 
 
-def _loss(said: PrivacyStatement) -> dict[str, Any]:
-    meaning = ". ".join(meaning_words(said.meaning, said.unit)) + "."
-    epsilon, delta = said.guarantee.numbers
+def _loss(statement: PrivacyStatement) -> dict[str, Any]:
+    meaning = ". ".join(meaning_words(statement.meaning, statement.unit)) + "."
+    epsilon, delta = statement.guarantee.numbers
     bound = {"privacy_parameters": {"epsilon": epsilon, "delta": delta}}
-    if said.guarantee.protected is Protected.NOTHING:
-        bound, meaning = {}, f"Epsilon is infinite: nothing is bounded. {meaning}"
+    if statement.guarantee.protected is Protected.NOTHING:
+        bound, meaning = {}, f"Epsilon is infinite: there is no guarantee. {meaning}"
     return {
-        "privacy_unit": said.unit,
-        "privacy_unit_details": said.neighbours,
+        "privacy_unit": statement.unit,
+        "privacy_unit_details": statement.neighbors,
         **bound,
         "privacy_parameters_details": meaning,
     }
 
 
-def _deployment(said: PrivacyStatement) -> dict[str, Any]:
-    federated, local = said.parties > 1, said.placement == Placement.LABEL.value
-    holders = "Sites that hold records" if federated else "A holder of all records"
+def _deployment(statement: PrivacyStatement) -> dict[str, Any]:
+    is_federated, is_local = statement.n_sites > 1, statement.dp_model == DPModel.LABEL.value
+    site_rows = "Sites that hold records" if is_federated else "A site of all records"
     actors = [
-        *(f"Against {who}: {what}." for who, what in said.trust),
-        f"{holders}: trusted with their own records, and to run the code that is named here.",
+        *(f"Against {adversary}: {bound}." for adversary, bound in statement.trust),
+        f"{site_rows}: trusted with their own records, and to run the code that is named here.",
         *(
-            ["A coordinator: sees noisy sums and private choices alone."]
-            if federated and not local
+            ["A coordinator: sees noisy sums and private selections alone."]
+            if is_federated and not is_local
             else []
         ),
         "Users of the model: not trusted.",
     ]
     return {
-        "model_name": "Federated" if federated else "Local" if local else "Central",
-        "model_name_details": said.placement,
-        "actors": _listed(actors),
+        "model_name": "Federated" if is_federated else "Local" if is_local else "Central",
+        "model_name_details": statement.dp_model,
+        "actors": _join_lines(actors),
         "release_type": "One release",
         "release_type_details": "One model; every further fit is a release of its own.",
         "data_source_type": "Static",
@@ -174,34 +186,34 @@ def _deployment(said: PrivacyStatement) -> dict[str, Any]:
     }
 
 
-def _spent(said: PrivacyStatement) -> str:
-    parts = [f"{line.what}: {line.part:.1%}" for line in said.spending]
-    return "Parts of the budget: " + "; ".join(parts) + "." if parts else "Nothing is bounded."
+def _spent(statement: PrivacyStatement) -> str:
+    parts = [f"{line.what}: {line.part:.1%}" for line in statement.spending]
+    return "Parts of the budget: " + "; ".join(parts) + "." if parts else "No guarantee."
 
 
-def _tuning(said: PrivacyStatement) -> str:
-    total = f" All fits of one ledger: {said.total.promise}." if said.total else ""
-    accounted = "counted in a ledger" if said.total else "not counted here"
-    return f"Schema {said.schema_source}. Searches over parameters are {accounted}.{total}"
+def _tuning(statement: PrivacyStatement) -> str:
+    total = f" All fits of one ledger: {statement.total.summary}." if statement.total else ""
+    accounting = "counted in a ledger" if statement.total else "not counted here"
+    return f"Schema {statement.schema_source}. Searches over parameters are {accounting}.{total}"
 
 
 def _yaml(value: Any, indent: str = "") -> Iterator[str]:
     """Block style; a text is quoted as in JSON, which YAML reads, or a block if it has lines."""
-    pairs = value.items() if isinstance(value, dict) else ((None, one) for one in value)
-    for key, one in pairs:
+    pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+    for key, item in pairs:
         head = f"{indent}-" if key is None else f"{indent}{key}:"
-        if isinstance(one, dict | list):
+        if isinstance(item, dict | list):
             yield f"{head}\n"
-            yield from _yaml(one, indent + "  ")
-        elif isinstance(one, str) and _is_block(one):
+            yield from _yaml(item, indent + "  ")
+        elif isinstance(item, str) and _is_block(item):
             yield f"{head} |-\n"
-            yield from (f"{indent}  {line}\n" for line in one.split("\n"))
+            yield from (f"{indent}  {line}\n" for line in item.split("\n"))
         else:
-            yield f"{head} {_scalar(one)}\n"
+            yield f"{head} {_scalar(item)}\n"
 
 
 def _is_block(text: str) -> bool:
-    """Whether a block of lines says it: no line is empty or begins or ends with a space."""
+    """Whether it fits a YAML block: no line is empty or begins or ends with a space."""
     lines = text.split("\n")
     return (
         len(lines) > 1

@@ -35,7 +35,7 @@ MOST_REASONS = 5
 
 
 class Deciding(Readable, Protocol):
-    """A fitted model that can say which way a record goes."""
+    """A fitted model that can give the path of a record."""
 
     def decision_path(self, X: Any) -> list[Region]: ...
     def cells(self, X: Any) -> Codes: ...
@@ -48,8 +48,8 @@ def show_tree(model: Readable, max_depth: int | None = FOLDED_BELOW) -> str:
     shows all.
     """
     lines = list(_lines(view_of(model), "all records", "", max_depth))
-    width = max((len(words) for words, said in lines if said), default=0) + 2
-    shown = [f"{words:<{width}}{leaf_words(said)}" if said else words for words, said in lines]
+    width = max((len(words) for words, leaf in lines if leaf), default=0) + 2
+    shown = [f"{words:<{width}}{leaf_words(leaf)}" if leaf else words for words, leaf in lines]
     note = NOTE if model.schema_.classes is None else NOTE + UNSURE
     return "\n".join([*shown, "", note])
 
@@ -72,82 +72,88 @@ def _n_leaves(view: View) -> int:
     return sum(map(_n_leaves, view.children)) if isinstance(view, Question) else 1
 
 
-def leaf_words(said: Leaf) -> str:
+def leaf_words(leaf: Leaf) -> str:
     """'benign 96%   237 +- 11 rows', or '3.42 +- 0.1   237 +- 11 rows'."""
-    rows = f"{said.rows:>6.0f} +- {said.rows_spread:.0f} rows"
-    if isinstance(said, Mean):
-        return f"{said.value:>9.4g} +- {said.value_spread:<8.2g} {rows}"
-    width = max(map(len, said.classes))
-    mark = " " if said.is_sure else "?"
-    return f"{said.name:<{width}} {said.probability:>4.0%}{mark} {rows}"
+    rows = f"{leaf.rows:>6.0f} +- {leaf.rows_spread:.0f} rows"
+    if isinstance(leaf, Mean):
+        return f"{leaf.value:>9.4g} +- {leaf.value_spread:<8.2g} {rows}"
+    width = max(map(len, leaf.classes))
+    mark = " " if leaf.is_sure else "?"
+    return f"{leaf.name:<{width}} {leaf.probability:>4.0%}{mark} {rows}"
 
 
 def explain(model: Deciding, X: Any) -> list[str]:
-    """Why each record is called what it is called, or given its number.
+    """Explain the prediction of each record.
 
     A single tree names its path. Of a sum of curves and trees, or of trees that vote, the columns
     are named that moved the score most.
     """
     if not is_one_tree(model):
-        return _moved(model, X)
-    said = dict(zip(model.grown_[0].tree.regions(), leaf_sentences(model), strict=True))
-    return [said[region] for region in model.decision_path(X)]
+        return _explain_scores(model, X)
+    sentences = dict(
+        zip(model.leaf_statistics_[0].tree.regions(), leaf_sentences(model), strict=True)
+    )
+    return [sentences[region] for region in model.decision_path(X)]
 
 
 def leaf_sentences(model: Readable) -> list[str]:
-    """What `explain` says of a record in each leaf of a single tree, leaves from the left."""
-    schema, grown = model.schema_, model.grown_[0]
+    """The sentence of `explain` for a record in each leaf of a single tree, from the left."""
+    schema, tree_statistics = model.schema_, model.leaf_statistics_[0]
     return [
-        _explained(leaf_of(schema, leaf), path_words(schema, region))
-        for region, leaf in zip(grown.tree.regions(), grown.leaves, strict=True)
+        _explain_leaf(leaf_of(schema, leaf), path_words(schema, region))
+        for region, leaf in zip(tree_statistics.tree.regions(), tree_statistics.leaves, strict=True)
     ]
 
 
-def _explained(said: Leaf, reasons: Sequence[str]) -> str:
-    because = " and ".join(reasons) or "the tree asks nothing"
-    return f"{_head(said)}, because {because}. {_tail(said)}"
+def _explain_leaf(leaf: Leaf, reasons: Sequence[str]) -> str:
+    because = " and ".join(reasons) or "the tree has no split"
+    return f"{_head(leaf)}, because {because}. {_tail(leaf)}"
 
 
-def _head(said: Leaf) -> str:
-    if isinstance(said, Mean):
-        return f"{said.value:.4g} (+- {said.value_spread:.2g} by noise)"
-    return f"{said.name}, with probability {said.probability:.0%}"
+def _head(leaf: Leaf) -> str:
+    if isinstance(leaf, Mean):
+        return f"{leaf.value:.4g} (+- {leaf.value_spread:.2g} by noise)"
+    return f"{leaf.name}, with probability {leaf.probability:.0%}"
 
 
-def _tail(said: Leaf) -> str:
-    rows = f"About {said.rows:.0f} records (+- {said.rows_spread:.0f} by noise) went this way."
-    if isinstance(said, Mean) or said.is_sure:
+def _tail(leaf: Leaf) -> str:
+    rows = f"About {leaf.rows:.0f} records (+- {leaf.rows_spread:.0f} by noise) went this way."
+    if isinstance(leaf, Mean) or leaf.is_sure:
         return rows
-    chance = f"{max(said.confidence, 0.5):.0%}"
+    chance = f"{max(leaf.confidence, 0.5):.0%}"
     return f"{rows} That is few against the noise: the class is right with a chance of {chance}."
 
 
-def _moved(model: Deciding, X: Any) -> list[str]:
+def _explain_scores(model: Deciding, X: Any) -> list[str]:
     codes = model.cells(X)
-    found = contributions(model, codes)
-    said = model.model_.predict(codes)
-    usual = model.model_.read_score(found.base[None, :])[0]
+    contribution = contributions(model, codes)
+    predictions = model.model_.predict(codes)
+    usual = model.model_.read_score(contribution.base[None, :])[0]
     return [
-        _decision(model, codes[:, i], found.values[i], said[i], usual) for i in range(len(said))
+        _decision(model, codes[:, i], contribution.values[i], predictions[i], usual)
+        for i in range(len(predictions))
     ]
 
 
 def _decision(
-    model: Deciding, codes: Codes, values: FloatArray, said: FloatArray, usual: FloatArray
+    model: Deciding, codes: Codes, values: FloatArray, prediction: FloatArray, usual: FloatArray
 ) -> str:
     """`values` is (F, O): what each column added to the score of one record."""
-    moves = _towards(model.model_, values, int(np.argmax(said)))
+    moves = _towards(model.model_, values, int(np.argmax(prediction)))
     order = [int(j) for j in np.argsort(-np.abs(moves), kind="stable") if moves[j] != 0.0]
-    named = [f"{words_at(model, j, int(codes[j]))} ({moves[j]:+.2g})" for j in order[:MOST_REASONS]]
+    reasons = [
+        f"{words_at(model, j, int(codes[j]))} ({moves[j]:+.2g})" for j in order[:MOST_REASONS]
+    ]
     rest = order[MOST_REASONS:]
     if rest:
-        named.append(f"{len(rest)} other columns together ({float(moves[rest].sum()):+.2g})")
-    because = ", ".join(named) or "no column moved the score"
-    return f"{_said(model, said, usual)}, because of {because}. {_unit(model, said)}"
+        reasons.append(f"{len(rest)} other columns together ({float(moves[rest].sum()):+.2g})")
+    because = ", ".join(reasons) or "no column moved the score"
+    words = _prediction_words(model, prediction, usual)
+    return f"{words}, because of {because}. {_unit(model, prediction)}"
 
 
 def _towards(model: Model, values: FloatArray, winner: int) -> FloatArray:
-    """(F,) what each column added in favour of the class that is named, or to the number."""
+    """(F,) what each column added in favor of the class that is named, or to the number."""
     if model.output is Output.SIGMOID:
         return values[:, 0] if winner == 1 else -values[:, 0]
     if model.output is Output.VALUE or values.shape[1] == 1:
@@ -156,21 +162,26 @@ def _towards(model: Model, values: FloatArray, winner: int) -> FloatArray:
     return np.asarray(values[:, winner] - values[:, others].mean(axis=1))
 
 
-def _said(model: Deciding, said: FloatArray, usual: FloatArray) -> str:
+def _prediction_words(model: Deciding, prediction: FloatArray, usual: FloatArray) -> str:
     classes = model.schema_.classes
+    if model.model_.survival is not None:
+        curve, when = model.model_.survival, model.model_.survival.edges[-1]
+        own, average = 1.0 - curve.chances(np.array([prediction[0], usual[0]]))[:, -1]
+        return f"no event until {when:g} with probability {own:.0%} (average: {average:.0%})"
     if classes is None:
-        return f"{said[0]:.4g} (a middling record: {usual[0]:.4g})"
-    best = int(np.argmax(said))
-    return (
-        f"{classes[best]}, with probability {said[best]:.0%} (a middling record: {usual[best]:.0%})"
-    )
+        return f"{prediction[0]:.4g} (an average record: {usual[0]:.4g})"
+    best = int(np.argmax(prediction))
+    probability = f"{classes[best]}, with probability {prediction[best]:.0%}"
+    return f"{probability} (an average record: {usual[best]:.0%})"
 
 
-def _unit(model: Deciding, said: FloatArray) -> str:
+def _unit(model: Deciding, prediction: FloatArray) -> str:
     classes = model.schema_.classes
+    if model.model_.survival is not None:
+        return "Numbers in brackets are added to the log-odds of an event by any time."
     if classes is None:
         return "Numbers in brackets are in units of the target."
-    name = classes[int(np.argmax(said))]
+    name = classes[int(np.argmax(prediction))]
     if model.model_.output is Output.MEAN:
         return f"Numbers in brackets are added to the probability of {name}."
     return f"Numbers in brackets are added to the log-odds of {name}."
@@ -184,7 +195,7 @@ _TITLE = re.compile(r"\s*\S.*?\s{2,}(?=\S)|\s+")
 
 
 def hanging(text: str, width: int) -> str:
-    """Lines within a width; what does not fit goes on under where its words began."""
+    """Lines within a width; wrapped text is indented to where its words began."""
     return "\n".join(_within(line, width) for line in text.splitlines())
 
 

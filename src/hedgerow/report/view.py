@@ -1,4 +1,4 @@
-"""A grown tree as people read it: questions, and what each leaf says with how much certainty.
+"""A fitted tree as people read it: questions, and the value of each leaf with its certainty.
 
 Everything here was released with noise. Rows are shown with two standard deviations of their
 noise, and so are means of a number. `confidence` is the chance that the named class is the leaf's
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.models.uncertainty import LeafValue
 from hedgerow.report.weighing import Readable
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
@@ -28,7 +28,7 @@ SURE = 0.95
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a leaf says of classes."""
+    """The class probabilities of a leaf."""
 
     classes: tuple[str, ...]
     probabilities: tuple[float, ...]
@@ -55,7 +55,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Mean:
-    """What a leaf says of a number, and how far noise may have moved its own mean."""
+    """The mean of a leaf, and how far noise may have moved it."""
 
     value: float
     value_spread: float
@@ -79,24 +79,25 @@ View = Question | Leaf
 
 
 def is_one_tree(model: Readable) -> bool:
-    """Whether the model is one tree that keeps what is known of its leaves."""
-    if not hasattr(model, "grown_"):
-        raise SpecError(
+    """Whether the model is one tree that keeps the statistics of its leaves."""
+    if not hasattr(model, "leaf_statistics_"):
+        raise ParameterError(
             f"this {type(model).__name__} is not fitted yet, so there is no tree to show; call "
             "fit first, or load a model."
         )
-    return len(model.grown_) == 1 and bool(model.grown_[0].leaves)
+    return len(model.leaf_statistics_) == 1 and bool(model.leaf_statistics_[0].leaves)
 
 
 def view_of(model: Readable) -> View:
     """The tree of a model that is one tree."""
     if not is_one_tree(model):
-        raise SpecError(
+        raise ParameterError(
             "this model is not one tree; only such a tree can be shown, for example that of "
-            "TreeClassifier or TreeRegressor. `explain`, `importances` and `shape` read any model."
+            "TreeClassifier or TreeRegressor. `explain`, `importances` and `feature_effect` read "
+            "any model."
         )
-    grown = model.grown_
-    leaves = dict(zip(grown[0].tree.regions(), grown[0].leaves, strict=True))
+    tree_statistics = model.leaf_statistics_
+    leaves = dict(zip(tree_statistics[0].tree.regions(), tree_statistics[0].leaves, strict=True))
     return _view(model.schema_, EVERYONE, list(leaves), leaves)
 
 
@@ -137,10 +138,10 @@ def leaf_of(schema: Schema, leaf: LeafValue) -> Leaf:
 
 def _confidence(leaf: LeafValue) -> float:
     """Chance that noise did not put the second class first."""
-    ranked = np.sort(np.maximum(leaf.masses, 0.0))
-    if len(ranked) < 2:
+    sorted_masses = np.sort(np.maximum(leaf.masses, 0.0))
+    if len(sorted_masses) < 2:
         return 1.0
-    gap = float(ranked[-1] - ranked[-2])
+    gap = float(sorted_masses[-1] - sorted_masses[-2])
     if leaf.variance == 0.0:
         return 1.0 if gap > 0.0 else 0.5
     return 0.5 * (1.0 + math.erf(gap / math.sqrt(2.0 * leaf.variance) / math.sqrt(2.0)))
@@ -148,25 +149,25 @@ def _confidence(leaf: LeafValue) -> float:
 
 def cells_left(schema: Schema, region: Region, feature: str) -> int:
     """The cells of a feature that a whole path allows, as bits."""
-    allowed = (1 << schema.grids[schema.index(feature)].n_cells) - 1
+    cells = (1 << schema.grids[schema.index(feature)].n_cells) - 1
     for step in region:
         if isinstance(step.test, Split) and step.test.feature == feature:
-            allowed &= step.test.left if step.outcome == 0 else ~step.test.left
-    return allowed
+            cells &= step.test.left if step.outcome == 0 else ~step.test.left
+    return cells
 
 
 def words_on(schema: Schema, region: Region, feature: str) -> str:
-    """What a whole path says about one feature: '19 <= worst radius < 33'."""
+    """The condition of a whole path on one feature: '19 <= worst radius < 33'."""
     grid = schema.grids[schema.index(feature)]
     return readable(grid.describe(cells_left(schema, region, feature)))
 
 
 def readable(words: str) -> str:
-    """Long decimals to four digits: 0.1667, not 0.16666666666666666. Models keep the exact cut."""
+    """Long decimals to four digits: 0.1667, not 0.16666666666666666. Models keep exact values."""
     return re.sub(r"\d+\.\d{5,}", lambda number: f"{float(number[0]):.4g}", words)
 
 
 def path_words(schema: Schema, region: Region) -> list[str]:
-    """A path, one phrase per feature, in the order they were first asked about."""
+    """A path in words, one phrase per feature, in the order of first use."""
     features = dict.fromkeys(s.test.feature for s in region if isinstance(s.test, Split))
     return [words_on(schema, region, feature) for feature in features]

@@ -1,4 +1,4 @@
-"""A model taken apart into weighted pieces, for whoever reads it.
+"""A model decomposed into weighted pieces, for explanations.
 
 How many records go each way is known where leaves keep their noisy masses (single trees) or where
 noisy counts of every column were released (`Model.parts`); columns are then taken as independent.
@@ -13,10 +13,10 @@ from typing import Protocol
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.models.model import Curve, Model, Output
 from hedgerow.models.tree import Tree
-from hedgerow.models.uncertainty import Grown
+from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.schema.arrays import Codes, FloatArray
 from hedgerow.schema.schema import Schema
 
@@ -28,7 +28,7 @@ class Readable(Protocol):
 
     schema_: Schema
     model_: Model
-    grown_: tuple[Grown, ...]
+    leaf_statistics_: tuple[LeafStatistics, ...]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class WeightedTree:
         return reach[tree.leaf >= 0]
 
     def dependence(self, column: int, n_cells: int) -> FloatArray:
-        """(cells, O) where one column is known and the others are averaged."""
+        """(cells, O) the partial dependence: one column is fixed and the others are averaged."""
         tree, out = self.tree, [np.zeros(0)] * len(self.tree.tests)
         for q in reversed(range(len(tree.tests))):  # children stand after their parent
             test = tree.tests[q]
@@ -98,19 +98,23 @@ class Parts:
 
 
 def parts_of_model(model: Readable) -> Parts:
-    """The model taken apart, in units of the score that predictions are read off."""
+    """The decomposed model, in units of the score that predictions are computed from."""
     if not hasattr(model, "model_"):
-        raise SpecError(
+        raise ParameterError(
             f"this {type(model).__name__} is not fitted yet, so there is nothing to read in it; "
             "call fit first, or load a model."
         )
-    score, grown = model.model_.score, model.grown_
+    score, tree_statistics = model.model_.score, model.leaf_statistics_
     scale = weight_of_a_tree(model.model_)
-    masses = [_masses(one) for one in grown] if len(grown) == len(score.trees) else []
+    masses = (
+        [_masses(statistics) for statistics in tree_statistics]
+        if len(tree_statistics) == len(score.trees)
+        else []
+    )
     parts = model.model_.parts
     noise = _leaf_noise(model)
     trees = tuple(
-        _weighted(
+        _weigh_tree(
             tree, scale, masses[k] if masses else None, parts, scale * noise[k] if noise else None
         )
         for k, tree in enumerate(score.trees)
@@ -120,17 +124,19 @@ def parts_of_model(model: Readable) -> Parts:
 
 
 def _leaf_noise(model: Readable) -> list[FloatArray]:
-    """(L, O or 1) of each tree: as the model keeps it, or from what is known of the leaves."""
+    """(L, O or 1) of each tree: the noise in the model, or from the leaf statistics."""
     if model.model_.noise.trees:
-        return [np.array(one).T for one in model.model_.noise.trees]
-    grown = model.grown_
-    if len(grown) != len(model.model_.score.trees) or not all(one.leaves for one in grown):
+        return [np.array(tree).T for tree in model.model_.noise.trees]
+    tree_statistics = model.leaf_statistics_
+    if len(tree_statistics) != len(model.model_.score.trees) or not all(
+        tree.leaves for tree in tree_statistics
+    ):
         return []
-    return [np.array([leaf.deviations for leaf in one.leaves]) for one in grown]
+    return [np.array([leaf.deviations for leaf in tree.leaves]) for tree in tree_statistics]
 
 
 def weight_of_a_tree(model: Model) -> float:
-    """What a tree's output is worth in the score that `Model.read` makes a prediction of."""
+    """The weight of a tree's output in the score that `Model.read` makes a prediction of."""
     many = max(len(model.score.trees), 1)
     match model.output:
         case Output.MEAN:
@@ -140,14 +146,14 @@ def weight_of_a_tree(model: Model) -> float:
     return 1.0
 
 
-def _masses(grown: Grown) -> FloatArray | None:
+def _masses(tree_statistics: LeafStatistics) -> FloatArray | None:
     """(L,) noisy records of each leaf, never below nothing."""
-    if not grown.leaves:
+    if not tree_statistics.leaves:
         return None
-    return np.array([float(np.maximum(leaf.masses, 0.0).sum()) for leaf in grown.leaves])
+    return np.array([float(np.maximum(leaf.masses, 0.0).sum()) for leaf in tree_statistics.leaves])
 
 
-def _weighted(
+def _weigh_tree(
     tree: Tree,
     scale: float,
     masses: FloatArray | None,
@@ -178,9 +184,9 @@ def _part_left(tree: Tree, q: int, parts: CellParts) -> float:
 
 
 def part_inside(column: int, cells: int, parts: CellParts) -> float:
-    """Of the records, in a set of cells; one half where nothing is known of the column."""
-    known = parts[column] if parts else ()
-    if not any(known):
+    """The part of the records in a set of cells; one half if nothing is known of the column."""
+    column_parts = parts[column] if parts else ()
+    if not any(column_parts):
         return 0.5
-    inside = sum(part for cell, part in enumerate(known) if cells >> cell & 1)
-    return float(inside / sum(known))
+    inside = sum(part for cell, part in enumerate(column_parts) if cells >> cell & 1)
+    return float(inside / sum(column_parts))

@@ -1,4 +1,4 @@
-"""The array types that all rooms speak of, each spelled once."""
+"""Array types that all packages share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Array = TypeVar("_Array", bound=NDArray[Any])
 
 
 def frozen(array: _Array) -> _Array:
-    """The same array, closed to writing."""
+    """The same array, read-only."""
     array.flags.writeable = False
     return array
 
@@ -46,5 +46,5 @@ def canonical(values: ArrayLike) -> FloatArray:
 
 
 def int32(values: ArrayLike, at: IntArray | slice = slice(None)) -> Int32:
-    """A closed array of the values, or of those at these places."""
+    """A read-only array of the values, or of those at these places."""
     return frozen(np.asarray(values).astype(np.int32)[at])

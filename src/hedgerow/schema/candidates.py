@@ -1,4 +1,4 @@
-"""Which (feature, set of bins sent left) are on the table. Public, or read from answers."""
+"""Candidate splits: (feature, set of bins sent left), public or from released answers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Binning:
 
 ALL_CELLS = (1 << N_CODES) - 1
 MOST_SIDES = 1024
-"""Sets of bins in use whose candidates are remembered, for features of one kind."""
+"""Cache size: sets of bins in use, for features of one kind."""
 
 
 def prefix_sets(n_bins: int) -> BoolArray:
@@ -78,26 +78,26 @@ def one_value_sets(n_bins: int) -> BoolArray:
 
 
 @dataclass(frozen=True)
-class Family:
+class CandidateBlock:
     """Positions of features that share their candidates, and those: (k, B), 1 goes left."""
 
     positions: NDArray[np.intp]
     left_sets: NDArray[np.float64]
 
-    def has_two_sides(self, used: BoolArray) -> BoolArray:
-        """(g, k) whether a candidate leaves a bin in use on both sides; `used` is (g, B).
+    def has_two_sides(self, is_used: BoolArray) -> BoolArray:
+        """(g, k) whether a candidate leaves a bin in use on both sides; `is_used` is (g, B).
 
-        Kept: a split narrows one feature, and all others stay as they were.
+        Cached: a split narrows one feature, and all others stay as they were.
         """
-        key = used.tobytes()
-        found = self._sides.get(key)
-        if found is None:
-            left = used.astype(np.float64) @ self.left_sets.T
-            found = (left > 0) & (left < used.sum(axis=1)[:, None])
+        key = is_used.tobytes()
+        has_both = self._sides.get(key)
+        if has_both is None:
+            left = is_used.astype(np.float64) @ self.left_sets.T
+            has_both = (left > 0) & (left < is_used.sum(axis=1)[:, None])
             if len(self._sides) >= MOST_SIDES:
                 self._sides.clear()
-            self._sides[key] = found
-        return found
+            self._sides[key] = has_both
+        return has_both
 
     @cached_property
     def _sides(self) -> dict[bytes, BoolArray]:
@@ -106,7 +106,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Grids:
-    """The schema's cells merged by a binning, as the candidates see them."""
+    """The schema's cells merged by a binning, with their candidate splits."""
 
     schema: Schema
     binning: Binning
@@ -130,28 +130,28 @@ class Grids:
         return np.concatenate([prefix_sets(n_bins), prefix_sets_missing_left(n_bins)])
 
     @cached_property
-    def _families(self) -> dict[tuple[int, ...], tuple[Family, ...]]:
+    def _families(self) -> dict[tuple[int, ...], tuple[CandidateBlock, ...]]:
         return {}
 
-    def families(self, features: tuple[int, ...]) -> tuple[Family, ...]:
+    def families(self, features: tuple[int, ...]) -> tuple[CandidateBlock, ...]:
         """The features by their candidates, so that alike histograms are scored at once."""
         if features not in self._families:
             self._families[features] = tuple(self._alike(features))
         return self._families[features]
 
-    def _alike(self, features: tuple[int, ...]) -> Iterator[Family]:
+    def _alike(self, features: tuple[int, ...]) -> Iterator[CandidateBlock]:
         groups: dict[tuple[bool, int], list[int]] = {}
         for position, feature in enumerate(features):
             kind = (self.grid(feature).kind is ColumnKind.NUMERIC, self.binning.n_bins[feature])
             groups.setdefault(kind, []).append(position)
         for positions in groups.values():
             sets = self.left_sets[features[positions[0]]]
-            yield Family(np.asarray(positions), sets.astype(np.float64))
+            yield CandidateBlock(np.asarray(positions), sets.astype(np.float64))
 
     def reachable(self, region: Region, feature: int) -> BoolArray:
-        """(B,) which bins of a feature the region's own tests leave in reach. Not to be written to.
+        """(B,) which bins of a feature the region's own tests leave in reach; read-only.
 
-        Kept by the cells that are left: a node narrows one feature, and all others stay.
+        Cached by the cells that are left: a node narrows one feature, and all others stay.
         """
         return self._reach(region, feature)[0]
 
@@ -161,28 +161,28 @@ class Grids:
 
     def _reach(self, region: Region, feature: int) -> tuple[BoolArray, int]:
         key = (feature, self._cells_in(region).get(self.grid(feature).feature, ALL_CELLS))
-        found = self._reached.get(key)
-        if found is None:
+        reach = self._reach_by_cells.get(key)
+        if reach is None:
             bins = self._bins_of(*key)
-            found = self._reached[key] = bins, int(np.count_nonzero(bins[:-1]))
-        return found
+            reach = self._reach_by_cells[key] = bins, int(np.count_nonzero(bins[:-1]))
+        return reach
 
     @cached_property
-    def _reached(self) -> dict[tuple[int, int], tuple[BoolArray, int]]:
+    def _reach_by_cells(self) -> dict[tuple[int, int], tuple[BoolArray, int]]:
         return {}
 
     def _bins_of(self, feature: int, cells: int) -> BoolArray:
         out = np.zeros(self.binning.n_bins[feature], bool)
         octets = np.frombuffer(cells.to_bytes(N_CODES // 8, "little"), np.uint8)
         n_cells = len(self.binning.bins[feature])
-        held = np.unpackbits(octets, count=n_cells, bitorder="little").view(bool)
-        out[self.binning.luts[feature, :n_cells][held]] = True
+        is_reachable = np.unpackbits(octets, count=n_cells, bitorder="little").view(bool)
+        out[self.binning.luts[feature, :n_cells][is_reachable]] = True
         return frozen(out)
 
     def _cells_in(self, region: Region) -> dict[str, int]:
         """Sets of cells that the region's tests leave of each feature they test.
 
-        The last is kept, since all features of a node are looked at in a row. It is known by its
+        The last is cached, since all features of a node are asked in a row. It is compared by
         identity: a hash of a region takes longer than all else that is done here.
         """
         last = self._last[0] if self._last else None
@@ -206,7 +206,7 @@ class Grids:
 
 
 FeatureDraw = Callable[[np.random.Generator], tuple[int, ...]]
-"""Which features a node looks at."""
+"""Draws the features that a node considers."""
 
 
 def all_features(n: int) -> FeatureDraw:

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import partial
 from numbers import Integral
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.grids import (
     WIDEST,
     ColumnKind,
@@ -23,7 +23,7 @@ from hedgerow.schema.grids import (
     wide_edges,
 )
 from hedgerow.schema.problems import Problems, all_of
-from hedgerow.schema.tokens import Token, Unusable, spelled, token_of
+from hedgerow.schema.tokens import Token, Unusable, spell, token_of
 from hedgerow.schema.visible import has_hidden
 
 MAX_BINS = 255
@@ -33,7 +33,7 @@ MAX_VALUES = 254
 
 
 NUMERAL = re.compile(r"-?[0-9]{1,40}(\.[0-9]{0,40})?(e[-+]?[0-9]{1,3})?")
-"""As Python spells a float; its reader takes digits of other scripts, blanks and underlines too."""
+"""As Python writes a float; `float` also accepts other scripts, blanks and underscores."""
 
 
 class Spacing(Enum):
@@ -46,15 +46,19 @@ class Spacing(Enum):
     UNIFORM = "uniform"
     LOG = "log"
     FINE = "fine"  # has its own number of cells; `bins` is not used
-    FINER = "finer"  # and so has this: all cells of `fine`, parted further
+    FINER = "finer"  # and so has this: all cells of `fine`, divided further
+
+
+SMALLEST_TIME = 2.0**-40
+"""What a time of zero is held as: minus zero would not say that a record is censored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Says that values were read from rows, and who has confirmed since that they are public.
+    """Marks values that were read from rows, and who has confirmed that they are public.
 
     A range that rows show is no public fact. A person who knows it from elsewhere may say so,
-    with name and date; until then nothing is promised of it.
+    with name and date; until then there is no guarantee for it.
     """
 
     confirmed_by: str | None = None
@@ -62,14 +66,14 @@ class Mark:
 
     def __post_init__(self) -> None:
         if (self.confirmed_by is None) != (self.confirmed_on is None):
-            raise SpecError(
+            raise ParameterError(
                 f"confirmed_by is {self.confirmed_by!r} and confirmed_on {self.confirmed_on!r}; "
                 "give both, or neither."
             )
         if self.confirmed_by is None:
             return
         if not isinstance(self.confirmed_by, str) or not self.confirmed_by.strip():
-            raise SpecError(f"confirmed_by is {self.confirmed_by!r}; give a person's name.")
+            raise ParameterError(f"confirmed_by is {self.confirmed_by!r}; give a person's name.")
         _check_visible("confirmed_by", self.confirmed_by)
         object.__setattr__(self, "confirmed_on", _day(self.confirmed_on))
 
@@ -78,11 +82,11 @@ class Mark:
         return self.confirmed_by is None
 
 
-def _day(given: object) -> str:
+def _day(value: object) -> str:
     try:
-        return date.fromisoformat(str(given)).isoformat()
+        return date.fromisoformat(str(value)).isoformat()
     except ValueError:
-        raise SpecError(f"confirmed_on is {given!r}; give a day such as 2026-01-31.") from None
+        raise ParameterError(f"confirmed_on is {value!r}; give a day such as 2026-01-31.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +110,12 @@ class Numeric:
         object.__setattr__(self, "spacing", spacing)
         object.__setattr__(self, "bins", bins)
         if self.edges is not None:
-            given = listed(where, "edges", self.edges)
-            edges = tuple(_finite(where, "an edge", edge) for edge in given)
+            edge_list = require_list(where, "edges", self.edges)
+            edges = tuple(_finite(where, "an edge", edge) for edge in edge_list)
             object.__setattr__(self, "edges", edges)
             self._check_edges(where, edges)
-        elif not self._spaced():
-            raise SpecError(
+        elif not self._grid_edges():
+            raise ParameterError(
                 f"{where}: no number lies between low {self.low!r} and high {self.high!r} to cut "
                 "at; widen the range."
             )
@@ -119,22 +123,22 @@ class Numeric:
     def _check_edges(self, where: str, edges: tuple[float, ...]) -> None:
         rising = all(a < b for a, b in zip((self.low, *edges), edges, strict=False))
         if not rising or not 1 <= len(edges) < MAX_BINS or edges[-1] > self.high:
-            raise SpecError(
+            raise ParameterError(
                 f"{where}: edges are {list(edges)}; give 1 to {MAX_BINS - 1} rising numbers above "
                 f"low ({self.low!r}) and up to high ({self.high!r})."
             )
 
-    def _spaced(self) -> tuple[float, ...]:
+    def _grid_edges(self) -> tuple[float, ...]:
         if self.spacing is Spacing.FINE:
             return fine_edges(self.low, self.high)
         if self.spacing is Spacing.FINER:
             return finer_edges(self.low, self.high)
-        spaced = log_edges if self.spacing is Spacing.LOG else uniform_edges
-        return spaced(self.low, self.high, self.bins)
+        make_edges = log_edges if self.spacing is Spacing.LOG else uniform_edges
+        return make_edges(self.low, self.high, self.bins)
 
     @staticmethod
     def open(name: str) -> Numeric:
-        """A number of which no range is known: bins are found by private counts."""
+        """A number without a declared range: its bins come from private counts."""
         return Numeric(name, -WIDEST, WIDEST, edges=wide_edges())
 
     @property
@@ -143,7 +147,7 @@ class Numeric:
 
     @property
     def grid(self) -> Grid:
-        edges = self._spaced() if self.edges is None else self.edges
+        edges = self._grid_edges() if self.edges is None else self.edges
         return Grid(
             feature=self.name, kind=ColumnKind.NUMERIC, edges=edges, low=self.low, high=self.high
         )
@@ -162,14 +166,14 @@ class Categorical:
         where = _named_column(self.name)
         object.__setattr__(self, "values", distinct_values(where, "values", self.values))
         if len(self.values) > MAX_VALUES:
-            raise SpecError(
+            raise ParameterError(
                 f"{where} lists {len(self.values)} values; at most {MAX_VALUES} fit in one byte. "
                 "Group them, or hash them: give the column `buckets` instead of `values`."
             )
         if not isinstance(self.other, bool):
-            raise SpecError(f"{where}: other is {self.other!r}; use true or false.")
+            raise ParameterError(f"{where}: other is {self.other!r}; use true or false.")
         if not self.values:
-            raise SpecError(
+            raise ParameterError(
                 f"{where} lists no values; list at least one, or hash them: give the column "
                 "`buckets` instead of `values`."
             )
@@ -217,18 +221,57 @@ class Target:
         _settle_range(self, "the target")
 
 
+@dataclass(frozen=True, init=False)
+class Survival(Target):
+    """Time to an event: which columns say it, and the public end of follow-up.
+
+    A record has the time of its event, or of the last contact without one. It is held as one
+    signed number: the time of an event, minus the time of a censored record. Whatever lies beyond
+    `horizon` is censored there.
+    """
+
+    low: float = field(init=False)
+    high: float = field(init=False)
+    time: str = ""
+    event: str = ""
+    horizon: float = 0.0
+    unit: str = ""
+
+    def __init__(
+        self, time: str, event: str, horizon: float, unit: str = "", mark: Mark | None = None
+    ) -> None:
+        if time == event:
+            raise ParameterError(f"time and event are both {time!r}; name two columns.")
+        for name in (time, event):
+            _named_column(name)
+        if not isinstance(unit, str):
+            raise ParameterError(f"the unit of time is {unit!r}; use a text, such as days.")
+        _check_visible("the unit of time", unit)
+        end = _finite("survival", "horizon", horizon)
+        if not end > SMALLEST_TIME:
+            raise ParameterError(f"survival: horizon is {horizon!r}; use a time above 0.")
+        known = {"time": time, "event": event, "horizon": end, "unit": unit}
+        for key, value in {"low": -end, "high": end, **known, "mark": mark}.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        """The column of the times, and that of the events."""
+        return self.time, self.event
+
+
 def _named_column(name: object) -> str:
     if not isinstance(name, str) or not name or not _is_unicode(name):
-        raise SpecError(f"a column is named {name!r}; use a text that is not empty.")
+        raise ParameterError(f"a column is named {name!r}; use a text that is not empty.")
     _check_visible("a column's name", name)
     return f"column {name!r}"
 
 
-def _check_visible(what: str, text: str) -> None:
+def _check_visible(subject: str, text: str) -> None:
     """Names and categories are shown to people who decide by them, on terminals and pages."""
     if has_hidden(text):
-        raise SpecError(
-            f"{what} is {text!r}; use no control characters, line breaks or marks of direction, "
+        raise ParameterError(
+            f"{subject} is {text!r}; use no control characters, line breaks or marks of direction, "
             "which would change what people are shown."
         )
 
@@ -238,14 +281,14 @@ def _is_unicode(text: str) -> bool:
     return text.encode("utf-8", "replace").decode() == text
 
 
-def _finite(where: str, what: str, value: object) -> float:
+def _finite(where: str, entry: str, value: object) -> float:
     is_odd = isinstance(value, bool) or (isinstance(value, str) and not NUMERAL.fullmatch(value))
     try:
         number = float("nan" if is_odd else value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise SpecError(f"{where}: {what} is {value!r}; use a finite number.")
+        raise ParameterError(f"{where}: {entry} is {value!r}; use a finite number.")
     return number + 0.0  # -0.0 and 0.0 are one number; write it one way
 
 
@@ -255,17 +298,17 @@ def _settle_range(bound: Numeric | Target, where: str) -> None:
     for end, number in zip(ends, numbers, strict=True):
         object.__setattr__(bound, end, number)
     if bound.low >= bound.high:
-        raise SpecError(
+        raise ParameterError(
             f"{where}: low is {bound.low!r} and high is {bound.high!r}; low must be below high. "
             "Give the range that is known in public, not the one seen in the rows."
         )
 
 
-def _count(where: str, what: str, count: object, most: int) -> int:
+def _count(where: str, entry: str, count: object, most: int) -> int:
     if isinstance(count, Integral) and not isinstance(count, bool) and 2 <= int(count) <= most:
         return int(count)
-    raise SpecError(
-        f"{where}: {what} is {count!r}; use a whole number from 2 to {most}, since a cell is "
+    raise ParameterError(
+        f"{where}: {entry} is {count!r}; use a whole number from 2 to {most}, since a cell is "
         "stored in one byte."
     )
 
@@ -274,46 +317,46 @@ def _spacing(where: str, value: object) -> Spacing:
     try:
         return Spacing(value)
     except ValueError:
-        allowed = [spacing.value for spacing in Spacing]
-        raise SpecError(f"{where}: spacing is {value!r}; use one of {allowed}.") from None
+        spacings = [spacing.value for spacing in Spacing]
+        raise ParameterError(f"{where}: spacing is {value!r}; use one of {spacings}.") from None
 
 
-def listed(where: str, what: str, values: object) -> Iterable[object]:
+def require_list(where: str, entry: str, values: object) -> Iterable[object]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise SpecError(f"{where}: {what} is {values!r}; give a list.")
+        raise ParameterError(f"{where}: {entry} is {values!r}; give a list.")
     return values
 
 
-def distinct_values(where: str, what: str, values: object) -> tuple[str, ...]:
+def distinct_values(where: str, entry: str, values: object) -> tuple[str, ...]:
     """The values as texts. Two of one token are refused, since rows are known by tokens."""
-    given = list(listed(where, what, values))
-    texts = all_of(partial(_spelled_value, where, what, value) for value in given)
-    met: dict[Token, object] = {}
-    all_of(partial(_check_new, where, what, value, met) for value in given)
+    items = list(require_list(where, entry, values))
+    texts = all_of(partial(_spell_value, where, entry, value) for value in items)
+    first_spellings: dict[Token, object] = {}
+    all_of(partial(_check_new, where, entry, value, first_spellings) for value in items)
     return tuple(texts)
 
 
-def _check_new(where: str, what: str, value: object, met: dict[Token, object]) -> None:
+def _check_new(where: str, entry: str, value: object, first_spellings: dict[Token, object]) -> None:
     token = token_of(value)
-    if token in met:
-        raise SpecError(
-            f"{where}: {what} names {met[token]!r} and {value!r}, which no site can tell apart; "
-            "keep one."
+    if token in first_spellings:
+        raise ParameterError(
+            f"{where}: {entry} names {first_spellings[token]!r} and {value!r}, which no site "
+            "can tell apart; keep one."
         )
-    met[token] = value
+    first_spellings[token] = value
 
 
-def _spelled_value(where: str, what: str, value: object) -> str:
-    text = spelled(value)
+def _spell_value(where: str, entry: str, value: object) -> str:
+    text = spell(value)
     if text is Unusable.TOO_LARGE:
-        raise SpecError(
-            f"{where}: {what} names {value!r}, {text.value}, which a floating-point column cannot "
-            "tell from its neighbours. Write such codes as text, and give the column as text."
+        raise ParameterError(
+            f"{where}: {entry} names {value!r}, {text.value}, which a floating-point column cannot "
+            "tell from its neighbors. Write such codes as text, and give the column as text."
         )
     if not isinstance(text, str):
         means = "a missing value" if text is None else text.value
-        raise SpecError(f"{where}: {what} names {value!r}, which is {means}; leave it out.")
+        raise ParameterError(f"{where}: {entry} names {value!r}, which is {means}; leave it out.")
     if not _is_unicode(text):
-        raise SpecError(f"{where}: {what} holds {text!r}, which is not valid Unicode.")
-    _check_visible(f"{where}: one of the {what}", text)
+        raise ParameterError(f"{where}: {entry} holds {text!r}, which is not valid Unicode.")
+    _check_visible(f"{where}: one of the {entry}", text)
     return text

@@ -1,7 +1,7 @@
-"""Schemas that others have written, as plain values: Table Schema, JSON Schema, Arrow metadata.
+"""Schemas in other formats as plain values: Table Schema, JSON Schema, Arrow metadata.
 
-Only what they declare is taken: a range without both ends or a text without its values is a
-problem, and all problems are named at once. Nothing is read from rows.
+Only declared facts are used: a range without both ends or a text without its values is a
+problem, and all problems are reported at once. Nothing is read from rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.problems import Problems
 
 NUMBERS = {"number", "integer", "float", "double", "int"}
@@ -19,8 +19,8 @@ TRUTH_KINDS = {"boolean", "bool"}
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """One column as another format tells of it."""
+class ColumnDescription:
+    """One column as another format describes it."""
 
     name: str
     kind: str
@@ -50,13 +50,13 @@ def of_table_schema(source: Mapping[str, Any], target: str | None) -> dict[str, 
     """https://specs.frictionlessdata.io/table-schema: `fields` with `constraints`."""
     fields = source.get("fields") if isinstance(source, Mapping) else None
     if not isinstance(fields, list):
-        raise SpecError("this is no Table Schema: it has no list of `fields`.")
+        raise ParameterError("this is no Table Schema: it has no list of `fields`.")
     return _content([_of_field(field) for field in fields], target)
 
 
-def _of_field(field: Mapping[str, Any]) -> Described:
+def _of_field(field: Mapping[str, Any]) -> ColumnDescription:
     rules = field.get("constraints", {})
-    return _described(str(field.get("name")), str(field.get("type", "string")), rules)
+    return _describe(str(field.get("name")), str(field.get("type", "string")), rules)
 
 
 def of_json_schema(source: Mapping[str, Any], target: str | None) -> dict[str, Any]:
@@ -65,9 +65,9 @@ def of_json_schema(source: Mapping[str, Any], target: str | None) -> dict[str, A
         source = source["items"]
     properties = source.get("properties") if isinstance(source, Mapping) else None
     if not isinstance(properties, Mapping):
-        raise SpecError("this is no JSON Schema of a record: it has no `properties`.")
-    found = [_described(name, _json_type(rules), rules) for name, rules in properties.items()]
-    return _content(found, target)
+        raise ParameterError("this is no JSON Schema of a record: it has no `properties`.")
+    columns = [_describe(name, _json_type(rules), rules) for name, rules in properties.items()]
+    return _content(columns, target)
 
 
 def _json_type(rules: Mapping[str, Any]) -> str:
@@ -82,12 +82,14 @@ def of_arrow(source: Any, target: str | None) -> dict[str, Any]:
     return _content([_of_arrow_field(field) for field in source], target)
 
 
-def _of_arrow_field(field: Any) -> Described:
-    said = {k.decode(): v.decode() for k, v in (field.metadata or {}).items()}
-    rules = {key: _json_value(said[key]) for key in ("minimum", "maximum", "enum") if key in said}
+def _of_arrow_field(field: Any) -> ColumnDescription:
+    metadata = {k.decode(): v.decode() for k, v in (field.metadata or {}).items()}
+    rules = {
+        key: _json_value(metadata[key]) for key in ("minimum", "maximum", "enum") if key in metadata
+    }
     kind = str(field.type)
     is_number = kind.startswith(("int", "uint", "float", "double", "half", "decimal"))
-    return _described(field.name, "number" if is_number else kind, rules)
+    return _describe(field.name, "number" if is_number else kind, rules)
 
 
 def _json_value(text: str) -> Any:
@@ -97,23 +99,23 @@ def _json_value(text: str) -> Any:
         return text
 
 
-def _described(name: str, kind: str, rules: Mapping[str, Any]) -> Described:
+def _describe(name: str, kind: str, rules: Mapping[str, Any]) -> ColumnDescription:
     low = rules.get("minimum", rules.get("exclusiveMinimum"))
     high = rules.get("maximum", rules.get("exclusiveMaximum"))
-    return Described(name, kind, low, high, rules.get("enum"))
+    return ColumnDescription(name, kind, low, high, rules.get("enum"))
 
 
-def _content(columns: Iterable[Described], target: str | None) -> dict[str, Any]:
+def _content(columns: Iterable[ColumnDescription], target: str | None) -> dict[str, Any]:
     """The features, and of the column `target` the classes or the range."""
-    found = list(columns)
-    names = [column.name for column in found]
+    descriptions = list(columns)
+    names = [column.name for column in descriptions]
     wrong = Problems()
-    wrong.found += [f"{c.problem}; add it." for c in found if c.problem]
+    wrong.messages += [f"{c.problem}; add it." for c in descriptions if c.problem]
     if target is not None and target not in names:
-        wrong.found.append(f"there is no column {target!r} to predict; there are {names}.")
+        wrong.messages.append(f"there is no column {target!r} to predict; there are {names}.")
     wrong.tell()
-    content: dict[str, Any] = {"feature": [c.entry for c in found if c.name != target]}
-    for column in found:
+    content: dict[str, Any] = {"feature": [c.entry for c in descriptions if c.name != target]}
+    for column in descriptions:
         if column.name == target and "values" in column.entry:
             content["classes"] = column.entry["values"]
         elif column.name == target:

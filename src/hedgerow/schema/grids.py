@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.regions import Split, cells
 from hedgerow.schema.tokens import Token, Unusable, token_of
 
@@ -31,16 +31,16 @@ MISSING_TEXTS = frozenset(
 
 FINE_UNIFORM_CELLS = 64
 LOG_DECADES = 7
-FINE_RUNGS = (8, 8)
-"""Rungs a decade of a log ladder: in its first two decades, and in the others."""
-FINER_RUNGS = (48, 16)
+FINE_STEPS = (8, 8)
+"""Cells per decade of a logarithmic grid: in its first two decades, and in the others."""
+FINER_STEPS = (48, 16)
 NEAR_DECADES = 2
 SPIKE_BELOW_HIGH = Fraction(1, 10**6)
 SPIKE_ABOVE_ZERO = Fraction(1, 10**9)
 
 
 MOST_NAMED = 12
-"""Values of a set that are spelled out; an ellipsis says how many more there are."""
+"""Most values of a set that are listed; an ellipsis counts the others."""
 TRUTH_WORDS = {"0": "no", "1": "yes"}
 
 
@@ -55,7 +55,7 @@ class Grid:
     """The cells of one feature. The last code, `n_cells - 1`, is always the missing cell.
 
     Numeric: cell k holds edges[k-1] <= x < edges[k], after x is clamped to [low, high]. The range
-    decides no code, since all edges lie in (low, high]; it only tells how many were clamped.
+    decides no code, since all edges lie in (low, high]; it only decides how many were clamped.
     Categorical: one cell per value, then `other` if there is one. Hashed: one cell per bucket.
     """
 
@@ -78,15 +78,15 @@ class Grid:
         return self.n_cells - 1
 
     def __hash__(self) -> int:
-        """By one string and not by hundreds of edges: words for tests are kept by their grid."""
+        """By the digest, not by hundreds of edges: descriptions of tests are cached by grid."""
         return hash(self.digest)
 
     @cached_property
     def digest(self) -> str:
-        """Names the grid by all that decides a code: two tests are one only if this agrees."""
+        """Hash of all that decides a code: two tests are equal only if it agrees."""
         edges = [repr(edge) for edge in self.edges]
         meaning = ["grid 1", self.feature, self.kind.value, edges, self.values, self.other]
-        return hashlib.sha256(canonical(meaning)).hexdigest()
+        return hashlib.sha256(canonical_bytes(meaning)).hexdigest()
 
     @cached_property
     def _code_of(self) -> dict[Token, int]:
@@ -124,7 +124,7 @@ class Grid:
         """The test that sends exactly these cells left."""
         left = set(codes)
         if not left or len(left) >= self.n_cells or not left <= set(range(self.n_cells)):
-            raise SpecError(
+            raise ParameterError(
                 f"column {self.feature!r}: cells {sorted(left)} cannot be one side of a split; "
                 f"name some, not all, of 0 to {self.missing}."
             )
@@ -133,7 +133,7 @@ class Grid:
     def describe(self, left_bits: int) -> str:
         """A set of cells in words: "age < 35", "job in {a, b} or missing"."""
         if not 0 <= left_bits < 1 << self.n_cells:
-            raise SpecError(
+            raise ParameterError(
                 f"column {self.feature!r}: the set {left_bits:#x} names cells beyond the "
                 f"{self.n_cells} of this grid."
             )
@@ -146,8 +146,8 @@ class Grid:
 
     def _ranges(self, chosen: list[int]) -> str:
         missing = self.missing
-        known = [code for code in chosen if code != missing]
-        words = [self._range(first, last) for first, last in _runs(known)]
+        number_codes = [code for code in chosen if code != missing]
+        words = [self._range(first, last) for first, last in _runs(number_codes)]
         if missing in chosen:
             words.append("missing" if words else f"{self.feature} is missing")
         return " or ".join(words)
@@ -189,7 +189,7 @@ class Grid:
 
     @cached_property
     def is_truth(self) -> bool:
-        """Whether the column says yes or no, as 0 and 1 or False and True."""
+        """Whether the column is Boolean: 0 and 1, or False and True."""
         tokens = {token_of(value) for value in self.values}
         return self.kind is ColumnKind.CATEGORICAL and tokens == set(TRUTH_WORDS)
 
@@ -198,7 +198,7 @@ class Grid:
 #
 # Edges are worked out in exact rationals and rounded once, so that every site gets the same grid,
 # and thus the same digest, whatever its processor and its maths library. That takes a millisecond
-# for a fine grid, so they are remembered.
+# for a fine grid, so they are cached.
 
 
 @lru_cache(maxsize=1024)
@@ -212,20 +212,20 @@ def uniform_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
 def log_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
     """`bins` cells of equal ratio, counted from zero; 7 decades if it is in the range.
 
-    With zero inside, cells are dealt to its two sides by their widths, at least one to each.
+    With zero inside, cells are divided among its two sides by width, at least one to each.
     """
     start, width = _span(low, high)
     end = start + width
     if low >= 0:
-        return _inside(low, high, _ladder(start, end, bins))
+        return _inside(low, high, _log_cuts(start, end, bins))
     if high <= 0:
-        return _inside(low, high, (-cut for cut in _ladder(-end, -start, bins)))
+        return _inside(low, high, (-cut for cut in _log_cuts(-end, -start, bins)))
     under = min(max(round(bins * -start / width), 1), bins - 1)
-    below = [-cut for cut in _ladder(Fraction(0), -start, under)]
-    return _inside(low, high, [*below, Fraction(0), *_ladder(Fraction(0), end, bins - under)])
+    below = [-cut for cut in _log_cuts(Fraction(0), -start, under)]
+    return _inside(low, high, [*below, Fraction(0), *_log_cuts(Fraction(0), end, bins - under)])
 
 
-def _ladder(near: Fraction, far: Fraction, bins: int) -> list[Fraction]:
+def _log_cuts(near: Fraction, far: Fraction, bins: int) -> list[Fraction]:
     """Cuts between two distances from zero."""
     ratio = far / near if near else Fraction(10) ** LOG_DECADES
     return [far * _power(ratio, Fraction(-k, bins)) for k in range(1, bins)]
@@ -233,37 +233,38 @@ def _ladder(near: Fraction, far: Fraction, bins: int) -> list[Fraction]:
 
 @lru_cache(maxsize=1024)
 def fine_edges(low: float, high: float) -> tuple[float, ...]:
-    """Uniform and log ladders together: 121 cells, or 235 if the range contains zero inside.
+    """Uniform and logarithmic cells together: 121 cells, or 235 if the range contains zero inside.
 
-    Good for skewed columns of which only the range is known: a recipe merges the cells by private
-    counts. The values low, zero and high get a cell of their own, since data love to pile up there.
+    Good for skewed columns of which only the range is known: a method merges the cells by private
+    counts. The values low, zero and high get a cell of their own, since values often pile up there.
     """
     start, width = _span(low, high)
-    end, rungs = start + width, _rungs(FINE_RUNGS)
+    end, steps = start + width, _steps(FINE_STEPS)
     cuts = [start + width * Fraction(i, FINE_UNIFORM_CELLS) for i in range(1, FINE_UNIFORM_CELLS)]
-    cuts += [start + width * rung for rung in rungs] + [end - width * SPIKE_BELOW_HIGH]
+    cuts += [start + width * step for step in steps] + [end - width * SPIKE_BELOW_HIGH]
     if low < 0 < high:
-        cuts += [side * rung for side in (start, end) for rung in rungs]
+        cuts += [side * step for side in (start, end) for step in steps]
         cuts += [Fraction(0), end * SPIKE_ABOVE_ZERO]
     return _inside(low, high, cuts)
 
 
 @lru_cache(maxsize=1024)
 def finer_edges(low: float, high: float) -> tuple[float, ...]:
-    """The fine grid's edges and more of its ladder from `low`: 241 cells.
+    """The fine grid's edges and more logarithmic ones from `low`: 241 cells.
 
-    A range with zero inside has two more ladders already, and stays as it is: a code is one byte.
+    A range with zero inside has two more logarithmic parts already, and stays as it is: a code is
+    one byte.
     """
     edges = fine_edges(low, high)
     if low < 0 < high:
         return edges
     start, width = _span(low, high)
-    more = _inside(low, high, (start + width * rung for rung in _rungs(FINER_RUNGS)))
+    more = _inside(low, high, (start + width * step for step in _steps(FINER_STEPS)))
     return tuple(sorted({*edges, *more}))
 
 
 WIDEST = 1e10
-WIDE_LADDER = (
+WIDE_DECADES = (
     ((-3, -1), (6, 2)),
     ((-1, 0), (20, 4)),
     ((0, 3), (24, 8)),
@@ -275,13 +276,13 @@ WIDE_LADDER = (
 
 @cache
 def wide_edges() -> tuple[float, ...]:
-    """For a number of which no range is known: a ladder in both directions, for a recipe to merge.
+    """Logarithmic cells in both directions, for a number without a declared range.
 
     Dense where most measured things lie, from .1 to 100,000; .001 and closer to zero is one cell on
     either side of it.
     """
     cuts = [Fraction(0), Fraction(1, 10**6)]  # zero has a cell of its own
-    for (first, last), a_decade in WIDE_LADDER:
+    for (first, last), a_decade in WIDE_DECADES:
         for sign, rungs in zip((1, -1), a_decade, strict=True):
             exponents = (first + Fraction(k, rungs) for k in range((last - first) * rungs))
             cuts += [sign * _power(Fraction(10), exponent) for exponent in exponents]
@@ -300,7 +301,7 @@ def _inside(low: float, high: float, cuts: Iterable[Fraction]) -> tuple[float, .
 
 
 @cache
-def _rungs(a_decade: tuple[int, int]) -> tuple[Fraction, ...]:
+def _steps(a_decade: tuple[int, int]) -> tuple[Fraction, ...]:
     near, far = a_decade
     exponents = [Fraction(-k, near) for k in range(1, NEAR_DECADES * near + 1)]
     exponents += [Fraction(-k, far) for k in range(NEAR_DECADES * far + 1, LOG_DECADES * far + 1)]
@@ -315,7 +316,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
 
 
 def codes_of(values: Iterable[str]) -> dict[Token, int]:
-    """The place of each listed value, found by its token."""
+    """The code of each listed value, by its token."""
     return {token_of(value): place for place, value in enumerate(values)}
 
 
@@ -331,13 +332,13 @@ def short_number(number: float) -> str:
     return short if float(short) == number else repr(number)
 
 
-def canonical(meaning: Any) -> bytes:
+def canonical_bytes(meaning: Any) -> bytes:
     """One byte string per value, for digests."""
     return json.dumps(meaning, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _runs(codes: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of neighbours in a sorted list."""
+    """First and last of each run of neighbors in a sorted list."""
     present = set(codes)
     firsts = [code for code in codes if code - 1 not in present]
     lasts = [code for code in codes if code + 1 not in present]

@@ -1,4 +1,4 @@
-"""All that is wrong with a schema, said at once: who mends one problem should not meet the next."""
+"""All problems of a schema in one error, so that they can be fixed together."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import TypeVar, cast
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 
 # --------------------------------------------------------------------------------------------------
-# What notebooks show: small tables in HTML, every text escaped.
+# Small HTML tables for notebooks, every text escaped.
 
 MOST_LINES = 60
 
 
 def html_table(title: str, lines: Sequence[Sequence[str]], is_open: bool = True) -> str:
-    """A table that folds; a long one ends with a line that counts the rest."""
+    """A collapsible table; a long one ends with a line that counts the rest."""
     shown = lines[:MOST_LINES]
     rows = [f"<tr>{''.join(_cell(text) for text in line)}</tr>" for line in shown]
     if len(lines) > len(shown):
@@ -35,33 +35,33 @@ _T = TypeVar("_T")
 
 
 class Problems:
-    """What was found so far. Checks go on behind a problem, and `tell` ends them."""
+    """Collects problems: checks continue after one, and `tell` raises all of them."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.messages: list[str] = []
 
     def past(self, make: Callable[[], _T]) -> _T:
-        """What `make` gives. If it fails there is nothing, and `tell` will not return."""
+        """The result of `make`. If it fails, its message is collected and `tell` will raise."""
         try:
             return make()
-        except SpecError as error:
-            self.found += getattr(error, "problems", [str(error)])
+        except ParameterError as error:
+            self.messages += getattr(error, "problems", [str(error)])
             return cast(_T, None)
 
     def tell(self) -> None:
-        """One error with the words of all problems, if there are any."""
-        if len(self.found) == 1:
-            raise SpecError(self.found[0])
-        if self.found:
-            listed = "".join(f"\n  {k}. {problem}" for k, problem in enumerate(self.found, 1))
-            error = SpecError(f"the schema has {len(self.found)} problems:{listed}")
-            error.problems = self.found
+        """Raises one error with all messages, if there are any."""
+        if len(self.messages) == 1:
+            raise ParameterError(self.messages[0])
+        if self.messages:
+            lines = "".join(f"\n  {k}. {problem}" for k, problem in enumerate(self.messages, 1))
+            error = ParameterError(f"the schema has {len(self.messages)} problems:{lines}")
+            error.problems = self.messages
             raise error
 
 
 def all_of(makers: Iterable[Callable[[], _T]]) -> list[_T]:
-    """What each gives; one error with the messages of all that fail."""
+    """The results of all makers; one error with the messages of all that fail."""
     problems = Problems()
-    made = [problems.past(make) for make in makers]
+    results = [problems.past(make) for make in makers]
     problems.tell()
-    return made
+    return results

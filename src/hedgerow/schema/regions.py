@@ -1,6 +1,6 @@
-"""Names sets of rows by public tests. Knows no row and no tree.
+"""Regions: sets of rows that are defined by public tests.
 
-A region is how a site selects rows *and* how the ledger knows that two charges cannot touch
+By a region a site selects rows, *and* the ledger decides that two charges cannot concern
 the same row. A test is therefore identified by everything that decides its outcome: the
 feature's name, the digest of the grid its cells come from, the set of cells sent left
 (`missing` and `other` are cells like any other), or the id of a secret draw and its odds.
@@ -18,28 +18,28 @@ from threading import Lock
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 
 
 class OnePerValue(type):
-    """The class of classes whose equal objects are one object, for as long as anybody has it."""
+    """Metaclass of interned classes: equal objects are one object, as long as it is referenced."""
 
-    _kept: ClassVar[MutableMapping[tuple[Any, ...], Any]] = WeakValueDictionary()
+    _instances: ClassVar[MutableMapping[tuple[Any, ...], Any]] = WeakValueDictionary()
     _making = Lock()
 
-    def __call__(cls, *args: Any, **named: Any) -> Any:
-        made = None
-        if named:
-            made = super().__call__(*args, **named)
-            args = values_of(made)
-        # 1, 1.0 and True are equal and are not the same, nor do they pass the same checks
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        new = None
+        if kwargs:
+            new = super().__call__(*args, **kwargs)
+            args = values_of(new)
+        # 1, 1.0 and True are equal, but differ in type and do not pass the same checks
         key = (cls, *args, *map(type, args))
-        found = cls._kept.get(key)
-        if found is None:
-            made = made or super().__call__(*args)
+        instance = cls._instances.get(key)
+        if instance is None:
+            new = new or super().__call__(*args)
             with cls._making:
-                found = cls._kept.setdefault(key, made)
-        return found
+                instance = cls._instances.setdefault(key, new)
+        return instance
 
 
 def values_of(value: Any) -> tuple[Any, ...]:
@@ -69,7 +69,9 @@ class Split(_Value):
     def __post_init__(self) -> None:
         _check_types((self.feature, str), (self.grid, str), (self.left, int))
         if self.left <= 0:
-            raise SpecError(f"split on {self.feature!r} sends no cell left; name at least one.")
+            raise ParameterError(
+                f"split on {self.feature!r} sends no cell left; name at least one."
+            )
 
     @property
     def outcomes(self) -> int:
@@ -119,20 +121,20 @@ class Step(_Value):
     def __post_init__(self) -> None:
         _check_types((self.outcome, int))
         if type(self.test) not in (Split, Fold, HeldOut):
-            raise SpecError(
+            raise ParameterError(
                 f"a step tests a {type(self.test).__name__}; use a Split, a Fold or a HeldOut."
             )
         if not 0 <= self.outcome < self.test.outcomes:
-            raise SpecError(
+            raise ParameterError(
                 f"outcome {self.outcome} does not exist; the test has {self.test.outcomes} of them."
             )
 
 
 def _check_types(*parts: tuple[object, type]) -> None:
-    """Regions decide who is charged, so they hold what they say and nothing that looks like it."""
+    """Regions decide who is charged, so their fields have exactly these types."""
     for value, kind in parts:
         if type(value) is not kind:
-            raise SpecError(f"a test holds a {type(value).__name__}; use a {kind.__name__}.")
+            raise ParameterError(f"a test holds a {type(value).__name__}; use a {kind.__name__}.")
 
 
 Region = tuple[Step, ...]

@@ -1,7 +1,7 @@
-"""What a parameter may be: the one place where users' values are checked and put in our types.
+"""Rules of parameters: users' values are checked and converted to internal types here.
 
-A rule names itself four times: `kind` for the documentation, `allowed` for the message of an
-error, `read` as code, `json` for the JSON Schema of a file. NumPy's numbers are numbers; a bool is
+A rule has four forms: `kind` for the documentation, `expectation` for the message of an
+error, `parse` as code, `json` for the JSON Schema of a file. NumPy's numbers are numbers; a bool is
 not.
 """
 
@@ -18,14 +18,14 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 
 MOST_SHOWN = 200
 """Characters of a value in an error."""
 
 
 def shown_value(number: object) -> str:
-    """A user's number in an error: short, whatever its size; Python prints no int of any length."""
+    """A user's value in an error, as short text; Python refuses to print very long ints."""
     try:
         near = (
             0.0 if isinstance(number, bool) or not isinstance(number, Rational) else float(number)
@@ -46,33 +46,35 @@ def exact(number: Fraction | float | int | str, name: str = "number") -> Fractio
             return Fraction(int(number.numerator), int(number.denominator))
         return Fraction(str(number) if isinstance(number, Real) else number)
     except (ValueError, OverflowError, TypeError):
-        raise SpecError(f"{name} is {number!r}; use a finite number.") from None
+        raise ParameterError(f"{name} is {number!r}; use a finite number.") from None
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`read` gives the value in the type that recipes use, or raises ValueError or TypeError."""
+    """A rule; `parse` returns the value in its internal type, or raises ValueError or TypeError."""
 
     kind: str
-    allowed: str
-    read: Callable[[Any], Any]
+    expectation: str
+    parse: Callable[[Any], Any]
     json: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def check(self, name: str, value: Any) -> Any:
         try:
-            return self.read(value)
+            return self.parse(value)
         except (TypeError, ValueError, OverflowError):
-            raise SpecError(f"{name} is {shown_value(value)}; use {self.allowed}.") from None
+            raise ParameterError(
+                f"{name} is {shown_value(value)}; use {self.expectation}."
+            ) from None
 
 
 def whole(least: int, most: float = math.inf) -> Rule:
-    def read(value: Any) -> int:
+    def parse(value: Any) -> int:
         number = operator.index(_no_bool(value))
         return number if least <= number <= most else _refuse()
 
     ends = f"of {least} or more" if most == math.inf else f"from {least} to {most}"
     shape = {"type": "integer", "minimum": least, "maximum": most}
-    return Rule("int", f"a whole number {ends}", read, shape)
+    return Rule("int", f"a whole number {ends}", parse, shape)
 
 
 def _threads(value: Any) -> int:
@@ -85,28 +87,30 @@ THREADS = Rule("int", "a whole number: how many, or -1 for all processors", _thr
 def number(*, least: float = -math.inf, above: float = -math.inf, below: float = math.inf) -> Rule:
     """A finite number."""
 
-    def read(value: Any) -> float:
-        given = float(_real(value))
-        return given if given >= least and above < given < below else _refuse()
+    def parse(value: Any) -> float:
+        parsed_number = float(_real(value))
+        return (
+            parsed_number if parsed_number >= least and above < parsed_number < below else _refuse()
+        )
 
     ends = [("of {} or more", least), ("above {}", above)]
     where = "".join(f" {words.format(end)}" for words, end in ends if end > -math.inf)
     limits = {"minimum": least, "exclusiveMinimum": above, "exclusiveMaximum": below}
     finite = {name: end for name, end in limits.items() if math.isfinite(end)}
-    return Rule("float", f"a finite number{where}", read, {"type": "number", **finite})
+    return Rule("float", f"a finite number{where}", parse, {"type": "number", **finite})
 
 
 def fraction(words: str, fits: Callable[[Fraction], bool]) -> Rule:
     """An exact number: 0.1 is 1/10."""
 
-    def read(value: Any) -> Fraction:
-        given = exact(_real(value))
-        return given if fits(given) else _refuse()
+    def parse(value: Any) -> Fraction:
+        parsed_number = exact(_real(value))
+        return parsed_number if fits(parsed_number) else _refuse()
 
-    return Rule("float", words, read)
+    return Rule("float", words, parse)
 
 
-SHARE = fraction("a number between 0 and 1, both excluded", lambda share: 0 < share < 1)
+FRACTION = fraction("a number between 0 and 1, both excluded", lambda share: 0 < share < 1)
 """A part of the budget."""
 
 
@@ -118,47 +122,47 @@ FLAG = Rule("bool", "True or False", _flag)
 
 
 def one_of(choices: Mapping[str, Any] | type[Enum]) -> Rule:
-    """A word for one of our values."""
+    """One of some words, each for an internal value."""
     table = choices if isinstance(choices, Mapping) else {c.value: c for c in choices}
     words = ", ".join(repr(word) for word in table)
 
-    def read(value: Any) -> Any:
+    def parse(value: Any) -> Any:
         return table[value] if isinstance(value, str) and value in table else _refuse()
 
-    return Rule(f"{{{words}}}", f"one of {words}", read, {"enum": list(table)})
+    return Rule(f"{{{words}}}", f"one of {words}", parse, {"enum": list(table)})
 
 
 def a(kind: type) -> Rule:
-    """A value of a class of ours."""
-    return Rule(kind.__name__, f"a hedgerow.{kind.__name__}", lambda v: _typed(v, kind))
+    """An instance of a hedgerow class."""
+    return Rule(kind.__name__, f"a hedgerow.{kind.__name__}", lambda v: _require_type(v, kind))
 
 
 def either(*rules: Rule) -> Rule:
-    """The first rule that the value keeps."""
+    """The first of several rules that accepts the value."""
 
-    def read(value: Any) -> Any:
+    def parse(value: Any) -> Any:
         for rule in rules:
             try:
-                return rule.read(value)
+                return rule.parse(value)
             except (TypeError, ValueError, OverflowError):
                 continue
         return _refuse()
 
-    kinds, words = ([getattr(rule, name) for rule in rules] for name in ("kind", "allowed"))
-    return Rule(" or ".join(kinds), ", or ".join(words), read)
+    kinds, words = ([getattr(rule, name) for rule in rules] for name in ("kind", "expectation"))
+    return Rule(" or ".join(kinds), ", or ".join(words), parse)
 
 
 def or_none(rule: Rule) -> Rule:
     """None, or what the rule says."""
 
-    def read(value: Any) -> Any:
-        return None if value is None else rule.read(value)
+    def parse(value: Any) -> Any:
+        return None if value is None else rule.parse(value)
 
-    return Rule(f"{rule.kind} or None", f"{rule.allowed}, or None", read)
+    return Rule(f"{rule.kind} or None", f"{rule.expectation}, or None", parse)
 
 
 def rule_of(hint: Any) -> Rule:
-    """Of a type that says all: a flag, or one of some words."""
+    """The rule of a type: bool, or a Literal of words."""
     if hint is bool:
         return FLAG
     if get_origin(hint) is Literal:
@@ -167,7 +171,7 @@ def rule_of(hint: Any) -> Rule:
 
 
 def anything(kind: str) -> Rule:
-    """Left to whoever uses it."""
+    """Any value; its user checks it."""
     return Rule(kind, kind, lambda value: value)
 
 
@@ -179,7 +183,7 @@ def _no_bool(value: Any) -> Any:
     return value if not isinstance(value, bool | np.bool_) else _refuse()
 
 
-def _typed(value: Any, kind: type) -> Any:
+def _require_type(value: Any, kind: type) -> Any:
     return value if isinstance(value, kind) else _refuse()
 
 

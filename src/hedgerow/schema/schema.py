@@ -1,8 +1,7 @@
 """Public facts about the data: features, ranges, categories, classes, the target's bound.
 
-Everything here is typed or agreed on by people. What was read from rows carries a mark that says
-so (`Mark`), and is no public fact until a person confirms it. Whatever else is known of the data
-is private.
+Everything here is declared by people. Values that were read from rows carry a `Mark` and are not
+public until a person confirms them. All other facts about the data are private.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib import import_module
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema import formats, toml
 from hedgerow.schema.features import (
     MAX_VALUES,
@@ -29,13 +27,14 @@ from hedgerow.schema.features import (
     Mark,
     Numeric,
     Spacing,
+    Survival,
     Target,
     distinct_values,
-    listed,
+    require_list,
 )
-from hedgerow.schema.grids import ColumnKind, Grid, canonical, codes_of
+from hedgerow.schema.grids import ColumnKind, Grid, canonical_bytes, codes_of
 from hedgerow.schema.problems import Problems, all_of
-from hedgerow.schema.tokens import Token, spelled, token_of
+from hedgerow.schema.tokens import Token, spell, token_of
 from hedgerow.schema.toml import CLASSES, MARKS, check_keys, feature_of, spec_entries
 
 __all__ = [
@@ -49,18 +48,20 @@ __all__ = [
     "Numeric",
     "Schema",
     "Spacing",
+    "Survival",
     "Target",
 ]
 
 MAX_CLASSES = 255
-WHOLE = {"feature", "classes", "target", *(CLASSES + word for word in MARKS)}
+WHOLE = {"feature", "classes", "target", "survival", *(CLASSES + word for word in MARKS)}
 
 
 @dataclass(frozen=True, repr=False, init=False)
 class Schema:
-    """What all sites agree on before any row is read.
+    """The public schema, on which all sites agree before any row is read.
 
-    `classes` for classification, `target` for regression, neither for features alone. Features
+    `classes` for classification, `target` for regression, `survival` for time to an event (it is
+    held as a target of signed times), none of them for features alone. Features
     may be written as a mapping, {"age": (0, 110), "ward": ["north", "south"]}: a pair is a range,
     a list names values, `float`, `bool` and `str` leave open what is not known in public. A target
     may be a pair too.
@@ -82,14 +83,15 @@ class Schema:
         target: Target | tuple[float, float] | None = None,
         classes_mark: Mark | None = None,
         label_type: type | None = None,
+        survival: Survival | None = None,
     ) -> None:
         parts = _Parts(
             features=_makers(features),
             classes=classes,
-            target=partial(_target_of, target),
+            target=partial(_outcome_of, target, survival, _target_of, _survival_of),
             mark=lambda: classes_mark,
             label_type=label_type,
-        ).settled()
+        ).build()
         for name, part in parts.items():
             object.__setattr__(self, name, part)
 
@@ -99,9 +101,20 @@ class Schema:
         parts = [f"{count} feature{'s' if count > 1 else ''}: {_first_few(self.names)}"]
         if self.classes is not None:
             parts.append(f"classes: {_first_few(self.classes)}")
-        if self.target is not None:
+        if self.survival is not None:
+            parts.append(f"time to {self.survival.event!r} up to {self.survival.horizon:g}")
+        elif self.target is not None:
             parts.append(f"target: {self.target.low!r} to {self.target.high!r}")
         return f"Schema({'; '.join(parts)})"
+
+    @property
+    def survival(self) -> Survival | None:
+        """The target, if it is the time to an event."""
+        return self.target if isinstance(self.target, Survival) else None
+
+    def label_columns(self, target: str) -> tuple[str, ...]:
+        """The columns of a source that labels are read from, where one of them is `target`."""
+        return (target,) if self.survival is None else self.survival.columns
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -135,7 +148,9 @@ class Schema:
     def index(self, name: str) -> int:
         """The position of a column, which is also the row of its codes."""
         if name not in self.places:
-            raise SpecError(f"column {name!r} is not in the schema; it has {list(self.names)}.")
+            raise ParameterError(
+                f"column {name!r} is not in the schema; it has {list(self.names)}."
+            )
         return self.places[name]
 
     def class_code(self, token: Token) -> int | None:
@@ -145,14 +160,14 @@ class Schema:
     def with_grid(self, bins: int | None = None, spacing: Spacing | None = None) -> Schema:
         """The same columns, every numeric one gridded anew (its explicit edges give way).
 
-        One of which no range is known keeps its ladder: even cells over all numbers say nothing.
+        One without a known range keeps its logarithmic grid: even cells would say nothing.
         """
         changes: dict[str, Any] = {"bins": bins, "spacing": spacing}
-        asked = {key: value for key, value in changes.items() if value is not None}
-        if not asked:
+        options = {key: value for key, value in changes.items() if value is not None}
+        if not options:
             return self
         features = (
-            replace(feature, edges=None, **asked)
+            replace(feature, edges=None, **options)
             if isinstance(feature, Numeric) and not feature.is_open
             else feature
             for feature in self.features
@@ -163,18 +178,18 @@ class Schema:
 
     @property
     def marks(self) -> dict[str, Mark]:
-        """What was read from rows, by what it says: a column, the classes, the target."""
-        found = {f"column {f.name!r}": f.mark for f in self.features}
-        found["the classes"] = self.classes_mark
-        found["the target"] = None if self.target is None else self.target.mark
-        return {what: mark for what, mark in found.items() if mark is not None}
+        """Marks of the parts that were read from rows: columns, the classes, the target."""
+        part_marks = {f"column {f.name!r}": f.mark for f in self.features}
+        part_marks["the classes"] = self.classes_mark
+        part_marks["the target"] = None if self.target is None else self.target.mark
+        return {part: mark for part, mark in part_marks.items() if mark is not None}
 
     @property
     def unconfirmed(self) -> list[str]:
-        """What was read from rows and confirmed by nobody: as long as there is any, no promise."""
-        return [what for what, mark in self.marks.items() if mark.is_open]
+        """Parts that were read from rows and not confirmed; while there are any, no guarantee."""
+        return [part for part, mark in self.marks.items() if mark.is_open]
 
-    def marked(self, mark: Mark | None) -> Schema:
+    def with_mark(self, mark: Mark | None) -> Schema:
         """The same schema with one mark on all its parts."""
         return replace(
             self,
@@ -192,9 +207,11 @@ class Schema:
         people = sorted({f"{m.confirmed_by} on {m.confirmed_on}" for m in self.marks.values()})
         if people:
             words = f"given: drafted from rows, confirmed as public by {_some(people)}"
-        found = [f.name for f in self.features if isinstance(f, Numeric) and f.is_open]
-        if found:
-            words += f"; no range is declared for {_some(found)}: private counts find their bins"
+        open_columns = [f.name for f in self.features if isinstance(f, Numeric) and f.is_open]
+        if open_columns:
+            words += (
+                f"; no range is declared for {_some(open_columns)}: private counts find their bins"
+            )
         return f"{words} (digest {self.digest[:16]})"
 
     def __hash__(self) -> int:
@@ -202,14 +219,14 @@ class Schema:
 
     @cached_property
     def digest(self) -> str:
-        """Names the whole schema; sites compare it before they join.
+        """Hash of the whole schema; sites compare it before they join.
 
         By the texts of the classes: what a record is known by, whatever type a file lists it in.
         """
         content = self.to_dict()
         if self.classes is not None:
             content["classes"] = list(self.classes)
-        return hashlib.sha256(canonical(["schema 1", content])).hexdigest()
+        return hashlib.sha256(canonical_bytes(["schema 1", content])).hexdigest()
 
     # ---- forms ----------------------------------------------------------------------------------
 
@@ -220,25 +237,28 @@ class Schema:
             content["classes"] = list(self.labels)
             content |= toml.words_of_mark(self.classes_mark, CLASSES)
         if self.target is not None:
-            content["target"] = spec_entries(self.target)
+            kind = "target" if self.survival is None else "survival"
+            content[kind] = spec_entries(self.target)
         return {**content, "feature": [spec_entries(feature) for feature in self.features]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
-        """The schema that a mapping tells, in the words of a schema file."""
+        """The schema of a mapping with the entries of a schema file."""
         features = content.get("feature") if isinstance(content, Mapping) else None
         if not isinstance(features, list):
             check_keys("the schema", content, {"feature"}, WHOLE)
-            raise SpecError("the schema's features are no list; write a [[feature]] per column.")
-        target = content.get("target")
+            raise ParameterError(
+                "the schema's features are no list; write a [[feature]] per column."
+            )
+        outcomes = content.get("target"), content.get("survival")
         parts = _Parts(
             features=[(_name_of(entry), partial(feature_of, entry)) for entry in features],
             classes=content.get("classes"),
-            target=lambda: None if target is None else toml.target_of(target),
+            target=partial(_outcome_of, *outcomes, toml.target_of, toml.survival_of),
             mark=lambda: toml.mark_of("the classes", content, CLASSES),
             entries=lambda: check_keys("the schema", content, {"feature"}, WHOLE),
         )
-        return cls(**parts.settled())
+        return cls(**parts.build())
 
     def to_toml(self) -> str:
         """The text of a schema file, for `from_toml`."""
@@ -264,22 +284,10 @@ class Schema:
         """From an Arrow schema whose fields say `minimum`, `maximum` or `enum` in metadata."""
         return cls.from_dict(formats.of_arrow(source, target))
 
-    @classmethod
-    def draft(cls, data: Any, target: str | None = None, *, y: Any = None) -> Schema:
-        """A schema to be corrected and confirmed: types, round ranges, values, read from rows.
-
-        Every part is marked as read from rows, so a fit with it promises nothing yet. `data` is a
-        frame, an array or the path of a file; `target` names a column of it, or `y` holds labels.
-        """
-        # Named here for users. Rows are met by the site's room alone, which this room cannot see.
-        drafting = import_module("hedgerow.data.schema_draft")
-        drafted: Schema = drafting.draft_schema(data, target, y)
-        return drafted
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    """What a schema is made of; `settled` makes it, or names all that is wrong with it."""
+    """The parts of a schema; `build` makes it, or reports all problems at once."""
 
     features: Sequence[tuple[object, Callable[[], Feature]]]  # each with its name, if it has one
     classes: object
@@ -288,20 +296,26 @@ class _Parts:
     entries: Callable[[], None] = lambda: None
     label_type: type | None = None
 
-    def settled(self) -> dict[str, Any]:
+    def build(self) -> dict[str, Any]:
         problems = Problems()
         problems.past(self.entries)
         features = tuple(problems.past(make) for _, make in self.features)
         problems.past(self._check_names)
         target = problems.past(self.target)
-        settle = partial(_settled_classes, self.classes, self.label_type)
+        settle = partial(_settle_classes, self.classes, self.label_type)
         classes, label_type = problems.past(settle) or (None, str)
         mark = problems.past(self.mark)
         if classes is not None and target is not None:
-            problems.found.append(
+            problems.messages.append(
                 "the schema has classes and a target; keep `classes` for classification or "
                 "`target` for regression."
             )
+        if isinstance(target, Survival):
+            named = {name for name, _ in self.features} & set(target.columns)
+            problems.messages += [
+                f"column {name!r} is a feature and part of the outcome; keep one."
+                for name in sorted(map(str, named))
+            ]
         problems.tell()
         return {
             "features": features,
@@ -313,24 +327,26 @@ class _Parts:
 
     def _check_names(self) -> None:
         if not self.features:
-            raise SpecError("the schema has no features; declare at least one column.")
+            raise ParameterError("the schema has no features; declare at least one column.")
         times = Counter(name for name, _ in self.features if isinstance(name, str))
         all_of(partial(_check_once, name, count) for name, count in times.items())
 
 
 def _check_once(name: str, times: int) -> None:
     if times > 1:
-        raise SpecError(f"column {name!r} is declared {times} times; keep one.")
+        raise ParameterError(f"column {name!r} is declared {times} times; keep one.")
 
 
-def _settled_classes(given: object, label_type: type | None) -> tuple[tuple[str, ...] | None, type]:
-    """Their texts, and the type that they have or, being texts already, are said to have."""
-    if given is None:
+def _settle_classes(
+    class_list: object, label_type: type | None
+) -> tuple[tuple[str, ...] | None, type]:
+    """Texts of the classes, and their label type."""
+    if class_list is None:
         return None, str
-    values = list(listed("the schema", "classes", given))
+    values = list(require_list("the schema", "classes", class_list))
     classes = distinct_values("the schema", "classes", values)
     if not 2 <= len(classes) <= MAX_CLASSES:
-        raise SpecError(
+        raise ParameterError(
             f"the schema has {len(classes)} class(es), {list(classes[:3])}; list 2 to "
             f"{MAX_CLASSES}, also those that some sites never meet."
         )
@@ -340,7 +356,7 @@ def _settled_classes(given: object, label_type: type | None) -> tuple[tuple[str,
 
 
 def _type_of_labels(values: list[object]) -> type:
-    """Booleans and whole numbers are what they are; all else is known by its text."""
+    """Bool or int if all labels are; else str."""
     kinds = {_type_of_label(value) for value in values}
     return kinds.pop() if len(kinds) == 1 else str
 
@@ -356,7 +372,7 @@ def _type_of_label(value: object) -> type:
 def _prints(kind: type, text: str) -> bool:
     """Whether a value of that type is spelled so."""
     try:
-        return spelled(LABEL_READERS[kind](text)) == text
+        return spell(LABEL_READERS[kind](text)) == text
     except ValueError:
         return False
 
@@ -369,31 +385,40 @@ LABEL_READERS: dict[type, Callable[[str], str | int | bool]] = {
 
 
 def _makers(
-    given: Mapping[str, Any] | Iterable[Feature],
+    declarations: Mapping[str, Any] | Iterable[Feature],
 ) -> list[tuple[object, Callable[[], Feature]]]:
-    """Of a mapping from names to a range, a list of values or a feature; or of features."""
-    if isinstance(given, Mapping):
-        return [(name, partial(_feature_named, name, what)) for name, what in given.items()]
-    features = listed("the schema", "features", given)
-    return [(getattr(one, "name", None), partial(_checked_feature, one)) for one in features]
+    """Makers of features, from a mapping or from a list of features."""
+    if isinstance(declarations, Mapping):
+        return [
+            (name, partial(_feature_named, name, declaration))
+            for name, declaration in declarations.items()
+        ]
+    features = require_list("the schema", "features", declarations)
+    return [
+        (getattr(feature, "name", None), partial(_check_feature, feature)) for feature in features
+    ]
 
 
-def _feature_named(name: str, what: Any) -> Feature:
-    if isinstance(what, Feature):
-        return replace(what, name=name)
-    if isinstance(what, tuple) and len(what) == 2 and all(_is_number(end) for end in what):
-        return Numeric(name, *what)
-    if isinstance(what, list):
-        return Categorical(name, tuple(what))
-    if what is float:
+def _feature_named(name: str, declaration: Any) -> Feature:
+    if isinstance(declaration, Feature):
+        return replace(declaration, name=name)
+    if (
+        isinstance(declaration, tuple)
+        and len(declaration) == 2
+        and all(_is_number(end) for end in declaration)
+    ):
+        return Numeric(name, *declaration)
+    if isinstance(declaration, list):
+        return Categorical(name, tuple(declaration))
+    if declaration is float:
         return Numeric.open(name)
-    if what is bool:
+    if declaration is bool:
         return Categorical(name, ("False", "True"))
-    if what is str:
+    if declaration is str:
         return Hashed(name)
-    raise SpecError(
-        f"column {name!r} is {what!r}; give a pair (low, high), a list of values, `float`, `bool` "
-        "or `str` if no more is known in public, or a feature such as hedgerow.Hashed."
+    raise ParameterError(
+        f"column {name!r} is {declaration!r}; give a pair (low, high), a list of values, `float`, "
+        "`bool` or `str` if no more is known in public, or a feature such as hedgerow.Hashed."
     )
 
 
@@ -401,29 +426,45 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _checked_feature(given: Any) -> Feature:
-    _check_kind("a feature", given, Numeric, Categorical, Hashed)
-    return cast(Feature, given)
+def _check_feature(feature: Any) -> Feature:
+    _check_kind("a feature", feature, Numeric, Categorical, Hashed)
+    return cast(Feature, feature)
 
 
 def _name_of(entry: object) -> object:
     return entry.get("name") if isinstance(entry, Mapping) else None
 
 
-def _check_kind(what: str, value: object, *kinds: type) -> None:
+def _check_kind(subject: str, value: object, *kinds: type) -> None:
     if not isinstance(value, kinds):
         names = " or ".join(f"hedgerow.{kind.__name__}" for kind in kinds)
-        raise SpecError(f"{what} of the schema is {value!r}; use {names}.")
+        raise ParameterError(f"{subject} of the schema is {value!r}; use {names}.")
 
 
-def _target_of(given: Any) -> Target | None:
-    if isinstance(given, tuple):
-        if len(given) != 2:
-            raise SpecError(f"the target is {given!r}; give a pair (low, high).")
-        return Target(*given)
-    if given is not None:
-        _check_kind("the target", given, Target)
-    return cast(Target | None, given)
+Maker = Callable[[Any], Target | None]
+
+
+def _outcome_of(target: Any, survival: Any, of_target: Maker, of_survival: Maker) -> Target | None:
+    """Of a schema's arguments, or of the tables of its file."""
+    if target is not None and survival is not None:
+        raise ParameterError("the schema has a target and survival; keep the one to be predicted.")
+    if survival is not None:
+        return of_survival(survival)
+    return None if target is None else of_target(target)
+
+
+def _survival_of(survival: Any) -> Survival:
+    _check_kind("survival", survival, Survival)
+    return cast(Survival, survival)
+
+
+def _target_of(target: Any) -> Target:
+    if isinstance(target, tuple):
+        if len(target) != 2:
+            raise ParameterError(f"the target is {target!r}; give a pair (low, high).")
+        return Target(*target)
+    _check_kind("the target", target, Target)
+    return cast(Target, target)
 
 
 def _first_few(names: Sequence[str], shown: int = 3) -> str:

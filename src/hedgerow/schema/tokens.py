@@ -1,13 +1,13 @@
-"""One token per value: what a category is known by, whatever the type it arrives in.
+"""Tokens: one text per value, by which categories are matched, whatever type they arrive in.
 
 The type of a column depends on all of its rows. One missing value turns integers into floats and
 booleans into objects, one text turns numbers into text. A record must not get another code because
-a neighbour came or went, so all that one value may turn into has one token:
+a neighbor came or went, so all that one value may turn into has one token:
 
     1, 1.0, True, numpy.int8(1), Decimal("1.00"), "1", "1.0", " 1 ", "True", b"1"    ->  "1"
 
 Fractions are compared as float32, so that 0.1 is the same in columns of both widths. A number of
-2^53 or more has no token: a float cannot tell it from its neighbours, so a code as long as that is
+2^53 or more has no token: a float cannot tell it from its neighbors, so a code as long as that is
 written as text. Text that no number prints itself as ("01", "2.50", "1e3") is itself.
 """
 
@@ -54,8 +54,8 @@ def token_of(value: object) -> Token:
     return plain if isinstance(plain, Unusable) else _token_of_number(plain)
 
 
-def spelled(value: object) -> Token:
-    """The value as people read it: text as it was written, booleans in words."""
+def spell(value: object) -> Token:
+    """The value as text: text unchanged, booleans in words."""
     token = token_of(value)
     if isinstance(token, str) and isinstance(value, str | bytes):
         return _text(value)
@@ -74,7 +74,7 @@ def plain_of(value: object) -> str | int | float | Unusable:
         return value
     try:
         return _plain_of(value)
-    except Exception:  # an object may raise anything; its record alone bears it
+    except Exception:  # an object may raise anything; only its own record is affected
         return Unusable.NO_VALUE
 
 
@@ -116,7 +116,7 @@ def nearest_float(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
-    except ValueError:  # a signalling NaN
+    except ValueError:  # a signaling NaN
         return math.nan
 
 

@@ -1,4 +1,4 @@
-"""A schema as plain values and as TOML, and back. All that is wrong with it is said at once."""
+"""A schema as plain values and as TOML, and back. All problems are reported at once."""
 
 from __future__ import annotations
 
@@ -10,18 +10,26 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from hedgerow.errors import SpecError
-from hedgerow.schema.features import Categorical, Feature, Hashed, Mark, Numeric, Target
+from hedgerow.errors import ParameterError
+from hedgerow.schema.features import (
+    Categorical,
+    Feature,
+    Hashed,
+    Mark,
+    Numeric,
+    Survival,
+    Target,
+)
 from hedgerow.schema.problems import Problems
 
 OPEN = "read_from_rows"
 MARKS = (OPEN, "confirmed_by", "confirmed_on")
-"""How a table says where its values come from; the classes' have these names after `classes_`."""
+"""Entries that mark values read from rows; those of the classes begin with `classes_`."""
 CLASSES = "classes_"
 DRAFTED = """\
 # Drafted from rows. What is marked `read_from_rows` was read from them and is not public: as long
-# as a mark stands open, a fit promises nothing (epsilon is infinite). Correct each entry to what is
-# known without looking at the rows. Then replace its mark by your name and the day,
+# as a mark stands open, a fit guarantees nothing (epsilon is infinite). Correct each entry to what
+# is known without looking at the rows. Then replace its mark by your name and the day,
 #     confirmed_by = "..."
 #     confirmed_on = "2026-01-31"
 # or let `hedgerow schema confirm` ask you one by one.
@@ -29,40 +37,51 @@ DRAFTED = """\
 """
 
 
-def check_keys(where: str, content: object, needed: set[str], allowed: set[str]) -> None:
+def check_keys(
+    where: str, content: object, required_keys: set[str], allowed_keys: set[str]
+) -> None:
     if not isinstance(content, Mapping):
-        raise SpecError(f"{where} is {content!r}; make it a table with {sorted(needed)}.")
-    strange, absent = sorted(set(content) - allowed), sorted(needed - set(content))
+        raise ParameterError(
+            f"{where} is {content!r}; make it a table with {sorted(required_keys)}."
+        )
+    strange, absent = sorted(set(content) - allowed_keys), sorted(required_keys - set(content))
     problems = Problems()
     if strange:
-        problems.found.append(
-            f"{where} has unknown entries {strange}; allowed are {sorted(allowed)}."
+        problems.messages.append(
+            f"{where} has unknown entries {strange}; allowed are {sorted(allowed_keys)}."
         )
     if absent:
-        problems.found.append(f"{where} lacks {absent}; add it.")
+        problems.messages.append(f"{where} lacks {absent}; add it.")
     problems.tell()
 
 
 def feature_of(entry: Any) -> Feature:
-    """What a [[feature]] table declares: `values` and `buckets` tell the kinds apart."""
+    """The feature of a [[feature]] table: `values` and `buckets` decide its kind."""
     if not isinstance(entry, Mapping) or "name" not in entry:
-        raise SpecError(f"a feature is {entry!r}; make it a table with a name.")
+        raise ParameterError(f"a feature is {entry!r}; make it a table with a name.")
     where = f"column {entry['name']!r}"
     if "values" in entry:
-        return Categorical(**_kept(where, entry, {"name"}, Categorical))
+        return Categorical(**_arguments_of(where, entry, {"name"}, Categorical))
     if "buckets" in entry:
-        return Hashed(**_kept(where, entry, {"name"}, Hashed))
-    return Numeric(**_kept(where, entry, {"name", "low", "high"}, Numeric))
+        return Hashed(**_arguments_of(where, entry, {"name"}, Hashed))
+    return Numeric(**_arguments_of(where, entry, {"name", "low", "high"}, Numeric))
 
 
 def target_of(entry: Any) -> Target:
-    return Target(**_kept("the target", entry, {"low", "high"}, Target))
+    return Target(**_arguments_of("the target", entry, {"low", "high"}, Target))
 
 
-def _kept(where: str, entry: Any, needed: set[str], kind: type[Feature | Target]) -> dict[str, Any]:
+def survival_of(entry: Any) -> Survival:
+    """What a [survival] table declares."""
+    return Survival(**_arguments_of("survival", entry, {"time", "event", "horizon"}, Survival))
+
+
+def _arguments_of(
+    where: str, entry: Any, required_keys: set[str], kind: type[Feature | Target]
+) -> dict[str, Any]:
     """An entry as arguments: the three words of a mark are one value."""
-    allowed = {field.name for field in fields(kind)} - {"mark"}
-    check_keys(where, entry, needed, allowed | set(MARKS))
+    allowed_keys = {field.name for field in fields(kind) if field.init} - {"mark"}
+    check_keys(where, entry, required_keys, allowed_keys | set(MARKS))
     values = {key: value for key, value in entry.items() if key not in MARKS}
     return {**values, "mark": mark_of(where, entry)}
 
@@ -70,13 +89,13 @@ def _kept(where: str, entry: Any, needed: set[str], kind: type[Feature | Target]
 def mark_of(where: str, entry: Mapping[str, Any], prefix: str = "") -> Mark | None:
     is_read, by, on = (entry.get(prefix + word) for word in MARKS)
     if is_read not in (None, True, False):
-        raise SpecError(f"{where}: {prefix}{OPEN} is {is_read!r}; use true or false.")
+        raise ParameterError(f"{where}: {prefix}{OPEN} is {is_read!r}; use true or false.")
     if by is None and on is None:
         return Mark() if is_read else None
     try:
         return Mark(by, on)
-    except SpecError as error:
-        raise SpecError(f"{where}: {error}") from None
+    except ParameterError as error:
+        raise ParameterError(f"{where}: {error}") from None
 
 
 def words_of_mark(mark: Mark | None, prefix: str = "") -> dict[str, Any]:
@@ -88,10 +107,10 @@ def words_of_mark(mark: Mark | None, prefix: str = "") -> dict[str, Any]:
 
 
 def spec_entries(spec: Feature | Target) -> dict[str, Any]:
-    names = [field.name for field in fields(spec) if field.name != "mark"]
+    names = [field.name for field in fields(spec) if field.init and field.name != "mark"]
     values = {name: _plain(getattr(spec, name)) for name in names}
-    known = {name: value for name, value in values.items() if value is not None}
-    return known | words_of_mark(spec.mark)
+    set_values = {name: value for name, value in values.items() if value is not None}
+    return set_values | words_of_mark(spec.mark)
 
 
 def _plain(value: Any) -> Any:
@@ -103,7 +122,7 @@ def _plain(value: Any) -> Any:
 
 
 def _toml_lines(table: Mapping[str, Any]) -> list[str]:
-    numbers = {"low", "high", "edges"}
+    numbers = {"low", "high", "edges", "horizon"}
     return [*(f"{key} = {_toml(table[key], key in numbers)}" for key in table), ""]
 
 
@@ -118,10 +137,11 @@ def _toml(value: Any, is_number: bool = False) -> str:
 
 def toml_of(content: Mapping[str, Any]) -> str:
     """The canonical form of a schema as people write it."""
-    first = {key: content[key] for key in content if key not in ("target", "feature")}
+    first = {key: content[key] for key in content if key not in ("target", "survival", "feature")}
     lines = _toml_lines(first) if first else []
-    if "target" in content:
-        lines += ["[target]", *_toml_lines(content["target"])]
+    for outcome in ("target", "survival"):
+        if outcome in content:
+            lines += [f"[{outcome}]", *_toml_lines(content[outcome])]
     for feature in content["feature"]:
         lines += ["[[feature]]", *_toml_lines(feature)]
     text = "\n".join(lines)
@@ -135,8 +155,8 @@ def parsed_toml(source: str | Path) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(source).read_text("utf-8") if is_file else str(source))
     except OSError as error:
-        raise SpecError(f"{where} cannot be read: {error.strerror}; check the path.") from None
+        raise ParameterError(f"{where} cannot be read: {error.strerror}; check the path.") from None
     except UnicodeDecodeError:
-        raise SpecError(f"{where} is not UTF-8 text; save it as UTF-8.") from None
+        raise ParameterError(f"{where} is not UTF-8 text; save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{where} is not valid TOML: {error}") from None
+        raise ParameterError(f"{where} is not valid TOML: {error}") from None

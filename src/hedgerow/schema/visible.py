@@ -1,4 +1,4 @@
-"""Which characters of a text show nothing themselves and change how the rest is shown.
+"""Hidden characters: those that show nothing and change how the rest of a text is shown.
 
 Control characters steer a terminal, line separators make one line two, and bidirectional marks
 let a text read otherwise than it is stored. Names and categories may hold none of them. Joiners
@@ -19,7 +19,7 @@ def has_hidden(text: str) -> bool:
 
 def visible(text: str) -> str:
     """The text on one line, with an escape such as Python writes for each such character."""
-    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def visible_lines(text: str) -> str:

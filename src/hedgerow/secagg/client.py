@@ -1,52 +1,67 @@
 """A site's half of a secure sum, as steps: bytes in, bytes out, no socket and no clock.
 
-    join -> open -> (begin -> mask -> [sign_set] -> unmask) for every round
+    join -> open -> bind -> (begin -> mask [-> [sign_set] -> unmask])
+    for every round, and close
 
 After Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine
 learning": pairwise masks that cancel in the sum, and a self-mask that only a threshold of
 sites can take off. Departures, all of them so that neither a lost site nor a lying
 coordinator costs anybody a vector:
 
-* keys are agreed once an epoch; recovery reveals the pair seeds of one round, never a key;
-* every key is bound to study, epoch, round, bundle and participants;
+* keys are agreed once a key session; recovery reveals the pair seeds of one round, never a key;
+* every key is bound to study, key session, round, bundle and participants;
 * a set smaller than the participants is opened only with `threshold` signatures on it, and a
-  site signs or opens one set a round.
+  site signs or opens one set a round;
+* a round that is opened at once has pairwise masks alone: its sum is there when all participants
+  have answered, and a site has nothing left that could open it for fewer.
 
 Then whatever the coordinator and at most `colluders` sites do, each sum they learn has at
 least `honest` honest summands, and no two of them overlap. Sketch: a pair's mask is unknown
 unless one end was told that the other is lost. Honest sites that open a certified set list
 each other, and there are at least `honest` of them, since a certificate has that many honest
-signers. Nobody's self-mask comes off without that many honest sites who list it.
+signers. Nobody's self-mask comes off without that many honest sites who list it. At once: while
+an honest participant has not answered under the same context, every other vector holds a mask
+that only these two know; once all have, the masks of honest sites leave their sum alone.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.errors import ParameterError, SiteRefused
+from hedgerow.secagg.closing import Close, Closed, Release, message_digest
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import (
+    NO_SESSION,
     Author,
     Envelope,
     Header,
     LedgerHead,
     MessageKind,
     open_envelope,
+    seal_message,
 )
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.hiding import check_picks, check_vector, hide
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, check_pins, open_share
 from hedgerow.secagg.masks import Int64
-from hedgerow.secagg.membership import Heads, Membership
+from hedgerow.secagg.membership import (
+    Heads,
+    Hidden,
+    Membership,
+    check_selections,
+    check_vector,
+    hide,
+    hide_at_once,
+)
 from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
-from hedgerow.secagg.messages import Round, Shares, SignedSet, Survivors, Unmask
+from hedgerow.secagg.messages import Mode, Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.opening import check_certificate, set_digest
+from hedgerow.secagg.session import Joined
 from hedgerow.secagg.shamir import Entropy
 
 __all__ = ["Begun", "Fresh", "Memory", "MemoryInRam", "Resend", "Site", "StoredRound"]
@@ -66,11 +81,13 @@ class Fresh:
     """A new request that may be answered, once."""
 
     run_id: bytes
-    epoch_id: bytes
+    session_id: bytes
     round: int
+    mode: Mode
     bundle: bytes
     definitions: bytes
     participants: tuple[int, ...]
+    request: bytes
     context: bytes
 
 
@@ -112,10 +129,10 @@ class Site:
         *,
         pins: Collection[str],
     ) -> None:
-        if len(roster.sites) != parameters.parties or roster.sites[me] != identity.public:
-            raise SpecError(
+        if len(roster.sites) != parameters.n_sites or roster.sites[me] != identity.public:
+            raise ParameterError(
                 f"place {me} of a roster of {len(roster.sites)} does not hold this site's key, "
-                f"or the study is not for {parameters.parties} sites; compare roster and study."
+                f"or the study is not for {parameters.n_sites} sites; compare roster and study."
             )
         check_pins(roster, me, pins, parameters.threshold)
         self.roster, self.study_hash, self.lock = roster, study_hash, threading.RLock()
@@ -133,9 +150,14 @@ class Site:
         return self._membership.keys(self._received(message, MessageKind.JOIN), ledger)
 
     @one_at_a_time
-    def open(self, message: bytes) -> bool:
-        """OPEN: joins the epoch that this process' KEYS are part of; False if it has already."""
+    def open(self, message: bytes) -> bytes:
+        """OPEN -> ENCAPS: joins the key session that this process' KEYS are part of."""
         return self._membership.open(self._received(message, MessageKind.OPEN))
+
+    @one_at_a_time
+    def bind(self, message: bytes) -> None:
+        """BIND: the rest of the secrets that this site shares with its peers."""
+        self._membership.bind(self._received(message, MessageKind.BIND))
 
     @one_at_a_time
     def begin(self, message: bytes) -> Begun:
@@ -143,33 +165,36 @@ class Site:
         envelope = self._received(message, MessageKind.ROUND)
         header, asked = envelope.header, Round.read(envelope.body)
         self._require_open_run(header)
-        request = digest("bundle", asked.bundle)
+        request = asked.request
         stored = self._memory.outbox(header.run_id, header.round)
         if stored is not None:
-            same = (stored.epoch_id, stored.request, stored.participants)
-            require(same == (header.epoch_id, request, asked.participants), Code.ROUND_ID_USED)
+            same = (stored.session_id, stored.request, stored.participants)
+            require(same == (header.session_id, request, asked.participants), Code.ROUND_ID_USED)
             return Resend(header.run_id, header.round, stored.message)
         require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
         self._require_rounds_left()
-        joined = self._membership.current(header.epoch_id)
+        joined = self._membership.current(header.session_id)
         require(header.round > joined.last_round, Code.OLD_ROUND)
-        epoch = joined.epoch
+        session = joined.session
         require(len(asked.participants) >= self._parameters.threshold, Code.TOO_FEW)
         require(self._author.me in asked.participants, Code.BAD_SET)
-        require(set(asked.participants) <= set(epoch.ephemerals), Code.BAD_SET)
-        context = epoch.context(header.round, request, asked.participants)
+        require(set(asked.participants) <= set(session.ephemerals), Code.BAD_SET)
+        joined.peers_in(asked.participants)
+        context = session.context(header.round, request, asked.participants)
         return Fresh(
             header.run_id,
-            epoch.id,
+            session.id,
             header.round,
+            asked.mode,
             asked.bundle,
             asked.definitions,
             asked.participants,
+            request,
             context,
         )
 
     def mask(
-        self, fresh: Fresh, vector: Int64, ledger: LedgerHead, picks: tuple[int, ...] = ()
+        self, fresh: Fresh, vector: Int64, ledger: LedgerHead, selections: tuple[int, ...] = ()
     ) -> StoredRound:
         """The MASKED message and all that must be stored with the charge before it is sent.
 
@@ -179,33 +204,41 @@ class Site:
         the round is locked.
         """
         check_vector(vector)
-        check_picks(picks)
-        joined = self._membership.current(fresh.epoch_id)
+        check_selections(selections)
+        joined = self._membership.current(fresh.session_id)
         joined.use(fresh.round)
-        threshold = self._parameters.neighbourhood.threshold
-        hidden = hide(vector, joined, fresh.context, fresh.participants, threshold, self._entropy)
+        hidden = self._hidden(fresh, vector, joined)
         message = self._author.seal(
             MessageKind.MASKED,
-            replace(hidden.masked, picks=picks).to_bytes(),
+            replace(hidden.masked, selections=selections).to_bytes(),
             fresh.run_id,
-            fresh.epoch_id,
+            fresh.session_id,
             fresh.round,
             COORDINATOR,
             ledger,
         )
         return StoredRound(
             run_id=fresh.run_id,
-            epoch_id=fresh.epoch_id,
+            session_id=fresh.session_id,
             round=fresh.round,
-            request=digest("bundle", fresh.bundle),
+            mode=fresh.mode,
+            request=fresh.request,
             participants=fresh.participants,
             context=fresh.context,
             ledger=ledger,
             message=message,
+            released=message_digest(message),
             own_share=hidden.own_share,
             seeds=hidden.seeds,
             share_keys=hidden.share_keys,
         )
+
+    def _hidden(self, fresh: Fresh, vector: Int64, joined: Joined) -> Hidden:
+        context, who = fresh.context, fresh.participants
+        if fresh.mode is Mode.AT_ONCE:
+            return hide_at_once(vector, joined, context, who)
+        threshold = self._parameters.neighborhood.threshold
+        return hide(vector, joined, context, who, threshold, self._entropy)
 
     @one_at_a_time
     def sign_set(self, message: bytes) -> bytes:
@@ -214,9 +247,8 @@ class Site:
         record = self._record_of(envelope.header)
         members = Survivors.read(envelope.body).members
         self._check_members(members, record)
-        ledger = self._memory.open_set(record.run_id, record.round, members)
         body = SignedSet(self._author.identity.sign(set_digest(record.context, members)))
-        return self._reply(MessageKind.SIGNED_SET, record, ledger, body.to_bytes())
+        return self._reply(MessageKind.SIGNED_SET, record, members, body.to_bytes())
 
     @one_at_a_time
     def unmask(self, message: bytes) -> bytes:
@@ -227,16 +259,45 @@ class Site:
         self._check_members(asked.members, record)
         self._check_opening(asked, record)
         shares = self._open_shares(asked, record)
-        ledger = self._memory.open_set(record.run_id, record.round, asked.members)
         lost = set(record.participants) - set(asked.members)
         seeds = {peer: seed for peer, seed in record.seeds.items() if peer in lost}
-        return self._reply(MessageKind.SHARES, record, ledger, Shares(shares, seeds).to_bytes())
+        body = Shares(shares, seeds).to_bytes()
+        return self._reply(MessageKind.SHARES, record, asked.members, body)
+
+    @one_at_a_time
+    def close(self, message: bytes) -> bytes:
+        """CLOSE -> CLOSED: this site's last word in the study; again the same bytes."""
+        envelope = self._received(message, MessageKind.CLOSE)
+        header, asked = envelope.header, Close.read(envelope.body)
+        require((header.session_id, header.round) == (NO_SESSION, 0), Code.BAD_MESSAGE)
+        kept = self._memory.last_word()
+        if kept is None:
+            self._require_open_run(header)
+            return self._memory.close(header.run_id, partial(self._closed, header.run_id, asked))
+        said = Envelope.parse(kept)
+        same = (said.header.run_id, Closed.read(said.body).root) == (header.run_id, asked.root)
+        require(same, Code.STUDY_CLOSED)
+        return kept
+
+    def _closed(
+        self,
+        run_id: bytes,
+        asked: Close,
+        ledger: LedgerHead,
+        rounds: int,
+        releases: Sequence[Release],
+    ) -> bytes:
+        header = self._author.header(MessageKind.CLOSED, run_id, NO_SESSION, 0, COORDINATOR, ledger)
+        body = Closed(asked.root, rounds, tuple(releases)).by(self._author.identity, header)
+        return seal_message(self._author.identity, header, body.to_bytes())
 
     def _received(self, message: bytes, kind: MessageKind) -> Envelope:
         envelope = open_envelope(message, kind, self.study_hash, self.roster)
         header = envelope.header
         require(header.sender == COORDINATOR, Code.UNKNOWN_KEY)
         require(header.receiver == self._author.me, Code.BAD_MESSAGE)
+        still = kind is MessageKind.CLOSE or self._memory.last_word() is None
+        require(still, Code.STUDY_CLOSED)
         self._heads.meet(header.ledger.position)
         return envelope
 
@@ -252,11 +313,13 @@ class Site:
         self._require_open_run(header)
         record = self._memory.outbox(header.run_id, header.round)
         if record is None:
-            raise PartyRefused(Code.OLD_ROUND.value)
-        require(record.epoch_id == header.epoch_id, Code.BAD_MESSAGE)
+            raise SiteRefused(Code.OLD_ROUND.value)
+        require(record.session_id == header.session_id, Code.BAD_MESSAGE)
         return record
 
     def _check_members(self, members: tuple[int, ...], record: StoredRound) -> None:
+        """Nobody helps to open for fewer what is open once all are there: that is one vector."""
+        require(record.mode is Mode.IN_TWO, Code.BAD_SET)
         require(len(members) >= self._parameters.threshold, Code.TOO_FEW)
         require(self._author.me in members, Code.BAD_SET)
         require(set(members) <= set(record.participants), Code.BAD_SET)
@@ -280,9 +343,12 @@ class Site:
         return shares
 
     def _reply(
-        self, kind: MessageKind, record: StoredRound, ledger: LedgerHead, body: bytes
+        self, kind: MessageKind, record: StoredRound, members: tuple[int, ...], body: bytes
     ) -> bytes:
         """An answer about a stored round, the same bytes whenever it is asked for."""
-        return self._author.seal(
-            kind, body, record.run_id, record.epoch_id, record.round, COORDINATOR, ledger
-        )
+        place = record.run_id, record.session_id, record.round, COORDINATOR
+
+        def reply(ledger: LedgerHead) -> bytes:
+            return self._author.seal(kind, body, *place, ledger)
+
+        return self._memory.open_set(record.run_id, record.round, members, (kind, reply))

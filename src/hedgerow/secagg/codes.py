@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from hedgerow.errors import PartyRefused
+from hedgerow.errors import SiteRefused
 
 
 class Code(Enum):
@@ -22,6 +22,7 @@ class Code(Enum):
     UNKNOWN_NAME = "UnknownName"
     DUPLICATE_KEY = "DuplicateKey"
     WEAK_KEY = "WeakKey"
+    BAD_KEY = "BadKey"
     ROUND_ID_USED = "RoundIdUsed"
     OLD_ROUND = "OldRound"
     TOO_FEW = "TooFew"
@@ -36,7 +37,7 @@ class Code(Enum):
     INTERNAL = "Internal"
 
 
-def require(condition: bool, code: Code, party: int | None = None) -> None:
-    """Refuses with `code` unless `condition` holds; `party` is named by the coordinator only."""
+def require(condition: bool, code: Code, site: int | None = None) -> None:
+    """Refuses with `code` unless `condition` holds; `site` is named by the coordinator only."""
     if not condition:
-        raise PartyRefused(code.value, party)
+        raise SiteRefused(code.value, site)

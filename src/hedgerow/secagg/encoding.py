@@ -25,6 +25,8 @@ DIGEST = 32
 SEED = 32
 SIGNATURE = 64
 SEALED_SHARE = 48  # 32 bytes and the 16-byte tag of AES-GCM
+ENCAPSULATION_KEY, CIPHERTEXT = 1184, 1088  # of ML-KEM-768
+CAPSULE = CIPHERTEXT + DIGEST  # a ciphertext and the tag that confirms its root
 
 
 def digest(tag: str, *parts: Buffer) -> bytes:

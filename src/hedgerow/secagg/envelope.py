@@ -1,10 +1,10 @@
 """The part that all messages have in common: header, body, signature.
 
-    header    version u8, kind u8, study hash 32, run 16, epoch 32, round u64, sender u16,
+    header    version u8, kind u8, study hash 32, run 16, key session 32, round u64, sender u16,
               receiver u16, spent in this study (u16 length and text), ledger seq u64,
               ledger head 32
     body      by kind, see messages.py
-    signature Ed25519 over digest(role, ledger seq and head,
+    signature Ed25519 over digest(role, digest("ledger", ledger seq and head),
                                   digest("rest", rest of the header, digest("body", body)))
 
 In a site's message the ledger fields are its own, after what it did to send it. In the
@@ -13,7 +13,8 @@ a site whose file was rolled back meets its own future there.
 
 The signature is over hashes of parts so that a part can be shown without the others: a header
 without its body is a receipt, and a ledger head without its header is what peers tell each
-other, who need not know in which study it was said.
+other, who need not know in which study it was said. A transcript shows a message with the hash in
+place of the ledger's end, which would tell how much else a site has answered.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import TypeAlias
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import DIGEST, SIGNATURE, Buffer, Reader, checked_count, digest
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, is_signed, verify
 from hedgerow.secagg.parameters import PROTOCOL
 
 RUN_ID = 16
-NO_EPOCH = bytes(DIGEST)
+NO_SESSION = bytes(DIGEST)
 _HEAD = 8 + DIGEST
 _RATIONAL = re.compile(r"[0-9]{1,64}/[1-9][0-9]{0,63}|inf")
 
@@ -50,6 +51,10 @@ class MessageKind(IntEnum):
     UNMASK = 7
     SHARES = 8
     JOIN = 9
+    ENCAPS = 10
+    BIND = 11
+    CLOSE = 12
+    CLOSED = 13
 
 
 _KINDS = {int(kind): kind for kind in MessageKind}
@@ -76,9 +81,9 @@ class LedgerHead:
 
     def __post_init__(self) -> None:
         if len(self.head) != DIGEST or (self.seq == 0) != (self.head == bytes(DIGEST)):
-            raise SpecError("a ledger head is 32 bytes, all zero only for an empty ledger.")
+            raise ParameterError("a ledger head is 32 bytes, all zero only for an empty ledger.")
         if self.spent and not is_rational(self.spent):
-            raise SpecError(f"spent is {self.spent!r}; write a rational as 'n/d', or 'inf'.")
+            raise ParameterError(f"spent is {self.spent!r}; write a rational as 'n/d', or 'inf'.")
 
     @property
     def position(self) -> Position:
@@ -98,7 +103,7 @@ class Header:
     kind: MessageKind
     study_hash: bytes
     run_id: bytes
-    epoch_id: bytes
+    session_id: bytes
     round: int
     sender: int
     receiver: int
@@ -106,7 +111,7 @@ class Header:
 
     def to_bytes(self) -> bytes:
         spent = b"" if self.sender == COORDINATOR else self.ledger.spent.encode("ascii")
-        names = (self.study_hash, self.run_id, self.epoch_id)
+        names = (self.study_hash, self.run_id, self.session_id)
         ends = (self.round, self.sender, self.receiver, len(spent))
         begin = _BEGIN.pack(PROTOCOL, self.kind, *names, *ends)
         return begin + spent + _head_bytes(self.ledger.position)
@@ -121,13 +126,13 @@ class Header:
 @lru_cache(maxsize=64)
 def _header(begin: bytes, spent: bytes, end: bytes) -> Header:
     """Kept: whoever gets a message looks at its header before it is taken apart."""
-    version, kind, study, run, epoch, round, sender, receiver, _ = _BEGIN.unpack(begin)
+    version, kind, study, run, session, round, sender, receiver, _ = _BEGIN.unpack(begin)
     require(version == PROTOCOL and kind in _KINDS, Code.BAD_MESSAGE)
     return Header(
         kind=_KINDS[kind],
         study_hash=study,
         run_id=run,
-        epoch_id=epoch,
+        session_id=session,
         round=checked_count(round),
         sender=sender,
         receiver=receiver,
@@ -217,8 +222,44 @@ def _rest(header: bytes, body_hash: bytes) -> bytes:
 
 def _signed(sender: int, head: bytes, rest: bytes) -> bytes:
     """A coordinator writes heads of others: its signature must not pass for a site's."""
+    return _signed_shown(sender, digest("ledger", head), rest)
+
+
+def _signed_shown(sender: int, ledger: bytes, rest: bytes) -> bytes:
     role = "coordinator" if sender == COORDINATOR else "site"
-    return digest(role, head, rest)
+    return digest(role, ledger, rest)
+
+
+def shown(message: Buffer) -> bytes:
+    """A message as a transcript shows it: a hash stands in place of the ledger's end."""
+    reader = Reader(message)
+    begin = reader.take(_BEGIN.size)
+    *_, length = _BEGIN.unpack(begin)
+    spent, head = reader.take(length), reader.view(_HEAD)
+    return b"".join((begin, spent, digest("ledger", head), reader.view(reader.remaining)))
+
+
+def shown_header(data: Buffer) -> Header:
+    """What a message of a transcript says of itself; of the ledger nothing but `spent`."""
+    reader = Reader(data)
+    begin = reader.take(_BEGIN.size)
+    *_, length = _BEGIN.unpack(begin)
+    return _header(begin, reader.take(length), bytes(_HEAD))
+
+
+def open_shown(data: Buffer, study_hash: bytes, roster: Roster) -> Envelope:
+    """A message of a transcript, verified; of its sender's ledger nothing but `spent` is known."""
+    reader = Reader(data)
+    header = shown_header(data)
+    begin = reader.take(len(header.to_bytes()) - _HEAD)
+    ledger = reader.take(DIGEST)
+    body = reader.view(reader.remaining - SIGNATURE)
+    receipt = SignedHeader(header, digest("body", body), reader.take(SIGNATURE))
+    require(header.study_hash == study_hash, Code.BAD_MESSAGE)
+    rest = digest("rest", begin, receipt.body_hash)
+    signed = _signed_shown(header.sender, ledger, rest)
+    verify(roster.key_of(header.sender), receipt.signature, signed, Code.BAD_SIGNATURE)
+    return Envelope(receipt, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,22 +305,33 @@ class Author:
         kind: MessageKind,
         body: bytes,
         run_id: bytes,
-        epoch_id: bytes,
+        session_id: bytes,
         round: int,
         receiver: int,
         ledger: LedgerHead,
     ) -> bytes:
-        header = Header(
+        header = self.header(kind, run_id, session_id, round, receiver, ledger)
+        return seal_message(self.identity, header, body)
+
+    def header(
+        self,
+        kind: MessageKind,
+        run_id: bytes,
+        session_id: bytes,
+        round: int,
+        receiver: int,
+        ledger: LedgerHead,
+    ) -> Header:
+        return Header(
             kind=kind,
             study_hash=self.study_hash,
             run_id=run_id,
-            epoch_id=epoch_id,
+            session_id=session_id,
             round=round,
             sender=self.me,
             receiver=receiver,
             ledger=ledger,
         )
-        return seal_message(self.identity, header, body)
 
 
 def open_envelope(

@@ -20,23 +20,23 @@ class Graph:
     reach: int
 
     @classmethod
-    def full(cls, parties: int) -> Graph:
-        return cls(tuple(range(parties)), parties // 2)
+    def full(cls, n_sites: int) -> Graph:
+        return cls(tuple(range(n_sites)), n_sites // 2)
 
     @classmethod
-    def ring(cls, parties: int, degree: int, epoch_id: bytes) -> Graph:
-        return cls(_ring_order(parties, epoch_id), degree // 2)
+    def ring(cls, n_sites: int, degree: int, session_id: bytes) -> Graph:
+        return cls(_ring_order(n_sites, session_id), degree // 2)
 
-    def neighbours(self, site: int) -> frozenset[int]:
+    def neighbors(self, site: int) -> frozenset[int]:
         n, here = len(self.order), self.order.index(site)
         steps = range(-self.reach, self.reach + 1)
         return frozenset(self.order[(here + step) % n] for step in steps) - {site}
 
 
 @lru_cache(maxsize=16)
-def _ring_order(parties: int, epoch_id: bytes) -> tuple[int, ...]:
+def _ring_order(n_sites: int, session_id: bytes) -> tuple[int, ...]:
     """Kept: all sites of one process draw the same ring."""
-    return tuple(sorted(range(parties), key=lambda site: digest("ring", epoch_id, u16(site))))
+    return tuple(sorted(range(n_sites), key=lambda site: digest("ring", session_id, u16(site))))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -45,22 +45,22 @@ def _ring_order(parties: int, epoch_id: bytes) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(Consortium):
-    """A consortium that draws its graph of masks anew for every epoch."""
+    """A consortium that draws its graph of masks anew for every key session."""
 
     @classmethod
     def of(cls, study: Consortium) -> Parameters:
         return cls(
-            parties=study.parties,
+            n_sites=study.n_sites,
             colluders=study.colluders,
             threshold=study.threshold,
             sparse=study.sparse,
         )
 
     @classmethod
-    def default(cls, parties: int) -> Parameters:
-        return cls.of(Consortium.default(parties))
+    def default(cls, n_sites: int) -> Parameters:
+        return cls.of(Consortium.default(n_sites))
 
-    def graph(self, epoch_id: bytes) -> Graph:
+    def graph(self, session_id: bytes) -> Graph:
         if self.sparse is None:
-            return Graph.full(self.parties)
-        return Graph.ring(self.parties, self.neighbourhood.degree, epoch_id)
+            return Graph.full(self.n_sites)
+        return Graph.ring(self.n_sites, self.neighborhood.degree, session_id)

@@ -1,31 +1,38 @@
 """Who is who: long-term identities, the roster, and the keys two sites derive from each other.
 
-Identities sign (Ed25519, RFC 8032). Ephemeral keys agree (X25519, RFC 7748); HKDF (RFC 5869)
-turns each agreement into a root for one epoch, and the root into keys for one round.
+Identities sign: messages with Ed25519 (RFC 8032), and what must convince in thirty years with
+ML-DSA-65 (FIPS 204) too. Two sites agree by X25519 (RFC 7748) and ML-KEM-768 (FIPS 203) together,
+so that what is recorded today stays closed while either holds; HKDF (RFC 5869) turns both secrets
+into a root for one key session, and the root into keys for one round.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-from cryptography.exceptions import InvalidSignature, InvalidTag
+import cryptography
+from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey, MLDSA65PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import SEED, digest, ids
-from hedgerow.secagg.shamir import PRIME
+from hedgerow.secagg.encoding import DIGEST, SEED, digest, ids
+from hedgerow.secagg.shamir import PRIME, Entropy
 
 COORDINATOR = 2**16 - 1  # the id of the coordinator, which has no place in the ring
 EVERYBODY = 2**16 - 2  # the receiver of what is relayed to all
 PUBLIC_KEY = 32
+IDENTITY = PUBLIC_KEY + DIGEST
+"""An Ed25519 key, and the hash of the ML-DSA-65 key of the same site."""
 _ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SMALL_ORDER = frozenset((0, 1, PRIME - 1, _ORDER_8, PRIME - _ORDER_8))
 """The second coordinates of the eight points of small order on the curve of Ed25519."""
@@ -33,11 +40,18 @@ _NONCE = bytes(12)  # a share key seals one share, so the nonce may be fixed
 
 
 class Identity:
-    """A long-term Ed25519 key pair. The secret half never leaves the machine that made it."""
+    """A long-term key pair of each kind. The secret half never leaves the machine that made it.
+
+    The key of ML-DSA-65 follows from the seed of the other by HKDF: whoever computes the secret
+    number of an Ed25519 key from its public half still lacks the seed, which is hashed to get it.
+    """
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
+        check_cryptography()
         self._key = key
-        self.public = key.public_key().public_bytes_raw()
+        self._lasting = MLDSA65PrivateKey.from_seed_bytes(self.derive("ML-DSA-65"))
+        self.lasting = self._lasting.public_key().public_bytes_raw()
+        self.public = key.public_key().public_bytes_raw() + lasting_digest(self.lasting)
 
     @classmethod
     def generate(cls) -> Identity:
@@ -66,6 +80,39 @@ class Identity:
         _found(self.public, signature, message)[:] = [True]
         return signature
 
+    def sign_lasting(self, message: bytes) -> bytes:
+        """With ML-DSA-65; its bytes differ each time."""
+        return self._lasting.sign(message)
+
+
+@lru_cache(maxsize=1)
+def check_cryptography() -> None:
+    """Stops at the start if the installed library cannot make the keys, not in the middle."""
+    try:
+        MLKEM768PrivateKey.generate()
+        MLDSA65PrivateKey.generate()
+    except UnsupportedAlgorithm:
+        raise ParameterError(
+            f"the installed cryptography {cryptography.__version__} makes no ML-KEM-768 and "
+            "ML-DSA-65 keys; hedgerow needs version 48 or newer: pip install 'cryptography>=48'."
+        ) from None
+
+
+def lasting_digest(key: bytes) -> bytes:
+    """What a roster holds of an ML-DSA-65 key."""
+    return digest("mldsa", key)
+
+
+def is_signed_lasting(public: bytes, key: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether the site of identity `public` signed; `key` is its ML-DSA-65 key, as it came."""
+    if lasting_digest(key) != public[PUBLIC_KEY:]:
+        return False
+    try:
+        MLDSA65PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
 
 @lru_cache(maxsize=4096)
 def fingerprint(public: bytes) -> str:
@@ -75,7 +122,7 @@ def fingerprint(public: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """Public keys of the sites, by id, and of the coordinator."""
+    """Public identities of the sites, by id, and of the coordinator."""
 
     sites: tuple[bytes, ...]
     coordinator: bytes
@@ -83,16 +130,20 @@ class Roster:
     def __post_init__(self) -> None:
         everyone = (*self.sites, self.coordinator)
         for name, key in enumerate(everyone):
-            if len(key) != PUBLIC_KEY:
-                raise SpecError(f"key {name} of the roster has {len(key)} bytes; use 32.")
+            if len(key) != IDENTITY:
+                raise ParameterError(
+                    f"key {name} of the roster has {len(key)} bytes; use {IDENTITY}."
+                )
             if is_weak(key):
-                raise SpecError(
+                raise ParameterError(
                     f"key {name} of the roster is not one that anybody can hold alone; "
                     "make a new one with `Identity.generate`."
                 )
-            if key in everyone[:name]:
-                raise SpecError(
-                    f"keys {everyone.index(key)} and {name} of the roster are the same; "
+            signing = [other[:PUBLIC_KEY] for other in everyone]
+            first = signing.index(key[:PUBLIC_KEY])
+            if first < name:
+                raise ParameterError(
+                    f"keys {first} and {name} of the roster are the same; "
                     "each site and the coordinator need a key of their own."
                 )
 
@@ -114,7 +165,7 @@ class Roster:
 
 def is_weak(key: bytes) -> bool:
     """A point of small order, for which signatures on anything can be made, or an odd spelling."""
-    second = int.from_bytes(key, "little") & (2**255 - 1)
+    second = int.from_bytes(key[:PUBLIC_KEY], "little") & (2**255 - 1)
     return second >= PRIME or second in _SMALL_ORDER
 
 
@@ -156,7 +207,50 @@ def _is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
 
 @lru_cache(maxsize=4096)
 def _loaded(public: bytes) -> Ed25519PublicKey:
-    return Ed25519PublicKey.from_public_bytes(public)
+    return Ed25519PublicKey.from_public_bytes(public[:PUBLIC_KEY])
+
+
+# --------------------------------------------------------------------------------------------------
+# The keys of a key session, and what two sites derive from theirs.
+
+
+@dataclass(frozen=True, slots=True)
+class EphemeralKeys:
+    """A site's secret keys for one invitation; its process alone has them."""
+
+    agreement: X25519PrivateKey = field(repr=False)
+    encapsulation: MLKEM768PrivateKey = field(repr=False)
+
+    @classmethod
+    def draw(cls, entropy: Entropy) -> EphemeralKeys:
+        agreement = X25519PrivateKey.from_private_bytes(entropy(SEED))
+        return cls(agreement, MLKEM768PrivateKey.from_seed_bytes(entropy(2 * SEED)))
+
+    @property
+    def public(self) -> tuple[bytes, bytes]:
+        keys = self.agreement.public_key(), self.encapsulation.public_key()
+        return keys[0].public_bytes_raw(), keys[1].public_bytes_raw()
+
+
+def gives(one: int, other: int) -> bool:
+    """Of two sites exactly one encapsulates to the other; each does so for about half its peers."""
+    return (one < other) == ((one + other) % 2 == 1)
+
+
+def encapsulate(key: bytes) -> tuple[bytes, bytes]:
+    """A secret for the site of this ML-KEM-768 key, and the ciphertext that tells it."""
+    try:
+        return MLKEM768PublicKey.from_public_bytes(key).encapsulate()
+    except ValueError:
+        raise SiteRefused(Code.WEAK_KEY.value) from None
+
+
+def decapsulate(private: MLKEM768PrivateKey, ciphertext: bytes) -> bytes:
+    """Never fails on a changed ciphertext: the secret is then another, and no tag fits it."""
+    try:
+        return private.decapsulate(ciphertext)
+    except ValueError:
+        raise SiteRefused(Code.WEAK_KEY.value) from None
 
 
 def shared_secret(private: X25519PrivateKey, peer: bytes) -> bytes:
@@ -168,13 +262,27 @@ def shared_secret(private: X25519PrivateKey, peer: bytes) -> bytes:
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(peer))
     except ValueError:  # raised when the result is all zero
-        raise PartyRefused(Code.WEAK_KEY.value) from None
+        raise SiteRefused(Code.WEAK_KEY.value) from None
 
 
-def root(shared: bytes, epoch_id: bytes, low: tuple[int, bytes], high: tuple[int, bytes]) -> bytes:
-    """Root of two sites for one epoch; `low` and `high` are (id, ephemeral key) in order of ids."""
-    info = b"root" + ids((low[0], high[0])) + low[1] + high[1]
-    return HKDF(SHA256(), SEED, salt=epoch_id, info=info).derive(shared)
+def root(
+    secrets: tuple[bytes, bytes],
+    session_id: bytes,
+    low: tuple[int, bytes],
+    high: tuple[int, bytes],
+    ciphertext: bytes,
+) -> bytes:
+    """Root of two sites for one key session; `low` and `high` are (id, X25519 key) in order of ids.
+
+    `secrets` are those of ML-KEM-768 and of X25519. Both encapsulation keys are in `session_id`.
+    """
+    info = b"root" + ids((low[0], high[0])) + low[1] + high[1] + digest("cipher", ciphertext)
+    return HKDF(SHA256(), SEED, salt=session_id, info=info).derive(b"".join(secrets))
+
+
+def confirmation(root: bytes, session_id: bytes, giver: int, taker: int) -> bytes:
+    """Shows the taker that the giver has the same root."""
+    return _expanded(root, b"confirm" + session_id + ids((giver, taker)))
 
 
 def pair_seed(root: bytes, context: bytes, one: int, other: int) -> bytes:
@@ -204,4 +312,4 @@ def open_share(key: bytes, context: bytes, sender: int, receiver: int, sealed: b
     try:
         return AESGCM(key).decrypt(_NONCE, sealed, context + ids((sender, receiver)))
     except InvalidTag:
-        raise PartyRefused(Code.BAD_SHARE.value) from None
+        raise SiteRefused(Code.BAD_SHARE.value) from None

@@ -1,7 +1,7 @@
 """Streams that hide a vector until they cancel.
 
 A stream is AES-256 in counter mode from a zero counter, read as little-endian uint64. One key
-makes one vector, ever: the key is bound to study, epoch, round, bundle and participants.
+makes one vector, ever: the key is bound to study, key session, round, bundle and participants.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def to_ring(vector: Int64) -> UInt64:
     return np.array(vector, dtype="<i8").view(MASK_WORD)
 
 
-def centred(total: UInt64) -> Int64:
+def centered(total: UInt64) -> Int64:
     """The representative in [-2^63, 2^63): sums of either sign come out as they went in."""
     return total.view("<i8").astype(np.int64, copy=False)
 

@@ -6,15 +6,19 @@
 | the first answer in a new run | the old run is closed |
 | MASKED | charge, high water and the round's record, in one transaction |
 | a signature on a set, or SHARES | the set opened for the round, as an entry of the ledger |
+| any of these three, for the first time | its digest, in the same transaction |
+| CLOSED | itself; the account and the run are closed |
 
 Durable means that it survives power loss, not only the end of the process.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hedgerow.secagg.closing import Release, message_digest
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import (
     DIGEST,
@@ -28,48 +32,62 @@ from hedgerow.secagg.encoding import (
     u16,
     u64,
 )
-from hedgerow.secagg.envelope import RUN_ID, LedgerHead, Position, SignedHead, SignedHeader
-from hedgerow.secagg.shamir import WIDTH
+from hedgerow.secagg.envelope import (
+    EMPTY_LEDGER,
+    RUN_ID,
+    LedgerHead,
+    MessageKind,
+    Position,
+    SignedHead,
+    SignedHeader,
+)
+from hedgerow.secagg.messages import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRound:
     """One round as a site keeps it: the bytes it sent and the secrets to answer for them.
 
-    It holds keys of this round only. Neither the ephemeral key nor a root is ever written
-    down, so no record, stolen or restored, can make or open another round's mask.
+    It holds keys of this round only, and none if it is opened at once. Neither the ephemeral key
+    nor a root is ever written down, so no record, stolen or restored, can make or open another
+    round's mask.
     """
 
     run_id: bytes
-    epoch_id: bytes
+    session_id: bytes
     round: int
+    mode: Mode
     request: bytes
-    """Hash of the bundle that was answered."""
+    """Hash of the mode and of the bundle that was answered."""
     participants: tuple[int, ...]
     context: bytes
     ledger: LedgerHead
     message: bytes = field(repr=False)
     """The whole MASKED message, to be sent again as it is."""
-    own_share: bytes = field(repr=False)
-    seeds: dict[int, bytes] = field(repr=False)
-    """Pair seed with each neighbour."""
-    share_keys: dict[int, bytes] = field(repr=False)
-    """Key that opens the share each neighbour sealed for this site."""
+    released: bytes = b""
+    """Its digest, as CLOSED will name it."""
+    own_share: bytes = field(default=b"", repr=False)
+    seeds: dict[int, bytes] = field(default_factory=dict, repr=False)
+    """Pair seed with each neighbor."""
+    share_keys: dict[int, bytes] = field(default_factory=dict, repr=False)
+    """Key that opens the share each neighbor sealed for this site."""
 
     def to_bytes(self) -> bytes:
         spent = self.ledger.spent.encode("ascii")
         return b"".join(
             (
                 self.run_id,
-                self.epoch_id,
+                self.session_id,
                 u64(self.round),
+                bytes((self.mode,)),
                 self.request,
                 members_field(self.participants),
                 self.context,
                 u64(self.ledger.seq) + self.ledger.head + u16(len(spent)) + spent,
-                self.own_share,
+                bytes_field(self.own_share),
                 table_field(self.seeds),
                 table_field(self.share_keys),
+                bytes_field(self.released),
                 bytes_field(self.message),
             )
         )
@@ -79,21 +97,30 @@ class StoredRound:
         reader = Reader(data)
         record = cls(
             run_id=reader.take(RUN_ID),
-            epoch_id=reader.take(DIGEST),
+            session_id=reader.take(DIGEST),
             round=reader.count(),
+            mode=Mode.read(reader),
             request=reader.take(DIGEST),
             participants=reader.members(),
             context=reader.take(DIGEST),
             ledger=LedgerHead(
-                reader.count(), reader.take(DIGEST), reader.take(reader.u16()).decode("ascii")
+                reader.count(),
+                reader.take(DIGEST),
+                reader.take(reader.u16()).decode("ascii", "replace"),
             ),
-            own_share=reader.take(WIDTH),
+            own_share=reader.bytes_field(),
             seeds=reader.table(SEED),
             share_keys=reader.table(SEED),
+            released=reader.bytes_field(),
             message=reader.bytes_field(),
         )
         reader.finish()
         return record
+
+
+Reply = tuple[MessageKind, Callable[[LedgerHead], bytes]]
+"""The kind of a message, and what makes it."""
+LastWord = Callable[[LedgerHead, int, Sequence[Release]], bytes]
 
 
 def set_hash(members: tuple[int, ...]) -> bytes:
@@ -133,13 +160,23 @@ class Memory(Protocol):
         again. Refuses with `OldRound` a round that is not above the high water.
         """
 
-    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Reply) -> bytes:
         """Writes the only set this site will ever sign or open in the round. Durable on return.
 
-        Gives the ledger's end after that entry. The same set again writes nothing and gives
-        the same end. Refuses with `SecondSet` any other one. Test and write are one step: two
-        callers at once cannot both succeed with different sets.
+        Gives what `reply` makes of the ledger's end after that entry, and keeps its digest. The
+        same set again writes nothing and has the same end. Refuses with `SecondSet` any other one.
+        Test and write are one step: two callers at once cannot both succeed with different sets.
         """
+
+    def close(self, run_id: bytes, closed: LastWord) -> bytes:
+        """Closes the run and the study's account for good. Durable on return.
+
+        Gives what `closed` makes of the ledger's end, of how many rounds the study was charged in
+        all its runs, and of what was released in this one; later the same bytes.
+        """
+
+    def last_word(self) -> bytes | None:
+        """The CLOSED of this study, once it is closed."""
 
     def head_at(self, seq: int) -> bytes | None:
         """The head of this site's own ledger after `seq` entries; None if it never got there."""
@@ -170,6 +207,9 @@ class MemoryInRam:
         self._records: dict[tuple[bytes, int], StoredRound] = {}
         self._high_water: dict[bytes, int] = {}
         self._sets: dict[tuple[bytes, int], bytes] = {}
+        self._released: dict[bytes, dict[tuple[int, MessageKind], bytes]] = {}
+        self._last_word: bytes | None = None
+        self._ended = EMPTY_LEDGER
         self._own: dict[int, bytes] = {}
         self._peers: dict[bytes, SignedHeader] = {}
 
@@ -199,12 +239,31 @@ class MemoryInRam:
         while len(self._records) > self._rounds_kept:
             self._records.pop(next(iter(self._records)))
         self._high_water[record.run_id] = record.round
+        self._ended = record.ledger
+        self._release(record.run_id, record.round, MessageKind.MASKED, record.released)
 
-    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
+    def _release(self, run_id: bytes, round: int, kind: MessageKind, digest: bytes) -> None:
+        self._released.setdefault(run_id, {}).setdefault((round, kind), digest)
+
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Reply) -> bytes:
         wanted = set_hash(members)
         kept = self._sets.setdefault((run_id, round), wanted)
         require(kept == wanted, Code.SECOND_SET)
-        return self._records[run_id, round].ledger
+        message = reply[1](self._records[run_id, round].ledger)
+        self._release(run_id, round, reply[0], message_digest(message))
+        return message
+
+    def close(self, run_id: bytes, closed: LastWord) -> bytes:
+        if self._last_word is None:
+            each = [key for run in self._released.values() for key in run]
+            charged = sum(kind is MessageKind.MASKED for _, kind in each)
+            listed = self._released.get(run_id, {}).items()
+            releases = [Release(*key, made) for key, made in listed]
+            self._last_word = closed(self._ended, charged, releases)
+        return self._last_word
+
+    def last_word(self) -> bytes | None:
+        return self._last_word
 
     def head_at(self, seq: int) -> bytes | None:
         return self._own.get(seq)

@@ -1,10 +1,13 @@
-"""Bodies of the nine messages of a secure sum, to bytes and back.
+"""Bodies of the messages of a secure sum, to bytes and back.
 
-JOIN        coordinator -> site number of the attempt to form an epoch
-KEYS        site -> all         attempt, ephemeral key, nonce, highest signed head of each peer
-OPEN        coordinator -> site the KEYS of everybody who takes part in the epoch
-ROUND       coordinator -> site questions, definitions of what they name, participants
-MASKED      site -> coordinator masked vector, picks, commitment, sealed shares
+JOIN        coordinator -> site number of the attempt to form a key session
+KEYS        site -> all         attempt, X25519 key, ML-KEM-768 key, nonce, highest signed head of
+                                each peer
+OPEN        coordinator -> site the KEYS of everybody who takes part in the key session
+ENCAPS      site -> coordinator for half of its peers a ciphertext and the tag of their root
+BIND        coordinator -> site the same of those who encapsulated to this site; its answer is empty
+ROUND       coordinator -> site mode, questions, definitions of what they name, participants
+MASKED      site -> coordinator masked vector, picks, context; in two also commitment and shares
 SURVIVORS   coordinator -> site members whose vectors arrived (only if somebody is lost)
 SIGNED_SET  site -> coordinator its signature on those members
 UNMASK      coordinator -> site members, certificate, the shares sealed for this site
@@ -14,18 +17,22 @@ SHARES      site -> coordinator its shares of members' self-masks, seeds towards
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 import numpy as np
 
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import (
+    CAPSULE,
     DIGEST,
+    ENCAPSULATION_KEY,
     SEALED_SHARE,
     SEED,
     SIGNATURE,
     Buffer,
     Reader,
     bytes_field,
+    digest,
     members_field,
     table_field,
     u16,
@@ -40,6 +47,23 @@ from hedgerow.secagg.shamir import WIDTH
 LONGEST_VECTOR = 2**32
 PICK = np.dtype(">u4")
 MOST_ATTEMPTS = 2**32 - 1
+LANES = 2
+"""Zeros at the end of a vector that is opened at once: they are zero again when masks cancel."""
+
+
+class Mode(IntEnum):
+    """How a round is opened; part of its context, so nobody can be told two things."""
+
+    IN_TWO = 0
+    """Self-masks and shares of them: a second exchange opens the sum, with somebody lost too."""
+    AT_ONCE = 1
+    """Pairwise masks alone: the sum is there when all have answered, and only then."""
+
+    @classmethod
+    def read(cls, reader: Reader) -> Mode:
+        number = reader.take(1)[0]
+        require(number in (cls.IN_TWO, cls.AT_ONCE), Code.BAD_MESSAGE)
+        return cls(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +85,24 @@ class Join:
 class Keys:
     attempt: int
     ephemeral: bytes
+    encapsulation: bytes
     nonce: bytes
     heads: dict[int, SignedHead]
 
     def to_bytes(self) -> bytes:
         heads = {peer: head.to_bytes() for peer, head in self.heads.items()}
-        return u32(self.attempt) + self.ephemeral + self.nonce + table_field(heads)
+        keys = self.ephemeral + self.encapsulation
+        return u32(self.attempt) + keys + self.nonce + table_field(heads)
 
     @classmethod
     def read(cls, body: Buffer) -> Keys:
         reader = Reader(body)
-        attempt, ephemeral, nonce = reader.u32(), reader.take(PUBLIC_KEY), reader.take(SEED)
+        attempt, ephemeral = reader.u32(), reader.take(PUBLIC_KEY)
+        encapsulation, nonce = reader.take(ENCAPSULATION_KEY), reader.take(SEED)
         heads = reader.table(SignedHead.WIDTH)
         reader.finish()
-        return cls(attempt, ephemeral, nonce, {p: SignedHead.read(h) for p, h in heads.items()})
+        told = {peer: SignedHead.read(head) for peer, head in heads.items()}
+        return cls(attempt, ephemeral, encapsulation, nonce, told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,60 +121,87 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
+class Capsules:
+    """Body of ENCAPS, by receiver, and of BIND, by sender; without an entry BIND asks who is there.
+
+    A capsule is a ciphertext and a tag.
+    """
+
+    table: dict[int, bytes]
+
+    def to_bytes(self) -> bytes:
+        return table_field(self.table)
+
+    @classmethod
+    def read(cls, body: Buffer) -> Capsules:
+        reader = Reader(body)
+        table = reader.table(CAPSULE)
+        reader.finish()
+        return cls(table)
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """`bundle` is the questions, the same for all; `definitions` is what this site may lack."""
 
     bundle: bytes
     participants: tuple[int, ...]
     definitions: bytes = b""
+    mode: Mode = Mode.IN_TWO
 
     def to_bytes(self) -> bytes:
         asked = bytes_field(self.bundle) + bytes_field(self.definitions)
-        return asked + members_field(self.participants)
+        return bytes((self.mode,)) + asked + members_field(self.participants)
 
     @classmethod
     def read(cls, body: Buffer) -> Round:
         reader = Reader(body)
+        mode = Mode.read(reader)
         bundle, definitions = reader.bytes_field(), reader.bytes_field()
         participants = reader.members()
         reader.finish()
-        return cls(bundle, participants, definitions)
+        return cls(bundle, participants, definitions, mode)
+
+    @property
+    def request(self) -> bytes:
+        """What is asked and how it is opened; definitions are left out, since names are hashes."""
+        return digest("bundle", bytes((self.mode,)), self.bundle)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Masked:
-    """`picks` is an index for each selection that was asked, in the clear."""
+    """`picks` is an index for each selection that was asked, in the clear.
+
+    A vector that is opened at once has neither a commitment nor shares.
+    """
 
     vector: UInt64
-    commitment: bytes
-    sealed: dict[int, bytes]
-    picks: tuple[int, ...] = ()
+    context: bytes
+    commitment: bytes = b""
+    sealed: dict[int, bytes] = field(default_factory=dict)
+    selections: tuple[int, ...] = ()
 
     def to_bytes(self) -> bytes:
         vector = np.ascontiguousarray(self.vector, dtype=MASK_WORD)
-        picks = np.array(self.picks, dtype=PICK).tobytes()
-        return b"".join(
-            (
-                u64(len(vector)),
-                vector.data,
-                u32(len(self.picks)),
-                picks,
-                self.commitment,
-                table_field(self.sealed),
-            )
-        )
+        selections = np.array(self.selections, dtype=PICK).tobytes()
+        shares = self.commitment + table_field(self.sealed) if self.commitment else b""
+        count = u32(len(self.selections))
+        return b"".join((u64(len(vector)), vector.data, count, selections, self.context, shares))
 
     @classmethod
-    def read(cls, body: Buffer, dim: int, picks: int = 0) -> Masked:
+    def read(cls, body: Buffer, dim: int, selections: int = 0, mode: Mode = Mode.IN_TWO) -> Masked:
         """`dim` and `picks` are what was asked; other lengths are refused before they are read."""
         reader = Reader(body)
+        dim += LANES if mode is Mode.AT_ONCE else 0
         require(reader.u64() == dim, Code.BAD_MESSAGE)
         vector = np.frombuffer(reader.view(dim * MASK_WORD.itemsize), dtype=MASK_WORD)
-        require(reader.u32() == picks, Code.BAD_MESSAGE)
-        picked = np.frombuffer(reader.view(picks * PICK.itemsize), dtype=PICK)
-        commitment, sealed = reader.take(DIGEST), reader.table(SEALED_SHARE)
+        require(reader.u32() == selections, Code.BAD_MESSAGE)
+        picked = np.frombuffer(reader.view(selections * PICK.itemsize), dtype=PICK)
+        context, commitment, sealed = reader.take(DIGEST), b"", dict[int, bytes]()
+        if mode is Mode.IN_TWO:
+            commitment, sealed = reader.take(DIGEST), reader.table(SEALED_SHARE)
         reader.finish()
-        return cls(vector, commitment, sealed, tuple(picked.tolist()))
+        return cls(vector, context, commitment, sealed, tuple(picked.tolist()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,17 +42,39 @@ def check_certificate(
 
 
 class BadShares(RoundFailed):
-    """The self-masks of `parties` did not come out as committed.
+    """The self-masks of `sites` did not come out as committed.
 
     Each of them, or a site that answered for it, sent a wrong share.
     """
 
-    def __init__(self, round: int, parties: tuple[int, ...]) -> None:
+    def __init__(self, round: int, sites: tuple[int, ...]) -> None:
         super().__init__(
-            f"round {round}: shares of sites {list(parties)} do not match their commitments. "
+            f"round {round}: shares of sites {list(sites)} do not match their commitments. "
             "Nothing was opened; the charge stays. Ask again in a new round without them."
         )
-        self.parties = parties
+        self.sites = sites
+
+
+class MasksLeft(RoundFailed):
+    """All vectors of a round that is opened at once are there, and their masks do not cancel."""
+
+    def __init__(self, round: int) -> None:
+        super().__init__(
+            f"round {round}: the masks of the vectors do not cancel: a site sent something else "
+            "than its masked vector, or its keys are not those that its peers hold. Nothing was "
+            "opened; the charge stays. Ask again in a new round, with new keys."
+        )
+
+
+class Unanswered(RoundFailed):
+    """A round that is opened at once lacks the vectors of `sites`, so it will not be opened."""
+
+    def __init__(self, round: int, sites: tuple[int, ...]) -> None:
+        super().__init__(
+            f"round {round}: sites {list(sites)} sent no vector, and it is opened when all have. "
+            "Nothing was opened; the charge stays. Ask again in a new round without them."
+        )
+        self.sites = sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +84,7 @@ class Opened:
     values: Int64
     members: tuple[int, ...]
     certificate: Mapping[int, bytes]
-    picks: Mapping[int, tuple[int, ...]]
+    selections: Mapping[int, tuple[int, ...]]
 
 
 def givers(member: int, near: Iterable[int], answers: Mapping[int, Shares]) -> tuple[int, ...]:

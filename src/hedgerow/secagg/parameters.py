@@ -11,80 +11,80 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 
 # --------------------------------------------------------------------------------------------------
-# How many neighbours a site needs on a sparse graph of masks, and how many rebuild its self-mask.
+# How many neighbors a site needs on a sparse graph of masks, and how many rebuild its self-mask.
 #
-# With many sites each keeps masks and shares for k neighbours instead of K - 1 peers: a Harary
-# graph of even degree k on a ring whose order is a hash of the epoch (Bell, Bonawitz, Gascon,
+# With many sites each keeps masks and shares for k neighbors instead of K - 1 peers: a Harary
+# graph of even degree k on a ring whose order is a hash of the key session (Bell, Bonawitz, Gascon,
 # Lepoint, Raykova 2020, "Secure single-server aggregation with (poly)logarithmic overhead").
 # Three events must be rare; each has its inequality below, in exact integer arithmetic:
 #
-# 1. the honest survivors fall apart: two disjoint runs of k/2 lost or corrupt ring neighbours;
-# 2. some site has `threshold` corrupt neighbours, who could rebuild its self-mask;
-# 3. some survivor has fewer than `threshold` surviving neighbours, and its mask cannot come off.
+# 1. the honest survivors fall apart: two disjoint runs of k/2 lost or corrupt ring neighbors;
+# 2. some site has `threshold` corrupt neighbors, who could rebuild its self-mask;
+# 3. some survivor has fewer than `threshold` surviving neighbors, and its mask cannot come off.
 #
-# Departure: the population of 2 and 3 is n - 1, which is exact for the neighbours of one honest
+# Departure: the population of 2 and 3 is n - 1, which is exact for the neighbors of one honest
 # survivor. The ring covers the whole roster; a site that never turned up counts as lost.
 # The bound is for a coordinator that keeps to the protocol, since the order is a hash that
 # colluders could grind by trying keys.
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbourhood:
-    """How many neighbours a site has, and how many of them can rebuild its self-mask."""
+class Neighborhood:
+    """How many neighbors a site has, and how many of them can rebuild its self-mask."""
 
     degree: int
     threshold: int
 
 
 @lru_cache(maxsize=64)
-def neighbourhood(
-    parties: int, corrupt: int, lost: int, sigma: int = 40, eta: int = 20
-) -> Neighbourhood:
+def neighborhood(
+    n_sites: int, corrupt: int, lost: int, sigma: int = 40, eta: int = 20
+) -> Neighborhood:
     """The smallest even degree at which all three events are rare enough.
 
     Secrecy fails with probability at most 2^-sigma a round, recovery with at most 2^-eta.
     """
-    for degree in range(2, parties - 1, 2):
-        if stays_connected(parties, corrupt + lost, degree, sigma):
-            lowest = _lowest_secret_threshold(parties, corrupt, degree, sigma)
-            if lowest <= _highest_reachable_threshold(parties, lost, degree, eta):
-                return Neighbourhood(degree, lowest)
-    raise SpecError(
-        f"no sparse graph of {parties} sites bears {corrupt} corrupt and {lost} lost ones at "
+    for degree in range(2, n_sites - 1, 2):
+        if stays_connected(n_sites, corrupt + lost, degree, sigma):
+            lowest = _lowest_secret_threshold(n_sites, corrupt, degree, sigma)
+            if lowest <= _highest_reachable_threshold(n_sites, lost, degree, eta):
+                return Neighborhood(degree, lowest)
+    raise ParameterError(
+        f"no sparse graph of {n_sites} sites bears {corrupt} corrupt and {lost} lost ones at "
         f"2^-{sigma}; use the complete graph, or tolerate fewer."
     )
 
 
-def stays_connected(parties: int, bad: int, degree: int, sigma: int) -> bool:
+def stays_connected(n_sites: int, bad: int, degree: int, sigma: int) -> bool:
     """Event 1: n (n-k-1)/2 pairs of runs, each of k bad places out of n, below 2^-(sigma+1)."""
-    runs = parties * (parties - degree - 1) * math.perm(bad, degree)
-    return runs << (sigma + 1) < 2 * math.perm(parties, degree)
+    runs = n_sites * (n_sites - degree - 1) * math.perm(bad, degree)
+    return runs << (sigma + 1) < 2 * math.perm(n_sites, degree)
 
 
-def _lowest_secret_threshold(parties: int, corrupt: int, degree: int, sigma: int) -> int:
-    """Event 2: smallest t with n P[corrupt neighbours >= t] <= 2^-(sigma+1)."""
-    ways = dict(_ways(parties - 1, corrupt, degree))
-    allowed = math.comb(parties - 1, degree)
+def _lowest_secret_threshold(n_sites: int, corrupt: int, degree: int, sigma: int) -> int:
+    """Event 2: smallest t with n P[corrupt neighbors >= t] <= 2^-(sigma+1)."""
+    ways = dict(_ways(n_sites - 1, corrupt, degree))
+    allowed = math.comb(n_sites - 1, degree)
     tail, threshold = 0, degree + 1
     while threshold > 2:
         tail += ways.get(threshold - 1, 0)
-        if parties * tail << (sigma + 1) > allowed:
+        if n_sites * tail << (sigma + 1) > allowed:
             break
         threshold -= 1
     return threshold
 
 
-def _highest_reachable_threshold(parties: int, lost: int, degree: int, eta: int) -> int:
-    """Event 3: largest t with n P[surviving neighbours < t] <= 2^-eta."""
-    ways = dict(_ways(parties - 1, parties - lost - 1, degree))
-    allowed = math.comb(parties - 1, degree)
+def _highest_reachable_threshold(n_sites: int, lost: int, degree: int, eta: int) -> int:
+    """Event 3: largest t with n P[surviving neighbors < t] <= 2^-eta."""
+    ways = dict(_ways(n_sites - 1, n_sites - lost - 1, degree))
+    allowed = math.comb(n_sites - 1, degree)
     tail, threshold = 0, 0
     while threshold < degree:
         tail += ways.get(threshold, 0)
-        if parties * tail << eta > allowed:
+        if n_sites * tail << eta > allowed:
             break
         threshold += 1
     return threshold
@@ -101,10 +101,10 @@ def _ways(population: int, marked: int, draws: int) -> Iterator[tuple[int, int]]
         x += 1
 
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of the secure sum's messages; part of the study's hash and of every header."""
 
-MOST_PARTIES = 2**16 - 2
+MAX_SITES = 2**16 - 2
 """Ids are 16 bits wide; the last two mean the coordinator and everybody."""
 
 COMPLETE_UP_TO = 200
@@ -113,7 +113,7 @@ COMPLETE_UP_TO = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sparse:
-    """Masks between neighbours on a ring only; without it everybody shares one with everybody.
+    """Masks between neighbors on a ring only; without it everybody shares one with everybody.
 
     Secrecy then fails with probability at most 2^-sigma a round. A study pays for that out of its
     delta, for `rounds` of them, and sites answer no more. Covers a coordinator that is curious,
@@ -126,9 +126,9 @@ class Sparse:
 
     def __post_init__(self) -> None:
         if self.sigma < 40 or self.eta < 20 or self.rounds < 1:
-            raise SpecError(
+            raise ParameterError(
                 f"a sparse graph with sigma {self.sigma}, eta {self.eta} and {self.rounds} rounds "
-                "promises too little; use sigma >= 40, eta >= 20 and one round or more."
+                "guarantees too little; use sigma >= 40, eta >= 20 and one round or more."
             )
 
 
@@ -141,51 +141,51 @@ class Consortium:
     the others, so one colluder is the least that may be counted on.
     """
 
-    parties: int
+    n_sites: int
     colluders: int
     threshold: int
     sparse: Sparse | None = None
 
     def __post_init__(self) -> None:
-        if not 2 <= self.parties <= MOST_PARTIES:
-            raise SpecError(f"{self.parties} sites cannot form a sum; use 2 to {MOST_PARTIES}.")
+        if not 2 <= self.n_sites <= MAX_SITES:
+            raise ParameterError(f"{self.n_sites} sites cannot form a sum; use 2 to {MAX_SITES}.")
         if self.colluders < 1:
-            raise SpecError(
+            raise ParameterError(
                 f"{self.colluders} colluders are tolerated; use 1 or more, since each site is one "
                 "to the others."
             )
-        check_counts(self.parties, self.colluders, self.threshold)
+        check_counts(self.n_sites, self.colluders, self.threshold)
         if self.sparse is not None:
-            if self.parties <= COMPLETE_UP_TO:
-                raise SpecError(
-                    f"a sparse graph of {self.parties} sites saves nothing; "
+            if self.n_sites <= COMPLETE_UP_TO:
+                raise ParameterError(
+                    f"a sparse graph of {self.n_sites} sites saves nothing; "
                     f"it is for more than {COMPLETE_UP_TO}."
                 )
-            _ = self.neighbourhood  # a study for which no degree exists is refused now
+            _ = self.neighborhood  # a study for which no degree exists is refused now
 
     @classmethod
-    def default(cls, parties: int) -> Consortium:
+    def default(cls, n_sites: int) -> Consortium:
         """A third may collude, a fifth may be lost; of two or three sites nobody may be lost."""
-        lost = 0 if parties <= 3 else max(1, parties // 5)
-        return cls(parties=parties, colluders=max(1, (parties - 1) // 3), threshold=parties - lost)
+        lost = 0 if n_sites <= 3 else max(1, n_sites // 5)
+        return cls(n_sites=n_sites, colluders=max(1, (n_sites - 1) // 3), threshold=n_sites - lost)
 
     @property
     def honest(self) -> int:
         return self.threshold - self.colluders
 
     @property
-    def neighbourhood(self) -> Neighbourhood:
-        """Neighbours of a site, and how many of them rebuild its self-mask."""
+    def neighborhood(self) -> Neighborhood:
+        """Neighbors of a site, and how many of them rebuild its self-mask."""
         if self.sparse is None:
-            return Neighbourhood(self.parties - 1, self.threshold)
-        lost = self.parties - self.threshold
-        return neighbourhood(self.parties, self.colluders, lost, self.sparse.sigma, self.sparse.eta)
+            return Neighborhood(self.n_sites - 1, self.threshold)
+        lost = self.n_sites - self.threshold
+        return neighborhood(self.n_sites, self.colluders, lost, self.sparse.sigma, self.sparse.eta)
 
 
-def check_counts(parties: int, colluders: int, threshold: int) -> None:
+def check_counts(n_sites: int, colluders: int, threshold: int) -> None:
     """Refuses numbers under which more noise shares would be counted on than can be there."""
-    if not 0 <= colluders < threshold <= parties:
-        raise SpecError(
-            f"threshold is {threshold} and colluders is {colluders}, which do not fit {parties} "
+    if not 0 <= colluders < threshold <= n_sites:
+        raise ParameterError(
+            f"threshold is {threshold} and colluders is {colluders}, which do not fit {n_sites} "
             "sites; use colluders < threshold <= sites."
         )

@@ -3,59 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-from hedgerow.errors import RoundFailed, SpecError, TooFewParties
+from hedgerow.errors import ParameterError, RoundFailed, TooFewSites
 from hedgerow.secagg import masks
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.keys import verify
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.keys import Roster, verify
 from hedgerow.secagg.masks import MASK_WORD
-from hedgerow.secagg.messages import Masked, Round, Shares, SignedSet, Survivors, Unmask
+from hedgerow.secagg.messages import (
+    LANES,
+    Masked,
+    Mode,
+    Round,
+    Shares,
+    SignedSet,
+    Survivors,
+    Unmask,
+)
 from hedgerow.secagg.opening import (
+    MasksLeft,
     Opened,
+    Unanswered,
     check_commitments,
     givers,
     rebuild,
     set_digest,
     take_masks_off,
 )
+from hedgerow.secagg.session import KeySession
 
-if TYPE_CHECKING:
-    from hedgerow.secagg.server import Coordinator
+
+class Run(Protocol):
+    """Who asks: a coordinator; or who looks at a transcript, and writes no messages."""
+
+    @property
+    def session(self) -> KeySession: ...
+
+    @property
+    def parameters(self) -> Parameters: ...
+
+    @property
+    def roster(self) -> Roster: ...
+
+    def message(self, kind: MessageKind, site: int, round: int, body: bytes) -> bytes: ...
+
+    def read(self, message: bytes, kind: MessageKind, round: int) -> Envelope: ...
 
 
 class SecureSum:
     """One round.
 
-    requests -> accept_masked ... -> close -> accept_signature ... -> unmask ->
-    accept_shares ... -> opened. `close` returns no messages when nobody was lost. `receipts`
+    requests -> accept_masked ... -> close [-> accept_signature ... -> unmask ->
+    accept_shares ...] -> opened. `close` returns no messages when nobody was lost; in a round that
+    is opened at once somebody who was lost makes it void. `receipts`
     are the signed headers that came, by site and ledger position: what a site needs if its
     ledger is ever lost.
     """
 
     def __init__(
         self,
-        run: Coordinator,
+        run: Run,
         round: int,
         bundle: bytes,
         dim: int,
-        picks: int,
+        selections: int,
         participants: tuple[int, ...],
+        mode: Mode,
     ) -> None:
-        self.round, self.participants = round, participants
+        self.round, self.participants, self.mode = round, participants, mode
         self.members: tuple[int, ...] | None = None
         self.receipts: dict[int, dict[int, bytes]] = {site: {} for site in participants}
-        self._run, self._bundle, self._dim, self._picks = run, bundle, dim, picks
-        epoch = run.epoch
-        self._context = epoch.context(round, digest("bundle", bundle), participants)
-        self._peers = {
-            site: epoch.graph.neighbours(site) & set(participants) for site in participants
-        }
-        self._total = np.zeros(dim, MASK_WORD)
+        self.messages: dict[tuple[int, MessageKind], bytes] = {}
+        """All that were accepted, by sender and kind."""
+        self._run, self._bundle, self._dim, self._selections = run, bundle, dim, selections
+        session = run.session
+        request = Round(bundle, participants, mode=mode).request
+        self.context = session.context(round, request, participants)
+        self._peers = {site: session.neighbors(site) & set(participants) for site in participants}
+        self._total = np.zeros(dim + (LANES if mode is Mode.AT_ONCE else 0), MASK_WORD)
         self._commitments: dict[int, bytes] = {}
         self._picked: dict[int, tuple[int, ...]] = {}
         self._sealed: dict[int, dict[int, bytes]] = {}
@@ -67,9 +96,10 @@ class SecureSum:
         missing = definitions or {}
 
         def body(site: int) -> bytes:
-            return Round(self._bundle, self.participants, missing.get(site, b"")).to_bytes()
+            named = missing.get(site, b"")
+            return Round(self._bundle, self.participants, named, self.mode).to_bytes()
 
-        return self._letters(MessageKind.ROUND, self.participants, body)
+        return self._messages(MessageKind.ROUND, self.participants, body)
 
     def accept_masked(self, message: bytes) -> None:
         """Adds up one MASKED; a late one, after `close`, is refused and stays closed for ever."""
@@ -77,18 +107,21 @@ class SecureSum:
         sender = envelope.header.sender
         require(self.members is None, Code.OLD_ROUND, sender)
         require(sender in self.participants, Code.BAD_SET, sender)
-        if sender in self._commitments:
+        if sender in self._picked:
             return
-        masked = Masked.read(envelope.body, self._dim, self._picks)
-        require(set(masked.sealed) == self._peers[sender], Code.BAD_MESSAGE, sender)
+        masked = Masked.read(envelope.body, self._dim, self._selections, self.mode)
+        require(masked.context == self.context, Code.BAD_MESSAGE, sender)
+        sealed_for = self._peers[sender] if self.mode is Mode.IN_TWO else set()
+        require(set(masked.sealed) == sealed_for, Code.BAD_MESSAGE, sender)
+        self.messages[sender, MessageKind.MASKED] = message
         np.add(self._total, masked.vector, out=self._total)
         self._commitments[sender], self._sealed[sender] = masked.commitment, masked.sealed
-        self._picked[sender] = masked.picks
+        self._picked[sender] = masked.selections
 
     @property
     def arrived(self) -> frozenset[int]:
         """Those whose vectors are in the sum."""
-        return frozenset(self._commitments)
+        return frozenset(self._picked)
 
     @property
     def signed(self) -> frozenset[int]:
@@ -97,26 +130,30 @@ class SecureSum:
 
     def close(self) -> dict[int, bytes]:
         """Those who arrived are the members; SURVIVORS for each of them if somebody is lost."""
-        members, needed = tuple(sorted(self._commitments)), self._run.parameters.threshold
+        members, needed = tuple(sorted(self._picked)), self._run.parameters.threshold
         if len(members) < needed:
-            raise TooFewParties(
+            raise TooFewSites(
                 f"round {self.round}: {len(members)} of {len(self.participants)} sites sent a "
                 f"vector, {needed} are needed. Nothing was opened; the charge stays. Ask again "
                 "in a new round."
             )
-        self.members = members
         if members == self.participants:
+            self.members = members
             return {}
+        if self.mode is Mode.AT_ONCE:
+            raise Unanswered(self.round, tuple(sorted(set(self.participants) - set(members))))
+        self.members = members
         body = Survivors(members).to_bytes()
-        return self._letters(MessageKind.SURVIVORS, members, lambda _: body)
+        return self._messages(MessageKind.SURVIVORS, members, lambda _: body)
 
     def accept_signature(self, message: bytes) -> None:
         envelope = self._read(message, MessageKind.SIGNED_SET)
         sender, members = envelope.header.sender, self._settled()
         require(sender in members, Code.BAD_SET, sender)
         signature = SignedSet.read(envelope.body).signature
-        signed = set_digest(self._context, members)
+        signed = set_digest(self.context, members)
         verify(self._run.roster.sites[sender], signature, signed, Code.BAD_CERTIFICATE)
+        self.messages[sender, MessageKind.SIGNED_SET] = message
         self._certificate[sender] = signature
 
     def unmask(self) -> dict[int, bytes]:
@@ -128,7 +165,7 @@ class SecureSum:
                 f"survivors, {needed} are needed. Nothing was opened; the charge stays. Wait "
                 "for more signatures, or ask again in a new round."
             )
-        return self._letters(MessageKind.UNMASK, members, self._unmask_body)
+        return self._messages(MessageKind.UNMASK, members, self._unmask_body)
 
     def accept_shares(self, message: bytes) -> None:
         envelope = self._read(message, MessageKind.SHARES)
@@ -137,20 +174,23 @@ class SecureSum:
         answer, peers = Shares.read(envelope.body), self._peers[sender]
         require(set(answer.shares) == (peers & members) | {sender}, Code.BAD_MESSAGE, sender)
         require(set(answer.seeds) == peers - members, Code.BAD_MESSAGE, sender)
+        self.messages[sender, MessageKind.SHARES] = message
         self._answers[sender] = answer
 
     def missing(self) -> str | None:
         """Why the sum cannot be opened yet, or None when it can."""
-        needed = self._run.parameters.neighbourhood.threshold
-        for member in self._settled():
+        needed = self._run.parameters.neighborhood.threshold
+        for member in self._settled() if self.mode is Mode.IN_TWO else ():
             if len(self._givers(member)) < needed:
                 return f"fewer than {needed} sites gave their share for site {member}"
             if self._peers[member] & self._lost() and member not in self._answers:
-                return f"site {member} has not told its seeds towards the lost"
+                return f"site {member} has not sent its seeds for the lost sites"
         return None
 
     def opened(self) -> Opened:
         """The sum without its masks, once the answers suffice."""
+        if self.mode is Mode.AT_ONCE:
+            return self._opened_at_once()
         reason = self.missing()
         if reason is not None:
             raise RoundFailed(
@@ -158,13 +198,21 @@ class SecureSum:
                 "its answer, or ask again in a new round."
             )
         secrets = {member: self._self_secret(member) for member in self._settled()}
-        check_commitments(self.round, secrets, self._context, self._commitments)
-        self_keys = (masks.self_key(self._context, secret) for secret in secrets.values())
+        check_commitments(self.round, secrets, self.context, self._commitments)
+        self_keys = (masks.self_key(self.context, secret) for secret in secrets.values())
         total = self._total.copy()
         take_masks_off(total, self_keys, self._answers)
         return Opened(
-            masks.centred(total), self._settled(), dict(self._certificate), dict(self._picked)
+            masks.centered(total), self._settled(), dict(self._certificate), dict(self._picked)
         )
+
+    def _opened_at_once(self) -> Opened:
+        """Masks have cancelled, and the two zeros show it."""
+        members = self._settled()
+        if self._total[-LANES:].any():
+            raise MasksLeft(self.round)
+        values = masks.centered(self._total[:-LANES].copy())
+        return Opened(values, members, {}, dict(self._picked))
 
     def _read(self, message: bytes, kind: MessageKind) -> Envelope:
         envelope = self._run.read(message, kind, self.round)
@@ -173,7 +221,7 @@ class SecureSum:
         return envelope
 
     def _self_secret(self, member: int) -> int:
-        enough = self._run.parameters.neighbourhood.threshold
+        enough = self._run.parameters.neighborhood.threshold
         return rebuild(member, self._givers(member)[:enough], self._answers)
 
     def _givers(self, member: int) -> tuple[int, ...]:
@@ -187,13 +235,13 @@ class SecureSum:
 
     def _settled(self) -> tuple[int, ...]:
         if self.members is None:
-            raise SpecError(f"round {self.round} is still open; call close first.")
+            raise ParameterError(f"round {self.round} is still open; call close first.")
         return self.members
 
     def _lost(self) -> frozenset[int]:
         return frozenset(self.participants) - set(self._settled())
 
-    def _letters(
+    def _messages(
         self, kind: MessageKind, sites: Iterable[int], body: Callable[[int], bytes]
     ) -> dict[int, bytes]:
-        return {site: self._run.letter(kind, site, self.round, body(site)) for site in sites}
+        return {site: self._run.message(kind, site, self.round, body(site)) for site in sites}

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
+from hedgerow.secagg.closing import Close, Closed
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
-    NO_EPOCH,
+    NO_SESSION,
     RUN_ID,
     Author,
     Envelope,
@@ -22,18 +23,25 @@ from hedgerow.secagg.envelope import (
     follows,
     open_envelope,
 )
-from hedgerow.secagg.epoch import Epoch, Joining, form_epoch, read_keys
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
-from hedgerow.secagg.messages import LONGEST_VECTOR, MOST_ATTEMPTS, Join, Open
+from hedgerow.secagg.messages import (
+    LONGEST_VECTOR,
+    MOST_ATTEMPTS,
+    Capsules,
+    Join,
+    Mode,
+    Open,
+)
 from hedgerow.secagg.secure_sum import SecureSum
+from hedgerow.secagg.session import Joining, KeySession, form_session, read_keys
 from hedgerow.secagg.shamir import Entropy
 
 __all__ = ["Coordinator", "SecureSum"]
 
 
 class Coordinator:
-    """One run of one study: join -> open -> start, and start again, for every round.
+    """One run of one study: join -> open -> bind -> start, and start again, for every round.
 
     `heads` is the last ledger head held from each site. Give a new run those of the last, so
     that a site whose ledger went back meets them; the largest `spent` among them is what the
@@ -51,17 +59,18 @@ class Coordinator:
         attempt: int = 0,
         entropy: Entropy = os.urandom,
     ) -> None:
-        if len(roster.sites) != parameters.parties or roster.coordinator != identity.public:
-            raise SpecError(
+        if len(roster.sites) != parameters.n_sites or roster.coordinator != identity.public:
+            raise ParameterError(
                 f"the roster names {len(roster.sites)} sites for a study of "
-                f"{parameters.parties}, or another coordinator; compare roster and study."
+                f"{parameters.n_sites}, or another coordinator; compare roster and study."
             )
         self.run_id, self.attempt = entropy(RUN_ID), attempt
         self.heads = dict(heads or {})
         self.parameters, self.roster = parameters, roster
         self.keys: tuple[bytes, ...] = ()
         self._author = Author(identity, COORDINATOR, study_hash)
-        self._epoch: Epoch | None = None
+        self._session: KeySession | None = None
+        self._capsules: dict[int, dict[int, bytes]] = {}
         self._round = 0
 
     @classmethod
@@ -80,7 +89,7 @@ class Coordinator:
         """Takes up a run whose coordinator stopped; the next `start` asks `round` again.
 
         All four are what the run had when that round was first asked, and were durable before
-        it left. Then the same question makes the same letters, and sites that have answered
+        it left. Then the same question makes the same messages, and sites that have answered
         send their stored bytes and charge nothing.
         """
         run = cls(identity, roster, parameters, study_hash, heads, entropy=lambda _: run_id)
@@ -91,33 +100,55 @@ class Coordinator:
         return run
 
     def join(self) -> dict[int, bytes]:
-        """JOIN for every site, which answers with KEYS; to ask again, send the same letters."""
+        """JOIN for every site, which answers with KEYS; to ask again, send the same messages."""
         if self.attempt >= MOST_ATTEMPTS:
-            raise SpecError(
-                f"{self.attempt} epochs were tried; a study has no more. Start a new one."
+            raise ParameterError(
+                f"{self.attempt} key sessions were tried; a study has no more. Start a new one."
             )
         self.attempt += 1
         body = Join(self.attempt).to_bytes()
-        sites = range(self.parameters.parties)
-        return {site: self._letter(MessageKind.JOIN, site, NO_EPOCH, 0, body) for site in sites}
+        sites = range(self.parameters.n_sites)
+        return {site: self._message(MessageKind.JOIN, site, NO_SESSION, 0, body) for site in sites}
 
     def open(self, keys: Iterable[bytes]) -> dict[int, bytes]:
-        """From everybody's KEYS, the OPEN for each of them; a new epoch needs new KEYS of all."""
+        """From everybody's KEYS, the OPEN for each of them.
+
+        A new key session needs new KEYS of all.
+        """
         joining = self._joining(keys)
         for one in joining:
             held = self.heads.get(one.sender, EMPTY_LEDGER)
             require(follows(one.head, held.position), Code.LEDGER_ROLLED_BACK, one.sender)
             self.heads[one.sender] = one.receipt.header.ledger
         self._form(joining)
-        return self.opening(self.epoch.ephemerals)
+        body = Open(self.keys).to_bytes()
+        sites = self.session.ephemerals
+        return {site: self.message(MessageKind.OPEN, site, 0, body) for site in sites}
 
-    def opening(self, sites: Iterable[int]) -> dict[int, bytes]:
-        """OPEN of the present epoch; to one that has joined it changes nothing.
+    def accept_capsules(self, message: bytes) -> int:
+        """Whose ENCAPS of this key session it is; refuses one that is not for all its takers."""
+        envelope = self.read(message, MessageKind.ENCAPS, 0)
+        sender, table = envelope.header.sender, Capsules.read(envelope.body).table
+        require(set(table) == self.session.takers(sender), Code.BAD_MESSAGE, sender)
+        self._capsules[sender] = table
+        return sender
+
+    def bind(self, sites: Iterable[int]) -> dict[int, bytes]:
+        """BIND for each: what the others among all whose ENCAPS came have given it."""
+
+        def body(site: int) -> bytes:
+            given = self._capsules.items()
+            return Capsules({p: table[site] for p, table in given if site in table}).to_bytes()
+
+        return {site: self.message(MessageKind.BIND, site, 0, body(site)) for site in sites}
+
+    def asking(self, sites: Iterable[int]) -> dict[int, bytes]:
+        """BIND without a capsule: it changes nothing at a site that is in the key session.
 
         One that was started anew says that it lacks the key: so it can be asked at no charge.
         """
-        body = Open(self.keys).to_bytes()
-        return {site: self.letter(MessageKind.OPEN, site, 0, body) for site in sites}
+        body = Capsules({}).to_bytes()
+        return {site: self.message(MessageKind.BIND, site, 0, body) for site in sites}
 
     def sender_of_keys(self, message: bytes) -> int:
         """Whose KEYS these are, for the last invitation; refuses any other message."""
@@ -126,45 +157,67 @@ class Coordinator:
         return one.sender
 
     @property
-    def epoch(self) -> Epoch:
-        if self._epoch is None:
-            raise SpecError("no epoch is open; collect KEYS from the sites and call open first.")
-        return self._epoch
+    def session(self) -> KeySession:
+        if self._session is None:
+            raise ParameterError(
+                "no key session is open; collect KEYS from the sites and call open first."
+            )
+        return self._session
 
     def start(
         self,
         bundle: bytes,
         dim: int,
         participants: Iterable[int] | None = None,
-        picks: int = 0,
+        selections: int = 0,
         round: int | None = None,
+        mode: Mode = Mode.IN_TWO,
     ) -> SecureSum:
-        """A round over `participants`, by default the whole epoch; by default the next one.
+        """A round over `participants`, by default the whole key session; by default the next one.
 
         The last one may be asked again. Each site is asked for `dim` numbers, which are summed,
         and for `picks` indices, which are not.
         """
-        who = tuple(sorted(self.epoch.ephemerals if participants is None else participants))
-        if not 1 <= dim <= LONGEST_VECTOR or not set(who) <= set(self.epoch.ephemerals):
-            raise SpecError(
+        who = tuple(sorted(self.session.ephemerals if participants is None else participants))
+        if not 1 <= dim <= LONGEST_VECTOR or not set(who) <= set(self.session.ephemerals):
+            raise ParameterError(
                 f"{dim} numbers from sites {list(who)} cannot be summed; "
-                "use 1 to 2^32 numbers and sites of this epoch."
+                "use 1 to 2^32 numbers and sites of this key session."
             )
         self._round = self._round + 1 if round is None else round
-        return SecureSum(self, self._round, bundle, dim, picks, who)
+        return SecureSum(self, self._round, bundle, dim, selections, who, mode)
 
-    def letter(self, kind: MessageKind, site: int, round: int, body: bytes) -> bytes:
-        """A message of this epoch to one site; its header returns the last head held from it."""
-        return self._letter(kind, site, self.epoch.id, round, body)
+    def close(self, root: bytes, rounds: int) -> dict[int, bytes]:
+        """CLOSE for every site of the roster: nothing more is asked in this study."""
+        body, sites = Close(root, rounds).to_bytes(), range(self.parameters.n_sites)
+        return {site: self._message(MessageKind.CLOSE, site, NO_SESSION, 0, body) for site in sites}
+
+    def accept_closed(self, message: bytes, root: bytes) -> int:
+        """Whose CLOSED it is, both signatures checked; one with another root is refused."""
+        envelope = open_envelope(message, MessageKind.CLOSED, self._author.study_hash, self.roster)
+        header, body = envelope.header, Closed.read(envelope.body)
+        place = header.run_id, header.session_id, header.round, header.receiver
+        require(place == (self.run_id, NO_SESSION, 0, COORDINATOR), Code.BAD_MESSAGE, header.sender)
+        require(body.root == root, Code.BAD_MESSAGE, header.sender)
+        body.verify(self.roster.key_of(header.sender), header)
+        self.heads[header.sender] = header.ledger
+        return header.sender
+
+    def message(self, kind: MessageKind, site: int, round: int, body: bytes) -> bytes:
+        """A message of this key session to one site.
+
+        Its header returns the last head held from it.
+        """
+        return self._message(kind, site, self.session.id, round, body)
 
     def read(self, message: bytes, kind: MessageKind, round: int) -> Envelope:
-        """A site's message of this epoch, verified; keeps its head if it is news."""
+        """A site's message of this key session, verified; keeps its head if it is news."""
         envelope = open_envelope(message, kind, self._author.study_hash, self.roster)
         header, sender = envelope.header, envelope.header.sender
-        here = (self.run_id, self.epoch.id, round, COORDINATOR)
-        there = (header.run_id, header.epoch_id, header.round, header.receiver)
+        here = (self.run_id, self.session.id, round, COORDINATOR)
+        there = (header.run_id, header.session_id, header.round, header.receiver)
         require(there == here, Code.BAD_MESSAGE, sender)
-        require(sender in self.epoch.ephemerals, Code.UNKNOWN_KEY, sender)
+        require(sender in self.session.ephemerals, Code.UNKNOWN_KEY, sender)
         held = self.heads[sender]
         if header.ledger.seq >= held.seq:  # an answer sent again shows an older head
             fits = follows(header.ledger.position, held.position)
@@ -178,11 +231,11 @@ class Coordinator:
     def _form(self, joining: Iterable[Joining]) -> None:
         everyone = tuple(joining)
         invitation = self.run_id, self.attempt
-        self._epoch = form_epoch(everyone, invitation, self._author.study_hash, self.parameters)
-        self.keys = tuple(one.message for one in everyone)
+        self._session = form_session(everyone, invitation, self._author.study_hash, self.parameters)
+        self.keys, self._capsules = tuple(one.message for one in everyone), {}
 
-    def _letter(
-        self, kind: MessageKind, site: int, epoch_id: bytes, round: int, body: bytes
+    def _message(
+        self, kind: MessageKind, site: int, session_id: bytes, round: int, body: bytes
     ) -> bytes:
         held = self.heads.get(site, EMPTY_LEDGER)
-        return self._author.seal(kind, body, self.run_id, epoch_id, round, site, held)
+        return self._author.seal(kind, body, self.run_id, session_id, round, site, held)

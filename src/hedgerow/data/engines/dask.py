@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from hedgerow.data.engines.engine import Elsewhere, Work, added
 from hedgerow.data.reading.containers import check_named
 from hedgerow.data.reading.encoding import Encoded, encode
-from hedgerow.data.reading.report import Told
+from hedgerow.data.reading.report import EngineCounts
 from hedgerow.data.rows import Draws, Rows, copies_among
 from hedgerow.data.sums import Answering
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.schema.arrays import IntArray
 from hedgerow.schema.schema import Schema
 
@@ -37,7 +37,7 @@ Block = tuple[Rows, Encoded]
 
 
 def is_dask(source: Any) -> bool:
-    """By its looks: nothing of Dask is imported for those who have none."""
+    """Whether it looks like Dask: nothing of Dask is imported for users who have none."""
     return hasattr(source, "__dask_graph__") and hasattr(source, "to_delayed")
 
 
@@ -52,50 +52,51 @@ class OnCluster(Elsewhere):
         from dask.delayed import delayed
 
         if not hasattr(frame, "columns"):
-            raise SpecError("the Dask collection has no columns; give a dask.dataframe.")
-        check_named(self.where, list(frame.columns), target=target)
+            raise ParameterError("the Dask collection has no columns; give a dask.dataframe.")
+        outcome = schema.label_columns(target)
+        check_named(self.where, list(frame.columns), target=outcome)
         absent = [name for name in schema.names if name not in set(frame.columns)]
         if absent:
-            raise SpecError(
+            raise ParameterError(
                 f"{self.where} has no column {absent[0]!r}; it has {[*frame.columns]}. Rename the "
-                "column, or change the schema at all sites."
+                "column, or correct the schema."
             )
         self.schema, self.target = schema, target
-        read = delayed(partial(_cells_of, schema=schema, target=target), pure=True)
-        cells = [read(part) for part in frame[[*schema.names, target]].to_delayed()]
+        read_part = delayed(partial(_cells_of, schema=schema, target=target), pure=True)
+        cells = [read_part(part) for part in frame[[*schema.names, *outcome]].to_delayed()]
         if draws is not None:
-            cells = _numbered(cells, schema, draws)
+            cells = _number_rows(cells, schema, draws)
         else:
             cells = [delayed(partial(_rows_of, schema=schema), pure=True)(part) for part in cells]
         persist: Any = dask.base.persist
         self._blocks = list(persist(*cells))
         names = (*schema.names, target)
-        counted = delayed(partial(_counted, names=names))
-        (counts,) = self._summed([counted(block) for block in self._blocks])
-        self.told = _told(counts, names)
+        count_block = delayed(partial(_count_block, names=names))
+        (counts,) = self._sum_parts([count_block(block) for block in self._blocks])
+        self.read_counts = _read_counts(counts, names)
 
     def total(self, work: Work) -> list[IntArray]:
         from dask.delayed import delayed
 
-        return self._summed([delayed(partial(_worked, work))(block) for block in self._blocks])
+        return self._sum_parts([delayed(partial(_run_work, work))(block) for block in self._blocks])
 
-    def _summed(self, parts: list[Any]) -> list[IntArray]:
+    def _sum_parts(self, parts: list[Any]) -> list[IntArray]:
         """In a tree: no machine sees more than a few vectors at once."""
         from dask.delayed import delayed
 
         while len(parts) > 1:
             groups = range(0, len(parts), ADDED_AT_ONCE)
             parts = [delayed(added)(parts[at : at + ADDED_AT_ONCE]) for at in groups]
-        found: list[IntArray] = parts[0].compute()
-        return found
+        totals: list[IntArray] = parts[0].compute()
+        return totals
 
 
-def _numbered(cells: list[Any], schema: Schema, draws: Draws) -> list[Any]:
+def _number_rows(cells: list[Any], schema: Schema, draws: Draws) -> list[Any]:
     """Each record's number among equal ones, over all partitions: it names it for its draws."""
     from dask.delayed import delayed
 
-    named = [delayed(partial(_names_of, schema=schema, draws=draws))(part) for part in cells]
-    dealt = [delayed(_dealt, nout=BUCKETS)(names) for names in named]
+    row_names = [delayed(partial(_names_of, schema=schema, draws=draws))(part) for part in cells]
+    dealt = [delayed(_dealt, nout=BUCKETS)(names) for names in row_names]
     copies = [
         delayed(_copies, nout=len(cells))([part[bucket] for part in dealt])
         for bucket in range(BUCKETS)
@@ -103,7 +104,7 @@ def _numbered(cells: list[Any], schema: Schema, draws: Draws) -> list[Any]:
     make = delayed(partial(_rows_of, schema=schema, draws=draws))
     return [
         make(part, names, [numbers[place] for numbers in copies])
-        for place, (part, names) in enumerate(zip(cells, named, strict=True))
+        for place, (part, names) in enumerate(zip(cells, row_names, strict=True))
     ]
 
 
@@ -145,19 +146,25 @@ def _rows_of(
     return Rows(part, schema, draws, copies=copies), part
 
 
-def _counted(block: Block, names: Sequence[str]) -> list[IntArray]:
-    rows, read = block
-    by_kind = (read.clamped, read.unknown, read.missing)
-    counts = [rows.n, read.skipped, *(kind.get(name, 0) for kind in by_kind for name in names)]
+def _count_block(block: Block, names: Sequence[str]) -> list[IntArray]:
+    rows, encoded_rows = block
+    by_kind = (encoded_rows.clamped, encoded_rows.unknown, encoded_rows.missing)
+    counts = [
+        rows.n,
+        encoded_rows.skipped,
+        *(kind.get(name, 0) for kind in by_kind for name in names),
+    ]
     return [np.array(counts, np.int64)]
 
 
-def _told(counts: IntArray, names: Sequence[str]) -> Told:
-    n, skipped, *rest = counts.tolist()
+def _read_counts(counts: IntArray, names: Sequence[str]) -> EngineCounts:
+    n, n_skipped, *rest = counts.tolist()
     parts = [dict(zip(names, rest[k * len(names) :], strict=False)) for k in range(3)]
-    return Told(n=n, skipped=skipped, clamped=parts[0], unknown=parts[1], missing=parts[2])
+    return EngineCounts(
+        n=n, skipped=n_skipped, clamped=parts[0], unknown=parts[1], missing=parts[2]
+    )
 
 
-def _worked(work: Work, block: Block) -> list[IntArray]:
+def _run_work(work: Work, block: Block) -> list[IntArray]:
     rows, _ = block
     return work(Answering(rows, rows.schema))

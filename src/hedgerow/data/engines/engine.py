@@ -1,11 +1,11 @@
-"""Rows that stay where they are: sums are made there, or block by block, and added up here.
+"""Rows that stay where they are: sums are computed there, or block by block, and added up here.
 
-Every sum is one over records, and what a record adds depends on that record alone. So any way to
-cut the rows into blocks gives the same integers as all rows at once. What is no sum over records,
-such as a bound or a score, is made here from sums that are.
+Every sum is over records, and what a record adds depends on that record alone. So any way to cut
+the rows into blocks gives the same integers as all rows at once. A result that is no sum over
+records, for example a bound or a score, is computed here from such sums.
 
-An engine says before anything is charged what it cannot do: see `Elsewhere.why_not`. Noise is
-drawn by the site alone, never by an engine.
+An engine reports what it cannot do before anything is charged: see `Elsewhere.reason_against`.
+Noise is drawn by the site alone, never by an engine.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from functools import partial
 
 import numpy as np
 
-from hedgerow.data.reading.report import DataReport, Told, allowed, report_of
+from hedgerow.data.reading.report import DataReport, EngineCounts, allowed, report_of
 from hedgerow.data.sums import Answering, best_impurities, counts_for, is_of_target
-from hedgerow.errors import DataError, SpecError, UnsupportedQuery
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
+from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import (
     Binning,
     BoundQuery,
@@ -52,33 +52,33 @@ class Elsewhere(ABC):
     """What to do with rows that the engine cannot sum."""
     schema: Schema
     target: str
-    told: Told
+    read_counts: EngineCounts
     """What the engine counted: for the site's own eyes."""
 
     @property
     def n(self) -> int:
-        return self.told.n
+        return self.read_counts.n
 
     @property
     def report(self) -> DataReport:
-        return report_of([self.told], self.schema, self.target)
+        return report_of([self.read_counts], self.schema, self.target)
 
     @abstractmethod
     def total(self, work: Work) -> list[IntArray]:
         """The work of every block of rows, added up."""
         ...
 
-    def sums(self, asked: Sequence[QueryInUnit]) -> list[IntArray]:
-        """The integers of each query; an engine that can sum by itself says so here."""
-        return self.total(partial(integers_of_block, asked)) if asked else []
+    def sums(self, queries: Sequence[QueryInUnit]) -> list[IntArray]:
+        """The integers of each query; an engine that can sum by itself overrides this."""
+        return self.total(partial(integers_of_block, queries)) if queries else []
 
-    def why_not(self, study: Study) -> str | None:
-        """Why a study cannot be answered here; None if it can. Asked before any charge."""
-        if study.placement is Placement.LABEL:
-            return "placement 'label' tells labels at random and keeps them record by record"
+    def reason_against(self, study: Study) -> str | None:
+        """Why a study cannot be answered here; None if it can. Checked before any charge."""
+        if study.dp_model is DPModel.LABEL:
+            return "dp_model 'label' tells labels at random and keeps them record by record"
         if study.records_per_person > 1 or study.by_person:
             return "a person's records are chosen by secret draws over all rows"
-        if study.hold_out:
+        if study.held_out_test is not None:
             return "records that are held out are chosen by secret draws over all rows"
         if study.schema.grids != self.schema.grids:
             return "cells were made by another schema than the study's"
@@ -86,26 +86,26 @@ class Elsewhere(ABC):
 
     def check(self) -> None:
         """For people looking at their own rows: refuses what a checking reader would."""
-        told = self.told
+        read_counts = self.read_counts
         for grid in self.schema.grids:
-            times = told.unknown.get(grid.feature, 0)
+            times = read_counts.unknown.get(grid.feature, 0)
             if times and not grid.other:
                 raise DataError(
                     f"{self.where}, column {grid.feature!r}: {times} value(s) are not among "
                     f"{allowed(grid)}. Correct them, or set other to true to admit any value."
                 )
-        if told.skipped:
+        if read_counts.skipped:
             raise DataError(
-                f"{self.where}, column {self.target!r}: {told.skipped} label(s) are missing, no "
-                "number or no class of the schema; leave those rows out."
+                f"{self.where}, column {self.target!r}: {read_counts.skipped} label(s) are "
+                "missing, no number or not a class of the schema; leave those rows out."
             )
-        if told.n == 0:
+        if read_counts.n == 0:
             raise DataError(f"{self.where} holds no rows; give at least one.")
 
     def answering(self, study: Study) -> AnsweringElsewhere:
-        reason = self.why_not(study)
+        reason = self.reason_against(study)
         if reason is not None:
-            raise SpecError(
+            raise ParameterError(
                 f"these rows cannot be summed where they are ({self.where}): {reason}. Nothing "
                 f"was charged; {self.instead}."
             )
@@ -122,12 +122,12 @@ class AnsweringElsewhere:
         self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
     ) -> list[IntArray]:
         """All queries of a round together, so that blocks are read once."""
-        summed = [
+        sum_queries = [
             counts_for(query, self._rows.schema) if isinstance(query, BoundQuery) else query
             for query in queries
         ]
         units = [unit_of(query) for query in queries]
-        sums = self._rows.sums(list(zip(summed, units, strict=True)))
+        sums = self._rows.sums(list(zip(sum_queries, units, strict=True)))
         return [
             self._bounds(query, part, unit) if isinstance(query, BoundQuery) else part
             for query, part, unit in zip(queries, sums, units, strict=True)
@@ -137,19 +137,19 @@ class AnsweringElsewhere:
         return self.integers_of_all([query], lambda _: unit)[0]
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
-        raise UnsupportedQuery(f"{self._rows.where} keeps nothing that its records were told.")
+        raise UnsupportedQuery(f"{self._rows.where} keeps no randomized labels of its records.")
 
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
-        """Counts are sums like any other; the moments of a target are made of blocks."""
+        """Counts are sums like any other; the moments of a target are summed over blocks."""
         if is_of_target(query):
             return self._rows.total(partial(tables_of_block, query, tuple(features)))[0]
         schema = self._rows.schema
         by = Cells(tuple(features), Binning.of_cells(schema))
         of_all = query.scoring.score is Score.BALANCE
-        what: Statistic = Count() if of_all else ClassCounts(len(schema.classes or ()))
-        asked = SumQuery(query.region, what, by, query.share)
-        counts = self._rows.sums([(asked, 1)])[0].reshape(asked.shape)
-        tables = np.zeros((len(features), N_CODES, what.channels), np.int64)
+        statistic: Statistic = Count() if of_all else ClassCounts(len(schema.classes or ()))
+        sum_query = SumQuery(query.region, statistic, by, query.fraction)
+        counts = self._rows.sums([(sum_query, 1)])[0].reshape(sum_query.shape)
+        tables = np.zeros((len(features), N_CODES, statistic.channels), np.int64)
         tables[:, : by.n_cells] = counts
         return tables
 
@@ -159,9 +159,9 @@ class AnsweringElsewhere:
         return best_impurities(query, counts.reshape(shape), grids, unit)
 
 
-def integers_of_block(asked: Sequence[QueryInUnit], block: Answering) -> list[IntArray]:
-    units = {id(query): unit for query, unit in asked}
-    return block.integers_of_all([query for query, _ in asked], lambda query: units[id(query)])
+def integers_of_block(queries: Sequence[QueryInUnit], block: Answering) -> list[IntArray]:
+    units = {id(query): unit for query, unit in queries}
+    return block.integers_of_all([query for query, _ in queries], lambda query: units[id(query)])
 
 
 def tables_of_block(query: Selecting, features: Sequence[int], block: Answering) -> list[IntArray]:

@@ -1,6 +1,6 @@
-"""One column of rows: whatever a file or a frame holds, as numbers or as tokens.
+"""One column of rows, from any file or frame, as numbers or as tokens.
 
-What becomes of a value depends on the value alone, never on its neighbours in the column: a
+What becomes of a value depends on the value alone, never on its neighbors in the column: a
 record's code must not change because another record came or went. `code_of_value` is the whole
 rule. Arrow and NumPy are quick ways to the same result: for a column whose type its container
 declares, and among objects for those of exactly one Python type.
@@ -50,13 +50,13 @@ class Distinct:
     def tokens(self) -> list[Token]:
         return [token_of(value) for value in self.values]
 
-    def met(self, marked: Sequence[bool]) -> Strange:
+    def met(self, marks: Sequence[bool]) -> Strange:
         """The marked values that some row holds, and in how many rows."""
-        if not any(marked):
+        if not any(marks):
             return []
         times = np.bincount(self.index, minlength=len(self.values)).tolist()
-        found = zip(self.values, times, marked, strict=True)
-        return [(value, n) for value, n, is_marked in found if n and is_marked]
+        triples = zip(self.values, times, marks, strict=True)
+        return [(value, n) for value, n, is_marked in triples if n and is_marked]
 
 
 def is_utf8(column: Column) -> bool:
@@ -73,7 +73,7 @@ def is_utf8(column: Column) -> bool:
 
 
 def is_number(column: Column) -> bool:
-    """Whether the column says by its type, or by each of its objects, that it holds numbers."""
+    """Whether the column's type, or each of its objects, is a number."""
     if not isinstance(column, np.ndarray):
         return _is_number(column.type)
     if column.dtype.kind != "O":
@@ -82,7 +82,7 @@ def is_number(column: Column) -> bool:
 
 
 def is_truth(column: Column) -> bool:
-    """Whether the column says by its type, or by each of its objects, that it holds booleans."""
+    """Whether the column's type, or each of its objects, is a boolean."""
     if not isinstance(column, np.ndarray):
         return bool(pa.types.is_boolean(column.type))
     if column.dtype.kind != "O":
@@ -91,7 +91,7 @@ def is_truth(column: Column) -> bool:
 
 
 def code_of_value(value: object, grid: Grid) -> int:
-    """The cell of any value there is, whatever it comes in and whatever stands beside it."""
+    """The cell of any value, independent of its container and of other values."""
     if grid.kind is not ColumnKind.NUMERIC:
         return grid.category_code(token_of(value))
     number = number_of(value)
@@ -101,7 +101,7 @@ def code_of_value(value: object, grid: Grid) -> int:
 
 
 def numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
-    """As float64, NaN where a value is missing or says no number."""
+    """The column as float64, NaN where a value is missing or no number."""
     if not _holds_objects(column):
         return _typed_numbers(column)
     values, strange = np.empty(len(column), np.float64), list[tuple[Any, int]]()
@@ -116,9 +116,9 @@ def distinct(column: Column) -> Distinct:
         return _typed_distinct(column)
     values, index = list[Any](), np.empty(len(column), np.intp)
     for rows, part in _by_type(column):
-        found = (_distinct_objects if _holds_objects(part) else _typed_distinct)(part)
-        index[rows] = found.index + len(values)
-        values += found.values
+        part_values = (_distinct_objects if _holds_objects(part) else _typed_distinct)(part)
+        index[rows] = part_values.index + len(values)
+        values += part_values.values
     return Distinct(values, index)
 
 
@@ -141,11 +141,11 @@ def _by_type(column: NDArray[np.object_]) -> Iterator[tuple[Any, Column]]:
 
 def _of_one_type(kind: type, values: NDArray[np.object_]) -> Column:
     """Typed, if the type holds each of them: not an integer of 65 bits, nor half of a letter."""
-    typed = TYPED.get(kind)
+    column_type = TYPED.get(kind)
     try:
-        if isinstance(typed, pa.DataType):
-            return pa.array(values, typed)
-        return values if typed is None else values.astype(typed)
+        if isinstance(column_type, pa.DataType):
+            return pa.array(values, column_type)
+        return values if column_type is None else values.astype(column_type)
     except (OverflowError, ValueError):
         return values
 
@@ -163,9 +163,15 @@ def _typed_distinct(column: Column) -> Distinct:
     if isinstance(column, np.ndarray):
         values, index = np.unique(column, return_inverse=True)
         return Distinct(values.tolist(), index)
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
-    index = encoded.indices.cast(pa.int64()).fill_null(len(values)).to_numpy(zero_copy_only=False)
+    dictionary_column = (
+        column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    )
+    values = dictionary_column.dictionary.to_pylist()
+    index = (
+        dictionary_column.indices.cast(pa.int64())
+        .fill_null(len(values))
+        .to_numpy(zero_copy_only=False)
+    )
     return Distinct([*values, None], index.astype(np.intp, copy=False))
 
 
@@ -211,31 +217,37 @@ def _floats(column: Column) -> NDArray[np.float64]:
 
 
 def _parsed_at_once(column: Column) -> tuple[NDArray[np.float64], Strange] | None:
-    """The quick way; None if any text is in the way. What it parses, float() parses alike.
+    """The fast path; None if any text cannot be parsed. It parses exactly as float() does.
 
     But for one: Arrow takes "nan(anything)" for NaN.
     """
     try:
         text = pc.cast(column, pa.large_string())
         blank = pc.is_in(text, value_set=pa.array(sorted(MISSING_TEXTS), pa.large_string()))
-        parsed = pc.cast(pc.if_else(blank, None, text), pa.float64())
+        parsed_column = pc.cast(pc.if_else(blank, None, text), pa.float64())
     except pa.ArrowInvalid:
         return None
-    has_nan = pc.any(pc.is_nan(parsed)).as_py()
-    return None if has_nan else (_floats(parsed), [])
+    has_nan = pc.any(pc.is_nan(parsed_column)).as_py()
+    return None if has_nan else (_floats(parsed_column), [])
 
 
 def _one_by_one(column: Column) -> tuple[NDArray[np.float64], Strange]:
-    """Objects of one token may be different numbers, so they are not taken together."""
+    """Parses value by value: objects of one token may be different numbers."""
     is_mixed = isinstance(column, np.ndarray)
-    found = Distinct(list(column), np.arange(len(column))) if is_mixed else distinct(column)
-    parsed = [number_of(value) for value in found.values]
-    values = np.array([np.nan if number is None else number for number in parsed], np.float64)
-    return values[found.index], found.met([number is None for number in parsed])
+    distinct_values = (
+        Distinct(list(column), np.arange(len(column))) if is_mixed else distinct(column)
+    )
+    parsed_numbers = [number_of(value) for value in distinct_values.values]
+    values = np.array(
+        [np.nan if number is None else number for number in parsed_numbers], np.float64
+    )
+    return values[distinct_values.index], distinct_values.met(
+        [number is None for number in parsed_numbers]
+    )
 
 
 def number_of(value: object) -> float | None:
-    """NaN for a missing value, None for what says no number."""
+    """NaN for a missing value, None for a value that is no number."""
     plain = plain_of(value)
     if isinstance(plain, str):
         return _number_in(plain)

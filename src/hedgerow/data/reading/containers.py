@@ -40,7 +40,7 @@ def as_column(values: Any) -> Column:
 
 
 def _declares_type(values: Any, dtype: Any) -> bool:
-    """Whether the container says what it holds, so that Arrow need not look."""
+    """Whether the container declares its type, so that Arrow need not infer it."""
     if isinstance(dtype, np.dtype):
         return dtype.kind in "biufUS"
     if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -74,7 +74,7 @@ def objects_of(values: Any) -> NDArray[np.object_]:
 
 
 def _of_arrow(value: Any) -> Any:
-    """As Python knows it; a date beyond Python's calendar stays what it is, no usable value."""
+    """The value in Python; a date beyond Python's calendar stays as it is, not usable."""
     try:
         return value.as_py()
     except Exception:
@@ -82,7 +82,7 @@ def _of_arrow(value: Any) -> Any:
 
 
 def unmasked(values: Any) -> Any:
-    """A masked value is missing, whatever lies beneath its mask."""
+    """Masked values as missing, whatever is beneath the mask."""
     if not isinstance(values, np.ma.MaskedArray) or values.dtype.names:
         return values
     if values.dtype.kind == "f":
@@ -93,7 +93,7 @@ def unmasked(values: Any) -> Any:
 
 
 def is_listed(values: Any) -> bool:
-    """Whether it is one of Python's sequences: NumPy would find one type for all that it holds."""
+    """Whether it is a Python sequence: NumPy would find one type for all its items."""
     return isinstance(values, Sequence) and not isinstance(values, str | bytes | memoryview)
 
 
@@ -129,7 +129,7 @@ class RowTable(Protocol):
     """Named columns in order of rows.
 
     `capacity` is no less than the number of rows, or 0 where nobody knows it before the end;
-    `malformed` counts, after reading, lines that were no rows.
+    `malformed_lines` counts, after reading, lines that were no rows.
     """
 
     where: str
@@ -137,7 +137,7 @@ class RowTable(Protocol):
     capacity: int
 
     @property
-    def malformed(self) -> int: ...
+    def malformed_lines(self) -> int: ...
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         """The named columns, `rows` rows at a time (a CSV file: some megabytes at a time)."""
@@ -145,7 +145,7 @@ class RowTable(Protocol):
 
 
 def positions_of(table: RowTable, names: Sequence[str]) -> list[int]:
-    """Where the named columns are; refuses what is absent or there twice."""
+    """The positions of the named columns; refuses absent and repeated names."""
     times = Counter(table.names)
     for name in names:
         if times[name] == 0:
@@ -157,32 +157,37 @@ def positions_of(table: RowTable, names: Sequence[str]) -> list[int]:
     return [table.names.index(name) for name in names]
 
 
-def check_named(where: str, names: Sequence[str], **told: str | None) -> None:
+def check_named(where: str, names: Sequence[str], **columns: str | Sequence[str] | None) -> None:
     """Refuses a column that is no feature and that the user named by a word that is not there."""
-    for what, name in told.items():
-        if name is not None and name not in names:
+    pairs = ((k, n) for k, v in columns.items() for n in ([v] if isinstance(v, str) else v or ()))
+    for parameter, name in pairs:
+        if name not in names:
             raise DataError(
-                f"{where} has no column {name!r}, which `{what}` names; it has {list(names)}. "
-                f"Correct `{what}`."
+                f"{where} has no column {name!r}, which `{parameter}` names; it has {list(names)}. "
+                f"Correct `{parameter}`."
             )
 
 
 def _advice(table: RowTable) -> str:
-    return other_separator(table) or "Rename the column, or change the schema at all sites"
+    return other_separator(table) or "Rename the column or correct the schema"
 
 
 def other_separator(table: RowTable) -> str | None:
-    """A single column whose name holds the names of others comes from another separator."""
+    """A hint that the file has another separator: its only column name holds several names."""
     only = table.names[0] if len(table.names) == 1 else ""
-    found = next((sign for sign in OTHER_SEPARATORS if sign in only), None)
-    return None if found is None else f"It seems to be separated by {found!r}; save it with commas"
+    separator = next((sign for sign in OTHER_SEPARATORS if sign in only), None)
+    return (
+        None
+        if separator is None
+        else f"It seems to be separated by {separator!r}; save it with commas"
+    )
 
 
 @contextmanager
 def as_data_error(
     where: str, *others: type[Exception], advice: str = "Check or rewrite it"
 ) -> Iterator[None]:
-    """Whatever stops the reading of a source, and is not about a row, in words of its owner."""
+    """An error that stops reading a source, and is not about a row, as a `DataError`."""
     try:
         yield
     except HedgerowError:

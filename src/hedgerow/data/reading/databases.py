@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hedgerow.data.reading.columns import Column
 from hedgerow.data.reading.containers import as_column, as_data_error, positions_of
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 
 POSTGRES = ("postgresql://", "postgres://")
 DUCKDB = (".duckdb", ".ddb")
@@ -34,7 +34,7 @@ def is_database(source: Any) -> bool:
 
 
 class Database(ABC):
-    """One connection, and the few words in which dialects differ."""
+    """One connection, and the few expressions in which SQL dialects differ."""
 
     where: str
     nearest: str
@@ -47,14 +47,14 @@ class Database(ABC):
     def run(self, statement: str) -> None: ...
     @abstractmethod
     def batches(self, query: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """Read to the end, or closed, before anything else is asked."""
+        """Batches of a result; read them to the end, or close, before the next query."""
         ...
 
     @abstractmethod
     def schema(self, query: str) -> pa.Schema: ...
     @abstractmethod
     def put(self, name: str, table: pa.Table) -> None:
-        """Makes a table that goes away with the connection."""
+        """Creates a table that is dropped with the connection."""
         ...
 
     @abstractmethod
@@ -82,10 +82,10 @@ class DuckDb(Database):
         return self._connection.sql(query).to_arrow_table()
 
     def put(self, name: str, table: pa.Table) -> None:
-        given = f"{name}_given"
-        self._connection.register(given, table)
-        self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM {given}")
-        self._connection.unregister(given)
+        view_name = f"{name}_given"
+        self._connection.register(view_name, table)
+        self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM {view_name}")
+        self._connection.unregister(view_name)
 
 
 class Postgres(Database):
@@ -118,9 +118,9 @@ class Postgres(Database):
 
 
 def database_of(connection: Any) -> Database:
-    """Of an open connection, or of the place where one is to be opened."""
+    """The database of an open connection, or of a place to connect to."""
     if isinstance(connection, str | Path):
-        return _opened(str(connection))
+        return _open_database(str(connection))
     module = type(connection).__module__
     if module in ("_duckdb", "duckdb"):
         return DuckDb(connection)
@@ -128,14 +128,14 @@ def database_of(connection: Any) -> Database:
         vendor = connection.adbc_get_info().get("vendor_name")
         if vendor == "PostgreSQL":
             return Postgres(connection)
-        raise SpecError(f"the connection is to {vendor}; known are DuckDB and PostgreSQL.")
-    raise SpecError(
+        raise ParameterError(f"the connection is to {vendor}; known are DuckDB and PostgreSQL.")
+    raise ParameterError(
         f"sql was given with a {type(connection).__name__}; give a DuckDB connection, one of "
         "adbc_driver_postgresql.dbapi, the path of a DuckDB file or postgresql://..."
     )
 
 
-def _opened(place: str) -> Database:
+def _open_database(place: str) -> Database:
     try:
         if place.startswith(POSTGRES):
             from adbc_driver_postgresql import dbapi
@@ -144,7 +144,7 @@ def _opened(place: str) -> Database:
                 return _closed_in_time(Postgres, dbapi.connect(place, autocommit=True))
         import duckdb
     except ImportError as error:
-        raise SpecError(
+        raise ParameterError(
             f"{error.name} is not installed; install it: pip install 'hedgerow[sql]'."
         ) from None
     with as_data_error(f"the DuckDB file {Path(place).name!r}", duckdb.Error, advice=FREE_THE_FILE):
@@ -152,16 +152,16 @@ def _opened(place: str) -> Database:
 
 
 def _closed_in_time(kind: type[Database], connection: Any) -> Database:
-    """What was opened here is closed when nobody has it any more."""
+    """Closes a connection that was opened here when it is no longer referenced."""
     database = kind(connection)
     weakref.finalize(database, connection.close)
     return database
 
 
 class Selected:
-    """What one query selects, as a table that is read chunk by chunk."""
+    """The result of one query, as a table that is read chunk by chunk."""
 
-    malformed = 0
+    malformed_lines = 0
     capacity = 0
 
     def __init__(self, connection: Any, query: str) -> None:

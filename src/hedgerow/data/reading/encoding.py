@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from hedgerow.data.reading.columns import Column, Strange, distinct, is_utf8, numbers
 from hedgerow.data.reading.containers import RowTable, as_column, check_named
 from hedgerow.data.reading.sources import Source, open_table
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.codes import encode_edges
-from hedgerow.kernels.threads import blocks, each
+from hedgerow.kernels.threads import blocks, map_parts
+from hedgerow.schema.features import SMALLEST_TIME
 from hedgerow.schema.grids import ColumnKind, Grid
-from hedgerow.schema.schema import Schema, Target
-from hedgerow.schema.tokens import Unusable, spelled, token_of
+from hedgerow.schema.schema import Schema, Survival, Target
+from hedgerow.schema.tokens import Unusable, spell, token_of
 
 CHUNK_ROWS = 65_536
 BLOCK_BYTES = 1 << 26
@@ -51,7 +52,7 @@ class Encoded:
     skipped: int = 0
     missing: dict[str, int] = field(default_factory=dict)
     reach: dict[str, tuple[float, float]] = field(default_factory=dict)
-    holders: tuple[list[str], NDArray[np.int32]] | None = None  # names, and (n,) whose a row is
+    site_rows: tuple[list[str], NDArray[np.int32]] | None = None  # names, and (n,) whose a row is
 
     @property
     def n(self) -> int:
@@ -65,35 +66,38 @@ def encode(
     y: Any = None,
     target: str | None = None,
     person: Any = None,
-    party: str | None = None,
+    site: str | None = None,
     check: bool = False,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Encoded:
     """Reads `source` chunk by chunk.
 
     Labels are the column `target` of the source, or the array `y`; with neither, only features
-    are read. `person` says whose record each row is, as a column of the source or as an array:
-    all rows of one person fall in one fold, and `Rows.of_each_person` keeps a few of them.
-    `party` is a column that says who holds each row, where one source has the rows of several.
+    are read. Of the time to an event `target` is the column of the times, and the schema names that
+    of the events; `y` is one signed number (`schema.features.Survival`). `person` says whose record
+    each row is, as a column of the source or as an array: all rows of one person fall in one fold,
+    and `Rows.of_each_person` keeps a few of them. `site` is a column that says who holds each row,
+    where one source has the rows of several.
     """
     if y is not None and target is not None:
-        raise SpecError("labels were given twice, as y and as the column `target`; give one.")
+        raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(source, schema.names)
     in_source = isinstance(person, str)
-    check_named(
-        table.where, table.names, target=target, person=person if in_source else None, party=party
-    )
+    outcome = () if target is None else schema.label_columns(target)
+    whose = person if in_source else None
+    check_named(table.where, table.names, target=outcome, person=whose, site=site)
     labels = None if y is None else one_per_row(table, y, "y", "label")
     persons = None if person is None or in_source else _persons_for(table, person)
     encoder = _Encoder(schema, table, check, target or LABEL, target is not None or y is not None)
-    extra = [name for name in (target, person if in_source else None, party) if name is not None]
+    extra = [*outcome, *(name for name in (whose, site) if name is not None)]
     at = 0
     for columns in table.chunks([*schema.names, *extra], chunk_rows):
         features, rest = columns[: len(schema.names)], iter(columns[len(schema.names) :])
         rows = slice(at, at + len(columns[0]))
-        label = next(rest) if target is not None else _part(labels, rows)
-        who = next(rest) if in_source else _part(persons, rows)
-        encoder.add(features, label, who, None if party is None else next(rest))
+        read = [next(rest) for _ in outcome] or [_part(labels, rows)]
+        person_column = next(rest) if in_source else _part(persons, rows)
+        label = read if len(read) > 1 else read[0]
+        encoder.add(features, label, person_column, None if site is None else next(rest))
         at = rows.stop
     return encoder.finish()
 
@@ -107,13 +111,13 @@ def _persons_for(table: RowTable, person: Any) -> Column:
     return one_per_row(table, person, "person", "id")
 
 
-def one_per_row(table: RowTable, values: Any, name: str, what: str) -> Column:
+def one_per_row(table: RowTable, values: Any, name: str, noun: str) -> Column:
     column = as_column(values)
     if getattr(values, "ndim", 1) != 1 or len(column) != table.capacity:
         shape = getattr(values, "shape", (len(column),))
         raise DataError(
             f"{name} has shape {shape} and {table.where} has {table.capacity} rows; "
-            f"give one {what} per row."
+            f"give one {noun} per row."
         )
     return column
 
@@ -142,7 +146,9 @@ class _Encoder:
         self, schema: Schema, table: RowTable, check: bool, label_name: str, has_labels: bool
     ) -> None:
         if has_labels and schema.classes is None and schema.target is None:
-            raise SpecError("the schema declares neither classes nor a target; add one of them.")
+            raise ParameterError(
+                "the schema declares neither classes nor a target; add one of them."
+            )
         self._schema, self._table, self._check = schema, table, check
         self._label_name = label_name
         self._kind = np.uint8 if schema.classes is not None else np.float64
@@ -150,20 +156,20 @@ class _Encoder:
         self._full: list[_Block] = []
         self._block = self._new_block(table.capacity)
         self._persons: list[NDArray[np.uint64]] = []
-        self._holders: list[NDArray[np.int32]] = []
-        self._holder_names: dict[str, int] = {}
-        self._clamped: dict[str, int] = {}
+        self._site_rows: list[NDArray[np.int32]] = []
+        self._site_names: dict[str, int] = {}
+        self._clamped_counts: dict[str, int] = {}
         self._unknown: dict[str, int] = {}
         self._missing: dict[str, int] = {}
         self._reach: dict[str, tuple[float, float]] = {}
-        self._skipped = 0
+        self._n_skipped = 0
 
     def add(
         self,
         features: list[Column],
         label: Column | None,
         person: Column | None,
-        party: Column | None = None,
+        site: Column | None = None,
     ) -> None:
         keep = np.ones(len(features[0]), np.bool_)
         self._make_room(len(keep))
@@ -171,20 +177,20 @@ class _Encoder:
             persons, keep = self._hashed_persons(person)
         block = self._block
         if label is not None and block.y is not None:
-            values, labelled = self._labels(label)
-            keep = keep & labelled
+            values, has_label = self._labels(label)
+            keep = keep & has_label
             block.y[block.n : block.n + int(keep.sum())] = values[keep]
         n = int(keep.sum())
-        self._skipped += len(keep) - n
-        each(lambda part: self._features(part, features, keep), blocks(len(features), 1))
+        self._n_skipped += len(keep) - n
+        map_parts(lambda part: self._features(part, features, keep), blocks(len(features), 1))
         if person is not None:
             self._persons.append(persons[keep])
-        if party is not None:
-            self._holders.append(self._holders_of(party)[keep])
+        if site is not None:
+            self._site_rows.append(self._sites_of(site)[keep])
         block.n += n
 
     def _make_room(self, rows: int) -> None:
-        """What is reserved and not yet used takes no memory."""
+        """Reserves memory: pages that are not used yet take none."""
         if self._block.n + rows > self._block.codes.shape[1]:
             if self._block.n:
                 self._full.append(self._block)
@@ -194,49 +200,49 @@ class _Encoder:
         codes = np.empty((len(self._schema.features), rows), np.uint8)
         return _Block(codes, np.empty(rows, self._kind) if self._has_labels else None)
 
-    def _holders_of(self, column: Column) -> NDArray[np.int32]:
-        """(n,) the number of each row's holder, in the order in which they are met."""
-        found = distinct(column)
-        tokens = found.tokens()
-        unnamed = [not isinstance(token, str) or token == "" for token in tokens]
-        for value, times in found.met(unnamed):
+    def _sites_of(self, column: Column) -> NDArray[np.int32]:
+        """(n,) the number of each row's site, in order of first occurrence."""
+        distinct_names = distinct(column)
+        tokens = distinct_names.tokens()
+        is_unnamed = [not isinstance(token, str) or token == "" for token in tokens]
+        for value, times in distinct_names.met(is_unnamed):
             raise DataError(
-                f"{self._table.where}: the party is {value!r} in {times} row(s); say for each row "
+                f"{self._table.where}: the site is {value!r} in {times} row(s); say for each row "
                 "who holds it, or remove the row."
             )
-        met, names = set(found.index.tolist()), self._holder_names
+        used_places, names = set(distinct_names.index.tolist()), self._site_names
         numbers = [
-            names.setdefault(str(token), len(names)) if place in met else -1
+            names.setdefault(str(token), len(names)) if place in used_places else -1
             for place, token in enumerate(tokens)
         ]
-        return np.array(numbers, np.int32)[found.index]
+        return np.array(numbers, np.int32)[distinct_names.index]
 
     def finish(self) -> Encoded:
-        self._skipped += self._broken_lines()
+        self._n_skipped += self._broken_lines()
         self._full.append(self._block)
         self._block = self._new_block(0)
-        codes, y = _joined(self._full)
+        codes, y = _join_blocks(self._full)
         if self._check and not codes.shape[1]:
             raise DataError(f"{self._table.where} holds no rows; give at least one.")
         return Encoded(
             codes=codes,
             y=y,
             persons=np.concatenate(self._persons) if self._persons else None,
-            holders=self._holders_in_order(),
-            clamped=self._clamped,
+            site_rows=self._sites_in_order(),
+            clamped=self._clamped_counts,
             unknown=self._unknown,
-            skipped=self._skipped,
+            skipped=self._n_skipped,
             missing=self._missing,
             reach=self._reach,
         )
 
-    def _holders_in_order(self) -> tuple[list[str], NDArray[np.int32]] | None:
-        if not self._holders:
+    def _sites_in_order(self) -> tuple[list[str], NDArray[np.int32]] | None:
+        if not self._site_rows:
             return None
-        return list(self._holder_names), np.concatenate(self._holders)
+        return list(self._site_names), np.concatenate(self._site_rows)
 
     def _broken_lines(self) -> int:
-        broken = self._table.malformed
+        broken = self._table.malformed_lines
         if broken and self._check:
             raise DataError(
                 f"{self._table.where} has {broken} line(s) with another number of cells than its "
@@ -260,63 +266,92 @@ class _Encoder:
             self._note(grid.feature, strange, "is not a number", "Correct it or leave it empty.")
             codes = np.empty(len(values), np.uint8)
             encode_edges(values, grid.edges, codes)
-            self._count(self._clamped, grid.feature, grid.n_outside(values))
+            self._count(self._clamped_counts, grid.feature, grid.n_outside(values))
             self._count_missing(grid, codes, strange)
             self._note_reach(grid.feature, values)
             return codes
-        found = distinct(column)
-        tokens = found.tokens()
-        strange = found.met([not grid.knows(token) for token in tokens])
+        distinct_values = distinct(column)
+        tokens = distinct_values.tokens()
+        strange = distinct_values.met([not grid.knows(token) for token in tokens])
         advice = f"Allowed are {list(grid.values[:20])}; set other to true to admit any value."
-        self._note(grid.feature, strange, "is no value of the schema", advice, grid.other)
-        codes = np.array([grid.category_code(token) for token in tokens], np.uint8)[found.index]
+        self._note(
+            grid.feature, strange, "is not one of the values in the schema", advice, grid.other
+        )
+        codes = np.array([grid.category_code(token) for token in tokens], np.uint8)[
+            distinct_values.index
+        ]
         self._count_missing(grid, codes, [] if grid.other else strange)
         return codes
 
     def _labels(self, column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """A value for each row, and whether the row has one."""
         name = self._label_name
-        self._check_text(name, column)
+        if not isinstance(column, list):
+            self._check_text(name, column)
         values: NDArray[Any]
-        if self._schema.target is not None:
+        if self._schema.survival is not None:
+            values, missing = self._signed_times(self._schema.survival, column)
+        elif self._schema.target is not None:
             values, strange = numbers(column)
             self._note(name, strange, "is not a number", "Correct it or remove the row.")
             missing = np.isnan(values)
             values = self._within(self._schema.target, values)
         else:
             values, missing, strange = self._class_codes(column)
-            self._note(name, strange, "is no class", f"Allowed are {self._schema.classes}.")
+            classes = ", ".join(map(str, self._schema.classes or ()))
+            what = f"is not one of the classes ({classes})"
+            self._note(name, strange, what, "Correct the label or the schema.")
         if self._check and missing.any():
             raise DataError(
-                f"{self._table.where}, column {name!r}: {int(missing.sum())} label(s) are missing "
-                "(empty or NaN); remove those rows."
+                f"{self._place(name)}: {int(missing.sum())} label(s) are missing (empty or NaN); "
+                "remove those rows."
             )
         return values, ~missing
 
+    def _signed_times(
+        self, survival: Survival, columns: Column | list[Column]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Times of events, minus those of censored records, and which rows have none."""
+        if isinstance(columns, list):
+            times, strange = numbers(columns[0])
+            self._note(survival.time, strange, "is not a number", "Correct it or remove the row.")
+            events, strange = numbers(columns[1])
+            self._note(survival.event, strange, "is neither 0 nor 1", NO_CAUSES)
+            if self._check:
+                refuse_times(self._table.where, survival, times, events)
+            values = signed_times(times, events)
+        else:
+            values = numbers(columns)[0]
+        late = np.abs(values) > survival.horizon
+        self._count(self._clamped_counts, self._label_name, int(late.sum()))
+        return np.where(late, -survival.horizon, values), np.isnan(values)
+
     def _class_codes(self, column: Column) -> tuple[NDArray[np.uint8], NDArray[np.bool_], Strange]:
-        found = distinct(column)
-        tokens = found.tokens()
-        known = [self._schema.class_code(token) for token in tokens]
-        codes = np.array([code or 0 for code in known], np.uint8)
-        missing = np.array([code is None for code in known], np.bool_)
-        pairs = zip(known, tokens, strict=True)
-        strange = found.met([code is None and token is not None for code, token in pairs])
-        return codes[found.index], missing[found.index], strange
+        distinct_values = distinct(column)
+        tokens = distinct_values.tokens()
+        class_codes = [self._schema.class_code(token) for token in tokens]
+        codes = np.array([code or 0 for code in class_codes], np.uint8)
+        missing = np.array([code is None for code in class_codes], np.bool_)
+        pairs = zip(class_codes, tokens, strict=True)
+        strange = distinct_values.met([code is None and token is not None for code, token in pairs])
+        return codes[distinct_values.index], missing[distinct_values.index], strange
 
     def _hashed_persons(self, column: Column) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """(n, 2) 128 bits of each id's token, and whether the row has one.
 
         Rows without one belong to nobody knows whom, so that nothing could bound them together.
         """
-        found = distinct(column)
-        tokens = found.tokens()
-        known = np.array([isinstance(token, str) and token != "" for token in tokens], np.bool_)
+        distinct_values = distinct(column)
+        tokens = distinct_values.tokens()
+        is_named = np.array([isinstance(token, str) and token != "" for token in tokens], np.bool_)
         if self._check:
-            self._refuse_strangers(found.met((~known).tolist()))
+            self._refuse_strangers(distinct_values.met((~is_named).tolist()))
         texts = [token if isinstance(token, str) else "" for token in tokens]
         digests = [hashlib.blake2b(t.encode("utf-8", "replace"), digest_size=16) for t in texts]
-        joined = b"".join(digest.digest() for digest in digests)
-        return np.frombuffer(joined, "<u8").reshape(-1, 2)[found.index], known[found.index]
+        digest_bytes = b"".join(digest.digest() for digest in digests)
+        return np.frombuffer(digest_bytes, "<u8").reshape(-1, 2)[distinct_values.index], is_named[
+            distinct_values.index
+        ]
 
     def _refuse_strangers(self, strange: Strange) -> None:
         for value, times in strange:
@@ -328,7 +363,7 @@ class _Encoder:
 
     def _within(self, bound: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
         outside = (values < bound.low) | (values > bound.high)
-        self._count(self._clamped, self._label_name, int(outside.sum()))
+        self._count(self._clamped_counts, self._label_name, int(outside.sum()))
         return np.clip(values, bound.low, bound.high)
 
     def _check_text(self, name: str, column: Column) -> None:
@@ -337,15 +372,20 @@ class _Encoder:
                 f"{self._table.where}, column {name!r} is not UTF-8 text; save the file as UTF-8."
             )
 
+    def _place(self, name: str) -> str:
+        """In the user's words: a column of the rows, or the labels that came beside them."""
+        is_beside = name == LABEL and name not in self._table.names
+        return "y" if is_beside else f"{self._table.where}, column {name!r}"
+
     def _note(
-        self, name: str, strange: Strange, what: str, advice: str, allowed: bool = False
+        self, name: str, strange: Strange, complaint: str, advice: str, is_allowed: bool = False
     ) -> None:
         if self._check:
             for value, _ in strange:
-                where = f"{self._table.where}, column {name!r}"
+                where = self._place(name)
                 refuse_unusable(where, value)
-                if not allowed:
-                    raise DataError(f"{where}: {spelled(value)!r} {what}. {advice}")
+                if not is_allowed:
+                    raise DataError(f"{where}: {spell(value)!r} {complaint}. {advice}")
         self._count(self._unknown, name, sum(times for _, times in strange))
 
     def _count_missing(self, grid: Grid, codes: NDArray[np.uint8], strange: Strange) -> None:
@@ -364,7 +404,30 @@ class _Encoder:
             counts[name] = counts.get(name, 0) + n
 
 
-def _joined(blocks: list[_Block]) -> tuple[NDArray[np.uint8], NDArray[Any] | None]:
+NO_CAUSES = (
+    "Write 1 for the event and 0 for a record without it. Competing risks are not supported: "
+    "several causes need a model each, with the others censored, which answers another question."
+)
+
+
+def signed_times(times: Any, events: Any) -> NDArray[np.float64]:
+    """(n,) times of events, minus those of censored records; NaN where either says nothing."""
+    t, e = np.asarray(times, np.float64), np.asarray(events, np.float64)
+    with np.errstate(invalid="ignore"):
+        usable = (t >= 0.0) & ((e == 0.0) | (e == 1.0))
+    held = np.maximum(np.where(usable, t, np.nan), SMALLEST_TIME)
+    return np.where(e == 1.0, held, -held)
+
+
+def refuse_times(where: str, survival: Survival, times: Any, events: Any) -> None:
+    """Tells an owner of a time or an event that cannot be one."""
+    for value in times[times < 0.0][:1]:
+        raise DataError(f"{where}, column {survival.time!r} holds {value:g}; use times from 0 on.")
+    for value in events[~np.isnan(events) & (events != 0.0) & (events != 1.0)][:1]:
+        raise DataError(f"{where}, column {survival.event!r} holds {value:g}. {NO_CAUSES}")
+
+
+def _join_blocks(blocks: list[_Block]) -> tuple[NDArray[np.uint8], NDArray[Any] | None]:
     """Codes and labels of all blocks. A block is let go as soon as it is copied, so that hardly
     more than its own memory is needed beside the result.
     """
@@ -399,7 +462,7 @@ def refuse_unusable(where: str, value: object) -> None:
     if token is Unusable.TOO_LARGE:
         raise DataError(
             f"{where}: {value!r} is {token.value}, which a floating-point column cannot tell from "
-            "its neighbours. Give the column as text, in the schema and in the rows."
+            "its neighbors. Give the column as text, in the schema and in the rows."
         )
     if token is Unusable.NO_VALUE:
         raise DataError(

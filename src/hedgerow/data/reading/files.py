@@ -27,12 +27,12 @@ CSV_BLOCK_BYTES = 1 << 20
 PARQUET_BUFFER_BYTES = 1 << 16
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
-KINDS = (".csv", *PARQUET, *ARROW)
+FILE_KINDS = (".csv", *PARQUET, *ARROW)
 KINDS_IN_WORDS = ".csv, .parquet or .arrow file"
 
 
 def open_files(place: str) -> RowTable:
-    """One file, all files of a folder, or all that a pattern such as `rows/*.parquet` names."""
+    """One file, all files of a folder, or all files of a pattern like `rows/*.parquet`."""
     if not place:
         raise DataError(f"the path of the rows is empty; name a {KINDS_IN_WORDS}.")
     path = Path(place)
@@ -41,7 +41,7 @@ def open_files(place: str) -> RowTable:
     if path.is_file():
         return open_file(path)
     if glob.has_magic(place):
-        return Files(f"pattern {place!r}", [Path(found) for found in glob.glob(place)])
+        return Files(f"pattern {place!r}", [Path(name) for name in glob.glob(place)])
     raise DataError(f"there is no file {place!r}; check the path.")
 
 
@@ -64,7 +64,7 @@ class Csv:
 
     def __init__(self, path: Path) -> None:
         self.where = f"file {path.name!r}"
-        self.malformed = 0
+        self.malformed_lines = 0
         self._path = path
         if not header_is_sound(path, CSV_BLOCK_BYTES // 2):
             raise DataError(
@@ -76,18 +76,18 @@ class Csv:
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         positions_of(self, names)
-        self.malformed = 0
+        self.malformed_lines = 0
         with as_data_error(self.where), self._lines() as lines:
             for batch in self._reader(lines, dict.fromkeys(names, pa.binary())):
                 yield [batch.column(name) for name in names]
-            self.malformed += lines.dropped
+            self.malformed_lines += lines.dropped_lines
 
     def _lines(self) -> SoundLines:
         return SoundLines(self._path, CSV_BLOCK_BYTES // 2)
 
     def _reader(self, lines: SoundLines, types: dict[str, Any]) -> Any:
         def skip(row: Any) -> str:
-            self.malformed += 1
+            self.malformed_lines += 1
             return "skip"
 
         return pa.csv.open_csv(
@@ -101,7 +101,7 @@ class Csv:
 
 
 class Parquet:
-    malformed = 0
+    malformed_lines = 0
 
     def __init__(self, path: Path) -> None:
         self.where = f"file {path.name!r}"
@@ -112,11 +112,11 @@ class Parquet:
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         positions_of(self, names)
-        with as_data_error(self.where), self._streamed() as file:
+        with as_data_error(self.where), self._open_stream() as file:
             for batch in file.iter_batches(rows, columns=list(names)):
                 yield [as_column(batch.column(name)) for name in names]
 
-    def _streamed(self) -> Any:
+    def _open_stream(self) -> Any:
         """Read ahead by a buffer's length only: by default Arrow fetches the whole file at once."""
         return pa.parquet.ParquetFile(
             self._path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
@@ -126,7 +126,7 @@ class Parquet:
 class Arrow:
     """Arrow's own files, with or without a footer; their batches are looked at where they lie."""
 
-    malformed = 0
+    malformed_lines = 0
 
     def __init__(self, path: Path) -> None:
         self.where = f"file {path.name!r}"
@@ -138,28 +138,28 @@ class Arrow:
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         positions_of(self, names)
         with as_data_error(self.where), self._path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            for batch in _batches_of(pa.BufferReader(pa.py_buffer(mapped)))[1]:
+            mapped_file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            for batch in _batches_of(pa.BufferReader(pa.py_buffer(mapped_file)))[1]:
                 for start in range(0, len(batch), rows):
                     part = batch.slice(start, rows)
                     yield [as_column(part.column(name)) for name in names]
-                    _let_go(mapped)
+                    _let_go(mapped_file)
 
 
-def _let_go(mapped: mmap.mmap) -> None:
-    """What was looked at need not stay in this process' memory; the file still has it."""
-    if hasattr(mapped, "madvise"):  # not on every system
-        mapped.madvise(mmap.MADV_DONTNEED)
+def _let_go(mapped_file: mmap.mmap) -> None:
+    """Releases pages that were read from this process' memory; the file still has them."""
+    if hasattr(mapped_file, "madvise"):  # not on every system
+        mapped_file.madvise(mmap.MADV_DONTNEED)
 
 
 def _batches_of(file: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     try:
-        footed = pa.ipc.open_file(file)
+        ipc_file = pa.ipc.open_file(file)
     except pa.ArrowInvalid:
         file.seek(0)
         stream = pa.ipc.open_stream(file)
         return stream.schema, iter(stream)
-    return footed.schema, (footed.get_batch(k) for k in range(footed.num_record_batches))
+    return ipc_file.schema, (ipc_file.get_batch(k) for k in range(ipc_file.num_record_batches))
 
 
 class Files:
@@ -167,17 +167,17 @@ class Files:
 
     def __init__(self, where: str, paths: Sequence[Path]) -> None:
         self.where = where
-        files = sorted(path for path in paths if path.suffix.lower() in KINDS)
+        files = sorted(path for path in paths if path.suffix.lower() in FILE_KINDS)
         if not files:
             raise DataError(f"{where} holds no {KINDS_IN_WORDS}; put some there.")
         self._tables = [open_file(file) for file in files]
         self.names = self._tables[0].names
-        known = [table.capacity for table in self._tables]
-        self.capacity = sum(known) if all(known) else 0
+        capacities = [table.capacity for table in self._tables]
+        self.capacity = sum(capacities) if all(capacities) else 0
 
     @property
-    def malformed(self) -> int:
-        return sum(table.malformed for table in self._tables)
+    def malformed_lines(self) -> int:
+        return sum(table.malformed_lines for table in self._tables)
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         for table in self._tables:

@@ -28,14 +28,14 @@ _LINE_END = re.compile(rb"[\r\n]")
 
 
 class SoundLines(io.RawIOBase):
-    """A CSV file without the lines that would stop or mislead a parser; `dropped` counts them.
+    """A CSV file without lines that would stop or mislead a parser; `dropped_lines` counts them.
 
     Left out are lines with an open quote, lines of more than `longest` bytes, and lines that have
     another number of cells than the header and are no UTF-8 (Arrow cannot skip those by itself).
     """
 
     def __init__(self, path: Path, longest: int) -> None:
-        self.dropped = 0
+        self.dropped_lines = 0
         self._longest = longest
         self._width = _width(_header(path, longest))
         self._file = path.open("rb")
@@ -62,7 +62,7 @@ class SoundLines(io.RawIOBase):
     def _sound_blocks(self) -> Iterator[bytes]:
         for block in _whole_lines(self._file, self._longest):
             if block is None:
-                self.dropped += 1
+                self.dropped_lines += 1
             elif _TIDY.fullmatch(block) and is_text(block):
                 yield block
             else:
@@ -75,7 +75,7 @@ class SoundLines(io.RawIOBase):
             if is_readable and _CLOSED.fullmatch(content):
                 yield line
             else:
-                self.dropped += 1
+                self.dropped_lines += 1
 
 
 def header_is_sound(path: Path, longest: int) -> bool:

@@ -1,4 +1,4 @@
-"""What reading did to the values of a table, told to whoever owns them.
+"""The data report: how reading changed the values of a table, for their owner alone.
 
 Exact counts of records stand here. They are for the owner's eyes: a report goes into no model
 file and no message, and nothing that leaves a site depends on it.
@@ -24,14 +24,14 @@ ENOUGH_TO_FILL_A_RANGE = 20
 """Fewer rows than this fill a small part of a range by chance."""
 MOST_TOLD = 8
 ADVICE = (
-    "Check units, spelling and scalers before the fit; correct the schema at all sites if it is "
+    "Check units, spelling and scalers before the fit; correct the schema if it is "
     "wrong. `data_report_` has every column."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnReport:
-    """One column: how many of its rows were clamped, unknown or missing, and what is allowed."""
+    """One column: its clamped, unknown and missing rows, and its allowed values."""
 
     name: str
     allowed: str
@@ -45,19 +45,19 @@ class ColumnReport:
 
     @property
     def complaints(self) -> list[str]:
-        """What is worth a warning, a clause each."""
+        """Problems worth a warning, a clause each."""
         strange = "no numbers within" if self.numeric else "not among"
-        found = [(self.clamped, "outside"), (self.unknown, strange)]
-        told = [
+        counts = [(self.clamped, "outside"), (self.unknown, strange)]
+        complaints = [
             f"{n} of {self.rows} values ({n / self.rows:.1%}) are {words} {self.allowed}"
-            for n, words in found
+            for n, words in counts
             if self.rows and n > WORTH_A_WARNING * self.rows
         ]
         if self.rows and self.missing == self.rows:
-            told.append(f"all {self.rows} values are missing")
-        return told + self._cramped()
+            complaints.append(f"all {self.rows} values are missing")
+        return complaints + self._range_complaints()
 
-    def _cramped(self) -> list[str]:
+    def _range_complaints(self) -> list[str]:
         if self.reach is None or self.rows < ENOUGH_TO_FILL_A_RANGE:
             return []
         low, high = self.reach
@@ -103,7 +103,7 @@ class DataReport:
 
 
 class Counts(Protocol):
-    """What reading counted; see `Encoded`, which is read here, and `Told`, which an engine read."""
+    """Counts of a reader: `Encoded` of rows read here, `EngineCounts` of rows in an engine."""
 
     @property
     def n(self) -> int: ...
@@ -122,8 +122,8 @@ class Counts(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What an engine counted of rows that stay with it."""
+class EngineCounts:
+    """Counts of an engine, of rows that stay with it."""
 
     n: int
     skipped: int
@@ -135,7 +135,7 @@ class Told:
 
 
 def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> DataReport:
-    """Of all holders together; only where one process holds them all are there several."""
+    """The report of all sites together; there are several only where one process holds them."""
     rows = sum(part.n for part in parts)
     columns = [_column(parts, grid.feature, allowed(grid), rows) for grid in schema.grids]
     columns = [
@@ -148,7 +148,7 @@ def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> Da
         for column, grid in zip(columns, schema.grids, strict=True)
     ]
     if schema.target is not None and any(part.y is not None for part in parts):
-        words = _range(schema.target.low, schema.target.high)
+        words = _range(schema.target.low if schema.survival is None else 0.0, schema.target.high)
         columns.append(replace(_column(parts, label, words, rows), numeric=True))
     return DataReport(tuple(columns), sum(part.skipped for part in parts))
 
@@ -167,12 +167,12 @@ def _width(grid: Grid) -> float:
 
 
 def _reach(parts: Sequence[Counts], name: str) -> tuple[float, float] | None:
-    met = [part.reach[name] for part in parts if name in part.reach]
-    return (min(low for low, _ in met), max(high for _, high in met)) if met else None
+    ranges = [part.reach[name] for part in parts if name in part.reach]
+    return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
 
 
 def allowed(grid: Grid) -> str:
-    """What the schema says of a column, in a few words."""
+    """The allowed values of a column by the schema, in a few words."""
     if grid.kind is ColumnKind.NUMERIC:
         return _range(grid.low, grid.high)
     if grid.kind is ColumnKind.HASHED:
@@ -186,10 +186,12 @@ def _range(low: float, high: float) -> str:
 
 
 def warn_of(complaints: Iterable[str]) -> None:
-    """One warning for all columns; silence if there is nothing to say."""
-    found = list(complaints)
-    if not found:
+    """One warning for all columns; none if there is no complaint."""
+    complaint_list = list(complaints)
+    if not complaint_list:
         return
-    more = [f"and {len(found) - MOST_TOLD} more"] if len(found) > MOST_TOLD else []
-    told = "; ".join([*found[:MOST_TOLD], *more])
-    warn(f"{told}. {ADVICE}", DataWarning)
+    more = (
+        [f"and {len(complaint_list) - MOST_TOLD} more"] if len(complaint_list) > MOST_TOLD else []
+    )
+    text = "; ".join([*complaint_list[:MOST_TOLD], *more])
+    warn(f"{text}. {ADVICE}", DataWarning)

@@ -1,4 +1,4 @@
-"""Where rows come from: frames, arrays, lists, files and streams, all as chunks of columns."""
+"""Sources of rows: frames, arrays, lists, files and streams, all as chunks of columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def give_room_back() -> None:
 
 
 def as_table(source: Any) -> Any:
-    """Whatever has named columns as a pandas frame or an Arrow table; anything else as it is.
+    """Any object with named columns as a pandas frame or an Arrow table; others unchanged.
 
     Polars, DuckDB and others hand over Arrow memory; yet others speak the dataframe interchange
     protocol. Both know the names of their columns, which must not be lost on the way.
@@ -95,9 +95,9 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
 
 
 class Frame:
-    """A pandas data frame; columns are found by name, extra ones are ignored."""
+    """A pandas data frame; columns are looked up by name, extra ones are ignored."""
 
-    malformed = 0
+    malformed_lines = 0
 
     def __init__(self, frame: Any) -> None:
         self.where = "the data frame"
@@ -117,7 +117,7 @@ class NamedColumns:
     Arrow cannot hold as a whole.
     """
 
-    malformed = 0
+    malformed_lines = 0
 
     def __init__(self, frame: Any, where: str, names: Sequence[str]) -> None:
         self.where, self.names = where, list(names)
@@ -133,7 +133,7 @@ class NamedColumns:
 class Stream:
     """An Arrow dataset, or a reader of record batches, which can be read once."""
 
-    malformed = 0
+    malformed_lines = 0
 
     def __init__(self, source: Any) -> None:
         self.where = "the dataset" if _is_dataset(source) else "the reader of record batches"
@@ -158,12 +158,12 @@ class Stream:
             batch_readahead=1,
             fragment_readahead=1,
             use_threads=False,  # they would read far ahead of whoever makes codes
-            fragment_scan_options=_streamed(self._source),
+            fragment_scan_options=_stream_dataset(self._source),
         )
         return batches
 
 
-def _streamed(dataset: Any) -> Any:
+def _stream_dataset(dataset: Any) -> Any:
     """For Parquet, read by buffers: by default Arrow keeps what it has read of a file to its end.
 
     Whoever chose options for a dataset, such as keys to read it with, keeps them.
@@ -180,7 +180,7 @@ def _streamed(dataset: Any) -> Any:
 
 
 def is_elsewhere(source: Any) -> bool:
-    """Whether rows are read from where they are, and not handed over."""
+    """Whether rows are read from their own place, and not passed in."""
     return isinstance(source, str | Path | Selected) or is_stream(source) or is_database(source)
 
 
@@ -189,14 +189,14 @@ def is_stream(source: Any) -> bool:
 
 
 def _is_dataset(source: Any) -> bool:
-    """By its looks: Arrow's datasets are a module of their own, and not every build has it."""
+    """Whether it looks like an Arrow dataset: that module is not in every build."""
     return hasattr(source, "to_batches") and hasattr(source, "count_rows")
 
 
 class Matrix:
-    """A 2-D array or a list of rows; columns are found by position."""
+    """A 2-D array or a list of rows; columns are looked up by position."""
 
-    malformed = 0
+    malformed_lines = 0
 
     def __init__(self, rows: Any, names: Sequence[str] | None) -> None:
         self.where = "the array"

@@ -1,12 +1,12 @@
-"""Certificates for the HTTPS carrier: who may call, made so that nobody sees another's key.
+"""Certificates for the HTTPS transport: who may call, made so that nobody sees another's key.
 
     site          makes a key, keeps it, and asks for a certificate (`Request`); what it sends is
                   signed with its identity, the key that the study's roster names
     coordinator   has an authority of its own and signs requests of the roster's sites, no other
-    site          takes the certificate if the authority's fingerprint is the one it was told,
-                  by telephone or on paper
+    site          takes the certificate if the authority's fingerprint is the one that was
+                  confirmed out of band (telephone, paper)
 
-A certificate carries the site's name in the roster. It opens the door and nothing more: every
+A certificate carries the site's name in the roster. It opens the listener and nothing more: every
 message is signed with identities, so a stolen certificate cannot answer for a site.
 """
 
@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.ledger.store import make_private, write_private
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.keys import Identity, is_signed
@@ -77,7 +77,7 @@ class Request:
                 signature=bytes.fromhex(raw["signature"]),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise SpecError(
+            raise ParameterError(
                 f"{path} is no request for a certificate ({error}); a site makes one with "
                 "`hedgerow site request`."
             ) from None
@@ -85,11 +85,12 @@ class Request:
     def checked(self, key_in_roster: bytes | None) -> x509.CertificateSigningRequest:
         """The request inside, if it comes from the site that the roster knows by that name."""
         if key_in_roster is None:
-            raise SpecError(f"the roster has no site {self.name!r}; nothing was signed.")
+            raise ParameterError(f"the roster has no site {self.name!r}; nothing was signed.")
         if self.identity != key_in_roster:
-            raise SpecError(
+            raise ParameterError(
                 f"the request for {self.name!r} comes with another key than the roster has for "
-                "that name; nothing was signed. Ask the site by telephone whether it is theirs."
+                "that name; nothing was signed. Ask the site out of band (telephone) whether it is "
+                "theirs."
             )
         asked = x509.load_pem_x509_csr(self.csr)
         if (
@@ -97,7 +98,7 @@ class Request:
             or not asked.is_signature_valid
             or asked.subject != _named(self.name)
         ):
-            raise SpecError(
+            raise ParameterError(
                 f"the request for {self.name!r} was changed on its way; nothing was signed. "
                 "Ask the site for a new one."
             )
@@ -139,7 +140,7 @@ class Authority:
         asked = request.checked(key_in_roster)
         key = asked.public_key()
         if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise SpecError(
+            raise ParameterError(
                 f"the request for {request.name!r} has a key of another kind than P-256."
             )
         issuer = _common_name(self.certificate.subject)
@@ -150,19 +151,19 @@ class Authority:
         return _pem(site) + _pem(self.certificate)
 
     def server_context(self, hosts: list[str]) -> ssl.SSLContext:
-        """For the coordinator's door under these names: TLS 1.3, and nobody without a certificate.
+        """For the coordinator's listener under these names: TLS 1.3, with client certificates.
 
-        The door's own certificate is made anew each time and lives as long as the process.
+        The listener's own certificate is made anew each time and lives as long as the process.
         """
         key = new_key()
         names = [_host(host) for host in hosts]
         issuer = _common_name(self.certificate.subject)
-        door = _issued(
+        listener = _issued(
             hosts[0], key, self._key, CERTIFICATE_DAYS, issuer,
             usage=ExtendedKeyUsageOID.SERVER_AUTH, hosts=names,
         )  # fmt: skip
-        chain = self._folder / "door.pem"
-        write_private(chain, _pem(door) + key_bytes(key))
+        chain = self._folder / "listener.pem"
+        write_private(chain, _pem(listener) + key_bytes(key))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.verify_mode = ssl.CERT_REQUIRED
@@ -174,28 +175,31 @@ class Authority:
 
 # ------------------------------------------------------------------------------ at the site's end
 def accept_certificate(reply: bytes, told: str, key: Key, name: str) -> tuple[bytes, bytes]:
-    """(certificate, authority) from a reply, if the authority is the one that was told of."""
+    """(certificate, authority) from a reply.
+
+    If the authority has the fingerprint that was confirmed.
+    """
     try:
         site, authority = x509.load_pem_x509_certificates(reply)
     except ValueError:
-        raise SpecError(
+        raise ParameterError(
             "the reply does not hold two certificates, the site's and the authority's; ask for "
             "what `hedgerow study sign` wrote."
         ) from None
     found = certificate_fingerprint(authority)
     if _plain(told) != _plain(found):
-        raise SpecError(
-            f"the authority's fingerprint is {found}, and {told} was told; nothing was kept. "
-            "Ask the coordinator by telephone: somebody may stand in between."
+        raise ParameterError(
+            f"the authority's fingerprint is {found}, and {told} was given; nothing was kept. "
+            "Ask the coordinator out of band (telephone): somebody may stand in between."
         )
     try:
         site.verify_directly_issued_by(authority)
     except (InvalidSignature, ValueError, TypeError):
-        raise SpecError(
+        raise ParameterError(
             "the certificate was not signed by that authority; nothing was kept."
         ) from None
     if site.public_key() != key.public_key() or _common_name(site.subject) != name:
-        raise SpecError(
+        raise ParameterError(
             f"the certificate is not for this site, {name!r}, and its key; nothing was kept."
         )
     return _pem(site), _pem(authority)
@@ -240,7 +244,9 @@ def key_bytes(key: Key) -> bytes:
 def load_key(path: Path) -> Key:
     key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise SpecError(f"{path} holds a key of another kind than P-256; bring the old one back.")
+        raise ParameterError(
+            f"{path} holds a key of another kind than P-256; bring the old one back."
+        )
     return key
 
 

@@ -1,16 +1,7 @@
-"""NVIDIA FLARE 2.9.0 as a pipe: it carries bytes between our own processes and knows no more.
+"""NVIDIA FLARE 2.9 as a pipe: it carries bytes between our own processes and knows no more.
 
-    coordinator's process    FlareCarrier
-        | Unix socket
-    FLARE server's job       PipeController
-        | mutual TLS, by FLARE
-    FLARE site's job         PipeExecutor
-        | Unix socket
-    site's process           its service
-
-A job is only a length of pipe. If any part of it dies the carrier submits another job and the
-same letters are asked again, which costs nothing. What FLARE says about a job's state is not
-believed: a result is what came back. This is the one file that imports nvflare.
+The server's job runs `PipeController`, a site's job `PipeExecutor`; mutual TLS between them is
+FLARE's. This is the one file that imports nvflare.
 """
 
 from __future__ import annotations
@@ -34,111 +25,45 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-from hedgerow.errors import EngineLost
-from hedgerow.federation.audit_log import LOG
-from hedgerow.federation.exchange import LONGEST_ANSWER, LONGEST_LETTER
+from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES
 from hedgerow.federation.transports.flare_locks import CONTROLLER, EXECUTOR, SOCKET_FILE
-from hedgerow.federation.transports.socket import (
-    SocketSite,
-    listen_at,
-    receive_message,
-    send_message,
+from hedgerow.federation.transports.frames import (
+    ask_service,
+    receive_named,
+    send_named,
+    send_note,
 )
+from hedgerow.federation.transports.pipe import HELLO_SECONDS, PipeExchange
 
-LETTER_KEY = "m"
+MESSAGE_KEY = "m"
 HELLO = "hedgerow.hello"
 TASK = "hedgerow"
-LONGEST_NOTE = 1 << 20
-HELLO_SECONDS = 60.0
-"""For job processes to start at the sites."""
 ABORT_SECONDS = 2.5
 """Within which FLARE tells a controller that a job process died: was it the engine, or a site?"""
-ACCEPT_SECONDS = 90.0
 SESSION_SECONDS = 20.0
-SUBMIT_PAUSE = 2.0
-SUBMITS = 30
 
 
 # --------------------------------------------------------------------- in the coordinator's process
-class FlareCarrier:
-    """A `Carrier` that submits a job, waits until its controller calls, and asks through it."""
+class FlareExchange(PipeExchange):
+    """A pipe whose job runs in FLARE."""
+
+    engine = "FLARE"
 
     def __init__(
         self, kit: Path, user: str, names: Sequence[str], fewest: int, socket_path: Path
     ) -> None:
         """`kit` is the admin's start-up kit; `fewest` sites suffice for a job to start."""
-        self._kit, self._user, self._names = kit.resolve(), user, tuple(names)
-        self._fewest, self._path = fewest, socket_path.resolve()
-        self._server = listen_at(self._path)
-        self._server.settimeout(ACCEPT_SECONDS)
-        self._pipe: socket.socket | None = None
-        self.jobs = 0
-        """How many were submitted."""
+        super().__init__(names, socket_path)
+        self._kit, self._user, self._fewest = kit.resolve(), user, fewest
 
-    def ask(self, letters: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
-        """Through the present job, or through another if that one is gone."""
-        for _ in range(3):
-            try:
-                return self._through(self._pipe or self._submitted(), letters, timeout)
-            except OSError as error:
-                LOG.warning("the FLARE job is gone (%s); another one is submitted", error)
-                self._hang_up()
-        raise EngineLost("FLARE lost three jobs in a row; look at the server's log, then resume.")
-
-    def close(self) -> None:
-        if self._pipe is not None:
-            with suppress(OSError):
-                send_message(self._pipe, b"")
-        self._hang_up()
-        self._server.close()
-        self._path.unlink(missing_ok=True)
-
-    def _through(
-        self, pipe: socket.socket, letters: Mapping[str, bytes], timeout: float
-    ) -> dict[str, bytes]:
-        pipe.settimeout(timeout + HELLO_SECONDS)
-        send_message(pipe, json.dumps({"sites": list(letters), "timeout": timeout}).encode())
-        for letter in letters.values():
-            send_message(pipe, letter)
-        answered = json.loads(receive_message(pipe, LONGEST_NOTE))["sites"]
-        return {name: receive_message(pipe, LONGEST_ANSWER) for name in answered}
-
-    def _submitted(self) -> socket.socket:
-        """A job is submitted, and its controller has called."""
+    def submit(self) -> str:
         with tempfile.TemporaryDirectory() as folder:
             write_job(Path(folder), self._path, self._names, self._fewest)
-            job = self._submit(Path(folder))
-        self.jobs += 1
-        try:
-            pipe, _ = self._server.accept()
-        except TimeoutError:
-            raise OSError(f"the controller of job {job} did not call") from None
-        self._pipe = pipe
-        pipe.settimeout(HELLO_SECONDS + ACCEPT_SECONDS)
-        said = json.loads(receive_message(pipe, LONGEST_NOTE))
-        LOG.info("FLARE job %s runs; not there: %s", job, said["missing"])
-        return pipe
-
-    def _submit(self, folder: Path) -> str:
-        trouble: Exception | None = None
-        for _ in range(SUBMITS):
+            session = new_secure_session(self._user, str(self._kit), timeout=SESSION_SECONDS)
             try:
-                session = new_secure_session(self._user, str(self._kit), timeout=SESSION_SECONDS)
-                try:
-                    return str(session.submit_job(str(folder)))
-                finally:
-                    session.close()
-            except Exception as error:  # whatever it raises while the server is away
-                trouble = error
-                time.sleep(SUBMIT_PAUSE)
-        raise EngineLost(
-            f"FLARE's server takes no job ({trouble}); check that it runs, then resume."
-        ) from trouble
-
-    def _hang_up(self) -> None:
-        if self._pipe is not None:
-            self._pipe.close()
-            self._pipe = None
+                return str(session.submit_job(folder))
+            finally:
+                session.close()
 
 
 def write_job(folder: Path, pipe: Path, names: Sequence[str], fewest: int) -> None:
@@ -171,7 +96,7 @@ def write_job(folder: Path, pipe: Path, names: Sequence[str], fewest: int) -> No
 
 # ----------------------------------------------------------------------- in the FLARE server's job
 class PipeController(Controller):  # type: ignore[misc]
-    """Passes letters from the coordinator's socket to sites, and their answers back."""
+    """Passes messages from the coordinator's socket to sites, and their answers back."""
 
     def __init__(self, pipe: str, sites: list[str]) -> None:
         super().__init__()
@@ -193,8 +118,7 @@ class PipeController(Controller):  # type: ignore[misc]
             missing = self._greet(abort_signal)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as pipe:
                 pipe.connect(self._path)
-                said = {"missing": sorted(missing), "pid": os.getpid()}
-                send_message(pipe, json.dumps(said).encode())
+                send_note(pipe, {"missing": sorted(missing), "pid": os.getpid()})
                 with suppress(OSError):  # the coordinator is gone, and this job with it
                     while self._pass_on(pipe, abort_signal):
                         pass
@@ -212,26 +136,23 @@ class PipeController(Controller):  # type: ignore[misc]
         """One exchange. False once there is nothing more to pass on."""
         if not _waits(pipe, abort_signal):
             return False
-        note = receive_message(pipe, LONGEST_NOTE)
+        note, messages = receive_named(pipe, MAX_MESSAGE_BYTES)
         if not note:
             return False
-        head = json.loads(note)
-        letters = {name: receive_message(pipe, LONGEST_LETTER) for name in head["sites"]}
         tag = uuid.uuid4().hex
-        asked = {name: _task(letter, tag) for name, letter in letters.items()}
-        replies = self._each(asked, ReservedTopic.DO_TASK, head["timeout"])
+        asked = {name: _task(message, tag) for name, message in messages.items()}
+        replies = self._each(asked, ReservedTopic.DO_TASK, note["timeout"])
         answers = {
-            name: reply[LETTER_KEY]
+            name: reply[MESSAGE_KEY]
             for name, reply in replies.items()
-            if reply.get_return_code() == ReturnCode.OK and isinstance(reply.get(LETTER_KEY), bytes)
+            if reply.get_return_code() == ReturnCode.OK
+            and isinstance(reply.get(MESSAGE_KEY), bytes)
         }
         if len(answers) < len(asked):
             time.sleep(ABORT_SECONDS)
         if abort_signal.triggered:
             return False  # unanswered: the coordinator asks again, through the next job
-        send_message(pipe, json.dumps({"sites": list(answers)}).encode())
-        for answer in answers.values():
-            send_message(pipe, answer)
+        send_named(pipe, answers)
         return True
 
     def _each(
@@ -260,9 +181,9 @@ def _waits(pipe: socket.socket, abort_signal: Any) -> bool:
     return False
 
 
-def _task(letter: bytes, tag: str) -> Any:
+def _task(message: bytes, tag: str) -> Any:
     task = Shareable()
-    task[LETTER_KEY] = letter
+    task[MESSAGE_KEY] = message
     task.set_header(ReservedHeaderKey.TASK_NAME, TASK)
     task.set_header(ReservedHeaderKey.TASK_ID, tag)
     return task
@@ -274,7 +195,7 @@ class PipeExecutor(Executor):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._site: SocketSite | None = None
+        self._socket = ""
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
         if event_type != EventType.START_RUN:
@@ -282,19 +203,17 @@ class PipeExecutor(Executor):  # type: ignore[misc]
         engine = fl_ctx.get_engine()
         local = Path(engine.get_workspace().get_site_config_dir())
         said = json.loads((local / SOCKET_FILE).read_text(encoding="utf-8"))
-        self._site = SocketSite(Path(said["socket"]))
+        self._socket = said["socket"]
         engine.register_aux_message_handler(HELLO, _hello)
 
     def execute(self, task_name: str, shareable: Any, fl_ctx: Any, abort_signal: Any) -> Any:
         """The service's answer; without one the coordinator hears nothing, as of any lost site."""
         try:
-            if self._site is None:
-                raise OSError("the job has not begun")
-            answer = self._site.handle(shareable[LETTER_KEY])
+            answer = ask_service(self._socket, shareable[MESSAGE_KEY], LONGEST_ANSWER)
         except (OSError, KeyError, TypeError):
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         reply = make_reply(ReturnCode.OK)
-        reply[LETTER_KEY] = answer
+        reply[MESSAGE_KEY] = answer
         return reply
 
 

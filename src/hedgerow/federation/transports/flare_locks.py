@@ -1,6 +1,6 @@
 """What a FLARE start-up kit is told to refuse, so that it carries bytes and does nothing else.
 
-Three files in `local/` of a kit (FLARE 2.9.0):
+Three files in `local/` of a kit (FLARE 2.9):
 
     authorization.json   nobody may bring code (`byoc`) or run shell commands
     resources.json       a job may name our pipe's classes and no other; logs are not streamed
@@ -12,14 +12,17 @@ The kit's owner writes them, at every site and at the server; FLARE asks them be
 from __future__ import annotations
 
 import json
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 
 CONTROLLER = "hedgerow.federation.transports.flare.PipeController"
 EXECUTOR = "hedgerow.federation.transports.flare.PipeExecutor"
 SOCKET_FILE = "hedgerow.json"
+TRIED = "2.9"
+"""With which versions the tests have seen that what is locked is refused."""
 
 _RUNS_JOBS = {
     "submit_job": "any",
@@ -44,22 +47,31 @@ _PERMISSIONS = {
 }
 
 
+def untried_version() -> str | None:
+    """That of the FLARE which is installed here, if no test has seen its locks refuse anything."""
+    try:
+        found = version("nvflare")
+    except PackageNotFoundError:  # a kit may be locked where FLARE is not
+        return None
+    return None if found.startswith(f"{TRIED}.") else found
+
+
 def lock(kit: Path, socket: Path | None) -> list[Path]:
     """Writes the files into the kit; `socket` for a site's kit, none for the server's."""
     local = kit.expanduser().resolve() / "local"
     usual = local / "resources.json.default"
     if not usual.is_file():
-        raise SpecError(
-            f"{kit} is no start-up kit of FLARE 2.9.0: {usual} is not there. Name the folder that "
+        raise ParameterError(
+            f"{kit} is no start-up kit of FLARE 2.9: {usual} is not there. Name the folder that "
             "holds startup/ and local/."
         )
     resources = json.loads(usual.read_text(encoding="utf-8"))
     is_server = "snapshot_persistor" in resources
     if is_server == (socket is not None):
-        raise SpecError(
+        raise ParameterError(
             "the kit is the server's; leave --socket out."
             if is_server
-            else "the kit is a site's; say with --socket where `hedgerow site join` listens."
+            else "the kit is a site's; say with --socket where `hedgerow site serve` listens."
         )
     locked = _server(resources, kit.resolve()) if is_server else _site(resources)
     written = {

@@ -1,15 +1,15 @@
-"""Letters over HTTPS: the coordinator has a door, sites call it and wait there.
+"""Letters over HTTPS: the coordinator has a listener, sites call it and wait there.
 
-A site's call says "this answers the letter you gave me; what is next?" and is held until there is
-a letter, or for `HOLD_SECONDS`. So a site needs no open port, and one connection does for a run.
+A site's call says "this answers the message you gave me; what is next?" and is held until there is
+a message, or for `HOLD_SECONDS`. So a site needs no open port, and one connection does for a run.
 
-    POST /v1/next    Hedgerow-Letter: id of the letter that the body answers; none on a first call
-    200              Hedgerow-Letter: id of the letter in the body
+    POST /v1/next    Hedgerow-Letter: id of the message that the body answers; none on a first call
+    200              Hedgerow-Letter: id of the message in the body
     204              nothing yet, call again
     410              the coordinator ends; it may be back later
 
 Both ends show certificates (TLS 1.3); the name in a site's certificate is its name in the roster,
-and a site gets its own letters only. What is asked twice is answered twice: sites keep what they
+and a site gets its own messages only. What is asked twice is answered twice: sites keep what they
 have answered, so neither a lost call nor a lost reply costs anything.
 """
 
@@ -17,27 +17,168 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import errno
 import http.client
 import socket
 import ssl
 import threading
+import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from hedgerow.errors import EngineLost, SpecError
+from hedgerow.errors import EngineLost, ParameterError
 from hedgerow.federation.audit_log import LOG
-from hedgerow.federation.exchange import LONGEST_ANSWER, LONGEST_LETTER
-from hedgerow.federation.transports.listener import Door
+from hedgerow.federation.exchange import (
+    LONGEST_ANSWER,
+    MAX_MESSAGE_BYTES,
+    Accept,
+    Messages,
+    Missed,
+    Quorum,
+    hand_over,
+)
 
 if TYPE_CHECKING:
     from aiohttp import web
 
+# --------------------------------------------------------------------------------------------------
+# A TLS listener that strangers cannot exhaust, with descriptors or with lines of a log.
+#
+# Whoever connects is a stranger until the handshake has shown a certificate of the authority.
+# Strangers are few at a time and have little time; one too many ends the oldest of them, so a site,
+# whose handshake takes a moment, comes in while others hold the line.
+
+HANDSHAKE_SECONDS = 10.0
+MOST_STRANGERS = 64
+"""In the middle of a handshake at the same time."""
+MOST_LINES, LINES_SECONDS = 20, 60.0
+"""Of the log, about callers that were turned away, in so many seconds."""
+FULL = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+FULL_PAUSE = 1.0
+
+
+class LimitedListener:
+    """Accepts, shakes hands and hands over to what `serve` makes; for one event loop."""
+
+    def __init__(self, tls: ssl.SSLContext, serve: Callable[[], asyncio.BaseProtocol]) -> None:
+        tls.sslobject_class = handshake_with(self._turn_away)
+        self._tls, self._serve = tls, serve
+        self._listeners: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._strangers: dict[asyncio.Task[None], None] = {}
+        """Oldest first."""
+        self._lines = Lines(MOST_LINES, LINES_SECONDS)
+
+    def open(self, host: str, port: int) -> int:
+        """Listens at every address of the host; the port, where 0 chooses one."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._note_fault)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, address in dict.fromkeys((one[0], one[4]) for one in found):
+            place: Any = (address[0], port, *address[2:])
+            listener = socket.create_server(place, family=family)
+            listener.setblocking(False)
+            self._listeners.append(listener)
+            port = listener.getsockname()[1]
+        self._accepting = [loop.create_task(self._accept(one)) for one in self._listeners]
+        return port
+
+    async def close(self) -> None:
+        """Nobody comes in any more; whoever is in the middle of a handshake is cut off."""
+        tasks = [*self._accepting, *self._strangers]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for listener in self._listeners:
+            listener.close()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                line, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                self._turn_away(str(error))
+                await asyncio.sleep(FULL_PAUSE if error.errno in FULL else 0)
+                continue
+            self._meet(loop.create_task(self._shake_hands(line)))
+            await asyncio.sleep(0)  # every handshake begins before another caller is met
+
+    def _meet(self, stranger: asyncio.Task[None]) -> None:
+        if len(self._strangers) >= MOST_STRANGERS:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.cancel()
+            self._turn_away("too many at once who show no certificate")
+        self._strangers[stranger] = None
+        stranger.add_done_callback(lambda done: self._strangers.pop(done, None))
+
+    async def _shake_hands(self, line: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(
+                self._serve, line, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_SECONDS
+            )
+        except ssl.SSLError:
+            pass  # written down before the caller was told
+        except OSError as error:
+            self._turn_away(str(error) or type(error).__name__)
+
+    def _turn_away(self, why: str) -> None:
+        before = self._lines.next()
+        if before is not None:
+            LOG.warning("a caller was turned away at the listener: %s%s", why, before)
+
+    def _note_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What asyncio would write with a traceback, each time, on the terminal."""
+        error = context.get("exception")
+        LOG.debug("a fault at the listener: %s", context.get("message"), exc_info=error)
+        self._turn_away(f"{context.get('message')} ({error})")
+
+
+def handshake_with(turn_away: Callable[[str], None]) -> type[ssl.SSLObject]:
+    class Handshake(ssl.SSLObject):
+        """A caller without a certificate of the authority is turned away when that is written."""
+
+        def do_handshake(self) -> None:
+            try:
+                super().do_handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                raise
+            except ssl.SSLError as error:
+                turn_away(error.reason or str(error))
+                raise
+
+    return Handshake
+
+
+class Lines:
+    """So many lines in so many seconds; the next one then says how many were left out."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most, self._seconds = most, seconds
+        self._began, self._written, self._left_out = 0.0, 0, 0
+
+    def next(self) -> str | None:
+        """What the line adds about those before it; None if it is not to be written."""
+        now = time.monotonic()
+        if now >= self._began + self._seconds:
+            self._began, self._written = now, 0
+        if self._written >= self._most:
+            self._left_out += 1
+            return None
+        self._written += 1
+        more, self._left_out = self._left_out, 0
+        return f"; {more} more before" if more else ""
+
+
+# --------------------------------------------------------------------------------------------------
 PATH = "/v1/next"
-LETTER = "Hedgerow-Letter"
+MESSAGE = "Hedgerow-Letter"
 HOLD_SECONDS = 25.0
 """Shorter than the minute after which proxies and firewalls drop a silent connection."""
 BODY_SECONDS = 60.0
@@ -48,39 +189,40 @@ HUNG_UP = "has ended, as it should; it is called again until it is back"
 
 # --------------------------------------------------------------------------- the coordinator's end
 @dataclass
-class _Letter:
+class _Message:
     content: bytes
     answer: asyncio.Future[bytes]
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 @dataclass
-class _Desk:
-    """One site's place: the letter that waits for it, and the call that waits for a letter."""
+class _Dispatcher:
+    """One site's place: the message that waits for it, and the call that waits for a message."""
 
-    letter: _Letter | None = None
+    message: _Message | None = None
     calls: int = 0
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class HttpsCarrier:
-    """A `Carrier` whose sites call. It listens at `host` and `port` until it is closed."""
+class HttpsExchange:
+    """An `Exchange` whose sites call. It listens at `host` and `port` until it is closed."""
 
     def __init__(
         self, names: Collection[str], tls: ssl.SSLContext, host: str, port: int = 0
     ) -> None:
-        self._desks = {name: _Desk() for name in names}
+        self._desks = [_Dispatcher() for _ in names]
+        self._places = {name: place for place, name in enumerate(names)}
         self._loop = asyncio.new_event_loop()
         self._ends = False
         self.seen: set[str] = set()
         """Sites that have called at least once."""
         self.port = self._opened(tls, host, port)
-        self._thread = threading.Thread(target=self._run, name="https door", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="https listener", daemon=True)
         self._thread.start()
 
-    def ask(self, letters: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
-        asking = asyncio.run_coroutine_threadsafe(self._ask(letters, timeout), self._loop)
-        return asking.result()
+    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+        asking = asyncio.run_coroutine_threadsafe(self._ask(messages, quorum.seconds), self._loop)
+        return hand_over(messages, asking.result(), accept)
 
     def close(self) -> None:
         if self._thread.is_alive():
@@ -88,22 +230,24 @@ class HttpsCarrier:
             self._thread.join()
 
     # ------------------------------------------------------------------------------------ asking
-    async def _ask(self, letters: Mapping[str, bytes], timeout: float) -> dict[str, bytes]:
-        waiting = {name: self._lay_out(name, content) for name, content in letters.items()}
+    async def _ask(self, messages: Messages, timeout: float) -> dict[int, bytes]:
+        waiting = {site: self._lay_out(site, content) for site, content in messages.items()}
         if waiting:
-            await asyncio.wait([letter.answer for letter in waiting.values()], timeout=timeout)
-        for name, letter in waiting.items():
-            if self._desks[name].letter is letter:
-                self._desks[name].letter = None
+            await asyncio.wait([message.answer for message in waiting.values()], timeout=timeout)
+        for site, message in waiting.items():
+            if self._desks[site].message is message:
+                self._desks[site].message = None
         return {
-            name: letter.answer.result() for name, letter in waiting.items() if letter.answer.done()
+            site: message.answer.result()
+            for site, message in waiting.items()
+            if message.answer.done()
         }
 
-    def _lay_out(self, name: str, content: bytes) -> _Letter:
-        desk, letter = self._desks[name], _Letter(content, self._loop.create_future())
-        desk.letter = letter
+    def _lay_out(self, site: int, content: bytes) -> _Message:
+        desk, message = self._desks[site], _Message(content, self._loop.create_future())
+        desk.message = message
         desk.news.set()
-        return letter
+        return message
 
     # ----------------------------------------------------------------------------------- serving
     def _opened(self, tls: ssl.SSLContext, host: str, port: int) -> int:
@@ -123,8 +267,8 @@ class HttpsCarrier:
         app.router.add_post(PATH, self._next)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        self._door = Door(tls, self._runner.server)  # type: ignore[arg-type]
-        return self._door.open(host, port)
+        self._listener = LimitedListener(tls, self._runner.server)  # type: ignore[arg-type]
+        return self._listener.open(host, port)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -135,11 +279,11 @@ class HttpsCarrier:
             self._loop.close()
 
     async def _shut(self) -> None:
-        """Sends everybody home who waits for a letter."""
-        await self._door.close()
+        """Sends everybody home who waits for a message."""
+        await self._listener.close()
         self._ends = True
-        for desk in self._desks.values():
-            desk.letter = None
+        for desk in self._desks:
+            desk.message = None
             desk.calls += 1
             desk.news.set()
         await self._runner.cleanup()
@@ -155,44 +299,45 @@ class HttpsCarrier:
         from aiohttp import web
 
         name = name_in(request.get_extra_info("peercert"))
-        desk = self._desks.get(name)
-        if desk is None:
+        place = self._places.get(name)
+        if place is None:
             LOG.warning("a certificate for %r called, which is no site of this study", name)
             return web.Response(status=403)
         self.seen.add(name)
+        desk = self._desks[place]
         if not await self._take(request, desk):
             return web.Response(status=408)
-        letter = await self._wait(desk)
-        if letter is None:
+        message = await self._wait(desk)
+        if message is None:
             return web.Response(status=410 if self._ends else 204)
-        return web.Response(body=letter.content, headers={LETTER: letter.id})
+        return web.Response(body=message.content, headers={MESSAGE: message.id})
 
-    async def _take(self, request: web.Request, desk: _Desk) -> bool:
+    async def _take(self, request: web.Request, desk: _Dispatcher) -> bool:
         """Hands an answer to whoever waits for it; one that is late is read and forgotten."""
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
         except TimeoutError:
             return False
-        letter = desk.letter
-        if letter is not None and request.headers.get(LETTER) == letter.id:
-            desk.letter = None
+        message = desk.message
+        if message is not None and request.headers.get(MESSAGE) == message.id:
+            desk.message = None
             desk.news.clear()
-            if not letter.answer.done():
-                letter.answer.set_result(body)
+            if not message.answer.done():
+                message.answer.set_result(body)
         return True
 
-    async def _wait(self, desk: _Desk) -> _Letter | None:
-        """The letter for this site. A newer call of the same site ends an older one's wait."""
+    async def _wait(self, desk: _Dispatcher) -> _Message | None:
+        """The message for this site. A newer call of the same site ends an older one's wait."""
         desk.calls += 1
         call = desk.calls
         desk.news.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(HOLD_SECONDS):
-                while desk.calls == call and desk.letter is None:
+                while desk.calls == call and desk.message is None:
                     desk.news.clear()
                     await desk.news.wait()
-        return desk.letter if desk.calls == call else None
+        return desk.message if desk.calls == call else None
 
 
 def name_in(certificate: Any) -> str:
@@ -204,7 +349,7 @@ def name_in(certificate: Any) -> str:
 
 # ------------------------------------------------------------------------------------ a site's end
 class Caller:
-    """Calls one coordinator until stopped, and answers its letters with `handle`."""
+    """Calls one coordinator until stopped, and answers its messages with `handle`."""
 
     def __init__(
         self,
@@ -249,19 +394,19 @@ class Caller:
         connection = self._connected()
         if self._stopped.is_set():  # while there was no connection that `stop` could end
             return
-        headers = {LETTER: self._about} if self._about else {}
+        headers = {MESSAGE: self._about} if self._about else {}
         connection.request("POST", PATH, body=self._answer, headers=headers)
         response = connection.getresponse()
-        letter = response.read(LONGEST_LETTER + 1)
+        message = response.read(MAX_MESSAGE_BYTES + 1)
         if response.status == 410:
             raise _HungUp
-        if len(letter) > LONGEST_LETTER or response.status not in (200, 204):
+        if len(message) > MAX_MESSAGE_BYTES or response.status not in (200, 204):
             raise http.client.HTTPException(f"the coordinator answered {response.status}")
         self._tell("")
         self._about, self._answer = "", b""
         if response.status == 200:
-            answer = self._handle(letter)
-            self._about, self._answer = response.headers.get(LETTER, ""), answer
+            answer = self._handle(message)
+            self._about, self._answer = response.headers.get(MESSAGE, ""), answer
 
     def _connected(self) -> http.client.HTTPSConnection:
         if self._connection is None:
@@ -293,7 +438,9 @@ def address_of(url: str) -> tuple[str, int]:
     except ValueError:
         port = None
     if parts.scheme != "https" or not parts.hostname or port is None or parts.path not in ("", "/"):
-        raise SpecError(f"the coordinator's address is {url!r}; write it as https://host:port.")
+        raise ParameterError(
+            f"the coordinator's address is {url!r}; write it as https://host:port."
+        )
     return parts.hostname, port
 
 

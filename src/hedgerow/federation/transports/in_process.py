@@ -1,6 +1,6 @@
-"""All parties in one process: the real steps of both halves, without a network between them.
+"""All sites in one process: the real steps of both halves, without a network between them.
 
-One holder answers directly. Several holders run the whole secure sum, masks and all. One process
+One site answers directly. Several sites run the whole secure sum, masks and all. One process
 then draws all shares of the noise, so the statement says "simulated".
 """
 
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hedgerow.data.prepared import Held, StudyRows
-from hedgerow.errors import PartyRefused
-from hedgerow.federation import response
+from hedgerow.errors import SiteRefused
+from hedgerow.federation import client
 from hedgerow.federation.client import Client, refused_with
-from hedgerow.federation.exchange import Accept, Collected, Letters, Missed, Patience, Quorum
+from hedgerow.federation.exchange import Accept, Collected, Messages, Missed, Quorum, RetryPolicy
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server, Sites
-from hedgerow.kernels.threads import count, each, using
+from hedgerow.kernels.threads import count, map_parts, using
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.admission import admitted
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, MemoryLedger
 from hedgerow.privacy.ledger.events import short_text
-from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.pricing import Priced, entry_charges
 from hedgerow.privacy.statement.record import Listener, silent
 from hedgerow.privacy.study import Study
@@ -34,15 +34,17 @@ from hedgerow.secagg.server import Coordinator
 
 def open_federation(
     study: Study,
-    holders: Sequence[Held],
+    site_rows: Sequence[Held],
     listener: Listener = silent,
 ) -> Server:
-    """A server over the holders' rows."""
-    sites: Sites = OneHolder(study, *holders) if len(holders) == 1 else InProcess(study, holders)
+    """A server over the sites' rows."""
+    sites: Sites = (
+        OneSite(study, *site_rows) if len(site_rows) == 1 else InProcess(study, site_rows)
+    )
     return Server(study, sites, MemoryLedger(study.limit), listener)
 
 
-class OneHolder:
+class OneSite:
     """One site that holds all rows: it charges, draws all the noise and answers."""
 
     def __init__(self, study: Study, rows: Held) -> None:
@@ -52,12 +54,12 @@ class OneHolder:
             self.ledger.reserve_once(entry, ENTRY_ID)
 
     def round(self, number: int, asked: Sequence[Priced]) -> Collected:
-        """The same order as over a wire: admitted, charged, computed. Nothing is serialised."""
+        """The same order as over a wire: admitted, charged, computed. Nothing is serialized."""
         self.rows.require_open()
         asked = admitted(self.study, [one.query for one in asked])
         self.ledger.reserve([one.charge for one in asked], f"round {number}")
-        left = response.respond(self.rows, asked, SecretRandomness())
-        return Collected(left.vector, (left.picks,), 8 * len(left.vector), 0, (0,))
+        left = client.respond(self.rows, asked, SecretRandomness())
+        return Collected(left.vector, (left.selections,), 8 * len(left.vector), 0, (0,))
 
     def spent(self) -> Cost:
         return self.ledger.spent(self.study.account)
@@ -91,33 +93,33 @@ class RamStore(MemoryInRam):
 class InProcess(SecureSites):
     """Several sites in one process, each behind its own end of the wire."""
 
-    def __init__(self, study: Study, holders: Sequence[Held]) -> None:
-        identities = [Identity.generate() for _ in holders]
+    def __init__(self, study: Study, site_rows: Sequence[Held]) -> None:
+        identities = [Identity.generate() for _ in site_rows]
         own = Identity.generate()
         roster = Roster(tuple(i.public for i in identities), own.public)
         with using(1):  # sites are on threads of their own, so their rows are not in blocks
             self.clients = [
                 _client(study, rows, identity, roster, place)
-                for place, (rows, identity) in enumerate(zip(holders, identities, strict=True))
+                for place, (rows, identity) in enumerate(zip(site_rows, identities, strict=True))
             ]
         coordinator = Coordinator(own, roster, Parameters.of(study.parameters), study.hash)
-        names = [str(place) for place in range(len(holders))]
-        super().__init__(study, coordinator, self._call, Patience(names))
+        names = [str(place) for place in range(len(site_rows))]
+        super().__init__(study, coordinator, self._call, RetryPolicy(names))
         self.enter()
 
-    def _call(self, letters: Letters, accept: Accept, quorum: Quorum) -> Missed:
+    def _call(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
         """The exchange: everybody answers at once, on threads if there are several."""
         replies = dict[int, bytes]()
         if count() > 1:
-            answers = each(lambda site: self.clients[site].handle(letters[site]), letters)
-            replies.update(zip(letters, answers, strict=True))
+            answers = map_parts(lambda site: self.clients[site].handle(messages[site]), messages)
+            replies.update(zip(messages, answers, strict=True))
         else:
-            for site, letter in letters.items():
-                replies[site] = self.clients[site].handle(letter)
+            for site, message in messages.items():
+                replies[site] = self.clients[site].handle(message)
         for site, reply in replies.items():
             code = refused_with(reply)
             if code is not None:
-                raise PartyRefused(code, str(site))
+                raise SiteRefused(code, str(site))
             accept(site, reply)
         return Missed()
 
@@ -126,4 +128,8 @@ def _client(study: Study, rows: Held, identity: Identity, roster: Roster, me: in
     store = RamStore(study.limit)
     parameters, pins = Parameters.of(study.parameters), roster.fingerprints
     site = Site(identity, roster, me, parameters, study.hash, store, pins=pins)
-    return Client(StudyRows(study, rows), site, store)
+    return Client(StudyRows(study, rows), site, store, wait=unhurried)
+
+
+def unhurried(seconds: float) -> None:
+    """In one process nobody stands outside with a clock."""

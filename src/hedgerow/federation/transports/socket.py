@@ -1,4 +1,4 @@
-"""Messages over a Unix socket that its owner alone may open: eight bytes of length, then bytes.
+"""Messages over a Unix socket that its owner alone may open.
 
 This is how a network engine that runs as another process reaches the site's own service, and how
 the coordinator's own process is reached by its engine. Nothing is unpickled and nothing listens
@@ -15,58 +15,28 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from hedgerow.errors import SpecError
-from hedgerow.federation.exchange import LONGEST_ANSWER, LONGEST_LETTER
+from hedgerow.errors import ParameterError
+from hedgerow.federation.exchange import MAX_MESSAGE_BYTES
+from hedgerow.federation.transports.frames import receive_message, send_message
 
-_WIDTH = 8
-_AT_ONCE = 1 << 20
 _LONGEST_PATH = 100
 """The kernel takes 107 bytes."""
 SLOWEST_SECONDS = 60.0
 """Between two bytes of one message: who stops in the middle is hung up on."""
 
 
-class Stopped(OSError):
-    """The other end closed, or what it sent is no message."""
-
-
-# ------------------------------------------------------------------------------------- messages
-def send_message(connection: socket.socket, data: bytes) -> None:
-    connection.sendall(len(data).to_bytes(_WIDTH, "big"))
-    connection.sendall(data)
-
-
-def receive_message(connection: socket.socket, longest: int) -> bytes:
-    """One message; `Stopped` if the other end closes, or announces more than `longest`."""
-    length = int.from_bytes(_exactly(connection, _WIDTH), "big")
-    if length > longest:
-        raise Stopped(f"a message of {length} bytes was announced; at most {longest} are taken.")
-    return _exactly(connection, length)
-
-
-def _exactly(connection: socket.socket, length: int) -> bytes:
-    """Room grows with what really arrives, not with what was announced."""
-    parts = bytearray()
-    while len(parts) < length:
-        part = connection.recv(min(_AT_ONCE, length - len(parts)))
-        if not part:
-            raise Stopped("the other end closed in the middle of a message.")
-        parts += part
-    return bytes(parts)
-
-
 # ---------------------------------------------------------------------------------------- places
 def listen_at(path: Path, mode: int = 0o600) -> socket.socket:
     """A listening socket at `path`; one left by a process that died is taken away."""
     if len(os.fsencode(path)) > _LONGEST_PATH:
-        raise SpecError(
+        raise ParameterError(
             f"the path of the socket {path} has {len(os.fsencode(path))} bytes; the system takes "
             f"{_LONGEST_PATH}. Move the folder nearer to the root; a site may also have its socket "
             "elsewhere, with `--socket`."
         )
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise SpecError(f"{path} is in the way of a socket and is none; move it away.")
+            raise ParameterError(f"{path} is in the way of a socket and is none; move it away.")
         path.unlink()
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)  # the socket must not be anybody's between bind and chmod
@@ -79,28 +49,14 @@ def listen_at(path: Path, mode: int = 0o600) -> socket.socket:
     return server
 
 
-class SocketSite:
-    """The near end, inside an engine's process: each letter is carried to the service and back."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def handle(self, letter: bytes) -> bytes:
-        """The service's answer; OSError if it is not there."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.connect(str(self._path))
-            send_message(connection, letter)
-            return receive_message(connection, LONGEST_ANSWER)
-
-
-class SocketDoor:
+class SocketListener:
     """The far end, in the service's process. `mode` lets the engine's user in through its group."""
 
     def __init__(self, path: Path, handle: Callable[[bytes], bytes], *, mode: int = 0o600) -> None:
         self._path, self._handle = path, handle
         self._server = listen_at(path, mode)
         self._inode = path.stat().st_ino
-        threading.Thread(target=self._accept, name="socket door", daemon=True).start()
+        threading.Thread(target=self._accept, name="socket listener", daemon=True).start()
 
     def close(self) -> None:
         """Takes the socket away, unless another service has put its own there."""
@@ -120,9 +76,9 @@ class SocketDoor:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        """One engine's connection: any number of letters, each answered before the next."""
+        """One engine's connection: any number of messages, each answered before the next."""
         with connection, suppress(OSError):
             connection.settimeout(SLOWEST_SECONDS)
             while True:
-                letter = receive_message(connection, LONGEST_LETTER)
-                send_message(connection, self._handle(letter))
+                message = receive_message(connection, MAX_MESSAGE_BYTES)
+                send_message(connection, self._handle(message))

@@ -1,7 +1,7 @@
-"""Boosting: batches of trees, each batch asked at the model that the batches before it made.
+"""Boosting: batches of trees, each batch trained on the gradients of the model so far.
 
 Maddock et al. 2022, Algorithm 1. How trees are split is a `Splitting`, what their leaves say is an
-`Update`; both are chosen freely. A batch travels in one round if its splits ask nothing.
+`Update`; both are chosen freely. A batch takes one round if its splits ask nothing.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class Splitting(Protocol):
         numbers: range,
         update: Update,
         at: Additive,
-        share: Fraction,
+        fraction: Fraction,
         rng: np.random.Generator,
     ) -> Flow[list[NoisyTree]]:
-        """Trees with these numbers, all at one model; `share` pays for all of them."""
+        """Trees with these numbers, all at one model; `fraction` is the budget of all of them."""
         ...
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """How many trees there are, how many of them see the same model, and what they cost."""
+    """Number of trees, trees per round (they share one model's gradients), and their budget."""
 
-    n_trees: int
-    batch: int
-    share: Fraction
+    n_estimators: int
+    trees_per_round: int
+    fraction: Fraction
 
 
 def boost(
@@ -53,34 +53,34 @@ def boost(
     The budget is divided evenly among trees.
     """
     model, noise = start, list[FloatArray]()
-    for first in range(0, rounds.n_trees, rounds.batch):
-        numbers = range(first, min(first + rounds.batch, rounds.n_trees))
-        share = rounds.share * len(numbers) / rounds.n_trees
-        trees = yield from splitting.grow(numbers, update, model, share, rng)
+    for first in range(0, rounds.n_estimators, rounds.trees_per_round):
+        numbers = range(first, min(first + rounds.trees_per_round, rounds.n_estimators))
+        fraction = rounds.fraction * len(numbers) / rounds.n_estimators
+        trees = yield from splitting.grow(numbers, update, model, fraction, rng)
         rate = update.rate(len(numbers))
-        scaled = [tree.scaled(rate) for tree in trees]
-        model = model.plus(*(one.tree for one in scaled))
-        noise += [one.deviations for one in scaled]
+        scaled_trees = [tree.scale(rate) for tree in trees]
+        model = model.plus(*(tree.tree for tree in scaled_trees))
+        noise += [tree.deviations for tree in scaled_trees]
     return model, noise
 
 
 @dataclass(frozen=True)
 class AskedLeaves:
-    """Trees whose leaves were asked for, the sums (L, C) of each, and the variance of the noise."""
+    """Trees with the noisy sums (L, C) of their leaves, and the variance of the noise."""
 
     trees: list[NoisyTree]
     sums: list[FloatArray]
     variance: float
 
 
-def asked_leaves(
-    trees: tuple[Tree, ...], update: Update, at: Additive, share: Fraction
+def ask_leaves(
+    trees: tuple[Tree, ...], update: Update, at: Additive, fraction: Fraction
 ) -> Flow[AskedLeaves]:
     """The leaves of a batch of trees, as one query.
 
     A record is in one leaf of every tree, so the trees of a batch add up in its sensitivity.
     """
-    answer = yield from ask(SumQuery(EVERYONE, update.statistic(at), Leaves(trees), share))
+    answer = yield from ask(SumQuery(EVERYONE, update.statistic(at), Leaves(trees), fraction))
     left = answer.variance / len(trees)  # of the noise, in the mean of the batch
     sums = [own[: tree.n_leaves] for tree, own in zip(trees, answer.values, strict=True)]
     noisy = [
@@ -104,8 +104,8 @@ class DrawnTrees:
         numbers: range,
         update: Update,
         at: Additive,
-        share: Fraction,
+        fraction: Fraction,
         rng: np.random.Generator,
     ) -> Flow[list[NoisyTree]]:
         trees = tuple(self.draw(number, rng) for number in numbers)
-        return (yield from asked_leaves(trees, update, at, share)).trees
+        return (yield from ask_leaves(trees, update, at, fraction)).trees

@@ -1,4 +1,4 @@
-"""The builder: grows a tree by a plan of how nodes choose, which come next and what leaves say.
+"""Grows a tree by a plan: how nodes choose splits, in which order, and how leaves get values.
 
 A node's identity is its region. What a chooser learned about a node is handed to the children as
 evidence; what it spent is added up along the path, so that leaves may have what their path did
@@ -10,11 +10,11 @@ leaf values. Each of the others is there because binary nodes, one object each, 
 | grower                 | what is special                                                     |
 |------------------------|---------------------------------------------------------------------|
 | `builder.grow`         | one object a node; levels or best first; any chooser                |
-| `forests.greedy_trees` | `builder.grow` with boosting's sums, many trees side by side        |
-| `forests.layered`      | all open nodes of a level as arrays: forests of 1e5 nodes           |
-| `forests.random_trees` | drawn from public randomness: no node asks anything                 |
-| `forests.guided`       | all trees at once from the root's tables, as arrays in heap order   |
-| `papers.kary`          | in `recipes`: a child for every bin of the feature that was chosen   |
+| `greedy_trees`         | `builder.grow` with boosting's sums, many trees side by side        |
+| `layered`              | all open nodes of a level as arrays: forests of 1e5 nodes           |
+| `random_trees`         | drawn from public randomness: no node asks anything                 |
+| `guided_trees`         | all trees at once from the root's tables, as arrays in heap order   |
+| `methods.multiway`     | a child for every bin of the selected feature                       |
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ import numpy as np
 
 from hedgerow.methods.blocks.flow import Flow, together
 from hedgerow.models.tree import MOST_LEAVES, Tree
-from hedgerow.models.uncertainty import Grown, LeafValue
+from hedgerow.models.uncertainty import LeafStatistics, LeafValue
 from hedgerow.schema.arrays import BoolArray, FloatArray
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
 
 # --------------------------------------------------------------------------------------------------
-# What a node knows of itself and of the nodes above it: released numbers, handed down a tree.
+# Released statistics of a node and of its ancestors, passed down the tree.
 #
 # Shapes: F features in play, B bins, C channels.
 
@@ -72,7 +72,7 @@ class Evidence:
     """Channel masses of a node by its parent's answer, and the variance of each.
 
     `above` is the evidence of all nodes above it, from the root, each by its own answer. `belief`
-    are the tables that the node may expect, where its chooser foretells them.
+    are the tables expected at the node, where its chooser predicts them.
     """
 
     masses: FloatArray  # (C,)
@@ -103,7 +103,7 @@ class Gains(Protocol):
 
 class Frontier(Protocol):
     def is_open(self, n_splits: int) -> bool:
-        """Whether a node that is asked now could still be split."""
+        """Whether the node may still be split."""
         ...
 
     def take(self, pending: Mapping[N, Gains], n_splits: int) -> Sequence[N]: ...
@@ -136,7 +136,7 @@ class BestFirst:
     def take(self, pending: Mapping[N, Gains], n_splits: int) -> Sequence[N]:
         if not pending or not self.is_open(n_splits):
             return []
-        # By items: looking nodes up would hash every path of the tree at every split.
+        # By items: looking up nodes would hash every path of the tree at every split.
         most = max(map(_GAIN, pending.values()))
         return [next(node for node, gains in pending.items() if gains.gain == most)]
 
@@ -146,41 +146,41 @@ class Node:
     region: Region
     depth: int = 0
     spent: Fraction = Fraction(0)
-    saved: Fraction = Fraction(0)
+    unspent: Fraction = Fraction(0)
     evidence: Evidence | None = field(default=None, compare=False)
 
-    def child(self, choice: Choice, side: int) -> Node:
+    def child(self, choice: SplitChoice, side: int) -> Node:
         return Node(
             (*self.region, Step(choice.split, side)),
             self.depth + 1,
             self.spent + choice.spent,
-            choice.saved,
+            choice.unspent,
             choice.evidence[side],
         )
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A split taken: what it gains, what asking cost, what is left for the children."""
+class SplitChoice:
+    """A selected split: its gain, the budget it spent, the budget left for the children."""
 
     split: Split
     gain: float = 0.0
     spent: Fraction = Fraction(0)
-    saved: Fraction = Fraction(0)
+    unspent: Fraction = Fraction(0)
     evidence: tuple[Evidence | None, Evidence | None] = field(default=(None, None), compare=False)
 
 
 @dataclass(frozen=True)
 class Stop:
-    """The node stays a leaf; asking cost this much all the same, and this much was not asked."""
+    """The node stays a leaf: the budget that asking spent, and the budget left unspent."""
 
     spent: Fraction = Fraction(0)
-    saved: Fraction = Fraction(0)
+    unspent: Fraction = Fraction(0)
 
 
 ROOT = Node(EVERYONE)
 
-Chooser = Callable[[Node, np.random.Generator], Flow[Choice | Stop]]
+Chooser = Callable[[Node, np.random.Generator], Flow[SplitChoice | Stop]]
 LeafFlow = Callable[[Sequence[Node]], Flow[list[LeafValue]]]
 
 
@@ -197,10 +197,10 @@ def grow(
     names: Sequence[str],
     rng: np.random.Generator,
     root: Node = ROOT,
-) -> Flow[Grown]:
+) -> Flow[LeafStatistics]:
     """Grows one tree; `names` are the schema's features in order."""
-    fresh, pending = [root], dict[Node, Choice]()
-    ends, saved, n_splits = list[Node](), list[float](), 0
+    fresh, pending = [root], dict[Node, SplitChoice]()
+    ends, unspent_parts, n_splits = list[Node](), list[float](), 0
     while fresh:
         # A tree has only so many leaves: a node that could not be split any more is not asked.
         room = MOST_LEAVES - 1 - n_splits if plan.frontier.is_open(n_splits) else 0
@@ -208,9 +208,9 @@ def grow(
         ends += [n for n in fresh if n.depth >= plan.max_depth] + able[room:]
         asking = {n: plan.choose(n, rng) for n in able[:room]}
         chosen = yield from together(asking)  # one round for all of them
-        saved += [_saved_part(c) for c in chosen.values()]
+        unspent_parts += [_unspent_part(c) for c in chosen.values()]
         ends += [_after(n, c) for n, c in chosen.items() if isinstance(c, Stop)]
-        pending |= {n: c for n, c in chosen.items() if isinstance(c, Choice)}
+        pending |= {n: c for n, c in chosen.items() if isinstance(c, SplitChoice)}
         fresh = []
         for node in plan.frontier.take(pending, n_splits)[:room]:
             choice = pending.pop(node)
@@ -218,17 +218,17 @@ def grow(
             n_splits += 1
     ends += [_after(n, Stop(c.spent)) for n, c in pending.items()]
     values = yield from plan.leaves(ends)
-    return assemble(root.region, ends, values, names, tuple(saved))
+    return assemble(root.region, ends, values, names, tuple(unspent_parts))
 
 
-def _saved_part(chosen: Choice | Stop) -> float:
-    """What part of a node's budget its choice left for later."""
-    budget = chosen.spent + chosen.saved
-    return float(chosen.saved / budget) if budget else 0.0
+def _unspent_part(chosen: SplitChoice | Stop) -> float:
+    """The fraction of a node's budget that its choice left unspent."""
+    budget = chosen.spent + chosen.unspent
+    return float(chosen.unspent / budget) if budget else 0.0
 
 
 def _after(node: Node, stop: Stop) -> Node:
-    return Node(node.region, node.depth, node.spent + stop.spent, node.saved, node.evidence)
+    return Node(node.region, node.depth, node.spent + stop.spent, node.unspent, node.evidence)
 
 
 def assemble(
@@ -236,9 +236,9 @@ def assemble(
     ends: Sequence[Node],
     values: Sequence[LeafValue],
     names: Sequence[str],
-    saved: tuple[float, ...] = (),
-) -> Grown:
+    unspent_fractions: tuple[float, ...] = (),
+) -> LeafStatistics:
     """The tree over the ends, with its leaves counted from the left."""
     at = {n.region[len(root) :]: v for n, v in zip(ends, values, strict=True)}
     tree = Tree.build(names, {region: v.value.tolist() for region, v in at.items()})
-    return Grown(tree, tuple(at[region] for region in tree.regions()), saved)
+    return LeafStatistics(tree, tuple(at[region] for region in tree.regions()), unspent_fractions)

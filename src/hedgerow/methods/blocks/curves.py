@@ -1,8 +1,8 @@
 """A smoothed additive start: one curve of log-odds per feature, from one round of histograms.
 
-Each feature's curve is a Gaussian process over its bins, seen through the noise. How strong and
-how smooth it is comes from the histogram itself (empirical Bayes), so nothing is left to tune.
-Knows no row: class histograms in, curves out.
+Each feature's curve is a Gaussian process over its bins, observed with noise. Its strength and
+smoothness come from the histogram itself (empirical Bayes), so there is nothing to tune.
+Touches no row: class histograms in, curves out.
 
 Shapes: B bins of one feature, O outputs (1 for two classes, else one per class), K classes.
 """
@@ -10,14 +10,15 @@ Shapes: B bins of one feature, O outputs (1 for two classes, else one per class)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from hedgerow.methods.blocks.flow import Flow, ask
 from hedgerow.methods.blocks.tables import Tables, consistent, totals
-from hedgerow.models.losses import LogLoss, sigmoid, softmax
+from hedgerow.methods.constants import constant
+from hedgerow.models.losses import LogLoss, Loss, sigmoid, softmax
 from hedgerow.models.model import Curve
 from hedgerow.privacy.queries import Answer, CurveNewton, SumQuery, Whole
 from hedgerow.schema.arrays import FloatArray, canonical
@@ -25,17 +26,30 @@ from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE
 
-STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # prior standard deviations of a curve
-CORRELATION_LENGTHS = (0.1, 0.3, 1.0, 3.0)  # correlation lengths, as parts of the feature's bins
-ROUGH = 0.1  # part of the prior variance that neighbouring bins do not share
-USUAL_STRENGTH, PULL = 0.2, 0.05  # weak prior on the strength, in nats per squared log-ratio
-NEWTON_STEPS, DAMPING = 8, 0.5
-LARGEST_LOG_ODDS = 4.0
-LEAST_CLASS = 10.0  # records a class is taken to have at least
+STRENGTHS = constant((0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6), unit="prior standard deviations")
+"""Prior standard deviations of a curve that are tried."""
+CORRELATION_LENGTHS = constant((0.1, 0.3, 1.0, 3.0), unit="correlation lengths")
+"""Correlation lengths that are tried, as parts of the feature's bins."""
+ROUGH = constant(0.1, unit="part of the prior variance that neighboring bins do not share")
+USUAL_STRENGTH = constant(0.2, unit="strength that a weak prior expects")
+PULL = constant(0.05, unit="nats per squared log-ratio of a strength to the usual one")
+NEWTON_STEPS = constant(8, unit="steps of the smoothing of a curve")
+DAMPING = constant(0.5, unit="part of such a step that is taken")
+LARGEST_LOG_ODDS = constant(4.0, unit="log-odds of a bin at most, either way")
+LARGEST_EFFECT = constant(3.0, unit="log-odds that a curve adds at most, either way")
+LEAST_CLASS = constant(10.0, unit="records a class is taken to have at least")
+ROUNDS = constant(3, unit="Newton steps", evidence="boosting.md#0030")
+"""Newton steps on the weights of the curves, each a round."""
+LARGEST_START = constant(0.5, unit="weight", evidence="boosting.md#0030")
+"""Weight of a curve before the first step, at most."""
+LARGEST_STEP = constant(0.5, unit="change of a weight in one step, at most")
+STEP_DEVIATION = constant(0.5, unit="deviation: how far a weight is expected to move in one step")
+LEAST_WEIGHT = constant(-0.2, unit="weight of a curve, at least")
+MOST_WEIGHT = constant(1.5, unit="weight of a curve, at most")
 
 
 @dataclass(frozen=True)
-class Shapes:
+class FeatureEffects:
     """The curves of the active features, their bins' noisy masses, and the scores' base."""
 
     base: FloatArray  # (O,)
@@ -63,18 +77,18 @@ class Shapes:
 
     def noise(self, grids: Grids, weights: FloatArray, spread: FloatArray) -> list[FloatArray]:
         """(cells, O) deviations of the weighted curves; `spread` is that of the weights."""
-        found = zip(self.features, self.values, self.deviations, weights, spread, strict=True)
-        return [np.hypot(w * d, s * v)[list(grids.binning.bins[j])] for j, v, d, w, s in found]
+        effects = zip(self.features, self.values, self.deviations, weights, spread, strict=True)
+        return [np.hypot(w * d, s * v)[list(grids.binning.bins[j])] for j, v, d, w, s in effects]
 
     def parts(self, grids: Grids) -> tuple[tuple[float, ...], ...]:
         """The part of the records in each cell of every feature; a bin's cells share evenly."""
-        found: list[tuple[float, ...]] = [() for _ in grids.schema.grids]
+        parts: list[tuple[float, ...]] = [() for _ in grids.schema.grids]
         for j, mass in zip(self.features, self.masses, strict=True):
             bins = np.asarray(grids.binning.bins[j])
-            each = mass / np.maximum(np.bincount(bins, minlength=len(mass)), 1)
-            cells = each[bins] / max(float(mass.sum()), 1.0)
-            found[j] = tuple(round(float(part), 6) for part in cells)
-        return tuple(found)
+            cell_mass = mass / np.maximum(np.bincount(bins, minlength=len(mass)), 1)
+            cells = cell_mass[bins] / max(float(mass.sum()), 1.0)
+            parts[j] = tuple(round(float(part), 6) for part in cells)
+        return tuple(parts)
 
 
 def _curve(grids: Grids, feature: int, values: FloatArray) -> Curve:
@@ -82,21 +96,53 @@ def _curve(grids: Grids, feature: int, values: FloatArray) -> Curve:
     return Curve(feature, tuple(tuple(row) for row in by_cell.tolist()))
 
 
-def shapes(grids: Grids, tables: Tables) -> Shapes:
+def shapes(grids: Grids, tables: Tables) -> FeatureEffects:
     """Curves of all features of class histograms (F, B, K)."""
     common, _ = totals(tables)
-    agreed = consistent(tables)
+    consistent_tables = consistent(tables)
     classes = np.maximum(common, LEAST_CLASS)
     base = canonical(log_prior(classes))
     values, masses, deviations = [], [], []
     for position, feature in enumerate(tables.features):
-        counts = agreed.of(position)
+        counts = consistent_tables.of(position)
         is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
-        found, noise = curve(counts, base, tables.variance, is_numeric)
-        values.append(found)
+        offsets, noise = curve(counts, base, tables.variance, is_numeric)
+        values.append(offsets)
         deviations.append(noise)
         masses.append(np.maximum(counts.sum(axis=1), 0.0))
-    return Shapes(base, tables.features, tuple(values), tuple(masses), tuple(deviations))
+    return FeatureEffects(base, tables.features, tuple(values), tuple(masses), tuple(deviations))
+
+
+def gradient_shapes(grids: Grids, tables: Tables, loss: Loss) -> FeatureEffects:
+    """Curves of all features of sums of gradients and Hessians at the null model (F, B, 2).
+
+    Each is one step: minus the gradient is H theta with the noise of the sum and the records' own
+    scatter, whose variance is H.
+    """
+    agreed = consistent(tables)
+    values, masses, deviations = [], [], []
+    for position, feature in enumerate(tables.features):
+        sums = agreed.of(position)
+        slope = np.maximum(sums[:, 1] / loss.hessian_scale, 1e-6)
+        is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
+        noise = np.full(len(slope), tables.variance)
+        spread = noise + slope
+        unit = _families(len(slope), is_numeric)
+        prior = likeliest(-sums[:, 0], slope, spread, unit)
+        solved = np.linalg.solve(slope[:, None] * prior * slope + np.diag(spread), -sums[:, 0])
+        offsets = np.clip(prior @ (slope * solved), -LARGEST_EFFECT, LARGEST_EFFECT)
+        mean = np.broadcast_to(slope / slope.sum(), (len(slope), len(slope)))
+        values.append(canonical(offsets - mean @ offsets)[:, None])
+        deviations.append(canonical(_deviations(np.stack([slope, noise, spread]), prior, mean)))
+        masses.append(slope)
+    spreads = tuple(one[:, None] for one in deviations)
+    return FeatureEffects(np.zeros(1), tables.features, tuple(values), tuple(masses), spreads)
+
+
+def _families(n_bins: int, is_numeric: bool) -> FloatArray:
+    """(l, B, B) correlations that a curve may have."""
+    families = [correlations(n_bins, ell) for ell in CORRELATION_LENGTHS] if is_numeric else []
+    return np.stack(families or [np.eye(n_bins)])
 
 
 def log_prior(classes: FloatArray) -> FloatArray:
@@ -129,8 +175,8 @@ def curve(
         for o, prior in enumerate(priors):
             w, target = slope[:, o], slope[:, o] * offsets[:, o] - residual[:, o]
             step = np.linalg.solve(w[:, None] * prior * w + np.diag(spread[:, o]), target)
-            moved = DAMPING * (prior @ (w * step))
-            offsets[:, o] = (1.0 - DAMPING) * offsets[:, o] + moved
+            newton_shift = DAMPING * (prior @ (w * step))
+            offsets[:, o] = (1.0 - DAMPING) * offsets[:, o] + newton_shift
         offsets = np.clip(offsets, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
     deviations = [
         _deviations(np.stack([slope[:, o], noise[:, o], spread[:, o]]), prior, mean)
@@ -138,13 +184,13 @@ def curve(
     ]
     offsets = canonical(offsets - mean @ offsets)
     thin = np.sqrt(counts.shape[1] * variance) / np.maximum(rows, np.sqrt(variance) + 1e-9)
-    turned = np.abs(offsets) * np.minimum(thin, 1.0)[:, None]
-    return offsets, canonical(np.hypot(np.stack(deviations, axis=1), turned))
+    thin_bin_noise = np.abs(offsets) * np.minimum(thin, 1.0)[:, None]
+    return offsets, canonical(np.hypot(np.stack(deviations, axis=1), thin_bin_noise))
 
 
-def _deviations(known: FloatArray, prior: FloatArray, mean: FloatArray) -> FloatArray:
-    """(B,) what noise in the residual moves, for slope, noise and spread (3, B) of one output."""
-    w, noise, spread = known
+def _deviations(noise_terms: FloatArray, prior: FloatArray, mean: FloatArray) -> FloatArray:
+    """(B,) deviations by noise in the residual; `noise_terms` (3, B): slope, noise, spread."""
+    w, noise, spread = noise_terms
     wide = prior * max(1.0, USUAL_STRENGTH**2 / prior[0, 0])
     gain = np.linalg.solve(w[:, None] * wide * w + np.diag(spread), w[:, None] * wide).T
     return np.asarray(np.sqrt((gain - mean @ gain) ** 2 @ noise))
@@ -172,18 +218,17 @@ def _priors(
     residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
     slope = np.maximum(p * (1.0 - p) * counts.sum(axis=1, keepdims=True), 1e-6)
     spread = _noise(p, variance, counts.shape[1]) + slope
-    families = [correlations(len(counts), ell) for ell in CORRELATION_LENGTHS] if is_numeric else []
-    unit = np.stack(families or [np.eye(len(counts))])  # (l, B, B)
+    unit = _families(len(counts), is_numeric)
     return [likeliest(residual[:, o], slope[:, o], spread[:, o], unit) for o in range(len(base))]
 
 
 def correlations(n_bins: int, length: float) -> FloatArray:
     """Of a numeric feature's bins; the last bin, `missing`, stands alone."""
-    known = n_bins - 1
-    place = np.arange(known) / known
+    n_numbers = n_bins - 1
+    place = np.arange(n_numbers) / n_numbers
     near = np.exp(-np.abs(place[:, None] - place[None, :]) / length)
     out = np.eye(n_bins)
-    out[:known, :known] = (1.0 - ROUGH) * near + ROUGH * np.eye(known)
+    out[:n_numbers, :n_numbers] = (1.0 - ROUGH) * near + ROUGH * np.eye(n_numbers)
     return out
 
 
@@ -209,18 +254,12 @@ def likeliest(
 # --------------------------------------------------------------------------------------------------
 # Private stacking: one weight per feature curve, by a few noisy Newton steps.
 #
-# Curves of features that were smoothed one by one count shared evidence several times. A logistic
-# regression on the curves' values, of dimension features + 1 only, takes that back.
-
-ROUNDS = 3
-LARGEST_START = 0.5
-LARGEST_STEP = 0.5
-STEP_DEVIATION = 0.5  # how far a weight is expected to move in one step
-LEAST_WEIGHT, MOST_WEIGHT = -0.2, 1.5
+# Curves that were smoothed one by one count shared evidence several times. A logistic regression
+# on the curves' values, of dimension features + 1 only, corrects for that.
 
 
 @dataclass(frozen=True)
-class Stacked:
+class Stacking:
     """A weight per curve, what the constant column adds to the base, and the weights' noise."""
 
     weights: FloatArray
@@ -228,60 +267,73 @@ class Stacked:
     deviations: FloatArray
 
 
-def unstacked(shapes: Shapes) -> Stacked:
-    """The start: all weights alike, small enough that the sum of curves does not explode."""
+def even_stacking(shapes: FeatureEffects) -> Stacking:
+    """Equal starting weights, small enough that the sum of curves does not explode."""
     total, n = float(shapes.strengths.sum()) + 1e-6, len(shapes.features)
     weight = canonical(min(LARGEST_START, 1.0 / np.sqrt(total)))
-    return Stacked(np.full(n, weight), 0.0, np.zeros(n))
+    return Stacking(np.full(n, weight), 0.0, np.zeros(n))
 
 
-def stack(shapes: Shapes, grids: Grids, share: Fraction) -> Flow[Stacked]:
+def stack(shapes: FeatureEffects, grids: Grids, fraction: Fraction) -> Flow[Stacking]:
     """`ROUNDS` Newton steps of logistic regression; each is one sum with a bound of its own.
 
     Curves count up to 1.5 times their mean square and the constant column a quarter of that on
     top, so few records are scaled down to the radius. Proof: docs/proofs/curve_newton.md.
-    A step by G takes back the part G H of the noise of the steps before and adds its own.
+    A step by G removes the part G H of the noise of earlier steps and adds its own.
+    """
+    start = first_step(shapes, grids)
+    weights = np.array(start.weights)
+    noise = np.zeros((len(weights), len(weights)))  # covariance
+    for _ in range(ROUNDS):
+        statistic = replace(start, weights=tuple(weights.tolist()))
+        answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), fraction / ROUNDS))
+        step, contraction, own = newton_step(statistic, answer)
+        weights = canonical(np.clip(weights - step, LEAST_WEIGHT, MOST_WEIGHT))
+        noise = contraction @ noise @ contraction.T + own
+    spread = np.sqrt(np.maximum(np.diagonal(noise), 0.0))
+    return Stacking(weights[:-1], float(weights[-1] * start.constant), canonical(spread[:-1]))
+
+
+def first_step(shapes: FeatureEffects, grids: Grids, loss: Loss | None = None) -> CurveNewton:
+    """What the first step asks, with all weights alike.
+
+    Curves count up to 1.5 times their mean square and the constant column a quarter of that on
+    top, so few records are scaled down to the radius. Proof: docs/proofs/curve_newton.md.
     """
     total = float(shapes.strengths.sum()) + 1e-6
     constant, radius = canonical([0.5 * np.sqrt(1.5 * total), np.sqrt(1.25 * 1.5 * total)])
     curves = shapes.curves(grids, np.ones(len(shapes.features)))
-    weights = np.append(unstacked(shapes).weights, 0.0)
-    noise = np.zeros((len(weights), len(weights)))  # covariance
-    for _ in range(ROUNDS):
-        statistic = CurveNewton(
-            curves,
-            float(constant),
-            float(radius),
-            tuple(weights.tolist()),
-            float(shapes.base[0]),
-        )
-        answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), share / ROUNDS))
-        step, kept, own = newton_step(statistic, answer)
-        weights = canonical(np.clip(weights - step, LEAST_WEIGHT, MOST_WEIGHT))
-        noise = kept @ noise @ kept.T + own
-    spread = np.sqrt(np.maximum(np.diagonal(noise), 0.0))
-    return Stacked(weights[:-1], float(weights[-1] * constant), canonical(spread[:-1]))
+    weights = (*even_stacking(shapes).weights.tolist(), 0.0)
+    return CurveNewton(
+        curves, float(constant), float(radius), weights, float(shapes.base[0]), loss or LogLoss()
+    )
 
 
 def newton_step(
     statistic: CurveNewton, answer: Answer
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A Wiener-filtered Newton step: directions below the noise hardly move.
+    """One Wiener-filtered Newton step: directions below the noise hardly move.
 
-    Beside it (d, d) the part of an earlier error that is left, and the covariance of its noise.
+    Also returns (d, d) the remaining part of an earlier error, and the covariance of its noise.
     """
-    d, radius = statistic.dimension, statistic.radius
-    sums = answer.values[0, 0]
-    gradient = radius * sums[:d]
-    hessian = np.zeros((d, d))
-    hessian[np.triu_indices(d)] = sums[d:] * radius**2 / LogLoss().hessian_scale
-    hessian += np.triu(hessian, 1).T
-    noise = radius * np.sqrt(answer.variance)
-    values, vectors = np.linalg.eigh(hessian)
-    values = np.maximum(values, 0.0)
+    gradient, values, vectors = newton_sums(statistic, answer)
+    noise = statistic.radius * np.sqrt(answer.variance)
     gain = values / np.maximum(values**2 + (noise / STEP_DEVIATION) ** 2, 1e-12)
     step = vectors @ (gain * (vectors.T @ gradient))
     short = min(1.0, LARGEST_STEP / max(float(np.abs(step).max()), 1e-9))
-    kept = (vectors * (1.0 - short * gain * values)) @ vectors.T
+    contraction = (vectors * (1.0 - short * gain * values)) @ vectors.T
     own = (vectors * (short * gain * noise) ** 2) @ vectors.T
-    return np.asarray(short * step), np.asarray(kept), np.asarray(own)
+    return np.asarray(short * step), np.asarray(contraction), np.asarray(own)
+
+
+def newton_sums(
+    statistic: CurveNewton, answer: Answer
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The gradient (d,), and the Hessian's eigenvalues, none of them negative, and vectors."""
+    d, radius = statistic.dimension, statistic.radius
+    sums = answer.values[0, 0]
+    hessian = np.zeros((d, d))
+    hessian[np.triu_indices(d)] = sums[d:] * radius**2 / statistic.loss.hessian_scale
+    hessian += np.triu(hessian, 1).T
+    values, vectors = np.linalg.eigh(hessian)
+    return radius * sums[:d], np.maximum(values, 0.0), np.asarray(vectors)

@@ -1,7 +1,7 @@
-"""Where candidate cuts are placed: declared in public, or bought (Maddock et al. 2022, 4.5).
+"""Placement of candidate cuts: declared in public, or by noisy counts (Maddock et al. 2022, 4.5).
 
-Each method says which grid it needs, what part of the budget it wants if `n_trees` trees are to
-follow, and is a flow that ends with the bins.
+Each method names the grid it needs and the budget fraction it takes before `n_estimators` trees,
+and is a flow that ends with the bins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.methods.blocks import private_bins
-from hedgerow.methods.blocks.flow import Flow, Quote, ask
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
 from hedgerow.methods.blocks.private_bins import quantile_runs
 from hedgerow.methods.blocks.public_grids import fine_schema, finer_schema
 from hedgerow.models.losses import Loss
@@ -23,8 +23,8 @@ from hedgerow.schema.schema import Feature, Numeric, Schema, Spacing
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What a method may know: the columns, the loss, the model at the start, the trees to come.
+class SplitContext:
+    """Public context of a placement: columns, loss, the starting model, the trees to come.
 
     `histograms`: every tree asks a table of all bins at its root.
     """
@@ -32,8 +32,8 @@ class Setting:
     schema: Schema
     loss: Loss
     start: Additive
-    n_trees: int
-    batch: int = 1
+    n_estimators: int
+    trees_per_round: int = 1
     histograms: bool = False
 
 
@@ -46,15 +46,15 @@ class CutPoints(Protocol):
     def asks(self) -> QueryKinds: ...
     @property
     def protects(self) -> bool:
-        """False if what it asks is only for runs that protect nothing."""
+        """False if it is only for runs without privacy."""
         ...
 
-    def rounds_for(self, setting: Setting) -> int:
+    def rounds_for(self, setting: SplitContext) -> int:
         """Rounds of its own, before the first tree."""
         ...
 
-    def share(self, setting: Setting) -> Fraction: ...
-    def place(self, setting: Setting, quote: Quote) -> Flow[Binning]: ...
+    def fraction(self, setting: SplitContext) -> Fraction: ...
+    def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]: ...
 
 
 # ----------------------------------------------------------------------------------- in public
@@ -63,7 +63,7 @@ class DeclaredCuts:
     """Evenly spaced over the public range, or over its logarithm: free of charge.
 
     Even cuts are x <= low + k (high - low) / (n_bins - 1) from k = 0 on, as in the paper: the first
-    one tells the lowest value, where skewed columns pile up, from all others.
+    one separates the lowest value, where skewed columns pile up, from all others.
     """
 
     n_bins: int = 32
@@ -90,13 +90,13 @@ class DeclaredCuts:
     def protects(self) -> bool:
         return True
 
-    def rounds_for(self, setting: Setting) -> int:
+    def rounds_for(self, setting: SplitContext) -> int:
         return 0
 
-    def share(self, setting: Setting) -> Fraction:
+    def fraction(self, setting: SplitContext) -> Fraction:
         return Fraction(0)
 
-    def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
+    def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]:
         yield from ()
         return Binning.of_cells(setting.schema)
 
@@ -104,7 +104,7 @@ class DeclaredCuts:
 # ------------------------------------------------------------------------------- from counts
 @dataclass(frozen=True)
 class MergedCuts:
-    """Private bins of our own: cells of a fine grid, merged by noisy mass; spikes stay alone."""
+    """Private bins: cells of a fine grid, merged by noisy mass; spikes stay alone."""
 
     def grid(self, schema: Schema) -> Schema:
         return finer_schema(schema)
@@ -117,15 +117,15 @@ class MergedCuts:
     def protects(self) -> bool:
         return True
 
-    def rounds_for(self, setting: Setting) -> int:
+    def rounds_for(self, setting: SplitContext) -> int:
         return 2 if private_bins.numeric_features(setting.schema) else 1
 
-    def share(self, setting: Setting) -> Fraction:
-        return private_bins.BINNING_SHARE
+    def fraction(self, setting: SplitContext) -> Fraction:
+        return private_bins.BINNING_FRACTION
 
-    def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
-        counted = yield from private_bins.counted_records()
-        return (yield from private_bins.bins_by_count(setting.schema, counted))
+    def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]:
+        record_count = yield from private_bins.count_records()
+        return (yield from private_bins.bins_by_count(setting.schema, record_count))
 
 
 @dataclass(frozen=True)
@@ -149,22 +149,22 @@ class QuantileCuts:
     def protects(self) -> bool:
         return not self.exact
 
-    def rounds_for(self, setting: Setting) -> int:
+    def rounds_for(self, setting: SplitContext) -> int:
         return 1 if private_bins.numeric_features(setting.schema) else 0
 
-    def share(self, setting: Setting) -> Fraction:
+    def fraction(self, setting: SplitContext) -> Fraction:
         return (
-            private_bins.BINS_SHARE
+            private_bins.BINS_FRACTION
             if private_bins.numeric_features(setting.schema)
             else Fraction(0)
         )
 
-    def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
+    def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]:
         schema = setting.schema
         numeric = private_bins.numeric_features(schema)
         if not numeric:
             return Binning.of_cells(schema)
-        query = private_bins.cell_counts(schema, private_bins.BINS_SHARE)
+        query = private_bins.cell_counts(schema, private_bins.BINS_FRACTION)
         counts = (yield from ask(query)).values[:, :, 0]
         bins = [tuple(range(g.n_cells)) for g in schema.grids]
         for position, j in enumerate(numeric):

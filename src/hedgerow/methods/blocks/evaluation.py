@@ -1,6 +1,6 @@
-"""How good models are on records that none of them has seen: one private query for all of them.
+"""Quality of models on records that none of them was trained on, by one private query for all.
 
-Not a way to train. Sites admit it as they admit a recipe: by what it asks.
+Not a way to train. Sites admit it as they admit a method: by the queries it asks.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.methods.blocks.flow import Flow
+from hedgerow.methods.constants import constant
 from hedgerow.models.model import Additive, Model, Output
 from hedgerow.privacy.queries import (
     Answer,
     ClassCounts,
     Count,
+    EventCounts,
     Groups,
+    PredictionCells,
     QueryKinds,
     ResidualCells,
     ScoreCells,
@@ -30,17 +33,20 @@ from hedgerow.privacy.queries import (
 from hedgerow.privacy.study import Study
 from hedgerow.report.evaluation import ALL_GROUPS
 from hedgerow.report.measures import PROBABILITY_EDGES, stand_out
+from hedgerow.report.survival import evaluation_grid
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.regions import EVERYONE, Region, Step
 from hedgerow.schema.schema import Schema
 
-NAME = "evaluation"
-ALL_SHARE = Fraction(1, 2)
-"""Their own part of the budget, where groups are asked too: sums over groups add up the noise."""
-ERROR_CELLS, COARSE_TARGET_CELLS = 40, 24
-SMALLEST_ERROR = 1e-3
-"""Of the target's range: the end of the first cell of errors."""
+ALL_FRACTION = constant(Fraction(1, 2), unit="part")
+"""Part for all records where groups are asked too: sums over groups add up the noise."""
+ERROR_CELLS = constant(40, unit="cells of the errors of a number")
+COARSE_TARGET_CELLS = constant(24, unit="cells of the target beside them")
+SMALLEST_ERROR = constant(1e-3, unit="part of the target's range")
+"""Part of the target's range at which the first cell of errors ends."""
+
+EVALUATION = "evaluation"
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,8 @@ class EvaluationTables:
 def asks(schema: Schema) -> QueryKinds:
     if schema.classes is not None:
         return sums(ClassCounts, ScoreCells)
+    if schema.survival is not None:
+        return sums(EventCounts, PredictionCells)
     return sums(Count, ResidualCells, TargetCells)
 
 
@@ -66,29 +74,29 @@ class GroupedBy:
     cuts: tuple[float, ...] = ()
 
     def regions(self) -> dict[str, Region]:
-        """Disjoint: group after group is parted from the rest.
+        """Disjoint regions, one for each group.
 
         A record is in one of them, so that all together cost what one costs.
         """
-        found: dict[str, Region] = {}
+        regions: dict[str, Region] = {}
         way: Region = EVERYONE
         *others, last = self._cells()
         for cells in others:
             test = self.grid.split_values(cells)
-            found[self._words(cells)] = (*way, Step(test, 0))
+            regions[self._words(cells)] = (*way, Step(test, 0))
             way = (*way, Step(test, 1))
-        return {**found, self._words(last): way}
+        return {**regions, self._words(last): way}
 
     @property
     def size(self) -> int:
-        """How many groups there are, but for records of which nothing is known."""
+        """Number of groups, without the group of missing values."""
         return len(self._cells()) - 1
 
     def _cells(self) -> list[list[int]]:
         """Cells of each group, missing values last."""
-        known = range(self.grid.missing)
+        number_cells = range(self.grid.missing)
         if self.grid.kind is not ColumnKind.NUMERIC:
-            return [[cell] for cell in (*known, self.grid.missing)]
+            return [[cell] for cell in (*number_cells, self.grid.missing)]
         starts = np.array([-np.inf, *self.grid.edges])
         group = np.searchsorted(self.cuts, starts, side="right")
         groups = [np.flatnonzero(group == k).tolist() for k in range(len(self.cuts) + 1)]
@@ -107,47 +115,51 @@ def flow(
 ) -> Flow[list[EvaluationTables]]:
     """The records of a region in one round, with all of the budget.
 
-    With groups, all records have a part of their own. What was released of them tells whether any
-    group would stand out of its noise; if not, groups are not asked and their part is not spent.
+    With groups, all records together are asked first, with a fraction of their own. The answer
+    shows whether any group would stand out of its noise; if not, groups are not asked nor paid
+    for.
     """
     if by is None:
-        return (yield from _asked(models, schema, {ALL_GROUPS: within}, Fraction(1)))
+        return (yield from _ask_tables(models, schema, {ALL_GROUPS: within}, Fraction(1)))
     assert variance is not None
-    (whole,) = yield from _asked(models, schema, {ALL_GROUPS: within}, ALL_SHARE)
+    (whole,) = yield from _ask_tables(models, schema, {ALL_GROUPS: within}, ALL_FRACTION)
     regions = {name: within + region for name, region in by.regions().items()}
-    noise = variance(_queries(models, schema, within, 1 - ALL_SHARE)[0])
-    if not _are_told(whole.values[0] / by.size, noise, schema):
+    noise = variance(_queries(models, schema, within, 1 - ALL_FRACTION)[0])
+    if not _stand_out(whole.values[0] / by.size, noise, schema):
         return [whole]
-    return [whole, *(yield from _asked(models, schema, regions, 1 - ALL_SHARE))]
+    return [whole, *(yield from _ask_tables(models, schema, regions, 1 - ALL_FRACTION))]
 
 
 def can_tell_groups(
     records: int, models: Sequence[Model], schema: Schema, by: GroupedBy, study: Study
 ) -> bool:
-    """Whether so many records, the same number in every group and class, would stand out."""
-    query = _queries(models, schema, EVERYONE, 1 - ALL_SHARE)[0]
+    """Whether so many records, evenly divided among groups and classes, would stand out."""
+    query = _queries(models, schema, EVERYONE, 1 - ALL_FRACTION)[0]
     table = query.shape[1:]
-    planned = np.full(table, records / by.size / math.prod(table))
-    return _are_told(planned, study.variance(query), schema)
+    even_counts = np.full(table, records / by.size / math.prod(table))
+    return _stand_out(even_counts, study.variance(query), schema)
 
 
-def _are_told(counts: FloatArray, variance: float, schema: Schema) -> bool:
+def _stand_out(counts: FloatArray, variance: float, schema: Schema) -> bool:
     is_two = schema.classes is not None and len(schema.classes) == 2
     return stand_out(counts if is_two else counts.reshape(-1, 1), variance)
 
 
-def _asked(
-    models: Sequence[Model], schema: Schema, regions: Mapping[str, Region], share: Fraction
+def _ask_tables(
+    models: Sequence[Model], schema: Schema, regions: Mapping[str, Region], fraction: Fraction
 ) -> Flow[list[EvaluationTables]]:
-    asked = [q for region in regions.values() for q in _queries(models, schema, region, share)]
-    replies = yield asked
+    queries = [q for region in regions.values() for q in _queries(models, schema, region, fraction)]
+    replies = yield queries
     answers = [reply for reply in replies if isinstance(reply, Answer)]
-    each = len(asked) // len(regions)
-    return [_tables(name, answers[k * each : (k + 1) * each]) for k, name in enumerate(regions)]
+    queries_per_region = len(queries) // len(regions)
+    return [
+        _tables(name, answers[k * queries_per_region : (k + 1) * queries_per_region])
+        for k, name in enumerate(regions)
+    ]
 
 
 def _queries(
-    models: Sequence[Model], schema: Schema, region: Region, share: Fraction
+    models: Sequence[Model], schema: Schema, region: Region, fraction: Fraction
 ) -> list[SumQuery]:
     if schema.classes is not None:
         by = ScoreCells(
@@ -157,12 +169,21 @@ def _queries(
             len(schema.classes),
             PROBABILITY_EDGES,
         )
-        return [SumQuery(region, ClassCounts(len(schema.classes)), by, share)]
-    each = share / (len(models) + 1)
+        return [SumQuery(region, ClassCounts(len(schema.classes)), by, fraction)]
+    if schema.survival is not None:
+        return [_of_times(model, region, fraction / len(models)) for model in models]
+    query_fraction = fraction / (len(models) + 1)
     edges = error_edges(schema)
     groups: list[Groups] = [ResidualCells(predictor(model), edges) for model in models]
     groups.append(TargetCells(coarse_target_edges(schema)))
-    return [SumQuery(region, Count(), one, each) for one in groups]
+    return [SumQuery(region, Count(), group, query_fraction) for group in groups]
+
+
+def _of_times(model: Model, region: Region, fraction: Fraction) -> SumQuery:
+    """One table: groups of the score, times, and whether the event happened."""
+    assert model.survival is not None
+    cuts, times = evaluation_grid(model.survival)
+    return SumQuery(region, EventCounts(times), PredictionCells(model.score, cuts), fraction)
 
 
 def _tables(name: str, answers: Sequence[Answer]) -> EvaluationTables:

@@ -1,4 +1,4 @@
-"""Learners are flows: `replies = yield queries`. No callback, no socket, no noise.
+"""Training methods are flows: `replies = yield queries`. No callback, no socket, no noise.
 
 A flow yields a list of queries and is sent their replies. Running flows together turns each
 step of all of them into one round.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from hedgerow.privacy.queries import Answer, Picks, Query, Reply, Summed
+from hedgerow.privacy.queries import Answer, Query, Reply, Selections, Summed
 
 _T = TypeVar("_T")
 K = TypeVar("K", bound=Hashable)
@@ -17,8 +17,8 @@ K = TypeVar("K", bound=Hashable)
 Flow = Generator[Sequence[Query], Sequence[Reply], _T]
 
 
-class Quote(Protocol):
-    """Public facts of the study that a flow may look at before it asks."""
+class NoiseModel(Protocol):
+    """Public facts about the noise of a study, which a flow may use before it asks."""
 
     @property
     def is_pure(self) -> bool:
@@ -26,17 +26,17 @@ class Quote(Protocol):
         ...
 
     @property
-    def parties(self) -> int:
+    def n_sites(self) -> int:
         """How many sites hold rows."""
         ...
 
     def variance(self, query: Summed) -> float:
-        """What the noise of a query would be, in natural units."""
+        """Variance of the noise of a query, in natural units."""
         ...
 
 
 class Asks(Protocol):
-    """Whoever answers queries: a federation, or a test."""
+    """Answers queries: a federation, or a test."""
 
     def ask(self, queries: Sequence[Query]) -> Sequence[Reply]: ...
 
@@ -44,39 +44,39 @@ class Asks(Protocol):
 def run(flow: Flow[_T], federation: Asks) -> _T:
     """Drives a flow to its end."""
     try:
-        asked = next(flow)
+        queries = next(flow)
         while True:
-            asked = flow.send(federation.ask(asked))
+            queries = flow.send(federation.ask(queries))
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
 
 
 def together(flows: Mapping[K, Flow[_T]]) -> Flow[dict[K, _T]]:
-    """Runs flows in lockstep: what they ask at one step travels in one round."""
-    done: dict[K, _T] = {}
+    """Runs flows in lockstep: their queries at one step take one round."""
+    results: dict[K, _T] = {}
     waiting: dict[K, Sequence[Query]] = {}
 
     def step(key: K, replies: Sequence[Reply] | None) -> None:
         try:
             waiting[key] = next(flows[key]) if replies is None else flows[key].send(replies)
         except StopIteration as stop:
-            done[key] = stop.value
+            results[key] = stop.value
             waiting.pop(key, None)
 
     for key in flows:
         step(key, None)
     while waiting:
-        asked = list(waiting.items())
-        replies = yield [query for _, queries in asked for query in queries]
+        open_flows = list(waiting.items())
+        replies = yield [query for _, queries in open_flows for query in queries]
         start = 0
-        for key, queries in asked:
+        for key, queries in open_flows:
             step(key, replies[start : start + len(queries)])
             start += len(queries)
-    return {key: done[key] for key in flows}
+    return {key: results[key] for key in flows}
 
 
-def watched(flow: Flow[_T]) -> Flow[tuple[_T, list[tuple[Query, Reply]]]]:
-    """The flow; beside its result, what it asked first and was told."""
+def watch_first_round(flow: Flow[_T]) -> Flow[tuple[_T, list[tuple[Query, Reply]]]]:
+    """The flow's result, and its first queries with their replies."""
     try:
         queries = next(flow)
     except StopIteration as stop:
@@ -97,8 +97,8 @@ def ask(query: Summed) -> Flow[Answer]:
     return reply
 
 
-def pick(query: Query) -> Flow[tuple[int, ...]]:
-    """One choice, as a flow of its own."""
+def selection(query: Query) -> Flow[tuple[int, ...]]:
+    """One private selection, as a flow of its own."""
     (reply,) = yield [query]
-    assert isinstance(reply, Picks)
+    assert isinstance(reply, Selections)
     return reply.indices

@@ -1,4 +1,4 @@
-"""Boosted trees that look before they split: histograms, or one random cut per feature.
+"""Boosted trees with greedy splits: from histograms, or from one random cut per feature.
 
 Maddock et al. 2022, section 4.3. Equation (5) scores a split by the fit of its two sides. Leaves
 read their sums off the last table, so they cost nothing more (kappa_w = 0).
@@ -16,12 +16,12 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.methods.blocks.builder import (
-    Choice,
     Chooser,
     Evidence,
     LeafFlow,
     LevelOrder,
     Node,
+    SplitChoice,
     Stop,
     TreePlan,
     grow,
@@ -30,43 +30,45 @@ from hedgerow.methods.blocks.flow import Flow, together
 from hedgerow.methods.blocks.newton_steps import Update
 from hedgerow.methods.blocks.random_trees import TreeFeatures, random_left
 from hedgerow.methods.blocks.scores import left_masses
-from hedgerow.methods.blocks.tables import Tables, asked_tables, consistent, totals
+from hedgerow.methods.blocks.tables import Tables, ask_tables, consistent, totals
+from hedgerow.methods.constants import constant
 from hedgerow.models.model import Additive
-from hedgerow.models.uncertainty import Grown, LeafValue, NoisyTree
+from hedgerow.models.uncertainty import LeafStatistics, LeafValue, NoisyTree
 from hedgerow.privacy.queries import Binning, Cells, Statistic
 from hedgerow.schema.arrays import BoolArray, FloatArray
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 
-LEAST_HESSIAN = 1.0  # that a side must have, noise included
-HESSIAN_STANDS_OUT = 1.0  # standard deviations of its noise that a side's Hessian must reach
+LEAST_HESSIAN = constant(1.0, unit="Hessian that a side must have, noise included")
+HESSIAN_STANDS_OUT = constant(1.0, unit="deviations", evidence="boosting.md#0031")
+"""Deviations of its noise that a side's Hessian must reach."""
 
 
 @dataclass(frozen=True)
-class Offer:
-    """What a node may choose from: bins to be summed, and per feature the sets sent left."""
+class CandidateSet:
+    """The candidate splits of a node: bins to be summed, and per feature the sets sent left."""
 
     grids: Grids
     features: tuple[int, ...]
     left_sets: tuple[BoolArray, ...]
 
 
-Offers = Callable[[Node, tuple[int, ...], np.random.Generator], Offer]
+CandidateSets = Callable[[Node, tuple[int, ...], np.random.Generator], CandidateSet]
 
 
-def every_cut(grids: Grids) -> Offers:
+def every_cut(grids: Grids) -> CandidateSets:
     """All candidates of all features: a histogram."""
 
-    def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> Offer:
-        return Offer(grids, features, tuple(grids.left_sets[f] for f in features))
+    def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> CandidateSet:
+        return CandidateSet(grids, features, tuple(grids.left_sets[f] for f in features))
 
     return offer
 
 
-def one_random_cut(grids: Grids) -> Offers:
+def one_random_cut(grids: Grids) -> CandidateSets:
     """One random cut of each feature: two bins instead of a histogram."""
 
-    def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> Offer:
+    def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> CandidateSet:
         bins, usable = [(0,) * len(b) for b in grids.binning.bins], []
         for f in features:
             left = random_left(grids, f, grids.reachable(node.region, f), rng)
@@ -74,7 +76,7 @@ def one_random_cut(grids: Grids) -> Offers:
                 bins[f] = tuple(int(not left[b]) for b in grids.binning.bins[f])
                 usable.append(f)
         two_way = Grids(grids.schema, Binning(tuple(bins)))
-        return Offer(two_way, tuple(usable), (np.array([[True, False]]),) * len(usable))
+        return CandidateSet(two_way, tuple(usable), (np.array([[True, False]]),) * len(usable))
 
     return offer
 
@@ -96,7 +98,7 @@ class SideSums:
         return left + right
 
     def evidence(self, k: int) -> tuple[Evidence, Evidence]:
-        """What children of candidate k know of themselves."""
+        """Evidence for the two children of candidate k."""
         pairs = zip(self.sums, self.variances, strict=True)
         left, right = (Evidence(sums[k], float(variance[k])) for sums, variance in pairs)
         return left, right
@@ -106,7 +108,7 @@ class SideSums:
 class GreedyTrees:
     """Each level of a tree is one round; the trees of a batch grow side by side."""
 
-    offers: Offers
+    offers: CandidateSets
     names: tuple[str, ...]
     features: TreeFeatures
     depth: int
@@ -117,54 +119,54 @@ class GreedyTrees:
         numbers: range,
         update: Update,
         at: Additive,
-        share: Fraction,
+        fraction: Fraction,
         rng: np.random.Generator,
     ) -> Flow[list[NoisyTree]]:
         statistic = update.statistic(at)
-        leaves = known_leaves(update, statistic, len(numbers))
-        each = share / (len(numbers) * self.depth)
+        leaves = leaves_from_evidence(update, statistic, len(numbers))
+        level_fraction = fraction / (len(numbers) * self.depth)
         growing = {}
         for number in numbers:
-            choose = self._chooser(self.features(number, rng), statistic, update, each)
+            choose = self._chooser(self.features(number, rng), statistic, update, level_fraction)
             plan = TreePlan(choose, LevelOrder(), self.depth, leaves)
             growing[number] = grow(plan, self.names, rng)
-        grown = yield from together(growing)
-        return [with_noise(g, update, len(numbers)) for g in grown.values()]
+        statistics = yield from together(growing)
+        return [with_noise(g, update, len(numbers)) for g in statistics.values()]
 
     def _chooser(
-        self, features: tuple[int, ...], statistic: Statistic, update: Update, share: Fraction
+        self, features: tuple[int, ...], statistic: Statistic, update: Update, fraction: Fraction
     ) -> Chooser:
-        def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
             offer = self.offers(node, features, rng)
             if not offer.features:
                 return Stop()
             by = Cells(offer.features, offer.grids.binning)
-            tables = yield from asked_tables(node.region, statistic, by, share)
+            tables = yield from ask_tables(node.region, statistic, by, fraction)
             return self._best(offer, consistent(tables), update)
 
         return choose
 
-    def _best(self, offer: Offer, tables: Tables, update: Update) -> Choice | Stop:
+    def _best(self, offer: CandidateSet, tables: Tables, update: Update) -> SplitChoice | Stop:
         """The candidate that gains most; ties go to the lower feature."""
         whole, doubt = totals(tables)
         unsplit = update.score(whole, doubt)
-        best, taken = 2.0 * self.min_gain, None
+        best, best_split = 2.0 * self.min_gain, None
         for position, sets in enumerate(offer.left_sets):
             left = SideSums.of(left_masses(tables.of(position), sets), whole, sets, tables.variance)
             heavy = are_heavy(left, update, LEAST_HESSIAN)
             gain = np.where(heavy, left.fits(update) - unsplit, -np.inf)
             k = int(np.argmax(gain))
             if gain[k] > best:
-                best, taken = float(gain[k]), (position, k, left)
-        if taken is None:
+                best, best_split = float(gain[k]), (position, k, left)
+        if best_split is None:
             return Stop()
-        position, k, sides = taken
+        position, k, sides = best_split
         split = offer.grids.split(offer.features[position], offer.left_sets[position][k])
-        return Choice(split, best / 2.0, evidence=sides.evidence(k))
+        return SplitChoice(split, best / 2.0, evidence=sides.evidence(k))
 
 
 def are_heavy(sides: SideSums, update: Update, least: float) -> BoolArray:
-    """Whether both sides' noisy Hessians are beyond doubt and large enough."""
+    """Whether both sides' noisy Hessians stand out of their noise and are large enough."""
     enough = [
         update.weight(sums)
         >= np.maximum(HESSIAN_STANDS_OUT * np.sqrt(variance) * update.weight_noise, least)
@@ -173,28 +175,33 @@ def are_heavy(sides: SideSums, update: Update, least: float) -> BoolArray:
     return np.asarray(enough[0] & enough[1])
 
 
-def with_noise(grown: Grown, update: Update, batch: int) -> NoisyTree:
-    sums = np.stack([leaf.masses for leaf in grown.leaves])
-    variances = np.array([leaf.variance for leaf in grown.leaves])
-    return NoisyTree(grown.tree, update.deviations(sums, variances / batch, variances))
+def with_noise(statistics: LeafStatistics, update: Update, trees_per_round: int) -> NoisyTree:
+    sums = np.stack([leaf.masses for leaf in statistics.leaves])
+    variances = np.array([leaf.variance for leaf in statistics.leaves])
+    return NoisyTree(
+        statistics.tree, update.deviations(sums, variances / trees_per_round, variances)
+    )
 
 
-def known_leaves(update: Update, statistic: Statistic, batch: int) -> LeafFlow:
-    """Leaves from what the last table said of them; a root that never split says nothing."""
+def leaves_from_evidence(update: Update, statistic: Statistic, trees_per_round: int) -> LeafFlow:
+    """Leaf values from the last tables; a root that never split has value 0."""
 
     def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
         yield from ()
         nothing = Evidence(np.zeros(statistic.channels), 0.0)
-        known = [node.evidence or nothing for node in ends]
-        sums, variances = np.stack([k.masses for k in known]), np.array([k.variance for k in known])
-        values = update.values(sums, variances / batch)
-        return [LeafValue(v, k.masses, k.variance) for v, k in zip(values, known, strict=True)]
+        evidence = [node.evidence or nothing for node in ends]
+        sums, variances = (
+            np.stack([k.masses for k in evidence]),
+            np.array([k.variance for k in evidence]),
+        )
+        values = update.values(sums, variances / trees_per_round)
+        return [LeafValue(v, k.masses, k.variance) for v, k in zip(values, evidence, strict=True)]
 
     return leaves
 
 
 # --------------------------------------------------------------------------------------------------
-# Boosted trees of one feature each: one table at the root tells every level.
+# Boosted trees of one feature each: one table at the root serves every level.
 #
 # Maddock et al. 2022, section 5.1: with k = 1 a histogram is asked once a tree (kappa_s = T), and
 # splits, scores and leaves of all levels are read off it. A batch of trees is one round.
@@ -217,7 +224,7 @@ def one_random_set(grids: Grids) -> LeftSets:
 
 @dataclass(frozen=True)
 class OneFeatureTrees:
-    """Each tree looks at one feature; all that is asked is its histogram at the root."""
+    """Trees of one feature each; the only query is its histogram at the root."""
 
     grids: Grids
     left_sets: LeftSets
@@ -230,35 +237,37 @@ class OneFeatureTrees:
         numbers: range,
         update: Update,
         at: Additive,
-        share: Fraction,
+        fraction: Fraction,
         rng: np.random.Generator,
     ) -> Flow[list[NoisyTree]]:
-        each = share / len(numbers)
+        tree_fraction = fraction / len(numbers)
         growing = {
-            number: self._tree(self.features(number, rng)[0], update, at, each, len(numbers), rng)
+            number: self._tree(
+                self.features(number, rng)[0], update, at, tree_fraction, len(numbers), rng
+            )
             for number in numbers
         }
-        grown = yield from together(growing)
-        return [with_noise(g, update, len(numbers)) for g in grown.values()]
+        statistics = yield from together(growing)
+        return [with_noise(g, update, len(numbers)) for g in statistics.values()]
 
     def _tree(
         self,
         feature: int,
         update: Update,
         at: Additive,
-        share: Fraction,
-        batch: int,
+        fraction: Fraction,
+        trees_per_round: int,
         rng: np.random.Generator,
-    ) -> Flow[Grown]:
+    ) -> Flow[LeafStatistics]:
         statistic = update.statistic(at)
         by = Cells((feature,), self.grids.binning)
-        table = yield from asked_tables(EVERYONE, statistic, by, share)
-        leaves = known_leaves(update, statistic, batch)
+        table = yield from ask_tables(EVERYONE, statistic, by, fraction)
+        leaves = leaves_from_evidence(update, statistic, trees_per_round)
         plan = TreePlan(self._chooser(table, update), LevelOrder(), self.depth, leaves)
         return (yield from grow(plan, self.grids.schema.names, rng))
 
     def _chooser(self, table: Tables, update: Update) -> Chooser:
-        def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
             yield from ()
             return self._best(node, table, update, rng)
 
@@ -266,7 +275,7 @@ class OneFeatureTrees:
 
     def _best(
         self, node: Node, table: Tables, update: Update, rng: np.random.Generator
-    ) -> Choice | Stop:
+    ) -> SplitChoice | Stop:
         """The cut of the bins in reach that gains most."""
         (feature,) = table.features
         live = self.grids.reachable(node.region, feature)
@@ -283,4 +292,4 @@ class OneFeatureTrees:
         if gains[k] <= 2.0 * self.min_gain:
             return Stop()
         split = self.grids.split(feature, sets[k])
-        return Choice(split, float(gains[k]) / 2.0, evidence=sides.evidence(k))
+        return SplitChoice(split, float(gains[k]) / 2.0, evidence=sides.evidence(k))

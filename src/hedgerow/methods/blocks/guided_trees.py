@@ -1,8 +1,8 @@
-"""Many complete trees from the root tables alone: no further question, no further charge.
+"""Many complete trees from the root tables alone: no further query, no further charge.
 
-Extremely randomised trees (Geurts et al. 2006) whose candidates are compared by what the root
-tables say of them: a node carries its expected class totals and takes classes to be independent
-of each other's features below it (the naive-Bayes model). Randomness is public.
+Extremely randomized trees (Geurts et al. 2006) whose candidates are scored from the root
+tables: a node carries its expected class totals and treats features as independent within a class
+(the naive-Bayes model). Randomness is public.
 
 Shapes: T trees, M nodes of one level of all trees, F features, B bins, C channels. Nodes of a
 tree stand in heap order: the children of v are 2 v + 1 and 2 v + 2.
@@ -16,13 +16,16 @@ import numpy as np
 
 from hedgerow.methods.blocks.builder import Belief
 from hedgerow.methods.blocks.scores import TINY
+from hedgerow.methods.constants import constant
 from hedgerow.models.tree import Tree
 from hedgerow.schema.arrays import FloatArray, IntArray
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import Split
 
+WEIGHT_FLOOR = constant(0.1, unit="part of a weight", evidence="forests.md#0064")
+"""Part of the best feature's weight, so that every feature may be drawn."""
+
 NO_SPLIT = -1
-WEIGHT_FLOOR = 0.1  # of the best feature's weight, so that no feature is shut out
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Shape:
 
 
 def feature_weights(best_gains: FloatArray, floor: float = WEIGHT_FLOOR) -> FloatArray:
-    """(F,) chances of a feature to be looked at, from its best gain at the root."""
+    """(F,) probabilities of drawing a feature, from its best gain at the root."""
     gains = np.maximum(best_gains, 0.0)
     top = float(gains.max())
     return np.sqrt(gains / top if top > 0.0 else np.ones(len(gains))) + floor
@@ -52,7 +55,7 @@ def feature_weights(best_gains: FloatArray, floor: float = WEIGHT_FLOOR) -> Floa
 def guided_skeletons(
     belief: Belief,
     weights: FloatArray,
-    n_trees: int,
+    n_estimators: int,
     depth: int,
     tries: int,
     rng: np.random.Generator,
@@ -61,15 +64,15 @@ def guided_skeletons(
     below = np.cumsum(np.maximum(belief.masses, 0.0) + 1.0, axis=1)
     below = np.pad(below, ((0, 0), (1, 0), (0, 0)))  # (F, B + 1, C) mass before each bin
     level = _Level(
-        np.zeros((n_trees, len(weights)), np.int64),
-        np.tile(belief.possible.sum(axis=1) - 1, (n_trees, 1)),
-        np.tile(belief.totals, (n_trees, 1)),
+        np.zeros((n_estimators, len(weights)), np.int64),
+        np.tile(belief.possible.sum(axis=1) - 1, (n_estimators, 1)),
+        np.tile(belief.totals, (n_estimators, 1)),
     )
     features, cuts = [], []
     for _ in range(depth):
         chosen = _best_of(level, below, weights, tries, rng)
-        features.append(chosen.feature.reshape(n_trees, -1))
-        cuts.append(chosen.cut.reshape(n_trees, -1))
+        features.append(chosen.feature.reshape(n_estimators, -1))
+        cuts.append(chosen.cut.reshape(n_estimators, -1))
         level = _children(level, chosen)
     return Skeletons(np.concatenate(features, axis=1), np.concatenate(cuts, axis=1), depth)
 
@@ -98,13 +101,15 @@ def _best_of(
     feature, cut = np.full(len(chances), NO_SPLIT), np.zeros(len(chances), np.int64)
     left = level.totals.copy()
     for _ in range(tries):
-        drawn, at = _draw(level, chances, rng)
-        sent = _sent_left(level, below, drawn, at)
-        gain = np.where(chances[:, -1] > 0.0, _purity(sent) + _purity(level.totals - sent), -1.0)
+        feature_index, at = _draw(level, chances, rng)
+        left_masses = _sent_left(level, below, feature_index, at)
+        gain = np.where(
+            chances[:, -1] > 0.0, _purity(left_masses) + _purity(level.totals - left_masses), -1.0
+        )
         better = gain > best
         best = np.where(better, gain, best)
-        feature, cut = np.where(better, drawn, feature), np.where(better, at, cut)
-        left = np.where(better[:, None], sent, left)
+        feature, cut = np.where(better, feature_index, feature), np.where(better, at, cut)
+        left = np.where(better[:, None], left_masses, left)
     return _Chosen(feature, cut, left)
 
 
@@ -114,9 +119,9 @@ def _draw(
     """A feature of each node among those with two bins left, and one of its cuts."""
     nodes = np.arange(len(chances))
     x = rng.random(len(chances)) * chances[:, -1]
-    drawn = np.minimum((chances <= x[:, None]).sum(axis=1), chances.shape[1] - 1)
-    first, last = level.first[nodes, drawn], level.last[nodes, drawn]
-    return drawn, first + (rng.random(len(chances)) * (last - first)).astype(np.int64)
+    feature_index = np.minimum((chances <= x[:, None]).sum(axis=1), chances.shape[1] - 1)
+    first, last = level.first[nodes, feature_index], level.last[nodes, feature_index]
+    return feature_index, first + (rng.random(len(chances)) * (last - first)).astype(np.int64)
 
 
 def _sent_left(level: _Level, below: FloatArray, feature: IntArray, cut: IntArray) -> FloatArray:

@@ -1,6 +1,6 @@
-"""Iterative Hessian: candidate cuts that follow the Hessians of the trees (Maddock et al., 4.5.2).
+"""Iterative Hessian: candidate cuts refined by the Hessians of the trees (Maddock et al., 4.5.2).
 
-Algorithm 2 of the paper: light bins join their neighbour, heavy bins are halved.
+Algorithm 2 of the paper: light bins join their neighbor, heavy bins are halved.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from hedgerow.methods.blocks import private_bins
 from hedgerow.methods.blocks.boosting import Splitting
-from hedgerow.methods.blocks.cut_points import Setting
-from hedgerow.methods.blocks.flow import Flow, Quote, ask, together, watched
+from hedgerow.methods.blocks.cut_points import SplitContext
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together, watch_first_round
 from hedgerow.methods.blocks.newton_steps import Update
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.models.model import Additive
@@ -73,108 +73,110 @@ class HessianCuts:
         return True
 
     # ------------------------------------------------------------------------- what is asked when
-    def rounds_for(self, setting: Setting) -> int:
+    def rounds_for(self, setting: SplitContext) -> int:
         """Histograms asked before the first tree."""
-        return min(self._asked(setting), setting.batch - 1)
+        return min(self._n_histograms(setting), setting.trees_per_round - 1)
 
-    def beside_trees(self, setting: Setting) -> int:
-        """Histograms that travel with the first batches, at no round of their own."""
-        batches = -(-setting.n_trees // setting.batch)
-        return min(self._asked(setting) - self.rounds_for(setting), batches - 1)
+    def beside_trees(self, setting: SplitContext) -> int:
+        """Histograms that are asked with the first batches, without a round of their own."""
+        batches = -(-setting.n_estimators // setting.trees_per_round)
+        return min(self._n_histograms(setting) - self.rounds_for(setting), batches - 1)
 
-    def _asked(self, setting: Setting) -> int:
+    def _n_histograms(self, setting: SplitContext) -> int:
         free = setting.histograms or not private_bins.numeric_features(setting.schema)
         return 0 if free else self.rounds
 
-    def _weight(self, setting: Setting) -> Fraction:
+    def _weight(self, setting: SplitContext) -> Fraction:
         """Cost of one round in units of a tree's leaf query with the same noise."""
         ratio = setting.loss.hessian_norms.l2_squared / setting.loss.norms.l2_squared
         n_features = len(private_bins.numeric_features(setting.schema))
-        return n_features * Fraction(ratio).limit_denominator(10_000)
+        return n_features * ratio.limit_denominator(10_000)
 
-    def _round_share(self, setting: Setting) -> Fraction:
+    def _round_fraction(self, setting: SplitContext) -> Fraction:
         weight = self._weight(setting)
-        asked = self.rounds_for(setting) + self.beside_trees(setting)
-        return weight / (setting.n_trees + asked * weight)
+        n_rounds = self.rounds_for(setting) + self.beside_trees(setting)
+        return weight / (setting.n_estimators + n_rounds * weight)
 
-    def share(self, setting: Setting) -> Fraction:
-        asked = self.rounds_for(setting) + self.beside_trees(setting)
-        return asked * self._round_share(setting) if asked else Fraction(0)
+    def fraction(self, setting: SplitContext) -> Fraction:
+        n_rounds = self.rounds_for(setting) + self.beside_trees(setting)
+        return n_rounds * self._round_fraction(setting) if n_rounds else Fraction(0)
 
     # ------------------------------------------------------------------------------------- flows
-    def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
+    def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]:
         """The bins of the first batch."""
         numeric = private_bins.numeric_features(setting.schema)
         grids = setting.schema.grids
         binning = binning_of(setting.schema, {j: even_runs(grids[j], self.n_bins) for j in numeric})
         for _ in range(self.rounds_for(setting)):
-            masses = yield from self.asked(setting, binning, setting.start)
-            binning = self.refined(setting.schema, binning, masses)
+            masses = yield from self.ask_hessians(setting, binning, setting.start)
+            binning = self.refine(setting.schema, binning, masses)
         return binning
 
-    def asked(
-        self, setting: Setting, binning: Binning, at: Additive
+    def ask_hessians(
+        self, setting: SplitContext, binning: Binning, at: Additive
     ) -> Flow[dict[int, FloatArray]]:
-        """By feature: the noisy Hessian in each of its bins, at a model."""
+        """Asks for the noisy Hessian in each bin of each feature, at a model."""
         numeric = private_bins.numeric_features(setting.schema)
         by, statistic = Cells(numeric, binning), Hessians(setting.loss, at)
-        answer = yield from ask(SumQuery(EVERYONE, statistic, by, self._round_share(setting)))
+        answer = yield from ask(SumQuery(EVERYONE, statistic, by, self._round_fraction(setting)))
         return {j: answer.values[i].sum(axis=1) for i, j in enumerate(numeric)}
 
-    def refined(
-        self, schema: Schema, binning: Binning, masses: Mapping[int, FloatArray]
-    ) -> Binning:
-        """The bins after one more round of Algorithm 2, for the features whose masses are told."""
+    def refine(self, schema: Schema, binning: Binning, masses: Mapping[int, FloatArray]) -> Binning:
+        """The bins after one more round of Algorithm 2, for the features whose masses are given."""
         runs = {j: runs_of(schema, binning, j) for j in private_bins.numeric_features(schema)}
         for j in runs.keys() & masses.keys():
             mass = masses[j][: len(runs[j])]
-            runs[j] = refined_runs(schema.grids[j], runs[j], mass, self.n_bins)
+            runs[j] = refine_runs(schema.grids[j], runs[j], mass, self.n_bins)
         return binning_of(schema, runs)
 
 
 def binning_of(schema: Schema, runs: Mapping[int, list[Run]]) -> Binning:
     bins = [tuple(range(g.n_cells)) for g in schema.grids]
     for j, mine in runs.items():
-        known = [b for b, (first, end) in enumerate(mine) for _ in range(first, end)]
-        bins[j] = (*known, len(mine))
+        number_bins = [b for b, (first, end) in enumerate(mine) for _ in range(first, end)]
+        bins[j] = (*number_bins, len(mine))
     return Binning(tuple(bins))
 
 
 def runs_of(schema: Schema, binning: Binning, feature: int) -> list[Run]:
     """The cells of each bin of a number, without `missing`."""
-    known = np.asarray(binning.bins[feature][: schema.grids[feature].missing])
-    starts = [0, *(np.flatnonzero(np.diff(known)) + 1).tolist()]
-    return list(zip(starts, [*starts[1:], len(known)], strict=True))
+    number_bins = np.asarray(binning.bins[feature][: schema.grids[feature].missing])
+    starts = [0, *(np.flatnonzero(np.diff(number_bins)) + 1).tolist()]
+    return list(zip(starts, [*starts[1:], len(number_bins)], strict=True))
 
 
 def even_runs(grid: Grid, n_bins: int) -> list[Run]:
     """Runs of cells of about equal width."""
-    wanted = grid.low + (grid.high - grid.low) * np.arange(1, n_bins) / n_bins
+    even_edges = grid.low + (grid.high - grid.low) * np.arange(1, n_bins) / n_bins
     edges = np.array(grid.edges)
     # Edge k separates cell k from cell k + 1.
-    starts = sorted({int(np.argmin(np.abs(edges - w))) + 1 for w in wanted})
+    starts = sorted({int(np.argmin(np.abs(edges - w))) + 1 for w in even_edges})
     return list(zip([0, *starts], [*starts, grid.missing], strict=True))
 
 
-def refined_runs(grid: Grid, runs: list[Run], mass: FloatArray, n_bins: int) -> list[Run]:
+def refine_runs(grid: Grid, runs: list[Run], mass: FloatArray, n_bins: int) -> list[Run]:
     """Algorithm 2 for one feature: join light runs to the right, halve heavy ones, fill up."""
     enough = max(float(mass.sum()), 0.0) / n_bins
-    joined = list[tuple[float, Run]]()
-    first, held = runs[0][0], 0.0
+    heavy_runs = list[tuple[float, Run]]()
+    first, run_mass = runs[0][0], 0.0
     for (_, end), m in zip(runs, mass.tolist(), strict=True):
-        held += m
-        if held >= enough or end == grid.missing:
-            joined.append((held, (first, end)))
-            first, held = end, 0.0
-    halved = [half for held, run in joined for half in _halves(grid, held, run, held >= enough)]
-    return [run for _, run in sorted(_filled(grid, halved, n_bins), key=lambda h: h[1])]
+        run_mass += m
+        if run_mass >= enough or end == grid.missing:
+            heavy_runs.append((run_mass, (first, end)))
+            first, run_mass = end, 0.0
+    halves = [
+        half
+        for run_mass, run in heavy_runs
+        for half in _halves(grid, run_mass, run, run_mass >= enough)
+    ]
+    return [run for _, run in sorted(_fill_up(grid, halves, n_bins), key=lambda h: h[1])]
 
 
-def _halves(grid: Grid, held: float, run: Run, heavy: bool) -> list[tuple[float, Run]]:
+def _halves(grid: Grid, run_mass: float, run: Run, heavy: bool) -> list[tuple[float, Run]]:
     middle = _middle(grid, run) if heavy else None
     if middle is None:
-        return [(held, run)]
-    return [(held / 2, (run[0], middle)), (held / 2, (middle, run[1]))]
+        return [(run_mass, run)]
+    return [(run_mass / 2, (run[0], middle)), (run_mass / 2, (middle, run[1]))]
 
 
 def _middle(grid: Grid, run: Run) -> int | None:
@@ -187,15 +189,15 @@ def _middle(grid: Grid, run: Run) -> int | None:
     return run[0] + 1 + int(np.argmin(np.abs(inside - middle)))
 
 
-def _filled(grid: Grid, halves: list[tuple[float, Run]], n_bins: int) -> list[tuple[float, Run]]:
+def _fill_up(grid: Grid, halves: list[tuple[float, Run]], n_bins: int) -> list[tuple[float, Run]]:
     """The heaviest runs halved until there are `n_bins` of them or only single cells."""
-    done = list[tuple[float, Run]]()
-    while halves and len(done) + len(halves) < n_bins:
+    single_cells = list[tuple[float, Run]]()
+    while halves and len(single_cells) + len(halves) < n_bins:
         heaviest = max(range(len(halves)), key=lambda i: halves[i][0])
-        held, run = halves.pop(heaviest)
-        parts = _halves(grid, held, run, True)
-        (halves if len(parts) == 2 else done).extend(parts)
-    return done + halves
+        run_mass, run = halves.pop(heaviest)
+        parts = _halves(grid, run_mass, run, True)
+        (halves if len(parts) == 2 else single_cells).extend(parts)
+    return single_cells + halves
 
 
 # --------------------------------------------------------------------------------------------------
@@ -206,14 +208,14 @@ def _filled(grid: Grid, halves: list[tuple[float, Run]], n_bins: int) -> list[tu
 
 @dataclass
 class RefinedTrees:
-    """One flow's trees: the bins move on with every batch, so it is made for one flow only.
+    """Trees whose bins are refined with every batch; one object for one flow.
 
     `splitting` grows trees on given bins. `at_the_model` is False where the model is no score whose
     Hessian there is: then Hessians are those of the start.
     """
 
     cuts: HessianCuts
-    setting: Setting
+    setting: SplitContext
     binning: Binning
     splitting: Callable[[Binning], Splitting]
     at_the_model: bool = True
@@ -224,37 +226,37 @@ class RefinedTrees:
         numbers: range,
         update: Update,
         at: Additive,
-        share: Fraction,
+        fraction: Fraction,
         rng: np.random.Generator,
     ) -> Flow[list[NoisyTree]]:
-        growing = self.splitting(self.binning).grow(numbers, update, at, share, rng)
+        growing = self.splitting(self.binning).grow(numbers, update, at, fraction, rng)
         if self.setting.histograms:
-            trees, first = yield from watched(growing)
+            trees, first = yield from watch_first_round(growing)
             self._refine(hessian_weights(first, update))
             return trees
         flows: dict[str, Flow[Any]] = {"trees": growing}
         if self.batches < self.cuts.beside_trees(self.setting):
             model = at if self.at_the_model else self.setting.start
-            flows["hessians"] = self.cuts.asked(self.setting, self.binning, model)
-        done = yield from together(flows)
+            flows["hessians"] = self.cuts.ask_hessians(self.setting, self.binning, model)
+        results = yield from together(flows)
         self.batches += 1
-        self._refine(done.get("hessians", {}))
-        grown: list[NoisyTree] = done["trees"]
-        return grown
+        self._refine(results.get("hessians", {}))
+        new_trees: list[NoisyTree] = results["trees"]
+        return new_trees
 
     def _refine(self, masses: dict[int, FloatArray]) -> None:
         if masses:
-            self.binning = self.cuts.refined(self.setting.schema, self.binning, masses)
+            self.binning = self.cuts.refine(self.setting.schema, self.binning, masses)
 
 
 def hessian_weights(first: Iterable[tuple[Query, Reply]], update: Update) -> dict[int, FloatArray]:
     """By feature: the weight of each of its bins, from the tables that trees ask at their roots."""
-    found = dict[int, FloatArray]()
+    root_weights = dict[int, FloatArray]()
     for query, reply in first:
         assert isinstance(query, SumQuery)
         assert isinstance(query.by, Cells)
         assert isinstance(reply, Answer)
         for position, feature in enumerate(query.by.features):
             weights = update.weight(reply.values[position])
-            found[feature] = found.get(feature, 0.0) + weights
-    return found
+            root_weights[feature] = root_weights.get(feature, 0.0) + weights
+    return root_weights

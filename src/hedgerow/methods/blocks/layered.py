@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hedgerow.methods.blocks.flow import Flow, ask
 from hedgerow.methods.blocks.histograms import PATIENCE
 from hedgerow.methods.blocks.scores import TINY, Impurity
+from hedgerow.methods.constants import constant
 from hedgerow.models.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.privacy.bundles import MOST_INTEGERS
@@ -28,13 +29,15 @@ from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region, Split
 from hedgerow.schema.schema import Schema
 
+MOST_ASKED_TESTS = constant(1 << 20, unit="tests of one level of a tree: memory")
+
 # --------------------------------------------------------------------------------------------------
 # Random tests for all open nodes of a level at once, from public randomness alone.
 #
 # Geurts et al. 2006 draw a node's cut between the smallest and the largest value it holds. These
 # are facts about rows, so here a cut is drawn where the public range and the tests above the node
-# still leave room. A cut in the node's own range is such a cut given that it parts the node: who
-# wants that law draws more tests than needed and drops those that part nothing.
+# still leave room. A cut in the node's own range is such a cut given that it parts the node: to
+# get that distribution, draw more tests than needed and drop those that separate nothing.
 #
 # Shapes: N nodes, F features, m tests of each node, H categorical features.
 
@@ -52,19 +55,19 @@ PREFIXES = cell_sets(np.arange(N_CODES + 1))
 
 @dataclass(frozen=True)
 class DrawnColumns:
-    """What drawing needs to know of the schema."""
+    """Facts of the schema that random draws need."""
 
     schema: Schema
 
     @cached_property
-    def known(self) -> IntArray:
+    def n_known(self) -> IntArray:
         """(F,) cells that are not `missing`; these come first."""
         return np.array([grid.missing for grid in self.schema.grids])
 
     @cached_property
     def missing(self) -> Words:
         """(F, 4) the set of the missing cell alone."""
-        return PREFIXES[self.known + 1] & ~PREFIXES[self.known]
+        return PREFIXES[self.n_known + 1] & ~PREFIXES[self.n_known]
 
     @cached_property
     def categorical(self) -> IntArray:
@@ -77,7 +80,7 @@ class DrawnColumns:
     @cached_property
     def edges(self) -> FloatArray:
         """(F, 257) the lower edge of each cell as a part of the range, and 1 from the last on."""
-        out = np.ones((len(self.known), N_CODES + 1))
+        out = np.ones((len(self.n_known), N_CODES + 1))
         for row, grid in zip(out, self.schema.grids, strict=True):
             if grid.kind is ColumnKind.NUMERIC:
                 inner = (np.array(grid.edges) - grid.low) / (grid.high - grid.low)
@@ -86,20 +89,20 @@ class DrawnColumns:
 
     def cell_of(self, feature: IntArray, part: FloatArray) -> IntArray:
         """The cell in which a value lies, given as a part of the feature's range."""
-        flat = (self.edges[:, :-1] + 2.0 * np.arange(len(self.known))[:, None]).reshape(-1)
+        flat = (self.edges[:, :-1] + 2.0 * np.arange(len(self.n_known))[:, None]).reshape(-1)
         return np.searchsorted(flat, part + 2.0 * feature, side="right") - N_CODES * feature - 1
 
     @cached_property
     def place(self) -> IntArray:
         """(F,) place of a feature among the categorical ones, -1 for a number."""
-        out = np.full(len(self.known), -1)
+        out = np.full(len(self.n_known), -1)
         out[self.categorical] = np.arange(len(self.categorical))
         return out
 
 
 @dataclass(frozen=True)
 class Room:
-    """Which known cells the path to each node leaves in reach."""
+    """The cells, without `missing`, that the path to each node leaves reachable."""
 
     first: Int16  # (N, F) of an ordered feature
     last: Int16  # (N, F)
@@ -107,18 +110,18 @@ class Room:
 
     @staticmethod
     def at_the_root(columns: DrawnColumns) -> Room:
-        last = (columns.known - 1).astype(np.int16)[None, :]
-        return Room(np.zeros_like(last), last, PREFIXES[columns.known[columns.categorical]][None])
+        last = (columns.n_known - 1).astype(np.int16)[None, :]
+        return Room(np.zeros_like(last), last, PREFIXES[columns.n_known[columns.categorical]][None])
 
     @staticmethod
-    def holding(columns: DrawnColumns, occupied: BoolArray) -> Room:
-        """Of a root that is known to hold rows in these cells (F, B) alone."""
-        known = occupied & (np.arange(occupied.shape[1]) < columns.known[:, None])
-        found = known.any(axis=1)
-        first = np.where(found, known.argmax(axis=1), 0)
-        last = np.where(found, known.shape[1] - 1 - known[:, ::-1].argmax(axis=1), 0)
+    def holding(columns: DrawnColumns, is_occupied: BoolArray) -> Room:
+        """The room of a root whose rows are in these cells (F, B) alone."""
+        is_number = is_occupied & (np.arange(is_occupied.shape[1]) < columns.n_known[:, None])
+        has_number = is_number.any(axis=1)
+        first = np.where(has_number, is_number.argmax(axis=1), 0)
+        last = np.where(has_number, is_number.shape[1] - 1 - is_number[:, ::-1].argmax(axis=1), 0)
         wide = np.zeros((len(columns.categorical), N_CODES), bool)
-        wide[:, : known.shape[1]] = known[columns.categorical]
+        wide[:, : is_number.shape[1]] = is_number[columns.categorical]
         values = np.packbits(wide, axis=1, bitorder="little").view("<u8").astype(np.uint64)
         return Room(first.astype(np.int16)[None], last.astype(np.int16)[None], values[None])
 
@@ -129,20 +132,23 @@ class Room:
         return is_open
 
     def below(self, layer: Layer, columns: DrawnColumns) -> Room:
-        """Of the nodes of `layer`, whose tests narrow the room of the nodes above."""
-        assert layer.taken is not None
+        """The room of the nodes of `layer`, narrowed by the tests above them."""
+        assert layer.node_tests is not None
         above, side = np.nonzero(layer.children >= 0)
         order = np.argsort(layer.children[above, side])
         above, side = above[order], side[order]
         first, last, values = self.first[above], self.last[above], self.values[above]
-        feature, left = layer.taken.feature[above].astype(np.int64), layer.taken.left[above]
+        feature, left = (
+            layer.node_tests.feature[above].astype(np.int64),
+            layer.node_tests.left[above],
+        )
         nodes, place = np.arange(len(above)), columns.place[feature]
-        ordered = place < 0
-        cut = np.bitwise_count(left & PREFIXES[columns.known[feature]]).sum(axis=1)
-        lefts, rights = nodes[ordered & (side == 0)], nodes[ordered & (side == 1)]
+        is_numeric = place < 0
+        cut = np.bitwise_count(left & PREFIXES[columns.n_known[feature]]).sum(axis=1)
+        lefts, rights = nodes[is_numeric & (side == 0)], nodes[is_numeric & (side == 1)]
         last[lefts, feature[lefts]] = cut[lefts] - 1
         first[rights, feature[rights]] = cut[rights]
-        mine = nodes[~ordered]
+        mine = nodes[~is_numeric]
         goes = np.where(side[mine, None] == 0, left[mine], ~left[mine])
         values[mine, place[mine]] &= goes
         return Room(first, last, values)
@@ -169,8 +175,8 @@ def _features(is_open: BoolArray, m: int, rng: np.random.Generator) -> Int16:
     """(N, m) open features in random order, NO_TEST where there are no more."""
     keys = np.where(is_open, rng.random(is_open.shape), 2.0)
     order = np.argsort(keys, axis=1)[:, :m]
-    found = np.take_along_axis(is_open, order, axis=1)
-    return np.where(found, order, NO_TEST).astype(np.int16)
+    is_found = np.take_along_axis(is_open, order, axis=1)
+    return np.where(is_found, order, NO_TEST).astype(np.int16)
 
 
 def _prefixes(
@@ -206,31 +212,28 @@ def _one_of(values: Words) -> Words:
     return np.where(earlier == 0, lowest, np.uint64(0))
 
 
-MOST_ASKED_TESTS = 1 << 20
-
-
 @dataclass(frozen=True, kw_only=True)
 class RandomSplits:
     """How a node is split: the best of some random tests, by their noisy 2 x C tables.
 
-    Of `asked` tests the first `considered` that part the node compete: where nothing costs
-    budget, asking a few more gives the law of tests drawn within the node's own range.
+    Of `n_asked` tests the first `n_considered` that part the node compete: where nothing costs
+    budget, asking a few more gives the distribution of tests drawn within the node's own range.
     """
 
     statistic: Statistic
     impurity: Impurity
-    considered: int
-    asked: int
+    n_considered: int
+    n_asked: int
     max_depth: int
     min_samples_split: float
     min_samples_leaf: float
-    level_share: Fraction
+    level_fraction: Fraction
     noise: float  # variance in each cell that the study adds to what sites hold
 
 
 @dataclass
 class Branches:
-    """What has been grown so far: per level, the layer below and the masses of all children."""
+    """The tree so far: per level, the layer below and the masses of all children."""
 
     layers: list[Layer] = field(default_factory=list)
     masses: list[FloatArray] = field(default_factory=list)  # (2 x tests taken, C)
@@ -249,46 +252,46 @@ def grow_layers(
 
     `room` is where the root may be cut.
     """
-    columns, grown, layer = DrawnColumns(schema), Branches(), ROOT_LAYER
-    while len(grown.layers) < rules.max_depth and layer.n_nodes:
-        cuts = random_cuts(columns, room, rules.asked, rng)
+    columns, branches, layer = DrawnColumns(schema), Branches(), ROOT_LAYER
+    while len(branches.layers) < rules.max_depth and layer.n_nodes:
+        cuts = random_cuts(columns, room, rules.n_asked, rng)
         if (cuts.feature == NO_TEST).all():
             break
-        query = SumQuery(region, rules.statistic, Sides(layer, cuts), rules.level_share)
-        tables, totals = agreeing((yield from ask(query)).values, cuts)
-        grown.root = totals[0] if grown.root is None else grown.root
-        best, wanted = best_tests(rules, tables, cuts)
-        wanted &= np.cumsum(wanted) <= MOST_LEAVES - grown.n_leaves
-        sides = tables[best[wanted], np.flatnonzero(wanted)].reshape(-1, tables.shape[-1])
+        query = SumQuery(region, rules.statistic, Sides(layer, cuts), rules.level_fraction)
+        tables, totals = make_consistent((yield from ask(query)).values, cuts)
+        branches.root = totals[0] if branches.root is None else branches.root
+        best, is_split = best_tests(rules, tables, cuts)
+        is_split &= np.cumsum(is_split) <= MOST_LEAVES - branches.n_leaves
+        sides = tables[best[is_split], np.flatnonzero(is_split)].reshape(-1, tables.shape[-1])
         is_open = goes_on(rules, sides)
-        is_open &= np.cumsum(is_open) <= most_open(rules.asked, rules.statistic.channels)
-        layer = Layer(layer, cuts.picked(best, wanted), is_open)
+        is_open &= np.cumsum(is_open) <= most_open(rules.n_asked, rules.statistic.channels)
+        layer = Layer(layer, cuts.select(best, is_split), is_open)
         room = room.below(layer, columns)
-        grown.layers.append(layer)
-        grown.masses.append(sides)
-    return grown
+        branches.layers.append(layer)
+        branches.masses.append(sides)
+    return branches
 
 
-def most_open(asked: int, channels: int) -> int:
-    """Open nodes of a level whose tests, so many of each, still go in one query.
+def most_open(tests_per_node: int, channels: int) -> int:
+    """The largest number of open nodes whose tests fit in one query.
 
-    Tests are packed in `MOST_ASKED_TESTS` at most; a table has two sides, and a label that is told
-    in bits has two of them a class and one more.
+    Tests are packed in `MOST_ASKED_TESTS` at most; a table has two sides, and a label that is
+    reported in bits has two of them a class and one more.
     """
-    integers = 2 * asked * (2 * channels + 1)
-    return min(MOST_LEAVES, MOST_ASKED_TESTS // asked, MOST_INTEGERS // integers)
+    integers = 2 * tests_per_node * (2 * channels + 1)
+    return min(MOST_LEAVES, MOST_ASKED_TESTS // tests_per_node, MOST_INTEGERS // integers)
 
 
-def agreeing(values: FloatArray, cuts: NodeTests) -> tuple[FloatArray, FloatArray]:
+def make_consistent(values: FloatArray, cuts: NodeTests) -> tuple[FloatArray, FloatArray]:
     """(m, N, 2, C) tables that agree on their node's total, and these totals (N, C).
 
     Every test of a node counts the same rows: the mean of the totals has 1 / m of their variance,
     and each table takes half of what it differs by on either side.
     """
     tables = values.reshape(len(values), -1, 2, values.shape[-1])
-    asked = (cuts.feature.T != NO_TEST)[:, :, None]
+    has_test = (cuts.feature.T != NO_TEST)[:, :, None]
     sums = tables.sum(axis=2)  # (m, N, C)
-    totals = (sums * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1)
+    totals = (sums * has_test).sum(axis=0) / np.maximum(has_test.sum(axis=0), 1)
     return tables + (totals - sums)[:, :, None, :] / 2.0, totals
 
 
@@ -298,42 +301,42 @@ def best_tests(
     """(N,) the best test of each node, and whether there is one."""
     rows = tables.sum(axis=-1)  # (m, N, 2)
     least = max(rules.min_samples_leaf, TINY)
-    allowed = (rows >= least).all(axis=2) & (cuts.feature.T != NO_TEST)
-    allowed &= np.cumsum(allowed, axis=0) <= rules.considered
-    left_over = np.where(allowed, rules.impurity(tables).sum(axis=2), np.inf)
-    return np.argmin(left_over, axis=0), allowed.any(axis=0)
+    is_allowed = (rows >= least).all(axis=2) & (cuts.feature.T != NO_TEST)
+    is_allowed &= np.cumsum(is_allowed, axis=0) <= rules.n_considered
+    left_over = np.where(is_allowed, rules.impurity(tables).sum(axis=2), np.inf)
+    return np.argmin(left_over, axis=0), is_allowed.any(axis=0)
 
 
 def goes_on(rules: RandomSplits, masses: FloatArray) -> BoolArray:
-    """(N,) whether a node may be split: enough rows and two classes, as far as noise can tell."""
+    """(N,) whether a node may be split: enough rows and two classes, by noisy counts."""
     spread = PATIENCE * math.sqrt(rules.noise)
     rows = masses.sum(axis=1) + spread * math.sqrt(masses.shape[1])
     present = (masses + spread > TINY).sum(axis=1)
     return np.asarray((rows >= rules.min_samples_split) & (present > 1))
 
 
-def assembled(grown: Branches, schema: Schema, channels: int) -> tuple[Tree, FloatArray]:
+def assemble_tree(branches: Branches, schema: Schema, channels: int) -> tuple[Tree, FloatArray]:
     """The tree without values, and its leaves' masses (L, C) as the tables had them."""
-    taken = [_splits(layer, schema) for layer in grown.layers]
-    start = np.zeros(channels) if grown.root is None else grown.root
+    layer_splits = [_splits(layer, schema) for layer in branches.layers]
+    start = np.zeros(channels) if branches.root is None else branches.root
     nodes, leaves = list[Split | tuple[float, ...]](), list[FloatArray]()
     waiting: list[tuple[int, int, FloatArray]] = [(0, 0, start)]  # level, node there, its masses
     while waiting:
         level, node, masses = waiting.pop()
-        found = taken[level].get(node) if level < len(taken) else None
-        if found is None:
+        split_and_rank = layer_splits[level].get(node) if level < len(layer_splits) else None
+        if split_and_rank is None:
             nodes.append(())
             leaves.append(masses)
             continue
-        split, rank = found
+        split, rank = split_and_rank
         nodes.append(split)
-        numbers, below = grown.layers[level].children[node], grown.masses[level]
+        numbers, below = branches.layers[level].children[node], branches.masses[level]
         waiting += [(level + 1, int(numbers[s]), below[2 * rank + s]) for s in (1, 0)]
     return Tree.of_preorder(schema.names, nodes), np.array(leaves)
 
 
 def _splits(layer: Layer, schema: Schema) -> dict[int, tuple[Split, int]]:
     """The tests that led to a layer, by node above, each with its number among them."""
-    assert layer.taken is not None
-    nodes = np.flatnonzero(layer.taken.feature != NO_TEST).tolist()
-    return {node: (layer.taken.split(node, schema), rank) for rank, node in enumerate(nodes)}
+    assert layer.node_tests is not None
+    nodes = np.flatnonzero(layer.node_tests.feature != NO_TEST).tolist()
+    return {node: (layer.node_tests.split(node, schema), rank) for rank, node in enumerate(nodes)}

@@ -1,4 +1,4 @@
-"""Leaves that lean on the nodes above them: the less sure a node is, the more.
+"""Leaf estimates shrunk towards their ancestors: the noisier a node, the more.
 
 Bottom-up, a node's total is averaged with the sum of its children (Hay et al. 2010); top-down,
 its proportions are p = (N + m p_parent) / (n + m), where m grows with the noise in N.
@@ -13,40 +13,46 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods.blocks.builder import LeafFlow, Node
 from hedgerow.methods.blocks.flow import Flow, ask
-from hedgerow.methods.blocks.goal import Goal
 from hedgerow.methods.blocks.histograms import above_of
 from hedgerow.methods.blocks.scores import TINY
 from hedgerow.methods.blocks.tables import inverse_variance
+from hedgerow.methods.blocks.target import TrainingTarget
+from hedgerow.methods.constants import constant
 from hedgerow.models.tree import Tree
-from hedgerow.models.uncertainty import MOST_OF_A_PART, Grown, LeafValue, of_proportions
+from hedgerow.models.uncertainty import MOST_OF_A_PART, LeafStatistics, LeafValue, of_proportions
 from hedgerow.privacy.queries import Answer, Leaves, Reply, Statistic, SumQuery, Whole
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.regions import EVERYONE, Region
 
+PSEUDO_ROWS = constant(2.0, unit="rows", evidence="gates.md#0152")
+"""Rows of its parent that a node gets in any case."""
+CLASSES_PER_NOISE = constant(0.5, unit="pseudo-rows", evidence="gates.md#0152")
+"""Pseudo-rows per noise of a forest's leaves, which its trees average out."""
+
 # --------------------------------------------------------------------------------------------------
-# What leaves say. A leaf component asks for all ends of a tree at once, or asks nothing.
+# Leaf values. A leaf component asks for all leaves of a tree at once, or asks nothing.
 
 
 def plain_proportions(masses: FloatArray) -> FloatArray:
-    """Class probabilities; masses below zero count as none, an empty leaf says nothing."""
+    """Class probabilities; negative masses count as zero, an empty leaf has even ones."""
     c = np.maximum(masses, 0.0)
     n = c.sum()
     return c / n if n > 0 else np.full(len(c), 1.0 / len(c))
 
 
 def unspent(node: Node) -> Fraction:
-    """What the path to a node left of the whole budget."""
+    """The fraction of the whole budget that the path to a node did not spend."""
     return 1 - node.spent
 
 
-def by_query(statistic: Statistic, share_of: Callable[[Node], Fraction]) -> LeafFlow:
-    """One sum per leaf, in one round. `share_of` may give a leaf what its path did not spend."""
+def by_query(statistic: Statistic, fraction_of: Callable[[Node], Fraction]) -> LeafFlow:
+    """One sum per leaf, in one round. `fraction_of` may give a leaf what its path did not spend."""
 
     def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
-        replies = yield [SumQuery(n.region, statistic, Whole(), share_of(n)) for n in ends]
+        replies = yield [SumQuery(n.region, statistic, Whole(), fraction_of(n)) for n in ends]
         return [_plain(reply) for reply in replies]
 
     return leaves
@@ -61,13 +67,10 @@ def _plain(reply: Reply) -> LeafValue:
 Estimate = tuple[FloatArray, float]
 """Channel masses of a node and the variance of each."""
 
-PSEUDO_ROWS = 2.0
-CLASSES_PER_NOISE = 0.5  # of a forest's leaves, whose noise its trees average out
-
 
 @dataclass(frozen=True)
-class Lean:
-    """How many pseudo-rows of its parent a node gets: 2 and `per_noise` times variance / rows."""
+class Shrinkage:
+    """Pseudo-rows of its parent that a node gets: 2 and `per_noise` times variance / rows."""
 
     per_noise: float
 
@@ -78,56 +81,62 @@ class Lean:
         return (masses + m * parent) / (n + m)
 
 
-def lean_of(goal: Goal) -> Lean:
+def shrinkage_of(target: TrainingTarget) -> Shrinkage:
     """A mean target varies less than a class does, so noise counts for more against it."""
-    return Lean(2.0) if goal.shape is None else Lean(1.0 / goal.shape.spread)
+    return Shrinkage(2.0) if target.shape is None else Shrinkage(1.0 / target.shape.spread)
 
 
 class LeafBudget(Enum):
-    """What a leaf is asked with: all that its path did not spend, or the leaves' share alone."""
+    """The budget of a leaf: all that its path did not spend, or the leaves' fraction alone."""
 
     UNSPENT = "unspent"
-    SHARE = "share"
+    FRACTION = "fraction"
 
 
-def by_leaf_budget(goal: Goal, budget: LeafBudget, share: Fraction, *, lean: bool) -> LeafFlow:
-    """Leaves asked with what the budget gives them, read with their parents or alone."""
+def by_leaf_budget(
+    target: TrainingTarget, budget: LeafBudget, fraction: Fraction, *, shrinkage: bool
+) -> LeafFlow:
+    """Leaf values asked with this budget, shrunk towards their parents or not."""
 
-    def share_of(node: Node) -> Fraction:
-        return unspent(node) if budget is LeafBudget.UNSPENT else share
+    def fraction_of(node: Node) -> Fraction:
+        return unspent(node) if budget is LeafBudget.UNSPENT else fraction
 
-    if lean:
-        return by_leaning_on_parents(goal, share_of, lean_of(goal))
-    return by_query(goal.statistic, share_of)
+    if shrinkage:
+        return shrink_to_parents(target, fraction_of, shrinkage_of(target))
+    return by_query(target.statistic, fraction_of)
 
 
-def by_leaning_on_parents(goal: Goal, share_of: Callable[[Node], Fraction], lean: Lean) -> LeafFlow:
+def shrink_to_parents(
+    target: TrainingTarget, fraction_of: Callable[[Node], Fraction], shrinkage: Shrinkage
+) -> LeafFlow:
     """One sum per leaf, in one round; then consistency upwards and shrinkage downwards."""
 
-    def said(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
-        replies = yield [SumQuery(n.region, goal.statistic, Whole(), share_of(n)) for n in ends]
-        asked = dict[Region, Estimate]()
+    def leaf_proportions_below(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
+        replies = yield [
+            SumQuery(n.region, target.statistic, Whole(), fraction_of(n)) for n in ends
+        ]
+        estimates = dict[Region, Estimate]()
         for node, reply in zip(ends, replies, strict=True):
             assert isinstance(reply, Answer)
-            asked[node.region] = (np.maximum(reply.values[0, 0], 0.0), reply.variance)
-        p = leaning_proportions(consistent_upwards(asked, _above(ends)), lean)
-        return [goal.leaf(p[n.region], *asked[n.region]) for n in ends]
+            estimates[node.region] = (np.maximum(reply.values[0, 0], 0.0), reply.variance)
+        p = shrunk_proportions(consistent_upwards(estimates, _above(ends)), shrinkage)
+        return [target.leaf(p[n.region], *estimates[n.region]) for n in ends]
 
-    return said
+    return leaf_proportions_below
 
 
 def _above(ends: Sequence[Node]) -> dict[Region, Estimate]:
-    """The totals of all inner nodes, as the choosers left them."""
+    """The totals of all inner nodes, as the choosers recorded them."""
     above = dict[Region, Estimate]()
     for node in ends:
-        known = above_of(node)
-        if node.depth and not known:
-            raise SpecError(
-                "leaves were to lean on the nodes above them, of which the chooser tells nothing; "
-                "use lean=False, or a chooser that reads tables or counts."
+        ancestor_sums = above_of(node)
+        if node.depth and not ancestor_sums:
+            raise ParameterError(
+                "leaf values were to be shrunk towards the nodes above, which the chooser does not "
+                "report; use shrinkage=False, or a chooser that reads tables or counts."
             )
-        start = len(node.region) - len(known)
-        for k, evidence in enumerate(known):
+        start = len(node.region) - len(ancestor_sums)
+        for k, evidence in enumerate(ancestor_sums):
             above[node.region[: start + k]] = (evidence.masses, evidence.variance)
     return above
 
@@ -148,23 +157,25 @@ def consistent_upwards(
     return dict(sorted(best.items(), key=lambda item: len(item[0])))
 
 
-def leaning_proportions(nodes: dict[Region, Estimate], lean: Lean) -> dict[Region, FloatArray]:
-    """Of every node, from the root down; the root leans on equal shares."""
+def shrunk_proportions(
+    nodes: dict[Region, Estimate], shrinkage: Shrinkage
+) -> dict[Region, FloatArray]:
+    """Proportions of every node, from the root down; the root is shrunk towards equal ones."""
     p = dict[Region, FloatArray]()
     for region, (masses, variance) in nodes.items():
         parent = p.get(region[:-1]) if region else None
         if parent is None:
             parent = np.full(len(masses), 1.0 / len(masses))
-        p[region] = lean.proportions(masses, variance, parent)
+        p[region] = shrinkage.proportions(masses, variance, parent)
     return p
 
 
-def leaning_on_all(masses: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
-    """(L, C) proportions of leaves (L, C), each leaning on all leaves together, and their noise.
+def shrink_to_all(masses: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
+    """(L, C) proportions of leaves (L, C), shrunk towards those of all leaves, and their noise.
 
     A leaf gets as many pseudo-rows of everybody's proportions as its total has deviations of
-    noise. Without noise it says what it counts: a leaf of a deep tree may hold one row, and
-    without this rule a noisy one would say whatever the noise says.
+    noise. Without noise it is its own proportions. A leaf of a deep tree may hold one row, and
+    without this rule a noisy one would be all noise.
     """
     positive = np.maximum(masses, 0.0)
     everyone = positive.sum(axis=0) + TINY
@@ -180,60 +191,63 @@ def level_sums(leaves: FloatArray) -> list[FloatArray]:
     """(T, 2^l, C) sums of the nodes of every level l, from the root down."""
     levels = [leaves]
     while levels[0].shape[1] > 1:
-        n_trees, n_nodes, channels = levels[0].shape
-        levels.insert(0, levels[0].reshape(n_trees, n_nodes // 2, 2, channels).sum(axis=2))
+        n_estimators, n_nodes, channels = levels[0].shape
+        levels.insert(0, levels[0].reshape(n_estimators, n_nodes // 2, 2, channels).sum(axis=2))
     return levels
 
 
 def leaf_proportions(
-    goal: Goal, leaves: FloatArray, variance: float, prior: FloatArray
+    target: TrainingTarget, leaves: FloatArray, variance: float, prior: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """(T, nodes, C) proportions of all nodes in heap order, and the deviations of their noise.
 
     Masses below zero count as zero for classes. Of a skewed number that would raise every thin
     leaf, so its leaves are means around the prior, whose noise has no direction.
     """
-    if goal.shape is None:
+    if target.shape is None:
         return complete_proportions(leaves, variance, prior, CLASSES_PER_NOISE)
     p = float(prior[1])
     rows = leaves.sum(axis=-1)
     around = np.stack([rows, leaves[..., 1] - p * rows], axis=-1)
     noise = variance * (p**2 + (1.0 - p) ** 2)
-    found = [
-        complete_means(tree, 2.0 * variance, noise, goal.shape.spread, len(around))
+    tree_means = [
+        complete_means(tree, 2.0 * variance, noise, target.shape.spread, len(around))
         for tree in around
     ]
-    u, moved = np.stack([p + mean for mean, _ in found]), np.stack([own for _, own in found])
+    u, noise_of_means = (
+        np.stack([p + mean for mean, _ in tree_means]),
+        np.stack([own for _, own in tree_means]),
+    )
     u = np.clip(u, 0.0, 1.0)
-    return np.stack([1.0 - u, u], axis=-1), np.stack([moved, moved], axis=-1)
+    return np.stack([1.0 - u, u], axis=-1), np.stack([noise_of_means, noise_of_means], axis=-1)
 
 
 def complete_proportions(
     leaves: FloatArray, variance: float, prior: FloatArray, per_noise: float
 ) -> tuple[FloatArray, FloatArray]:
-    """(T, nodes, C) proportions of all nodes in heap order, each leaning on its parent.
+    """(T, nodes, C) proportions of all nodes in heap order, each shrunk towards its parent.
 
     The root's are the prior itself: a tree's own sum has the noise of all its leaves. A node's
     noise is that of all leaves below it. Rows are taken to be at least one deviation of it, so
-    that an empty node leans on its parent and not on nothing. Beside them the deviations of their
+    that an empty node has its parent's proportions. Also returned are the deviations of their
     noise, as if a node's and its parent's were the same: they share it, and that is most.
     """
     levels = level_sums(leaves)
-    n_trees, _, channels = leaves.shape
-    p = np.broadcast_to(prior, (n_trees, 1, channels))
-    moved = np.zeros_like(p)
-    out, deviations = [p], [moved]
+    n_estimators, _, channels = leaves.shape
+    p = np.broadcast_to(prior, (n_estimators, 1, channels))
+    level_noise = np.zeros_like(p)
+    out, deviations = [p], [level_noise]
     for level, sums in enumerate(levels[1:], start=1):
         masses = np.maximum(sums, 0.0)
         n = masses.sum(axis=2, keepdims=True)
         noise = variance * channels * 2 ** (len(levels) - 1 - level)
         m = PSEUDO_ROWS + per_noise * noise / np.maximum(n, np.sqrt(noise) + 1e-9)
-        parent, above = np.repeat(p, 2, axis=1), np.repeat(moved, 2, axis=1)
+        parent, above = np.repeat(p, 2, axis=1), np.repeat(level_noise, 2, axis=1)
         p = (masses + m * parent) / (n + m)
         own = np.minimum(of_proportions(p, n + m, noise / channels), MOST_OF_A_PART * n / (n + m))
-        moved = own + m / (n + m) * above
+        level_noise = own + m / (n + m) * above
         out.append(p)
-        deviations.append(moved)
+        deviations.append(level_noise)
     return np.concatenate(out, axis=1), np.concatenate(deviations, axis=1)
 
 
@@ -242,54 +256,61 @@ def complete_means(
     count_variance: float,
     sum_variance: float,
     second_moment: float,
-    averaged: int = 1,
+    n_averaged: int = 1,
 ) -> tuple[FloatArray, FloatArray]:
     """(nodes,) means of all nodes of one tree in heap order, by empirical Bayes level by level.
 
     `leaves` is (2^depth, 2) of noisy rows and noisy sums, each record's part within [-1, 1]. A
     node's mean has variance noise / n^2 + second_moment / n; the spread of the truth around the
-    parents is what a level's squared differences hold beyond that. Of trees that are `averaged` so
-    much less of the noise is left. Beside them the deviations of their noise, as if a node's and
-    its parent's were the same.
+    parents is what a level's squared differences hold beyond that. With `n_averaged` trees so
+    much less of the noise is left. Also returned are the deviations of their noise, as if a node's
+    and its parent's were the same.
     """
     levels = level_sums(leaves[None])
-    mean, moved = np.zeros(1), np.zeros(1)
+    mean, level_noise = np.zeros(1), np.zeros(1)
     out, deviations = [], []
     for level, sums in enumerate(levels):
         below = 2 ** (len(levels) - 1 - level)
         n = np.maximum(sums[0, :, 0], np.sqrt(count_variance * below) + 1e-9)
         raw = np.clip(sums[0, :, 1] / n, -1.0, 1.0)
-        parent, above = (mean, moved) if level == 0 else (np.repeat(a, 2) for a in (mean, moved))
-        noise = (sum_variance * below / n**2 + second_moment / n) / averaged
+        parent, above = (
+            (mean, level_noise) if level == 0 else (np.repeat(a, 2) for a in (mean, level_noise))
+        )
+        noise = (sum_variance * below / n**2 + second_moment / n) / n_averaged
         spread = max(float((n * ((raw - parent) ** 2 - noise)).sum() / n.sum()), 1e-9)
         part = spread / (spread + noise)
         mean = parent + part * (raw - parent)
         wider = spread + np.sqrt(2.0 * float((n**2 * noise**2).sum())) / n.sum()
         part = wider / (wider + noise)
         own = np.sqrt((sum_variance + raw**2 * count_variance) * below) / n
-        moved = part * np.minimum(own, 1.0) + (1.0 - part) * above
+        level_noise = part * np.minimum(own, 1.0) + (1.0 - part) * above
         out.append(mean)
-        deviations.append(moved)
+        deviations.append(level_noise)
     return np.concatenate(out), np.concatenate(deviations)
 
 
 # --------------------------------------------------------------------------------------------------
 # Leaves of one whole tree, asked as one sum: a record is in one leaf, so all of them cost one.
 #
-# The sum of the leaves below a node is that node's own total with more noise. A leaf may lean on
-# the nodes above it by that (post-processing, free), or say its own noisy mean, as papers do.
+# The sum of the leaves below a node is that node's own total with more noise. A leaf may be
+# shrunk towards its ancestors by that (post-processing, free), or keep its own noisy mean, as in
+# papers.
 
 
 def by_one_sum(
-    goal: Goal, share: Fraction, root: Region, names: Sequence[str], lean: Lean | None
+    target: TrainingTarget,
+    fraction: Fraction,
+    root: Region,
+    names: Sequence[str],
+    shrinkage: Shrinkage | None,
 ) -> LeafFlow:
-    """What the leaves of the tree under `root` say; without `lean`, each for itself."""
+    """Leaf values of the tree under `root`; without `shrinkage`, of each leaf by itself."""
 
     def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
         tree = Tree.build(names, {n.region[len(root) :]: () for n in ends})
         by = Leaves((tree,))
-        answer = yield from ask(SumQuery(root, goal.statistic, by, share))
-        values = leaf_values(tree, answer.values[0], answer.variance, goal, lean, root)
+        answer = yield from ask(SumQuery(root, target.statistic, by, fraction))
+        values = leaf_values(tree, answer.values[0], answer.variance, target, shrinkage, root)
         return [values[n.region] for n in ends]
 
     return leaves
@@ -299,24 +320,24 @@ def leaf_values(
     tree: Tree,
     masses: FloatArray,
     variance: float,
-    goal: Goal,
-    lean: Lean | None,
+    target: TrainingTarget,
+    shrinkage: Shrinkage | None,
     root: Region = EVERYONE,
 ) -> dict[Region, LeafValue]:
-    """What each leaf of a tree under `root` says, from left to right; masses are (L, C)."""
+    """The value of each leaf of a tree under `root`, from left to right; masses are (L, C)."""
     regions = tree.regions(root)
     mine = dict(zip(regions, masses[: len(regions)], strict=True))
-    p = said(mine, variance, len(root), lean)
-    return {region: goal.leaf(p[region], mine[region], variance) for region in regions}
+    p = leaf_proportions_below(mine, variance, len(root), shrinkage)
+    return {region: target.leaf(p[region], mine[region], variance) for region in regions}
 
 
-def said(
-    masses: dict[Region, FloatArray], variance: float, above: int, lean: Lean | None
+def leaf_proportions_below(
+    masses: dict[Region, FloatArray], variance: float, above: int, shrinkage: Shrinkage | None
 ) -> dict[Region, FloatArray]:
     """Proportions of the leaves; steps before `above` are no nodes of the tree."""
-    if lean is None:
+    if shrinkage is None:
         return {region: plain_proportions(mine) for region, mine in masses.items()}
-    return leaning_proportions(sums_above(masses.items(), variance, above), lean)
+    return shrunk_proportions(sums_above(masses.items(), variance, above), shrinkage)
 
 
 def sums_above(
@@ -326,30 +347,32 @@ def sums_above(
     nodes = dict[Region, Estimate]()
     for region, masses in leaves:
         for end in range(above, len(region) + 1):
-            held, noise = nodes.get(region[:end], (np.zeros_like(masses), 0.0))
-            nodes[region[:end]] = (held + masses, noise + variance)
+            node_sums, noise = nodes.get(region[:end], (np.zeros_like(masses), 0.0))
+            nodes[region[:end]] = (node_sums + masses, noise + variance)
     return dict(sorted(nodes.items(), key=lambda item: len(item[0])))
 
 
 # --------------------------------------------------------------------------------------------------
-# Smaller trees for free: what a finished tree says is not changed, only how much it takes.
+# Smaller trees at no charge: predicted classes stay, the tree has fewer nodes.
 
 LeafValues = dict[Region, LeafValue]
 
 
-def merge_equal_labels(grown: Grown) -> Grown:
+def merge_equal_labels(statistics: LeafStatistics) -> LeafStatistics:
     """Sibling leaves that name the same class become one leaf, again and again.
 
     No prediction of a class changes: a mean of two distributions with one winner has it too.
     Probabilities become coarser.
     """
-    leaves = dict(zip(grown.tree.regions(), grown.leaves, strict=True))
+    leaves = dict(zip(statistics.tree.regions(), statistics.leaves, strict=True))
     while pair := next(_mergeable(leaves), None):
         left, right = (leaves.pop(region) for region in pair)
-        leaves[pair[0][:-1]] = _merged(left, right)
+        leaves[pair[0][:-1]] = _merge_leaves(left, right)
     values = {region: leaf.value.tolist() for region, leaf in leaves.items()}
-    tree = Tree.build(grown.tree.features, values)
-    return Grown(tree, tuple(leaves[region] for region in tree.regions()), grown.saved)
+    tree = Tree.build(statistics.tree.features, values)
+    return LeafStatistics(
+        tree, tuple(leaves[region] for region in tree.regions()), statistics.unspent_fractions
+    )
 
 
 def _mergeable(leaves: LeafValues) -> Iterator[tuple[Region, Region]]:
@@ -364,7 +387,7 @@ def _mergeable(leaves: LeafValues) -> Iterator[tuple[Region, Region]]:
             yield sibling, region
 
 
-def _merged(left: LeafValue, right: LeafValue) -> LeafValue:
+def _merge_leaves(left: LeafValue, right: LeafValue) -> LeafValue:
     """Values weighed by rows; masses and their variances add."""
     n_left, n_right = (max(float(leaf.masses.sum()), 1e-9) for leaf in (left, right))
     value = (n_left * left.value + n_right * right.value) / (n_left + n_right)

@@ -1,9 +1,9 @@
-"""What leaves of boosted trees say, and how good a split is, both from the same noisy sums.
+"""Leaf values and split gains of boosted trees, both from the same noisy sums.
 
 Maddock et al. 2022, section 4.4: averaging, gradient and Newton updates; the fourth is ours.
 Departure: a batch adds the mean of its raw weights (the paper's sum runs one term too far and
-squashes weights). `PrintedSteps` are the paper's leaves. `Steps` are ours: (g, c h) is asked with
-the largest c its norm allows, a gift in Hessian noise, and leaves shrink by what is known of it.
+squashes weights). `PublishedSteps` are the paper's leaves. `Steps` are ours: (g, c h) is asked with
+the largest c its norm allows, which lowers Hessian noise for free, and leaves shrink by that noise.
 
 Shapes: L leaves, C channels, O outputs. Sums are in natural units of the statistic.
 """
@@ -16,26 +16,28 @@ from typing import Protocol
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.methods.blocks.scores import TINY
-from hedgerow.models.losses import LogLoss, Loss, SoftmaxLoss
+from hedgerow.methods.constants import constant
+from hedgerow.models.losses import LogLoss, Loss, OddsLoss, SoftmaxLoss
 from hedgerow.models.model import Additive
 from hedgerow.models.uncertainty import of_proportions
 from hedgerow.privacy.queries import ClassCounts, Fractions, Gradients, Statistic
 from hedgerow.schema.arrays import FloatArray
 
-Noise = FloatArray | float
-"""Variance of each channel: one for all sums, or one per sum."""
+DOUBT = constant(2.0, unit="Hessian", evidence="boosting.md#0031")
+"""Hessian by which a leaf is shrunk, per deviation of a gradient's noise."""
 
-DOUBT = 2.0  # Hessian by which a leaf is pulled, per standard deviation of a gradient sum's noise
+NoiseVariance = FloatArray | float
+"""Variance of each channel: one for all sums, or one per sum."""
 
 
 class Update(Protocol):
     def statistic(self, at: Additive) -> Statistic:
-        """What a record contributes while the model is `at`."""
+        """The statistic of a record while the model is `at`."""
         ...
 
-    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         """(..., C) -> (...) how well the best leaf value fits; half of what it adds is the gain."""
         ...
 
@@ -48,20 +50,22 @@ class Update(Protocol):
         """Standard deviation of `weight` per standard deviation of a channel."""
         ...
 
-    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
-        """(L, C) -> (L, O) what all leaves of a tree say, before `rate`.
+    def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
+        """(L, C) -> (L, O) values of all leaves of a tree, before `rate`.
 
         `variance` is that of the noise as it enters the model: a batch adds a mean, so the noise
         of its trees averages out and only a part of the variance is left.
         """
         ...
 
-    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+    def deviations(
+        self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
+    ) -> FloatArray:
         """(L, O) of the noise in `values(sums, left)`, where `variance` is that of the sums."""
         ...
 
-    def rate(self, batch: int) -> float:
-        """How much of a tree enters the model if `batch` trees saw the same gradients."""
+    def rate(self, trees_per_round: int) -> float:
+        """Weight of a tree in the model if `trees_per_round` trees used the same gradients."""
         ...
 
 
@@ -75,7 +79,7 @@ class AverageClasses:
     def statistic(self, at: Additive) -> Statistic:
         return ClassCounts(self.n_classes)
 
-    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         return _squares_over_total(sums)
 
     def weight(self, sums: FloatArray) -> FloatArray:
@@ -85,13 +89,15 @@ class AverageClasses:
     def weight_noise(self) -> float:
         return float(np.sqrt(self.n_classes))
 
-    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         return _proportions(sums)
 
-    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+    def deviations(
+        self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
+    ) -> FloatArray:
         return _of_proportions(sums, variance)
 
-    def rate(self, batch: int) -> float:
+    def rate(self, trees_per_round: int) -> float:
         return 1.0
 
 
@@ -105,7 +111,7 @@ class AverageTarget:
     def statistic(self, at: Additive) -> Statistic:
         return Fractions(self.low, self.high)
 
-    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         return _squares_over_total(sums)
 
     def weight(self, sums: FloatArray) -> FloatArray:
@@ -115,13 +121,15 @@ class AverageTarget:
     def weight_noise(self) -> float:
         return float(np.sqrt(2.0))
 
-    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         return self.low + (self.high - self.low) * _proportions(sums)[:, 1:]
 
-    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+    def deviations(
+        self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
+    ) -> FloatArray:
         return (self.high - self.low) * _of_proportions(sums, variance)[:, 1:]
 
-    def rate(self, batch: int) -> float:
+    def rate(self, trees_per_round: int) -> float:
         return 1.0
 
 
@@ -131,13 +139,13 @@ def _squares_over_total(sums: FloatArray) -> FloatArray:
 
 
 def _proportions(sums: FloatArray) -> FloatArray:
-    """An empty leaf says nothing: all channels alike."""
+    """Proportions; an empty leaf has even ones."""
     c = np.maximum(sums, 0.0)
     n = c.sum(axis=-1, keepdims=True)
     return np.asarray(np.where(n > 0, c / np.maximum(n, TINY), 1.0 / c.shape[-1]))
 
 
-def _of_proportions(sums: FloatArray, variance: Noise) -> FloatArray:
+def _of_proportions(sums: FloatArray, variance: NoiseVariance) -> FloatArray:
     rows = np.maximum(sums, 0.0).sum(axis=-1, keepdims=True)
     return of_proportions(_proportions(sums), rows, np.reshape(variance, (-1, 1)))
 
@@ -160,13 +168,13 @@ def sampling_variance(loss: Loss, h: FloatArray) -> FloatArray:
     Of a log-loss at a fitting model that is the Hessian itself (the information equality). Other
     losses would need the residuals' spread, which these sums do not tell.
     """
-    return h if isinstance(loss, LogLoss | SoftmaxLoss) else np.zeros_like(h)
+    return h if isinstance(loss, LogLoss | SoftmaxLoss | OddsLoss) else np.zeros_like(h)
 
 
-def _noise_of_step(loss: Loss, steps: FloatArray, variance: Noise) -> FloatArray:
+def _noise_of_step(loss: Loss, steps: FloatArray, variance: NoiseVariance) -> FloatArray:
     """(L, O) deviation of G + H step: what noise in both sums moves at a step that is taken."""
-    each = np.sqrt(np.reshape(np.asarray(variance, np.float64), (-1, 1)))
-    return np.asarray(each * np.hypot(loss.gradient_scale, steps / loss.hessian_scale))
+    noise_deviation = np.sqrt(np.reshape(np.asarray(variance, np.float64), (-1, 1)))
+    return np.asarray(noise_deviation * np.hypot(loss.gradient_scale, steps / loss.hessian_scale))
 
 
 def hessian_noise(loss: Loss) -> float:
@@ -178,9 +186,9 @@ class Steps:
     """-G / (H + ridge), clipped: a Newton step, or a gradient step if the loss has h = 1.
 
     Where few records are, G is mostly noise. The paper's noisier Hessian shrank such leaves by
-    accident. Here a leaf is pulled towards the step of its whole tree, as hard as so many records
-    would pull as G's noise has deviations, times two. (Pulled towards zero, a thin leaf would say
-    that both classes are alike, however rare one of them is.)
+    accident. Here a leaf is shrunk towards the step of its whole tree, with the weight of twice as
+    many records as G's noise has deviations. (Shrunk towards zero, a thin leaf would predict
+    even classes, however rare one of them is.)
     """
 
     loss: Loss
@@ -191,7 +199,7 @@ class Steps:
     def statistic(self, at: Additive) -> Statistic:
         return Gradients(self.loss, at)
 
-    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         return np.asarray((g**2 / (h + self.ridge + self._doubt(variance) + TINY)).sum(axis=-1))
 
@@ -202,34 +210,38 @@ class Steps:
     def weight_noise(self) -> float:
         return hessian_noise(self.loss)
 
-    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         noise = np.broadcast_to(np.asarray(variance, np.float64), len(sums))
-        whole = self._pulled(sums.sum(axis=0, keepdims=True), noise.sum(keepdims=True), 0.0)
-        return self._pulled(sums, noise, whole)
+        whole = self._shrunk_steps(sums.sum(axis=0, keepdims=True), noise.sum(keepdims=True), 0.0)
+        return self._shrunk_steps(sums, noise, whole)
 
-    def _pulled(self, sums: FloatArray, noise: Noise, towards: FloatArray | float) -> FloatArray:
+    def _shrunk_steps(
+        self, sums: FloatArray, noise: NoiseVariance, towards: FloatArray | float
+    ) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         doubt = self._doubt(noise)
         steps = (doubt * towards - g) / (h + self.ridge + doubt + TINY)
         return np.clip(steps, -self.clip, self.clip)
 
-    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
-        """Of its own sums; what pulls it, the whole tree's step, hardly moves."""
+    def deviations(
+        self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
+    ) -> FloatArray:
+        """From the noise of its own sums; that of the whole tree's step is much smaller."""
         _, h = gradients_and_hessians(self.loss, sums)
         doubt = self._doubt(np.broadcast_to(np.asarray(left, np.float64), len(sums)))
-        moved = _noise_of_step(self.loss, self.values(sums, left), variance)
-        return np.asarray(moved / (h + self.ridge + doubt + TINY))
+        step_noise = _noise_of_step(self.loss, self.values(sums, left), variance)
+        return np.asarray(step_noise / (h + self.ridge + doubt + TINY))
 
-    def _doubt(self, variance: Noise) -> FloatArray:
+    def _doubt(self, variance: NoiseVariance) -> FloatArray:
         deviation = self.loss.gradient_scale * np.sqrt(np.asarray(variance, np.float64))
         return np.asarray(DOUBT * deviation[..., None])
 
-    def rate(self, batch: int) -> float:
-        return self.learning_rate / batch
+    def rate(self, trees_per_round: int) -> float:
+        return self.learning_rate / trees_per_round
 
 
 @dataclass(frozen=True, slots=True)
-class PrintedSteps:
+class PublishedSteps:
     """Equations (3) to (5) of the paper: -G / (H + ridge), clipped; 0 where noise leaves H <= 0.
 
     A split is scored by the steps that are taken. Equation (5) has the steps of before the clip;
@@ -245,7 +257,7 @@ class PrintedSteps:
     def statistic(self, at: Additive) -> Statistic:
         return Gradients(self.loss, at)
 
-    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         steps = self._steps(g, h)
         return np.asarray(-(2.0 * g * steps + (h + self.ridge) * steps**2).sum(axis=-1))
@@ -255,23 +267,25 @@ class PrintedSteps:
 
     @property
     def weight_noise(self) -> float:
-        """The paper looks at no noise."""
+        """The paper ignores noise here."""
         return 0.0
 
-    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         return self._steps(*gradients_and_hessians(self.loss, sums))
 
     def _steps(self, g: FloatArray, h: FloatArray) -> FloatArray:
         steps = np.where(h > 0.0, -g / (h + self.ridge + TINY), 0.0)
         return np.clip(steps, -self.clip, self.clip)
 
-    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+    def deviations(
+        self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
+    ) -> FloatArray:
         _, h = gradients_and_hessians(self.loss, sums)
-        moved = _noise_of_step(self.loss, self.values(sums, left), variance)
-        return np.asarray(moved / (h + self.ridge + TINY))
+        step_noise = _noise_of_step(self.loss, self.values(sums, left), variance)
+        return np.asarray(step_noise / (h + self.ridge + TINY))
 
-    def rate(self, batch: int) -> float:
-        return self.learning_rate / batch
+    def rate(self, trees_per_round: int) -> float:
+        return self.learning_rate / trees_per_round
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +305,7 @@ class Wiener:
     def statistic(self, at: Additive) -> Statistic:
         return Gradients(self.loss, at)
 
-    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         return np.asarray((g**2 / (h + TINY)).sum(axis=-1))
 
@@ -302,23 +316,25 @@ class Wiener:
     def weight_noise(self) -> float:
         return hessian_noise(self.loss)
 
-    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+    def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         return self._means(g, self._gains(h, variance))
 
-    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+    def deviations(
+        self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
+    ) -> FloatArray:
         """Noise of a Hessian counts where it meets the step; its part in the gain is left out."""
         g, h = gradients_and_hessians(self.loss, sums)
         gains = self._gains(h, left)
-        moved = _noise_of_step(self.loss, self._means(g, gains), variance)
-        each = zip(gains, moved.T, strict=True)
-        return np.stack([np.sqrt(gain**2 @ mine**2) for gain, mine in each], axis=1)
+        mean_noise = _noise_of_step(self.loss, self._means(g, gains), variance)
+        gains_and_noise = zip(gains, mean_noise.T, strict=True)
+        return np.stack([np.sqrt(gain**2 @ mine**2) for gain, mine in gains_and_noise], axis=1)
 
     def _means(self, g: FloatArray, gains: list[FloatArray]) -> FloatArray:
         means = np.stack([-gain @ mine for gain, mine in zip(gains, g.T, strict=True)], axis=1)
         return np.asarray(np.clip(means, -self.clip, self.clip))
 
-    def _gains(self, h: FloatArray, variance: Noise) -> list[FloatArray]:
+    def _gains(self, h: FloatArray, variance: NoiseVariance) -> list[FloatArray]:
         """(L, L) for each output: the posterior means are minus these times the gradients."""
         prior = self.deviation**2 * _alike(len(h), self.alike)
         noise = np.broadcast_to(variance * self.loss.gradient_scale**2 + TINY, len(h))
@@ -328,15 +344,15 @@ class Wiener:
             for w, v in zip(h.T, spread.T, strict=True)
         ]
 
-    def rate(self, batch: int) -> float:
-        return 1.0 / batch
+    def rate(self, trees_per_round: int) -> float:
+        return 1.0 / trees_per_round
 
 
 @lru_cache(maxsize=16)
 def _alike(n_leaves: int, alike: float) -> FloatArray:
     """(L, L) alike ** (number of tests in which two leaves differ)."""
     if n_leaves & (n_leaves - 1):
-        raise SpecError(
+        raise ParameterError(
             f"a tree has {n_leaves} leaves; Wiener leaves need complete oblivious trees "
             "(split='oblivious')."
         )

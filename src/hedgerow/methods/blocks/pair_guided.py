@@ -1,15 +1,15 @@
-"""Oblivious trees whose tests are read off noisy tables of pairs of features, beside random ones.
+"""Pair-guided oblivious trees: tests from noisy tables of pairs of features, and random ones.
 
-A look is one round: gradient and Hessian sums of every pair of the strongest features, in a table
-of at most 8 x 8 groups each, at the present model. Until the next look, trees draw pairs and cuts
-by what the table says they would gain, less what noise and sampling alone would gain. Where noise
-hides the tables, the draw is close to an even one and little is lost. Knows no row.
+An interaction query is one round: gradient and Hessian sums of every pair of the strongest
+features, in a table of at most 8 x 8 groups each, at the present model. Until the next one, trees
+draw pairs and cuts by their gains in the table, less what noise and sampling alone would gain.
+Where the tables are below the noise, the draw is close to an even one. Touches no row.
 
 Why half of the trees stay random, and why the others get two random tests besides: trees that only
 follow the tables resemble each other too much (studies/notes/boosting.md#0034). What is random is
-drawn by what earlier trees gained (`remembering`).
+drawn by the gains of earlier trees (`GainSampledTrees`).
 
-Shapes: F features looked at, A and B groups of a pair, O outputs.
+Shapes: F features, A and B groups of a pair, O outputs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from itertools import combinations
 
 import numpy as np
 
-from hedgerow.methods.blocks.boosting import Rounds, Splitting, asked_leaves
+from hedgerow.methods.blocks.boosting import Rounds, Splitting, ask_leaves
 from hedgerow.methods.blocks.flow import Flow, ask
 from hedgerow.methods.blocks.newton_steps import Update, gradients_and_hessians, sampling_variance
 from hedgerow.methods.blocks.private_bins import merge
 from hedgerow.methods.blocks.random_trees import DrawableFeature, cut_by_mass, oblivious_tree
+from hedgerow.methods.constants import constant
 from hedgerow.models.losses import Loss
 from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
@@ -37,26 +38,44 @@ from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE, Split
 
+GAIN_DECAY = constant(0.95, unit="part of past gains", evidence="boosting.md#0117")
+"""Decay of past gains from tree to tree."""
+FIRST_CHANCES = constant(0.15, unit="part of the draws", evidence="boosting.md#0117")
+"""Part of the draws that always follow the curves' strengths."""
+UNSEEN = constant(0.5, unit="tests that a feature is taken to have had, with the mean gain of all")
+GROUP_DEVIATION = constant(0.2, unit="deviation", evidence="boosting.md#0034")
+"""How far a group of records is expected to lie from zero."""
+INTERACTION_ROUNDS = constant(
+    10, unit="rounds that ask tables of pairs", evidence="boosting.md#0034"
+)
+INTERACTION_FRACTION = constant(
+    Fraction(3, 10), unit="part of the trees", evidence="boosting.md#0034"
+)
+"""Part of the trees' budget, for all of them together."""
+FEATURES = constant(8, unit="strongest features whose pairs are asked", evidence="boosting.md#0034")
+GROUPS = constant(8, unit="groups of a feature in a table", evidence="boosting.md#0034")
+RANDOM_TREES = constant(0.5, unit="part of the trees", evidence="boosting.md#0034")
+"""Part of the trees that do not follow the tables."""
+RANDOM_TESTS = constant(2, unit="random tests", evidence="boosting.md#0034")
+"""Random tests of a tree that follows them, besides those of two pairs."""
+PAIRS_A_TREE = constant(2, unit="pairs of features of such a tree", evidence="boosting.md#0034")
+SHARPNESS = constant(1.5, unit="power", evidence="boosting.md#0034")
+"""Power of the gain by which the cuts of a pair are drawn."""
+
 # --------------------------------------------------------------------------------------------------
-# Oblivious trees that draw their features by what tests of them gained in the trees before.
+# Feature sampling by past gain: oblivious trees draw features by the gains of earlier trees.
 #
-# The sums of a tree's leaves tell more than the leaves' values: how much less the tree would gain
-# without one of its tests. They were released already, so remembering that costs nothing. Features
-# whose tests gain are drawn more often (a bandit that forgets; studies/notes/boosting.md#0117).
-# Knows no row.
+# The sums of a tree's leaves also show how much less the tree would gain without one of its tests.
+# They were released already, so this costs nothing. Features whose tests gain are drawn more often
+# (a bandit with decay; studies/notes/boosting.md#0117). Touches no row.
 #
 # Shapes: F features that may be drawn, L leaves of an oblivious tree, O outputs.
-
-KEPT = 0.95  # of what is remembered, from tree to tree
-FIRST_CHANCES = 0.15  # part of the draws that follow the curves' strengths for ever
-UNSEEN = 0.5  # tests that a feature is taken to have had, with the mean gain of all
-GROUP_DEVIATION = 0.2  # how far a group of records is expected to lie from zero
 
 
 def posterior_gain(
     g: FloatArray, h: FloatArray, noise: FloatArray | float, loss: Loss
 ) -> FloatArray:
-    """What a step in each group gains beyond what noise and sampling alone would seem to gain.
+    """Gain of a step in each group, less the apparent gain of noise and sampling alone.
 
     With sums G and H, and variance s of noise and sampling together, the expected gain of a
     posterior step is (G^2 - s) H / (H^2 + s / deviation^2). Over groups of mere noise its mean is
@@ -67,7 +86,7 @@ def posterior_gain(
 
 
 def gains_of_tests(sums: FloatArray, variance: float, loss: Loss) -> FloatArray:
-    """(depth,) what an oblivious tree (L, C) gains by each test, given its other tests."""
+    """(depth,) gain of each test of an oblivious tree (L, C), given its other tests."""
     depth = len(sums).bit_length() - 1
     sides = sums.reshape(*(2,) * depth, -1)
     whole = _gain(sides, variance, loss)
@@ -81,27 +100,27 @@ def _gain(sums: FloatArray, variance: float, loss: Loss) -> float:
 
 
 @dataclass
-class Remembered:
-    """Sums of gains and numbers of tests by feature, both fading."""
+class PastGains:
+    """Sums of gains and numbers of tests by feature, both with decay."""
 
-    first: FloatArray  # (F,) chances before anything is seen
-    gained: FloatArray = field(init=False)
+    first: FloatArray  # (F,) chances before any test
+    total_gains: FloatArray = field(init=False)
     tests: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        self.gained, self.tests = np.zeros(len(self.first)), np.zeros(len(self.first))
+        self.total_gains, self.tests = np.zeros(len(self.first)), np.zeros(len(self.first))
 
     def learn(self, features: Sequence[int], gains: FloatArray) -> None:
-        self.gained *= KEPT
-        self.tests *= KEPT
-        np.add.at(self.gained, list(features), gains)
+        self.total_gains *= GAIN_DECAY
+        self.tests *= GAIN_DECAY
+        np.add.at(self.total_gains, list(features), gains)
         np.add.at(self.tests, list(features), 1.0)
 
     @property
     def gains(self) -> FloatArray:
-        """(F,) of one more test, as far as is known."""
-        usual = max(float(self.gained.sum()) / max(float(self.tests.sum()), 1.0), 0.0)
-        return np.maximum(self.gained + UNSEEN * usual, 0.0) / (self.tests + UNSEEN)
+        """(F,) expected gain of one more test."""
+        usual = max(float(self.total_gains.sum()) / max(float(self.tests.sum()), 1.0), 0.0)
+        return np.maximum(self.total_gains + UNSEEN * usual, 0.0) / (self.tests + UNSEEN)
 
     @property
     def chances(self) -> FloatArray:
@@ -112,82 +131,77 @@ class Remembered:
 
 
 @dataclass
-class RememberingTrees:
-    """A `Splitting` for one flow: each tree's sums move the chances of the next."""
+class GainSampledTrees:
+    """A `Splitting` for one flow: each tree's gains change the feature chances of the next."""
 
     grids: Grids
-    known: Sequence[DrawableFeature]
+    drawables: Sequence[DrawableFeature]
     loss: Loss
     depth: int
-    memory: Remembered = field(init=False)
+    memory: PastGains = field(init=False)
 
     def __post_init__(self) -> None:
-        weights = np.array([feature.weight for feature in self.known])
-        self.memory = Remembered(weights / weights.sum())
+        weights = np.array([feature.weight for feature in self.drawables])
+        self.memory = PastGains(weights / weights.sum())
 
     def grow(
         self,
         numbers: range,
         update: Update,
         at: Additive,
-        share: Fraction,
+        fraction: Fraction,
         rng: np.random.Generator,
     ) -> Flow[list[NoisyTree]]:
-        drawn = [self.tests_of_a_tree(rng) for _ in numbers]
-        return (yield from self.grown(drawn, update, at, share))
+        tree_tests = [self.tests_of_a_tree(rng) for _ in numbers]
+        return (yield from self.grow_from_tests(tree_tests, update, at, fraction))
 
-    def grown(
-        self, drawn: Sequence[Sequence[Split]], update: Update, at: Additive, share: Fraction
+    def grow_from_tests(
+        self,
+        tree_tests: Sequence[Sequence[Split]],
+        update: Update,
+        at: Additive,
+        fraction: Fraction,
     ) -> Flow[list[NoisyTree]]:
-        """Trees of these tests; what they gained is remembered."""
+        """Grows trees of these tests and records their gains."""
         names = self.grids.schema.names
-        trees = tuple(oblivious_tree(names, tests) for tests in drawn)
-        asked = yield from asked_leaves(trees, update, at, share)
-        for tests, sums in zip(drawn, asked.sums, strict=True):
+        trees = tuple(oblivious_tree(names, tests) for tests in tree_tests)
+        answer = yield from ask_leaves(trees, update, at, fraction)
+        for tests, sums in zip(tree_tests, answer.sums, strict=True):
             places = [self._place(test) for test in tests]
-            self.memory.learn(places, gains_of_tests(sums, asked.variance, self.loss))
-        return asked.trees
+            self.memory.learn(places, gains_of_tests(sums, answer.variance, self.loss))
+        return answer.trees
 
     def tests_of_a_tree(self, rng: np.random.Generator) -> list[Split]:
-        """Of different features, as long as there are enough."""
-        width = min(self.depth, len(self.known))
-        drawn = rng.choice(len(self.known), width, replace=False, p=self.memory.chances)
-        return [self._test(drawn[level % width], rng) for level in range(self.depth)]
+        """Random tests of different features, as long as there are enough."""
+        width = min(self.depth, len(self.drawables))
+        places = rng.choice(len(self.drawables), width, replace=False, p=self.memory.chances)
+        return [self._test(places[level % width], rng) for level in range(self.depth)]
 
     def some_tests(self, n: int, rng: np.random.Generator) -> list[Split]:
-        drawn = rng.choice(len(self.known), n, p=self.memory.chances)
-        return [self._test(place, rng) for place in drawn]
+        places = rng.choice(len(self.drawables), n, p=self.memory.chances)
+        return [self._test(place, rng) for place in places]
 
     def _test(self, place: int, rng: np.random.Generator) -> Split:
-        return cut_by_mass(self.grids, self.known[place], rng)
+        return cut_by_mass(self.grids, self.drawables[place], rng)
 
     def _place(self, test: Split) -> int:
         return self._places[test.feature]
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """Of the features among those that may be drawn, by name."""
+        """The place of each drawable feature, by name."""
         names = self.grids.schema.names
-        return {names[known.feature]: place for place, known in enumerate(self.known)}
+        return {names[drawable.feature]: place for place, drawable in enumerate(self.drawables)}
 
-
-LOOKS = 10
-LOOK_PART = Fraction(3, 10)  # of the trees' share, for all looks together
-FEATURES = 8  # the strongest; their pairs are looked at
-GROUPS = 8  # of a feature in a table
-RANDOM_TREES = 0.5  # part of the trees that do not follow the tables
-RANDOM_TESTS = 2  # of a tree that follows them, besides those of two pairs
-PAIRS_A_TREE = 2
-SHARPNESS = 1.5  # power of the gain by which the cuts of a pair are drawn
 
 Nodes = list[Split | tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class LookedAt:
+class FeatureGroups:
     """A feature in a few groups of bins, of about equal noisy mass."""
 
-    known: DrawableFeature
+    drawable: DrawableFeature
     groups: IntArray  # (bins,)
 
     @property
@@ -195,51 +209,53 @@ class LookedAt:
         return int(self.groups.max()) + 1
 
     def test(self, grids: Grids, last_left: int) -> Split:
-        return grids.split(self.known.feature, self.groups <= last_left)
+        return grids.split(self.drawable.feature, self.groups <= last_left)
 
 
 def strongest(
-    grids: Grids, known: Sequence[DrawableFeature], values: Sequence[FloatArray]
-) -> list[LookedAt]:
-    """The features whose curves say most; `values` are the curves (bins, O) as the model has them.
+    grids: Grids, drawables: Sequence[DrawableFeature], values: Sequence[FloatArray]
+) -> list[FeatureGroups]:
+    """The features with the strongest curves; `values` are the curves (bins, O) of the model.
 
     Numbers keep the order of their bins, `missing` last; categories follow their curve's main
     direction.
     """
     strengths = [
         float((k.mass @ v**2).sum() / max(k.mass.sum(), 1.0))
-        for k, v in zip(known, values, strict=True)
+        for k, v in zip(drawables, values, strict=True)
     ]
     order = np.argsort(-np.array(strengths), kind="stable")[:FEATURES]
-    found = [LookedAt(known[i], _groups(grids, known[i], values[i])) for i in order.tolist()]
-    return [feature for feature in found if feature.n_groups > 1]
+    groupings = [
+        FeatureGroups(drawables[i], _groups(grids, drawables[i], values[i])) for i in order.tolist()
+    ]
+    return [feature for feature in groupings if feature.n_groups > 1]
 
 
-def _groups(grids: Grids, known: DrawableFeature, values: FloatArray) -> IntArray:
-    order = np.arange(len(known.mass))
-    if grids.grid(known.feature).kind is not ColumnKind.NUMERIC:
+def _groups(grids: Grids, drawable: DrawableFeature, values: FloatArray) -> IntArray:
+    order = np.arange(len(drawable.mass))
+    if grids.grid(drawable.feature).kind is not ColumnKind.NUMERIC:
         direction = np.linalg.svd(values, full_matrices=False)[2][0]
         order = np.argsort(values @ direction, kind="stable")
     groups = np.empty(len(order), np.int64)
-    groups[order] = merge(known.mass[order], max(float(known.mass.sum()) / GROUPS, 1e-9))
+    groups[order] = merge(drawable.mass[order], max(float(drawable.mass.sum()) / GROUPS, 1e-9))
     return groups
 
 
 @dataclass(frozen=True)
 class PairTable:
-    """A table of two features: asked as a tree, since a record is in one leaf of it."""
+    """A table of two features, asked as a tree: a record is in one leaf of it."""
 
-    features: tuple[LookedAt, LookedAt]
+    features: tuple[FeatureGroups, FeatureGroups]
     tree: Tree
 
     @staticmethod
-    def of(grids: Grids, first: LookedAt, second: LookedAt) -> PairTable:
-        inner = _ladder(grids, second, 0, second.n_groups - 1, [()])
-        nodes = _ladder(grids, first, 0, first.n_groups - 1, inner)
+    def of(grids: Grids, first: FeatureGroups, second: FeatureGroups) -> PairTable:
+        inner = _balanced_tree(grids, second, 0, second.n_groups - 1, [()])
+        nodes = _balanced_tree(grids, first, 0, first.n_groups - 1, inner)
         return PairTable((first, second), Tree.of_preorder(grids.schema.names, nodes))
 
     def gains(self, sums: FloatArray, variance: float, loss: Loss) -> FloatArray:
-        """(A - 1, B - 1) what a step in each of four quadrants gains, beyond noise's own gain.
+        """(A - 1, B - 1) gain of a step in each of four quadrants, less the gain of noise.
 
         A quadrant of c cells has c times the noise of one.
         """
@@ -252,13 +268,13 @@ class PairTable:
         return np.asarray(gain.sum(axis=(0, -1)))
 
 
-def _ladder(grids: Grids, feature: LookedAt, low: int, high: int, leaf: Nodes) -> Nodes:
+def _balanced_tree(grids: Grids, feature: FeatureGroups, low: int, high: int, leaf: Nodes) -> Nodes:
     """A balanced tree over the groups `low` to `high`, each of which ends in `leaf`."""
     if low == high:
         return leaf
     middle = (low + high) // 2
-    left = _ladder(grids, feature, low, middle, leaf)
-    right = _ladder(grids, feature, middle + 1, high, leaf)
+    left = _balanced_tree(grids, feature, low, middle, leaf)
+    right = _balanced_tree(grids, feature, middle + 1, high, leaf)
     return [feature.test(grids, middle), *left, *right]
 
 
@@ -271,16 +287,16 @@ def _quadrants(table: FloatArray) -> FloatArray:
 
 
 @dataclass
-class LookingTrees:
-    """A `Splitting`: looks at the tables now and then, and draws trees by what it saw.
+class PairGuidedTrees:
+    """A `Splitting` that draws trees by the gains of pair tables, asked now and then.
 
-    Of what `boost` hands out for a batch the looks' part is kept back; the looks spend it. `others`
-    draws the random trees and tests, and remembers what all trees gained.
+    Interaction queries take their fraction of what `boost` gives a batch. `others` draws the random
+    trees and tests, and records the gains of all trees.
     """
 
     grids: Grids
     tables: Sequence[PairTable]
-    others: RememberingTrees
+    others: GainSampledTrees
     rounds: Rounds
     gains: list[FloatArray] = field(default_factory=list)
 
@@ -289,23 +305,30 @@ class LookingTrees:
         numbers: range,
         update: Update,
         at: Additive,
-        share: Fraction,
+        fraction: Fraction,
         rng: np.random.Generator,
     ) -> Flow[list[NoisyTree]]:
-        looks = self._looks
-        if numbers.start in looks:
+        query_trees = self._query_trees
+        if numbers.start in query_trees:
             statistic, by = update.statistic(at), Leaves(tuple(t.tree for t in self.tables))
-            each = self.rounds.share * LOOK_PART / len(looks)
-            answer = yield from ask(SumQuery(EVERYONE, statistic, by, each))
+            query_fraction = self.rounds.fraction * INTERACTION_FRACTION / len(query_trees)
+            answer = yield from ask(SumQuery(EVERYONE, statistic, by, query_fraction))
             self.gains = self._gains(answer)
-        drawn = [self._tests_of_a_tree(rng) for _ in numbers]
-        return (yield from self.others.grown(drawn, update, at, share * (1 - LOOK_PART)))
+        tree_tests = [self._tests_of_a_tree(rng) for _ in numbers]
+        return (
+            yield from self.others.grow_from_tests(
+                tree_tests, update, at, fraction * (1 - INTERACTION_FRACTION)
+            )
+        )
 
     @property
-    def _looks(self) -> set[int]:
-        """The first trees of the batches before which a look is taken."""
-        n_batches = -(-self.rounds.n_trees // self.rounds.batch)
-        return {self.rounds.batch * (n_batches * look // LOOKS) for look in range(LOOKS)}
+    def _query_trees(self) -> set[int]:
+        """The first trees of the batches before which an interaction query is asked."""
+        n_batches = -(-self.rounds.n_estimators // self.rounds.trees_per_round)
+        return {
+            self.rounds.trees_per_round * (n_batches * look // INTERACTION_ROUNDS)
+            for look in range(INTERACTION_ROUNDS)
+        }
 
     def _gains(self, answer: Answer) -> list[FloatArray]:
         pairs, loss = zip(self.tables, answer.values, strict=True), self.others.loss
@@ -316,26 +339,26 @@ class LookingTrees:
             return self.others.tests_of_a_tree(rng)
         best = np.maximum([float(gain.max()) for gain in self.gains], 1e-9)
         n_pairs = min(PAIRS_A_TREE, len(best))
-        drawn = rng.choice(len(best), n_pairs, replace=False, p=best / best.sum())
-        tests = [test for pair in drawn.tolist() for test in self._tests(pair, rng)]
+        pairs = rng.choice(len(best), n_pairs, replace=False, p=best / best.sum())
+        tests = [test for pair in pairs.tolist() for test in self._tests(pair, rng)]
         return [*tests, *self.others.some_tests(RANDOM_TESTS, rng)]
 
     def _tests(self, pair: int, rng: np.random.Generator) -> tuple[Split, ...]:
-        """A cut of each feature, drawn by what both together gain; at random if nothing does."""
+        """A cut of each feature, drawn by their joint gain; at random if no cut gains."""
         first, second = self.tables[pair].features
         gain = np.maximum(self.gains[pair], 0.0)
         chances = gain.ravel() ** SHARPNESS
         if not chances.sum() > 0.0:
-            return tuple(cut_by_mass(self.grids, f.known, rng) for f in (first, second))
+            return tuple(cut_by_mass(self.grids, f.drawable, rng) for f in (first, second))
         at = rng.choice(len(chances), p=chances / chances.sum())
         row, column = np.unravel_index(at, gain.shape)
         return first.test(self.grids, int(row)), second.test(self.grids, int(column))
 
 
-def looking(
-    grids: Grids, others: RememberingTrees, values: Sequence[FloatArray], rounds: Rounds
+def pair_guided_trees(
+    grids: Grids, others: GainSampledTrees, values: Sequence[FloatArray], rounds: Rounds
 ) -> Splitting:
-    """Trees that look; random ones if there is no pair to look at."""
-    pairs = combinations(strongest(grids, others.known, values), 2)
+    """Pair-guided trees; random ones if there is no pair."""
+    pairs = combinations(strongest(grids, others.drawables, values), 2)
     tables = [PairTable.of(grids, first, second) for first, second in pairs]
-    return LookingTrees(grids, tables, others, rounds) if tables else others
+    return PairGuidedTrees(grids, tables, others, rounds) if tables else others

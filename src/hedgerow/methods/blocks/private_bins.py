@@ -1,8 +1,8 @@
 """Private bins: noisy counts of a public fine grid, merged until each bin holds enough records.
 
-The grid is public (uniform and log ladders), so all that is bought is one flat histogram. Cells
-that do not stand out of the noise share what mass is left over by a public prior. How fine the
-grid is and how much a bin must hold follow from the noise (studies/notes/boosting.md#0033).
+The grid is public (uniform and logarithmic), so the only cost is one flat histogram. Cells
+that do not stand out of the noise share the remaining mass by a public prior. The width of the
+cells and the least mass of a bin follow from the noise (studies/notes/boosting.md#0033).
 Departure from equal-mass quantiles: a cell that is heavy by itself (a spike) stays alone.
 """
 
@@ -15,24 +15,49 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.methods.blocks.flow import Flow, ask
-from hedgerow.methods.blocks.goal import RecordCount, count_query, surely
 from hedgerow.methods.blocks.public_grids import fine_cells
 from hedgerow.methods.blocks.tables import Tables, totals
+from hedgerow.methods.blocks.target import RecordCount, count_query, recount_if_unclear
+from hedgerow.methods.constants import constant
 from hedgerow.privacy.queries import Answer, Binning, Cells, Count, SumQuery, Whole, sums
 from hedgerow.schema.arrays import FloatArray, IntArray
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
 
+MISSING_STANDS_OUT = constant(3.0, unit="deviations")
+"""Deviations of its noise by which a missing cell gets a bin of its own."""
+COUNT_FRACTION = constant(Fraction(2, 1000), unit="part of the budget", evidence="boosting.md#0030")
+"""Part of the budget for the number of records."""
+BINS_FRACTION = constant(
+    Fraction(4, 100) * (1 - COUNT_FRACTION), unit="part of the budget", evidence="boosting.md#0030"
+)
+"""Part of the budget for counts of all cells."""
+LEAST_RECORDS = constant(100.0, unit="records there are taken to be at least")
+FEW_BINS = constant(32, unit="parts of the records", evidence="boosting.md#0033")
+"""The largest bin is this part of the records."""
+MANY_BINS = constant(1024, unit="parts of the records", evidence="boosting.md#0033")
+"""The smallest bin is this part of the records."""
+DEVIATIONS_A_BIN = constant(8.0, unit="deviations", evidence="boosting.md#0033")
+"""Deviations of a class histogram's noise that a bin must hold, between the two."""
+STRONG_FROM = constant(3000.0, unit="deviations", evidence="boosting.md#0033")
+"""Deviations in all from which a bin may hold fewer."""
+STRONG_DEVIATIONS = constant(4.0, unit="deviations", evidence="boosting.md#0033")
+"""Deviations that a bin must hold then."""
+CURVES_ABOUT = constant(0.384, unit="part of the budget", evidence="boosting.md#0033")
+"""Part of the budget that class histograms are taken to get."""
+FINER_FROM = constant(1000.0, unit="records per deviation", evidence="boosting.md#0033")
+"""Records per deviation of a cell's noise, from which finer cells are asked."""
+COUNT_STANDS_OUT = constant(2.0, unit="deviations of its noise by which a cell must be seen")
+BY_WIDTH = constant(0.5, unit="part")
+"""Part of the left-over mass that is spread by width; the rest, equally by cell."""
+
 # --------------------------------------------------------------------------------------------------
-# Bins from noisy tables: which cells of the public grid a recipe treats as one.
+# Bins from noisy tables: which cells of the public grid a method treats as one.
 #
 # Runs of cells become bins of equal noisy mass, categories stand in the order of their target rate.
-# A missing cell is never lost: it is a bin of its own at the end whose rows it resembles, or, if
-# nobody seems to be in it, part of the heaviest bin.
-
-MISSING_STANDS_OUT = 3.0
-"""Deviations of its noise by which a missing cell must be seen to get a bin of its own."""
+# A missing cell is a bin of its own at the end whose rows it resembles, or, if it seems to be
+# empty, part of the heaviest bin.
 
 
 def bins_of_equal_mass(schema: Schema, cells: Binning, tables: Tables, n_bins: int) -> Binning:
@@ -41,12 +66,12 @@ def bins_of_equal_mass(schema: Schema, cells: Binning, tables: Tables, n_bins: i
     `tables` answers the class histograms of `cells` for all features, made consistent.
     """
     prior, _ = totals(tables)
-    share = np.maximum(prior, 1.0) / np.maximum(prior, 1.0).sum()
-    merged = []
+    fraction = np.maximum(prior, 1.0) / np.maximum(prior, 1.0).sum()
+    column_bins = []
     for j, grid in enumerate(schema.grids):
-        bins = _bins_of(grid, tables.of(j), tables.variance, share, n_bins)
-        merged.append(tuple(int(bins[c]) for c in cells.bins[j]))
-    return Binning(tuple(merged))
+        bins = _bins_of(grid, tables.of(j), tables.variance, fraction, n_bins)
+        column_bins.append(tuple(int(bins[c]) for c in cells.bins[j]))
+    return Binning(tuple(column_bins))
 
 
 def _bins_of(
@@ -56,24 +81,31 @@ def _bins_of(
     if grid.kind is not ColumnKind.NUMERIC:
         order = by_target_rate(table, variance, prior)
         return _gathered(order, quantile_runs(table[order].sum(axis=1), n_bins))
-    known = quantile_runs(table[:-1].sum(axis=1), n_bins)
+    number_bins = quantile_runs(table[:-1].sum(axis=1), n_bins)
     missing = table[-1].sum()
     if missing <= MISSING_STANDS_OUT * np.sqrt(variance * table.shape[1]):
-        masses = np.bincount(known, weights=table[:-1].sum(axis=1))
-        return np.append(known, int(np.argmax(masses)))
-    return _with_missing(known, table)
+        masses = np.bincount(number_bins, weights=table[:-1].sum(axis=1))
+        return np.append(number_bins, int(np.argmax(masses)))
+    return _with_missing(number_bins, table)
 
 
-def _with_missing(known: IntArray, table: FloatArray) -> IntArray:
+def _with_missing(number_bins: IntArray, table: FloatArray) -> IntArray:
     """Missing as the first or the last bin: the end whose classes are more like its own."""
-    first, last = table[:-1][known == 0].sum(axis=0), table[:-1][known == known.max()].sum(axis=0)
+    first, last = (
+        table[:-1][number_bins == 0].sum(axis=0),
+        table[:-1][number_bins == number_bins.max()].sum(axis=0),
+    )
     to_first, to_last = (np.abs(_rates(end) - _rates(table[-1])).sum() for end in (first, last))
-    return np.append(known + 1, 0) if to_first < to_last else np.append(known, known.max() + 1)
+    return (
+        np.append(number_bins + 1, 0)
+        if to_first < to_last
+        else np.append(number_bins, number_bins.max() + 1)
+    )
 
 
 def _rates(masses: FloatArray) -> FloatArray:
-    clipped = np.maximum(masses, 0.0) + 1e-9
-    return np.asarray(clipped / clipped.sum())
+    positive_masses = np.maximum(masses, 0.0) + 1e-9
+    return np.asarray(positive_masses / positive_masses.sum())
 
 
 def quantile_runs(masses: FloatArray, n_bins: int) -> IntArray:
@@ -102,8 +134,8 @@ def by_target_rate(table: FloatArray, variance: float, prior: FloatArray) -> Int
     excess = (masses + pull * prior) / (rows + pull) - prior
     direction = np.array([-1.0, 1.0])
     if table.shape[1] > 2:
-        weighted = excess * np.sqrt(np.maximum(rows, 1.0))
-        direction = np.linalg.svd(weighted, full_matrices=False)[2][0]
+        weighted_excess = excess * np.sqrt(np.maximum(rows, 1.0))
+        direction = np.linalg.svd(weighted_excess, full_matrices=False)[2][0]
     return np.argsort(excess @ direction, kind="stable")
 
 
@@ -113,21 +145,10 @@ def _gathered(order: IntArray, runs: IntArray) -> IntArray:
     return bins
 
 
-COUNT_SHARE = Fraction(2, 1000)
-BINS_SHARE = Fraction(4, 100) * (1 - COUNT_SHARE)
-BINNING_SHARE = COUNT_SHARE + BINS_SHARE
+BINNING_FRACTION = COUNT_FRACTION + BINS_FRACTION
 """Of the whole budget: the number of records, and the counts of all cells."""
 
 ASKS = sums(Count, Whole, Cells)
-
-LEAST_RECORDS = 100.0
-FEW_BINS, MANY_BINS = 32, 1024  # parts of the records: the largest and the smallest bin
-DEVIATIONS_A_BIN = 8.0  # of a class histogram's noise that a bin must hold, between the two
-STRONG_FROM, STRONG_DEVIATIONS = 3000.0, 4.0  # from so many deviations in all, so many a bin
-CURVES_ABOUT = 0.384  # of the budget: what the class histograms are taken to get
-FINER_FROM = 1000.0  # records per deviation of a cell's noise, from which finer cells are asked
-COUNT_STANDS_OUT = 2.0  # standard deviations of the noise
-BY_WIDTH = 0.5  # part of the left-over mass that is spread by width; the rest, equally by cell
 
 
 def numeric_features(schema: Schema) -> tuple[int, ...]:
@@ -135,50 +156,50 @@ def numeric_features(schema: Schema) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What was told of the records, and the deviation of a count bought with the whole budget."""
+class NoisyCount:
+    """A noisy number of records, and the deviation of a count at the whole budget."""
 
-    told: RecordCount
+    count: RecordCount
     deviation: float
 
     @property
     def records(self) -> float:
-        return max(self.told.number, LEAST_RECORDS)
+        return max(self.count.number, LEAST_RECORDS)
 
 
-def counted_records() -> Flow[Counted]:
-    answer = yield from ask(count_query(COUNT_SHARE))
-    deviation = float(np.sqrt(float(COUNT_SHARE) * answer.variance))
-    return Counted(RecordCount.told(answer, COUNT_SHARE), deviation)
+def count_records() -> Flow[NoisyCount]:
+    answer = yield from ask(count_query(COUNT_FRACTION))
+    deviation = float(np.sqrt(float(COUNT_FRACTION) * answer.variance))
+    return NoisyCount(RecordCount.of(answer, COUNT_FRACTION), deviation)
 
 
-def counted_surely() -> Flow[Counted]:
-    """With a second count where noise hides the first."""
-    first = yield from counted_records()
-    return replace(first, told=(yield from surely(first.told)))
+def count_until_clear() -> Flow[NoisyCount]:
+    """Counts the records, a second time if the first count is below its noise."""
+    first = yield from count_records()
+    return replace(first, count=(yield from recount_if_unclear(first.count)))
 
 
-def bins_by_count(schema: Schema, counted: Counted) -> Flow[Binning]:
-    """The bins: how many depends on the records and on the noise."""
-    records, numeric = counted.records, numeric_features(schema)
+def bins_by_count(schema: Schema, record_count: NoisyCount) -> Flow[Binning]:
+    """Private bins; their number depends on the records and on the noise."""
+    records, numeric = record_count.records, numeric_features(schema)
     if not numeric:
         return Binning.of_cells(schema)
-    of_a_cell = counted.deviation * np.sqrt(len(numeric) / float(BINS_SHARE))
+    of_a_cell = record_count.deviation * np.sqrt(len(numeric) / float(BINS_FRACTION))
     is_seen = records >= FINER_FROM * of_a_cell
     cells = Binning.of_cells(schema) if is_seen else fine_cells(schema)
-    counts = yield from ask(SumQuery(EVERYONE, Count(), Cells(numeric, cells), BINS_SHARE))
-    noise = counted.deviation * np.sqrt(len(schema.grids) / CURVES_ABOUT)
+    counts = yield from ask(SumQuery(EVERYONE, Count(), Cells(numeric, cells), BINS_FRACTION))
+    noise = record_count.deviation * np.sqrt(len(schema.grids) / CURVES_ABOUT)
     return merged_bins(schema, cells, counts, records, records_a_bin(records, noise))
 
 
-def cell_counts(schema: Schema, share: Fraction) -> SumQuery:
+def cell_counts(schema: Schema, fraction: Fraction) -> SumQuery:
     """One noisy count for every cell of every numeric feature."""
     by = Cells(numeric_features(schema), Binning.of_cells(schema))
-    return SumQuery(EVERYONE, Count(), by, share)
+    return SumQuery(EVERYONE, Count(), by, fraction)
 
 
 def records_a_bin(records: float, deviation: float) -> float:
-    """What a bin holds at least, if a class histogram's counts have noise of this deviation."""
+    """The least mass of a bin, if a class histogram's counts have noise of this deviation."""
     is_strong = records >= STRONG_FROM * deviation
     stands_out = deviation * (STRONG_DEVIATIONS if is_strong else DEVIATIONS_A_BIN)
     return min(records / FEW_BINS, max(records / MANY_BINS, stands_out))
@@ -194,9 +215,9 @@ def merged_bins(
     bins = [tuple(range(g.n_cells)) for g in schema.grids]
     for position, j in enumerate(numeric_features(schema)):
         cell = np.array(cells.bins[j][:-1])  # of each cell of the grid but the missing one
-        known = counts.values[position, : cell[-1] + 1, 0]
+        cell_counts = counts.values[position, : cell[-1] + 1, 0]
         widths = np.bincount(cell, cell_widths(schema.grids[j])).astype(np.float64)
-        mass = denoised(known, counts.variance, total, widths)
+        mass = denoise(cell_counts, counts.variance, total, widths)
         runs = np.asarray(merge(mass, enough), np.int64)[cell]
         bins[j] = (*runs.tolist(), int(runs[-1]) + 1)  # the missing cell is a bin of its own
     return Binning(tuple(bins))
@@ -208,30 +229,30 @@ def cell_widths(grid: Grid) -> FloatArray:
     return np.asarray(np.diff(ends) / (grid.high - grid.low))
 
 
-def denoised(counts: FloatArray, variance: float, total: float, widths: FloatArray) -> FloatArray:
+def denoise(counts: FloatArray, variance: float, total: float, widths: FloatArray) -> FloatArray:
     """Counts that stand out of the noise; the others share the mass that is left over."""
-    kept = np.where(counts > COUNT_STANDS_OUT * np.sqrt(variance), counts, 0.0)
-    poor = kept == 0.0
+    clear_counts = np.where(counts > COUNT_STANDS_OUT * np.sqrt(variance), counts, 0.0)
+    poor = clear_counts == 0.0
     by_width = widths * poor / max(float(widths[poor].sum()), 1e-12)
     by_cell = poor / max(int(poor.sum()), 1)
     prior = BY_WIDTH * by_width + (1.0 - BY_WIDTH) * by_cell
-    return np.asarray(kept + max(total - float(kept.sum()), 0.0) * prior)
+    return np.asarray(clear_counts + max(total - float(clear_counts.sum()), 0.0) * prior)
 
 
 def merge(mass: Sequence[float] | FloatArray, enough: float) -> tuple[int, ...]:
     """The bin of each cell, from left to right.
 
     A bin closes once it holds `enough`; a cell that holds it alone begins a bin. A last bin of
-    less than half of `enough` joins its neighbour.
+    less than half of `enough` joins its neighbor.
     """
-    bins, now, held, size = list[int](), 0, 0.0, 0
+    bins, now, bin_mass, size = list[int](), 0, 0.0, 0
     for m in mass:
         if m >= enough and size:
-            now, held, size = now + 1, 0.0, 0
+            now, bin_mass, size = now + 1, 0.0, 0
         bins.append(now)
-        held, size = held + m, size + 1
-        if held >= enough:
-            now, held, size = now + 1, 0.0, 0
-    if size and now and held < enough / 2:
+        bin_mass, size = bin_mass + m, size + 1
+        if bin_mass >= enough:
+            now, bin_mass, size = now + 1, 0.0, 0
+    if size and now and bin_mass < enough / 2:
         bins[-size:] = [now - 1] * size
     return tuple(bins)

@@ -1,4 +1,4 @@
-"""Grids that need no row: a fine one to start from, and thinner ones with fewer empty cells."""
+"""Public grids: a fine one to start from, and coarser ones with fewer empty cells."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.methods.constants import constant
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.grids import ColumnKind, Grid, fine_edges, uniform_edges, wide_edges
 from hedgerow.schema.schema import Feature, Numeric, Schema, Spacing
 
-DECADES = 6
-"""Most powers of ten below a hundredth of the range that a thinned grid tells apart."""
+DECADES = constant(6, unit="powers of ten", evidence="trees.md#0061")
+"""Powers of ten below a hundredth of the range that a coarse grid separates."""
 
 
 def fine_schema(schema: Schema) -> Schema:
-    """Uniform and log ladders for every numeric column, except where edges were declared."""
+    """Uniform and logarithmic cells for every numeric column, except where edges were declared."""
     return _spaced(schema, Spacing.FINE)
 
 
@@ -46,46 +47,50 @@ def _fine_cells(feature: Feature, grid: Grid) -> tuple[int, ...]:
     return _runs(grid, np.flatnonzero(np.isin(grid.edges, fine_edges(grid.low, grid.high))))
 
 
-def thinned(schema: Schema, cells: int) -> Binning:
-    """An even ladder of `cells` cells per numeric feature, and some powers of ten below it.
+def thin_cells(schema: Schema, cells: int) -> Binning:
+    """`cells` even cells per numeric feature, and some powers of ten below them.
 
-    `cells` should divide the fine grid's even ladder, a power of two: uneven cells cost accuracy.
+    `cells` should divide the fine grid's even cells, a power of two: uneven cells cost accuracy.
     """
-    return Binning(tuple(_thinned(grid, cells) for grid in schema.grids))
+    return Binning(tuple(_thin_column(grid, cells) for grid in schema.grids))
 
 
-def _thinned(grid: Grid, cells: int) -> tuple[int, ...]:
+def _thin_column(grid: Grid, cells: int) -> tuple[int, ...]:
     if grid.kind is not ColumnKind.NUMERIC or grid.missing <= cells:
         return tuple(range(grid.n_cells))
     if grid.edges == wide_edges():
         return _runs(grid, _every_few(grid, cells))
     edges, powers = np.array(grid.edges), _powers_of_ten(grid.low, grid.high, cells // 10)
-    wanted = [*uniform_edges(grid.low, grid.high, cells), *powers]
-    kept = np.unique([np.argmin(np.abs(edges - edge)) for edge in wanted])
-    return _runs(grid, kept)
+    even_edges = [*uniform_edges(grid.low, grid.high, cells), *powers]
+    edge_places = np.unique([np.argmin(np.abs(edges - edge)) for edge in even_edges])
+    return _runs(grid, edge_places)
 
 
 def _every_few(grid: Grid, cells: int) -> NDArray[np.intp]:
-    """Edges of a ladder without a range: even steps from rung to rung, zero among them."""
+    """Edges of a logarithmic grid without a range: evenly spaced levels that include zero."""
     steps = np.linspace(0, len(grid.edges) - 1, cells).round().astype(np.intp)
     return np.unique([*steps, grid.edges.index(0.0)])
 
 
-def _runs(grid: Grid, kept: NDArray[np.intp]) -> tuple[int, ...]:
+def _runs(grid: Grid, edge_places: NDArray[np.intp]) -> tuple[int, ...]:
     """The bin of each cell if only some edges are kept; `missing` is a bin of its own."""
     # Cell k lies above edge k - 1: its run is the number of kept edges at or below that.
-    runs = np.searchsorted(kept, np.arange(grid.missing), side="left")
+    runs = np.searchsorted(edge_places, np.arange(grid.missing), side="left")
     return (*(int(r) for r in runs), int(runs[-1]) + 1)
 
 
 def _powers_of_ten(low: float, high: float, n_steps: int) -> list[float]:
     """Steps away from the place where values may pile up: zero inside the range, else its low.
 
-    Zero inside needs two ladders, of half as many steps each; the coarsest grid has no cells to
+    Zero inside needs two series, of half as many steps each; the coarsest grid has no cells to
     spare for them. Without them a range far too wide leaves all values in one cell.
     """
     steps = 10.0 ** -np.arange(2.0, 2.0 + min(n_steps, DECADES))
     if not low < 0.0 < high:
         return [float(low + (high - low) * step) for step in steps]
-    each = DECADES // 2
-    return [0.0, *(low * steps[:each]), *(high * steps[:each])] if n_steps >= each else []
+    n_decades = DECADES // 2
+    return (
+        [0.0, *(low * steps[:n_decades]), *(high * steps[:n_decades])]
+        if n_steps >= n_decades
+        else []
+    )

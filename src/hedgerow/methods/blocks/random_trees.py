@@ -2,9 +2,9 @@
 
 Totally random trees (Geurts et al. 2006; Maddock et al. 2022, section 4.3.2) draw each node's
 feature and cut; oblivious ones ask one test per level.
-Departures: a cut is drawn among the bins that can still reach the node, so no side is empty for
-sure; one category is told from all others (oblivious trees: random halves); `missing` goes to a
-random side.
+Departures: a cut is drawn among the bins that can still reach the node, so no side is certainly
+empty; one category is separated from all others (oblivious trees: random halves); `missing` goes
+to a random side.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.methods.blocks.flow import Flow, Quote, ask
-from hedgerow.methods.blocks.goal import Goal, Opening
-from hedgerow.methods.blocks.leaves import leaf_values, lean_of
-from hedgerow.methods.blocks.public_grids import thinned
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
+from hedgerow.methods.blocks.leaves import leaf_values, shrinkage_of
+from hedgerow.methods.blocks.public_grids import thin_cells
+from hedgerow.methods.blocks.target import InitialRound, TrainingTarget
+from hedgerow.methods.constants import constant
 from hedgerow.models.tree import MOST_LEAVES, Tree
-from hedgerow.models.uncertainty import Grown
+from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.queries import Leaves, SumQuery
 from hedgerow.schema.arrays import BoolArray, FloatArray
 from hedgerow.schema.candidates import Grids
@@ -31,8 +32,29 @@ from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
 from hedgerow.schema.schema import Schema
 
+OUTER = constant(0.1, unit="part of the records that an oblivious cut leaves on each side at least")
+RANDOM_TREES_BELOW = constant(5.0, unit="signal", evidence="trees.md#0063")
+"""Signal below which a totally random tree beats one whose splits follow Gaussian noise."""
+RANDOM_FOREST_BELOW = constant(
+    50.0, unit="rows per Gaussian noise of one sum", evidence="gates.md#0156"
+)
+"""Rows per Gaussian noise of one sum below which forests are totally random."""
+RANDOM_BOOSTING_BELOW = constant(
+    30.0, unit="rows per such noise, of boosting", evidence="gates.md#0156"
+)
+RANDOM_TREES_BELOW_IF_PURE = constant(
+    500.0, unit="rows per Laplace noise of one sum", evidence="gates.md#0155"
+)
+"""The same for both if noise is Laplace."""
+RANDOM_DEPTH = constant(4, unit="levels of a totally random tree", evidence="gates.md#0156")
+DEEPER_RANDOM_DEPTH = constant(6, unit="levels of one with enough rows", evidence="gates.md#0156")
+DEEPER_FROM = constant(30.0, unit="rows", evidence="gates.md#0156")
+"""Rows per noise of one sum that are enough."""
+DRAWN_CELLS = constant(16, unit="cells", evidence="trees.md#0063")
+"""Even cells that its cuts are drawn among."""
+
 # --------------------------------------------------------------------------------------------------
-# Which features a tree may look at (Maddock et al. 2022, section 5.1).
+# Which features a tree may use (Maddock et al. 2022, section 5.1).
 
 TreeFeatures = Callable[[int, np.random.Generator], tuple[int, ...]]
 """(number of the tree, public randomness) -> the features it may split on."""
@@ -52,16 +74,14 @@ def random(n_features: int, k: int) -> TreeFeatures:
     """K features drawn afresh for every tree; k = all is the ordinary tree."""
 
     def draw(tree: int, rng: np.random.Generator) -> tuple[int, ...]:
-        drawn = rng.choice(n_features, min(k, n_features), replace=False)
-        return tuple(sorted(int(f) for f in drawn))
+        features = rng.choice(n_features, min(k, n_features), replace=False)
+        return tuple(sorted(int(f) for f in features))
 
     return draw
 
 
 TreeDraw = Callable[[int, np.random.Generator], Tree]
-"""(number of the tree, public randomness) -> a tree whose leaves say nothing yet."""
-
-OUTER = 0.1  # an oblivious cut leaves at least about this part of the records on each side
+"""(number of the tree, public randomness) -> a tree without leaf values."""
 
 
 # ------------------------------------------------------------------------------- totally random
@@ -106,13 +126,13 @@ def random_left(
     grids: Grids, feature: int, live: BoolArray, rng: np.random.Generator
 ) -> BoolArray | None:
     """A random set of bins to send left, of those that can still occur; None if one bin is left."""
-    known = np.flatnonzero(live[:-1])
-    if len(known) < 2:
+    number_bins = np.flatnonzero(live[:-1])
+    if len(number_bins) < 2:
         return None
     if grids.grid(feature).kind is ColumnKind.NUMERIC:
-        left = np.arange(len(live)) < known[rng.integers(1, len(known))]
+        left = np.arange(len(live)) < number_bins[rng.integers(1, len(number_bins))]
     else:
-        left = np.arange(len(live)) == rng.choice(known)
+        left = np.arange(len(live)) == rng.choice(number_bins)
     left[-1] = rng.random() < 0.5
     return np.asarray(left)
 
@@ -121,46 +141,46 @@ def random_half(n_bins: int, among: NDArray[np.int64], rng: np.random.Generator)
     """Each bin to a random side; of the bins `among`, at least one to each."""
     left = rng.random(n_bins) < 0.5
     if left[among].all() or not left[among].any():
-        one = rng.choice(among)
-        left[one] = not left[one]
+        moved_bin = rng.choice(among)
+        left[moved_bin] = not left[moved_bin]
     return left
 
 
 # ------------------------------------------------------------------------------------ oblivious
 @dataclass(frozen=True)
 class DrawableFeature:
-    """What is known of a feature that oblivious trees may test."""
+    """A feature that oblivious trees may test: its noisy mass per bin and its weight."""
 
     feature: int
     mass: FloatArray  # (B,) noisy records per bin
     weight: float  # how likely it is drawn
 
 
-def oblivious(grids: Grids, known: Sequence[DrawableFeature], depth: int) -> TreeDraw:
+def oblivious(grids: Grids, drawables: Sequence[DrawableFeature], depth: int) -> TreeDraw:
     """Complete trees, one test per level, cut where the noisy mass is neither thin nor thick."""
-    weights = np.array([k.weight for k in known])
+    weights = np.array([k.weight for k in drawables])
     chances = weights / weights.sum()
-    width = min(depth, len(known))
+    width = min(depth, len(drawables))
 
     def draw(number: int, rng: np.random.Generator) -> Tree:
-        drawn = rng.choice(len(known), width, replace=False, p=chances)
-        tests = [cut_by_mass(grids, known[drawn[i % width]], rng) for i in range(depth)]
+        places = rng.choice(len(drawables), width, replace=False, p=chances)
+        tests = [cut_by_mass(grids, drawables[places[i % width]], rng) for i in range(depth)]
         return oblivious_tree(grids.schema.names, tests)
 
     return draw
 
 
-def cut_by_mass(grids: Grids, known: DrawableFeature, rng: np.random.Generator) -> Split:
+def cut_by_mass(grids: Grids, drawable: DrawableFeature, rng: np.random.Generator) -> Split:
     """A random test of a feature that leaves records on both sides."""
-    return grids.split(known.feature, _left_by_mass(grids, known, rng))
+    return grids.split(drawable.feature, _left_by_mass(grids, drawable, rng))
 
 
-def _left_by_mass(grids: Grids, known: DrawableFeature, rng: np.random.Generator) -> BoolArray:
-    n_bins = len(known.mass)
-    if grids.grid(known.feature).kind is not ColumnKind.NUMERIC:
+def _left_by_mass(grids: Grids, drawable: DrawableFeature, rng: np.random.Generator) -> BoolArray:
+    n_bins = len(drawable.mass)
+    if grids.grid(drawable.feature).kind is not ColumnKind.NUMERIC:
         left = random_half(n_bins, np.arange(n_bins - 1), rng)
     else:
-        below = np.cumsum(known.mass[:-1])
+        below = np.cumsum(drawable.mass[:-1])
         far = np.abs(below[:-1] - rng.uniform(OUTER, 1.0 - OUTER) * below[-1])
         far[(below[:-1] <= 0.0) | (below[:-1] >= below[-1])] = np.inf  # one side would be empty
         left = np.arange(n_bins) <= np.argmin(far)
@@ -180,56 +200,52 @@ def oblivious_tree(names: Sequence[str], tests: Sequence[Split]) -> Tree:
 
 
 # --------------------------------------------------------------------------------------------------
-# Where noise hides every table: trees drawn in public, all of the budget for their leaves.
-
-HOPELESS = 5.0
-"""Signal below which a tree drawn blindly beats one that Gaussian noise has drawn."""
-HOPELESS_FOR_FORESTS, HOPELESS_FOR_BOOSTING = 50.0, 30.0
-"""Rows per noise of one sum below which a few such trees beat what Gaussian noise has drawn,
-however few the columns are."""
-HOPELESS_IF_PURE = 500.0
-"""The same for both if noise is Laplace."""
-BLIND_DEPTH, DEEPER_BLIND_DEPTH, DEEPER_FROM = 4, 6, 30.0
-"""Levels of a tree drawn blindly, and from how many rows per noise of one sum it has more."""
-DRAWN_CELLS = 16
+# Where every table is below the noise: totally random trees, the whole budget for their leaves.
 
 
 class Gates(NamedTuple):
-    """Below which trees drawn blindly beat such as noise would draw."""
+    """Thresholds below which totally random trees beat trees whose splits would follow noise."""
 
     signal: float  # of all tables, Gaussian noise
     sure: float  # of one sum, Gaussian noise
     sure_if_pure: float  # of one sum, Laplace noise
 
 
-def is_hopeless(opened: Opening, quote: Quote, gates: Gates) -> bool:
-    """Whether trees drawn blindly beat such as noise would draw; classes only.
+def is_signal_below(first_round: InitialRound, noise_model: NoiseModel, gates: Gates) -> bool:
+    """Whether totally random trees beat trees whose splits would follow noise; classes only.
 
     Noise in tables grows with their number, and in the leaves of a few trees it does not. So the
     rows per noise of one sum decide, and with Gaussian noise the signal of all tables too.
     """
-    if opened.goal.shape is not None:
+    if first_round.target.shape is not None:
         return False
-    if quote.is_pure:
-        return opened.sure < gates.sure_if_pure
-    return opened.signal < gates.signal or opened.sure < gates.sure
+    if noise_model.is_pure:
+        return first_round.sure < gates.sure_if_pure
+    return first_round.signal < gates.signal or first_round.sure < gates.sure
 
 
-def blind_depth(opened: Opening) -> int:
-    return BLIND_DEPTH if opened.sure < DEEPER_FROM else DEEPER_BLIND_DEPTH
+def random_depth(first_round: InitialRound) -> int:
+    return RANDOM_DEPTH if first_round.sure < DEEPER_FROM else DEEPER_RANDOM_DEPTH
 
 
-def drawn_trees(
-    schema: Schema, goal: Goal, n_trees: int, depth: int, share: Fraction, rng: np.random.Generator
-) -> Flow[list[Grown]]:
-    """Totally random trees on an even grid; their leaves lean on the nodes above them."""
-    grids, n = Grids(schema, thinned(schema, DRAWN_CELLS)), len(schema.grids)
+def draw_trees(
+    schema: Schema,
+    target: TrainingTarget,
+    n_estimators: int,
+    depth: int,
+    fraction: Fraction,
+    rng: np.random.Generator,
+) -> Flow[list[LeafStatistics]]:
+    """Totally random trees on an even grid; their leaves are shrunk towards their ancestors."""
+    grids, n = Grids(schema, thin_cells(schema, DRAWN_CELLS)), len(schema.grids)
     draw = totally_random(grids, random(n, n), depth)
-    trees = tuple(draw(number, rng) for number in range(n_trees))
-    answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Leaves(trees), share))
-    found = []
+    trees = tuple(draw(number, rng) for number in range(n_estimators))
+    answer = yield from ask(SumQuery(EVERYONE, target.statistic, Leaves(trees), fraction))
+    statistics = []
     for tree, masses in zip(trees, answer.values, strict=True):
-        said = leaf_values(tree, masses, answer.variance, goal, lean_of(goal))
-        leaves = tuple(said.values())
-        found.append(Grown(tree.with_values(np.array([leaf.value for leaf in leaves])), leaves))
-    return found
+        leaf_of_region = leaf_values(tree, masses, answer.variance, target, shrinkage_of(target))
+        leaves = tuple(leaf_of_region.values())
+        statistics.append(
+            LeafStatistics(tree.with_values(np.array([leaf.value for leaf in leaves])), leaves)
+        )
+    return statistics

@@ -82,14 +82,14 @@ def prefix_gains(
     least: float,
     deviations: float,
 ) -> FloatArray:
-    """(F, B - 1) Gini gain of sending bins 0..b left, less `penalty` times what noise would gain.
+    """(F, B - 1) Gini gain of sending bins 0..b left, less `penalty` times the gain of noise.
 
     Tables are (F, B, C) with the variance of each cell; `totals` are (C,). A side must hold
     `least` and `deviations` standard deviations of its own count, else the gain is -inf. A
     prefix of variance a, of a table of variance A with a known total, has a (1 - a / A).
     """
     n, channels = float(totals.sum()), len(totals)
-    if n <= 0.0 or masses.shape[1] < 2:  # nobody to part, or one bin and nothing to part by
+    if n <= 0.0 or masses.shape[1] < 2:  # no records, or a single bin: no split
         return np.full((len(masses), max(masses.shape[1] - 1, 1)), -np.inf)
     left = np.clip(np.cumsum(masses, axis=1)[:, :-1], 0.0, totals)
     right = totals - left
@@ -98,8 +98,8 @@ def prefix_gains(
     noise = noise[:, :-1] * (1.0 - noise[:, :-1] / np.maximum(noise[:, -1:], TINY))
     purity = float((totals**2).sum()) / n**2
     enough = np.maximum(least, deviations * np.sqrt(np.maximum(noise, 0.0)))
-    allowed = (n_left >= enough) & (n_right >= enough) & (n_left > 0.0) & (n_right > 0.0)
-    n_left, n_right = np.where(allowed, n_left, 1.0), np.where(allowed, n_right, 1.0)
+    is_allowed = (n_left >= enough) & (n_right >= enough) & (n_left > 0.0) & (n_right > 0.0)
+    n_left, n_right = np.where(is_allowed, n_left, 1.0), np.where(is_allowed, n_right, 1.0)
     gain = (left**2).sum(axis=2) / n_left + (right**2).sum(axis=2) / n_right - n * purity
     by_noise = noise / channels * (channels - 2 + channels * purity) * n / (n_left * n_right)
-    return np.where(allowed, gain - penalty * by_noise, -np.inf)
+    return np.where(is_allowed, gain - penalty * by_noise, -np.inf)

@@ -1,7 +1,7 @@
-"""Tables asked and read as our own tree does it; any tree that grows from noisy tables may.
+"""Feature screening: how `TreeClassifier` asks and reads tables, for any tree of noisy tables.
 
-The root's tables make the bins. A node asks only for the features that looked best to its parent,
-expects what its parent's tables foretell, and takes the best split after what noise would gain.
+The root's tables make the bins. A node asks only for its parent's best features,
+uses a prior from its parent's tables, and takes the best split after subtracting the gain of noise.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.errors import SpecError
-from hedgerow.methods.blocks.builder import ROOT, Belief, Choice, Chooser, Evidence, Node, Stop
+from hedgerow.errors import ParameterError
+from hedgerow.methods.blocks.builder import ROOT, Belief, Chooser, Evidence, Node, SplitChoice, Stop
 from hedgerow.methods.blocks.flow import Flow, ask
-from hedgerow.methods.blocks.goal import Goal
-from hedgerow.methods.blocks.histograms import ShareAt
+from hedgerow.methods.blocks.histograms import FractionAt
 from hedgerow.methods.blocks.private_bins import bins_of_equal_mass
-from hedgerow.methods.blocks.public_grids import thinned
+from hedgerow.methods.blocks.public_grids import thin_cells
 from hedgerow.methods.blocks.scores import prefix_gains
 from hedgerow.methods.blocks.tables import (
-    asked_tables,
+    ask_tables,
     child_prior,
     consistent,
     root_belief,
-    updated,
+    update_belief,
 )
+from hedgerow.methods.blocks.target import TrainingTarget
 from hedgerow.privacy.queries import Cells, Statistic, SumQuery
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.candidates import Grids
@@ -36,8 +36,8 @@ LEAST_GAIN = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refinement:
-    """The pieces, each of which can be turned off. All are free: they read what was released.
+class FeatureScreening:
+    """Settings of the post-processing steps, each of which can be turned off; all are free.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Refinement:
         Private bins: runs of those cells with equal noisy mass, categories in the order of their
         noisy target rate. None keeps every cell.
     prior : bool
-        Whether a node's tables lean on what its parent's foretell (naive Bayes).
+        Whether a node's tables use its parent's as a prior (naive Bayes).
     keep : int or None
         Screening: a node's children ask for its best features only. None asks for all.
     penalty : float
@@ -73,21 +73,21 @@ class Refinement:
             ("penalty", 0),
             ("deviations", 0),
         ):
-            given = getattr(self, name)
-            if given is not None and given < least:
-                raise SpecError(f"{name} is {given}; use {least} or more.")
-        for name, given in vars(self).items():
-            if isinstance(given, np.generic):  # plain numbers inside, whatever a search hands out
-                object.__setattr__(self, name, given.item())
+            count = getattr(self, name)
+            if count is not None and count < least:
+                raise ParameterError(f"{name} is {count}; use {least} or more.")
+        for name, count in vars(self).items():
+            if isinstance(count, np.generic):  # plain numbers inside, whatever a search hands out
+                object.__setattr__(self, name, count.item())
 
 
 @dataclass(frozen=True)
 class Screening:
-    """What a node asks and when it stops, on noisy numbers only."""
+    """The queries of a node and its stopping rule, on noisy numbers only."""
 
     grids: Grids
     statistic: Statistic
-    pieces: Refinement
+    pieces: FeatureScreening
     least: float  # rows a side must hold
 
     def gains(self, belief: Belief) -> FloatArray:
@@ -100,67 +100,67 @@ class Screening:
             deviations=self.pieces.deviations,
         )
 
-    def asked(self, node: Node, belief: Belief, share: Fraction) -> Flow[Belief]:
-        """What the node holds, after its own tables."""
+    def with_own_tables(self, node: Node, belief: Belief, fraction: Fraction) -> Flow[Belief]:
+        """Asks for the node's own tables and updates its belief by them."""
         by = Cells(belief.features, self.grids.binning)
-        answer = yield from ask(SumQuery(node.region, self.statistic, by, share))
-        asked = _padded(answer.values, belief.masses.shape[1])
-        return updated(belief, asked, answer.variance, trusting=self.pieces.prior)
+        answer = yield from ask(SumQuery(node.region, self.statistic, by, fraction))
+        node_tables = _pad(answer.values, belief.masses.shape[1])
+        return update_belief(belief, node_tables, answer.variance, trusting=self.pieces.prior)
 
 
 def refined_chooser(
     schema: Schema,
-    goal: Goal,
-    pieces: Refinement,
-    share_at: ShareAt,
+    target: TrainingTarget,
+    pieces: FeatureScreening,
+    fraction_at: FractionAt,
     *,
     least: float,
     spent: Fraction = Fraction(0),
 ) -> Flow[tuple[Node, Chooser]]:
-    """The root, whose tables are asked first since they make the bins, and how nodes choose.
+    """The root, whose tables are asked first since they make the bins, and the chooser of nodes.
 
     `spent` is what was charged before the root.
     """
-    share = share_at(ROOT)
-    grids, belief = yield from root_tables(schema, goal, share, pieces.cells, pieces.bins)
-    root = Node(EVERYONE, spent=spent + share, evidence=Evidence.of(belief))
-    return root, by_screened_tables(Screening(grids, goal.statistic, pieces, least), share_at)
+    fraction = fraction_at(ROOT)
+    grids, belief = yield from root_tables(schema, target, fraction, pieces.cells, pieces.bins)
+    root = Node(EVERYONE, spent=spent + fraction, evidence=Evidence.of(belief))
+    return root, by_screened_tables(Screening(grids, target.statistic, pieces, least), fraction_at)
 
 
 def root_tables(
-    schema: Schema, goal: Goal, share: Fraction, cells: int, n_bins: int | None
+    schema: Schema, target: TrainingTarget, fraction: Fraction, cells: int, n_bins: int | None
 ) -> Flow[tuple[Grids, Belief]]:
-    """Tables of all features on a thinned grid; private bins, and the tables on these bins."""
-    thin = thinned(schema, cells)
+    """Tables of all features on a coarse grid; private bins, and the tables on these bins."""
+    thin = thin_cells(schema, cells)
     features = tuple(range(len(schema.grids)))
     by = Cells(features, thin)
-    tables = consistent((yield from asked_tables(EVERYONE, goal.statistic, by, share)))
+    tables = consistent((yield from ask_tables(EVERYONE, target.statistic, by, fraction)))
     bins = bins_of_equal_mass(schema, thin, tables, n_bins or max(thin.n_bins))
     return Grids(schema, bins), root_belief(tables, thin, bins)
 
 
-def by_screened_tables(rules: Screening, share_at: ShareAt) -> Chooser:
-    """Best noise-penalised prefix of the node's tables; its children ask its `keep` best features.
+def by_screened_tables(rules: Screening, fraction_at: FractionAt) -> Chooser:
+    """Best noise-penalized prefix of the node's tables; its children ask its `keep` best features.
 
     Fewer features in one query mean less noise at the same charge. The root asks nothing: its
     tables were released before, to make the bins.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
-        known, spent = node.evidence, Fraction(0)
-        assert known is not None
-        belief = known.belief
+    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+        evidence, spent = node.evidence, Fraction(0)
+        assert evidence is not None
+        belief = evidence.belief
         assert belief is not None  # the root has one, and hands it down
         if node.depth > 0:
-            spent = share_at(node)
-            belief = yield from rules.asked(node, belief, spent)
+            spent = fraction_at(node)
+            belief = yield from rules.with_own_tables(node, belief, spent)
         gains = rules.gains(belief)
         best = gains.max(axis=1)
         position = int(np.argmax(best))
         if not best[position] > LEAST_GAIN:
             return Stop(spent)
         cut = int(np.argmax(gains[position]))
-        return _choice(rules, belief, known, (position, cut), best, spent)
+        return _choice(rules, belief, evidence, (position, cut), best, spent)
 
     return choose
 
@@ -168,22 +168,22 @@ def by_screened_tables(rules: Screening, share_at: ShareAt) -> Chooser:
 def _choice(
     rules: Screening,
     belief: Belief,
-    known: Evidence,
+    node_evidence: Evidence,
     at: tuple[int, int],
     best: FloatArray,
     spent: Fraction,
-) -> Choice:
+) -> SplitChoice:
     position, cut = at
     left = np.arange(belief.masses.shape[1]) <= cut
-    above = (*known.above, Evidence(belief.totals, belief.total_variance))
-    kept = np.sort(np.argsort(-best, kind="stable")[: rules.pieces.keep])
-    features = tuple(belief.features[i] for i in kept)
+    above = (*node_evidence.above, Evidence(belief.totals, belief.total_variance))
+    best_places = np.sort(np.argsort(-best, kind="stable")[: rules.pieces.keep])
+    features = tuple(belief.features[i] for i in best_places)
     sides = [child_prior(belief, position, left, side).of(features) for side in (0, 1)]
     split = rules.grids.split(belief.features[position], left)
     evidence = (Evidence.of(sides[0], above), Evidence.of(sides[1], above))
-    return Choice(split, float(best[position]), spent, evidence=evidence)
+    return SplitChoice(split, float(best[position]), spent, evidence=evidence)
 
 
-def _padded(values: FloatArray, n_bins: int) -> FloatArray:
+def _pad(values: FloatArray, n_bins: int) -> FloatArray:
     """An answer has as many bins as its widest feature; tables as the widest of all."""
     return np.pad(values, ((0, 0), (0, n_bins - values.shape[1]), (0, 0)))

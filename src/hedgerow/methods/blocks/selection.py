@@ -1,4 +1,4 @@
-"""Splits by private selection: the index of the winner first, fresh counts for its value after.
+"""Splits by private selection: first the index of the winner, then fresh counts for its value.
 
 A selection releases which candidate won and nothing else. How much it gains is asked anew, of
 the winner alone: publishing the noisy maximum with the index would cost k / 2 times what it
@@ -12,19 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
-from hedgerow.methods.blocks.builder import Choice, Chooser, Evidence, Node, Stop
-from hedgerow.methods.blocks.flow import Flow, ask, pick
-from hedgerow.methods.blocks.histograms import PATIENCE, ShareAt, above_of
+from hedgerow.methods.blocks.builder import Chooser, Evidence, Node, SplitChoice, Stop
+from hedgerow.methods.blocks.flow import Flow, ask, selection
+from hedgerow.methods.blocks.histograms import PATIENCE, FractionAt, above_of
 from hedgerow.methods.blocks.scores import Impurity
 from hedgerow.methods.blocks.tables import Tables, consistent, totals
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import (
     ClassCounts,
     Leaves,
-    LocalChoice,
+    LocalSelection,
     Mechanism,
     Scoring,
     Selecting,
@@ -36,14 +37,17 @@ from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region, Split
 
+MechanismName = Literal["exponential", "permute_and_flip", "report_noisy_max"]
+"""How a selection is made private, as parameters name it."""
+
 
 @dataclass(frozen=True)
 class SelectionRules:
-    """What every chooser by selection needs. The splitting class is public and the same for all.
+    """Settings of every chooser by selection. The splitting class is public and the same for all.
 
-    `consistency` makes the shortlisted tables of a node agree on their total. `index_share` is the
-    part of a node's budget that choosing the index may spend; one pair of counts needs little. By
-    measurement: studies/notes/trees.md#0021.
+    `consistency` makes the shortlisted tables of a node agree on their total. `index_fraction` is
+    the part of a node's budget that choosing the index may spend; one pair of counts needs little.
+    By measurement: studies/notes/trees.md#0021.
     """
 
     grids: Grids
@@ -52,7 +56,7 @@ class SelectionRules:
     scoring: Scoring
     mechanism: Mechanism
     consistency: bool = True
-    index_share: Fraction = Fraction(3, 4)
+    index_fraction: Fraction = Fraction(3, 4)
 
     @cached_property
     def splitting_class(self) -> tuple[Split, ...]:
@@ -83,10 +87,10 @@ class SelectionRules:
                 reach[step.test.feature] &= left if step.outcome == 0 else ~left
         return reach
 
-    def sides(self, node: Node, splits: tuple[Split, ...], share: Fraction) -> SumQuery:
+    def sides(self, node: Node, splits: tuple[Split, ...], fraction: Fraction) -> SumQuery:
         """Class counts on both sides of each split: a record is on one side of every split."""
         stumps = tuple(self._stump(split) for split in splits)
-        return SumQuery(node.region, self.statistic, Leaves(stumps), share)
+        return SumQuery(node.region, self.statistic, Leaves(stumps), fraction)
 
     def _stump(self, split: Split) -> Tree:
         if split not in self._stumps:
@@ -94,12 +98,12 @@ class SelectionRules:
         return self._stumps[split]
 
     def scoring_at(self, node: Node) -> Scoring:
-        """Sharper where the node's own noisy size is known: any guess keeps the bound true."""
-        known = node.evidence
-        if known is None:
+        """The scoring at a node, sharper with its noisy size: any guess keeps the bound true."""
+        evidence = node.evidence
+        if evidence is None:
             return self.scoring
-        deviation = math.sqrt(known.variance * len(known.masses))
-        rows = math.ceil(known.rows + PATIENCE * deviation)
+        deviation = math.sqrt(evidence.variance * len(evidence.masses))
+        rows = math.ceil(evidence.rows + PATIENCE * deviation)
         return replace(self.scoring, rows_at_most=min(max(rows, 1), self.scoring.rows_at_most))
 
     def best(
@@ -109,7 +113,7 @@ class SelectionRules:
         values: FloatArray,
         variance: float,
         spent: Fraction,
-    ) -> Choice:
+    ) -> SplitChoice:
         """The split that leaves the least impurity; values are (k, 2, C)."""
         tables = Tables(tuple(range(len(splits))), values, variance, (2,) * len(splits))
         values = consistent(tables).values if self.consistency else values
@@ -118,41 +122,43 @@ class SelectionRules:
         k = int(np.argmax(gains))
         above = (*above_of(node), Evidence(*totals(tables)))
         evidence = (Evidence(left[k], variance, above), Evidence(right[k], variance, above))
-        return Choice(splits[k], float(gains[k]), spent, evidence=evidence)
+        return SplitChoice(splits[k], float(gains[k]), spent, evidence=evidence)
 
 
-def by_choice(rules: SelectionRules, share_at: ShareAt) -> Chooser:
-    """One holder picks the index by its exact scores; the winner's two sides are counted anew.
+def by_choice(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
+    """One site selects the index by its exact scores; the winner's two sides are counted anew.
 
     Wang, Dick and Balcan 2020, the single-machine PrivateSplit; with the mechanism
-    report-noisy-max, as printed but for this: scores are scaled by counts, since noise on scores
+    report-noisy-max, as published but for this: scores are scaled by counts, since noise on scores
     per row would need the private number of rows for its scale; the coefficient is that of
     monotone scores; the value is a fresh count and not the noisy maximum.
     """
-    return _by_picks(rules, share_at, SelectQuery)
+    return _by_selections(rules, fraction_at, SelectQuery)
 
 
-def by_local_choice(rules: SelectionRules, share_at: ShareAt) -> Chooser:
-    """Each site picks on its own rows; tables are asked of the shortlist alone.
+def by_local_choice(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
+    """Each site selects on its own rows; tables are asked of the shortlist alone.
 
     Wang, Dick and Balcan 2020, LocalRNM. Departures as in `by_choice`. A record has one
-    owner, so the sites' picks are parallel.
+    owner, so the sites' selections are parallel.
     """
-    return _by_picks(rules, share_at, LocalChoice)
+    return _by_selections(rules, fraction_at, LocalSelection)
 
 
-def _by_picks(rules: SelectionRules, share_at: ShareAt, kind: Callable[..., Selecting]) -> Chooser:
-    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
-        share, candidates = share_at(node), rules.candidates(node.region)
+def _by_selections(
+    rules: SelectionRules, fraction_at: FractionAt, kind: Callable[..., Selecting]
+) -> Chooser:
+    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+        fraction, candidates = fraction_at(node), rules.candidates(node.region)
         if not candidates:
             return Stop()
-        index_share = share * rules.index_share
+        index_fraction = fraction * rules.index_fraction
         scoring = rules.scoring_at(node)
-        query = kind(node.region, candidates, scoring, index_share, rules.mechanism)
-        shortlist = sorted(set((yield from pick(query))))
+        query = kind(node.region, candidates, scoring, index_fraction, rules.mechanism)
+        shortlist = sorted(set((yield from selection(query))))
         splits = tuple(candidates[k] for k in shortlist)
-        answer = yield from ask(rules.sides(node, splits, share - index_share))
-        return rules.best(node, splits, answer.values, answer.variance, share)
+        answer = yield from ask(rules.sides(node, splits, fraction - index_fraction))
+        return rules.best(node, splits, answer.values, answer.variance, fraction)
 
     return choose
 
@@ -171,18 +177,18 @@ class OneTablePerSplit(SelectionRules):
         return [self.grids.split(feature, left) for left in sets[:once]]
 
 
-def by_every_table(rules: SelectionRules, share_at: ShareAt) -> Chooser:
+def by_every_table(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
     """A class table of each split, so that noise grows with the size of the splitting class.
 
     Wang, Dick and Balcan 2020, NoisyCounts as written. Departure: of their Theorem 15's three kinds
     of counts only the joint ones are asked, since the marginals are their sums.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
-        share, splits = share_at(node), rules.candidates(node.region)
+    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+        fraction, splits = fraction_at(node), rules.candidates(node.region)
         if not splits:
             return Stop()
-        answer = yield from ask(rules.sides(node, splits, share))
-        return rules.best(node, splits, answer.values, answer.variance, share)
+        answer = yield from ask(rules.sides(node, splits, fraction))
+        return rules.best(node, splits, answer.values, answer.variance, fraction)
 
     return choose

@@ -1,4 +1,4 @@
-"""How large a recipe's steps become at most, from the schema and its parameters alone.
+"""Upper bounds on the size of a method's steps, from the schema and its parameters alone.
 
 Bounds, not counts: a tree is taken to be as full as its depth allows, a path as long as it can be.
 """
@@ -10,7 +10,7 @@ from functools import cached_property
 from heapq import nlargest
 from math import prod
 
-from hedgerow.methods.blocks.goal import WIDTHS, opening_rounds
+from hedgerow.methods.blocks.target import WIDTHS, initial_rounds
 from hedgerow.models.tree import MOST_LEAVES
 from hedgerow.privacy.bundles import (
     CELL,
@@ -25,7 +25,7 @@ from hedgerow.privacy.bundles import (
 from hedgerow.schema.schema import ColumnKind, Schema
 
 QUERY = 8 * DEFINITION
-"""Bytes of a query beside the values that it names: its kind, its share, its loss."""
+"""Bytes of a query beside the values that it names: its kind, its fraction, its loss."""
 DRAWS = 2
 """Steps of a region that are no nodes: the draw of a fold, and that of records held out."""
 
@@ -36,7 +36,7 @@ SPARE_BINS = 4
 
 @dataclass(frozen=True)
 class Scale:
-    """What sizes follow from. `channels` are those of a sum of the goal: its classes, or two."""
+    """Public sizes of a schema. `channels` are those of a sum of the target: classes, or two."""
 
     schema: Schema
 
@@ -110,10 +110,12 @@ class Scale:
         of_tests = different * (DEFINITION // 2 + self._longest)
         return NAME + 2 * DEFINITION + names + of_tests + of_leaves(leaves, outputs)
 
-    def model_bytes(self, n_trees: int, leaves: int, outputs: int, tests: int | None = None) -> int:
+    def model_bytes(
+        self, n_estimators: int, leaves: int, outputs: int, tests: int | None = None
+    ) -> int:
         """Trees and a curve of every column."""
         curve = NAME + DEFINITION + NUMBER * (2 + self.cells * outputs)
-        trees = n_trees * self.tree_bytes(leaves, outputs, tests)
+        trees = n_estimators * self.tree_bytes(leaves, outputs, tests)
         return 2 * DEFINITION + self.columns * curve + trees
 
     # ------------------------------------------------------------------------------------- steps
@@ -129,7 +131,7 @@ class Scale:
         depth: int = 0,
         columns: int | None = None,
         cells: int | None = None,
-        shared: int = 0,
+        shared_bytes: int = 0,
     ) -> Size:
         """Tables of some columns at nodes of some depth; by default of all columns and cells."""
         of = self.columns if columns is None else min(columns, self.columns)
@@ -137,7 +139,7 @@ class Scale:
             queries,
             integers=of * (cells or self.cells) * channels,
             bytes=QUERY + self.bins_bytes + self.path_bytes(depth),
-            shared=shared,
+            shared_bytes=shared_bytes,
             steps=depth + DRAWS,
         )
 
@@ -148,20 +150,20 @@ class Scale:
 
     def trees(
         self,
-        n_trees: int,
+        n_estimators: int,
         leaves: int,
         *,
         channels: int,
         tests: int | None = None,
         queries: int = 1,
-        shared: int = 0,
+        shared_bytes: int = 0,
     ) -> Size:
         """The leaves of some trees as one sum; so many of these."""
         return Size.of_step(
             queries,
-            integers=n_trees * leaves * channels,
-            bytes=QUERY + self.path_bytes(0) + n_trees * self.tree_bytes(leaves, tests=tests),
-            shared=shared,
+            integers=n_estimators * leaves * channels,
+            bytes=QUERY + self.path_bytes(0) + n_estimators * self.tree_bytes(leaves, tests=tests),
+            shared_bytes=shared_bytes,
             steps=DRAWS,
             leaves=leaves,
         )
@@ -178,7 +180,7 @@ class Scale:
         )
 
     def choices(self, queries: int, *, runs: int, candidates: int, depth: int) -> Size:
-        """Private choices: `runs` are the tests that are named, or the runs of cuts."""
+        """Private selections: `runs` are the tests that are named, or the runs of cuts."""
         cuts = NUMBER + CELL * self.cells
         return Size.of_step(
             queries,
@@ -187,14 +189,14 @@ class Scale:
             steps=depth + DRAWS,
         )
 
-    def opening(self) -> Size:
-        """The number of rows and where a target lies, each once more if noise hides it."""
+    def initial_round(self) -> Size:
+        """The number of rows and the range of a target, each once more if below the noise."""
         first = self.total()
         if self.schema.target is not None:
             cells = WIDTHS[-1]
             size = QUERY + NUMBER * cells
             first = Size.of_step(1 + len(WIDTHS), integers=cells, bytes=size)
-        return first * opening_rounds(self.schema)
+        return first * initial_rounds(self.schema)
 
     def widest(self, depth: int, bins: tuple[int, ...]) -> int:
         """Nodes of a tree that has a branch for every bin and takes a column once on a path."""

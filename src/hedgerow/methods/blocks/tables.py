@@ -1,4 +1,4 @@
-"""Post-processing of noisy histograms: free of charge, shared by every recipe.
+"""Post-processing of noisy histograms: free of charge, shared by every method.
 
 H is (F, B, C): features, bins, channels. Bins beyond a feature's own number are padding.
 """
@@ -12,11 +12,13 @@ from functools import cached_property
 
 import numpy as np
 
-from hedgerow.methods.blocks.builder import Belief
+from hedgerow.methods.blocks.builder import Belief, Node
 from hedgerow.methods.blocks.flow import Flow, ask
 from hedgerow.methods.blocks.scores import TINY
-from hedgerow.privacy.queries import Binning, Cells, Statistic, SumQuery
+from hedgerow.privacy.queries import Answer, Binning, Cells, Statistic, SumQuery
 from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region
 
 
@@ -35,7 +37,7 @@ class Tables:
         return self.values[position, : self.n_bins[position]]
 
     @cached_property
-    def used(self) -> BoolArray:
+    def is_used(self) -> BoolArray:
         """(F, B) which bins can hold a row: no padding, and nothing that the path excludes."""
         bins = np.arange(self.values.shape[1])[None, :] < np.asarray(self.n_bins)[:, None]
         return bins if self.reachable is None else bins & self.reachable
@@ -43,12 +45,12 @@ class Tables:
     @cached_property
     def total(self) -> tuple[FloatArray, float]:
         """Channel totals of the node and their variance."""
-        return common_total(self.values, self.used, self.variance)
+        return common_total(self.values, self.is_used, self.variance)
 
 
-def asked_tables(region: Region, statistic: Statistic, by: Cells, share: Fraction) -> Flow[Tables]:
+def ask_tables(region: Region, statistic: Statistic, by: Cells, fraction: Fraction) -> Flow[Tables]:
     """One query for the histograms of some features."""
-    answer = yield from ask(SumQuery(region, statistic, by, share))
+    answer = yield from ask(SumQuery(region, statistic, by, fraction))
     n_bins = tuple(by.binning.n_bins[f] for f in by.features)
     return Tables(by.features, answer.values, answer.variance, n_bins)
 
@@ -64,7 +66,7 @@ def consistent(tables: Tables) -> Tables:
     The total's variance falls by the number of features, that of a prefix by up to one half.
     """
     common, _ = totals(tables)
-    return replace(tables, values=with_total(tables.values, tables.used, common))
+    return replace(tables, values=with_total(tables.values, tables.is_used, common))
 
 
 def with_known_zeros(tables: Tables, reachable: BoolArray) -> Tables:
@@ -73,34 +75,38 @@ def with_known_zeros(tables: Tables, reachable: BoolArray) -> Tables:
     return replace(tables, values=values, reachable=reachable)
 
 
-def gathered(parts: Sequence[Tables]) -> Tables:
-    """Tables of one node that were asked with the same noise, as one."""
+def gather(parts: Sequence[Tables]) -> Tables:
+    """Joins tables of one node that were asked with the same noise."""
     width = max(t.values.shape[1] for t in parts)
-    padded = [np.pad(t.values, ((0, 0), (0, width - t.values.shape[1]), (0, 0))) for t in parts]
+    padded_values = [
+        np.pad(t.values, ((0, 0), (0, width - t.values.shape[1]), (0, 0))) for t in parts
+    ]
     return Tables(
         tuple(f for t in parts for f in t.features),
-        np.concatenate(padded),
+        np.concatenate(padded_values),
         parts[0].variance,
         tuple(n for t in parts for n in t.n_bins),
     )
 
 
-def common_total(values: FloatArray, used: BoolArray, variance: float) -> tuple[FloatArray, float]:
+def common_total(
+    values: FloatArray, is_used: BoolArray, variance: float
+) -> tuple[FloatArray, float]:
     """(C,) the total that all features' histograms share, and its variance.
 
     A total over B cells has B times the variance of one, so features are weighted by 1 / B.
     """
-    weights = 1.0 / np.maximum(used.sum(axis=1), 1)
-    sums = (values * used[:, :, None]).sum(axis=1)  # (F, C)
+    weights = 1.0 / np.maximum(is_used.sum(axis=1), 1)
+    sums = (values * is_used[:, :, None]).sum(axis=1)  # (F, C)
     mean = (weights[:, None] * sums).sum(axis=0) / weights.sum()
     return mean, variance / float(weights.sum())
 
 
-def with_total(values: FloatArray, used: BoolArray, total: FloatArray) -> FloatArray:
+def with_total(values: FloatArray, is_used: BoolArray, total: FloatArray) -> FloatArray:
     """Histograms moved, by the same amount in every used cell, until each sums to the total."""
-    sums = (values * used[:, :, None]).sum(axis=1)
-    shift = (total[None, :] - sums) / np.maximum(used.sum(axis=1), 1)[:, None]
-    return np.where(used[:, :, None], values + shift[:, None, :], 0.0)
+    sums = (values * is_used[:, :, None]).sum(axis=1)
+    shift = (total[None, :] - sums) / np.maximum(is_used.sum(axis=1), 1)[:, None]
+    return np.where(is_used[:, :, None], values + shift[:, None, :], 0.0)
 
 
 def inverse_variance(
@@ -115,22 +121,22 @@ def inverse_variance(
 
 
 # --------------------------------------------------------------------------------------------------
-# What a node is thought to hold before and after it is asked: tables with their variances.
+# Beliefs: expected tables of a node, with variances, before and after it is asked.
 #
-# A child's tables are guessed from its parent's: exactly for the split feature, and for the others
-# as if features were independent within a class (the naive-Bayes prior). The child's own noisy
-# tables then move the guess, the further the less sure the guess is (empirical Bayes).
+# A child's prior comes from its parent's tables: exactly for the split feature, and for the others
+# as if features were independent within a class (naive Bayes). The child's own noisy tables then
+# update it, the more the less certain it is (empirical Bayes).
 #
 # Shapes: F features in play, B bins, C channels.
 
 
-def root_belief(cells: Tables, thinned: Binning, bins: Binning) -> Belief:
+def root_belief(cells: Tables, thin_binning: Binning, bins: Binning) -> Belief:
     """Consistent root tables of all features, their cells gathered into bins."""
     n_bins = max(bins.n_bins)
     shape = (len(cells.features), n_bins, cells.values.shape[2])
     masses, variances = np.zeros(shape), np.zeros(shape)
     for j in range(len(cells.features)):
-        bin_of = dict(zip(thinned.bins[j], bins.bins[j], strict=True))
+        bin_of = dict(zip(thin_binning.bins[j], bins.bins[j], strict=True))
         place = [bin_of[c] for c in range(cells.n_bins[j])]
         np.add.at(masses[j], place, cells.of(j))
         np.add.at(variances[j], place, cells.variance)
@@ -140,13 +146,13 @@ def root_belief(cells: Tables, thinned: Binning, bins: Binning) -> Belief:
 
 
 def child_prior(parent: Belief, position: int, left: BoolArray, side: int) -> Belief:
-    """What to expect in a child after a split of the feature at `position`.
+    """The prior of a child after a split of the feature at `position`.
 
     `left` is the set of its bins sent left; `side` is 0 for the left child.
     """
     inside = (left if side == 0 else ~left) & parent.possible[position]
-    sent = np.clip(parent.masses[position, inside].sum(axis=0), 0.0, parent.totals)
-    part = sent / np.maximum(parent.totals, TINY)  # (C,) of each class
+    left_masses = np.clip(parent.masses[position, inside].sum(axis=0), 0.0, parent.totals)
+    part = left_masses / np.maximum(parent.totals, TINY)  # (C,) of each class
     masses, variances = parent.masses * part, parent.variances * part**2
     possible = parent.possible.copy()
     masses[position] = parent.masses[position] * inside[:, None]
@@ -158,31 +164,33 @@ def child_prior(parent: Belief, position: int, left: BoolArray, side: int) -> Be
         masses,
         variances,
         possible,
-        sent,
+        left_masses,
         sent_variance,
         parent.features[position],
     )
 
 
-def updated(prior: Belief, asked: FloatArray, variance: float, *, trusting: bool = True) -> Belief:
+def update_belief(
+    prior: Belief, node_tables: FloatArray, variance: float, *, trusting: bool = True
+) -> Belief:
     """The prior moved towards the node's own noisy tables, (F, B, C), of its features.
 
     Per feature and class, the spread t2 of the truth around the prior is what the squared
     difference holds beyond both noises; the split feature's prior has none. A cell then moves by
     (prior variance + t2) / (prior variance + t2 + noise), or all the way if not `trusting`.
     """
-    used = prior.possible
-    common, total_variance = common_total(asked, used, variance)
+    is_used = prior.possible
+    common, total_variance = common_total(node_tables, is_used, variance)
     common = np.maximum(common, 0.0)
-    own = with_total(asked, used, common)
-    guess = with_total(prior.masses, used, common)
+    own = with_total(node_tables, is_used, common)
+    guess = with_total(prior.masses, is_used, common)
     step = _steps(prior, own - guess, variance) if trusting else np.ones_like(own)
-    step = np.where(used[:, :, None], step, 0.0)
+    step = np.where(is_used[:, :, None], step, 0.0)
     return Belief(
         prior.features,
         guess + step * (own - guess),
         step * variance,
-        used,
+        is_used,
         common,
         total_variance,
         prior.split,
@@ -196,9 +204,109 @@ def _steps(prior: Belief, difference: FloatArray, variance: float) -> FloatArray
 
 def _between(prior: Belief, difference: FloatArray, variance: float) -> FloatArray:
     """(F, C) variance of the truth around the prior, per feature and class."""
-    used = prior.possible[:, :, None]
-    excess = (difference**2 - variance - prior.variances) * used
-    spread = np.maximum(excess.sum(axis=1) / np.maximum(used.sum(axis=1), 1), 0.0)
+    is_used = prior.possible[:, :, None]
+    excess = (difference**2 - variance - prior.variances) * is_used
+    spread = np.maximum(excess.sum(axis=1) / np.maximum(is_used.sum(axis=1), 1), 0.0)
     if prior.split in prior.features:
         spread[prior.features.index(prior.split)] = 0.0
     return np.asarray(spread)
+
+
+# --------------------------------------------------------------------------------------------------
+# Dyadic histograms: noisy sums of runs of bins, of all widths, made to agree by least squares.
+#
+# A prefix of a flat table adds the noise of all its bins, up to B of them. Asked as runs of 1, 2,
+# 4, ... bins it adds that of log2 B runs at most (Hay et al. 2010). The widths share the budget.
+# Under Gaussian noise that makes each of b tables b times as variable, and prefixes win; under
+# Laplace noise b^2 times, and they lose (studies/notes/trees.md#0051).
+#
+# Categories have no runs: their table is asked at every width again, and the mean of b tables with
+# b times the variance is as good as one. `missing` is a run of its own at every width.
+
+
+@dataclass(frozen=True)
+class DyadicTables:
+    """Asks for features' tables by runs of their bins, and reads the bins off the answers."""
+
+    grids: Grids
+    statistic: Statistic
+
+    def ask(
+        self, node: Node, features: Sequence[int], fraction: Fraction
+    ) -> Flow[list[FloatArray]]:
+        """(B, C) of each feature; bins that the path to the node excludes hold nothing."""
+        part = fraction / len(self.levels)
+        replies = yield [
+            SumQuery(node.region, self.statistic, Cells(tuple(features), level), part)
+            for level in self.levels
+        ]
+        answers = [reply.values for reply in replies if isinstance(reply, Answer)]
+        return [
+            self.bins(feature, self.grids.reachable(node.region, feature), [v[i] for v in answers])
+            for i, feature in enumerate(features)
+        ]
+
+    def bins(self, feature: int, reachable: BoolArray, runs: Sequence[FloatArray]) -> FloatArray:
+        """(B, C) bins that explain the noisy runs of all widths best; runs may be padded."""
+        sizes = [level.n_bins[feature] for level in self.levels]
+        run_sums = np.concatenate([values[:size] for values, size in zip(runs, sizes, strict=True)])
+        return np.asarray(self._solution(feature, reachable) @ run_sums)
+
+    def _solution(self, feature: int, reachable: BoolArray) -> FloatArray:
+        """(B, R) least squares as a matrix, cached: nodes have few different ranges.
+
+        Each bin is asked alone at the first width, so the normal equations are well conditioned.
+        """
+        key = (feature, reachable.tobytes())
+        if key not in self._solutions:
+            members = self._members(feature)
+            solution, reachable_members = np.zeros(members.T.shape), members[:, reachable]
+            solution[reachable] = np.linalg.solve(
+                reachable_members.T @ reachable_members, reachable_members.T
+            )
+            self._solutions[key] = solution
+        return self._solutions[key]
+
+    @cached_property
+    def _solutions(self) -> dict[tuple[int, bytes], FloatArray]:
+        return {}
+
+    def _members(self, feature: int) -> FloatArray:
+        """(R, B) which bins each run of each width holds."""
+        of_cell = np.asarray(self.grids.binning.bins[feature])
+        blocks = []
+        for level in self.levels:
+            members = np.zeros((level.n_bins[feature], self.grids.binning.n_bins[feature]))
+            members[np.asarray(level.bins[feature]), of_cell] = 1.0
+            blocks.append(members)
+        return np.concatenate(blocks)
+
+    # -------------------------------------------------------------------------------- widths
+    @cached_property
+    def levels(self) -> tuple[Binning, ...]:
+        """The bins, then runs of two, of four, and so on, until two runs are left."""
+        n_levels = max(self._n_widths(f) for f in range(self.grids.n_features))
+        return tuple(self._level(k) for k in range(n_levels))
+
+    def _n_widths(self, feature: int) -> int:
+        if self.grids.grid(feature).kind is not ColumnKind.NUMERIC:
+            return 1
+        return max(1, int(np.ceil(np.log2(self.grids.binning.n_bins[feature] - 1))))
+
+    def _level(self, k: int) -> Binning:
+        """A feature with fewer widths begins again."""
+        binning = self.grids.binning
+        return Binning(
+            tuple(
+                _runs(bins, n_bins, 1 << k % self._n_widths(feature))
+                for feature, (bins, n_bins) in enumerate(
+                    zip(binning.bins, binning.n_bins, strict=True)
+                )
+            )
+        )
+
+
+def _runs(bins: tuple[int, ...], n_bins: int, width: int) -> tuple[int, ...]:
+    """Runs of so many bins; the last bin, `missing`, stays alone."""
+    last = (n_bins - 2) // width + 1
+    return tuple(last if b == n_bins - 1 else b // width for b in bins)

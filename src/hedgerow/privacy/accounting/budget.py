@@ -1,4 +1,4 @@
-"""What a run may spend and where its noise is added. Values only; no noise, no ledger."""
+"""Budget, unit of cost and DP model of a run. Values only; no noise, no ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import reprlib
 from enum import Enum
 from fractions import Fraction
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 
 Cost = Fraction | float
 """An exact rational >= 0 in the units of a measure, or `math.inf` for a release without noise."""
@@ -22,32 +22,34 @@ _WRITTEN = re.compile(rf"{WRITTEN}|{DECIMAL}e-?[0-9]{{1,2}}")
 
 
 class Measure(Enum):
-    """What adds up along a record's path."""
+    """The privacy measure whose costs add up along a record's path."""
 
     PURE = "epsilon"
     ZCDP = "rho"
     GDP = "mu squared"
 
 
-class Placement(Enum):
-    """Where noise is added: a fact of the run, never of a learner."""
+class DPModel(Enum):
+    """Where noise is added: a property of the run, never of a learner."""
 
-    CURATOR = "one holder adds all the noise"
-    SHARES = "each site adds a part; only the sum is private, and only the sum is seen"
-    SILO = "each site adds enough for itself"
-    LABEL = "labels are randomised once per record; features are not protected"
-    NOWHERE = "no noise; every charge is infinite"
+    CENTRAL = "one site adds all the noise"
+    DISTRIBUTED = "each site adds a part; only the sum is private, and only the sum is seen"
+    PER_SITE = "each site adds enough for itself"
+    LABEL = "labels are randomized once per record; features are not protected"
+    NONE = "no noise; every charge is infinite"
 
 
 def written_number(text: object, name: str) -> Fraction:
-    """What a person wrote into a file of their own: a small exponent may follow, as in 1e-5."""
+    """A number from a user's file; a small exponent may follow, as in 1e-5."""
     try:
         if isinstance(text, str) and _WRITTEN.fullmatch(text):
             return Fraction(text)
     except ZeroDivisionError:
         pass
-    found = reprlib.repr(text)
-    raise SpecError(f'{name} is {found}; write a number in quotes, such as "1.5"; use 0 or more.')
+    value_repr = reprlib.repr(text)
+    raise ParameterError(
+        f'{name} is {value_repr}; write a number in quotes, such as "1.5"; use 0 or more.'
+    )
 
 
 def checked_cost(cost: Cost) -> Cost:
@@ -57,6 +59,6 @@ def checked_cost(cost: Cost) -> Cost:
             return cost
     elif cost == math.inf:
         return math.inf
-    raise SpecError(
+    raise ParameterError(
         f"a charge of {cost!r} is not a rational >= 0 (or infinity); nothing was charged."
     )

@@ -1,10 +1,10 @@
-"""What a release costs against the coordinator and some sites that tell it their noise.
+"""The cost of a release against the coordinator and sites that reveal their noise to it.
 
 A study counts on h = t - c noise shares: t survivors at least, c colluders at most. Against c
 or fewer the declared cost holds. Against more, the noise that is left has the shape
 (t - colluders) / h of the declared law; from t colluders on nothing is left to count on. A
 person's records may lie in as many cells as there are records, and that is the worst case.
-Private choices are made and protected at one site: no colluder elsewhere changes their cost.
+Private selections are made and protected at one site: no colluder elsewhere changes their cost.
 Proof: docs/proofs/ledger.md, section 4.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure
@@ -33,7 +33,7 @@ class Coalition:
 
     def __post_init__(self) -> None:
         if not (1 <= self.h < self.t and self.colluders >= 0):
-            raise SpecError(
+            raise ParameterError(
                 f"h={self.h}, t={self.t}, colluders={self.colluders}; "
                 "a study has 1 <= h < t, and colluders are counted from 0."
             )
@@ -50,16 +50,16 @@ class Release:
 
     law: NoiseLaw
     sensitivity: Sensitivity
-    touched: int | None = None
+    touched_coordinates: int | None = None
 
     @property
     def coordinates(self) -> int:
-        """Who moves a coordinate moves it by one unit at least."""
-        return min(self.touched or self.sensitivity.l1, self.sensitivity.l1)
+        """The most coordinates a record moves: each move is one unit at least."""
+        return min(self.touched_coordinates or self.sensitivity.l1, self.sensitivity.l1)
 
 
 def cost_against(measure: Measure, release: Release, coalition: Coalition) -> Cost:
-    """What a release costs, priced by the noise the coalition does not know; rounded up."""
+    """The cost of a release, priced by the noise the coalition does not know; rounded up."""
     law, shape = release.law, coalition.shape
     if shape == 0:
         return math.inf
@@ -75,10 +75,10 @@ def cost_against(measure: Measure, release: Release, coalition: Coalition) -> Co
 
 def _laplace_cost(rate: Fraction, shape: Fraction, release: Release) -> Fraction:
     """The loss is concave in the change of a coordinate, so an even spread is the worst."""
-    each, extra = divmod(release.sensitivity.l1, release.coordinates)
+    per_coordinate, extra = divmod(release.sensitivity.l1, release.coordinates)
     even = release.coordinates - extra
-    loss = even * polya_loss(rate, shape, each)
-    return loss + extra * polya_loss(rate, shape, each + 1) if extra else loss
+    loss = even * polya_loss(rate, shape, per_coordinate)
+    return loss + extra * polya_loss(rate, shape, per_coordinate + 1) if extra else loss
 
 
 @lru_cache(maxsize=4096)

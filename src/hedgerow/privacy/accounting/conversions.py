@@ -1,4 +1,4 @@
-"""What a budget allows and what noise a cost buys: conversions, all rounded to the safe side.
+"""Conversions from budget to cost and from cost to noise, all rounded to the safe side.
 
 Budgets and the epsilon of a selection round down, noise and printed epsilons round up. The
 cost of a query is exact: what adds up is epsilon, rho or mu^2 (`Measure`).
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
-from hedgerow.errors import PrivacyWarning, SpecError, warn
+from hedgerow.errors import ParameterError, PrivacyWarning, warn
 from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting import gaussian, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
@@ -27,8 +27,8 @@ from hedgerow.schema.rules import exact, shown_value
 
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
 LEAST_DELTA = Fraction(1, 10**100)
-PROMISES = "a finite number above 0, from 1e-12 to 1,000,000"
-"""Below no noise is proved, above nothing is promised and its numbers pass all floats."""
+GUARANTEES = "a finite number above 0, from 1e-12 to 1,000,000"
+"""Below no noise is proved, above nothing is guaranteed and its numbers pass all floats."""
 FAILURES = (
     "0 for pure epsilon, or a public number of 1e-100 or more, well below 1 / (100 x the largest "
     "number of records there could be)"
@@ -36,16 +36,16 @@ FAILURES = (
 WEAK_DELTA = Fraction(1, 10**4)
 WEAK_DELTA_WORDS = (
     "delta is above 1e-4: a mechanism that publishes one record in ten thousand keeps such a "
-    "promise. Use a delta well below 1 / the number of records."
+    "guarantee. Use a delta well below 1 / the number of records."
 )
 
 
-def check_promise(epsilon: Fraction, delta: Fraction) -> None:
-    """Refuses numbers that promise nothing."""
+def check_guarantee(epsilon: Fraction, delta: Fraction) -> None:
+    """Refuses numbers that guarantee nothing."""
     if not is_epsilon(exact(epsilon, "epsilon")):
-        raise SpecError(f"epsilon is {shown_value(epsilon)}; use {PROMISES}.")
+        raise ParameterError(f"epsilon is {shown_value(epsilon)}; use {GUARANTEES}.")
     if not is_delta(exact(delta, "delta")):
-        raise SpecError(f"delta is {shown_value(delta)}; use {FAILURES}.")
+        raise ParameterError(f"delta is {shown_value(delta)}; use {FAILURES}.")
 
 
 def is_epsilon(epsilon: Fraction) -> bool:
@@ -61,13 +61,13 @@ def is_weak_delta(delta: Fraction) -> bool:
 
 
 def warn_if_weak(delta: Fraction) -> None:
-    """By delta alone: a warning that depended on the number of rows would tell about it."""
+    """Warns by delta alone: a warning that depended on the number of rows would reveal it."""
     if is_weak_delta(delta):
         warn(WEAK_DELTA_WORDS, PrivacyWarning)
 
 
 def delta_of_sparse_rounds(rounds: int, sigma: int) -> Fraction:
-    """What a sparse graph of masks takes of delta: a round is exposed with at most 2^-sigma.
+    """The part of delta a sparse graph of masks takes: a round is exposed with at most 2^-sigma.
 
     Proof: docs/proofs/ledger.md, section 4.
     """
@@ -76,11 +76,11 @@ def delta_of_sparse_rounds(rounds: int, sigma: int) -> Fraction:
 
 def whole_budget(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest budget that keeps (epsilon, delta), in units of the measure, rounded down."""
-    check_promise(epsilon, delta)
+    check_guarantee(epsilon, delta)
     if measure is Measure.PURE:
         return epsilon
     if delta == 0:
-        raise SpecError(
+        raise ParameterError(
             f"delta is 0, but noise counted in {measure.value} needs delta > 0; "
             "use pure epsilon, or name a delta."
         )
@@ -92,7 +92,7 @@ def whole_budget(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fracti
 def epsilon_of(measure: Measure, spent: Cost, delta: Fraction) -> float:
     """The epsilon that `spent` keeps at `delta`, rounded up; infinite if there is none."""
     spent = checked_cost(spent)
-    check_promise(Fraction(1), delta)
+    check_guarantee(Fraction(1), delta)
     if not isinstance(spent, Fraction):
         return math.inf
     if measure is Measure.PURE or spent == 0:
@@ -124,7 +124,7 @@ def noise_law(measure: Measure, cost: Cost, sensitivity: Sensitivity) -> NoiseLa
 
 
 def cost_of(measure: Measure, law: NoiseLaw, sensitivity: Sensitivity) -> Cost:
-    """What a release with this noise costs, rounded up: `noise_law` backwards."""
+    """The cost of a release with this noise, rounded up: the inverse of `noise_law`."""
     match measure, law:
         case Measure.PURE, DiscreteLaplace():
             return sensitivity.l1 * law.rate
@@ -150,22 +150,22 @@ def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fractio
     Proof: docs/proofs/discrete_gaussian_gdp.md.
     """
     _check_positive(cost)
-    ranged = Mechanism(chooser) is Mechanism.EXPONENTIAL
+    is_bounded_range = Mechanism(chooser) is Mechanism.EXPONENTIAL
     match measure:
         case Measure.PURE:
             return cost
         case Measure.ZCDP:
-            return _root_below(8 * cost) if ranged else _pure_of_rho(cost)
+            return _root_below(8 * cost) if is_bounded_range else _pure_of_rho(cost)
         case Measure.GDP:
-            return (2 if ranged else 1) * _pure_of_mu_squared(cost)
+            return (2 if is_bounded_range else 1) * _pure_of_mu_squared(cost)
 
 
 def lifetime_cost(measure: Measure, spent: Cost, lifetime: Measure) -> Cost:
-    """What a study adds to a site's lifetime budget, which counts in epsilon or in rho."""
+    """The cost of a study in a site's lifetime budget, which counts in epsilon or in rho."""
     if measure is lifetime or not isinstance(spent, Fraction):
         return spent
     if lifetime is not Measure.ZCDP:
-        raise SpecError(
+        raise ParameterError(
             f"this site's lifetime budget counts in {lifetime.value} and the study in "
             f"{measure.value}; approve studies with delta = 0, or keep the lifetime budget in rho."
         )
@@ -176,7 +176,9 @@ def lifetime_cost(measure: Measure, spent: Cost, lifetime: Measure) -> Cost:
 
 def _check_positive(cost: Fraction) -> None:
     if cost <= 0:
-        raise SpecError(f"a release that costs {cost} cannot say anything; give it a share > 0.")
+        raise ParameterError(
+            f"a release that costs {cost} cannot say anything; give it a fraction > 0."
+        )
 
 
 def _root_below(square: Fraction) -> Fraction:
@@ -187,7 +189,7 @@ def _root_below(square: Fraction) -> Fraction:
 
 
 def _tanh_cost(epsilon: rounding.Real) -> rounding.Real:
-    """What any eps-DP mechanism costs in rho: the tight form of Bun and Steinke's eps^2 / 2."""
+    """The cost of any eps-DP mechanism in rho: the tight form of Bun and Steinke's eps^2 / 2."""
     return epsilon * context().tanh(epsilon / 2)
 
 

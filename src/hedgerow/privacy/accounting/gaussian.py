@@ -1,6 +1,6 @@
 """Gaussian differential privacy of integer noise: what a variance costs, what a cost allows.
 
-A mechanism is mu-GDP if telling two neighbours apart is no easier than telling N(0, 1) from
+A mechanism is mu-GDP if telling two neighbors apart is no easier than telling N(0, 1) from
 N(mu, 1) (Dong, Roth and Su 2022). mu^2 adds up, also when noise is chosen by earlier answers.
 Proofs: docs/proofs/discrete_gaussian_gdp.md.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.accounting import rounding
 from hedgerow.privacy.accounting.rounding import SLACK, Real, context, real
 
@@ -29,7 +29,7 @@ def unit_mu_squared(sigma2: Fraction) -> Fraction:
     if sigma2 >= 1:
         return rounding.short_above(_series(1 / sigma2))
     ctx = context()
-    spread = _off_centre(sigma2)
+    spread = _off_center(sigma2)
     start = ctx.sqrt(-ctx.log(spread))
     root = ctx.findroot(lambda x: ctx.log(ctx.erfc(x)) - ctx.log(spread), start)
     return rounding.above(8 * root**2)
@@ -39,8 +39,10 @@ def unit_mu_squared(sigma2: Fraction) -> Fraction:
 def variance_for(mu_squared: Fraction) -> Fraction:
     """The smallest short sigma^2 whose `unit_mu_squared` is at most `mu_squared`."""
     if mu_squared <= 0 or float(mu_squared) == 0.0:
-        raise SpecError(f"a cost of {float(mu_squared)} allows no finite noise; use a share > 0.")
-    guess = _by_series(mu_squared) if mu_squared <= _series(ONE) else _by_centre(mu_squared)
+        raise ParameterError(
+            f"a cost of {float(mu_squared)} allows no finite noise; use a fraction > 0."
+        )
+    guess = _by_series(mu_squared) if mu_squared <= _series(ONE) else _by_center(mu_squared)
     sigma2 = rounding.short_above(guess, VARIANCE_BITS)
     while not _affords(mu_squared, sigma2):
         sigma2 = rounding.short_above(sigma2 * (1 + Fraction(1, 1 << 30)), VARIANCE_BITS)
@@ -59,8 +61,8 @@ def _by_series(mu_squared: Fraction) -> Fraction:
     return 1 / Fraction(w)
 
 
-def _by_centre(mu_squared: Fraction) -> Fraction:
-    """By secants in log P(Y != 0), which 1 / sigma^2 moves nearly in proportion."""
+def _by_center(mu_squared: Fraction) -> Fraction:
+    """Finds it by secants in log P(Y != 0), which 1 / sigma^2 moves nearly in proportion."""
     ctx = context()
     affordable = ctx.log(_tail(mu_squared))
     start = 2 * (ctx.log(2) - affordable)
@@ -73,7 +75,7 @@ def _by_centre(mu_squared: Fraction) -> Fraction:
 def _affords(mu_squared: Fraction, sigma2: Fraction) -> bool:
     if sigma2 >= 1:
         return _series(1 / sigma2) <= mu_squared
-    return bool(_off_centre(sigma2) >= _tail(mu_squared))
+    return bool(_off_center(sigma2) >= _tail(mu_squared))
 
 
 def _tail(mu_squared: Fraction) -> Real:
@@ -81,7 +83,7 @@ def _tail(mu_squared: Fraction) -> Real:
     return context().erfc(context().sqrt(real(mu_squared / 8))) * (1 + real(SLACK))
 
 
-def _off_centre(sigma2: Fraction) -> Real:
+def _off_center(sigma2: Fraction) -> Real:
     """P(Y != 0), rounded down."""
     return _off_centre_of(real(sigma2)) * (1 - real(SLACK))
 

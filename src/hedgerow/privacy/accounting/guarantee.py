@@ -1,7 +1,7 @@
 """A guarantee as a value, and what several of them come to.
 
 A release keeps (epsilon, delta) for a unit, one record or all records of one person, between
-neighbouring data sets. Several releases of the same records add up (basic composition, which holds
+neighboring data sets. Several releases of the same records add up (basic composition, which holds
 whatever law made the noise). Of releases of disjoint parts of the records each unit pays for one
 alone, so that the largest counts (parallel composition), if and only if every unit lies in one part
 whatever the others are: that is so where secret draws of the units themselves made the parts.
@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.accounting.budget import Cost, checked_cost
 from hedgerow.privacy.accounting.rounding import float_above, printed
 
@@ -26,15 +26,15 @@ INFINITY = "infinity"
 
 
 class Protected(Enum):
-    """What of a unit: all of it, its labels while features lie open, or nothing."""
+    """The protected part of a unit: all of it, its labels while features are public, or nothing."""
 
     RECORD = "record"
     LABEL = "label"
     NOTHING = "nothing"
 
 
-class Neighbours(Enum):
-    """In what two data sets differ that nobody can tell apart."""
+class Neighbors(Enum):
+    """How neighboring data sets differ."""
 
     ONE_MORE = "one of them has the records of one unit more"
     OTHER_LABELS = "the labels of one unit are others"
@@ -42,7 +42,7 @@ class Neighbours(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One record, or one person with up to `most` of them.
+    """The unit of privacy: one record, or one person with up to `most` records.
 
     `counted` says that sites knew whose each record is and kept no more, each site for itself;
     otherwise `most` is believed.
@@ -62,7 +62,7 @@ class Drawn:
     by_person: bool
 
     def joined(self, other: Drawn | None) -> Drawn | None:
-        """The parts of both, if one draw made them; else it may be any record."""
+        """The parts of both, if one draw made them; None if they may overlap in any record."""
         if other is None or (other.name, other.by_person) != (self.name, self.by_person):
             return None
         return Drawn(name=self.name, parts=self.parts | other.parts, by_person=self.by_person)
@@ -82,15 +82,15 @@ class Guarantee:
         checked_cost(self.epsilon)
         checked_cost(self.delta)
         if (self.epsilon == math.inf) is not (self.protected is Protected.NOTHING):
-            raise SpecError(
+            raise ParameterError(
                 f"a guarantee has epsilon {self.epsilon} and protects {self.protected.value!r}; "
                 "an infinite one protects nothing, and no other does."
             )
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbors(self) -> Neighbors:
         is_label = self.protected is Protected.LABEL
-        return Neighbours.OTHER_LABELS if is_label else Neighbours.ONE_MORE
+        return Neighbors.OTHER_LABELS if is_label else Neighbors.ONE_MORE
 
     @property
     def numbers(self) -> tuple[float, float]:
@@ -98,31 +98,31 @@ class Guarantee:
         return shown(self.epsilon), shown(self.delta)
 
     @property
-    def promise(self) -> str:
+    def summary(self) -> str:
         epsilon, delta = self.numbers
         return f"epsilon = {printed(epsilon)}, delta = {printed(delta)}"
 
     # ------------------------------------------------------------------------------------ JSON
     def to_dict(self) -> dict[str, Any]:
-        drawn = self.drawn
+        sample = self.drawn
         return {
             "unit": asdict(self.unit),
             "protected": self.protected.value,
             "epsilon": INFINITY if self.epsilon == math.inf else str(self.epsilon),
             "delta": str(self.delta),
-            "drawn": None if drawn is None else asdict(drawn) | {"parts": sorted(drawn.parts)},
+            "drawn": None if sample is None else asdict(sample) | {"parts": sorted(sample.parts)},
         }
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> Guarantee:
-        drawn = d["drawn"] and Drawn(**d["drawn"] | {"parts": frozenset(d["drawn"]["parts"])})
+        sample = d["drawn"] and Drawn(**d["drawn"] | {"parts": frozenset(d["drawn"]["parts"])})
         infinite = d["epsilon"] == INFINITY
         return Guarantee(
             unit=Unit(**d["unit"]),
             protected=Protected(d["protected"]),
             epsilon=math.inf if infinite else Fraction(d["epsilon"]),
             delta=Fraction(d["delta"]),
-            drawn=drawn,
+            drawn=sample,
         )
 
 
@@ -131,62 +131,62 @@ def shown(cost: Cost) -> float:
 
 
 def together(first: Guarantee, *others: Guarantee) -> Guarantee:
-    """Of releases that may all be of the same records: epsilons add, and deltas add.
+    """The guarantee of releases that may all be of the same records: epsilons and deltas add.
 
     Where one protects labels alone and another whole records, features lie open by the first, and
     the second says nothing of labels that change: of both together nothing is kept.
     """
-    return reduce(lambda a, b: _joined(a, b, lambda x, y: x + y), others, first)
+    return reduce(lambda a, b: _combine(a, b, lambda x, y: x + y), others, first)
 
 
 def apart(first: Guarantee, second: Guarantee) -> Guarantee:
-    """Of releases of disjoint parts: the larger counts. Refused without a proof that they are."""
-    reason = why_not_apart(first, second)
+    """The guarantee of releases of disjoint parts: the larger counts. Refused without a proof."""
+    reason = reason_not_apart(first, second)
     if reason is not None:
-        raise SpecError(f"{reason}, so that what was released of both adds up; add them.")
-    return _joined(first, second, max)
+        raise ParameterError(f"{reason}, so that what was released of both adds up; add them.")
+    return _combine(first, second, max)
 
 
-def why_not_apart(first: Guarantee, second: Guarantee) -> str | None:
-    """What lacks for a proof that no unit paid for both; None if it is there."""
-    one, other = first.drawn, second.drawn
-    if one is None or other is None or one.joined(other) is None:
+def reason_not_apart(first: Guarantee, second: Guarantee) -> str | None:
+    """Why it is not proven that no unit paid for both; None if it is proven."""
+    first_sample, second_sample = first.drawn, second.drawn
+    if first_sample is None or second_sample is None or first_sample.joined(second_sample) is None:
         return "the records of both were not drawn apart by the same secret draws"
-    if one.parts & other.parts:
+    if first_sample.parts & second_sample.parts:
         return "both were released of the same part of the records"
-    if Neighbours.OTHER_LABELS in (first.neighbours, second.neighbours):
+    if Neighbors.OTHER_LABELS in (first.neighbors, second.neighbors):
         return "a record with another label may be drawn into another part"
-    if first.unit.most > 1 and not one.by_person:
+    if first.unit.most > 1 and not first_sample.by_person:
         return "a person with several records may have some of them in each part"
     return None
 
 
-def _joined(a: Guarantee, b: Guarantee, of: Callable[[Any, Any], Any]) -> Guarantee:
+def _combine(a: Guarantee, b: Guarantee, of: Callable[[Any, Any], Any]) -> Guarantee:
     check_one_unit(a.unit, b.unit)
     is_one_kind = a.protected is b.protected
-    protected = a.protected if is_one_kind else Protected.NOTHING
+    common_protection = a.protected if is_one_kind else Protected.NOTHING
     return Guarantee(
         unit=a.unit,
-        protected=protected,
-        epsilon=math.inf if protected is Protected.NOTHING else of(a.epsilon, b.epsilon),
+        protected=common_protection,
+        epsilon=math.inf if common_protection is Protected.NOTHING else of(a.epsilon, b.epsilon),
         delta=of(a.delta, b.delta),
         drawn=None if a.drawn is None else a.drawn.joined(b.drawn),
     )
 
 
 def check_one_unit(*units: Unit) -> None:
-    """Promises to one record and to one person with several are of different things."""
+    """Guarantees to one record and to one person with several are of different things."""
     if len(set(units)) > 1:
-        first, other = list(dict.fromkeys(units))[:2]
-        raise SpecError(
-            f"guarantees to {unit_words(first)} and to {unit_words(other)} do not add up; make all "
-            "of them to one unit (the same records_per_person, with or without `person`)."
+        first, second = list(dict.fromkeys(units))[:2]
+        raise ParameterError(
+            f"guarantees to {unit_words(first)} and to {unit_words(second)} do not add up; make "
+            "all of them to one unit (the same records_per_person, with or without `person`)."
         )
 
 
-def unit_words(unit: Unit, protected: Protected = Protected.RECORD) -> str:
-    """What is protected. Where persons are told each site counts for itself."""
-    most, of_label = unit.most, protected is Protected.LABEL
+def unit_words(unit: Unit, protection: Protected = Protected.RECORD) -> str:
+    """The protected unit in words. With declared persons each site counts for itself."""
+    most, of_label = unit.most, protection is Protected.LABEL
     if unit.counted:
         whose = f"one person{' at one site' if unit.at_one_site else ''}"
         if of_label:
@@ -204,10 +204,10 @@ def unit_words(unit: Unit, protected: Protected = Protected.RECORD) -> str:
 
 
 def guarantee_of_words(words: str, epsilon: Cost, delta: Fraction) -> Guarantee:
-    """As ledgers and older statements write one down: numbers, and the unit in words."""
-    unit, protected = unit_of_words(words)
-    kept = Protected.NOTHING if epsilon == math.inf else protected
-    return Guarantee(unit=unit, protected=kept, epsilon=epsilon, delta=delta)
+    """A guarantee as ledgers and older statements write it: numbers, and the unit in words."""
+    unit, protection_by_words = unit_of_words(words)
+    protection = Protected.NOTHING if epsilon == math.inf else protection_by_words
+    return Guarantee(unit=unit, protected=protection, epsilon=epsilon, delta=delta)
 
 
 def unit_of_words(words: str) -> tuple[Unit, Protected]:
@@ -218,7 +218,7 @@ def unit_of_words(words: str) -> tuple[Unit, Protected]:
         counted="at most" in words,
         at_one_site="at one site" in words,
     )
-    protected = Protected.LABEL if words.startswith("the label") else Protected.RECORD
-    if unit_words(unit, protected) != words:
+    protection = Protected.LABEL if words.startswith("the label") else Protected.RECORD
+    if unit_words(unit, protection) != words:
         raise ValueError(f"{words!r} is no unit of a guarantee")
-    return unit, protected
+    return unit, protection

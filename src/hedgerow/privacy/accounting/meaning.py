@@ -1,4 +1,4 @@
-"""What a budget means for one person: how well anybody can tell whether they took part.
+"""The meaning of a budget for one person: how well an attack can detect that they took part.
 
 Whoever wants to tell runs a test on what was released: it accuses some who did not take part
 (false alarms) and finds some who did. Differential privacy bounds what it finds for each rate of
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.accounting import rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.accounting.rounding import Real, context, real
@@ -39,7 +39,7 @@ class Meaning:
 
 
 def meaning_of(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) -> Meaning:
-    """`more_delta` is what may go wrong beside the noise; it adds to whatever can be found."""
+    """`more_delta` is the failure probability beside the noise; it adds to every success rate."""
     most = advantage(measure, cost, more_delta)
     return Meaning(
         guess=_shown((1 + Fraction(most)) / 2),
@@ -65,7 +65,7 @@ def advantage(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) 
 def found_at(
     measure: Measure, cost: Cost, false_alarms: Fraction, more_delta: Fraction = Fraction(0)
 ) -> float:
-    """The most that can be found of those who took part, at a rate of false alarms.
+    """The highest true positive rate of a membership attack at a false positive rate.
 
     min(e^eps a, 1 - e^-eps (1 - a)) for pure epsilon, Phi(Phi^-1(a) + mu) for mu-GDP.
     """
@@ -73,8 +73,8 @@ def found_at(
         return 1.0
     ctx, amount, alarms = context(), _real(cost), real(false_alarms)
     if measure is Measure.PURE:
-        grown = ctx.exp(amount)
-        return _bound(min(grown * alarms, 1 - (1 - alarms) / grown), more_delta)
+        ratio = ctx.exp(amount)
+        return _bound(min(ratio * alarms, 1 - (1 - alarms) / ratio), more_delta)
     _check(measure)
     quantile = -ctx.sqrt(2) * ctx.erfinv(1 - 2 * alarms)
     return _bound(ctx.ncdf(quantile + ctx.sqrt(amount)), more_delta)
@@ -82,7 +82,9 @@ def found_at(
 
 def _check(measure: Measure) -> None:
     if measure is not Measure.GDP:
-        raise SpecError(f"no meaning is derived for {measure.value}; use epsilon or mu squared.")
+        raise ParameterError(
+            f"no meaning is derived for {measure.value}; use epsilon or mu squared."
+        )
 
 
 def _real(cost: Cost) -> Real:

@@ -1,4 +1,4 @@
-"""Directed rounding: a real number enters a promise only through these doors.
+"""Directed rounding: a real number enters a guarantee only through these listeners.
 
 Work is done with 60 digits. The result moves outward by 1e-40 of itself, far more than the
 error of any elementary function at that precision, and only then becomes a short rational.
@@ -32,7 +32,7 @@ SMALL = Decimal("0.0001")
 
 @cache
 def context() -> Any:
-    """Our own mpmath context, so that nobody else's precision setting reaches a promise."""
+    """Our own mpmath context, so that nobody else's precision setting reaches a guarantee."""
     from mpmath.ctx_mp import MPContext
 
     own = MPContext()
@@ -77,7 +77,7 @@ def float_below(number: Fraction) -> float:
 
 
 def printed(number: float, digits: int = 4) -> str:
-    """A number >= 0 to so many digits, rounded up: no statement promises more than was kept."""
+    """A number >= 0 to some digits, rounded up: no statement claims more than was guaranteed."""
     if math.isinf(number):
         return "infinity"
     shown = Decimal(repr(number)).normalize(Context(prec=digits, rounding=ROUND_CEILING))

@@ -66,7 +66,7 @@ def seal_entry(seq: int, end: ChainLink, event: Event, sign: Sign) -> Entry:
 
 
 def vouches(entry: Entry, end: ChainLink) -> bool:
-    """Refuses an entry that does not follow; says whether it covers the signatures before it."""
+    """Refuses an entry that does not follow; returns whether it covers the signatures before it."""
     if entry.head == _digest(_VERSION_2, str(entry.seq), end.everything, entry.body):
         return True
     if entry.head == _digest(_VERSION_1, str(entry.seq), end.head, entry.body):
@@ -79,9 +79,9 @@ def check_signature(entry: Entry, verify: Verify) -> None:
         raise LedgerBroken(_broken(entry.seq, "is not signed by this site"))
 
 
-def check_seq(entry: Entry, expected: int) -> None:
-    if entry.seq != expected:
-        raise LedgerBroken(_broken(expected, f"is missing; {entry.seq} stands in its place"))
+def check_seq(entry: Entry, next_seq: int) -> None:
+    if entry.seq != next_seq:
+        raise LedgerBroken(_broken(next_seq, f"is missing; {entry.seq} stands in its place"))
 
 
 def _digest(tag: bytes, *parts: str | bytes) -> bytes:
@@ -93,9 +93,9 @@ def _digest(tag: bytes, *parts: str | bytes) -> bytes:
     return hashlib.sha256(b"".join(pieces)).digest()
 
 
-def _broken(seq: int, what: str) -> str:
+def _broken(seq: int, defect: str) -> str:
     return (
-        f"entry {seq} of the ledger {what}. Nothing may be charged to this file; "
+        f"entry {seq} of the ledger {defect}. Nothing may be charged to this file; "
         "restore the last good copy, then reconcile it."
     )
 
@@ -115,11 +115,11 @@ class Anchor:
         self._path = path
 
     def heads(self) -> dict[int, bytes]:
-        """Every head it was told of; empty if the file is missing."""
+        """Every head the anchor has recorded; empty if the file is missing."""
         return self._read(whole=True)
 
     def latest(self) -> dict[int, bytes]:
-        """The last few heads, for a check that is made before every charge."""
+        """The last few heads, for the check before every charge."""
         return self._read(whole=False)
 
     def append(self, head: Head) -> None:
@@ -150,16 +150,16 @@ class Anchor:
         except OSError as error:
             raise self._unavailable(error) from error
         whole_lines = filter(None, lines[1:] if start else lines)
-        return dict(head for line in whole_lines if (head := _parsed(line)) is not None)
+        return dict(head for line in whole_lines if (head := _parse_head(line)) is not None)
 
     def _unavailable(self, error: OSError) -> LedgerUnavailable:
         return LedgerUnavailable(
             f"the anchor {self._path} cannot be used ({error.strerror}); nothing was sent. "
-            "Make room or mend the file's permissions, then try again."
+            "Make room or correct the file's permissions, then try again."
         )
 
 
-def _parsed(line: str) -> Head | None:
+def _parse_head(line: str) -> Head | None:
     try:
         seq, head = line.split(" ")
         digest = bytes.fromhex(head)

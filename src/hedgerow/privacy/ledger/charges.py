@@ -1,4 +1,4 @@
-"""What records have been charged, by region: reserve first, release afterwards.
+"""Charges to records, by region: a round is charged first and released afterwards.
 
 A record pays along its path. Two charges whose regions differ in the outcome of one test cannot
 touch the same record, so the worse of them counts; everything else adds up. This holds for
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
-from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.errors import BudgetExceeded, ParameterError
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.schema.problems import html_table
 from hedgerow.schema.regions import Region
@@ -27,7 +27,7 @@ ENTRY_ID = "entry"
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a record in `region` pays; `what` tells a person what for.
+    """The price of a query for a record in `region`; `what` is its purpose in words.
 
     `study` is the key of the study's account: its hash, so that two studies of one name do not
     share a budget. `measure` says what the cost counts; a ledger adds up one kind only.
@@ -69,11 +69,11 @@ class ChargeLedger(Protocol):
         ...
 
     def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
-        """The same, unless the round was charged before: what is paid once for a whole study."""
+        """The same, unless the round was charged before: for prices paid once per study."""
         ...
 
     def spent(self, study: str) -> Cost:
-        """What the worst record has been charged in a study."""
+        """The total charge of the worst-case record in a study."""
         ...
 
 
@@ -101,7 +101,7 @@ Change = tuple[_Part, _Units]
 
 
 class Tally:
-    """The worst record's charge, kept as charges arrive.
+    """The charge of the worst-case record, updated as charges arrive.
 
     A charge takes a step of work for every step of its region whose total it raises, and no more:
     best-first trees ask about regions of a hundred steps, round after round. Totals are whole
@@ -121,8 +121,8 @@ class Tally:
         return self._cost(self._root.total)
 
     def of(self, study: str) -> Cost:
-        known = self._root.parts.get(study)
-        return self._cost(known.total) if known else Fraction(0)
+        study_part = self._root.parts.get(study)
+        return self._cost(study_part.total) if study_part else Fraction(0)
 
     def _cost(self, units: _Units) -> Cost:
         return Fraction(units, self._per_one) if isinstance(units, int) else units
@@ -172,29 +172,29 @@ class Tally:
 
     def _node(self, study: str, region: Region) -> _Part:
         """A study is a first test with one outcome: so studies share no node, and add."""
-        found = self._nodes.get((study, region))
-        if found is None:
-            found = self._part(self._part(self._root, study), 0)
+        node = self._nodes.get((study, region))
+        if node is None:
+            node = self._part(self._part(self._root, study), 0)
             above, steps = self._nodes.get((study, region[:-1])), region
             if above is not None:
-                found, steps = above, region[-1:]
+                node, steps = above, region[-1:]
             for step in steps:
-                found = self._part(self._part(found, step.test), step.outcome)
-            self._nodes[study, region] = found
-        return found
+                node = self._part(self._part(node, step.test), step.outcome)
+            self._nodes[study, region] = node
+        return node
 
     def _part(self, above: _Part, key: Hashable) -> _Part:
-        found = above.parts.get(key)
-        if found is None:
-            found = above.parts[key] = _Part(above)
-            self._parts.append(found)
-        return found
+        part = above.parts.get(key)
+        if part is None:
+            part = above.parts[key] = _Part(above)
+            self._parts.append(part)
+        return part
 
 
 def study_of(charges: Sequence[Charge], round_id: str) -> str:
     studies = {charge.study for charge in charges}
     if len(studies) != 1:
-        raise SpecError(
+        raise ParameterError(
             f"round {round_id!r} names {len(studies)} studies; reserve one round of one study."
         )
     return studies.pop()
@@ -203,31 +203,31 @@ def study_of(charges: Sequence[Charge], round_id: str) -> str:
 def measure_of(charges: Sequence[Charge], round_id: str) -> Measure:
     measures = {charge.measure for charge in charges}
     if len(measures) != 1:
-        raise SpecError(
+        raise ParameterError(
             f"round {round_id!r} counts in {len(measures)} measures; costs of one kind add up, "
             "so charge one."
         )
     return measures.pop()
 
 
-def require_measure(found: Measure, allowed: Measure, round_id: str) -> None:
-    if found is not allowed:
-        raise SpecError(
-            f"round {round_id!r} counts in {found.value}; this budget counts in "
-            f"{allowed.value}. Nothing was charged. Approve the study in its own measure."
+def require_measure(measure: Measure, budget_measure: Measure, round_id: str) -> None:
+    if measure is not budget_measure:
+        raise ParameterError(
+            f"round {round_id!r} counts in {measure.value}; this budget counts in "
+            f"{budget_measure.value}. Nothing was charged. Approve the study in its own measure."
         )
 
 
-def require_new(round_id: str, study: str, used: bool) -> None:
-    if used:
-        raise SpecError(
+def require_new(round_id: str, study: str, is_used: bool) -> None:
+    if is_used:
+        raise ParameterError(
             f"round {round_id!r} of study {study!r} was charged before; "
             "send the stored answer again, or ask under a new round id."
         )
 
 
 def require_within(spent: Cost, limit: Cost, study: str, round_id: str) -> None:
-    """`total <= limit` and nothing else: no tolerance, and whatever is not a number says no."""
+    """Refuses unless `total <= limit`: no tolerance, and a value that is no number is refused."""
     if not spent <= limit:
         raise BudgetExceeded(
             f"round {round_id!r} would bring study {study!r} to {readable_cost(spent)}; "
@@ -257,8 +257,8 @@ class MemoryLedger:
     def __repr__(self) -> str:
         rounds = "1 round" if len(self.entries) == 1 else f"{len(self.entries)} rounds"
         spent = f"{float(self.total):.6g} of {float(self.limit):.6g}"
-        counted = f" in {self._measure.value}" if self._measure else ""
-        return f"MemoryLedger({rounds}, {spent} spent{counted})"
+        unit = f" in {self._measure.value}" if self._measure else ""
+        return f"MemoryLedger({rounds}, {spent} spent{unit})"
 
     def _repr_html_(self) -> str:
         lines = [
@@ -278,7 +278,7 @@ class MemoryLedger:
     def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
         study, measure = study_of(charges, round_id), measure_of(charges, round_id)
         require_measure(measure, self._measure or measure, round_id)
-        require_new(round_id, study, used=(study, round_id) in self._rounds)
+        require_new(round_id, study, is_used=(study, round_id) in self._rounds)
         changes = self._tally.add(charges)
         try:
             require_within(self.total, self.limit, study, round_id)

@@ -1,4 +1,4 @@
-"""What can happen to a site's ledger, as values, and their one spelling in JSON.
+"""The events of a site's ledger, as values, and their one spelling in JSON.
 
 Rationals are written "n/d", never as floats: what is signed is what was meant.
 """
@@ -31,7 +31,7 @@ class LifetimeSet:
     """The site's own policy: what all studies together may cost, in epsilon or in rho.
 
     `delta` is the limit of what studies in epsilon may fail with; `unit` says to whom all of them
-    make their promise, where the ledger adds up one kind only.
+    make their guarantee, where the ledger adds up one kind only.
     """
 
     measure: Measure
@@ -96,7 +96,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """Receipts for all that was lost were found: what each study had really spent, and where."""
+    """Receipts cover all lost entries: the true spending and rounds of each study."""
 
     spent: tuple[tuple[str, Cost], ...]
     rounds: tuple[tuple[str, str], ...] = ()
@@ -111,10 +111,10 @@ def to_json(event: Event) -> str:
     return json.dumps(_fields(event), separators=(",", ":"), ensure_ascii=True)
 
 
-def from_json(text: str, approved: Approvals) -> Event:
-    """`approved` is asked where a charge does not name its measure: version 1 did not."""
+def from_json(text: str, approvals: Approvals) -> Event:
+    """Parses an event; `approvals` gives the measure of charges of version 1, which name none."""
     try:
-        return _event(json.loads(text), approved)
+        return _event(json.loads(text), approvals)
     except (ValueError, KeyError, TypeError) as error:
         raise LedgerBroken(
             f"an entry of the ledger cannot be read ({error}); "
@@ -153,13 +153,13 @@ def _fields(event: Event) -> dict[str, Any]:
             limits = {"limit": cost_text(limit), "delta": cost_text(delta)}
             return kind | {"measure": measure.name} | limits | {"unit": unit}
         case Approved(study, measure, cap, name, delta):
-            named = {"study": study, "name": name}
-            allowed = {"cap": cost_text(cap), "delta": cost_text(delta)}
-            return kind | named | {"measure": measure.name} | allowed
+            names = {"study": study, "name": name}
+            limit_texts = {"cap": cost_text(cap), "delta": cost_text(delta)}
+            return kind | names | {"measure": measure.name} | limit_texts
         case Charged(study, round_id, charges):
             lines = [_charge_fields(charge) for charge in charges]
-            counted = {"measure": measure_of(charges, round_id).name, "charges": lines}
-            return kind | {"study": study, "round": round_id} | counted
+            content = {"measure": measure_of(charges, round_id).name, "charges": lines}
+            return kind | {"study": study, "round": round_id} | content
         case SetOpened(study, round_id, members, spent):
             place = {"study": study, "round": round_id}
             return kind | place | {"members": members.hex(), "spent": cost_text(spent)}
@@ -172,7 +172,7 @@ def _fields(event: Event) -> dict[str, Any]:
             return kind | {"spent": costs, "rounds": list(map(list, rounds))}
 
 
-def _event(raw: dict[str, Any], approved: Approvals) -> Event:
+def _event(raw: dict[str, Any], approvals: Approvals) -> Event:
     match raw["kind"]:
         case "LifetimeSet":
             limit, delta = cost_of_text(raw["limit"]), cost_of_text(raw.get("delta", NONE))
@@ -183,7 +183,7 @@ def _event(raw: dict[str, Any], approved: Approvals) -> Event:
             return Approved(raw["study"], measure, cap, raw.get("name", ""), delta)
         case "Charged":
             study = raw["study"]
-            measure = Measure[raw["measure"]] if "measure" in raw else approved(study)
+            measure = Measure[raw["measure"]] if "measure" in raw else approvals(study)
             charges = tuple(_charge(line, study, measure) for line in raw["charges"])
             return Charged(study, raw["round"], charges)
         case "SetOpened":
@@ -195,9 +195,9 @@ def _event(raw: dict[str, Any], approved: Approvals) -> Event:
             lost = tuple((seq, bytes.fromhex(head)) for seq, head in raw["lost"])
             return Restored(raw["after"], lost)
         case "Reconciled":
-            told = tuple((study, cost_of_text(cost)) for study, cost in raw["spent"])
+            study_costs = tuple((study, cost_of_text(cost)) for study, cost in raw["spent"])
             rounds = tuple((study, round_id) for study, round_id in raw.get("rounds", ()))
-            return Reconciled(told, rounds)
+            return Reconciled(study_costs, rounds)
     raise ValueError(f"unknown kind {raw['kind']!r}")
 
 

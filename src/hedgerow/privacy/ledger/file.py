@@ -1,4 +1,4 @@
-"""A ledger alone, with its key, its anchor and its lock beside it: for people without a site.
+"""A ledger in a file of its own, with its key, anchor and lock: for users without a site.
 
     fits.ledger         the entries
     fits.ledger.key     signs them; made on first use, for its owner alone
@@ -6,7 +6,7 @@
     fits.ledger.lock    lets one process in at a time
 
 All four lie in one folder, so whoever puts back an older copy of the whole folder is not seen:
-that takes an anchor elsewhere, as a site's vault has.
+that takes an anchor elsewhere, as a site's store has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from hedgerow.errors import LedgerBroken, LedgerUnavailable, SpecError
+from hedgerow.errors import LedgerBroken, LedgerUnavailable, ParameterError
 from hedgerow.privacy.ledger.chain import Anchor
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import Store, check_version, connect, write_private
@@ -44,13 +44,13 @@ def is_there(path: Path) -> bool:
 
 
 def _require_ledger(path: Path) -> None:
-    """Before anything is touched: a slip of the hand must not lock a user's own table."""
+    """Before anything is touched: a mutant of the hand must not lock a user's own table."""
     if path.is_dir():
-        raise SpecError(f"the ledger {path} is a folder; name a file in it.")
+        raise ParameterError(f"the ledger {path} is a folder; name a file in it.")
     if is_there(path):
         with path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
-                raise SpecError(f"{path} is no ledger; name another file, or one that is new.")
+                raise ParameterError(f"{path} is no ledger; name another file, or one that is new.")
 
 
 def _identity(path: Path) -> Identity:
@@ -84,7 +84,7 @@ def signed_ledger(store: Store, identity: Identity, anchor: Path) -> SqliteLedge
 
 
 def exclusive(path: Path, wait_seconds: float = 0.0) -> sqlite3.Connection:
-    """SQLite's own lock on a file of its own: held until closed, or until the process ends."""
+    """SQLite's own lock on a separate file: held until closed, or until the process ends."""
     lock = connect(path.with_name(path.name + ".lock"), busy_seconds=wait_seconds)
     try:
         lock.execute("PRAGMA journal_mode=OFF")

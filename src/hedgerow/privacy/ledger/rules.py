@@ -1,4 +1,4 @@
-"""What the events of a ledger add up to. No file, no signature: rules only.
+"""The state that the events of a ledger add up to. No file, no signature: rules only.
 
 Writing an event and reading it back pass through the same rules, so a ledger that breaks them
 can neither be written nor be believed.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import singledispatchmethod
 
-from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.errors import BudgetExceeded, ParameterError
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.privacy.ledger.charges import (
@@ -47,7 +47,7 @@ class OpenedSet:
 
 @dataclass(slots=True)
 class Account:
-    """One study. `recovered` is spending known from receipts alone, without its regions."""
+    """One study. `recovered_cost` is spending known from receipts alone, without its regions."""
 
     measure: Measure
     cap: Cost
@@ -55,7 +55,7 @@ class Account:
     delta: Cost = Fraction(0)
     open: bool = True
     doubtful: bool = False
-    recovered: Cost = Fraction(0)
+    recovered_cost: Cost = Fraction(0)
     tally: Tally = field(default_factory=Tally)
     rounds: set[str] = field(default_factory=set)
     sets: dict[str, OpenedSet] = field(default_factory=dict)
@@ -67,11 +67,11 @@ class Account:
 
     @property
     def known(self) -> Cost:
-        return self.recovered + self.tally.total
+        return self.recovered_cost + self.tally.total
 
     @property
     def reserved(self) -> Cost:
-        """What the lifetime has to hold for this study."""
+        """The part of the lifetime budget that this study holds."""
         return self.cap if self.open else self.spent
 
 
@@ -89,12 +89,12 @@ class Books:
         self.accounts: dict[str, Account] = {}
         self.lost_heads: dict[int, bytes] = {}
         self.missing: set[int] = set()
-        self.restored = 0
+        self.restored_at = 0
         """Number of the entry that last declared this file an older copy."""
 
     def account(self, study: str) -> Account:
         if study not in self.accounts:
-            raise SpecError(
+            raise ParameterError(
                 f"study {study!r} is not approved at this site; approve it before it may charge."
             )
         return self.accounts[study]
@@ -104,12 +104,12 @@ class Books:
 
     @property
     def committed(self) -> Cost:
-        """What all studies hold of the lifetime: caps while open, spending once closed."""
-        return self._committed(self.accounts.values())
+        """The lifetime budget that all studies hold: caps while open, spending once closed."""
+        return self._total_committed(self.accounts.values())
 
     @property
     def failing(self) -> Cost:
-        """The deltas of all studies: what was allowed once stays counted."""
+        """The deltas of all studies: a delta stays counted after its study is closed."""
         return sum((account.delta for account in self.accounts.values()), Fraction(0))
 
     def for_trial(self) -> Books:
@@ -129,16 +129,16 @@ class Books:
 
     @singledispatchmethod
     def _apply(self, event: Event) -> None:
-        raise SpecError(f"{event!r} is not an event of a ledger.")
+        raise ParameterError(f"{event!r} is not an event of a ledger.")
 
     @_apply.register
     def _(self, event: LifetimeSet) -> None:
         checked_cost(event.limit)
         checked_cost(event.delta)
         if event.measure is Measure.GDP:
-            raise SpecError("a lifetime budget counts in epsilon or in rho; use one of these.")
+            raise ParameterError("a lifetime budget counts in epsilon or in rho; use one of these.")
         if self.accounts and self.lifetime and event.measure is not self.lifetime.measure:
-            raise SpecError(
+            raise ParameterError(
                 f"the lifetime budget counts in {self.lifetime.measure.value} and studies were "
                 "approved under it; keep the measure, change the limit alone."
             )
@@ -147,17 +147,19 @@ class Books:
     @_apply.register
     def _(self, event: Approved) -> None:
         if event.study in self.accounts:
-            raise SpecError(
+            raise ParameterError(
                 f"study {event.study!r} was approved before; give a new one a new name."
             )
         cap, delta = checked_cost(event.cap), checked_cost(event.delta)
         account = Account(event.measure, cap, event.name, delta)
         if self.lifetime is None:
-            raise SpecError("this site has no lifetime budget; set one before approving a study.")
-        committed = self._committed([*self.accounts.values(), account])
-        if not committed <= self.lifetime.limit:
+            raise ParameterError(
+                "this site has no lifetime budget; set one before approving a study."
+            )
+        new_total = self._total_committed([*self.accounts.values(), account])
+        if not new_total <= self.lifetime.limit:
             raise BudgetExceeded(
-                f"approving study {event.study!r} would commit {readable_cost(committed)} of the "
+                f"approving study {event.study!r} would commit {readable_cost(new_total)} of the "
                 f"lifetime budget; {readable_cost(self.lifetime.limit)} is allowed "
                 f"({self.lifetime.measure.value}). Nothing was approved. Close finished studies, "
                 "or approve a smaller one."
@@ -176,9 +178,9 @@ class Books:
         account = self.account(event.study)
         measure = measure_of(event.charges, event.round_id)
         require_measure(measure, account.measure, event.round_id)
-        require_new(event.round_id, event.study, used=event.round_id in account.rounds)
+        require_new(event.round_id, event.study, is_used=event.round_id in account.rounds)
         if not account.open:
-            raise SpecError(f"study {event.study!r} is closed; approve a new study.")
+            raise ParameterError(f"study {event.study!r} is closed; approve a new study.")
         changes = account.tally.add(event.charges)
         try:
             _require_certain(account, event)
@@ -192,7 +194,7 @@ class Books:
     def _(self, event: SetOpened) -> None:
         account = self.account(event.study)
         if event.round_id not in account.rounds or event.round_id in account.sets:
-            raise SpecError(
+            raise ParameterError(
                 f"a set of round {event.round_id!r} was opened before, or the round was never "
                 "charged; a round is charged first, and opens one set."
             )
@@ -202,12 +204,12 @@ class Books:
     def _(self, event: Closed) -> None:
         account = self.account(event.study)
         if not account.open:
-            raise SpecError(f"study {event.study!r} is closed already.")
+            raise ParameterError(f"study {event.study!r} is closed already.")
         account.open = False
 
     @_apply.register
     def _(self, event: Restored) -> None:
-        self.restored = self.seq
+        self.restored_at = self.seq
         self.lost_heads |= dict(event.lost)
         self.missing |= set(range(event.after + 1, event.last + 1))
         for account in self.accounts.values():
@@ -215,25 +217,25 @@ class Books:
 
     @_apply.register
     def _(self, event: Reconciled) -> None:
-        told = [(self.account(study), checked_cost(spent)) for study, spent in event.spent]
-        used = [(self.account(study), round_id) for study, round_id in event.rounds]
-        for account, spent in told:
-            account.recovered, account.tally = max(spent, account.known), Tally()
-        for account, round_id in used:
+        receipts = [(self.account(study), checked_cost(spent)) for study, spent in event.spent]
+        used_rounds = [(self.account(study), round_id) for study, round_id in event.rounds]
+        for account, spent in receipts:
+            account.recovered_cost, account.tally = max(spent, account.known), Tally()
+        for account, round_id in used_rounds:
             account.rounds.add(round_id)
         for account in self.accounts.values():
             account.doubtful = False
         self.missing.clear()
 
-    def _committed(self, accounts: Iterable[Account]) -> Cost:
+    def _total_committed(self, accounts: Iterable[Account]) -> Cost:
         if self.lifetime is None:
             return math.inf
-        held: Cost = Fraction(0)
+        total: Cost = Fraction(0)
         for account in accounts:
-            held += conversions.lifetime_cost(
+            total += conversions.lifetime_cost(
                 account.measure, account.reserved, self.lifetime.measure
             )
-        return held
+        return total
 
 
 def _require_certain(account: Account, event: Charged) -> None:

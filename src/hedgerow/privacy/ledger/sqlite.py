@@ -8,14 +8,17 @@ Rules and what a rollback can and cannot hide: docs/proofs/ledger.md.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from typing import Any, cast
 
-from hedgerow.errors import LedgerBroken, LedgerRolledBack
+from hedgerow.errors import HedgerowError, LedgerBroken, LedgerRolledBack
 from hedgerow.privacy.accounting.budget import Cost, Measure
-from hedgerow.privacy.ledger.chain import Anchor, Entry, Sign, Verify
-from hedgerow.privacy.ledger.charges import Charge, Receipt, study_of
+from hedgerow.privacy.ledger import chain
+from hedgerow.privacy.ledger.chain import START, Anchor, ChainLink, Entry, Sign, Verify
+from hedgerow.privacy.ledger.charges import NO_HEAD, Charge, Receipt, study_of
 from hedgerow.privacy.ledger.events import (
     Approved,
     Charged,
@@ -28,11 +31,269 @@ from hedgerow.privacy.ledger.events import (
     SetOpened,
     from_json,
 )
-from hedgerow.privacy.ledger.rules import Books, OpenedSet
+from hedgerow.privacy.ledger.rules import Books, OpenedSet, next_seq
 from hedgerow.privacy.ledger.store import Store
-from hedgerow.privacy.ledger.stored_chain import StoredChain
+
+# --------------------------------------------------------------------------------------------------
+# The chain in its file: read once, checked against itself and against the anchor, appended to.
+#
+# All methods but `head`, `head_at` and `meet` are called inside a transaction of the store.
+
+LAYOUT = (
+    "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, "
+    "head BLOB NOT NULL, signature BLOB NOT NULL)",
+    "CREATE TRIGGER ledger_keeps_entries BEFORE UPDATE ON ledger "
+    "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+    "CREATE TRIGGER ledger_loses_none BEFORE DELETE ON ledger "
+    "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+)
 
 
+class StoredChain:
+    """`books` are what the entries up to `end` add up to."""
+
+    def __init__(self, store: Store, sign: Sign, verify: Verify, anchor: Anchor | None) -> None:
+        self._store, self._sign, self._verify, self._anchor = store, sign, verify, anchor
+        self.books: Books = Books()
+        self.end: ChainLink = START
+        self._caught_up = 0
+        self._anchor_heads: dict[int, bytes] = {}
+        """The last lines of the anchor, as far as they were found on this chain."""
+        with store.transaction():
+            for statement in LAYOUT:
+                store.create(statement)
+
+    # --------------------------------------------------------------------------------- writing
+    def append(self, event: Event) -> None:
+        """Rules first, then the row; the anchor follows once the row is durable."""
+        self.books.apply(event)
+        seq = next_seq(self.end.seq, event)
+        entry = chain.seal_entry(seq, self.end, event, self._sign)
+        self.end = self.end.after(entry)  # if the row cannot be written, all is read again
+        self._store.execute(
+            "INSERT INTO ledger VALUES (?, ?, ?, ?)",
+            entry.seq, entry.body, entry.head, entry.signature,
+        )  # fmt: skip
+        self._store.after_commit(self._raise_anchor)
+
+    # --------------------------------------------------------------------------------- reading
+    def catch_up(self) -> None:
+        """Makes the books agree with the file, and the file with the anchor.
+
+        Once a transaction: until it ends nobody else can write.
+        """
+        if self._caught_up != self._store.transactions:
+            self.read_new()
+            self._check_anchor()
+            self._caught_up = self._store.transactions
+
+    def read_again(self) -> None:
+        """Believes nothing that was read before, and holds every line of the anchor against it."""
+        self._forget()
+        self.catch_up()
+        own: dict[object, object] = dict(self.books.lost_heads.items())
+        own |= {seq: head for seq, head in self._store.execute("SELECT seq, head FROM ledger")}
+        for head in self.anchored().items():
+            if own.get(head[0]) != head[1]:
+                self.meet(head)
+
+    def read_new(self) -> None:
+        """Reads new entries: other processes write and transactions fail, so state may be stale."""
+        if self._stored_head(self.end.seq) != self.end.head:
+            self._forget()
+        try:
+            self._take_all(self.entries(after=self.end.seq))
+        except LedgerBroken:
+            self._forget()
+            raise
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        rows = self._store.execute(
+            "SELECT seq, body, head, signature FROM ledger WHERE seq > ? ORDER BY seq", after
+        )
+        return map(_entry, rows)
+
+    def _forget(self) -> None:
+        self.books, self.end, self._caught_up, self._anchor_heads = Books(), START, 0, {}
+
+    def _take_all(self, entries: Iterable[Entry]) -> None:
+        """Applies entries; the last signature covers those before it, whose hashes lead to it."""
+        unsigned_entries: list[Entry] = []
+        for entry in entries:
+            if chain.vouches(entry, self.end):
+                unsigned_entries.clear()
+            unsigned_entries.append(entry)
+            self._take(entry)
+        for entry in unsigned_entries:
+            chain.check_signature(entry, self._verify)
+
+    def _take(self, entry: Entry) -> None:
+        try:
+            event = from_json(entry.body, self.books.measure)
+            chain.check_seq(entry, next_seq(self.end.seq, event))
+            self.books.apply(event)
+        except LedgerBroken:
+            raise
+        except HedgerowError as error:
+            raise LedgerBroken(
+                f"entry {entry.seq} of the ledger breaks its own rules: {error}"
+            ) from error
+        self.end = self.end.after(entry)
+
+    # ----------------------------------------------------------------------------------- heads
+    def head(self) -> Head:
+        rows = self._store.execute("SELECT seq, head FROM ledger ORDER BY seq DESC LIMIT 1")
+        return cast(Head, rows[0]) if rows else START.position
+
+    def head_at(self, seq: int) -> bytes | None:
+        """The head after `seq` entries, also of entries known to be lost; None if never there."""
+        if seq == 0:
+            return NO_HEAD
+        stored_head = self._stored_head(seq)
+        return stored_head if stored_head != NO_HEAD else self.books.lost_heads.get(seq)
+
+    def meet(self, head: Head) -> None:
+        """Somebody holds this head of ours: it must be on our chain."""
+        if self.head_at(head[0]) != head[1]:
+            raise LedgerRolledBack(
+                f"somebody holds entry {head[0]} of this ledger, and this file "
+                f"{_relation(head[0], self.head()[0])}. It is an older or another copy; nothing "
+                "may be charged to it. Find the newest copy, or declare the restore."
+            )
+
+    def anchored(self) -> dict[int, bytes]:
+        """Every head of an entry that the anchor has recorded."""
+        heads = self._anchor.heads() if self._anchor else {}
+        return {seq: head for seq, head in heads.items() if seq}
+
+    def _stored_head(self, seq: int) -> bytes:
+        rows = self._store.execute("SELECT head FROM ledger WHERE seq = ?", seq)
+        return cast(bytes, rows[0][0]) if rows else NO_HEAD
+
+    def _check_anchor(self) -> None:
+        if self._anchor is None:
+            return
+        latest = self._anchor.latest()
+        if not latest and not self.end.seq:  # before the first entry: another process may see it
+            self._anchor.append(START.position)
+        for head in latest.items():
+            if self._anchor_heads.get(head[0]) != head[1]:
+                self.meet(head)
+        self._anchor_heads = latest
+        if not latest and self.end.seq > 1:
+            raise LedgerRolledBack(
+                "the anchor of this ledger is missing, so an older copy would not be "
+                "noticed. Bring the anchor back, or declare the restore."
+            )
+        self._store.after_commit(self._raise_anchor)
+
+    def _raise_anchor(self) -> None:
+        """Also heals an anchor that a crash left one entry behind."""
+        if self._anchor is not None and self.end.seq > max(self._anchor_heads, default=0):
+            self._anchor.append(self.end.position)
+            self._anchor_heads[self.end.seq] = self.end.head
+
+
+def _entry(row: tuple[object, ...]) -> Entry:
+    if tuple(map(type, row)) != (int, str, bytes, bytes):
+        raise LedgerBroken(f"entry {row[0]!r} of the ledger is not what was written.")
+    return Entry(*cast(tuple[int, str, bytes, bytes], row))
+
+
+def _relation(seq: int, end: int) -> str:
+    return f"ends at {end}" if seq > end else f"has another entry {seq}"
+
+
+# --------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
+# Rows beside the ledger, each with a code under a key that only the site has.
+#
+# The chain vouches for charges and opened sets. What stands beside it (runs, stored answers, heads
+# of peers, secrets) would be believed as it is read: a flipped bit, or a row moved under another
+# key, must not pass for something that the site wrote.
+
+Row = tuple[Any, ...]
+
+
+class Table:
+    """`columns` are those of the table, in order, without the code; the first `keys` name a row."""
+
+    def __init__(
+        self, store: Store, name: str, columns: tuple[str, ...], keys: int, secret: bytes
+    ) -> None:
+        self._store, self._name, self._secret = store, name, secret
+        self._columns, self._keys = columns, columns[:keys]
+
+    def put(self, *values: object) -> None:
+        """Writes a row, in place of the one with the same key."""
+        marks = ", ".join("?" * (len(values) + 1))
+        code = self._code(values)
+        self._store.execute(f"INSERT OR REPLACE INTO {self._name} VALUES ({marks})", *values, code)
+
+    def put_over(self, old: tuple[object, ...], *values: object) -> None:
+        """Writes a row into the room of the one with the key `old`, of which nothing is left."""
+        assignments = ", ".join(f"{column} = ?" for column in (*self._columns, "code"))
+        where = dict(zip(self._keys, old, strict=True))
+        self._store.execute(
+            f"UPDATE {self._name} SET {assignments}{_condition(where)}",
+            *values, self._code(values), *where.values(),
+        )  # fmt: skip
+
+    def get(self, *key: object) -> Row | None:
+        rows = self.rows(**dict(zip(self._keys, key, strict=True)))
+        return rows[0] if rows else None
+
+    def rows(self, **where: object) -> list[Row]:
+        """Rows with these values, in order of their keys; each is checked."""
+        order, columns = ", ".join(self._keys), ", ".join((*self._columns, "code"))
+        rows = self._store.execute(
+            f"SELECT {columns} FROM {self._name}{_condition(where)} ORDER BY {order}",
+            *where.values(),
+        )
+        return [self._check_row(row) for row in rows]
+
+    def delete(self, **where: object) -> None:
+        self._store.execute(f"DELETE FROM {self._name}{_condition(where)}", *where.values())
+
+    def check(self) -> None:
+        """Reads every row once."""
+        self.rows()
+
+    def _check_row(self, row: Row) -> Row:
+        *values, code = row
+        if not isinstance(code, bytes) or not hmac.compare_digest(code, self._code(values)):
+            raise LedgerBroken(
+                f"a row of {self._name!r} is not as this site wrote it. Nothing was sent; "
+                "restore the last good copy, then reconcile it."
+            )
+        return tuple(values)
+
+    def _code(self, values: tuple[object, ...] | list[object]) -> bytes:
+        state = hmac.new(self._secret, digestmod="sha256")
+        for part in (self._name, *values):
+            kind, data = _encode_value(part)
+            state.update(kind + len(data).to_bytes(8, "big"))
+            state.update(data)
+        return state.digest()
+
+
+def _condition(where: dict[str, object]) -> str:
+    return " WHERE " + " AND ".join(f"{column} = ?" for column in where) if where else ""
+
+
+def _encode_value(value: object) -> tuple[bytes, bytes]:
+    """Kind and bytes of a value: no two values have the same spelling."""
+    match value:
+        case bytes():
+            return b"b", value
+        case str():
+            return b"s", value.encode("utf-8", errors="surrogatepass")
+        case int():
+            return b"i", str(value).encode()
+    return b"?", repr(value).encode()
+
+
+# --------------------------------------------------------------------------------------------------
 class SqliteLedger:
     """`sign` and `verify` are the site's own key; `anchor` is outside the backed-up directory."""
 
@@ -107,7 +368,7 @@ class SqliteLedger:
             return account is not None and account.open
 
     def committed(self) -> Cost:
-        """What all studies together hold of the lifetime budget, in its measure."""
+        """The part of the lifetime budget all studies together hold, in its measure."""
         with self.current() as books:
             return books.committed
 
@@ -125,7 +386,7 @@ class SqliteLedger:
     def restored(self) -> int:
         """Number of the entry that last declared this file an older copy; 0 if none did."""
         with self.current() as books:
-            return books.restored
+            return books.restored_at
 
     def entries(self) -> Iterator[tuple[Entry, Event]]:
         """All entries; they were checked when this ledger was last used."""
@@ -163,9 +424,9 @@ class SqliteLedger:
         with self._store.transaction():
             self._chain.read_new()
             own = {entry.seq: entry.head for entry in self._chain.entries()}
-            known = dict(lost) | self._chain.anchored()
-            _require_one_history(own, known)
-            strange = tuple(sorted((s, h) for s, h in known.items() if s not in own))
+            known_heads = dict(lost) | self._chain.anchored()
+            _require_one_history(own, known_heads)
+            strange = tuple(sorted((s, h) for s, h in known_heads.items() if s not in own))
             self._chain.append(Restored(self._chain.end.seq, strange))
 
     def reconcile(self, receipts: Iterable[Receipt]) -> None:
@@ -173,24 +434,24 @@ class SqliteLedger:
 
         A receipt without a round does not say what its entry was, only what was spent by then.
         """
-        found = list(receipts)
+        receipt_list = list(receipts)
         with self.current() as books:
-            self._check_receipts(found, books)
+            self._check_receipts(receipt_list, books)
             spent: dict[str, Cost] = {}
-            for receipt in found:
+            for receipt in receipt_list:
                 spent[receipt.study] = max(receipt.spent, spent.get(receipt.study, receipt.spent))
-            rounds = {(r.study, r.round_id) for r in found if r.round_id}
+            rounds = {(r.study, r.round_id) for r in receipt_list if r.round_id}
             self._chain.append(Reconciled(tuple(sorted(spent.items())), tuple(sorted(rounds))))
 
     def _check_receipts(self, receipts: Iterable[Receipt], books: Books) -> None:
-        """Each is of this chain, and together they tell what every lost entry was."""
-        told = set()
+        """Checks that each receipt is of this chain, and that they cover every lost entry."""
+        receipt_seqs = set()
         for receipt in receipts:
             if self.head_at(receipt.seq) or receipt.seq not in books.missing:
                 self.meet((receipt.seq, receipt.head))
             if receipt.round_id:
-                told.add(receipt.seq)
-        unknown = books.missing - told
+                receipt_seqs.add(receipt.seq)
+        unknown = books.missing - receipt_seqs
         if unknown:
             raise LedgerRolledBack(
                 f"entries {_some(unknown)} were lost and no receipt tells what they charged; "
@@ -210,8 +471,8 @@ class SqliteLedger:
             self._chain.append(event)
 
 
-def _require_one_history(own: Mapping[int, bytes], known: Mapping[int, bytes]) -> None:
-    for seq, head in known.items():
+def _require_one_history(own: Mapping[int, bytes], known_heads: Mapping[int, bytes]) -> None:
+    for seq, head in known_heads.items():
         if own.get(seq, head) != head:
             raise LedgerBroken(
                 f"two different entries {seq} of this ledger exist: two copies were in use and "

@@ -1,4 +1,4 @@
-"""One SQLite file, written in transactions that survive the end of the process and of power.
+"""One SQLite file with durable transactions: they survive a crash and a power failure.
 
 Rollback journal, not a write-ahead log: a site has one writer at a time, large messages are
 written once instead of twice, a backup is one file, and erased bytes are not left in a log.
@@ -85,7 +85,7 @@ def copy_private(source: Path, target: Path) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Whole or not at all, durable, and its owner's alone from the first byte."""
+    """Writes a file atomically and durably; only its owner can read it from the first byte on."""
     new = path.with_name(path.name + ".new")
     try:
         new.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-KNOWN_LAYOUTS = 3
+KNOWN_LAYOUTS = 4
 """Layouts of a site's file that this release reads: the ledger alone, and the steps after it."""
 
 
@@ -151,23 +151,23 @@ class Store:
             self.execute(statement)
 
     def layout(self) -> set[str]:
-        """The statements that made the tables and triggers of this file."""
-        found = self.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-        return {str(sql) for (sql,) in found}
+        """The SQL statements of the tables and triggers in this file."""
+        rows = self.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        return {str(sql) for (sql,) in rows}
 
     def check(self) -> None:
-        """Refuses a file whose pages do not fit together."""
-        found = self.execute("PRAGMA integrity_check(1)")
-        if found != [("ok",)]:
+        """Refuses a file with damaged pages."""
+        rows = self.execute("PRAGMA integrity_check(1)")
+        if rows != [("ok",)]:
             raise LedgerBroken(
-                f"the site's file is damaged ({found[0][0]}); nothing was sent. "
+                f"the site's file is damaged ({rows[0][0]}); nothing was sent. "
                 "Restore the last good copy, then reconcile it."
             )
 
     def copy(self, path: Path) -> None:
         """Writes a consistent copy into a new file that only its owner can read."""
         connect(path).close()
-        with self._lock, _translated():
+        with self._lock, _translate_errors():
             self._connection.execute("VACUUM INTO ?", (str(path),))
 
     @contextmanager
@@ -183,7 +183,7 @@ class Store:
                 return
             self._depth = 1
             try:
-                with _translated(), self._rolled_back_on_error():
+                with _translate_errors(), self._rolled_back_on_error():
                     self._connection.execute("BEGIN IMMEDIATE")
                     self.transactions += 1
                     self._hook("begun")
@@ -233,16 +233,16 @@ class Store:
             "trusted_schema=OFF",
         ):
             self.execute(f"PRAGMA {setting}")
-        found = self.execute("PRAGMA synchronous")
-        if found != [(EXTRA,)]:
+        rows = self.execute("PRAGMA synchronous")
+        if rows != [(EXTRA,)]:
             raise LedgerUnavailable(
-                f"SQLite reports synchronous={found}; {EXTRA} is needed for charges that survive "
+                f"SQLite reports synchronous={rows}; {EXTRA} is needed for charges that survive "
                 "power loss. Use SQLite 3.12 or newer."
             )
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """SQLite's errors in hedgerow's words: nothing is sent after any of them."""
     try:
         yield
@@ -269,13 +269,13 @@ def _in_our_words(error: sqlite3.Error | UnicodeDecodeError) -> LedgerError:
 
 
 def layout_version(store: Store) -> int:
-    (found,) = cast(tuple[int], store.execute("PRAGMA user_version")[0])
-    if not 0 <= found <= KNOWN_LAYOUTS:
+    (version,) = cast(tuple[int], store.execute("PRAGMA user_version")[0])
+    if not 0 <= version <= KNOWN_LAYOUTS:
         raise LedgerUnavailable(
-            f"the site's file has layout {found}; this hedgerow knows up to {KNOWN_LAYOUTS}. "
+            f"the site's file has layout {version}; this hedgerow knows up to {KNOWN_LAYOUTS}. "
             "Nothing was changed. Use the hedgerow that wrote it, or a later one."
         )
-    return found
+    return version
 
 
 def check_version(store: Store) -> None:

@@ -20,7 +20,7 @@ LAW_ONE: Final = 1 << LAW_BITS
 
 
 class Law(Protocol):
-    """What a table is built from. Hashable, so that a table is built once."""
+    """A law that a table is built from. Hashable, so that a table is built once."""
 
     def probabilities(self) -> tuple[int, Iterator[int]]:
         """The lowest value; 2^320 P(k) for it and its successors, until only 0 is left."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 
 # How wide each sampler is proved to be exact; a wider law refuses to exist.
 LEAST_LAPLACE_RATE: Final = Fraction(1, 2**40)
@@ -84,10 +84,10 @@ class DiscreteGaussian:
         return squares / (math.fsum(weights) - 0.5)
 
     def share(self, h: int) -> DiscreteGaussian:
-        """One of h. Their sum is within exp(+-tau) of this law: see `gaussian_share_tau`."""
+        """One of h noise shares. The sum is within exp(+-tau) of this law: `gaussian_share_tau`."""
         _check_shares(h)
         if h > 1 and self.sigma2 < h * LEAST_GAUSSIAN_SHARE:
-            raise SpecError(
+            raise ParameterError(
                 f"a Gaussian share would have variance {float(self.sigma2 / h):.3g}; the bound on "
                 "the sum of shares is proved from 1/4 up. Use a finer lattice."
             )
@@ -96,7 +96,7 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True, slots=True)
 class NoNoise:
-    """Always 0. Not free: whoever asks for it is charged infinity."""
+    """Always 0. Not free: a query without noise is charged infinity."""
 
     @property
     def variance(self) -> float:
@@ -125,7 +125,7 @@ def gaussian_share_tau(sigma2: Fraction, h: int) -> float:
 def _check_rate(rate: Fraction, least: Fraction) -> None:
     _check_positive("rate", rate)
     if rate < least:
-        raise SpecError(
+        raise ParameterError(
             f"the rate of the noise is {float(rate):.3g} per unit; its sampler is proved from "
             f"{float(least):.3g} up. Use fewer units per 1.0 (a coarser lattice), fewer features "
             "per query, or a larger epsilon."
@@ -135,7 +135,7 @@ def _check_rate(rate: Fraction, least: Fraction) -> None:
 def _check_variance(sigma2: Fraction, most: Fraction) -> None:
     _check_positive("variance", sigma2)
     if sigma2 > most:
-        raise SpecError(
+        raise ParameterError(
             f"the variance of the noise is {float(sigma2):.3g} units; its sampler is proved up to "
             f"{float(most):.3g}. Use fewer units per 1.0 (a coarser lattice), or a larger epsilon."
         )
@@ -143,9 +143,11 @@ def _check_variance(sigma2: Fraction, most: Fraction) -> None:
 
 def _check_positive(name: str, value: Fraction) -> None:
     if not (isinstance(value, Fraction) and value > 0):
-        raise SpecError(f"the {name} of the noise is {value!r}; use a Fraction above 0.")
+        raise ParameterError(f"the {name} of the noise is {value!r}; use a Fraction above 0.")
 
 
 def _check_shares(shares: int) -> None:
     if not 1 <= shares <= MOST_SHARES:
-        raise SpecError(f"noise is to be divided into {shares} shares; use 1 to {MOST_SHARES}.")
+        raise ParameterError(
+            f"noise is to be divided into {shares} shares; use 1 to {MOST_SHARES}."
+        )

@@ -1,4 +1,4 @@
-"""Randomised response: a label that is told wrongly with a known probability.
+"""Randomized response: a label that is reported wrongly with a known probability.
 
 Protects labels only, record by record, against everybody. A record's answer is drawn once and for
 all: redrawing it in another run or after a restart would be a second release. So the words that
@@ -20,9 +20,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
-from hedgerow.privacy.mechanisms.coins import exp_bounds
-from hedgerow.privacy.mechanisms.randomness import Randomness
+from hedgerow.errors import ParameterError
+from hedgerow.privacy.mechanisms.coins import Randomness, exp_bounds
 from hedgerow.schema.arrays import FloatArray, IntArray, Words, frozen
 
 Bits = NDArray[np.uint8]
@@ -38,7 +37,7 @@ _NEAR: Final = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
-class RandomisedResponse:
+class RandomizedResponse:
     """One of `classes` labels: the true one for `honest_words` of the 2^64 words, else another.
 
     Warner 1965 for any number of classes. The other labels are equally likely.
@@ -49,19 +48,21 @@ class RandomisedResponse:
 
     def __post_init__(self) -> None:
         if self.classes < 2:
-            raise SpecError(f"there are {self.classes} classes; randomised response needs 2.")
+            raise ParameterError(f"there are {self.classes} classes; randomized response needs 2.")
         lies = ALL_WORDS - self.honest_words
         if lies <= 0 or lies % (self.classes - 1) or self.epsilon_ratio < 1:
-            raise SpecError(
+            raise ParameterError(
                 f"{self.honest_words} honest words of 2^64 do not leave {self.classes - 1} equal "
-                "and smaller parts; use RandomisedResponse.for_epsilon."
+                "and smaller parts; use RandomizedResponse.for_epsilon."
             )
 
     @classmethod
-    def for_epsilon(cls, classes: int, epsilon: Fraction) -> RandomisedResponse:
+    def for_epsilon(cls, classes: int, epsilon: Fraction) -> RandomizedResponse:
         """The most truthful response that costs at most epsilon."""
         if not (epsilon > 0 and classes >= 2):
-            raise SpecError(f"epsilon {epsilon} for {classes} classes; use above 0 and at least 2.")
+            raise ParameterError(
+                f"epsilon {epsilon} for {classes} classes; use above 0 and at least 2."
+            )
         odds = exp_bounds(epsilon, 128)[1]  # 2^128 exp(-epsilon), rounded up
         each_lie = -(-(ALL_WORDS * odds) // ((1 << 128) + (classes - 1) * odds))
         return cls(classes, ALL_WORDS - (classes - 1) * each_lie)
@@ -89,17 +90,19 @@ class RandomisedResponse:
         """One answer per label, decided by one word each."""
         honest = np.uint64(self.honest_words)
         width = np.uint64((ALL_WORDS - self.honest_words) // (self.classes - 1))
-        other = ((words - honest) // width).astype(np.int64)  # 0 .. C-2 where the word is a lie
-        return np.where(words < honest, labels, other + (other >= labels))
+        other_label = ((words - honest) // width).astype(
+            np.int64
+        )  # 0 .. C-2 where the word is a lie
+        return np.where(words < honest, labels, other_label + (other_label >= labels))
 
     def unbiased(self, counts: IntArray) -> FloatArray:
         """(..., C) estimates of the true label counts from the counts of answers."""
-        other, all_answers = float(self.each_other), counts.sum(axis=-1, keepdims=True)
-        return np.asarray((counts - all_answers * other) / (float(self.keep) - other))
+        other_odds, all_answers = float(self.each_other), counts.sum(axis=-1, keepdims=True)
+        return np.asarray((counts - all_answers * other_odds) / (float(self.keep) - other_odds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BloomReports:
+class BloomRandomizedResponse:
     """Labels as noisy bit strings: Liu et al. 2020 (Federated Extra-Trees), after RAPPOR.
 
     A label sets `hashes` of `bits` bits. The *permanent* string, drawn once per record, keeps a
@@ -118,19 +121,21 @@ class BloomReports:
 
     def __post_init__(self) -> None:
         if not 0 < self.keep < 1:
-            raise SpecError(f"keep is {self.keep}; use a Fraction between 0 and 1.")
+            raise ParameterError(f"keep is {self.keep}; use a Fraction between 0 and 1.")
         if not 0 < self.one_if_clear < self.one_if_set < 1:
-            raise SpecError(
+            raise ParameterError(
                 f"instant bits are 1 with {self.one_if_clear} and {self.one_if_set}; "
                 "use 0 < one_if_clear < one_if_set < 1."
             )
         codebook(self.classes, self.bits, self.hashes)
 
     @classmethod
-    def for_epsilon(cls, classes: int, bits: int, hashes: int, epsilon: Fraction) -> BloomReports:
+    def for_epsilon(
+        cls, classes: int, bits: int, hashes: int, epsilon: Fraction
+    ) -> BloomRandomizedResponse:
         """The most truthful permanent bits that cost at most epsilon, however often reported."""
         if not epsilon > 0:
-            raise SpecError(f"epsilon is {epsilon}; use a number above 0.")
+            raise ParameterError(f"epsilon is {epsilon}; use a number above 0.")
         apart = _farthest(codebook(classes, bits, hashes))
         steps = int(math.tanh(float(epsilon) / (2 * apart)) * _KEEP_STEPS)
         for keep in range(min(steps + 1, _KEEP_STEPS - 1), 0, -1):  # the second or third will do
@@ -139,10 +144,12 @@ class BloomReports:
             )
             if reports.epsilon_forever <= epsilon:
                 return reports
-        raise SpecError(f"epsilon {epsilon} is too small for {hashes} hashes; use a larger one.")
+        raise ParameterError(
+            f"epsilon {epsilon} is too small for {hashes} hashes; use a larger one."
+        )
 
     @classmethod
-    def of_labels(cls, classes: int, epsilon: Fraction) -> BloomReports:
+    def of_labels(cls, classes: int, epsilon: Fraction) -> BloomRandomizedResponse:
         """The filter of FET-LDP (Liu et al. 2020): two hashes into two bits a class."""
         return cls.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
 
@@ -163,15 +170,17 @@ class BloomReports:
 
     def decode(self, ones: FloatArray | IntArray, records: FloatArray | IntArray) -> FloatArray:
         """(..., C) label counts, >= 0, from the ones in each bit (..., bits), by least squares."""
-        one, zero = (float(p) for p in self._report_odds)
-        told = (ones - zero * np.asarray(records, np.float64)[..., None]) / (one - zero)
-        return non_negative(self.code.T.astype(np.float64), told)
+        one_odds, zero_odds = (float(p) for p in self._report_odds)
+        bit_estimates = (ones - zero_odds * np.asarray(records, np.float64)[..., None]) / (
+            one_odds - zero_odds
+        )
+        return non_negative(self.code.T.astype(np.float64), bit_estimates)
 
     @property
     def spread(self) -> float:
         """Variance of a decoded label count per record, before negative ones are excluded."""
-        one, zero = (float(p) for p in self._report_odds)
-        per_bit = zero * (1.0 - zero) / (one - zero) ** 2
+        one_odds, zero_odds = (float(p) for p in self._report_odds)
+        per_bit = zero_odds * (1.0 - zero_odds) / (one_odds - zero_odds) ** 2
         code = self.code.astype(np.float64)
         return float(per_bit * np.trace(np.linalg.inv(code @ code.T)) / self.classes)
 
@@ -203,22 +212,22 @@ class BloomReports:
     def _report_odds(self) -> tuple[Fraction, Fraction]:
         """P1 and P0: the chance of sending 1 for a bit that the label sets, and for another."""
         flip = Fraction(self._flip_words, ALL_WORDS)
-        one, zero = (Fraction(w, ALL_WORDS) for w in self._one_words)
-        return (1 - flip) * one + flip * zero, flip * one + (1 - flip) * zero
+        one_odds, zero_odds = (Fraction(w, ALL_WORDS) for w in self._one_words)
+        return (1 - flip) * one_odds + flip * zero_odds, flip * one_odds + (1 - flip) * zero_odds
 
-    def _epsilon(self, one: Fraction, zero: Fraction) -> float:
+    def _epsilon(self, one_odds: Fraction, zero_odds: Fraction) -> float:
         """Two labels set equally many bits, so of the bits that differ half go each way."""
-        ratio = one * (1 - zero) / (zero * (1 - one))
+        ratio = one_odds * (1 - zero_odds) / (zero_odds * (1 - one_odds))
         return math.nextafter(_farthest(self.code) // 2 * log_up(ratio), math.inf)
 
 
-def non_negative(matrix: FloatArray, told: FloatArray) -> FloatArray:
+def non_negative(matrix: FloatArray, targets: FloatArray) -> FloatArray:
     """(..., C) the x >= 0 for which `matrix` x is nearest to each of (..., bits).
 
     Where plain least squares is not negative it is the answer; elsewhere projected gradients with
     momentum (Beck and Teboulle 2009) start from it. All cells of a level are solved together.
     """
-    gram, towards = matrix.T @ matrix, told @ matrix
+    gram, towards = matrix.T @ matrix, targets @ matrix
     x = towards @ np.linalg.inv(gram)  # symmetric; solving cell by cell would factor it each time
     rows = (x < 0.0).any(axis=-1)
     aim, step = towards[rows], 1.0 / float(np.linalg.norm(gram, 2))
@@ -244,9 +253,9 @@ def _farthest(code: Bits) -> int:
 
 @lru_cache(maxsize=64)
 def codebook(classes: int, bits: int, hashes: int) -> Bits:
-    """Public bit strings (C, bits), linearly independent, so that counts can be told apart."""
+    """Public bit strings (C, bits), linearly independent, so that counts can be separated."""
     if not (classes >= 2 and bits >= classes and 1 <= hashes < bits):
-        raise SpecError(
+        raise ParameterError(
             f"{classes} classes in {bits} bits by {hashes} hashes; use 2 classes or more, at "
             "least as many bits as classes and fewer hashes than bits."
         )
@@ -256,7 +265,9 @@ def codebook(classes: int, bits: int, hashes: int) -> Bits:
         code = np.array([_bloom(salt, label, bits, hashes) for label in range(classes)], np.uint8)
         if np.linalg.matrix_rank(code) == classes:
             return frozen(code)
-    raise SpecError(f"no independent code for {classes} classes in {bits} bits; use more bits.")
+    raise ParameterError(
+        f"no independent code for {classes} classes in {bits} bits; use more bits."
+    )
 
 
 def _bloom(salt: int, label: int, bits: int, hashes: int) -> list[int]:

@@ -13,9 +13,12 @@ Proofs: docs/proofs/samplers.md.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import accumulate
 from math import isqrt
 from typing import Final, Protocol
 
@@ -23,9 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.kernels.noise import search
-from hedgerow.privacy.mechanisms.coins import COIN_BITS, exp_at_least, exp_coins
-from hedgerow.privacy.mechanisms.inversion import WORD_BITS, LawTable, table_of, total_variation_of
-from hedgerow.privacy.mechanisms.laws import Digit, Gaussian, HalfGaussian, Law, Polya
+from hedgerow.privacy.mechanisms.coins import COIN_BITS, Randomness, exp_at_least, exp_coins
+from hedgerow.privacy.mechanisms.laws import LAW_BITS, Digit, Gaussian, HalfGaussian, Law, Polya
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -33,9 +35,76 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     NoNoise,
     PolyaDifference,
 )
-from hedgerow.privacy.mechanisms.randomness import Randomness
 from hedgerow.schema.arrays import IntArray, Words
 
+# --------------------------------------------------------------------------------------------------
+# Cumulative tables: 64 random bits decide almost every draw, 192 bits decide the rest.
+#
+# A uniform word x falls in entry k, the first with thresholds[k] > x, where thresholds[k] is
+# floor(2^64 P(value <= k)). Only when x equals a threshold, or lies beyond the last one, do more
+# bits matter: then 128 are added and compared with the 192-bit thresholds, which are computed again
+# from the law and reach as far into the tail as 192 bits can. So memory holds 8 bytes an entry, and
+# the total variation is that of 192-bit thresholds. Proofs: docs/proofs/samplers.md, 5.
+
+WORD_BITS: Final = 64
+EXACT_BITS: Final = 192
+_LAST_WORD: Final = 2**WORD_BITS - 1
+_GUIDE_BITS: Final = (6, 18)
+_MORE_GUIDE_BITS: Final = 2  # than entries have: then most words have one threshold to look at
+
+
+@dataclass(frozen=True, eq=False)
+class LawTable:
+    """`lowest` is the value of entry 0; `guide[x >> shift]` is the first entry that x can have."""
+
+    law: Law
+    lowest: int
+    thresholds: Words
+    guide: NDArray[np.int32]
+    shift: int
+
+    def settle(self, word: int, secret: Randomness) -> int:
+        """The value of a draw that begins with `word`, by 128 bits more."""
+        more = int.from_bytes(secret.bytes((EXACT_BITS - WORD_BITS) // 8), "little")
+        point = word << (EXACT_BITS - WORD_BITS) | more
+        lowest, probabilities = self.law.probabilities()
+        value = lowest - 1
+        for total in accumulate(probabilities):
+            value += 1
+            if total >> (LAW_BITS - EXACT_BITS) > point:
+                break
+        return value
+
+
+@lru_cache(maxsize=64)
+def table_of(law: Law) -> LawTable:
+    """Built once per law and process; a table holds nothing secret."""
+    lowest, probabilities = law.probabilities()
+    thresholds: list[int] = []
+    for total in accumulate(probabilities):
+        thresholds.append(min(total >> (LAW_BITS - WORD_BITS), _LAST_WORD))
+        if thresholds[-1] == _LAST_WORD:
+            break
+    # Of the values below the first 2^-64 one entry stays: it makes the word 0 a tie.
+    surplus = max(0, bisect_right(thresholds, 0) - 1)
+    return _with_guide(law, lowest + surplus, np.array(thresholds[surplus:], np.uint64))
+
+
+def _with_guide(law: Law, lowest: int, thresholds: Words) -> LawTable:
+    low, high = _GUIDE_BITS
+    bits = min(max(len(thresholds).bit_length() + _MORE_GUIDE_BITS, low), high)
+    shift = WORD_BITS - bits
+    first_words = np.arange(2**bits, dtype=np.uint64) << np.uint64(shift)
+    guide = np.searchsorted(thresholds, first_words, side="right").astype(np.int32)
+    return LawTable(law, lowest, thresholds, guide, shift)
+
+
+def total_variation_of(law: Law) -> Fraction:
+    """A bound per draw: each 192-bit threshold is less than 2 units below the true one."""
+    return Fraction(2 * law.entries(), 2**EXACT_BITS)
+
+
+# --------------------------------------------------------------------------------------------------
 NARROW_VARIANCE: Final = 2**20  # up to here a table of 64-bit words stays in the cache
 _DIGIT_BASE: Final = 2**10
 _SLOW_RATE: Final = Fraction(1, 2**7)  # a geometric law this flat is split into digits
@@ -74,7 +143,7 @@ def draw(law: NoiseLaw, size: int, secret: Randomness, invert: Invert = search) 
         case NoNoise():
             return np.zeros(size, np.int64)
         case DiscreteLaplace():
-            return _until_kept(partial(_signed, law.rate), size, secret, invert)
+            return _sample_by_rejection(partial(_propose_signed, law.rate), size, secret, invert)
         case PolyaDifference():
             polya = table_of(Polya(law.rate, law.shares))
             return _difference(_look_up(polya, 2 * size, secret, invert))
@@ -106,10 +175,12 @@ def _look_up(table: LawTable, size: int, secret: Randomness, invert: Invert) -> 
     for start in range(0, size, _BLOCK):
         part = out[start : start + _BLOCK]
         words, ties = secret.words(len(part)), np.empty(len(part), np.int64)
-        tied = ties[: invert(words, table.thresholds, table.guide, table.shift, part, ties)]
+        tie_places = ties[: invert(words, table.thresholds, table.guide, table.shift, part, ties)]
         part += table.lowest
-        undecided = words[tied]  # copied before more bits are drawn: a source may reuse its memory
-        for i, word in zip(tied, undecided, strict=True):
+        tie_words = words[
+            tie_places
+        ]  # copied before more bits are drawn: a source may reuse its memory
+        for i, word in zip(tie_places, tie_words, strict=True):
             part[i] = table.settle(int(word), secret)
     return out
 
@@ -119,27 +190,29 @@ def _difference(pairs: IntArray) -> IntArray:
     return np.asarray(pairs[:half] - pairs[half:])
 
 
-def _until_kept(propose: Proposing, size: int, secret: Randomness, invert: Invert) -> IntArray:
-    """What is rejected is proposed again, until all is kept; each place on its own."""
+def _sample_by_rejection(
+    propose: Proposing, size: int, secret: Randomness, invert: Invert
+) -> IntArray:
+    """Rejection sampling: rejected places are drawn again, each on its own, until none is left."""
     out, again = np.empty(size, np.int64), [np.zeros(0, np.intp)]
     for start in range(0, size, _BLOCK):
         part = out[start : start + _BLOCK]
-        part[:], rejected = propose(len(part), secret, invert)
-        again.append(start + rejected)
+        part[:], rejected_places = propose(len(part), secret, invert)
+        again.append(start + rejected_places)
     places = np.concatenate(again)
     if places.size:
-        out[places] = _until_kept(propose, places.size, secret, invert)
+        out[places] = _sample_by_rejection(propose, places.size, secret, invert)
     return out
 
 
-def _signed(rate: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
+def _propose_signed(rate: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
     """A sign for each geometric number; a zero with a minus is rejected, else it came twice."""
     out = _geometric(rate, size, secret, invert)
     words = secret.words(-(-size // WORD_BITS)).view(np.uint8)
     minus = np.unpackbits(words, count=size, bitorder="little")
-    rejected = np.flatnonzero((out == 0) & minus.view(np.bool_))
+    rejected_places = np.flatnonzero((out == 0) & minus.view(np.bool_))
     out *= 1 - 2 * minus.view(np.int8)
-    return out, rejected
+    return out, rejected_places
 
 
 def _geometric(rate: Fraction, size: int, secret: Randomness, invert: Invert) -> IntArray:
@@ -155,16 +228,16 @@ def _geometric(rate: Fraction, size: int, secret: Randomness, invert: Invert) ->
 @lru_cache(maxsize=64)
 def _digits(rate: Fraction) -> tuple[tuple[int, Law], ...]:
     """The digits of a geometric number are independent: exp(-rate k) is a product over them."""
-    place, found = 1, list[tuple[int, Law]]()
+    place, digits = 1, list[tuple[int, Law]]()
     while rate * place < _SLOW_RATE:
-        found.append((place, Digit(rate * place, _DIGIT_BASE)))
+        digits.append((place, Digit(rate * place, _DIGIT_BASE)))
         place *= _DIGIT_BASE
-    return (*found, (place, Polya(rate * place, 1)))
+    return (*digits, (place, Polya(rate * place, 1)))
 
 
 def wide_gaussian(sigma2: Fraction, size: int, secret: Randomness, invert: Invert) -> IntArray:
     """Discrete Gaussian of any width from sigma = 16 up, in steps of sigma/32 to sigma/16."""
-    return _until_kept(partial(_coarse_and_fine, sigma2), size, secret, invert)
+    return _sample_by_rejection(partial(_coarse_and_fine, sigma2), size, secret, invert)
 
 
 def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
@@ -182,12 +255,12 @@ def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness, invert: In
     uniforms = words >> np.uint64(64 - COIN_BITS)
     unsure = np.flatnonzero(uniforms >= _surely_kept(sigma2)[steps])
     coarse = (steps << fine_bits).view(np.uint64)
-    signed = (coarse + fine).view(np.int64) ^ -negative.view(np.int64)  # j ^ -1 is -1 - j
+    signed_values = (coarse + fine).view(np.int64) ^ -negative.view(np.int64)  # j ^ -1 is -1 - j
     fine, negative, coarse = fine[unsure], negative[unsure], coarse[unsure]
     excess = fine + negative  # |k| - coarse
     numerators = excess * (np.uint64(2) * coarse + excess)
     keep = exp_coins(numerators, 2 * sigma2, uniforms[unsure], secret)
-    return signed, unsure[~keep]
+    return signed_values, unsure[~keep]
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Private choice: of all that the scores say, only the index of the winner leaves.
+"""Private selection: of all that the scores say, only the index of the winner leaves.
 
 Scores are integers (a floor on a public lattice) and candidates are public. For scores that one
 record moves by amounts within [low, high], the range is high - low, and a coefficient
@@ -21,9 +21,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import SpecError
-from hedgerow.privacy.mechanisms.coins import bernoulli_exp, exp_bounds, falls_below_exp, laplace
-from hedgerow.privacy.mechanisms.randomness import Randomness, uniform_below
+from hedgerow.errors import ParameterError
+from hedgerow.privacy.mechanisms.coins import (
+    Randomness,
+    bernoulli_exp,
+    exp_bounds,
+    falls_below_exp,
+    laplace,
+    uniform_below,
+)
 
 Scores = Sequence[int] | NDArray[np.int64]
 _WEIGHT_BITS: Final = 31  # a product of two stays below 2^63
@@ -76,17 +82,17 @@ def report_noisy_max(scores: Scores, coefficient: Fraction, secret: Randomness) 
 
 
 def _gaps(scores: Scores, coefficient: Fraction) -> NDArray[np.int64]:
-    """How far each score lies below the best; refuses anything that is not exact."""
+    """How far each score is below the best; refuses anything that is not exact."""
     if not (isinstance(coefficient, Fraction) and coefficient > 0):
-        raise SpecError(f"the coefficient is {coefficient!r}; use a Fraction above 0.")
+        raise ParameterError(f"the coefficient is {coefficient!r}; use a Fraction above 0.")
     whole = np.asarray(scores)
     if not whole.size:
-        raise SpecError("there is no candidate to choose from; the candidate set is public.")
+        raise ParameterError("there is no candidate to choose from; the candidate set is public.")
     if whole.dtype.kind not in "iu" and not all(isinstance(score, int) for score in scores):
-        raise SpecError("a score is not an integer; floor scores on a public lattice.")
+        raise ParameterError("a score is not an integer; floor scores on a public lattice.")
     best, worst = int(np.maximum.reduce(whole)), int(np.minimum.reduce(whole))
     if max(best, -worst) > _LARGEST_SCORE:
-        raise SpecError("a score is beyond 2^61; use a coarser lattice.")
+        raise ParameterError("a score is beyond 2^61; use a coarser lattice.")
     return np.asarray(best - whole.astype(np.int64))
 
 

@@ -1,4 +1,4 @@
-"""What may be asked of rows: values that carry their own sensitivity. No rows, no noise.
+"""Queries over rows: values that carry their own sensitivity. No rows, no noise.
 
 A query is asked of a region. It sums an integer statistic over groups of rows. One record
 falls into exactly one cell of every group, so groups add up and cells do not: the features of
@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 from hedgerow.privacy.queries.choices import (
     MOST_ROWS,
-    Chain,
-    Cuts,
-    LocalChoice,
+    LocalSelection,
     Mechanism,
+    MultiwaySplit,
     Score,
     Scoring,
     SelectQuery,
+    Thresholds,
 )
 from hedgerow.privacy.queries.groups import (
     GROUPINGS,
@@ -51,6 +51,7 @@ from hedgerow.privacy.queries.statistics import (
     ClassCounts,
     Count,
     CurveNewton,
+    EventCounts,
     Fractions,
     Gradients,
     Hessians,
@@ -62,7 +63,7 @@ from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.candidates import Binning
 
 Summed = SumQuery | BoundQuery
-Selecting = SelectQuery | LocalChoice
+Selecting = SelectQuery | LocalSelection
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Picks:
-    """Released indices: one for a holder, one per site for a local choice."""
+class Selections:
+    """Released indices: one for a site, one per site for a local choice."""
 
     indices: tuple[int, ...] = field(default=())
 
 
-Reply = Answer | Picks
+Reply = Answer | Selections
 
 __all__ = [
     "GROUPINGS",
@@ -91,20 +92,19 @@ __all__ = [
     "Binning",
     "BoundQuery",
     "Cells",
-    "Chain",
     "ClassCounts",
     "Count",
     "CurveNewton",
-    "Cuts",
+    "EventCounts",
     "Fractions",
     "Gradients",
     "Groups",
     "Hessians",
     "LabelReports",
     "Leaves",
-    "LocalChoice",
+    "LocalSelection",
     "Mechanism",
-    "Picks",
+    "MultiwaySplit",
     "PredictionCells",
     "Query",
     "QueryKind",
@@ -116,12 +116,14 @@ __all__ = [
     "Scoring",
     "SelectQuery",
     "Selecting",
+    "Selections",
     "Sides",
     "Statistic",
     "SumQuery",
     "Summed",
     "TargetCells",
     "TargetClassCounts",
+    "Thresholds",
     "Whole",
     "bounds",
     "choices",

@@ -1,4 +1,4 @@
-"""Private choices among splits, and the scores they go by."""
+"""Private selections among splits, and the scores they go by."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from hedgerow.errors import SpecError
-from hedgerow.models.validation import fits_once, misfit_of_region, misfit_of_split
+from hedgerow.errors import ParameterError
+from hedgerow.models.validation import fits_once, region_incompatibility, split_incompatibility
 from hedgerow.privacy.queries.statistics import LATTICE
 from hedgerow.schema.arrays import N_CODES, IntArray, frozen
 from hedgerow.schema.regions import Region, Split, Step
@@ -54,16 +54,16 @@ class Scoring:
 
     def __post_init__(self) -> None:
         if not 0 <= self.balance <= LATTICE:
-            raise SpecError(f"balance is {self.balance}; use 0 to {LATTICE} units.")
+            raise ParameterError(f"balance is {self.balance}; use 0 to {LATTICE} units.")
         if not 1 <= self.rows_at_most <= MOST_ROWS:
-            raise SpecError(f"rows_at_most is {self.rows_at_most}; use 1 to {MOST_ROWS}.")
+            raise ParameterError(f"rows_at_most is {self.rows_at_most}; use 1 to {MOST_ROWS}.")
 
     @property
     def reach(self) -> int:
         """Range, in units of 1 / LATTICE, rounded up."""
         return self._reach_of_score + self.balance
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         """Why rows under this schema have no such score; None if they have."""
         if self.score is Score.SQUARED_ERROR and schema.target is None:
             return "the rows have no numeric target"
@@ -92,8 +92,8 @@ class Mechanism(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """A candidate with more than two children: tests asked one after another.
+class MultiwaySplit:
+    """A candidate with more than two children: a sequence of tests.
 
     A row's child is the first test that sends it left, or else the last child. A node with a
     branch for each of k bins is a chain of k - 1 tests, so trees stay binary.
@@ -103,15 +103,15 @@ class Chain:
 
     def children(self, region: Region) -> list[Region]:
         """Regions of the children of a node, the one that no test sends left being the last."""
-        passed, found = region, list[Region]()
+        rest, regions = region, list[Region]()
         for test in self.tests:
-            found.append((*passed, Step(test, 0)))
-            passed = (*passed, Step(test, 1))
-        return [*found, passed]
+            regions.append((*rest, Step(test, 0)))
+            rest = (*rest, Step(test, 1))
+        return [*regions, rest]
 
 
 @dataclass(frozen=True)
-class Cuts:
+class Thresholds:
     """Candidates in a row: a split at each of some places of one feature's ordered cells.
 
     Cut i sends the cells below `at[i]` left, and at every cut the cell `also`, unless it is None:
@@ -133,32 +133,32 @@ class Cuts:
         left = (1 << self.at[i]) - 1
         return Split(self.feature, self.grid, left if self.also is None else left | 1 << self.also)
 
-    def misfit(self, schema: Schema) -> str | None:
-        """Why rows under this schema cannot be cut so; None if they can."""
-        return fits_once(self, schema, _misfit_of_cuts)
+    def incompatibility(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be split this way; None if they can."""
+        return fits_once(self, schema, _thresholds_incompatibility)
 
 
-def _misfit_of_cuts(cuts: Cuts, schema: Schema) -> str | None:
+def _thresholds_incompatibility(cuts: Thresholds, schema: Schema) -> str | None:
     """Cuts rise, so if the last is a test of the feature, all are."""
     if not cuts.at or not all(a < b for a, b in pairwise(cuts.at)):
         return f"cuts of {cuts.feature!r} do not rise, or there is none"
     if cuts.at[0] < 1 or cuts.at[-1] > N_CODES or not 0 <= (cuts.also or 0) < N_CODES:
         return f"a cut of {cuts.feature!r} names cells that do not exist"
-    return misfit_of_split(cuts.split(len(cuts.at) - 1), schema)
+    return split_incompatibility(cuts.split(len(cuts.at) - 1), schema)
 
 
-Candidate = Split | Chain | Cuts
+Candidate = Split | MultiwaySplit | Thresholds
 
 
 def n_candidates(candidates: Iterable[Candidate]) -> int:
     """A run of cuts is as many candidates as it has cuts."""
-    return sum(len(c.at) if isinstance(c, Cuts) else 1 for c in candidates)
+    return sum(len(c.at) if isinstance(c, Thresholds) else 1 for c in candidates)
 
 
-def candidate(candidates: Iterable[Candidate], k: int) -> Split | Chain:
+def candidate(candidates: Iterable[Candidate], k: int) -> Split | MultiwaySplit:
     """The k-th of all candidates, runs of cuts spelled out."""
     for run in candidates:
-        if not isinstance(run, Cuts):
+        if not isinstance(run, Thresholds):
             if k == 0:
                 return run
             k -= 1
@@ -166,52 +166,52 @@ def candidate(candidates: Iterable[Candidate], k: int) -> Split | Chain:
             return run.split(k)
         else:
             k -= len(run.at)
-    raise SpecError(f"there are {k} candidates fewer than the one that was asked for.")
+    raise ParameterError(f"there are {k} candidates fewer than the one that was asked for.")
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """One of some candidates, by exact integer scores; only the index leaves."""
+    """One of some candidates, by exact integer scores; only the index is released."""
 
     region: Region
     splits: tuple[Candidate, ...]
     scoring: Scoring
-    share: Fraction
+    fraction: Fraction
     mechanism: Mechanism = Mechanism.PERMUTE_AND_FLIP
 
     @cached_property
     def n_candidates(self) -> int:
         return n_candidates(self.splits)
 
-    def misfit(self, schema: Schema) -> str | None:
-        """Why rows under this schema cannot be asked; None if they can."""
+    def incompatibility(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot answer this query; None if they can."""
         if not self.splits:
             return "no candidate was named"
-        reasons = (_misfit_of_candidate(some, schema) for some in self.splits)
+        reasons = (_candidate_incompatibility(some, schema) for some in self.splits)
         return (
-            self.scoring.misfit(schema)
-            or misfit_of_region(self.region, schema)
+            self.scoring.incompatibility(schema)
+            or region_incompatibility(self.region, schema)
             or next(filter(None, reasons), None)
         )
 
 
-def _misfit_of_candidate(some: Candidate, schema: Schema) -> str | None:
+def _candidate_incompatibility(some: Candidate, schema: Schema) -> str | None:
     match some:
-        case Cuts():
-            return some.misfit(schema)
-        case Chain():
-            reasons = (misfit_of_split(test, schema) for test in some.tests)
+        case Thresholds():
+            return some.incompatibility(schema)
+        case MultiwaySplit():
+            reasons = (split_incompatibility(test, schema) for test in some.tests)
             return next(filter(None, reasons), None) if some.tests else "a chain has no test"
-    return misfit_of_split(some, schema)
+    return split_incompatibility(some, schema)
 
 
 @dataclass(frozen=True)
 class SelectQuery(_Choice):
-    """One holder picks one of some candidates by its exact scores."""
+    """One site selects one of the candidates by its exact scores."""
 
 
 @dataclass(frozen=True)
-class LocalChoice(_Choice):
+class LocalSelection(_Choice):
     """Each site picks one of some splits on its own rows (LocalRNM, Wang et al. 2020).
 
     A record has one owner, so the sites' choices are parallel.

@@ -1,4 +1,4 @@
-"""By what records are told apart: groups add up, the cells of one group do not.
+"""Groupings of records into cells: groups add up, the cells of one group do not.
 
 A grouping registers itself once, as a statistic does.
 """
@@ -12,17 +12,17 @@ from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.errors import ParameterError, UnsupportedQuery
 from hedgerow.models.layers import Layer, NodeTests
 from hedgerow.models.model import Additive, Model, Output
 from hedgerow.models.tree import Tree
 from hedgerow.models.validation import (
-    misfit_of_binning,
-    misfit_of_columns,
-    misfit_of_layer,
-    misfit_of_model,
-    misfit_of_tests,
-    misfit_of_tree,
+    binning_incompatibility,
+    columns_incompatibility,
+    layer_incompatibility,
+    model_incompatibility,
+    tests_incompatibility,
+    tree_incompatibility,
 )
 from hedgerow.privacy.queries.statistics import Records, no_target, unordered
 from hedgerow.privacy.queries.words import Phrase, counting
@@ -32,11 +32,11 @@ from hedgerow.schema.schema import Schema
 
 
 class Groups(Protocol):
-    """How rows fall into cells; a record is in one cell of each of `groups`."""
+    """A partition of rows into cells; a record is in one cell of each of `groups`."""
 
     @property
     def words(self) -> Phrase:
-        """In what pieces it is told, for people who approve it."""
+        """The pieces of the answer in words, for people who approve it."""
         ...
 
     @property
@@ -44,11 +44,11 @@ class Groups(Protocol):
     @property
     def n_cells(self) -> int: ...
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
-        """Cell numbers of all records by group, and which rows of them are the groups asked."""
+        """Cell numbers of all records by group, and which of its rows are the groups asked."""
         ...
 
-    def misfit(self, schema: Schema) -> str | None:
-        """Why rows under this schema cannot be grouped so; None if they can."""
+    def incompatibility(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be grouped this way; None if they can."""
         ...
 
 
@@ -59,7 +59,7 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def grouping(kind: _Kind) -> _Kind:
-    """Registers a grouping: from now on it travels, and the gate of sensitivities asks for it."""
+    """Registers a grouping: it can be sent, and the gate of sensitivities checks it."""
     GROUPINGS[kind.__name__] = kind
     return kind
 
@@ -76,7 +76,7 @@ class Whole:
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
         return (0,), np.zeros((1, records.n), np.uint8)
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         return None
 
 
@@ -90,7 +90,7 @@ class Cells:
 
     def __post_init__(self) -> None:
         if not self.features:
-            raise SpecError("a histogram was asked of no feature; name at least one.")
+            raise ParameterError("a histogram was asked of no feature; name at least one.")
 
     @property
     def words(self) -> Phrase:
@@ -109,8 +109,10 @@ class Cells:
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
         return self.features, records.bins(self.binning)
 
-    def misfit(self, schema: Schema) -> str | None:
-        return misfit_of_columns(self.features, schema) or misfit_of_binning(self.binning, schema)
+    def incompatibility(self, schema: Schema) -> str | None:
+        return columns_incompatibility(self.features, schema) or binning_incompatibility(
+            self.binning, schema
+        )
 
 
 @grouping
@@ -133,10 +135,10 @@ class Leaves:
         return max(t.n_leaves for t in self.trees)
 
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
-        raise UnsupportedQuery("records are told apart while they are summed, tree by tree.")
+        raise UnsupportedQuery("records are grouped while they are summed, tree by tree.")
 
-    def misfit(self, schema: Schema) -> str | None:
-        reasons = (misfit_of_tree(tree, schema) for tree in self.trees)
+    def incompatibility(self, schema: Schema) -> str | None:
+        reasons = (tree_incompatibility(tree, schema) for tree in self.trees)
         return "no tree was named" if not self.trees else next(filter(None, reasons), None)
 
 
@@ -155,7 +157,7 @@ class Sides:
     def __post_init__(self) -> None:
         shape = self.tests.feature.shape
         if len(shape) != 2 or shape[0] != self.layer.n_nodes or not shape[1]:
-            raise SpecError(
+            raise ParameterError(
                 f"tests of shape {shape} were asked of {self.layer.n_nodes} nodes; give every "
                 "node the same number of tests, at least one."
             )
@@ -176,10 +178,12 @@ class Sides:
         return 2 * self.layer.n_nodes
 
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
-        raise UnsupportedQuery("records are told apart while they are summed, tree by tree.")
+        raise UnsupportedQuery("records are grouped while they are summed, tree by tree.")
 
-    def misfit(self, schema: Schema) -> str | None:
-        return misfit_of_layer(self.layer, schema) or misfit_of_tests(self.tests, schema)
+    def incompatibility(self, schema: Schema) -> str | None:
+        return layer_incompatibility(self.layer, schema) or tests_incompatibility(
+            self.tests, schema
+        )
 
 
 class _BetweenEdges:
@@ -193,8 +197,8 @@ class _BetweenEdges:
     def n_cells(self) -> int:
         return len(self.edges) + 1
 
-    def _in_ranges_of(self, what: str) -> Phrase:
-        return Phrase(f"in {{range}} of {what}", (counting("range", self.n_cells),))
+    def _in_ranges_of(self, quantity: str) -> Phrase:
+        return Phrase(f"in {{range}} of {quantity}", (counting("range", self.n_cells),))
 
     def _cells_of(self, values: FloatArray) -> tuple[Sequence[int], GroupCodes]:
         cells = np.searchsorted(np.asarray(self.edges), values, side="right")
@@ -215,7 +219,7 @@ class TargetCells(_BetweenEdges):
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
         return (0,), records.target_codes(self.edges)[None, :]
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         return no_target(schema) or unordered(self.edges)
 
 
@@ -234,16 +238,16 @@ class ResidualCells(_BetweenEdges):
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
         return self._cells_of(np.abs(records.target - records.raw(self.at)[:, 0]))
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         if self.at.outputs != 1:
             return f"the model has {self.at.outputs} outputs; a residual needs one"
-        return no_target(schema) or unordered(self.edges) or misfit_of_model(self.at, schema)
+        return no_target(schema) or unordered(self.edges) or model_incompatibility(self.at, schema)
 
 
 @grouping
 @dataclass(frozen=True)
 class PredictionCells(_BetweenEdges):
-    """Intervals of what a model of one output says of a record, between public edges."""
+    """Intervals of the prediction of a model with one output, between public edges."""
 
     at: Additive
     edges: tuple[float, ...]
@@ -255,10 +259,10 @@ class PredictionCells(_BetweenEdges):
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
         return self._cells_of(records.raw(self.at)[:, 0])
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         if self.at.outputs != 1:
             return f"the model has {self.at.outputs} outputs; a score needs one"
-        return unordered(self.edges) or misfit_of_model(self.at, schema)
+        return unordered(self.edges) or model_incompatibility(self.at, schema)
 
 
 @grouping
@@ -292,38 +296,44 @@ class ScoreCells:
 
     @property
     def n_cells(self) -> int:
-        named = 1 if self.classes == 2 else self.classes
-        return named * (len(self.edges) + 1)
+        blocks = 1 if self.classes == 2 else self.classes
+        return blocks * (len(self.edges) + 1)
 
     @property
     def models(self) -> tuple[Model, ...]:
-        read = zip(self.at, self.outputs, self.sharpness, strict=True)
-        return tuple(Model(score, output, sharpness) for score, output, sharpness in read)
+        model_parts = zip(self.at, self.outputs, self.sharpness, strict=True)
+        return tuple(Model(score, output, sharpness) for score, output, sharpness in model_parts)
 
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
-        found = [self._cells_of(model.read(records.raw(model.score))) for model in self.models]
-        return tuple(range(self.groups)), np.stack(found).astype(np.uint16)
+        cell_rows = [self._cells_of(model.read(records.raw(model.score))) for model in self.models]
+        return tuple(range(self.groups)), np.stack(cell_rows).astype(np.uint16)
 
-    def _cells_of(self, said: FloatArray) -> GroupCodes:
+    def _cells_of(self, probabilities: FloatArray) -> GroupCodes:
         """(n,) from (n, classes) probabilities."""
-        named = np.ones(len(said), np.intp) if self.classes == 2 else np.argmax(said, axis=1)
-        score = said[np.arange(len(said)), named]
+        top_class = (
+            np.ones(len(probabilities), np.intp)
+            if self.classes == 2
+            else np.argmax(probabilities, axis=1)
+        )
+        score = probabilities[np.arange(len(probabilities)), top_class]
         cell = np.searchsorted(np.asarray(self.edges), score, side="right")
-        block = 0 if self.classes == 2 else named * (len(self.edges) + 1)
+        block = 0 if self.classes == 2 else top_class * (len(self.edges) + 1)
         return np.asarray(cell + block).astype(np.uint16)
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         if not self.at or not len(self.at) == len(self.outputs) == len(self.sharpness):
             return "models and the ways to read them are not of one number"
         if len(schema.classes or ()) != self.classes:
             return f"there are {len(schema.classes or ())} classes, not {self.classes}"
         if not self.edges or not self.edges[0] > 0.0 or not self.edges[-1] < 1.0:
             return "edges of probabilities lie between 0 and 1"
-        reasons = (self._misfit_of(model, schema) for model in self.models)
+        reasons = (self._incompatibility(model, schema) for model in self.models)
         return unordered(self.edges) or next(filter(None, reasons), None)
 
-    def _misfit_of(self, model: Model, schema: Schema) -> str | None:
-        one = model.output is Output.SIGMOID and self.classes == 2
-        if model.output is Output.VALUE or model.score.outputs != (1 if one else self.classes):
+    def _incompatibility(self, model: Model, schema: Schema) -> str | None:
+        is_one_score = model.output is Output.SIGMOID and self.classes == 2
+        if model.output is Output.VALUE or model.score.outputs != (
+            1 if is_one_score else self.classes
+        ):
             return f"a model has {model.score.outputs} outputs; {self.classes} classes need others"
-        return misfit_of_model(model.score, schema)
+        return model_incompatibility(model.score, schema)

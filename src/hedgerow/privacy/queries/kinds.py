@@ -1,4 +1,4 @@
-"""Kinds of query: what a recipe says it may ask, and what a site holds it to."""
+"""Kinds of query: those a method declares, and those a site therefore answers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hedgerow.models.sensitivity import Sensitivity
-from hedgerow.models.validation import misfit_of_binning, misfit_of_columns, misfit_of_region
-from hedgerow.privacy.queries.choices import LocalChoice, Score, SelectQuery
+from hedgerow.models.validation import (
+    binning_incompatibility,
+    columns_incompatibility,
+    region_incompatibility,
+)
+from hedgerow.privacy.queries.choices import LocalSelection, Score, SelectQuery
 from hedgerow.privacy.queries.groups import Groups
 from hedgerow.privacy.queries.statistics import Statistic
 from hedgerow.schema.candidates import Binning
@@ -28,22 +32,22 @@ class SumQuery:
     region: Region
     statistic: Statistic
     by: Groups
-    share: Fraction
+    fraction: Fraction
 
     @property
     def shape(self) -> tuple[int, int, int]:
         return (self.by.groups, self.by.n_cells, self.statistic.channels)
 
     def sensitivity(self, unit: int) -> Sensitivity:
-        """Of one record, in units."""
-        return self.statistic.bound(unit).repeated(self.by.groups)
+        """The sensitivity to one record, in units."""
+        return self.statistic.bound(unit).repeat(self.by.groups)
 
-    def misfit(self, schema: Schema) -> str | None:
-        """Why rows under this schema cannot be asked; None if they can."""
+    def incompatibility(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot answer this query; None if they can."""
         return (
-            misfit_of_region(self.region, schema)
-            or self.statistic.misfit(schema)
-            or self.by.misfit(schema)
+            region_incompatibility(self.region, schema)
+            or self.statistic.incompatibility(schema)
+            or self.by.incompatibility(schema)
         )
 
 
@@ -59,33 +63,33 @@ class BoundQuery:
     region: Region
     features: tuple[int, ...]
     binning: Binning
-    share: Fraction
+    fraction: Fraction
 
     @property
     def shape(self) -> tuple[int]:
         return (len(self.features),)
 
     def sensitivity(self, unit: int) -> Sensitivity:
-        """Of one record, in units."""
-        return Sensitivity(unit, unit**2, unit).repeated(len(self.features))
+        """The sensitivity to one record, in units."""
+        return Sensitivity(unit, unit**2, unit).repeat(len(self.features))
 
-    def misfit(self, schema: Schema) -> str | None:
-        """Why rows under this schema cannot be asked; None if they can."""
+    def incompatibility(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot answer this query; None if they can."""
         if schema.classes is None:
             return "the rows have no classes"
         return (
-            misfit_of_region(self.region, schema)
-            or misfit_of_columns(self.features, schema)
-            or misfit_of_binning(self.binning, schema)
+            region_incompatibility(self.region, schema)
+            or columns_incompatibility(self.features, schema)
+            or binning_incompatibility(self.binning, schema)
         )
 
 
-Query = SumQuery | BoundQuery | SelectQuery | LocalChoice
+Query = SumQuery | BoundQuery | SelectQuery | LocalSelection
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueryKind:
-    """The query, what it counts or scores, and by what it tells records apart; all by name."""
+    """The names of a query, of its statistic or score, and of its grouping."""
 
     query: str
     what: str = ""
@@ -102,7 +106,7 @@ def kind_of(query: Query) -> QueryKind:
             return QueryKind(name, type(query.statistic).__name__, type(query.by).__name__)
         case BoundQuery():
             return QueryKind(name)
-        case SelectQuery() | LocalChoice():
+        case SelectQuery() | LocalSelection():
             return QueryKind(name, query.scoring.score.name)
 
 
@@ -117,6 +121,6 @@ def bounds() -> QueryKinds:
     return frozenset({QueryKind(BoundQuery.__name__)})
 
 
-def choices(kind: type[SelectQuery] | type[LocalChoice], *scores: Score) -> QueryKinds:
-    """Choices, by one holder or by each site, that go by any of some scores."""
+def choices(kind: type[SelectQuery] | type[LocalSelection], *scores: Score) -> QueryKinds:
+    """Choices, by one site or by each site, that go by any of some scores."""
     return frozenset(QueryKind(kind.__name__, score.name) for score in scores)

@@ -1,4 +1,4 @@
-"""What each record adds to its cell: integers, and how far one record can move them.
+"""The contribution of each record to its cell: integers with a bounded sensitivity.
 
 A statistic says all that others need of it: how many channels it has, what a record adds (1 to
 one channel, or a vector of fractions), the bound of one record, which schemas it fits, and what
@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil
@@ -23,12 +22,20 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 
 from hedgerow.errors import UnsupportedQuery
-from hedgerow.models.losses import FirstOrder, LogLoss, Loss, Norms, SoftmaxLoss, SquaredLoss
+from hedgerow.models.losses import (
+    FirstOrder,
+    LogLoss,
+    Loss,
+    Norms,
+    OddsLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 from hedgerow.models.model import Additive, Curve
 from hedgerow.models.sensitivity import Sensitivity
-from hedgerow.models.validation import misfit_of_model
+from hedgerow.models.validation import model_incompatibility
 from hedgerow.privacy.queries.words import Phrase, counting
-from hedgerow.schema.arrays import Codes, FloatArray, GroupCodes
+from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, GroupCodes
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.schema import Schema
 
@@ -38,12 +45,14 @@ LATTICE = 1 << 14
 A study may count in fewer: shares of Laplace noise are exact only up to a certain width.
 """
 
+MOST_ODDS = 2.0**60
+"""Times a score of e^30 they are finite."""
 SMALLEST_RADIUS, LARGEST_RADIUS = 2.0**-20, 2.0**20
 """Between these a radius is exact enough to divide by."""
 
 
 class Records(Protocol):
-    """What a statistic or a grouping may look at, where the rows are."""
+    """The view of the rows that a statistic or a grouping may use."""
 
     @property
     def n(self) -> int: ...
@@ -58,25 +67,25 @@ class Records(Protocol):
 
     def target_codes(self, edges: Sequence[float]) -> GroupCodes: ...
     def raw(self, model: Additive) -> FloatArray:
-        """(n, O) what the model says of each record."""
+        """(n, O) the model's raw score of each record."""
         ...
 
     def bins(self, binning: Binning) -> Codes: ...
 
 
 class Statistic(Protocol):
-    """What each record contributes to its cell: 1 to one channel, or a vector of fractions."""
+    """The contribution of each record to its cell: 1 to one channel, or a vector of fractions."""
 
     @property
     def channels(self) -> int: ...
     @property
     def words(self) -> Phrase:
-        """What is summed, for people who approve it."""
+        """The summed quantity in words, for people who approve it."""
         ...
 
     @property
     def is_fractional(self) -> bool:
-        """Whether a record's part is a fraction, counted in units of the study's lattice."""
+        """Whether contributions are fractions, counted in units of the study's lattice."""
         ...
 
     def channel(self, records: Records) -> Codes:
@@ -88,11 +97,11 @@ class Statistic(Protocol):
         ...
 
     def bound(self, unit: int) -> Sensitivity:
-        """Of one record in one cell, in units."""
+        """The bound on one record in one cell, in units."""
         ...
 
-    def misfit(self, schema: Schema) -> str | None:
-        """Why rows under this schema cannot be asked for it; None if they can."""
+    def incompatibility(self, schema: Schema) -> str | None:
+        """Why rows under this schema have no such statistic; None if they have."""
         ...
 
 
@@ -103,7 +112,7 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def statistic(kind: _Kind) -> _Kind:
-    """Registers a statistic: from now on it travels, and the gate of sensitivities asks for it."""
+    """Registers a statistic: it can be sent, and the gate of sensitivities checks it."""
     STATISTICS[kind.__name__] = kind
     return kind
 
@@ -114,7 +123,7 @@ def on_lattice(norms: Norms, unit: int) -> Sensitivity:
 
     Kept: a query's noise is derived many times, at the coordinator and at every site.
     """
-    l1, l2, linf = (Fraction(norm) for norm in (norms.l1, norms.l2_squared, norms.linf))
+    l1, l2, linf = norms.l1, norms.l2_squared, norms.linf
     return Sensitivity(ceil(l1 * unit), ceil(l2 * unit**2), ceil(linf * unit))
 
 
@@ -123,7 +132,7 @@ ONE_RECORD = Sensitivity(1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Whole records: 1 in one channel, so that nothing else need be bounded."""
+    """Whole records: 1 in one channel, so that no other bound is needed."""
 
     is_fractional: ClassVar[bool] = False
 
@@ -155,7 +164,7 @@ class Count(_Counted):
     def channel(self, records: Records) -> Codes:
         return np.zeros(records.n, np.uint8)
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         return None
 
 
@@ -174,33 +183,33 @@ class ClassCounts(_Counted):
     def channel(self, records: Records) -> Codes:
         return records.classes
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         return _other_classes(self.n_classes, schema)
 
 
 @statistic
 @dataclass(frozen=True, slots=True)
 class LabelReports(_Counted):
-    """Ones in each bit of the records' randomised reports of their labels, and the records.
+    """Ones in each bit of the records' randomized reports of their labels, and the records.
 
     Stands for class counts where labels are told as noisy bits. The report protects the label
     whatever is summed, and features are not protected, so no noise rests on this bound.
     """
 
     bits: int
-    words: ClassVar[Phrase] = Phrase("sums of randomised label bits")
+    words: ClassVar[Phrase] = Phrase("sums of randomized label bits")
 
     @property
     def channels(self) -> int:
         return self.bits + 1
 
     def channel(self, records: Records) -> Codes:
-        raise UnsupportedQuery("reports are told by each record, many bits at once.")
+        raise UnsupportedQuery("each record reports many bits at once.")
 
     def bound(self, unit: int) -> Sensitivity:
         return Sensitivity(self.channels, self.channels, 1)
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         return None if schema.classes is not None else "the rows have no classes"
 
 
@@ -224,8 +233,39 @@ class TargetClassCounts(_Counted):
     def channel(self, records: Records) -> Codes:
         return records.target_codes(self.cuts).astype(np.uint8)
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         return no_target(schema) or unordered(self.cuts)
+
+
+@statistic
+@dataclass(frozen=True, slots=True)
+class EventCounts(_Counted):
+    """Counts by interval (t1, t2] of time, of records with the event and of those without it.
+
+    Channel k is interval k without, channel K + k with the event; the last interval has no end. A
+    record has one time, so it adds 1 to one of them. How many are at risk follows from the counts.
+    """
+
+    edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        intervals = counting("interval", len(self.edges) + 1)
+        return Phrase("counts of events and censored records by {interval} of time", (intervals,))
+
+    @property
+    def channels(self) -> int:
+        return 2 * (len(self.edges) + 1)
+
+    def channel(self, records: Records) -> Codes:
+        place = np.searchsorted(np.asarray(self.edges), np.abs(records.target), side="left")
+        happened = (records.target > 0.0) * (len(self.edges) + 1)
+        return (place + happened).astype(np.uint8)
+
+    def incompatibility(self, schema: Schema) -> str | None:
+        if self.channels > N_CODES:
+            return f"{len(self.edges)} edges of time; at most {N_CODES // 2 - 1} are allowed"
+        return _misfit_of_times(self.edges, schema)
 
 
 @statistic
@@ -250,7 +290,7 @@ class Fractions(_Fractional):
     def bound(self, unit: int) -> Sensitivity:
         return Sensitivity(unit, unit**2, unit)
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         return no_target(schema) or _not_within(self.low, self.high, schema)
 
 
@@ -277,8 +317,10 @@ class Gradients(_Fractional):
     def bound(self, unit: int) -> Sensitivity:
         return on_lattice(self.loss.norms, unit)
 
-    def misfit(self, schema: Schema) -> str | None:
-        return misfit_of_loss(self.loss, schema) or _misfit_at(self.loss, self.at, schema)
+    def incompatibility(self, schema: Schema) -> str | None:
+        return loss_incompatibility(self.loss, schema) or _incompatibility_at(
+            self.loss, self.at, schema
+        )
 
 
 @statistic
@@ -300,8 +342,10 @@ class Hessians(_Fractional):
     def bound(self, unit: int) -> Sensitivity:
         return on_lattice(self.loss.hessian_norms, unit)
 
-    def misfit(self, schema: Schema) -> str | None:
-        return misfit_of_loss(self.loss, schema) or _misfit_at(self.loss, self.at, schema)
+    def incompatibility(self, schema: Schema) -> str | None:
+        return loss_incompatibility(self.loss, schema) or _incompatibility_at(
+            self.loss, self.at, schema
+        )
 
 
 @statistic
@@ -309,9 +353,10 @@ class Hessians(_Fractional):
 class CurveNewton(_Fractional):
     """One Newton step on the weights of feature curves: (g z, (c / R) upper(h z z^T)), |z| <= R.
 
-    z are the values of the curves at the record and one constant column, g and h those of the
-    binary log-loss. With (g, c h) of norm at most 1 (c = 3.33) the whole vector has norm at most
-    R: |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it is at most 1.
+    z are the values of the curves at the record and one constant column, g and h those of a loss
+    whose (g, c h) has norm at most 1: c = 3.33 for two classes, 2 for the time to an event. The
+    whole vector then has norm at most R: |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it
+    is at most 1.
     Proof: docs/proofs/curve_newton.md.
     """
 
@@ -320,6 +365,7 @@ class CurveNewton(_Fractional):
     radius: float
     weights: tuple[float, ...]
     base: float
+    loss: Loss = LogLoss()  # noqa: RUF009  (a frozen value)
 
     @property
     def dimension(self) -> int:
@@ -328,7 +374,8 @@ class CurveNewton(_Fractional):
     @property
     def words(self) -> Phrase:
         return Phrase(
-            "sums for one step on the weights of {curve}", (counting("curve", len(self.curves)),)
+            "sums for one Newton step on the weights of {curve}",
+            (counting("curve", len(self.curves)),),
         )
 
     @property
@@ -342,22 +389,29 @@ class CurveNewton(_Fractional):
         # L1 <= sqrt(channels) L2, rounded up.
         return Sensitivity(math.isqrt(self.channels * unit**2) + 1, unit**2, unit)
 
-    def misfit(self, schema: Schema) -> str | None:
+    def incompatibility(self, schema: Schema) -> str | None:
         if not SMALLEST_RADIUS <= self.radius <= LARGEST_RADIUS:
             return f"the radius {self.radius} is too small or too large"
         if len(self.weights) != self.dimension:
             return f"{len(self.weights)} weights came for {self.dimension} columns"
+        if not isinstance(self.loss, LogLoss | OddsLoss):
+            return f"{type(self.loss).__name__} has no bound for a step on weights"
         start = Additive((self.base,), self.curves)
-        return misfit_of_loss(LogLoss(), schema) or misfit_of_model(start, schema)
+        return loss_incompatibility(self.loss, schema) or model_incompatibility(start, schema)
 
 
 def _other_classes(n_classes: int, schema: Schema) -> str | None:
-    found = len(schema.classes or ())
-    return None if n_classes == found else f"{n_classes} classes were named; there are {found}"
+    n_declared = len(schema.classes or ())
+    return (
+        None
+        if n_classes == n_declared
+        else f"{n_classes} classes were named; there are {n_declared}"
+    )
 
 
 def no_target(schema: Schema) -> str | None:
-    return None if schema.target is not None else "the rows have no numeric target"
+    is_number = schema.target is not None and schema.survival is None
+    return None if is_number else "the rows have no numeric target"
 
 
 def unordered(cuts: tuple[float, ...]) -> str | None:
@@ -373,7 +427,7 @@ def _not_within(low: float, high: float, schema: Schema) -> str | None:
     return f"[{low}, {high}] is no part of the target's range"
 
 
-def misfit_of_loss(loss: Loss, schema: Schema) -> str | None:
+def loss_incompatibility(loss: Loss, schema: Schema) -> str | None:
     """A loss has a bound for one kind of target only: two classes, K classes, or one number."""
     match loss:
         case LogLoss():
@@ -381,13 +435,33 @@ def misfit_of_loss(loss: Loss, schema: Schema) -> str | None:
         case SoftmaxLoss():
             return _other_classes(loss.n_classes, schema)
         case FirstOrder():
-            return misfit_of_loss(loss.loss, schema)
+            return loss_incompatibility(loss.loss, schema)
+        case OddsLoss():
+            return _misfit_of_odds(loss, schema)
         case SquaredLoss():
-            return no_target(schema) or _misfit_of_squares(loss, schema)
+            return no_target(schema) or _squares_incompatibility(loss, schema)
     return f"there is no loss {type(loss).__name__}"
 
 
-def _misfit_of_squares(loss: SquaredLoss, schema: Schema) -> str | None:
+def _misfit_of_times(edges: tuple[float, ...], schema: Schema) -> str | None:
+    survival = schema.survival
+    if survival is None:
+        return "the rows have no time to an event"
+    if not edges or not edges[0] > 0.0 or not edges[-1] <= survival.horizon:
+        return "edges of time do not lie between 0 and the horizon"
+    return unordered(edges)
+
+
+def _misfit_of_odds(loss: OddsLoss, schema: Schema) -> str | None:
+    if len(loss.odds) != len(loss.edges):
+        return f"{len(loss.odds)} odds came for {len(loss.edges)} times"
+    rising = all(a <= b for a, b in pairwise((0.0, *loss.odds)))
+    if not rising or not all(odds <= MOST_ODDS for odds in loss.odds):
+        return "odds of an event fall with time, or are too large"
+    return _misfit_of_times(loss.edges, schema)
+
+
+def _squares_incompatibility(loss: SquaredLoss, schema: Schema) -> str | None:
     if not 0.0 < loss.weight <= 1.0:
         return f"the weight {loss.weight} of a record is not between 0 and 1"
     width = loss.high - loss.low
@@ -396,7 +470,7 @@ def _misfit_of_squares(loss: SquaredLoss, schema: Schema) -> str | None:
     return _not_within(loss.low, loss.high, schema)
 
 
-def _misfit_at(loss: Loss, at: Additive, schema: Schema) -> str | None:
+def _incompatibility_at(loss: Loss, at: Additive, schema: Schema) -> str | None:
     if at.outputs != loss.outputs:
         return f"the model has {at.outputs} outputs; the loss needs {loss.outputs}"
-    return misfit_of_model(at, schema)
+    return model_incompatibility(at, schema)

@@ -1,4 +1,4 @@
-"""Words for what is asked: for people who approve studies and read statements."""
+"""Queries in words, for people who approve studies and read statements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Phrase:
 
     def said(self, **instead: str) -> str:
         """The words; a noun may be replaced, as by the names of the things it counts."""
-        nouns = {noun: _counted(noun, low, high) for noun, low, high in self.counts}
+        nouns = {noun: _count_words(noun, low, high) for noun, low, high in self.counts}
         return self.pattern.format(**nouns | instead)
 
     def then(self, other: Phrase) -> Phrase:
@@ -31,18 +31,18 @@ def condensed(phrases: Iterable[Phrase]) -> list[Phrase]:
     by_pattern: dict[str, list[Phrase]] = {}
     for phrase in phrases:
         by_pattern.setdefault(phrase.pattern, []).append(phrase)
-    return [reduce(_widened, alike) for alike in by_pattern.values()]
+    return [reduce(_widen_counts, alike) for alike in by_pattern.values()]
 
 
-def _widened(one: Phrase, two: Phrase) -> Phrase:
+def _widen_counts(first: Phrase, second: Phrase) -> Phrase:
     counts = (
         (noun, min(low, low2), max(high, high2))
-        for (noun, low, high), (_, low2, high2) in zip(one.counts, two.counts, strict=True)
+        for (noun, low, high), (_, low2, high2) in zip(first.counts, second.counts, strict=True)
     )
-    return Phrase(one.pattern, tuple(counts))
+    return Phrase(first.pattern, tuple(counts))
 
 
-def _counted(noun: str, low: int, high: int) -> str:
+def _count_words(noun: str, low: int, high: int) -> str:
     number = f"{low}" if low == high else f"{low} to {high}"
     return f"{number} {noun}" if high == 1 else f"{number} {noun}s"
 

@@ -1,18 +1,20 @@
-"""What happened in a run, for people: rounds, bytes, what was asked and charged. No row count."""
+"""The record of a run, for people: rounds, bytes, queries and charges. No row count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.queries import Query
 from hedgerow.schema.problems import html_table
+from hedgerow.schema.visible import has_hidden
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """One round: what was asked, how much left each site, how much came in, and from how many.
+    """One round: its queries, the data sent by each site, the data received, and the sites.
 
     Of a `void` round nobody got an answer; its charge stays and its bytes are not counted.
     """
@@ -37,8 +39,8 @@ class RunRecord:
     rounds: list[RoundRecord] = field(default_factory=list)
 
     @property
-    def bytes_per_party(self) -> int:
-        """Bytes one party sends and receives in the whole run."""
+    def bytes_per_site(self) -> int:
+        """Bytes one site sends and receives in the whole run."""
         return sum(r.bytes_out + r.bytes_in for r in self.rounds)
 
     def to_dict(self) -> dict[str, Any]:
@@ -51,7 +53,7 @@ class RunRecord:
 
     def __repr__(self) -> str:
         rounds = "1 round" if len(self.rounds) == 1 else f"{len(self.rounds)} rounds"
-        return f"RunRecord({rounds}, {self.bytes_per_party} bytes per party)"
+        return f"RunRecord({rounds}, {self.bytes_per_site} bytes per site)"
 
     def _repr_html_(self) -> str:
         lines = [
@@ -63,7 +65,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A public event: a round was opened or answered, or there is a note for people who watch."""
+    """A public event: a round was opened or answered, or there is a note for observers."""
 
     round: int = 0
     queries: tuple[Query, ...] = ()
@@ -78,3 +80,51 @@ Listener = Callable[[Progress], None]
 
 def silent(event: Progress) -> None:
     """Nobody listens."""
+
+
+# --------------------------------------------------------------------------------------------------
+# What people say of a model and no computation knows: who made it, for what, where and when.
+
+
+@dataclass(frozen=True)
+class Curator:
+    """The publisher of the model. `kind` is one of those that the deployments registry lists."""
+
+    name: str
+    kind: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """The description in a study's file; stated by the coordinator and covered by its signature."""
+
+    curators: tuple[Curator, ...] = ()
+    intended_use: str | None = None
+    region: str | None = None
+    sector: str | None = None
+    publication_date: str | None = None
+
+    def __post_init__(self) -> None:
+        """Pages and terminals show it, whoever wrote it; line breaks are its own."""
+        for title, words in self.lines():
+            if has_hidden(words.replace("\n", " ")):
+                raise ParameterError(
+                    f"{title} of the model is {words!r}; use no control characters or marks of "
+                    "direction."
+                )
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> About:
+        return About(**{**d, "curators": tuple(Curator(**curator) for curator in d["curators"])})
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Titles and texts of the fields that are filled in."""
+        if self.curators:
+            yield "curators", ", ".join(curator.name for curator in self.curators)
+        descriptions = {
+            "intended use": self.intended_use,
+            "region": self.region,
+            "sector": self.sector,
+            "published": self.publication_date,
+        }
+        yield from ((title, words) for title, words in descriptions.items() if words)

@@ -1,4 +1,4 @@
-"""What a run asked, and what its most charged record paid for: the numbers behind a statement."""
+"""The queries of a run and the spending of its worst-case record: the numbers of a statement."""
 
 from __future__ import annotations
 
@@ -46,71 +46,71 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What some rounds in a row asked, and the part of the budget that was paid for them."""
+    """The queries of some consecutive rounds, and the fraction of the budget they cost."""
 
     rounds: str
     what: str
     part: float
 
 
-def asked_in(number: int, one: Priced) -> Asked:
+def asked_in(number: int, price: Priced) -> Asked:
     return Asked(
         round=number,
-        region=one.query.region,
-        cost=one.charge.cost,
-        phrase=one.phrase,
-        mechanism=one.mechanism,
-        release=None if one.noise is None else one.noise.release,
+        region=price.query.region,
+        cost=price.charge.cost,
+        phrase=price.phrase,
+        mechanism=price.mechanism,
+        release=None if price.noise is None else price.noise.release,
     )
 
 
 def paid_on_entering(study: Study) -> list[Asked]:
-    """The labels' own randomness, where they are told at random; elsewhere nothing."""
+    """The cost of randomized labels, under the DP model that has them; else nothing."""
     if not study.entry_cost:
         return []
     entry = Asked(
         round=ENTRY,
         region=EVERYONE,
         cost=study.entry_cost,
-        phrase=Phrase("labels, told at random once per record for the whole run"),
+        phrase=Phrase("labels, randomized once per record for the whole run"),
         mechanism=label_mechanism(study),
     )
     return [entry]
 
 
-def worst_path(asked: Sequence[Asked], depth: int = 0) -> list[Asked]:
-    """What the most charged record paid for; the costs add up to the ledger's total.
+def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
+    """The queries the worst-case record paid for; their costs add up to the ledger's total.
 
     As in the ledger, tests add and of the outcomes of one test the worst counts
     (docs/proofs/ledger.md, section 1).
     """
-    path = [query for query in asked if len(query.region) == depth]
-    for outcomes in _by_test(asked, depth).values():
+    path = [query for query in queries if len(query.region) == depth]
+    for outcomes in _by_test(queries, depth).values():
         path += max((worst_path(group, depth + 1) for group in outcomes.values()), key=paid)
     return path
 
 
-def _by_test(asked: Iterable[Asked], depth: int) -> Mapping[Test, Mapping[int, list[Asked]]]:
+def _by_test(queries: Iterable[Asked], depth: int) -> Mapping[Test, Mapping[int, list[Asked]]]:
     """Queries further down, by the test and the outcome of their next step."""
     tests: dict[Test, dict[int, list[Asked]]] = {}
-    for query in asked:
+    for query in queries:
         if len(query.region) > depth:
             step = query.region[depth]
             tests.setdefault(step.test, {}).setdefault(step.outcome, []).append(query)
     return tests
 
 
-def paid(asked: Iterable[Asked]) -> Cost:
-    return sum((query.cost for query in asked), Fraction(0))
+def paid(queries: Iterable[Asked]) -> Cost:
+    return sum((query.cost for query in queries), Fraction(0))
 
 
 def price(bundle: Iterable[Priced]) -> Cost:
-    """What the most charged record pays for queries that are asked together."""
-    return paid(worst_path([asked_in(1, one) for one in bundle]))
+    """The cost of queries of one round for the worst-case record."""
+    return paid(worst_path([asked_in(1, query_price) for query_price in bundle]))
 
 
 def by_mechanism(path: Sequence[Asked], whole: Cost) -> tuple[Part, ...]:
-    """What protected what the most charged record paid for; largest parts first."""
+    """The spending of the worst-case record by mechanism; largest parts first."""
     spent: dict[str, Cost] = {}
     for query in path:
         if query.cost:
@@ -119,15 +119,17 @@ def by_mechanism(path: Sequence[Asked], whole: Cost) -> tuple[Part, ...]:
     return tuple(sorted(parts, key=lambda part: -part.part))
 
 
-def by_rounds(asked: Sequence[Asked], path: Sequence[Asked], whole: Cost) -> tuple[Spending, ...]:
+def by_rounds(
+    all_queries: Sequence[Asked], path: Sequence[Asked], whole: Cost
+) -> tuple[Spending, ...]:
     """Rounds in a row that ask the same kind of thing are one line."""
-    rounds = [list(group) for _, group in groupby(asked, key=lambda query: query.round)]
+    rounds = [list(group) for _, group in groupby(all_queries, key=lambda query: query.round)]
     lines = []
     for _, alike in groupby(rounds, key=_kind):
         queries = [query for group in alike for query in group]
         first, last = queries[0].round, queries[-1].round
         cost = paid(query for query in path if first <= query.round <= last)
-        lines.append(Spending(_name(first, last), _what(queries), float(cost / whole)))
+        lines.append(Spending(_name(first, last), _purpose_of(queries), float(cost / whole)))
     return tuple(lines)
 
 
@@ -136,15 +138,15 @@ def _kind(queries: Sequence[Asked]) -> tuple[object, ...]:
     return patterns, _piecewise(queries), queries[0].void, queries[0].round == ENTRY
 
 
-def _what(queries: Sequence[Asked]) -> str:
+def _purpose_of(queries: Sequence[Asked]) -> str:
     words = " and ".join(str(phrase) for phrase in condensed(query.phrase for query in queries))
-    free = "" if any(query.cost for query in queries) else " (from labels as told)"
-    failed = " (failed: charged, not answered)" if queries[0].void else ""
-    return f"{words}{_piecewise(queries)}{free}{failed}"
+    free = "" if any(query.cost for query in queries) else " (from the randomized labels)"
+    failure_note = " (failed: charged, not answered)" if queries[0].void else ""
+    return f"{words}{_piecewise(queries)}{free}{failure_note}"
 
 
 def _piecewise(queries: Sequence[Asked]) -> str:
-    """Whether it was asked of all records at once."""
+    """The note on a query that was not of all records at once."""
     steps = (step for query in queries for step in query.region)
     tests = [step.test for step in steps if not isinstance(step.test, HeldOut)]
     if not tests:
@@ -159,7 +161,7 @@ def _name(first: int, last: int) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# What several fits promise together.
+# What several fits guarantee together.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,9 +188,9 @@ class Total:
         return self.guarantee.numbers[1]
 
     @property
-    def promise(self) -> str:
+    def summary(self) -> str:
         many = "1 fit" if self.fits == 1 else f"{self.fits} fits"
-        return f"{self.guarantee.promise} over {many}"
+        return f"{self.guarantee.summary} over {many}"
 
     @property
     def place(self) -> str:
@@ -209,8 +211,8 @@ class Total:
     def from_dict(d: Mapping[str, Any], unit: str) -> Total:
         """`unit` is that of the newest fit, which older files do not repeat."""
         if "guarantee" in d:
-            kept = Guarantee.from_dict(d["guarantee"])
+            guarantee = Guarantee.from_dict(d["guarantee"])
         else:
             epsilon = math.inf if d["epsilon"] in (INFINITY, math.inf) else exact(d["epsilon"])
-            kept = guarantee_of_words(unit, epsilon, exact(d["delta"]))
-        return Total(guarantee=kept, fits=d["fits"], entry=d["entry"], head=d["head"])
+            guarantee = guarantee_of_words(unit, epsilon, exact(d["delta"]))
+        return Total(guarantee=guarantee, fits=d["fits"], entry=d["entry"], head=d["head"])

@@ -1,4 +1,4 @@
-"""Who is protected from whom: the words of a promise that depend on where noise is added."""
+"""The words of a guarantee that depend on the DP model: who is protected from whom."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Cost, Placement
+from hedgerow.privacy.accounting.budget import Cost, DPModel
 from hedgerow.privacy.accounting.coalition import Coalition, cost_against
 from hedgerow.privacy.accounting.guarantee import (
     Drawn,
@@ -16,9 +16,9 @@ from hedgerow.privacy.accounting.guarantee import (
     Protected,
     Unit,
     apart,
+    reason_not_apart,
     together,
     unit_words,
-    why_not_apart,
 )
 from hedgerow.privacy.accounting.meaning import Meaning
 from hedgerow.privacy.accounting.rounding import printed
@@ -28,169 +28,202 @@ from hedgerow.privacy.study import Study
 # --------------------------------------------------------------------------------------------------
 # What a run does not hide, in words: it follows from the study alone.
 
+READ_FROM_DATA = "ranges were read from the data"
+LITERATURE = {
+    DPModel.CENTRAL.value: "central DP",
+    DPModel.DISTRIBUTED.value: "distributed DP",
+    DPModel.PER_SITE.value: "per-site DP",
+    DPModel.LABEL.value: "label DP, local",
+}
 ALWAYS = (
     "the schema: names of columns, ranges, categories, classes",
     "the study: method, parameters, epsilon, delta, where noise is added",
-    "that a model was made, and how many rounds it took",
+    "that a model was trained, and how many rounds it took",
 )
-SEVERAL = "which sites take part, and how many may be lost or collude"
+SEVERAL_SITES = "which sites take part, and how many may be lost or collude"
 LENGTHS = "how long messages are: the study and earlier noisy answers decide it, not the rows"
 TIMES = "when sites answer: {}"
 
 
-def unprotected(study: Study, schema_inferred: bool, simulated: bool) -> tuple[str, ...]:
+def unprotected(study: Study, is_schema_inferred: bool, is_simulation: bool) -> tuple[str, ...]:
     """Quantities that are public or that nobody protects, most surprising last."""
     lines = [*ALWAYS]
-    if study.parties > 1:
-        lines += [SEVERAL, LENGTHS]
-    if not simulated:
+    if study.n_sites > 1:
+        lines += [SEVERAL_SITES, LENGTHS]
+    if not is_simulation:
         lines.append(TIMES.format(_times(study)))
-    if schema_inferred:
+    if is_schema_inferred:
         lines.append("ranges, categories and classes as the rows have them")
-    if study.placement is Placement.LABEL:
+    if study.dp_model is DPModel.LABEL:
         lines.append("features of every record, in sums over the sites, and how many records")
-    if study.placement is Placement.NOWHERE:
+    if study.dp_model is DPModel.NONE:
         lines.append("everything: sums are exact")
     return tuple(lines)
 
 
 def _times(study: Study) -> str:
-    if not study.slot:
+    if not study.reply_interval:
         return "how long a site takes shows about how many records it holds"
-    return f"at the end of slots of {study.slot} s; a site that misses one shows that it did"
+    return (
+        f"at fixed intervals of {study.reply_interval} s; a site that misses one shows that it did"
+    )
 
 
 def guarantee_of(
     study: Study,
-    persons_told: bool = False,
+    persons_declared: bool = False,
     *,
     epsilon: Cost | None = None,
-    drawn: Drawn | None = None,
+    sample: Drawn | None = None,
 ) -> Guarantee:
-    """What a run of the study keeps: all it is allowed, or `epsilon` if less is known to be.
+    """The guarantee of a run of the study: the whole budget, or `epsilon` if it is less.
 
-    `persons_told` says that sites know whose each record is; `drawn` which records it is of.
+    `persons_declared` says that sites know whose each record is; `sample` which records it is of.
     """
-    at_one_site = persons_told and study.parties > 1
-    is_open = study.placement is Placement.NOWHERE or bool(study.schema.unconfirmed)
-    protected = Protected.LABEL if study.placement is Placement.LABEL else Protected.RECORD
+    at_one_site = persons_declared and study.n_sites > 1
+    is_open = study.dp_model is DPModel.NONE or bool(study.schema.unconfirmed)
+    protection = Protected.LABEL if study.dp_model is DPModel.LABEL else Protected.RECORD
     return Guarantee(
-        unit=Unit(most=study.records_per_person, counted=persons_told, at_one_site=at_one_site),
-        protected=Protected.NOTHING if is_open else protected,
+        unit=Unit(most=study.records_per_person, counted=persons_declared, at_one_site=at_one_site),
+        protected=Protected.NOTHING if is_open else protection,
         epsilon=math.inf if is_open else study.epsilon if epsilon is None else epsilon,
         delta=study.delta,
-        drawn=drawn,
+        drawn=sample,
     )
 
 
-def neighbours(study: Study, persons_told: bool = False) -> str:
-    """Between which data sets nobody can tell."""
+def neighbors(study: Study, persons_declared: bool = False) -> str:
+    """Which data sets are neighbors: between them nobody can tell."""
     most = study.records_per_person
-    where = _at_one_site(study) if persons_told else ""
-    if study.placement is Placement.LABEL:
-        one = most == 1 and not persons_told
-        whose = "one record has another label" if one else f"one person has other labels{where}"
-        return f"two data sets with the same records and features, in which {whose}"
-    if persons_told:
-        what = f"all records of one person{where}"
+    where = _at_one_site(study) if persons_declared else ""
+    if study.dp_model is DPModel.LABEL:
+        is_one_record = most == 1 and not persons_declared
+        whose = (
+            "one record has another label"
+            if is_one_record
+            else f"one person has other labels{where}"
+        )
+        return f"data sets with the same records and features, in which {whose}"
+    if persons_declared:
+        difference = f"all records of one person{where}"
     elif most > 1:
-        what = f"the records of one person (up to {most}, at all sites together)"
+        difference = f"the records of one person (up to {most}, at all sites together)"
     else:
-        what = "one record of one site" if study.placement is Placement.SILO else "one record"
-    return f"two data sets that are alike but for {what}, which only one of them has"
+        difference = (
+            "one record of one site" if study.dp_model is DPModel.PER_SITE else "one record"
+        )
+    return f"data sets that differ by adding or removing {difference}"
 
 
 def together_words(parts: Sequence[Guarantee]) -> str:
-    """What releases that may be of the same records keep, and why that may be nothing."""
+    """The joint guarantee of releases that may be of the same records, or why there is none."""
     whole = together(*parts)
     if {Protected.LABEL, Protected.RECORD} <= {part.protected for part in parts}:
-        return f"{whole.promise}: some protect labels alone, with features in the open"
-    return whole.promise
+        return f"{whole.summary}: some protect labels alone, with features in the open"
+    return whole.summary
 
 
-LEFT_OUT = "these records were drawn to be left out of training by secrets of their holders"
+LEFT_OUT = "these records were held out of training by secret random draws of their sites"
 OTHER_UNITS = (
-    "if any of these records was trained on, nothing is promised of both together: the promises "
-    "are to different units, {}."
+    "if any of these records was trained on, there is no guarantee for both together: the units of "
+    "privacy differ, {}."
 )
 
 
-def evaluation_words(trained: Sequence[Guarantee], evaluated: Guarantee) -> str:
-    """What training and evaluation keep together: `trained` are the fits that were evaluated."""
-    units = dict.fromkeys(unit_words(one.unit) for one in (*trained, evaluated))
-    if evaluated.drawn is None and len(units) > 1:
+def evaluation_words(fits: Sequence[Guarantee], evaluation: Guarantee) -> str:
+    """The joint guarantee of training and evaluation; `fits` are those of the evaluated models."""
+    units = dict.fromkeys(unit_words(guarantee.unit) for guarantee in (*fits, evaluation))
+    if evaluation.drawn is None and len(units) > 1:
         return OTHER_UNITS.format(" and ".join(units))
-    added = together_words([*trained, evaluated])
-    if evaluated.drawn is None:
-        return f"if any of these records was trained on, what both promise adds for it: {added}."
-    whole, who = together(*trained), LEFT_OUT
-    if len(trained) > 1:
-        who = (
-            f"{who}; the others were trained on by each of {len(trained)} fits, which together "
-            f"keep {together_words(trained)}"
+    sum_words = together_words([*fits, evaluation])
+    if evaluation.drawn is None:
+        return f"if any of these records was trained on, both add up for it: {sum_words}."
+    whole, subject = together(*fits), LEFT_OUT
+    if len(fits) > 1:
+        subject = (
+            f"{subject}; the others were trained on by each of {len(fits)} fits, which together "
+            f"guarantee {together_words(fits)}"
         )
-    reason = why_not_apart(whole, evaluated)
+    reason = reason_not_apart(whole, evaluation)
     if reason is not None:
-        return f"{who}. But {reason}: training and evaluation together keep {added}."
-    kept = apart(whole, evaluated).promise
-    return f"{who}. No record paid for both, so training and evaluation together keep {kept}."
+        return f"{subject}. But {reason}: training and evaluation together guarantee {sum_words}."
+    joint_words = apart(whole, evaluation).summary
+    return (
+        f"{subject}. No record paid for both, so training and evaluation together guarantee "
+        f"{joint_words}."
+    )
 
 
 def _at_one_site(study: Study) -> str:
-    return "" if study.parties == 1 else " at one site"
+    return "" if study.n_sites == 1 else " at one site"
 
 
-def trust(study: Study, epsilon: float, asked: Sequence[Asked]) -> list[tuple[str, str]]:
+def trust(study: Study, epsilon: float, queries: Sequence[Asked]) -> list[tuple[str, str]]:
     """Against whom what holds. Ranges that were read from rows are seen by everybody."""
     shown = f"epsilon {printed(epsilon)}"
-    if study.schema.unconfirmed:
-        shown = f"epsilon infinity, of what was asked {printed(epsilon)}"
+    if study.dp_model is DPModel.NONE:
+        shown = "no guarantee: no noise was added"
+    elif study.schema.unconfirmed:
+        shown = f"no guarantee: {READ_FROM_DATA} (requested: epsilon {printed(epsilon)})"
     everybody = [("the public", shown)]
-    if study.parties == 1 or study.placement is Placement.NOWHERE:
+    if study.n_sites == 1 or study.dp_model is DPModel.NONE:
         return everybody
-    if study.placement is not Placement.SHARES:
+    if study.dp_model is not DPModel.DISTRIBUTED:
         return [*everybody, ("all others", f"{shown}, even if all other sites collude")]
-    more = max(epsilon, _against(study, asked, study.colluders + 1))
+    more = max(epsilon, _against(study, queries, study.colluders + 1))
     return [
         *everybody,
-        ("coordinator", f"{shown} (computational)"),
+        ("coordinator", f"{shown}, assuming standard cryptography"),
         (
             "coalition",
-            f"{shown} with up to {_sites(study.colluders)} colluding; "
-            f"{printed(more)} with one more, by what this run released",
+            f"{shown} if up to {_collude(study.colluders)}; "
+            f"epsilon {printed(more)} if one more site colludes",
         ),
-        ("other site", f"{shown} (a site is one of the {study.colluders} tolerated)"),
+        ("other site", f"{shown} ({_counted(study.colluders)})"),
     ]
 
 
-def _sites(count: int) -> str:
-    return "1 site" if count == 1 else f"{count} sites"
+def _collude(count: int) -> str:
+    return "1 site colludes" if count == 1 else f"{count} sites collude"
 
 
-def _against(study: Study, asked: Sequence[Asked], colluders: int) -> float:
+def _counted(colluders: int) -> str:
+    which = "the one colluder" if colluders == 1 else f"one of the {colluders} colluders"
+    return f"another site counts as {which}"
+
+
+def dp_model_words(noise: str) -> str:
+    """The DP model's name in the literature before what it says of the noise."""
+    return f"{LITERATURE[noise]}: {noise}" if noise in LITERATURE else noise
+
+
+def _against(study: Study, queries: Sequence[Asked], colluders: int) -> float:
     """Epsilon against more colluders than the study tolerates, on the worst path.
 
     A choice is a site's own, so its price is the same whoever colludes.
     """
     coalition = Coalition(h=study.honest, t=study.threshold, colluders=colluders)
     price = cache(lambda release: cost_against(study.measure, release, coalition))
-    dearer = [q if q.release is None else replace(q, cost=price(q.release)) for q in asked]
+    dearer = [q if q.release is None else replace(q, cost=price(q.release)) for q in queries]
     return conversions.epsilon_of(study.measure, paid(worst_path(dearer)), study.noise_delta)
 
 
 def meaning_words(meaning: Meaning, unit: str) -> list[str]:
-    """The promise for people who read no epsilons; `unit` is in the words of this module."""
-    one = "person" if "person" in unit else "record"
+    """The guarantee for people who read no epsilons; `unit` is in the words of this module."""
+    unit_word = "person" if "person" in unit else "record"
     of_labels = unit.startswith("the label")
-    told = f"the labels of one {one}" if of_labels else f"whether one {one} took part"
-    _, found = meaning.found[1]
+    secret = (
+        f"at the labels of one {unit_word}" if of_labels else f"whether one {unit_word} took part"
+    )
+    _, success_rate = meaning.found[1]
     return [
-        f"a guess at {told} is right at most {percent(meaning.guess)} of the time; a coin, 50 %",
-        f"a test with 1 % false alarms finds at most {percent(found)}; its advantage is at most "
-        f"{percent(meaning.advantage)}",
+        f"a guess {secret} is right at most {percent(meaning.guess)} of the time (a coin: 50 %)",
+        f"an attack with 1 % false positives succeeds at most {percent(success_rate)} of the time; "
+        "its "
+        f"advantage is at most {percent(meaning.advantage)}",
     ]
 
 
 def percent(part: float) -> str:
-    """Rounded up, like every number of a promise."""
+    """Rounded up, like every number of a guarantee."""
     return f"{printed(100.0 * part, 3)} %"

@@ -17,11 +17,11 @@ STYLE = (
 
 
 def to_dot(model: PlainModel) -> str:
-    lines = ["digraph model {", *STYLE, f"label={_quoted(f'{model.name}: {sum_words(model)}')};"]
+    lines = ["digraph model {", *STYLE, f"label={_quote(f'{model.name}: {sum_words(model)}')};"]
     numbers = count()
-    lines.append(f"start [shape=plaintext, label={_quoted(_start(model))}];")
+    lines.append(f"start [shape=plaintext, label={_quote(_start(model))}];")
     for place, (name, root) in enumerate(named_terms(model)):
-        lines += [f"subgraph cluster_{place} {{", f"label={_quoted(name)};"]
+        lines += [f"subgraph cluster_{place} {{", f"label={_quote(name)};"]
         lines += [line for _, line in _statements(model, root, numbers)]
         lines.append("}")
     return "\n".join([*lines, "}"]) + "\n"
@@ -37,16 +37,16 @@ def _statements(
     """(name of the node, a line) for the node and all below it; its own line comes first."""
     name = f"n{next(numbers)}"
     if not isinstance(node, PlainBranch):
-        words = _quoted(values_words(model, node.values))
+        words = _quote(values_words(model, node.values))
         yield name, f'{name} [style=filled, fillcolor="#f6f4ee", label={words}];'
         return
-    yield name, f"{name} [label={_quoted(question_words(model, node) + '?')}];"
+    yield name, f"{name} [label={_quote(question_words(model, node) + '?')}];"
     for word, child in (("yes", node.yes), ("no", node.no)):
         below = list(_statements(model, child, numbers))
         yield from below
         yield name, f"{name} -> {below[0][0]} [label={word}];"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A string of DOT escapes quotes as JSON does; a backslash would begin an escape."""
     return json.dumps(text.replace("\\", "/"), ensure_ascii=False)

@@ -1,14 +1,15 @@
-"""Which exports there are, and how a file of each is written."""
+"""The export formats, and how a file of each is written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.report import registry
-from hedgerow.report.exports import dot, onnx, plain_text, python, sql, xgboost
+from hedgerow.report.exports import cards, dot, onnx, plain_text, python, sql, xgboost
 from hedgerow.report.plain import PlainModel, plain
 from hedgerow.report.weighing import Readable
 
@@ -25,15 +26,46 @@ OF_MODELS: dict[str, Callable[[PlainModel], str | bytes]] = {
     "dot": dot.to_dot,
     "text": plain_text.to_text,
 }
-EXPORT_KINDS = (*OF_MODELS, "registry")
+OF_STATEMENTS: dict[str, Callable[[Any], str | bytes]] = {
+    "registry": registry.registry_text,
+    "model-card": cards.model_card,
+    "cyclonedx": cards.cyclonedx,
+    "croissant": cards.croissant,
+    "annex-iv": cards.annex_iv,
+    "skops": lambda model: bytes(imported("skops.io").dumps(model)),
+}
+EXPORT_KINDS = (*OF_MODELS, *OF_STATEMENTS, "mlflow", "signature")
+"""`mlflow` writes a folder (methods/mlflow.py), `signature` a bundle beside the model file."""
+PACKAGES = {"skops.io": "skops", "mlflow": "mlflow", "model_signing": "model-signing"}
+
+
+def imported(module: str) -> Any:
+    """A module of a package that only some exports need."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = PACKAGES.get(module, module)
+        raise ParameterError(f"{package} is not installed; pip install {package}.") from error
 
 
 def exported(model: Handed, path: str | Path, to: str) -> Path:
-    """Writes what another program reads, and says where."""
+    """Writes a model for another program, and returns the file's path."""
     if to not in EXPORT_KINDS:
-        raise SpecError(f"to is {to!r}; use one of {list(EXPORT_KINDS)}.")
-    content = registry.registry_text(model) if to == "registry" else OF_MODELS[to](plain(model))
+        raise ParameterError(f"to is {to!r}; use one of {list(EXPORT_KINDS)}.")
+    write = OF_STATEMENTS.get(to)
+    content = write(model) if write is not None else OF_MODELS[to](plain(model))
     return write_file(path, content.encode() if isinstance(content, str) else content)
+
+
+def signed(model_path: str | Path, path: str | Path, key: str | Path | None) -> Path:
+    """Writes an OpenSSF model signature of a model file, by a private key in a PEM file."""
+    if key is None or not Path(key).is_file():
+        raise ParameterError(
+            f"key is {str(key)!r}; give the PEM file of an elliptic-curve private key."
+        )
+    signing = imported("model_signing").signing.Config()
+    signing.use_elliptic_key_signer(private_key=str(key)).sign(str(model_path), str(path))
+    return Path(path)
 
 
 def write_file(path: str | Path, content: bytes) -> Path:
@@ -41,7 +73,7 @@ def write_file(path: str | Path, content: bytes) -> Path:
     try:
         target.write_bytes(content)
     except OSError as error:
-        raise SpecError(
+        raise ParameterError(
             f"{path} cannot be written: {error.strerror}; give the path of a file that may be."
         ) from error
     return target

@@ -7,12 +7,14 @@ string, hashed columns as the number of their bucket. Needs `pip install hedgero
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
+from hedgerow.models.survival import SurvivalCurve
 from hedgerow.report.plain import (
     OutputLink,
     PlainBranch,
@@ -41,22 +43,22 @@ def to_onnx(model: PlainModel) -> bytes:
     try:
         import onnx
     except ImportError as error:
-        raise SpecError(
+        raise ParameterError(
             "ONNX files need the package onnx; install it with `pip install hedgerow[onnx]`."
         ) from error
     helper = onnx.helper
     graph = _Graph(helper, onnx.numpy_helper)
     _build(graph, model)
-    made = helper.make_model(
+    onnx_model = helper.make_model(
         helper.make_graph(graph.nodes, model.name, graph.inputs, graph.outputs, graph.constants),
         opset_imports=[helper.make_opsetid(name, version) for name, version in OPSETS.items()],
         ir_version=IR_VERSION,
         producer_name="hedgerow",
         producer_version=__version__,
     )
-    helper.set_model_props(made, {"classes": json.dumps(model.classes)})
-    onnx.checker.check_model(made, full_check=True)
-    content: bytes = made.SerializeToString()
+    helper.set_model_props(onnx_model, {"classes": json.dumps(model.classes)})
+    onnx.checker.check_model(onnx_model, full_check=True)
+    content: bytes = onnx_model.SerializeToString()
     return content
 
 
@@ -80,8 +82,8 @@ class _Graph:
 
     def node(self, kind: str, *inputs: str, to: str = "", domain: str = "", **how: Any) -> str:
         name = to or f"{self._name}{kind} {len(self.nodes)}"
-        made = self._helper.make_node(kind, list(inputs), [name], domain=domain, **how)
-        self.nodes.append(made)
+        onnx_node = self._helper.make_node(kind, list(inputs), [name], domain=domain, **how)
+        self.nodes.append(onnx_node)
         return name
 
     def subgraph(self, graph: _Graph, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
@@ -102,7 +104,11 @@ class _Graph:
 def _build(graph: _Graph, model: PlainModel) -> None:
     columns = [_column(graph, grid) for grid in model.grids]
     rows = graph.node("Concat", *columns, axis=1) if len(columns) > 1 else columns[0]
-    sums = _clipped(graph, model, rows) if model.clip is not None else _added(graph, model, rows)
+    sums = (
+        _add_clipped_terms(graph, model, rows)
+        if model.clip is not None
+        else _add_terms(graph, model, rows)
+    )
     _finish(graph, model, sums)
 
 
@@ -129,7 +135,7 @@ def _column(graph: _Graph, grid: Grid) -> str:
     )
 
 
-def _added(graph: _Graph, model: PlainModel, rows: str) -> str:
+def _add_terms(graph: _Graph, model: PlainModel, rows: str) -> str:
     if not model.terms:
         return _constant_sums(graph, model, rows)
     trees = _Ensemble(model.grids)
@@ -145,7 +151,7 @@ def _constant_sums(graph: _Graph, model: PlainModel, rows: str) -> str:
     return graph.node("Expand", graph.constant([model.base]), shape)
 
 
-def _clipped(graph: _Graph, model: PlainModel, rows: str) -> str:
+def _add_clipped_terms(graph: _Graph, model: PlainModel, rows: str) -> str:
     """Every tree has targets of its own; a scan then adds and clips, one tree at a time."""
     assert model.clip is not None
     start = _constant_sums(graph, model, rows)
@@ -161,9 +167,9 @@ def _clipped(graph: _Graph, model: PlainModel, rows: str) -> str:
     shape = graph.constant([-1, len(model.trees), model.outputs], np.int64)
     by_tree = graph.node("Transpose", graph.node("Reshape", flat, shape), perm=[1, 0, 2])
     inner, sides = graph.nested(), ["n", model.outputs]
-    added = inner.node("Add", "sum", "tree")
+    sum_name = inner.node("Add", "sum", "tree")
     low, high = (inner.constant(bound) for bound in model.clip)
-    inner.node("Clip", added, low, high, to="clipped")
+    inner.node("Clip", sum_name, low, high, to="clipped")
     body = graph.subgraph(
         inner,
         [inner.value("sum", float, sides), inner.value("tree", float, sides)],
@@ -173,11 +179,13 @@ def _clipped(graph: _Graph, model: PlainModel, rows: str) -> str:
 
 
 def _finish(graph: _Graph, model: PlainModel, sums: str) -> None:
+    if model.survival is not None:
+        _survival(graph, model.survival, sums)
     if model.classes is None:
         graph.node("Identity", sums, to="prediction")
         graph.outputs.append(graph.value("prediction", float, ["n", 1]))
         return
-    _linked(graph, model.link, sums)
+    _apply_link(graph, model.link, sums)
     best = graph.node("ArgMax", "probabilities", axis=1, keepdims=0)
     graph.node("Gather", graph.constant(list(model.classes), object), best, to="label")
     graph.outputs += [
@@ -186,7 +194,26 @@ def _finish(graph: _Graph, model: PlainModel, sums: str) -> None:
     ]
 
 
-def _linked(graph: _Graph, link: OutputLink, sums: str) -> None:
+def _survival(graph: _Graph, curve: SurvivalCurve, sums: str) -> None:
+    """(n, K) the chance of no event until each of the times, which never rises."""
+    centered = graph.node("Sub", sums, graph.constant([[curve.center]]))
+    scaled = graph.node("Mul", centered, graph.constant([curve.slopes]))
+    levels = [math.log(odds) + curve.center for odds in curve.odds]
+    chances = graph.node("Sigmoid", graph.node("Add", scaled, graph.constant([levels])))
+    kept = list[str]()
+    for place in range(len(curve.edges)):
+        column = graph.node("Gather", chances, graph.constant([place], np.int64), axis=1)
+        kept.append(graph.node("Max", column, kept[-1]) if kept else column)
+    highest = graph.node("Concat", *kept, axis=1)
+    graph.node("Sub", graph.constant([[1.0]]), highest, to="survival")
+    graph.node("Identity", graph.constant(curve.edges), to="times")
+    graph.outputs += [
+        graph.value("survival", float, ["n", len(curve.edges)]),
+        graph.value("times", float, [len(curve.edges)]),
+    ]
+
+
+def _apply_link(graph: _Graph, link: OutputLink, sums: str) -> None:
     if link is OutputLink.SOFTMAX:
         graph.node("Softmax", sums, axis=1, to="probabilities")
     elif link is OutputLink.SIGMOID:
@@ -244,10 +271,10 @@ class _Ensemble:
         inside, outside = category_set(grid, node.cells), category_set(grid, ~node.cells)
         if not inside or not outside:
             return self._place(node.yes if inside else node.no, output, target)
-        turned = len(outside) < len(inside)
-        self._sets += [*map(float, outside if turned else inside), SEPARATOR]
+        is_inverted = len(outside) < len(inside)
+        self._sets += [*map(float, outside if is_inverted else inside), SEPARATOR]
         here = self._ask(MEMBER, node.column, 0.0, False)
-        sides = (node.no, node.yes) if turned else (node.yes, node.no)
+        sides = (node.no, node.yes) if is_inverted else (node.yes, node.no)
         return self._below(here, *sides, output, target)
 
     def _ask(

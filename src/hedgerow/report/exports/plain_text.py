@@ -25,15 +25,15 @@ def named_terms(model: PlainModel) -> Iterator[tuple[str, PlainNode]]:
 
 
 def sum_words(model: PlainModel) -> str:
-    added = "the start, all curves and all trees add up"
+    words = "the start, all curves and all trees add up"
     if model.clip is not None:
         low, high = model.clip
-        added += f", clipped to {low:g} ... {high:g} after each tree"
-    return f"{added}; {model.link.value}"
+        words += f", clipped to {low:g} ... {high:g} after each tree"
+    return f"{words}; {model.link.value}"
 
 
 def values_words(model: PlainModel, values: tuple[float, ...]) -> str:
-    """One number, or one for each class."""
+    """One number, or one for each class, in words."""
     if model.classes is None or model.link is OutputLink.SIGMOID:
         return f"{values[0]:.6g}"
     return ", ".join(

@@ -17,7 +17,7 @@ CODE_TEMPLATE = "python_template.txt"
 
 def to_python(model: PlainModel) -> str:
     template = files("hedgerow.report.exports").joinpath(CODE_TEMPLATE).read_text("utf-8")
-    data = {
+    data: dict[str, Any] = {
         "release": __version__,
         "estimator": model.name,
         "columns": [_column(grid) for grid in model.grids],
@@ -28,18 +28,21 @@ def to_python(model: PlainModel) -> str:
         "clip": model.clip,
         "link": model.link.name,
     }
+    if model.survival is not None:
+        names = ("edges", "odds", "slopes", "center")
+        data["survival"] = {name: getattr(model.survival, name) for name in names}
     fields = ",\n".join(f"    {name!r}: {_literal(value)}" for name, value in data.items())
     head = f"{model.name}, exported by hedgerow {__version__}"
     return template.replace("@HEAD@", head).replace("{'@': 'MODEL'}", "{\n" + fields + ",\n}")
 
 
 def _column(grid: Grid) -> dict[str, Any]:
-    listed = {token_of(value): code for code, value in enumerate(grid.values)}
+    codes_by_token = {token_of(value): code for code, value in enumerate(grid.values)}
     return {
         "name": grid.feature,
         "kind": grid.kind.value,
         "edges": grid.edges,
-        "listed": listed if grid.kind.value == "categorical" else {},
+        "listed": codes_by_token if grid.kind.value == "categorical" else {},
         "buckets": len(grid.values) if grid.kind.value == "hashed" else 0,
         "other": grid.other,
         "missing": grid.missing,
@@ -64,5 +67,5 @@ def size(node: PlainNode) -> int:
 def _literal(value: Any) -> str:
     """On several lines where there are several columns or trees."""
     if isinstance(value, list) and value:
-        return "[\n" + "".join(f"        {one!r},\n" for one in value) + "    ]"
+        return "[\n" + "".join(f"        {item!r},\n" for item in value) + "    ]"
     return json.dumps(value) if isinstance(value, str) else repr(value)

@@ -7,8 +7,10 @@ go into one step; a longer sum would pass the depth of expressions that database
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from hedgerow.models.survival import SurvivalCurve
 from hedgerow.report.exports.plain_text import sum_words
 from hedgerow.report.plain import (
     OutputLink,
@@ -28,13 +30,13 @@ from hedgerow.version import __version__
 TERMS_PER_STEP = 40
 PLAIN_DIGITS = 15
 """Decimals up to here are the same number in every database, whatever type it gives them."""
-KEY = "record_id"
+RECORD = "record_id"
 HIGHEST_POWER = 700.0
 """PostgreSQL calls a power of e beyond this out of range, upwards and downwards."""
 
 
 def to_sql(model: PlainModel) -> str:
-    steps = [_cleaned(model), *_sums(model), _linked(model, len(_steps_of(model)))]
+    steps = [_clean_columns(model), *_sums(model), _apply_link(model, len(_steps_of(model)))]
     return "\n".join([*_head(model), "WITH " + ",\n".join(steps[:-1]), steps[-1] + ";"]) + "\n"
 
 
@@ -43,25 +45,25 @@ def _head(model: PlainModel) -> list[str]:
     lines = [
         f"{model.name}, exported by hedgerow {__version__}, for DuckDB and PostgreSQL.",
         f"{sum_words(model)}.",
-        f"Reads `records`, a table or view with {KEY}, to tell records apart, and our columns.",
+        f"Reads `records`, a table or view with {RECORD}, to tell records apart, and our columns.",
         *(f"{name + '_bucket'!r} is the number of the bucket of {name!r}." for name in buckets),
     ]
     return [f"-- {' '.join(line.splitlines())}" for line in lines]
 
 
-def _cleaned(model: PlainModel) -> str:
-    used = {n.column for t in model.terms for n in nodes_of(t) if isinstance(n, PlainBranch)}
-    parts = [KEY, *(f"{_clean(model.grids[j])} AS {_name(model, j)}" for j in sorted(used))]
-    return f"cleaned AS MATERIALIZED (\n  SELECT {_listed(parts)}\n  FROM records\n)"
+def _clean_columns(model: PlainModel) -> str:
+    columns = {n.column for t in model.terms for n in nodes_of(t) if isinstance(n, PlainBranch)}
+    parts = [RECORD, *(f"{_clean(model.grids[j])} AS {_name(model, j)}" for j in sorted(columns))]
+    return f"cleaned AS MATERIALIZED (\n  SELECT {_join_lines(parts)}\n  FROM records\n)"
 
 
 def _clean(grid: Grid) -> str:
     if grid.kind is ColumnKind.NUMERIC:
-        return f"NULLIF({_quoted(grid.feature)}::float8, 'NaN'::float8)"
+        return f"NULLIF({_quote(grid.feature)}::float8, 'NaN'::float8)"
     if grid.kind is ColumnKind.HASHED:
-        column = _quoted(grid.feature + "_bucket")
+        column = _quote(grid.feature + "_bucket")
         return f"NULLIF({column}::float8, 'NaN'::float8)::integer"
-    column = f"trim({_quoted(grid.feature)}::text)"
+    column = f"trim({_quote(grid.feature)}::text)"
     texts: dict[int, list[str]] = {}
     for text, code in spellings(grid).items():
         texts.setdefault(code, []).append(text)
@@ -87,10 +89,10 @@ def _category(grid: Grid, code: int) -> str:
         return str(code)
     if code < len(grid.values):
         return _text(grid.values[code])
-    other = "(any other value)"
-    while other in grid.values:
-        other = f"({other})"
-    return _text(other)
+    placeholder = "(any other value)"
+    while placeholder in grid.values:
+        placeholder = f"({placeholder})"
+    return _text(placeholder)
 
 
 def _steps_of(model: PlainModel) -> list[Sequence[PlainNode]]:
@@ -99,33 +101,35 @@ def _steps_of(model: PlainModel) -> list[Sequence[PlainNode]]:
 
 
 def _sums(model: PlainModel) -> list[str]:
-    """One step for a few dozen terms; each starts from the sums of the step before."""
+    """One step per few dozen terms; each starts from the sums of the step before."""
     steps = []
     before = [_number(value) for value in model.base]
     place = 0
     for number, terms in enumerate(_steps_of(model), 1):
         columns = ["cleaned.*" if number == 1 else f"sum_{number - 1}.*"]
         for output, start in enumerate(before):
-            columns.append(f"{_added(model, terms, place, start, output)} AS s{number}_{output}")
+            columns.append(
+                f"{_sum_expression(model, terms, place, start, output)} AS s{number}_{output}"
+            )
         source = "cleaned" if number == 1 else f"sum_{number - 1}"
         steps.append(
-            f"sum_{number} AS MATERIALIZED (\n  SELECT {_listed(columns)}\n  FROM {source}\n)"
+            f"sum_{number} AS MATERIALIZED (\n  SELECT {_join_lines(columns)}\n  FROM {source}\n)"
         )
         before = [f"s{number}_{output}" for output in range(model.outputs)]
         place += len(terms)
     return steps
 
 
-def _added(
+def _sum_expression(
     model: PlainModel, terms: Sequence[PlainNode], place: int, start: str, output: int
 ) -> str:
-    said = start
+    expression = start
     for k, root in enumerate(terms, place):
-        said = f"{said}\n    + {_case(model, root, output)}"
+        expression = f"{expression}\n    + {_case(model, root, output)}"
         if model.clip is not None and k >= len(model.curves):
             low, high = (_number(bound) for bound in model.clip)
-            said = f"LEAST(GREATEST({said}, {low}), {high})"
-    return said
+            expression = f"LEAST(GREATEST({expression}, {low}), {high})"
+    return expression
 
 
 def _case(model: PlainModel, node: PlainNode, output: int) -> str:
@@ -138,8 +142,8 @@ def _case(model: PlainModel, node: PlainNode, output: int) -> str:
 def _question(model: PlainModel, branch: PlainBranch) -> str:
     grid, column = model.grids[branch.column], _name(model, branch.column)
     parts = _ranges if grid.kind is ColumnKind.NUMERIC else _memberships
-    known = parts(grid, column, branch.cells & ~(1 << grid.missing))
-    ways = [*known, *([f"{column} IS NULL"] if is_missing_in(grid, branch.cells) else [])]
+    conditions = parts(grid, column, branch.cells & ~(1 << grid.missing))
+    ways = [*conditions, *([f"{column} IS NULL"] if is_missing_in(grid, branch.cells) else [])]
     return " OR ".join(ways) or "FALSE"
 
 
@@ -168,16 +172,30 @@ def _memberships(grid: Grid, column: str, cells: int) -> list[str]:
     return [f"{column} {word} ({', '.join(_category(grid, code) for code in codes)})"]
 
 
-def _linked(model: PlainModel, steps: int) -> str:
+def _apply_link(model: PlainModel, steps: int) -> str:
     last = [f"s{steps}_{output}" for output in range(model.outputs)]
+    if model.survival is not None:
+        columns = _join_lines(_survival(model.survival, last[0]))
+        return f"SELECT {RECORD},\n  {columns}\nFROM sum_{steps}"
     if model.classes is None:
-        return f'SELECT {KEY}, {last[0]} AS "prediction"\nFROM sum_{steps}'
+        return f'SELECT {RECORD}, {last[0]} AS "prediction"\nFROM sum_{steps}'
     probabilities = _probabilities(model.link, last)
-    named = [
-        f"{p} AS {_quoted('p_' + name)}"
+    outputs = [
+        f"{p} AS {_quote('p_' + name)}"
         for name, p in zip(model.classes, probabilities, strict=True)
     ]
-    return f"SELECT {KEY},\n  {_listed(named)}\nFROM sum_{steps}"
+    return f"SELECT {RECORD},\n  {_join_lines(outputs)}\nFROM sum_{steps}"
+
+
+def _survival(curve: SurvivalCurve, score: str) -> list[str]:
+    """The risk, and the chance of no event until each released time, which never rises."""
+    columns, chances = [f'{score} AS "risk"'], list[str]()
+    for time, odds, slope in zip(curve.edges, curve.odds, curve.slopes, strict=True):
+        level = _number(math.log(odds) + curve.center)
+        z = f"{level} + {_number(slope)} * ({score} - {_number(curve.center)})"
+        chances.append(f"1 / (1 + exp(-LEAST(GREATEST({z}, -30), 30)))")
+        columns.append(f"1 - GREATEST({', '.join(chances)}) AS {_quote(f's_{time:g}')}")
+    return columns
 
 
 def _probabilities(link: OutputLink, sums: Sequence[str]) -> list[str]:
@@ -192,10 +210,10 @@ def _probabilities(link: OutputLink, sums: Sequence[str]) -> list[str]:
 
 
 def _name(model: PlainModel, column: int) -> str:
-    return _quoted(f"c{column} {model.grids[column].feature}")
+    return _quote(f"c{column} {model.grids[column].feature}")
 
 
-def _listed(parts: Sequence[str]) -> str:
+def _join_lines(parts: Sequence[str]) -> str:
     return ",\n  ".join(parts)
 
 
@@ -214,5 +232,5 @@ def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import ParameterError
 from hedgerow.report.plain import (
     OutputLink,
     PlainBranch,
@@ -37,7 +37,7 @@ HIGHEST = float(np.finfo(np.float32).max)
 
 def to_xgboost(model: PlainModel) -> str:
     if model.clip is not None and _may_bind(model, *model.clip):
-        raise SpecError(
+        raise ParameterError(
             "this model is clipped to the target's range after every tree, which XGBoost cannot "
             "do, and its leaves reach beyond that range; export it to onnx, python or sql."
         )
@@ -50,7 +50,7 @@ def to_xgboost(model: PlainModel) -> str:
 
 
 def _may_bind(model: PlainModel, low: float, high: float) -> bool:
-    """Whether a sum of leaves could leave the range; where none can, clipping changes nothing."""
+    """Whether a sum of leaves can leave the range; where none can, clipping changes nothing."""
     least, most = _reach(model.curves)
     base = model.base[0]
     for tree in model.trees:
@@ -132,7 +132,7 @@ def _objective(model: PlainModel, targets: int) -> dict[str, Any]:
 
 
 def _words(grid: Grid) -> dict[str, Any]:
-    """What each code of a column stands for."""
+    """The meaning of each code of a column."""
     codes = list(grid.values) + (["any other value"] if grid.other else [])
     return {"column": grid.feature, "codes": codes}
 
@@ -152,7 +152,7 @@ class _Arrays:
     sets: dict[int, list[int]] = field(default_factory=dict)
 
     def add(self, parent: int, cover: float) -> int:
-        """A leaf that says nothing yet."""
+        """Adds a leaf without a value yet."""
         self.left.append(-1)
         self.right.append(-1)
         self.parent.append(parent)
@@ -170,10 +170,10 @@ def _tree(model: PlainModel, root: PlainNode, output: int) -> dict[str, Any]:
     starts = np.cumsum([0, *map(len, sets)])[:-1].tolist()
     return {
         "base_weights": arrays.condition,
-        "categories": [code for one in sets for code in one],
+        "categories": [code for code_set in sets for code in code_set],
         "categories_nodes": list(arrays.sets),
         "categories_segments": starts,
-        "categories_sizes": [len(one) for one in sets],
+        "categories_sizes": [len(code_set) for code_set in sets],
         "default_left": arrays.default_left,
         "left_children": arrays.left,
         "loss_changes": [0.0] * len(arrays.left),
@@ -193,7 +193,7 @@ def _tree(model: PlainModel, root: PlainNode, output: int) -> dict[str, Any]:
 
 
 def _laid_out(model: PlainModel, root: PlainNode, output: int) -> _Arrays:
-    """Level by level. `allowed` are the cells of each column that still lead to a node.
+    """Level by level. `open_cells` are the cells of each column that still lead to a node.
 
     Shapley values along paths need a weight for every node. Models hold no counts for most, so
     all cells of the public grid weigh the same.
@@ -201,8 +201,8 @@ def _laid_out(model: PlainModel, root: PlainNode, output: int) -> _Arrays:
     arrays, everything = _Arrays(), tuple((1 << grid.n_cells) - 1 for grid in model.grids)
     waiting = deque([(arrays.add(NO_PARENT, 1.0), root, everything)])
     while waiting:
-        here, node, allowed = waiting.popleft()
-        test = _asked(model, node)
+        here, node, open_cells = waiting.popleft()
+        test = _next_question(model, node)
         if isinstance(test, PlainLeaf):
             arrays.condition[here] = float(np.float32(test.values[output]))
             continue
@@ -210,13 +210,15 @@ def _laid_out(model: PlainModel, root: PlainNode, output: int) -> _Arrays:
         for ways, (side, cells) in zip(
             (arrays.left, arrays.right), _sides(model, arrays, here, test), strict=True
         ):
-            still = _less(allowed, test.column, cells)
+            still = _less(open_cells, test.column, cells)
             ways[here] = arrays.add(here, _cover(model, still))
             waiting.append((ways[here], side, still))
     return arrays
 
 
-def _asked(model: PlainModel, node: PlainNode | Threshold) -> PlainBranch | Threshold | PlainLeaf:
+def _next_question(
+    model: PlainModel, node: PlainNode | Threshold
+) -> PlainBranch | Threshold | PlainLeaf:
     """The node with questions about numbers as single comparisons."""
     while isinstance(node, PlainBranch) and model.grids[node.column].kind is ColumnKind.NUMERIC:
         node = as_threshold(node, model.grids[node.column])
@@ -241,18 +243,18 @@ def _sides(
     return sides if right == test.cells else (sides[1], sides[0])
 
 
-def _less(allowed: tuple[int, ...], column: int, cells: int) -> tuple[int, ...]:
-    return tuple(a & cells if j == column else a for j, a in enumerate(allowed))
+def _less(open_cells: tuple[int, ...], column: int, cells: int) -> tuple[int, ...]:
+    return tuple(a & cells if j == column else a for j, a in enumerate(open_cells))
 
 
 def _cells_below(grid: Grid, test: Threshold) -> int:
-    known = grid.missing if test.below is None else grid.edges.index(test.below) + 1
-    return (1 << known) - 1 | (test.missing << grid.missing)
+    n_below = grid.missing if test.below is None else grid.edges.index(test.below) + 1
+    return (1 << n_below) - 1 | (test.missing << grid.missing)
 
 
-def _cover(model: PlainModel, allowed: tuple[int, ...]) -> float:
+def _cover(model: PlainModel, open_cells: tuple[int, ...]) -> float:
     """Part of all combinations of cells, never zero."""
-    parts = (a.bit_count() / grid.n_cells for a, grid in zip(allowed, model.grids, strict=True))
+    parts = (a.bit_count() / grid.n_cells for a, grid in zip(open_cells, model.grids, strict=True))
     return max(float(np.prod(list(parts))), 1e-6)
 
 

@@ -1,4 +1,4 @@
-"""What the page's script computes with: the model's numbers, no more cells than it tells apart."""
+"""The data of the page's script: the model's numbers, with no more cells than it separates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_NUMBERS = 60_000
 
 
 def trees_that_fit(model: PlainModel) -> int:
-    """How many trees, from the first, a page can hold."""
+    """How many trees, from the first, fit on a page."""
     room = MOST_NUMBERS - sum(_numbers(root) for root in model.curves)
     for count, root in enumerate(model.trees):
         room -= _numbers(root)
@@ -89,8 +89,8 @@ def _question(model: PlainModel, turns: list[int], column: int, cells: int) -> l
     grid = model.grids[column]
     bits = cells
     if grid.kind is ColumnKind.NUMERIC:
-        kept = [0, *turns, grid.missing]
-        bits = sum((cells >> old & 1) << new for new, old in enumerate(kept))
+        kept_codes = [0, *turns, grid.missing]
+        bits = sum((cells >> old & 1) << new for new, old in enumerate(kept_codes))
     everything = (1 << grid.n_cells) - 1
     words = [readable(grid.describe(side & everything)) for side in (cells, ~cells)]
     return [column, f"{bits:x}", *words]

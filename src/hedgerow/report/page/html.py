@@ -16,11 +16,11 @@ class Html(str):
 
 def tag(name: str, *inside: str | Html, **attributes: str | int | float) -> Html:
     """An element; a plain text inside is escaped. `class_` is class, `aria_label` aria-label."""
-    named = "".join(
+    attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_text(str(value), quote=True)}"'
         for key, value in attributes.items()
     )
-    return Html(f"<{name}{named}>{joined(inside)}</{name}>")
+    return Html(f"<{name}{attribute_text}>{joined(inside)}</{name}>")
 
 
 def joined(parts: Iterable[str | Html]) -> Html:
@@ -32,7 +32,7 @@ def _text(words: str, quote: bool = False) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str | Html]], caption: str) -> Html:
-    """The first cell of a row is its head; short cells, such as numbers, are never broken."""
+    """A table; the first cell of a row is its head, and short cells are never wrapped."""
     top = tag("tr", *(tag("th", words, scope="col") for words in head))
     body = [tag("tr", tag("th", row[0], scope="row"), *map(_cell, row[1:])) for row in rows]
     inside = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", joined(body)))

@@ -195,11 +195,11 @@
       drawn(node.no, node.question[3], depth + 1, `${path}n`)));
     return box;
   };
-  const holder = byId("tree-view");
+  const site = byId("tree-view");
   const show = (number) => {
-    holder.replaceChildren(drawn(trees[number], "all records", 0, "r"));
+    site.replaceChildren(drawn(trees[number], "all records", 0, "r"));
   };
-  if (holder && trees.length) {
+  if (site && trees.length) {
     show(0);
     const pick = byId("tree-number");
     if (pick) pick.addEventListener("change", () => {
@@ -207,7 +207,7 @@
       pick.value = number;
       show(number - 1);
     });
-    const all = (open) => () => holder.querySelectorAll("details").forEach((d) => { d.open = open; });
+    const all = (open) => () => site.querySelectorAll("details").forEach((d) => { d.open = open; });
     byId("open-all").addEventListener("click", all(true));
     byId("close-all").addEventListener("click", all(false));
   }
@@ -217,11 +217,11 @@
 
   /* ---------------------------------------------------------------------------------------------- why? */
   const marked = (cells) => {
-    holder?.querySelectorAll(".taken").forEach((element) => element.classList.remove("taken"));
-    if (trees.length !== 1 || !holder) return trees.length === 1 ? trees[0] : null;
+    site?.querySelectorAll(".taken").forEach((element) => element.classList.remove("taken"));
+    if (trees.length !== 1 || !site) return trees.length === 1 ? trees[0] : null;
     let node = trees[0], path = "r";
     const mark = () => {
-      const element = holder.querySelector(`[data-path="${path}"]`);
+      const element = site.querySelector(`[data-path="${path}"]`);
       element.classList.add("taken");
       if (element.tagName === "DETAILS") element.open = true;
     };
@@ -234,11 +234,40 @@
     }
     return node;
   };
+  const chances = (f) => {
+    const curve = model.survival;
+    let high = 0;
+    return [1, ...curve.edges.map((_, k) => {
+      const z = Math.log(curve.odds[k]) + curve.center + curve.slopes[k] * (f - curve.center);
+      high = Math.max(high, 1 / (1 + Math.exp(-z)));
+      return 1 - high;
+    })];
+  };
   const heading = (said, usual) => {
-    if (!model.classes) return `${general(said[0], 4)} (a middling record: ${general(usual[0], 4)})`;
+    if (model.survival) {
+      const last = general(model.survival.edges[model.survival.edges.length - 1], 4);
+      const [own, average] = [said[0], usual[0]].map((f) => percent(chances(f)[model.survival.edges.length]));
+      return `no event until ${last} with probability ${own} (average: ${average})`;
+    }
+    if (!model.classes) return `${general(said[0], 4)} (an average record: ${general(usual[0], 4)})`;
     const best = said.indexOf(Math.max(...said));
     const name = model.classes[best];
-    return `${name}, with probability ${percent(said[best])} (a middling record: ${percent(usual[best])})`;
+    return `${name}, with probability ${percent(said[best])} (an average record: ${percent(usual[best])})`;
+  };
+  const survivalPicture = (score) => {
+    const curve = model.survival, last = curve.edges[curve.edges.length - 1];
+    const points = (values) => values.map((s, k) =>
+      `${(34 + 560 * (k ? curve.edges[k - 1] : 0) / last).toFixed(1)},${(8 + 220 * (1 - s)).toFixed(1)}`);
+    const said = chances(score);
+    const band = [...points(chances(score - curve.noise)), ...points(chances(score + curve.noise)).reverse()];
+    const words = curve.edges.map((t, k) => `until ${general(t, 4)}: ${said[k + 1].toFixed(2)}`).join("; ");
+    const picture = make("figure", { id: "why-survival" });
+    picture.innerHTML = `<figcaption>No event until a time, with two deviations of typical noise</figcaption>
+      <svg viewBox="0 0 602 250" role="img" aria-label="${words}"><rect class="frame" x="34" y="8" width="560" height="220"/>
+      <polygon class="band k0" points="${band.join(" ")}"/><polyline class="curve k0" points="${points(said).join(" ")}"/>
+      <text x="30" y="16" text-anchor="end">1</text><text x="30" y="228" text-anchor="end">0</text>
+      <text x="594" y="246" text-anchor="end">${general(last, 4)}</text></svg>`;
+    return picture;
   };
   const answer = byId("why-answer");
   const why = () => {
@@ -268,6 +297,7 @@
     } else {
       parts.push(make("p", { class: "value", "data-probability": said[0] }, general(said[0], 6)));
     }
+    if (model.survival) parts.push(survivalPicture(said[0]));
     if (!model.leaves) {
       const order = moves.map((_, j) => j).filter((j) => moves[j] !== 0)
         .sort((a, b) => Math.abs(moves[b]) - Math.abs(moves[a]) || a - b);

@@ -13,10 +13,11 @@ from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report.evaluation import kept_evaluation
 from hedgerow.report.exports.export import write_file
 from hedgerow.report.importances import mean_of_curve
-from hedgerow.report.page import quality, sections, spending
+from hedgerow.report.page import sections
 from hedgerow.report.page.data import in_page_digits, script_data, trees_that_fit
 from hedgerow.report.page.html import Html, joined, tag
-from hedgerow.report.page.pictures import importance_bars, shape_figures
+from hedgerow.report.page.over_time import script_survival, survival_section
+from hedgerow.report.page.pictures import effect_figures, importance_bars
 from hedgerow.report.plain import PlainModel, plain
 from hedgerow.report.text import leaf_sentences
 from hedgerow.report.view import is_one_tree, leaf_of
@@ -44,17 +45,18 @@ def report(model: Reportable, path: str | Path) -> Path:
 
 def page_of(model: Reportable) -> str:
     form = plain(model)
-    said, run = model.privacy_, model.run_
+    statement, run = model.privacy_, model.run_
     body = [
         _tree_section(model, form),
+        *([survival_section(model)] if form.survival is not None else []),
         _columns_section(model, form),
         _why_section(form),
-        sections.promise(said),
-        spending.spent(said, getattr(model, "signed_", None)),
-        spending.left(run, said),
-        quality.evaluation(kept_evaluation(model), form.classes),
-        sections.not_protected(said),
-        sections.origin(form, said, _parameters(model), model.model_.score.digest),
+        sections.guarantee(statement),
+        sections.spent(statement, getattr(model, "signed_", None)),
+        sections.left(run, statement),
+        sections.evaluation(kept_evaluation(model), form.classes),
+        sections.not_protected(statement),
+        sections.origin(form, statement, _parameters(model), model.model_.score.digest),
     ]
     head = tag(
         "header",
@@ -63,10 +65,10 @@ def page_of(model: Reportable) -> str:
             tag(
                 "div",
                 tag("div", tag("p", LOGO, "hedgerow", class_="kicker"), tag("h1", _title(form))),
-                sections.promise_card(said),
+                sections.guarantee_card(statement),
                 class_="title",
             ),
-            sections.glance(form, said, run),
+            sections.glance(form, statement, run),
             class_="inner",
         ),
     )
@@ -80,7 +82,7 @@ def page_of(model: Reportable) -> str:
             Html(f"<style>{page_file('page.css')}</style></head><body>"),
             tag("a", "Skip to the report", class_="skip", href="#main"),
             head,
-            _navigation(),
+            _navigation(form),
             tag("main", tag("div", *body, class_="inner"), id="main"),
             tag("footer", tag("div", FOOT, class_="inner")),
             Html(f'<script type="application/json" id="model">{_safe(data)}</script>'),
@@ -103,7 +105,7 @@ PLACES = {
     "tree": "Trees",
     "columns": "Columns",
     "why": "Why?",
-    "promise": "The promise",
+    "guarantee": "The guarantee",
     "spent": "Spent",
     "left": "What left",
     "evaluation": "How good",
@@ -112,12 +114,15 @@ PLACES = {
 }
 
 
-def _navigation() -> Html:
-    links = [tag("li", tag("a", words, href=f"#{place}")) for place, words in PLACES.items()]
+def _navigation(form: PlainModel) -> Html:
+    places = PLACES if form.survival is None else {"survival": "Over time", **PLACES}
+    links = [tag("li", tag("a", words, href=f"#{place}")) for place, words in places.items()]
     return tag("nav", tag("div", tag("ul", *links), class_="inner"), aria_label="Sections")
 
 
 def _title(form: PlainModel) -> str:
+    if form.survival is not None:
+        return "Boosted trees for the time to an event"
     words = {"Classifier": "classifier", "Regressor": "regressor"}
     for end, word in words.items():
         if form.name.endswith(end):
@@ -132,8 +137,8 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
         return sections.section("tree", "Trees", tag("p", "The model has curves only."))
     single = is_one_tree(model)
     fitting = trees_that_fit(form)
-    one = ONE_TREE if form.classes is not None else ONE_TREE_OF_A_NUMBER
-    words = one if single else MANY_TREES.format(len(form.trees))
+    tree_words = ONE_TREE if form.classes is not None else ONE_TREE_OF_A_NUMBER
+    words = tree_words if single else MANY_TREES.format(len(form.trees))
     if fitting < len(form.trees):
         words += f" The page holds the first {fitting}; the model is too large for more."
     tools = [
@@ -170,7 +175,7 @@ MANY_TREES = (
 
 
 def _legend(form: PlainModel) -> Html:
-    """Which colour stands for which class."""
+    """The legend of colors and classes."""
     chips = [
         tag("li", tag("span", "", class_=f"chip k{min(k, 6)}"), f" {name}")
         for k, name in enumerate(form.classes or ())
@@ -187,7 +192,7 @@ IMPORTANCES = (
 def _columns_section(model: Reportable, form: PlainModel) -> Html:
     return sections.section(
         "columns",
-        "What it looks at",
+        "Feature importance",
         tag("p", IMPORTANCES),
         importance_bars(model),
         *_curves(model, form),
@@ -195,21 +200,23 @@ def _columns_section(model: Reportable, form: PlainModel) -> Html:
 
 
 def _curves(model: Reportable, form: PlainModel) -> list[Html]:
-    what = "the number" if form.classes is None else "the score"
+    target_words = "the number" if form.classes is None else "the score"
+    if form.survival is not None:
+        target_words = "the log-odds of an event by any time"
     if form.classes is not None and len(form.classes) == 2:
-        what += f" of {form.classes[1]}"
+        target_words += f" of {form.classes[1]}"
     if trees_that_fit(form) < len(form.trees):
-        return [tag("p", "hedgerow.shape(model, column) has the curve of each column.")]
+        return [tag("p", "hedgerow.feature_effect(model, column) has the curve of each column.")]
     return [
-        tag("h3", "Column by column"),
+        tag("h3", "Feature effects"),
         tag(
             "p",
-            f"What a column adds to {what}, all else averaged; its bins from left to right, as "
-            "wide as each other. The band is two deviations of the noise to either side. Read "
-            "off the released model, so nothing more was spent.",
+            f"What a column adds to {target_words}, all else averaged; its bins from left to "
+            "right, as wide as each other. The band is two deviations of the noise to either side. "
+            "Read off the released model, so nothing more was spent.",
         ),
         *([_legend(form)] if form.outputs > 2 else []),
-        tag("div", *shape_figures(model), class_="columns"),
+        tag("div", *effect_figures(model), class_="columns"),
     ]
 
 
@@ -245,21 +252,25 @@ def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
         "rows": _rows(model),
         "leaves": _leaves(model) if is_one_tree(model) else None,
         "unit": _unit(model),
+        "survival": script_survival(model),
     }
 
 
 def _rows(model: Reportable) -> list[list[float]] | None:
     """Noisy records of each leaf, where all trees keep them."""
-    grown = model.grown_
-    if len(grown) != len(model.model_.score.trees) or not all(one.leaves for one in grown):
+    tree_statistics = model.leaf_statistics_
+    if len(tree_statistics) != len(model.model_.score.trees) or not all(
+        tree.leaves for tree in tree_statistics
+    ):
         return None
     return [
-        in_page_digits([float(leaf.masses.clip(0.0).sum()) for leaf in one.leaves]) for one in grown
+        in_page_digits([float(leaf.masses.clip(0.0).sum()) for leaf in tree.leaves])
+        for tree in tree_statistics
     ]
 
 
 def _leaves(model: Reportable) -> list[dict[str, Any]]:
-    said = [leaf_of(model.schema_, leaf) for leaf in model.grown_[0].leaves]
+    leaf_verdicts = [leaf_of(model.schema_, leaf) for leaf in model.leaf_statistics_[0].leaves]
     return [
         {
             "rows": leaf.rows,
@@ -268,11 +279,13 @@ def _leaves(model: Reportable) -> list[dict[str, Any]]:
             "noise": getattr(leaf, "value_spread", 0.0),
             "sentence": sentence,
         }
-        for leaf, sentence in zip(said, leaf_sentences(model), strict=True)
+        for leaf, sentence in zip(leaf_verdicts, leaf_sentences(model), strict=True)
     ]
 
 
 def _unit(model: Reportable) -> str:
+    if model.model_.survival is not None:
+        return "Numbers are added to the log-odds of an event by any time."
     if model.schema_.classes is None:
         return "Numbers are in units of the target."
     if model.model_.output is Output.MEAN:
@@ -292,8 +305,8 @@ def page_file(name: str) -> str:
 
 
 def card(model: Reportable) -> str:
-    """A few lines for a notebook: what it is, what it promises."""
-    form, said = plain(model), model.privacy_
+    """A few lines for a notebook: what it is, what it guarantees."""
+    form, statement = plain(model), model.privacy_
     style = (
         "border:1px solid #9aa894;border-radius:10px;padding:.8em 1.1em;max-width:46em;"
         "font-family:system-ui,sans-serif"
@@ -301,8 +314,53 @@ def card(model: Reportable) -> str:
     facts = f"{_title(form)}: {sections.made_of(form)}, from {len(form.grids)} columns"
     lines = [
         tag("strong", facts),
-        tag("div", f"{said.promise} · {said.unit}"),
-        *(tag("div", line) for line in sections.meaning_lines(said)),
+        tag("div", f"{statement.summary} · {statement.unit}"),
+        *(tag("div", line) for line in sections.meaning_lines(statement)),
         tag("div", "model.report(path) writes the whole page.", style="opacity:.75"),
     ]
     return str(tag("div", *lines, style=style))
+
+
+# --------------------------------------------------------------------------------------------------
+# The page of a run that is under way: the look of the report, filled by events.
+
+LIVE_POLICY = f"{POLICY}; connect-src 'self'"
+NO_TREE = "No tree has begun. Of several trees the newest is shown."
+
+
+def live_page(title: str, facts: dict[str, str], budget: str, has_tree: bool) -> str:
+    """The page of a live view; `facts` are titles by the names that events fill in."""
+    cards = [
+        tag("div", tag("dt", words), tag("dd", "...", id=f"live-{name}"))
+        for name, words in facts.items()
+    ]
+    head = tag(
+        "div",
+        tag("div", tag("p", LOGO, "hedgerow, live", class_="kicker"), tag("h1", title)),
+        class_="title",
+    )
+    bar = Html(
+        '<svg class="stack" viewBox="0 0 620 22" preserveAspectRatio="none" role="img" '
+        'aria-label="Part of the budget that is spent"><rect class="left" width="620" height="22"/>'
+        '<rect class="c1" id="live-bar" width="0" height="22"/></svg>'
+    )
+    tree = [tag("p", NO_TREE, class_="small"), tag("ul", "", id="live-tree", aria_live="off")]
+    parts = [
+        tag("section", tag("h2", budget), bar),
+        *([tag("section", tag("h2", "The tree so far"), *tree)] if has_tree else []),
+        tag("section", tag("h2", "What happened"), tag("ol", "", id="live-events")),
+    ]
+    main = tag("main", tag("div", *parts, class_="inner"), aria_live="polite")
+    return joined(
+        [
+            Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
+            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{LIVE_POLICY}">'),
+            Html('<link rel="icon" href="data:,">'),
+            tag("title", f"{title} · hedgerow"),
+            Html(f"<style>{page_file('page.css')}</style></head><body>"),
+            tag("header", tag("div", head, tag("dl", *cards, class_="facts"), class_="inner")),
+            main,
+            Html(f"<script>{page_file('live.js')}</script></body></html>\n"),
+        ]
+    )

@@ -6,7 +6,12 @@ import math
 
 import numpy as np
 
-from hedgerow.report.importances import ColumnShape, importance_deviations, importances, shape
+from hedgerow.report.importances import (
+    FeatureEffect,
+    feature_effect,
+    importance_deviations,
+    importances,
+)
 from hedgerow.report.page.html import Html, tag
 from hedgerow.report.view import DEVIATIONS
 from hedgerow.report.weighing import Readable
@@ -29,9 +34,9 @@ BAND_ROOM = 1.6
 def importance_bars(model: Readable) -> Html:
     """A bar for each column that matters, a line across its end as long as the noise."""
     spread = dict(zip(model.schema_.names, importance_deviations(model), strict=True))
-    found = [(name, part) for name, part in importances(model).items() if part > 0.0][:MOST_BARS]
-    top = max((part + DEVIATIONS * spread[name] for name, part in found), default=1.0)
-    rows = [_importance(name, part, DEVIATIONS * float(spread[name]), top) for name, part in found]
+    parts = [(name, part) for name, part in importances(model).items() if part > 0.0][:MOST_BARS]
+    top = max((part + DEVIATIONS * spread[name] for name, part in parts), default=1.0)
+    rows = [_importance(name, part, DEVIATIONS * float(spread[name]), top) for name, part in parts]
     return tag("div", *rows, class_="shares", id="importances")
 
 
@@ -52,118 +57,130 @@ def _importance(name: str, part: float, noise: float, top: float) -> Html:
     )  # fmt: skip
 
 
-def shape_figures(model: Readable) -> list[Html]:
+def effect_figures(model: Readable) -> list[Html]:
     """One figure for each of the most important columns, all on one scale."""
     columns = [name for name, part in importances(model).items() if part > 0.0][:MOST_SHAPES]
-    found = [shape(model, name) for name in columns]
-    reach = _reach(found)
+    effects = [feature_effect(model, name) for name in columns]
+    reach = _reach(effects)
     grids = {grid.feature: grid for grid in model.schema_.grids}
-    return [_figure(one, grids[one.feature], reach) for one in found]
+    return [_figure(effect, grids[effect.feature], reach) for effect in effects]
 
 
-def _reach(found: list[ColumnShape]) -> float:
-    curves = max((float(np.abs(one.values).max()) for one in found), default=1.0) or 1.0
-    bands = max((float(np.abs(one.band).max()) for one in found), default=1.0)
+def _reach(effects: list[FeatureEffect]) -> float:
+    curves = max((float(np.abs(effect.values).max()) for effect in effects), default=1.0) or 1.0
+    bands = max((float(np.abs(effect.band).max()) for effect in effects), default=1.0)
     return min(max(curves, bands), BAND_ROOM * curves)
 
 
-def _figure(one: ColumnShape, grid: Grid, reach: float) -> Html:
+def _figure(effect: FeatureEffect, grid: Grid, reach: float) -> Html:
     inner = (
         f'<line class="axis" x1="0" x2="{WIDE}" y1="{HIGH / 2}" y2="{HIGH / 2}"/>'
-        f"{_drawn(one, reach)}{_axis(one, grid)}"
+        f"{_draw_curves(effect, reach)}{_axis(effect, grid)}"
         f'<text x="0" y="12">{reach:+.2g}</text><text x="0" y="{HIGH - 3}">{-reach:+.2g}</text>'
     )
     picture = Html(
-        f'<svg viewBox="0 0 {WIDE} {HIGH + 20}" role="img" aria-label="{_escaped(_words(one))}">'
+        f'<svg viewBox="0 0 {WIDE} {HIGH + 20}" role="img" aria-label="{_escape(_words(effect))}">'
         f"{inner}</svg>"
     )
-    missing = [(one.values[-1, k], DEVIATIONS * one.deviations[-1, k]) for k in _outputs(one)]
-    said = "missing: " + ", ".join(f"{value:+.2g} ± {_noise(noise)}" for value, noise in missing)
-    return tag("figure", tag("figcaption", one.feature), picture, tag("div", said, class_="small"))
+    missing = [
+        (effect.values[-1, k], DEVIATIONS * effect.deviations[-1, k]) for k in _outputs(effect)
+    ]
+    missing_words = "missing: " + ", ".join(
+        f"{value:+.2g} ± {_noise(noise)}" for value, noise in missing
+    )
+    return tag(
+        "figure",
+        tag("figcaption", effect.feature),
+        picture,
+        tag("div", missing_words, class_="small"),
+    )
 
 
-def _axis(one: ColumnShape, grid: Grid) -> str:
-    """What the bins begin with: they are as wide as each other, whatever they hold."""
-    known = max(len(one.cells) - 1, 1)
+def _axis(effect: FeatureEffect, grid: Grid) -> str:
+    """Labels at the bins' edges: all bins are equally wide, whatever values they hold."""
+    n_bins = max(len(effect.cells) - 1, 1)
     if grid.kind is not ColumnKind.NUMERIC:
-        return _categories(one, known)
+        return _categories(effect, n_bins)
     first, last = _number(grid.low, grid), _number(grid.high, grid)
-    taken = {first: (0.0, _room(first)), last: (1.0 - _room(last), 1.0)}
+    label_spans = {first: (0.0, _room(first)), last: (1.0 - _room(last), 1.0)}
     between = list[tuple[float, str]]()
-    for k in (round(known * part) for part in TICKS if known > 1):
-        words = _number(grid.edges[one.cells[k] - 1], grid)
-        left, right = k / known - _room(words) / 2.0, k / known + _room(words) / 2.0
-        is_free = all(right < begin or end < left for begin, end in taken.values())
-        if is_free and words not in taken:
-            taken[words] = (left, right)
-            between.append((k / known, words))
+    for k in (round(n_bins * part) for part in TICKS if n_bins > 1):
+        words = _number(grid.edges[effect.cells[k] - 1], grid)
+        left, right = k / n_bins - _room(words) / 2.0, k / n_bins + _room(words) / 2.0
+        is_free = all(right < begin or end < left for begin, end in label_spans.values())
+        if is_free and words not in label_spans:
+            label_spans[words] = (left, right)
+            between.append((k / n_bins, words))
     inner = "".join(_tick(place, words, "middle") for place, words in sorted(between))
     return _tick(0.0, first, "start") + inner + _tick(1.0, last, "end")
 
 
 def _room(words: str) -> float:
-    """The part of a picture's width that words and a gap beside them take."""
+    """The fraction of a picture's width that words and a gap beside them take."""
     return (len(words) + 1) / ROOM_FOR_NAMES
 
 
 def _number(value: float, grid: Grid) -> str:
-    """As fine as a picture is: a thousandth of the range is zero."""
+    """A number at a picture's resolution: a thousandth of the range is zero."""
     unit = 10.0 ** math.floor(math.log10((grid.high - grid.low) / 1000.0))
     return f"{round(value / unit) * unit + 0.0:.4g}"
 
 
-def _categories(one: ColumnShape, known: int) -> str:
+def _categories(effect: FeatureEffect, n_bins: int) -> str:
     """Names under their bins if there is room, else those of the first and the last."""
-    names = [words.removeprefix(f"{one.feature} = ") for words in one.words[:known]]
-    if known > MOST_SHOWN_NAMES:
+    names = [words.removeprefix(f"{effect.feature} = ") for words in effect.words[:n_bins]]
+    if n_bins > MOST_SHOWN_NAMES:
         return _tick(0.0, _short(names[0], 18), "start") + _tick(1.0, _short(names[-1], 18), "end")
-    room = round(ROOM_FOR_NAMES / known)
-    places = ((k + 0.5) / known for k in range(known))
+    room = round(ROOM_FOR_NAMES / n_bins)
+    places = ((k + 0.5) / n_bins for k in range(n_bins))
     return "".join(
         _tick(at, _short(name, room), "middle") for at, name in zip(places, names, strict=True)
     )
 
 
-def _short(words: str, letters: int) -> str:
-    return words if len(words) <= letters else f"{words[: letters - 1]}…"
+def _short(words: str, length: int) -> str:
+    return words if len(words) <= length else f"{words[: length - 1]}…"
 
 
 def _tick(place: float, words: str, anchor: str) -> str:
     x, y = WIDE * place, HIGH + 14
-    return f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{_escaped(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{_escape(words)}</text>'
 
 
-def _words(one: ColumnShape) -> str:
-    bins = zip(one.words, one.values[:, -1], DEVIATIONS * one.deviations[:, -1], strict=True)
+def _words(effect: FeatureEffect) -> str:
+    bins = zip(
+        effect.words, effect.values[:, -1], DEVIATIONS * effect.deviations[:, -1], strict=True
+    )
     return "; ".join(f"{w} {value:+.2g} ± {_noise(noise)}" for w, value, noise in list(bins)[:8])
 
 
 def _noise(deviation: float) -> str:
-    """One digit, and never a power of ten for a number that people can read."""
+    """Noise in one digit, without an exponent for numbers that people can read."""
     return f"{deviation:.1g}" if deviation < 9.5 else f"{deviation:.0f}"
 
 
-def _drawn(one: ColumnShape, reach: float) -> str:
+def _draw_curves(effect: FeatureEffect, reach: float) -> str:
     """Per output a band and a line; bins are set side by side, each as wide as the others."""
-    known = slice(0, -1) if len(one.values) > 1 else slice(None)  # the last is missing
-    low, high = one.band
-    outputs = _outputs(one)
+    bin_range = slice(0, -1) if len(effect.values) > 1 else slice(None)  # the last is missing
+    low, high = effect.band
+    outputs = _outputs(effect)
     bands = [
         f'<polygon class="band k{min(k, 6)}" points="'
-        f'{_points(high[known, k], reach)} {_points(low[known, k], reach, back=True)}"/>'
+        f'{_points(high[bin_range, k], reach)} {_points(low[bin_range, k], reach, back=True)}"/>'
         for k in outputs
-        if one.deviations.any()
+        if effect.deviations.any()
     ]
     lines = [
-        f'<polyline class="curve k{min(k, 6)}" points="{_points(one.values[known, k], reach)}"/>'
+        f'<polyline class="curve k{min(k, 6)}" points="'
+        f'{_points(effect.values[bin_range, k], reach)}"/>'
         for k in outputs
     ]
     return "".join(bands + lines)
 
 
-def _outputs(one: ColumnShape) -> list[int]:
-    """Of two classes the second: the first is its mirror."""
-    many = one.values.shape[1]
+def _outputs(effect: FeatureEffect) -> list[int]:
+    """The outputs to draw; of two classes the second: the first is its mirror image."""
+    many = effect.values.shape[1]
     return [1] if many == 2 else list(range(many))
 
 
@@ -176,5 +193,5 @@ def _points(values: FloatArray, reach: float, back: bool = False) -> str:
     return " ".join(points[::-1] if back else points)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return str(tag("i", text))[3:-4].replace('"', "&quot;")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 from hedgerow.privacy.accounting.rounding import printed
-from hedgerow.privacy.statement.record import RunRecord
+from hedgerow.privacy.statement.record import RoundRecord, RunRecord
+from hedgerow.privacy.statement.spending import Part, Spending
 from hedgerow.privacy.statement.statement import PrivacyStatement
-from hedgerow.privacy.statement.wording import meaning_words, percent
-from hedgerow.report.page.html import Html, bullet_list, table, tag
+from hedgerow.privacy.statement.wording import dp_model_words, meaning_words, percent
+from hedgerow.report.evaluation import HIDDEN_BY_NOISE, Evaluation, Measured, measure_name
+from hedgerow.report.measures import CalibrationBin, EstimatedMeasure
+from hedgerow.report.page.html import Html, bullet_list, joined, table, tag
 from hedgerow.report.plain import PlainModel
 from hedgerow.schema.grids import ColumnKind
+from hedgerow.secagg.envelope import SignedHeader
 
 
 def section(name: str, title: str, *inside: str | Html) -> Html:
@@ -20,15 +25,16 @@ def section(name: str, title: str, *inside: str | Html) -> Html:
     return tag("section", head, *inside, id=name, aria_labelledby=f"{name}-title")
 
 
-def glance(model: PlainModel, said: PrivacyStatement, run: RunRecord) -> Html:
-    task = "a number" if model.classes is None else " / ".join(model.classes[:4])
+def glance(model: PlainModel, statement: PrivacyStatement, run: RunRecord) -> Html:
+    task = "a number" if model.classes is None else " or ".join(model.classes[:4])
+    task = task if model.survival is None else "time to an event"
     if model.classes is not None and len(model.classes) > 4:
         task += f" and {len(model.classes) - 4} more"
     facts = [
-        ("Tells", task),
+        ("Predicts", task),
         ("From", many(len(model.grids), "column")),
         ("Made of", made_of(model)),
-        ("Trained on", "one holder" if said.parties == 1 else many(said.parties, "site")),
+        ("Trained on", "one site" if statement.n_sites == 1 else many(statement.n_sites, "site")),
         ("In", many(len(run.rounds), "round")),
         ("Each site sent", in_bytes(sum(r.bytes_out for r in run.rounds))),
     ]
@@ -36,14 +42,14 @@ def glance(model: PlainModel, said: PrivacyStatement, run: RunRecord) -> Html:
     return tag("dl", *cards, class_="facts")
 
 
-def promise_card(said: PrivacyStatement) -> Html:
-    """The promise in one look."""
-    epsilon = "∞" if math.isinf(said.epsilon) else printed(said.epsilon)
+def guarantee_card(statement: PrivacyStatement) -> Html:
+    """The guarantee in one look."""
+    epsilon = "∞" if math.isinf(statement.epsilon) else printed(statement.epsilon)
     return tag(
         "div",
         tag("p", tag("span", "ε", class_="symbol"), f" {epsilon}", class_="epsilon"),
-        tag("p", f"δ = {printed(said.delta)} · {said.unit}", class_="small"),
-        class_="promise-card",
+        tag("p", f"δ = {printed(statement.delta)} · {statement.unit}", class_="small"),
+        class_="guarantee-card",
     )
 
 
@@ -53,28 +59,30 @@ def made_of(model: PlainModel) -> str:
     return " and ".join(parts) or "a constant"
 
 
-def meaning_lines(said: PrivacyStatement) -> list[str]:
-    return [f"{line[0].upper()}{line[1:]}." for line in meaning_words(said.meaning, said.unit)]
+def meaning_lines(statement: PrivacyStatement) -> list[str]:
+    return [
+        f"{line[0].upper()}{line[1:]}." for line in meaning_words(statement.meaning, statement.unit)
+    ]
 
 
-def promise(said: PrivacyStatement) -> Html:
-    words = meaning_lines(said)
+def guarantee(statement: PrivacyStatement) -> Html:
+    words = meaning_lines(statement)
     return section(
-        "promise",
-        "The promise",
+        "guarantee",
+        "The guarantee",
         tag(
             "p",
             f"{words[0]} This holds for whoever sees the model, whatever else they know.",
             class_="lead",
         ),
-        _meter(said.meaning.guess),
+        _meter(statement.meaning.guess),
         tag("p", words[1]),
         table(
-            ["Against", "Promise"],
-            [(who, what) for who, what in said.trust],
-            "Against whom the promise holds",
+            ["Against", "Guarantee"],
+            [(adversary, bound) for adversary, bound in statement.trust],
+            "Against whom the guarantee holds",
         ),
-        _numbers(said),
+        _numbers(statement),
     )
 
 
@@ -94,54 +102,58 @@ def _meter(guess: float) -> Html:
     )
 
 
-def _numbers(said: PrivacyStatement) -> Html:
+def _numbers(statement: PrivacyStatement) -> Html:
     rows = [
-        ("Epsilon, delta", said.promise),
-        *([("All fits of one ledger", said.total.promise)] if said.total else []),
-        ("Unit", said.unit),
-        ("Neighbours", said.neighbours),
-        ("Noise", said.placement),
-        ("Accountant", said.accountant),
-        ("Randomness", said.randomness),
-        ("Schema", said.schema_source),
-        ("Inexact draws add to delta", printed(said.delta_slack, 2)),
+        ("Epsilon, delta", statement.summary),
+        *([("All fits of one ledger", statement.total.summary)] if statement.total else []),
+        ("Unit", statement.unit),
+        ("Neighbors", statement.neighbors),
+        ("Noise", dp_model_words(statement.dp_model)),
+        ("Accountant", statement.accountant),
+        ("Randomness", statement.randomness),
+        ("Schema", statement.schema_source),
+        ("Inexact sampling adds to delta", printed(statement.delta_slack, 2)),
         *(
-            (f"Found at {percent(alarms)} false alarms", f"at most {percent(found)}")
-            for alarms, found in said.meaning.found
+            (
+                f"Attack with {percent(alarms)} false positives",
+                f"succeeds at most {percent(success_rate)}",
+            )
+            for alarms, success_rate in statement.meaning.found
         ),
-        *((f"Mechanism, {m.part:.1%}", m.what) for m in said.mechanisms),
+        *((f"Mechanism, {m.part:.1%}", m.what) for m in statement.mechanisms),
     ]
     return tag(
         "details",
-        tag("summary", "The promise in numbers"),
-        table(["What", "Value"], rows, "The promise in numbers"),
+        tag("summary", "The guarantee in numbers"),
+        table(["What", "Value"], rows, "The guarantee in numbers"),
     )
 
 
-def not_protected(said: PrivacyStatement) -> Html:
+def not_protected(statement: PrivacyStatement) -> Html:
     return section(
         "unprotected",
         "What is not protected",
-        bullet_list(said.unprotected),
-        tag("h3", "And to be remembered"),
-        bullet_list(said.caveats),
+        bullet_list(statement.unprotected),
+        tag("h3", "Notes"),
+        bullet_list(statement.caveats),
     )
 
 
 def origin(
-    model: PlainModel, said: PrivacyStatement, parameters: dict[str, Any], digest: str
+    model: PlainModel, statement: PrivacyStatement, parameters: dict[str, Any], digest: str
 ) -> Html:
     rows = [
-        *((f"{title[0].upper()}{title[1:]}", words) for title, words in _said_of_it(said)),
+        *((f"{title[0].upper()}{title[1:]}", words) for title, words in _about_lines(statement)),
         ("Estimator", model.name),
-        ("Release", f"hedgerow {said.release}"),
-        ("Source files, SHA-256", said.source),
+        ("Release", f"hedgerow {statement.release}"),
+        ("Source files, SHA-256", statement.source),
         ("Model, SHA-256", digest),
         *((name, str(value)) for name, value in parameters.items()),
     ]
     how = (
         "Public randomness follows random_state; noise comes from the operating system and cannot "
-        "be drawn again. The same study on the same rows gives another model with the same promise."
+        "be drawn again. The same study on the same rows gives another model, with the same "
+        "guarantee."
     )
     return section(
         "origin",
@@ -152,8 +164,8 @@ def origin(
     )
 
 
-def _said_of_it(said: PrivacyStatement) -> list[tuple[str, str]]:
-    return list(said.about.lines()) if said.about else []
+def _about_lines(statement: PrivacyStatement) -> list[tuple[str, str]]:
+    return list(statement.about.lines()) if statement.about else []
 
 
 def fields(model: PlainModel) -> Iterator[Html]:
@@ -171,10 +183,10 @@ def fields(model: PlainModel) -> Iterator[Html]:
         yield tag("div", Html(str(tag("label", label, for_=name))), field, class_="field")
 
 
-def _choices(name: str, values: Sequence[str], other: bool) -> Html:
+def _choices(name: str, values: Sequence[str], has_other: bool) -> Html:
     options = [tag("option", "missing", value="")]
     options += [tag("option", value, value=k) for k, value in enumerate(values)]
-    if other:
+    if has_other:
         options.append(tag("option", "any other value", value=len(values)))
     return tag("select", *options, id=name)
 
@@ -187,3 +199,260 @@ def in_bytes(count: int) -> str:
     if count < 10_000:
         return f"{count} bytes"
     return f"{count / 1000:.0f} kB" if count < 10_000_000 else f"{count / 1e6:.0f} MB"
+
+
+# --------------------------------------------------------------------------------------------------
+# What a run cost and what left the sites: round by round, site by site.
+
+MANIFEST_LINES = 3
+"""Of each round; the rest is counted."""
+ALIKE = (
+    "Every site that answers a round sends as much as the others: lengths follow from the "
+    "question, never from rows."
+)
+
+
+def spent(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> Html:
+    if statement.spent_fraction is None:
+        return section(
+            "spent", "Budget used", tag("p", "No noise was added: there is no guarantee.")
+        )
+    rows = [
+        (
+            tag("span", tag("span", "", class_=f"chip c{k % 6}"), f" {_round_words(line.rounds)}"),
+            line.what,
+            f"{line.part:.1%}",
+        )
+        for k, line in enumerate(statement.spending)
+    ]
+    rows += [
+        (tag("span", tag("span", "", class_="chip left"), " left"), p.what, f"{p.part:.1%}")
+        for p in statement.unspent
+    ]
+    rows += [
+        (
+            tag("span", _round_words(s.rounds)),
+            f"{s.what}, of held-out records",
+            f"{s.part:.1%}",
+        )
+        for s in statement.held_out
+    ]
+    words = (
+        f"{statement.spent_fraction:.1%} of the budget (worst-case record); what was released has "
+        f"epsilon {printed(statement.spent_epsilon)}."
+    )
+    return section(
+        "spent",
+        "Budget used",
+        tag("p", words),
+        _stack(statement.spending, statement.unspent),
+        table(["Rounds", "For", "Part"], rows, "The budget, round by round"),
+        *_site_by_site(statement, signatures),
+    )
+
+
+def _site_by_site(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> list[Html]:
+    """Spending by the sites' own receipts, if there are any; in one process all paid the same."""
+    if signatures is None or not statement.spent_fraction:
+        sites = "the site" if statement.n_sites == 1 else f"each of the {statement.n_sites} sites"
+        words = f"The same charge stands in the ledger of {sites}: every site answers every round."
+        return [tag("p", words, class_="small")]
+    costs = _receipts(signatures["receipts"])
+    most = max(costs.values())
+    rows = [
+        (name, f"{float(cost / most) * statement.spent_fraction:.1%}" if most else "0.0%")
+        for name, cost in costs.items()
+    ]
+    note = (
+        "By each site's own signed receipt. This page does not check signatures; `hedgerow verify` "
+        "with the study's file does."
+    )
+    return [
+        table(["Site", "Budget used"], rows, "The budget, site by site"),
+        tag("p", note, class_="small"),
+    ]
+
+
+def _receipts(receipt_texts: dict[str, str]) -> dict[str, Fraction]:
+    headers = {
+        name: SignedHeader.read(bytes.fromhex(text)) for name, text in sorted(receipt_texts.items())
+    }
+    return {name: Fraction(receipt.header.ledger.spent) for name, receipt in headers.items()}
+
+
+def _round_words(rounds: str) -> str:
+    return f"round {rounds}" if rounds[:1].isdigit() else rounds
+
+
+def _stack(spending: Sequence[Spending], unspent: Sequence[Part]) -> Html:
+    x, parts = 0.0, []
+    for k, line in enumerate(spending):
+        parts.append(_slice(x, line.part, f"c{k % 6}"))
+        x += line.part
+    for left in unspent:
+        parts.append(_slice(x, left.part, "left"))
+        x += left.part
+    label = f"A bar of the whole budget; {sum(p.part for p in spending):.1%} of it was spent."
+    return Html(
+        f'<svg class="stack" viewBox="0 0 620 22" preserveAspectRatio="none" role="img" '
+        f'aria-label="{label}">{"".join(parts)}</svg>'
+    )
+
+
+def _slice(start: float, part: float, kind: str) -> str:
+    return (
+        f'<rect class="{kind}" x="{620 * start:.2f}" y="0" width="{620 * part:.2f}" height="22"/>'
+    )
+
+
+def left(run: RunRecord, statement: PrivacyStatement) -> Html:
+    out, back = sum(r.bytes_out for r in run.rounds), sum(r.bytes_in for r in run.rounds)
+    subject = "The site answered" if statement.n_sites == 1 else "Each site answered"
+    words = (
+        f"{subject} {many(len(run.rounds), 'round')} with {sum(r.integers for r in run.rounds)} "
+        f"whole numbers in all: {in_bytes(out)} out, {in_bytes(back)} in. No row, and no number "
+        "without noise, is among them."
+    )
+    if statement.spent_fraction is None:
+        words = words.partition(" No row")[0] + " No noise was added to them."
+    rows = [
+        (
+            f"{r.number}{' (failed)' if r.void else ''}",
+            _manifest(r),
+            "" if r.sites is None else str(r.sites),
+            str(r.integers),
+            in_bytes(r.bytes_out),
+        )
+        for r in run.rounds
+    ]
+    rounds = table(
+        ["Round", "Asked", "Sites", "Numbers", "Sent"], rows, "Every round, as a site saw it"
+    )
+    return section(
+        "left",
+        "What left each site",
+        tag("p", words),
+        *([tag("p", ALIKE, class_="small")] if statement.n_sites > 1 else []),
+        tag("details", tag("summary", f"All {len(rows)} rounds"), rounds),
+    )
+
+
+def _manifest(record: RoundRecord) -> Html:
+    lines = [tag("div", line) for line in record.manifest[:MANIFEST_LINES]]
+    more = len(record.manifest) - MANIFEST_LINES
+    return joined([*lines, *([tag("div", f"and {more} more", class_="small")] if more > 0 else [])])
+
+
+# --------------------------------------------------------------------------------------------------
+# How good a model is, where a paid evaluation is kept with it: every number with its interval.
+
+NOT_EVALUATED = (
+    "This model carries no evaluation. A score on records of the sites is a release of its own, "
+    "with noise and a charge: hedgerow.evaluate asks for it, model.keep puts it here. A score on "
+    "other rows is outside the guarantee."
+)
+IN_THE_RUN = (
+    "It is one more round of the run that made the model: records that were kept out of training "
+    "answered it and paid for nothing else, so that the model's guarantee covers both."
+)
+NAMES = {
+    "auc": "AUC",
+    "brier": "Brier score",
+    "log_loss": "Log-loss",
+    "r2": "R squared",
+    "grouped_c_index": "C-index of risk groups",
+}
+SIDE, MARGIN = 220.0, 24.0
+
+
+def evaluation(result: Evaluation | None, classes: tuple[str, ...] | None) -> Html:
+    if result is None:
+        return section("evaluation", "How good it is", tag("p", NOT_EVALUATED))
+    groups = result.parts[0]
+    statement = result.privacy_
+    words = (
+        f"Measured by one private query over records that were given for it. They paid for it: "
+        f"{statement.summary}; {statement.unit}. Intervals hold {result.confidence:.0%} of the "
+        "time and count both, that records are a sample and the noise."
+    )
+    return section(
+        "evaluation",
+        "How good it is",
+        tag("p", words),
+        tag("p", _who_paid(result), class_="small"),
+        *(_group(group_measures, len(groups) > 1, classes or ()) for group_measures in groups),
+    )
+
+
+def _who_paid(result: Evaluation) -> str:
+    """How the cost of the evaluation and that of the model combine; see `evaluate`."""
+    if result.privacy_.held_out:
+        return IN_THE_RUN
+    words = result.privacy_.caveats[0]
+    return f"{words[0].upper()}{words[1:]}"
+
+
+def _group(group_measures: Measured, has_name: bool, classes: tuple[str, ...]) -> Html:
+    title = [tag("h3", group_measures.group)] if has_name else []
+    if not group_measures.is_told:
+        return tag("div", *title, tag("p", f"{HIDDEN_BY_NOISE.capitalize()}."))
+    rows = [
+        (_name(name, classes), f"{m.value:.3f}", _between(m))
+        for name, m in group_measures.measures.items()
+    ]
+    measures = table(["Measure", "Estimate", "Interval"], rows, "What was measured")
+    caption = "Probability: said, and found among the records"
+    picture = (
+        [calibration_figure(group_measures.calibration, caption)]
+        if group_measures.calibration
+        else []
+    )
+    return tag("div", *title, measures, *picture, class_="measured")
+
+
+def _name(name: str, classes: tuple[str, ...]) -> str:
+    words = measure_name(name, classes)
+    if words != name:
+        return f"{words[0].upper()}{words[1:]}"
+    return NAMES.get(name) or name.replace("_", " ").capitalize()
+
+
+def _between(m: EstimatedMeasure) -> str:
+    return f"{m.low:.3f} to {m.high:.3f}"
+
+
+def calibration_figure(bins: tuple[CalibrationBin, ...], caption: str) -> Html:
+    """Predicted against observed: on the diagonal both are equal."""
+    visible_bins = [b for b in bins if not math.isnan(b.share.value)]
+    marks = "".join(_mark(b) for b in visible_bins)
+    words = "; ".join(
+        f"said {b.low:.2g} to {b.high:.2g}, found {b.share.value:.2f} ({_between(b.share)})"
+        for b in visible_bins
+    )
+    low, high = MARGIN, MARGIN + SIDE
+    inner = (
+        f'<rect class="frame" x="{low}" y="4" width="{SIDE}" height="{SIDE}"/>'
+        f'<line class="axis" x1="{low}" y1="{SIDE + 4}" x2="{high}" y2="4"/>{marks}'
+        f'<text x="{low}" y="{SIDE + 20}">said 0</text>'
+        f'<text x="{high}" y="{SIDE + 20}" text-anchor="end">1</text>'
+        f'<text x="{low - 4}" y="{SIDE + 4}" text-anchor="end">0</text>'
+        f'<text x="{low - 4}" y="14" text-anchor="end">1</text>'
+    )
+    picture = Html(
+        f'<svg class="calibration" viewBox="0 0 {SIDE + 2 * MARGIN} {SIDE + 26}" role="img" '
+        f'aria-label="{words}">{inner}</svg>'
+    )
+
+    return tag("figure", tag("figcaption", caption), picture, class_="narrow")
+
+
+def _mark(b: CalibrationBin) -> str:
+    x = MARGIN + SIDE * (b.low + b.high) / 2.0
+    top, middle, bottom = (
+        4.0 + SIDE * (1.0 - min(max(v, 0.0), 1.0))
+        for v in (b.share.high, b.share.value, b.share.low)
+    )
+    return (
+        f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>'
+        f'<circle class="dot" cx="{x:.1f}" cy="{middle:.1f}" r="4"/>'
+    )

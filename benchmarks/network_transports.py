@@ -1,0 +1,149 @@
+"""Consortia of site processes on this machine, over each transport, for `bench_network`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from benchmarks.network_world import identities
+from hedgerow.federation.exchange import Exchange, RetryPolicy, pace_of, patient
+from hedgerow.federation.journal import FileJournal
+from hedgerow.federation.secure_sites import SecureSites
+from hedgerow.federation.transports.certificates import (
+    Authority,
+    Request,
+    accept_certificate,
+    key_bytes,
+    new_key,
+)
+from hedgerow.federation.transports.https import HttpsExchange
+from hedgerow.privacy.study import Study
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.keys import Identity, Roster
+from hedgerow.secagg.server import Coordinator
+
+
+@dataclass(frozen=True)
+class Consortium:
+    """A transport whose sites are there, and the ids of all processes but this one."""
+
+    transport: Exchange
+    n_sites: int
+    folder: Path
+    pids: Callable[[], list[int]]
+
+    @contextmanager
+    def link(self, study: Study) -> Iterator[SecureSites]:
+        *sites, own = identities(self.n_sites)
+        roster = Roster(tuple(one.public for one in sites), own.public)
+        hub = Coordinator(own, roster, Parameters.of(study.parameters), study.hash)
+        place = self.folder / study.name
+        place.mkdir()
+        with closing(FileJournal(place)) as journal:
+            retry_policy = RetryPolicy(names_of(self.n_sites), pace=pace_of(self.transport))
+            exchange = patient(self.transport, retry_policy)
+            link = SecureSites(study, hub, exchange, retry_policy, journal)
+            link.enter()
+            yield link
+
+
+def names_of(n_sites: int) -> list[str]:
+    return [f"site-{k + 1}" for k in range(n_sites)]
+
+
+@contextmanager
+def over_https(n_sites: int, folder: Path) -> Iterator[Consortium]:
+    *sites, _ = identities(n_sites)
+    authority = Authority.open(folder / "authority")
+    for name, identity in zip(names_of(n_sites), sites, strict=True):
+        certify(folder, authority, name, identity)
+    tls = authority.server_context(["127.0.0.1"])
+    with ExitStack() as stack:
+        listener = stack.enter_context(closing(HttpsExchange(names_of(n_sites), tls, "127.0.0.1")))
+        places = [str(listener.port)] * n_sites
+        started = [stack.enter_context(site(n_sites, k, folder, places[k])) for k in range(n_sites)]
+        while len(listener.seen) < n_sites:
+            time.sleep(0.1)
+        yield Consortium(listener, n_sites, folder, lambda: [process.pid for process in started])
+
+
+Engine = Callable[[ExitStack, dict[str, Path], Path], tuple[Exchange, Callable[[], list[int]]]]
+
+
+@contextmanager
+def over_engine(engine: Engine, n_sites: int, folder: Path) -> Iterator[Consortium]:
+    """The engine's own processes count too, at every site and at its server."""
+    names = names_of(n_sites)
+    sockets = {name: folder / f"{name}.socket" for name in names}
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(site(n_sites, k, folder, str(sockets[name])))
+            for k, name in enumerate(names)
+        ]
+        while not all(path.exists() for path in sockets.values()):
+            time.sleep(0.1)
+        transport, pids = engine(stack, sockets, folder)
+        ours = [process.pid for process in started]
+        yield Consortium(transport, n_sites, folder, lambda: ours + pids())
+
+
+def flare(
+    stack: ExitStack, sockets: dict[str, Path], folder: Path
+) -> tuple[Exchange, Callable[[], list[int]]]:
+    from examples.network.flare_network import ADMIN, flare_network
+    from hedgerow.federation.transports.flare import FlareExchange
+
+    network = stack.enter_context(flare_network(folder / "flare", sockets))
+    transport = FlareExchange(
+        network.admin_kit, ADMIN, list(sockets), len(sockets), folder / "pipe"
+    )
+    stack.enter_context(closing(transport))
+    names = (*sockets, "localhost")
+    return transport, lambda: [p.pid for name in names for p in network.processes(name)]
+
+
+def flower(
+    stack: ExitStack, sockets: dict[str, Path], folder: Path, *, executor: bool = True
+) -> tuple[Exchange, Callable[[], list[int]]]:
+    """Run it with the Python of the environment that has Flower."""
+    from examples.network.flower_network import LINK, flower_network
+    from hedgerow.federation.transports.flower import FlowerExchange
+
+    network = stack.enter_context(flower_network(folder / "flower", sockets, executor=executor))
+    os.environ.update(network.environment())
+    transport = stack.enter_context(closing(FlowerExchange(LINK, list(sockets), folder / "pipe")))
+    return transport, lambda: [p.pid for name in network.groups for p in network.processes(name)]
+
+
+TRANSPORTS = {
+    "HTTPS": over_https,
+    "FLARE": partial(over_engine, flare),
+    "Flower": partial(over_engine, flower),
+    "Flower, stock nodes": partial(over_engine, partial(flower, executor=False)),
+}
+
+
+def certify(folder: Path, authority: Authority, name: str, identity: Identity) -> None:
+    key = new_key()
+    reply = authority.sign(Request.make(name, identity, key), identity.public)
+    certificate, root = accept_certificate(reply, authority.fingerprint, key, name)
+    for end, content in ((".key", key_bytes(key)), (".crt", certificate), (".authority.crt", root)):
+        (folder / f"{name}{end}").write_bytes(content)
+
+
+@contextmanager
+def site(n_sites: int, place: int, folder: Path, where: str) -> Iterator[subprocess.Popen[bytes]]:
+    words = [str(word) for word in (n_sites, place, folder, where)]
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.network_site", *words])
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)

@@ -1,0 +1,178 @@
+"""A consortium of four containers on one machine, by `buildah` with chroot isolation: no daemon.
+
+For tests, and for whoever has no Docker. It walks the same commands as `make demo-network`, each
+in the container of whoever would type it. What is another one's alone is hidden there: folders with
+keys and ledgers, and rows; what people would send each other lies in the shared folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from examples.network.walk import ROOT, SITES, Say, Walk, free_port, over_https
+
+HERE = Path(__file__).parent
+BASE, IMAGE = "localhost/hedgerow-base", "localhost/hedgerow"
+USER = 10001
+INSIDE = "/srv/walk"
+CHROOT = ("--isolation", "chroot")
+HIDDEN = "hidden"
+"""Holds what containers see in the place of others' things."""
+
+
+def run(*words: str | Path, folder: Path | None = None) -> str:
+    done = subprocess.run(list(map(str, words)), cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{words[:4]} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+# -------------------------------------------------------------------------------------- the image
+def make_base(folder: Path, name: str) -> None:
+    """An image of Debian with Python, and nothing that compiles C."""
+    packages = "--include=python3,python3-venv,ca-certificates"
+    run("debootstrap", "--variant=minbase", packages, "bookworm", folder)
+    for path in ("var/cache/apt", "var/lib/apt/lists"):
+        shutil.rmtree(folder / path, ignore_errors=True)
+    made = run("buildah", "from", "scratch").strip()
+    run("buildah", "add", "--quiet", made, folder, "/")
+    run("buildah", "commit", "--quiet", "--rm", made, name)
+
+
+def build(folder: Path, base: str, name: str) -> None:
+    """From a wheel of this source and the wheels that it needs, as this machine's pip gets them."""
+    folder.mkdir()
+    for file in ("Containerfile", "start"):
+        shutil.copy(HERE / file, folder / file)
+    shutil.copy(ROOT / "constraints.txt", folder)
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    constraint = ("--constraint", ROOT / "constraints.txt")
+    run(*pip, "wheel", "--no-deps", "--wheel-dir", folder / "wheels", ROOT)
+    (wheel,) = (folder / "wheels").glob("hedgerow-*.whl")
+    run(*pip, "download", *constraint, "--dest", folder / "wheels", f"{wheel}[https]")
+    run("buildah", "bud", *CHROOT, "--quiet", "--format", "docker", "--build-arg", f"BASE={base}",
+        "--build-arg", "PIP_NO_INDEX=1", "--tag", name, folder)  # fmt: skip
+
+
+def is_there(image: str) -> bool:
+    words = ["buildah", "inspect", "--type", "image", image]
+    return subprocess.run(words, capture_output=True).returncode == 0
+
+
+def megabytes(image: str) -> float:
+    """What the image takes on a disk, its base included."""
+    number, unit = json.loads(run("buildah", "images", "--json", image))[0]["size"].split()
+    return float(number) * {"MB": 1, "GB": 1000}[unit]
+
+
+def reason_against() -> str | None:
+    """What this machine lacks to build and run containers without a daemon; None if nothing."""
+    lacking = [name for name in ("buildah", "debootstrap") if shutil.which(name) is None]
+    if lacking:
+        return f"not installed: {', '.join(lacking)}"
+    return None if os.geteuid() == 0 else "debootstrap and chroot are root's alone"
+
+
+# -------------------------------------------------------------------------------------- the walk
+@dataclass
+class ContainerWalk(Walk):
+    """A walk whose commands run in containers of one image."""
+
+    image: str = IMAGE
+    made: dict[str, str] = field(default_factory=dict)
+
+    def start(self) -> None:
+        for role in (*SITES, "coordinator"):
+            self.made[role] = run("buildah", "from", self.image).strip()
+        empty = self.folder / HIDDEN
+        (empty / "folder").mkdir(parents=True)
+        (empty / "study").mkdir()
+        (empty / "rows").touch()
+        for name in (*SITES, "study", "anchors"):
+            (self.folder / name).mkdir()
+
+    def _words(self, command: str) -> list[str]:
+        self._hand_over()
+        role = role_of(command)
+        volumes = [word for pair in self._mounts(role) for word in ("--volume", pair)]
+        return ["buildah", "run", *CHROOT, "--user", f"{USER}:{USER}", "--workingdir", INSIDE,
+                *volumes, self.made[role], "--", "start", *shlex.split(command)[1:]]  # fmt: skip
+
+    def _mounts(self, role: str) -> Iterator[str]:
+        yield f"{self.folder}:{INSIDE}"
+        for name in SITES:
+            if name != role:
+                yield f"{self.folder}/{HIDDEN}/folder:{INSIDE}/{name}"
+                yield f"{self.folder}/{HIDDEN}/rows:{INSIDE}/{name}.csv"
+        if role != "coordinator":
+            yield f"{self.folder}/{HIDDEN}/study:{INSIDE}/study"
+
+    def _hand_over(self) -> None:
+        """The study file goes to everybody; files are the containers' user's."""
+        with suppress(FileNotFoundError):
+            shutil.copy(self.folder / "study/study.toml", self.folder / HIDDEN / "study")
+        for path in (self.folder, *self.folder.rglob("*")):
+            os.chown(path, USER, USER, follow_symlinks=False)
+
+    def stop(self) -> None:
+        import psutil
+
+        for process in self.running:
+            with suppress(psutil.Error):
+                for child in psutil.Process(process.pid).children(recursive=True):
+                    child.terminate()
+        super().stop()
+        for container in self.made.values():
+            run("buildah", "rm", container)
+
+
+def role_of(command: str) -> str:
+    """Who types it: a site that it names, or the coordinator."""
+    _, group, *rest = shlex.split(command)
+    if group in ("site", "ledger"):
+        named = [word for word in rest if word.removesuffix(".csv") in SITES]
+        return named[0].removesuffix(".csv")
+    return "coordinator"
+
+
+def walk_in_containers(folder: Path, say: Say) -> dict[str, float]:
+    """Image and study, from nothing; sizes in megabytes, seconds of the study."""
+    if not is_there(BASE):
+        say("making a base by debootstrap ...")
+        make_base(folder / "base", BASE)
+    say("building the image ...")
+    build(folder / "context", BASE, IMAGE)
+    (folder / "walk").mkdir()
+    with container_walk(folder / "walk", IMAGE, say) as walk:
+        begun = time.monotonic()
+        over_https(walk, free_port())
+    sizes = {"base": megabytes(BASE), "image": megabytes(IMAGE)}
+    return {**sizes, "study": time.monotonic() - begun}
+
+
+@contextmanager
+def container_walk(folder: Path, image: str, say: Say) -> Iterator[ContainerWalk]:
+    walk = ContainerWalk(folder, say, image=image)
+    try:
+        walk.start()
+        yield walk
+    finally:
+        walk.stop()
+
+
+if __name__ == "__main__":
+    if (reason := reason_against()) is not None:
+        sys.exit(reason)
+    with tempfile.TemporaryDirectory() as name:
+        print(walk_in_containers(Path(name), lambda text: print(text, flush=True)))

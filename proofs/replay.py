@@ -1,0 +1,431 @@
+"""Makes Replay.v: what the code computes, to be held against the proved functions by coqc.
+
+Every registered statistic by every grouping it can be asked by (the examples of the sensitivity
+gate), at many units and numbers of records per person; sums of small rows by the real kernels;
+running totals of the real ledger; scores of real splits; rates and coefficients of noise. All
+comparisons are equalities. Deterministic: one seed, no noise.
+
+A new statistic has no term here and stops `script`: give it one, or list it in ON_PAPER with the
+page of its proof.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from math import lcm
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "tests")) if path not in sys.path]
+
+from hedgerow.data.scoring import scores  # noqa: E402
+from hedgerow.data.sums import Answering, half_gini_units  # noqa: E402
+from hedgerow.models.losses import (  # noqa: E402
+    FirstOrder,
+    LogLoss,
+    Loss,
+    PlainLogLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
+from hedgerow.models.model import Additive  # noqa: E402
+from hedgerow.models.sensitivity import Sensitivity  # noqa: E402
+from hedgerow.privacy.accounting.budget import Measure  # noqa: E402
+from hedgerow.privacy.accounting.conversions import noise_law  # noqa: E402
+from hedgerow.privacy.ledger.charges import Charge, Tally  # noqa: E402
+from hedgerow.privacy.mechanisms.mechanisms import (  # noqa: E402
+    DiscreteGaussian,
+    DiscreteLaplace,
+)
+from hedgerow.privacy.queries import (  # noqa: E402
+    GROUPINGS,
+    LATTICE,
+    STATISTICS,
+    ClassCounts,
+    Count,
+    CurveNewton,
+    EventCounts,
+    Fractions,
+    Gradients,
+    Hessians,
+    LabelReports,
+    Score,
+    Scoring,
+    SelectQuery,
+    Statistic,
+    SumQuery,
+    TargetClassCounts,
+    Whole,
+)
+from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Split, Step  # noqa: E402
+from support.examples import (  # noqa: E402
+    BY_CLASS,
+    BY_TIME,
+    BY_TWO,
+    BY_VALUE,
+    CLASS_GROUPS,
+    CLASS_STATISTICS,
+    OTHER,
+    PLACES,
+    REPORTS,
+    SHARE,
+    SPLIT,
+    STEP_ON_CURVES,
+    TIME_GROUPS,
+    TIME_STATISTICS,
+    TWO_CLASS_GROUPS,
+    TWO_CLASS_STATISTICS,
+    VALUE_GROUPS,
+    VALUE_STATISTICS,
+    rows_of,
+)
+
+ON_PAPER: dict[str, str] = {}
+"""Registered statistics that no theorem bounds, and the page under docs/proofs that does."""
+WORLDS = [
+    (BY_CLASS, CLASS_STATISTICS, CLASS_GROUPS),
+    (BY_TWO, TWO_CLASS_STATISTICS, TWO_CLASS_GROUPS),
+    (BY_VALUE, VALUE_STATISTICS, VALUE_GROUPS),
+    (BY_TWO, [STEP_ON_CURVES], [Whole()]),
+    (BY_CLASS, [REPORTS], CLASS_GROUPS[:2]),
+    (BY_TIME, TIME_STATISTICS[:1], TIME_GROUPS),
+]
+LARGEST_ANSWER = 600
+"""Entries of an answer that is summed again by the proved function."""
+TESTS = [Split("x", "g", 1), Split("x", "g", 3), Split("y", "g", 1), Fold("a", 4), Fold("b", 3)]
+TESTS += [HeldOut(5)]
+
+
+class NoTheorem(Exception):
+    """Something registered has neither a term in Bounds.v nor a page."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """Replay.v, and how many numbers it holds."""
+
+    text: str
+    counts: dict[str, int]
+
+    @property
+    def summary(self) -> str:
+        return ", ".join(f"{count} {name}" for name, count in self.counts.items())
+
+
+# ------------------------------------------------------------------------------------------ terms
+def loss_term(loss: Loss) -> str:
+    match loss:
+        case PlainLogLoss():
+            return "PlainLogLoss"
+        case LogLoss():
+            return "LogLoss"
+        case SoftmaxLoss():
+            return f"(Softmax {loss.n_classes})"
+        case SquaredLoss():
+            weight = Fraction(loss.weight)
+            return f"(Squared {weight.numerator} {weight.denominator})"
+        case FirstOrder():
+            return f"(FirstOrder {max(loss.outputs, 2)})"
+    raise NoTheorem(f"the loss {type(loss).__name__} has no norms in proofs/Bounds.v.")
+
+
+def statistic_term(statistic: Statistic) -> str:
+    """The constructor of Bounds.v that a registered statistic is."""
+    match statistic:
+        case Count() | ClassCounts() | TargetClassCounts() | Fractions():
+            return type(statistic).__name__
+        case EventCounts():
+            return ClassCounts.__name__  # one cell of a record, too
+        case Gradients() | Hessians():
+            return f"({type(statistic).__name__} {loss_term(statistic.loss)})"
+        case CurveNewton():
+            return f"(CurveNewton {statistic.channels})"
+        case LabelReports():
+            return f"(LabelReports {statistic.bits})"
+    raise NoTheorem(
+        f"the statistic {type(statistic).__name__} has no theorem: add it to proofs/Bounds.v, or "
+        "list it in ON_PAPER of proofs/replay.py with the page of its proof."
+    )
+
+
+def _sensitivity(bound: Sensitivity) -> str:
+    return f"Sens {bound.l1} {bound.l2_squared} {bound.linf}"
+
+
+def _integers(numbers: Iterable[Any], scope: str = "") -> str:
+    return "[" + "; ".join(str(int(n)) for n in numbers) + "]" + scope
+
+
+def _queries() -> Iterator[tuple[Any, SumQuery]]:
+    """Every registered statistic by every grouping, where they fit."""
+    for schema, statistics, groupings in WORLDS:
+        for statistic, by in product(statistics, groupings):
+            if type(statistic).__name__ not in ON_PAPER:
+                yield schema, SumQuery(EVERYONE, statistic, by, SHARE)
+
+
+def without_example() -> set[str]:
+    """Registered names that are bound to no theorem by an example, and on no page."""
+    parts = [part for _, query in _queries() for part in (query.statistic, query.by)]
+    return {*STATISTICS, *GROUPINGS} - {type(part).__name__ for part in parts} - {*ON_PAPER}
+
+
+# ----------------------------------------------------------------------------------------- bounds
+def _sweep() -> Iterator[Statistic]:
+    """Losses that the examples have in one size only."""
+    for k in (3, 4, 5, 7, 10, 26):
+        for loss in (SoftmaxLoss(k), FirstOrder(SoftmaxLoss(k))):
+            yield from (kind(loss, Additive((0.0,) * k)) for kind in (Gradients, Hessians))
+    for weight in (1 / 4, 1.0, 0.1, 3 / 8, 1 / 1024):
+        loss = SquaredLoss(0.0, 1.0, 1.0, weight)
+        yield from (kind(loss, Additive((0.0,))) for kind in (Gradients, Hessians))
+
+
+def bounds(draw: random.Random) -> Iterator[str]:
+    units = sorted({1 << k for k in range(15)} | {3, 6, 12} | {draw.randrange(1, 1 << 14)})
+    for _, query in _queries():
+        term = statistic_term(query.statistic)
+        for unit, m in product(units[:: len(units) // 4], (1, 3)):
+            bound = query.sensitivity(unit).of_person(m)
+            yield f"({term}, {query.by.groups}%nat, {m}, {unit}, {_sensitivity(bound)})"
+    for statistic, unit in product(_sweep(), units):
+        groups, m = draw.randrange(1, 30), draw.randrange(1, 6)
+        bound = statistic.bound(unit).repeat(groups).of_person(m)
+        yield f"({statistic_term(statistic)}, {groups}%nat, {m}, {unit}, {_sensitivity(bound)})"
+
+
+# ------------------------------------------------------------------------------------------- sums
+def _drawn_rows(draw: random.Random, count: int) -> list[tuple[Any, int, float]]:
+    values = (-1.0, 3.0, 0.25, -5.0, 7.0, 1.5)
+    return [(*draw.choice(PLACES), draw.choice(values)) for _ in range(count)]
+
+
+def _record(one: np.ndarray) -> tuple[list[int], list[int]]:
+    """Of (G, B, C) integers of one record: its cell of each group, and what it adds there.
+
+    A record that left a group before its cells is in cell B, which is not sent.
+    """
+    cells = [next((b for b, part in enumerate(group) if part.any()), len(group)) for group in one]
+    whole = next((one[g, b] for g, b in enumerate(cells) if b < one.shape[1]), None)
+    return (cells, [0] * one.shape[2]) if whole is None else (cells, [int(v) for v in whole])
+
+
+def answers(draw: random.Random) -> Iterator[str]:
+    """Integers of the kernels over small rows, and the records that they are made of."""
+    for schema, query in _queries():
+        if isinstance(query.statistic, LabelReports) or np.prod(query.shape) > LARGEST_ANSWER:
+            continue
+        groups, cells, channels = query.shape
+        rows = _drawn_rows(draw, 5)
+
+        def integers(some: list[Any], schema: Any = schema, query: SumQuery = query) -> np.ndarray:
+            found = Answering(rows_of(some, schema), schema).integers(query, LATTICE)
+            return np.asarray(found).reshape(query.shape)
+
+        records = [_record(integers([row])) for row in rows]
+        unsent = np.zeros((groups, 1, channels), np.int64)
+        for own, parts in records:
+            for g in (g for g, b in enumerate(own) if b == cells):
+                unsent[g, 0] += parts
+        whole = np.concatenate([integers(rows), unsent], axis=1)
+        shown = "; ".join(f"({_integers(own, '%nat')}, {_integers(p)})" for own, p in records)
+        bound = query.statistic.bound(LATTICE)
+        yield (
+            f"({groups}%nat, {cells + 1}%nat, {channels}%nat, {_sensitivity(bound)},\n"
+            f"   [{shown}],\n   {_integers(whole.ravel())})"
+        )
+
+
+# ---------------------------------------------------------------------------------------- ledgers
+def ledgers(draw: random.Random, count: int = 60) -> Iterator[str]:
+    """Charges, and the running total of the real ledger after each."""
+    for _ in range(count):
+        tally, lines = Tally(), list[tuple[list[tuple[int, int]], Fraction, Fraction]]()
+        for _ in range(draw.randrange(1, 14)):
+            tests = draw.sample(range(len(TESTS)), draw.randrange(0, 4))
+            steps = [(t, draw.randrange(TESTS[t].outcomes)) for t in tests]
+            cost = Fraction(draw.randrange(0, 40), draw.choice((1, 2, 3, 7, 12)))
+            region = tuple(Step(TESTS[t], o) for t, o in steps)
+            tally.add([Charge(region, cost, "", "study", Measure.PURE)])
+            total = tally.of("study")
+            assert isinstance(total, Fraction)
+            lines.append((steps, cost, total))
+        unit = lcm(*(number.denominator for _, *numbers in lines for number in numbers))
+        parts = []
+        for steps, cost, total in lines:
+            region_term = "; ".join(f"({t}, {o})" for t, o in steps)
+            parts.append(f"([{region_term}]%nat, {int(cost * unit)}, {int(total * unit)})")
+        yield "[" + "; ".join(parts) + "]"
+
+
+# ----------------------------------------------------------------------------------------- scores
+def impurities(draw: random.Random, count: int = 200) -> Iterator[str]:
+    for _ in range(count):
+        most = draw.choice((2, 9, 5000))
+        counts = np.array([draw.randrange(most) for _ in range(draw.randrange(2, 6))])
+        unit, n, s = draw.choice((1, 3, LATTICE)), int(counts.sum()), int((counts**2).sum())
+        yield f"({unit}, {n}, {s}, {int(half_gini_units(counts, unit))})"
+
+
+def split_scores(draw: random.Random, count: int = 40) -> Iterator[str]:
+    """(child, class) of each row for a split, and its Gini score by the code."""
+    for _ in range(count):
+        rows, split = _drawn_rows(draw, draw.randrange(0, 9)), draw.choice((SPLIT, OTHER))
+        query = SelectQuery(EVERYONE, (split,), Scoring(Score.GINI), SHARE)
+        (score,) = scores(query, rows_of(rows, BY_CLASS), BY_CLASS)
+        column = BY_CLASS.index(split.feature)
+        sides = [(0 if split.left >> codes[column] & 1 else 1, label) for codes, label, _ in rows]
+        shown = "; ".join(f"({side}, {label})" for side, label in sides)
+        yield f"([{shown}]%nat, {int(score)})"
+
+
+def target_scores(draw: random.Random, count: int = 40) -> Iterator[str]:
+    """(child, target in units) of each row, and the scores by squared error and by balance."""
+    target = BY_VALUE.target
+    assert target is not None
+    for _ in range(count):
+        rows, split = _drawn_rows(draw, draw.randrange(0, 9)), draw.choice((SPLIT, OTHER))
+        column = BY_VALUE.index(split.feature)
+        found = [
+            int(
+                scores(
+                    SelectQuery(EVERYONE, (split,), scoring, SHARE),
+                    rows_of(rows, BY_VALUE),
+                    BY_VALUE,
+                )[0]
+            )
+            for scoring in (Scoring(Score.SQUARED_ERROR), Scoring(Score.BALANCE))
+        ]
+        shown = []
+        for codes, _, y in rows:
+            u = (min(max(y, target.low), target.high) - target.low) / (target.high - target.low)
+            shown.append(f"({0 if split.left >> codes[column] & 1 else 1}%nat, {int(u * LATTICE)})")
+        yield f"([{'; '.join(shown)}], {found[0]}, {found[1]})"
+
+
+SCORE_TERMS = {"GINI": "Gini", "SQUARED_ERROR": "SquaredError", "BALANCE": "Balance"}
+SCORES_ON_PAPER = {"ENTROPY": "selection"}
+"""Scores whose reach no theorem gives, and the page under docs/proofs that does."""
+
+
+def reaches() -> Iterator[str]:
+    """Every registered score, alone and with a part for balance."""
+    for score in Score:
+        if score.name in SCORES_ON_PAPER:
+            continue
+        if score.name not in SCORE_TERMS:
+            raise NoTheorem(f"the score {score.name} has no reach in proofs/Scores.v.")
+        for weight in (0, 1, LATTICE):
+            reach = Scoring(score, balance=weight).reach
+            yield f"({SCORE_TERMS[score.name]}, {weight}, {reach})"
+
+
+# ------------------------------------------------------------------------------------------ noise
+def noise(draw: random.Random, count: int = 200) -> Iterator[str]:
+    """Cost, sensitivity, rate of Laplace noise under epsilon, variance of Gaussian under rho."""
+    for _ in range(count):
+        cost = Fraction(draw.randrange(1, 1000), draw.randrange(1, 1000))
+        bound = Sensitivity(draw.randrange(1, 10**6), draw.randrange(1, 10**9), 1)
+        laplace = noise_law(Measure.PURE, cost, bound)
+        gaussian = noise_law(Measure.ZCDP, cost, bound)
+        assert isinstance(laplace, DiscreteLaplace)
+        assert isinstance(gaussian, DiscreteGaussian)
+        rate, variance = Fraction(laplace.rate), Fraction(gaussian.sigma2)
+        numbers = (cost, rate, variance)
+        shown = ", ".join(f"{n.numerator}, {n.denominator}" for n in numbers)
+        yield f"({shown}, {_sensitivity(bound)})"
+
+
+HEAD = """(* Made by proofs/replay.py: what the code computes, checked by the proved functions. *)
+From Coq Require Import ZArith List Arith Bool.
+From Hedgerow Require Import Sums Sensitivity Losses Bounds Ledger Scores Splits.
+Import ListNotations.
+Open Scope Z_scope.
+
+Definition same (a b : sensitivity) : bool :=
+  (l1 a =? l1 b) && (l2_squared a =? l2_squared b) && (linf a =? linf b).
+Fixpoint equal (x y : vector) : bool :=
+  match x, y with
+  | [], [] => true
+  | a :: x', b :: y' => (a =? b) && equal x' y'
+  | _, _ => false
+  end.
+Fixpoint running (seen : list (charge nat nat)) (rest : list (charge nat nat * Z)) : bool :=
+  match rest with
+  | [] => true
+  | (g, c, t) :: rest' =>
+      let cs := (g, c) :: seen in
+      (ledger_total nat nat Nat.eq_dec Nat.eq_dec cs =? t) && running cs rest'
+  end.
+"""
+GOALS = {
+    "bounds": (
+        "statistic * nat * Z * Z * sensitivity",
+        "fun '(s, g, m, u, b) => same (query_bound s g m u) b",
+    ),
+    "sums": (
+        "nat * nat * nat * sensitivity * list (list nat * vector) * vector",
+        "fun '(g, n, c, b, rows, y) => equal (answer (list nat * vector) g n c "
+        "(fun k r => nth k (fst r) 0%nat) snd b (fun _ => true) rows) y",
+    ),
+    "ledger histories": ("list (list (nat * nat) * Z * Z)", "running []"),
+    "impurities": ("Z * Z * Z * Z", "fun '(u, n, s, v) => half_gini u n s =? v"),
+    "Gini scores": (
+        "list (nat * nat) * Z",
+        "fun '(rows, v) => gini (nat * nat) (fun _ => true) snd 3%nat UNIT (2%nat, fst) rows =? v",
+    ),
+    "target scores": (
+        "list (nat * Z) * Z * Z",
+        "fun '(rows, e, b) => "
+        "(error_score (nat * Z) (fun _ => true) snd UNIT (2%nat, fst) rows =? e) && "
+        "(balance_score (nat * Z) (fun _ => true) UNIT (2%nat, fst) rows =? b)",
+    ),
+    "reaches": ("score * Z * Z", "fun '(s, w, v) => reach_of s w UNIT =? v"),
+    "noise laws": (
+        "Z * Z * Z * Z * Z * Z * sensitivity",
+        "fun '(cn, cd, rn, rd, vn, vd, b) => (rn * (cd * l1 b) =? cn * rd) && "
+        "(2 * cn * vn =? l2_squared b * cd * vd)",
+    ),
+}
+
+
+def script(seed: int = 7) -> Script:
+    """The whole file. NoTheorem if something registered is bound to nothing."""
+    if names := without_example():
+        raise NoTheorem(f"no example binds {', '.join(sorted(names))} to a theorem.")
+    draw = random.Random(seed)
+    made = {
+        "bounds": list(bounds(draw)),
+        "sums": list(answers(draw)),
+        "ledger histories": list(ledgers(draw)),
+        "impurities": list(impurities(draw)),
+        "Gini scores": list(split_scores(draw)),
+        "target scores": list(target_scores(draw)),
+        "reaches": list(reaches()),
+        "noise laws": list(noise(draw)),
+    }
+    parts = [HEAD.replace("UNIT", str(LATTICE))]
+    for name, lines in made.items():
+        kind, test = (text.replace("UNIT", str(LATTICE)) for text in GOALS[name])
+        parts.append(_section(name.replace(" ", "_"), kind, test, lines))
+    return Script("\n".join(parts), {name: len(lines) for name, lines in made.items()})
+
+
+def _section(name: str, kind: str, test: str, lines: list[str]) -> str:
+    listed = ";\n  ".join(lines)
+    return (
+        f"Definition the_{name} : list ({kind}) := [\n  {listed}].\n"
+        f"Goal forallb ({test}) the_{name} = true.\nProof. vm_compute. reflexivity. Qed.\n"
+    )
+
+
+if __name__ == "__main__":
+    print(script().text)

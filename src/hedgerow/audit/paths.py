@@ -1,0 +1,215 @@
+"""Whatever a user does with records, done twice for the second accountant: with one and without it.
+
+The second time every site answers what it answered the first time, so that both runs have one
+transcript; in passing its own code says what it would have answered of the rows that it has now.
+A fit, an evaluation, a selection of models, rows of persons and rows in a database are all held to
+what was charged and stated for them, and records that are held out to one part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from hedgerow.audit.shadow import Release, Transcript, Verdict, judge
+from hedgerow.audit.transcript import (
+    SiteAnswer,
+    answer_without_noise,
+    claim_of,
+    releases_of,
+    terms_of,
+)
+from hedgerow.data import site_rows
+from hedgerow.errors import RoundFailed
+from hedgerow.federation import client, server
+from hedgerow.federation.transports import in_process
+from hedgerow.methods import base, evaluate, training
+from hedgerow.privacy.accounting import gaussian
+from hedgerow.privacy.accounting.budget import DPModel
+from hedgerow.privacy.pricing import Priced
+from hedgerow.privacy.queries import Summed, kind_of
+from hedgerow.privacy.statement.statement import statement as statement_of
+from hedgerow.privacy.study import Study
+
+
+@dataclass(frozen=True)
+class SiteCall:
+    """One answer of one site; `place` is the site's round and the site."""
+
+    study: Study
+    place: tuple[int, int]
+    asked: Sequence[Priced]
+    answer: SiteAnswer
+    released: client.Response
+
+    @property
+    def questions(self) -> list[tuple[Any, ...]]:
+        """What was asked, as far as two runs can be compared by it."""
+        return [
+            (kind_of(q), q.region, q.fraction, q.shape if isinstance(q, Summed) else q.n_candidates)
+            for q in (one.query for one in self.asked)
+        ]
+
+
+@dataclass
+class Watch:
+    """All answers of all sites while it is open, and the servers that asked."""
+
+    calls: list[SiteCall] = field(default_factory=list)
+    servers: list[server.Server] = field(default_factory=list)
+    statements: list[Any] = field(default_factory=list)
+
+
+@contextmanager
+def watch_run(
+    replay: Watch | None = None, *, fails: int | None = None, as_study: bool = False
+) -> Iterator[Watch]:
+    """`fails` is the number of a round whose answer is lost, in every run.
+
+    `as_study`: fits have a retry budget and evaluate themselves, as studies over a network do.
+    """
+    seen = Watch()
+    with ExitStack() as stack:
+
+        def instead(module: Any, name: str, value: Any) -> None:
+            stack.enter_context(patch.object(module, name, value))
+
+        instead(client, "respond", _respond(seen, replay))
+        instead(in_process, "open_federation", _opening(seen, fails))
+        instead(site_rows, "os", SimpleNamespace(urandom=_same_secrets()))
+        stated = _stating(seen)
+        for module in (training, evaluate):
+            instead(module, "statement", stated)
+        for name in ("mu_squared_within", "epsilon_at"):  # the same few numbers, again and again
+            instead(gaussian, name, _kept(getattr(gaussian, name)))
+        if as_study:
+            instead(base, "agree", _with_retries)
+        yield seen
+
+
+def _respond(seen: Watch, replay: Watch | None) -> Callable[..., client.Response]:
+    plain, rounds, sites = client.respond, dict[int, int](), dict[int, list[int]]()
+
+    def respond(rows: Any, asked: Sequence[Priced], secret: Any) -> client.Response:
+        rounds[id(rows)] = rounds.get(id(rows), 0) + 1
+        of_study = sites.setdefault(id(rows.study), [])
+        if id(rows) not in of_study:
+            of_study.append(id(rows))
+        place = rounds[id(rows)], of_study.index(id(rows))
+        answer, number = answer_without_noise(rows, asked), len(seen.calls)
+        released = plain(rows, asked, secret) if replay is None else replay.calls[number].released
+        seen.calls.append(SiteCall(rows.study, place, asked, answer, released))
+        return released
+
+    return respond
+
+
+def _opening(seen: Watch, fails: int | None) -> Callable[..., server.Server]:
+    plain = in_process.open_federation
+
+    def open_federation(*given: Any) -> server.Server:
+        opened = plain(*given)
+        asked = opened.sites.round
+
+        def round(number: int, bundle: Sequence[Priced]) -> Any:
+            collected = asked(number, bundle)
+            if number == fails:
+                raise RoundFailed("the answer was lost on its way.")
+            return collected
+
+        setattr(opened.sites, "round", round)  # noqa: B010
+        seen.servers.append(opened)
+        return opened
+
+    return open_federation
+
+
+def _stating(seen: Watch) -> Callable[..., Any]:
+    plain = statement_of
+
+    def statement(*given: Any, **named: Any) -> Any:
+        seen.statements.append(plain(*given, **named))
+        return seen.statements[-1]
+
+    return statement
+
+
+def _same_secrets() -> Callable[[int], bytes]:
+    """Secrets of sites that are the same in both runs, each site's its own."""
+    drawn = [0]
+
+    def secret(size: int) -> bytes:
+        drawn[0] += 1
+        return hashlib.shake_128(f"secret {drawn[0]}".encode()).digest(size)
+
+    return secret
+
+
+_kept = cache(lambda function: cache(function))
+
+
+def _with_retries(estimator: Any, given: Any, n_sites: int) -> Any:
+    terms = {"retry_budget": Fraction(1, 2)}
+    return training.agree(estimator, given, n_sites, terms)
+
+
+# -------------------------------------------------------------------------------------- the verdict
+@dataclass(frozen=True)
+class PathVerdict:
+    """Of all that was done: what is wrong with it, and the most that a study lost of its charge."""
+
+    problems: tuple[str, ...]
+    lost_fraction: float = 0.0
+
+
+def compare_neighbors(
+    act: Callable[[Any], object], rows: Any, neighbor: Any, *, holds_out: bool = False, **how: Any
+) -> PathVerdict:
+    """Both accountants on what `act` does with rows that differ in one record.
+
+    `holds_out`: all but the last of what it does is training, and no record is in both.
+    """
+    with watch_run(**how) as one:
+        act(rows)
+    with watch_run(one, **how) as other:
+        try:
+            act(neighbor)
+        except IndexError:
+            return PathVerdict(("without the record more is asked",))
+    if [call.questions for call in one.calls] != [call.questions for call in other.calls]:
+        return PathVerdict(("what is asked depends on a record",))
+    verdicts = verdicts_of(one, other)
+    problems = [problem for verdict in verdicts for problem in verdict.problems]
+    problems += _in_both_parts(verdicts) if holds_out else []
+    lost = [float(verdict.lost / verdict.worst) for verdict in verdicts if verdict.worst]
+    return PathVerdict(tuple(problems), max(lost, default=0.0))
+
+
+def verdicts_of(one: Watch, other: Watch) -> list[Verdict]:
+    """Of every study that was run and guarantees anything, in order."""
+    return [
+        judge(_transcript(opened, said, one, other))
+        for opened, said in zip(one.servers, one.statements, strict=True)
+        if opened.study.dp_model is not DPModel.NONE
+    ]
+
+
+def _in_both_parts(verdicts: Sequence[Verdict]) -> list[str]:
+    *trained, evaluated = (verdict.paid > 0 for verdict in verdicts)
+    return ["a record was trained on and evaluated"] if any(trained) and evaluated else []
+
+
+def _transcript(opened: server.Server, said: Any, one: Watch, other: Watch) -> Transcript:
+    releases = list[Release]()
+    for mine, theirs in zip(one.calls, other.calls, strict=True):
+        if mine.study is opened.study:
+            releases += releases_of(mine.study, mine.place, mine.asked, mine.answer, theirs.answer)
+    claim = claim_of(opened.sites.spent(), said)
+    return Transcript(terms=terms_of(opened.study), releases=tuple(releases), claim=claim)

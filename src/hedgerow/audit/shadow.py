@@ -1,0 +1,399 @@
+"""A second accountant, which shares nothing with the first: it reads plain numbers alone.
+
+The accountant of a study derives what a record can lose from what is asked. This one takes what
+was asked, the integers that a site would have released with a record and without it, and the noise
+that was drawn for them, and works out by its own arithmetic what that record lost. Both must agree:
+no record loses more than it was charged for, noise is as large as its charge says, charges add up
+along the worst path to what ledger and statement say. Nothing here comes from `hedgerow.privacy`,
+and an import contract keeps it so; `audit.transcript` makes the plain numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from mpmath.ctx_mp import MPContext
+
+DIGITS = 40
+CLOSE, PRINTED = 1e-6, 1e-9
+"""Noise may be a little larger than its charge needs; numbers of a statement are floats."""
+
+Region = tuple[tuple[str, int], ...]
+"""Tests, each by all that decides its outcome, with the outcome."""
+Cost = Fraction | float
+
+
+# ---------------------------------------------------------- a transcript in plain numbers and words
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What was agreed: `measure` is "pure" or "gaussian", `delta` the part that noise is sized by.
+
+    `counted` is how many sites' noise a record can count on, `entry` what records pay before the
+    first round.
+    """
+
+    study: str
+    measure: str
+    epsilon: Fraction
+    delta: Fraction
+    counted: int
+    records_per_person: int = 1
+    entry: Cost = Fraction(0)
+    label_odds: tuple[Fraction, Fraction, int] | None = None
+    """Of randomized labels: the chance to report the truth, that of each lie, and how many such
+    reports of one person two neighbors differ in."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """Of one site: the "gaussian" variance, or the "laplace" rate that `shares` sites sum to."""
+
+    kind: str
+    size: Fraction
+    shares: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What one site let out for one query of one round, with a record and without it."""
+
+    round: int
+    site: int
+    what: str
+    region: Region
+    charge: Cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySum(Release):
+    """Integers; `claimed` are L1, L2 squared and Linf that the noise was made for.
+
+    `moved` is what the record changed, number by number; `draws` are the numbers of the draws of
+    noise that each carries, negative where it carries none; `laws` those of the draws.
+    """
+
+    claimed: tuple[int, int, int]
+    moved: tuple[int, ...]
+    draws: tuple[int, ...]
+    laws: tuple[Law | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection(Release):
+    """An index, drawn by exact scores and a coefficient; `reach` is claimed as their range."""
+
+    mechanism: str
+    coefficient: Fraction
+    reach: int
+    scores: tuple[int, ...]
+    scores_without: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What ledger and statement say of a run; None where they say nothing."""
+
+    spent: Cost
+    spent_fraction: float | None = None
+    spent_epsilon: float | None = None
+    epsilon: float | None = None
+    lines: float | None = None
+    """What the lines of the statement come to, as a part of the budget."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcript:
+    terms: Terms
+    releases: tuple[Release, ...]
+    claim: Claim | None = None
+
+
+# ------------------------------------------------------------------------------- laws, in 40 digits
+def _context(digits: int = DIGITS) -> Any:
+    made = MPContext()
+    made.dps = digits
+    return made
+
+
+@lru_cache(maxsize=4096)
+def unit_mu_squared(variance: Fraction) -> Fraction:
+    """mu^2 between a discrete Gaussian and itself moved by 1: 2 Phi^-1((1 + P(0)) / 2), squared.
+
+    P(0) is one over a theta function, summed directly or by Poisson's formula.
+    """
+    low = float(variance)
+    ctx = _context(DIGITS + int(0.5 / low) if low < 1.0 else DIGITS)
+    v = _real(ctx, variance)
+    if low < 1.0:
+        terms = [ctx.exp(-(k * k) / (2 * v)) for k in range(1, int(24 * math.sqrt(low)) + 4)]
+        center = 1 / (1 + 2 * ctx.fsum(terms))
+    else:
+        waves = [ctx.exp(-2 * ctx.pi**2 * v * k * k) for k in (1, 2, 3)]
+        center = 1 / (ctx.sqrt(2 * ctx.pi * v) * (1 + 2 * ctx.fsum(waves)))
+    return _rational(8 * ctx.erfinv(center) ** 2)
+
+
+@lru_cache(maxsize=4096)
+def pure_mu_squared(epsilon: Fraction) -> Fraction:
+    """mu^2 that no epsilon-DP mechanism exceeds: Phi(mu / 2) = 1 / (1 + exp(-epsilon))."""
+    ctx = _context(DIGITS + int(float(epsilon) / 2))
+    return _rational(8 * ctx.erfinv(ctx.tanh(_real(ctx, epsilon) / 2)) ** 2)
+
+
+def delta_of(mu: Any, epsilon: Any, ctx: Any) -> Any:
+    """Between two normal laws mu apart."""
+    return ctx.ncdf(mu / 2 - epsilon / mu) - ctx.exp(epsilon) * ctx.ncdf(-mu / 2 - epsilon / mu)
+
+
+@lru_cache(maxsize=1024)
+def budget_of(measure: str, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """All that may be spent: epsilon itself, or the mu^2 that keeps (epsilon, delta)."""
+    if measure == "pure":
+        return epsilon
+    ctx = _context()
+    e, goal, high = _real(ctx, epsilon), _real(ctx, delta), ctx.mpf(1)
+    while delta_of(high, e, ctx) <= goal:
+        high *= 2
+    mu, _ = _bisected(lambda mu: delta_of(mu, e, ctx) <= goal, ctx.mpf(0), high)
+    return _rational(mu**2)
+
+
+@lru_cache(maxsize=1024)
+def epsilon_of(measure: str, spent: Fraction, delta: Fraction) -> float:
+    """The epsilon of what was spent."""
+    if measure == "pure" or spent == 0:
+        return float(spent)
+    ctx = _context()
+    mu, goal = ctx.sqrt(_real(ctx, spent)), _real(ctx, delta)
+    if delta_of(mu, ctx.mpf(0), ctx) <= goal:
+        return 0.0
+    most = mu**2 / 2 + mu * ctx.sqrt(-2 * ctx.log(goal))
+    return float(_bisected(lambda e: delta_of(mu, e, ctx) > goal, ctx.mpf(0), most)[1])
+
+
+def _bisected(is_low: Callable[[Any], bool], low: Any, high: Any) -> tuple[Any, Any]:
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_low(middle) else (low, middle)
+    return low, high
+
+
+def _real(ctx: Any, number: Fraction) -> Any:
+    return ctx.mpf(number.numerator) / number.denominator
+
+
+def _rational(number: Any) -> Fraction:
+    """A 40-digit number as it is."""
+    sign, mantissa, exponent, _ = number._mpf_
+    return Fraction((-1) ** sign * int(mantissa)) * Fraction(2) ** int(exponent)
+
+
+# ------------------------------------------------------------------------------ what a record loses
+def _counted(law: Law | None, terms: Terms) -> Law | None:
+    """The noise of all sites that a record counts on; None if it is no law that was guaranteed."""
+    if law is None or law.size <= 0:
+        return None
+    if law.kind == "gaussian":
+        return Law(law.kind, law.size * terms.counted)
+    return Law(law.kind, law.size) if law.shares <= terms.counted else None
+
+
+def loss_of_norms(law: Law | None, l1: int, l2_squared: int, terms: Terms) -> Cost:
+    """What a change of these norms loses by noise of this law."""
+    counted = _counted(law, terms)
+    if l1 == 0:
+        return Fraction(0)
+    if counted is None:
+        return math.inf
+    if terms.measure == "pure":
+        return l1 * counted.size if counted.kind == "laplace" else math.inf
+    if counted.kind == "laplace":
+        return pure_mu_squared(l1 * counted.size)
+    return l2_squared * unit_mu_squared(counted.size)
+
+
+def loss_of_range(mechanism: str, epsilon: Fraction, terms: Terms) -> Cost:
+    """Of a choice whose scores move within `epsilon` nats: the exponential mechanism's loss lies in
+    an interval of that length, so that half of it counts among Gaussian losses.
+    """
+    if terms.measure == "pure":
+        return epsilon
+    return pure_mu_squared(epsilon / 2 if mechanism == "exponential" else epsilon)
+
+
+def loss_of(release: Release, terms: Terms) -> Cost:
+    """What the record lost by one release."""
+    if isinstance(release, NoisySum):
+        l1, squared, _ = _norms(release.moved)
+        return max(loss_of_norms(law, l1, squared, terms) for law in release.laws or (None,))
+    assert isinstance(release, Selection)
+    return loss_of_range(release.mechanism, release.coefficient * range_of(release), terms)
+
+
+def _norms(moved: Sequence[int]) -> tuple[int, int, int]:
+    sizes = [abs(v) for v in moved if v]
+    return sum(sizes), sum(v * v for v in sizes), max(sizes, default=0)
+
+
+def range_of(choice: Selection) -> int:
+    """How differently the record moves the scores: what moves all of them alike is free."""
+    moved = [a - b for a, b in zip(choice.scores, choice.scores_without, strict=False)]
+    return max(moved, default=0) - min(moved, default=0)
+
+
+def worst_path(charges: Iterable[tuple[Region, Cost]]) -> Cost:
+    """The most that any record can have been charged: it has one outcome of every test."""
+    here: Cost = Fraction(0)
+    tests: dict[str, dict[int, list[tuple[Region, Cost]]]] = {}
+    for region, cost in charges:
+        if not region:
+            here += cost
+            continue
+        (test, outcome), rest = region[0], region[1:]
+        tests.setdefault(test, {}).setdefault(outcome, []).append((rest, cost))
+    return here + sum(max(map(worst_path, parts.values())) for parts in tests.values())
+
+
+# -------------------------------------------------------------------------------------- the verdict
+@dataclass(frozen=True)
+class Verdict:
+    """What one record lost and paid, what the worst could have paid, and what does not agree."""
+
+    lost: Cost
+    paid: Cost
+    worst: Cost
+    budget: Fraction
+    problems: tuple[str, ...]
+
+
+def judge(transcript: Transcript) -> Verdict:
+    """Holds what was charged, claimed and stated against what the record really lost."""
+    terms, releases = transcript.terms, transcript.releases
+    problems = [
+        f"round {one.round}, site {one.site}, {one.what}: {words}"
+        for one in releases
+        for words in _faults(one, terms)
+    ]
+    problems += _shared_draws(releases)
+    lost, paid = terms.entry, terms.entry
+    for one in releases:
+        lost += loss_of(one, terms) if terms.label_odds is None else Fraction(0)
+        paid += one.charge if _is_touched(one) else Fraction(0)
+    by_site: dict[int, list[tuple[Region, Cost]]] = {}
+    for one in releases:
+        by_site.setdefault(one.site, []).append((one.region, one.charge))
+    worst = terms.entry + max(map(worst_path, by_site.values()), default=Fraction(0))
+    budget = budget_of(terms.measure, terms.epsilon, terms.delta)
+    if terms.records_per_person == 1 and not _at_most(paid, worst):
+        problems.append(f"the record is in regions charged {_of(paid, worst)} the worst path")
+    if not _at_most(lost, worst):
+        problems.append(f"the record loses {_of(lost, worst)} charged on the worst path")
+    if not _at_most(worst, budget):
+        problems.append(f"charges are {_of(worst, budget)} the budget")
+    problems += _label_faults(terms)
+    if transcript.claim is not None:
+        problems += _claim_faults(transcript.claim, worst, budget, terms)
+    return Verdict(lost, paid, worst, budget, tuple(problems))
+
+
+def _is_touched(one: Release) -> bool:
+    if isinstance(one, Selection):
+        return one.scores != one.scores_without
+    return isinstance(one, NoisySum) and any(one.moved)
+
+
+def _faults(one: Release, terms: Terms) -> list[str]:
+    if terms.label_odds is not None:  # protected before anything is asked
+        return _faults_of_counts(one)
+    found = (_faults_of_sum if isinstance(one, NoisySum) else _faults_of_choice)(one, terms)
+    loss, charge = loss_of(one, terms), one.charge
+    fine = _at_most(loss, charge)
+    return found if fine else [*found, f"the record loses {_of(loss, charge)} its charge"]
+
+
+def _faults_of_sum(one: Release, terms: Terms) -> list[str]:
+    assert isinstance(one, NoisySum)
+    norms = zip(("L1", "squared L2", "Linf"), _norms(one.moved), one.claimed, strict=True)
+    found = [
+        f"one record moves its {name} by {mine}; noise was made for {theirs}"
+        for name, mine, theirs in norms
+        if mine > theirs
+    ]
+    if any(draw < 0 for draw in one.draws) or len(one.draws) != len(one.moved):
+        found.append("a number carries no noise of its own")
+    for law in set(one.laws):
+        whole = loss_of_norms(law, one.claimed[0], one.claimed[1], terms)
+        found += _unequal("noise", whole, one.charge)
+    return found
+
+
+def _faults_of_choice(one: Release, terms: Terms) -> list[str]:
+    assert isinstance(one, Selection)
+    found, reach = [], one.reach * terms.records_per_person
+    if len(one.scores) != len(one.scores_without):
+        found.append("the number of candidates depends on a record")
+    if range_of(one) > reach:
+        found.append(f"one record moves scores by {range_of(one)}; {reach} was claimed")
+    whole = loss_of_range(one.mechanism, one.coefficient * reach, terms)
+    return found + _unequal("the choice", whole, one.charge)
+
+
+def _faults_of_counts(one: Release) -> list[str]:
+    """Counts of randomized labels: another label moves one cell of each group, and its own."""
+    is_fine = isinstance(one, NoisySum) and _norms(one.moved)[0] <= one.claimed[0]
+    return [] if is_fine else ["another label moves more than its own counts"]
+
+
+def _unequal(what: str, whole: Cost, charge: Cost) -> list[str]:
+    """A law whose worst loss is not what was charged: beyond it, or so far below that it errs."""
+    is_equal = _at_most(whole, charge) and float(whole) >= float(charge) * (1.0 - CLOSE)
+    return [] if is_equal else [f"{what} is sized for {_of(whole, charge)} its charge"]
+
+
+def _shared_draws(releases: Sequence[Release]) -> list[str]:
+    """Numbers of one site and round that carry the same draw tell each other's noise."""
+    sums = [one for one in releases if isinstance(one, NoisySum)]
+    seen = [(one.round, one.site, draw) for one in sums for draw in one.draws if draw >= 0]
+    return [] if len(set(seen)) == len(seen) else ["two numbers carry the same draw of noise"]
+
+
+def _label_faults(terms: Terms) -> list[str]:
+    """Randomized labels lose the odds of the truth against one lie, once for every report."""
+    if terms.label_odds is None:
+        return []
+    truth, lie, reports = terms.label_odds
+    ctx = _context()
+    lost = float(reports * ctx.log(_real(ctx, truth / lie)))
+    return _unequal("randomized labels", lost, terms.entry)
+
+
+def _claim_faults(claim: Claim, worst: Cost, budget: Fraction, terms: Terms) -> list[str]:
+    found = []
+    if claim.spent != worst:
+        found.append(f"the ledger says {float(claim.spent):.9g}; it is {float(worst):.9g}")
+    part = float(Fraction(worst) / budget)
+    for told in (claim.spent_fraction, claim.lines):
+        if told is not None and abs(told - part) > PRINTED:
+            found.append(f"{told:.9g} of the budget is stated as spent; it is {part:.9g}")
+    own = epsilon_of(terms.measure, Fraction(worst), terms.delta)
+    spent = claim.spent_epsilon
+    if spent is not None and not own * (1 - PRINTED) <= spent <= own * (1 + CLOSE) + PRINTED:
+        found.append(f"epsilon {spent:.9g} is stated as spent; it is {own:.9g}")
+    least = own if terms.label_odds else float(terms.epsilon)
+    if claim.epsilon is not None and claim.epsilon < least * (1 - PRINTED):
+        found.append(f"epsilon {claim.epsilon:.9g} is stated as guaranteed; it is {least:.9g}")
+    return found
+
+
+def _of(mine: Cost, limit: Cost) -> str:
+    return f"{float(mine):.9g} and not {float(limit):.9g}, which is"
+
+
+def _at_most(mine: Cost, limit: Cost) -> bool:
+    """Exactly for rationals; what was rounded to 40 digits may err in the last few."""
+    return float(mine) <= float(limit) or mine <= limit * (1 + Fraction(1, 10**15))

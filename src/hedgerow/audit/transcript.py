@@ -1,0 +1,277 @@
+"""What a run asked and released, in plain numbers for the second accountant (audit/shadow.py).
+
+A site's own code answers every query twice, of rows with a record and of rows without it. Samplers
+that only look are in the place of the real ones: they say which law was drawn how often, and put a
+mark on every number that noise was added to.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hedgerow.audit.shadow import (
+    Claim,
+    Law,
+    NoisySum,
+    Region,
+    Release,
+    Selection,
+    Terms,
+    Transcript,
+    Verdict,
+    judge,
+)
+from hedgerow.data.prepared import StudyRows
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.federation.client import Samplers, respond
+from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
+from hedgerow.privacy.mechanisms.coins import SecretRandomness
+from hedgerow.privacy.mechanisms.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseLaw,
+    PolyaDifference,
+)
+from hedgerow.privacy.pricing import Noise, Priced
+from hedgerow.privacy.queries import LocalSelection, Mechanism, SelectQuery
+from hedgerow.privacy.statement.statement import PrivacyStatement
+from hedgerow.privacy.study import Study
+from hedgerow.schema import regions
+from hedgerow.schema.arrays import IntArray, Words
+
+MARK = 1 << 40
+"""Beyond all sums that an audit asks: a mark on a number says which draw it carries."""
+
+
+@dataclass(frozen=True)
+class SiteAnswer:
+    """A site's answer to one bundle as its own code makes it, before noise."""
+
+    integers: tuple[int, ...]
+    draws: tuple[int, ...]
+    laws: tuple[NoiseLaw, ...]
+    choices: tuple[tuple[str, Fraction, tuple[int, ...]], ...]
+    """Of each selection: mechanism, coefficient, exact scores."""
+
+
+class _SameBits(SecretRandomness):
+    """Bits that are the same every time: what an audit compares is never released."""
+
+    def words(self, count: int) -> Words:
+        return np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+
+class _Look:
+    """Samplers that draw nothing and remember what they were asked for."""
+
+    def __init__(self, mark: int) -> None:
+        self.mark = mark
+        self.laws = list[NoiseLaw]()
+        self.choices = list[tuple[str, Fraction, tuple[int, ...]]]()
+        by_name = {one: partial(self._choose, one.value) for one in Mechanism}
+        self.samplers = Samplers(self._draw, by_name)
+
+    def _draw(self, law: NoiseLaw, size: int, secret: SecretRandomness, **how: Any) -> IntArray:
+        first = len(self.laws) + 1
+        self.laws += [law] * size
+        return self.mark * np.arange(first, first + size, dtype=np.int64)
+
+    def _choose(
+        self, name: str, scores: IntArray, coefficient: Fraction, secret: SecretRandomness
+    ) -> int:
+        self.choices.append((name, coefficient, tuple(int(score) for score in scores)))
+        return 0
+
+
+def answer_without_noise(rows: StudyRows, asked: Sequence[Priced]) -> SiteAnswer:
+    """The bundle as the site would answer it, looked at twice: without noise, and with marks."""
+    plain, marked = _Look(0), _Look(MARK)
+    vectors = [respond(rows, asked, _SameBits(), look.samplers).vector for look in (plain, marked)]
+    marks = vectors[1] - vectors[0]
+    draws = np.where(marks % MARK == 0, marks // MARK - 1, -1)
+    return SiteAnswer(
+        tuple(vectors[0].tolist()),
+        tuple(draws.tolist()),
+        tuple(plain.laws),
+        tuple(plain.choices),
+    )
+
+
+# ----------------------------------------------------------------------------------- plain numbers
+def terms_of(study: Study) -> Terms:
+    """What was agreed; only declared numbers, none that follows from them."""
+    shares = study.dp_model is DPModel.DISTRIBUTED
+    is_label = study.dp_model is DPModel.LABEL
+    return Terms(
+        study=study.account,
+        measure="pure" if study.measure is Measure.PURE else "gaussian",
+        epsilon=study.epsilon,
+        delta=study.noise_delta,
+        counted=study.threshold - study.colluders if shares else 1,
+        records_per_person=study.records_per_person,
+        entry=study.entry_cost,
+        label_odds=_label_odds(study) if is_label else None,
+    )
+
+
+def _label_odds(study: Study) -> tuple[Fraction, Fraction, int]:
+    """Measured on the law itself: by how many of all words it reports the truth."""
+    reports = study.label_reports
+    if reports is None:
+        keep = study.response.keep
+        return keep, (1 - keep) / (study.response.classes - 1), study.records_per_person
+    apart = max(int((a != b).sum()) for a in reports.code for b in reports.code)
+    flip = (1 - reports.keep) / 2
+    return 1 - flip, flip, apart * study.records_per_person
+
+
+def region_of(region: regions.Region) -> Region:
+    return tuple((_test_words(step.test), step.outcome) for step in region)
+
+
+def _test_words(test: regions.Test) -> str:
+    match test:
+        case regions.Split(feature, grid, left):
+            return f"{feature} in {left:x} of {grid}"
+        case regions.Fold(draw, n):
+            return f"fold {draw!r} of {n}"
+        case regions.HeldOut(one_in):
+            return f"held out, one in {one_in}"
+
+
+def law_of(law: NoiseLaw) -> Law | None:
+    match law:
+        case DiscreteLaplace(rate):
+            return Law("laplace", rate)
+        case PolyaDifference(rate, shares):
+            return Law("laplace", rate, shares)
+        case DiscreteGaussian(sigma2):
+            return Law("gaussian", sigma2)
+    return None
+
+
+def releases_of(
+    study: Study,
+    place: tuple[int, int],
+    asked: Sequence[Priced],
+    one: SiteAnswer,
+    other: SiteAnswer,
+) -> list[Release]:
+    """Of one bundle in one round of one site: `one` is its answer with the record."""
+    found, start, choices = list[Release](), 0, iter(zip(one.choices, other.choices, strict=True))
+    for priced in asked:
+        query, noise = priced.query, priced.noise
+        common: dict[str, Any] = {
+            "round": place[0],
+            "site": place[1],
+            "what": str(priced.phrase),
+            "region": region_of(query.region),
+            "charge": priced.charge.cost,
+        }
+        if noise is not None:
+            part = slice(start, start + noise.size)
+            found.append(_sum_of(study, noise, common, one, other, part))
+            start += noise.size
+        else:
+            assert isinstance(query, SelectQuery | LocalSelection)
+            (name, coefficient, scores), (_, _, without) = next(choices)
+            found.append(
+                Selection(
+                    **common,
+                    mechanism=name,
+                    coefficient=coefficient,
+                    reach=query.scoring.reach,
+                    scores=scores,
+                    scores_without=without,
+                )
+            )
+    return found
+
+
+def _sum_of(
+    study: Study,
+    noise: Noise,
+    common: dict[str, Any],
+    one: SiteAnswer,
+    other: SiteAnswer,
+    part: slice,
+) -> NoisySum:
+    moved = np.subtract(one.integers[part], other.integers[part])
+    bound, draws = noise.release.sensitivity, one.draws[part]
+    if study.dp_model is DPModel.LABEL:  # a label moves from one count of a group to another
+        bound = bound.of_person(2)
+    carried = dict.fromkeys(one.laws[draw] for draw in draws if 0 <= draw < len(one.laws))
+    return NoisySum(
+        **common,
+        claimed=(bound.l1, bound.l2_squared, bound.linf),
+        moved=tuple(moved.tolist()),
+        draws=draws,
+        laws=tuple(map(law_of, carried)),
+    )
+
+
+# ------------------------------------------------------------------------------- a site's own rows
+MOST_RECORDS = 16
+"""Of a site's rows that are taken away, one at a time, unless somebody says otherwise."""
+
+
+def judge_records(
+    study: Study,
+    rounds: Sequence[Sequence[Priced]],
+    rows: tuple[Any, Any],
+    claim: Claim | None = None,
+    most: int = MOST_RECORDS,
+) -> dict[int, Verdict]:
+    """What single records of a site could have changed in a run, by their row numbers.
+
+    Rows are taken evenly from all. Secret draws are made anew: folds are not those of the run.
+    """
+    X, y = rows
+    draws = Draws(os.urandom(32), study.name)
+
+    def answers(X: Any, y: Any) -> list[SiteAnswer]:
+        read = encode(X, study.schema, y=y, check=False)
+        held = StudyRows(study, Rows(read, study.schema, draws))
+        return [answer_without_noise(held, asked) for asked in rounds]
+
+    whole, found = answers(X, y), dict[int, Verdict]()
+    for row in np.unique(np.linspace(0, len(y) - 1, min(most, len(y)), dtype=int)).tolist():
+        pairs = zip(rounds, whole, answers(*_neighbor(study, X, y, row)), strict=True)
+        releases = [
+            one
+            for number, (asked, mine, theirs) in enumerate(pairs, 1)
+            for one in releases_of(study, (number, 0), asked, mine, theirs)
+        ]
+        terms = terms_of(study)
+        found[row] = judge(Transcript(terms=terms, releases=tuple(releases), claim=claim))
+    return found
+
+
+def _neighbor(study: Study, X: Any, y: Any, row: int) -> tuple[Any, Any]:
+    """Without the record; with another label, where labels alone are protected."""
+    if study.dp_model is not DPModel.LABEL:
+        return np.delete(X, row, axis=0), np.delete(y, row)
+    labels, other = list(study.schema.labels), y.copy()
+    other[row] = next(label for label in labels if str(label) != str(y[row]))
+    return X, other
+
+
+def claim_of(spent: Cost, said: PrivacyStatement) -> Claim:
+    """What the sites' ledgers and the statement say of a run."""
+    lines = [math.fsum(line.part for line in part) for part in (said.spending, said.held_out)]
+    return Claim(
+        spent=spent,
+        spent_fraction=said.spent_fraction,
+        spent_epsilon=said.spent_epsilon,
+        epsilon=said.epsilon,
+        lines=max(lines),
+    )

@@ -1,0 +1,252 @@
+"""Whether a model is what its transcript leads to: sums computed anew, the method run over them.
+
+No row is needed, and nobody is asked. Every message is held to the signature of the site that sent
+it, every sum is opened from masked vectors, and the method, begun with the public seed, must ask
+exactly what the transcript says that was asked. What comes out must be the model and its statement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
+from hedgerow.federation.exchange import Collected
+from hedgerow.federation.server import Server
+from hedgerow.federation.transcript import Transcript, TranscriptRound
+from hedgerow.federation.wire import Sender
+from hedgerow.methods.base import PrivateEstimator
+from hedgerow.methods.training import Circumstances, train
+from hedgerow.privacy.accounting.budget import Cost
+from hedgerow.privacy.ledger.charges import ENTRY_ID, MemoryLedger
+from hedgerow.privacy.ledger.events import cost_of_text
+from hedgerow.privacy.pricing import Priced, entry_charges
+from hedgerow.secagg.closing import Closed
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import digest
+from hedgerow.secagg.envelope import NO_SESSION, Envelope, Header, MessageKind, open_shown
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.keys import COORDINATOR, Roster
+from hedgerow.secagg.messages import Mode
+from hedgerow.secagg.opening import Opened
+from hedgerow.secagg.secure_sum import SecureSum
+from hedgerow.secagg.session import KeySession
+
+
+class TranscriptError(ParameterError):
+    """A transcript that is not of this study, not whole, or not what its sites have signed."""
+
+
+@dataclass(frozen=True)
+class TranscriptRun:
+    """Looks at the messages of one key session in place of a coordinator; writes no message."""
+
+    study_hash: bytes
+    roster: Roster
+    parameters: Parameters
+    session: KeySession
+
+    def message(self, kind: MessageKind, site: int, round: int, body: bytes) -> bytes:
+        return b""
+
+    def read(self, message: bytes, kind: MessageKind, round: int) -> Envelope:
+        envelope = open_shown(message, self.study_hash, self.roster)
+        header = envelope.header
+        there = (header.kind, header.session_id, header.round, header.receiver)
+        require(
+            there == (kind, self.session.id, round, COORDINATOR), Code.BAD_MESSAGE, header.sender
+        )
+        require(header.sender in self.session.ephemerals, Code.UNKNOWN_KEY, header.sender)
+        return envelope
+
+
+@dataclass
+class TranscriptSites:
+    """The sites of a run as its transcript has them: the method asks, and the record answers."""
+
+    study_file: StudyFile
+    transcript: Transcript
+    asked: dict[int, Sequence[Priced]] = field(default_factory=dict)
+    _sender: Sender = field(default_factory=Sender)
+    _attempt: int = -1
+    _largest: Cost = Fraction(0)
+    runs: set[bytes] = field(default_factory=set)
+
+    def round(self, number: int, asked: Sequence[Priced]) -> Collected:
+        kept = self.transcript.rounds.get(number)
+        if kept is None:
+            raise TranscriptError(f"the method asks a round {number}, which is not shown.")
+        if kept.attempt != self._attempt:
+            self._sender, self._attempt = Sender(), kept.attempt
+        if self._sender.encode([one.query for one in asked]).questions != kept.questions:
+            raise TranscriptError(
+                f"the method asks something else in round {number} than is shown."
+            )
+        self.asked[number] = asked
+        secure = self._summed(kept, asked)
+        if kept.is_void:
+            raise RoundFailed(f"round {number} was void.")
+        opened = self._opened(kept, secure)
+        selections = tuple(opened.selections[place] for place in opened.members)
+        return Collected(opened.values, selections, 0, 0, opened.members)
+
+    def spent(self) -> Cost:
+        """The largest that a site said in its messages."""
+        return self._largest
+
+    def _summed(self, kept: TranscriptRound, asked: Sequence[Priced]) -> SecureSum:
+        """With all messages of the round, each held to its signature and to its context."""
+        selections = sum(one.noise is None for one in asked)
+        size = max(sum(one.size for one in asked), 1)
+        place = kept.questions, size, selections, kept.participants, kept.mode
+        secure = SecureSum(self._run(kept), kept.number, *place)
+        try:
+            for message in self._of_kind(kept, MessageKind.MASKED):
+                secure.accept_masked(message)
+        except HedgerowError as error:
+            raise TranscriptError(
+                f"round {kept.number}: a message is not right ({error})"
+            ) from None
+        return secure
+
+    def _opened(self, kept: TranscriptRound, secure: SecureSum) -> Opened:
+        try:
+            secure.close()
+            if kept.mode is Mode.IN_TWO:
+                for message in self._of_kind(kept, MessageKind.SIGNED_SET):
+                    secure.accept_signature(message)
+                secure.unmask()
+                for message in self._of_kind(kept, MessageKind.SHARES):
+                    secure.accept_shares(message)
+            return secure.opened()
+        except HedgerowError as error:
+            raise TranscriptError(f"round {kept.number} does not open: {error}") from None
+
+    def _of_kind(self, kept: TranscriptRound, kind: MessageKind) -> Iterator[bytes]:
+        study = self.study_file.study
+        for message in kept.messages:
+            header = open_shown(message, study.hash, self.study_file.roster).header
+            if header.kind is kind:
+                self.runs.add(header.run_id)
+                spent = cost_of_text(header.ledger.spent)
+                self._largest = max(self._largest, spent)
+                yield message
+
+    def _run(self, kept: TranscriptRound) -> TranscriptRun:
+        """Keys are not signed here: the context that every site has signed is a hash of them."""
+        study = self.study_file.study
+        if kept.attempt not in self.transcript.epochs:
+            raise TranscriptError(f"the keys of round {kept.number} are not shown.")
+        session_id, keys = self.transcript.epochs[kept.attempt]
+        parameters = Parameters.of(study.parameters)
+        run_id = next(iter(self.runs), bytes(16))
+        session = KeySession(run_id, session_id, keys, {}, parameters.graph(session_id))
+        return TranscriptRun(study.hash, self.study_file.roster, parameters, session)
+
+
+def replayed(
+    study_file: StudyFile, transcript: Transcript
+) -> tuple[PrivateEstimator, TranscriptSites]:
+    """The model that the method learns from these sums; refuses a round that nobody asked for."""
+    study, sites = study_file.study, TranscriptSites(study_file, transcript)
+    federation = Server(study, sites, MemoryLedger(study.limit))
+    model = study_file.estimator()
+    circumstances = Circumstances(simulated=False, persons_declared=study.by_person)
+    train(model, study, study_file.method, federation, circumstances)
+    left = sorted(set(transcript.rounds) - set(sites.asked))
+    if left:
+        raise TranscriptError(f"the method never asks rounds {left}, which are shown.")
+    if len(sites.runs) > 1:
+        raise TranscriptError("the messages are of more than one run.")
+    model.privacy_ = replace(model.privacy_, about=study_file.about)
+    model._name_classes()
+    return model, sites
+
+
+# --------------------------------------------------------------------------------------------------
+# What the sites say at the end, against what is shown.
+
+
+@dataclass(frozen=True)
+class LastWord:
+    """The CLOSED of one site, both signatures checked."""
+
+    header: Header
+    body: Closed
+    digest: bytes
+
+
+def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, LastWord]:
+    """By site; refuses one that is not right, or of another transcript."""
+    found: dict[int, LastWord] = {}
+    for message in transcript.closed:
+        try:
+            envelope = open_shown(message, study_file.study.hash, study_file.roster)
+            header, body = envelope.header, Closed.read(envelope.body)
+            place = header.kind, header.session_id, header.round, header.receiver
+            require(place == (MessageKind.CLOSED, NO_SESSION, 0, COORDINATOR), Code.BAD_MESSAGE)
+            body.verify(study_file.roster.key_of(header.sender), header)
+        except HedgerowError as error:
+            raise TranscriptError(f"a CLOSED is not right: {error}") from None
+        name = study_file.names[header.sender]
+        if body.root != transcript.root:
+            raise TranscriptError(f"{name} closed another transcript than this one.")
+        found[header.sender] = LastWord(header, body, digest("message", message))
+    return found
+
+
+def problems_of_releases(
+    study_file: StudyFile, transcript: Transcript, words: dict[int, LastWord]
+) -> list[str]:
+    """Messages that were changed, that the site never sent, or whose rounds are left out."""
+    found = []
+    for site, word in sorted(words.items()):
+        listed = {(one.round, one.kind): one.digest for one in word.body.releases}
+        for number, kept in transcript.rounds.items():
+            for message in kept.messages:
+                header = open_shown(message, study_file.study.hash, study_file.roster).header
+                mine = header.sender == site
+                if mine and listed.get((number, header.kind)) != digest("message", message):
+                    found.append(
+                        f"{study_file.names[site]} never sent the {header.kind.name} of {number}"
+                    )
+        hidden = {round for round, _ in listed} - set(transcript.rounds)
+        if hidden:
+            found.append(f"{study_file.names[site]} answered rounds {sorted(hidden)}, not shown")
+    return found
+
+
+def problems_of_charges(
+    study_file: StudyFile, sites: TranscriptSites, words: dict[int, LastWord]
+) -> list[str]:
+    """What each site was charged, computed from the questions it answered, is what it says."""
+    found, study = [], study_file.study
+    for site, word in sorted(words.items()):
+        ledger = MemoryLedger(math.inf)
+        if entry := entry_charges(study):
+            ledger.reserve_once(entry, ENTRY_ID)
+        masked = [one.round for one in word.body.releases if one.kind is MessageKind.MASKED]
+        for number in masked:
+            if number in sites.asked:
+                ledger.reserve([one.charge for one in sites.asked[number]], f"round {number}")
+        shown, said = ledger.spent(study.account), cost_of_text(word.header.ledger.spent)
+        if word.body.rounds != len(masked) or said > shown:
+            more = (
+                "" if math.inf in (said, shown) else f" cost {_part(said - shown, study_file)} and"
+            )
+            rounds = word.body.rounds - len(masked)
+            found.append(
+                f"another run of this study{more} is not shown: {study_file.names[site]} was "
+                f"charged {rounds} rounds more"
+            )
+        elif said != shown:
+            found.append(f"{study_file.names[site]} says that it was charged less than it answered")
+    return found
+
+
+def _part(cost: Any, study_file: StudyFile) -> str:
+    return f"{float(cost / study_file.study.total):.1%} of the budget"

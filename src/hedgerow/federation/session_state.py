@@ -1,0 +1,229 @@
+"""Who takes part in a run: key sessions, sites that are away, and sites that are back.
+
+A site whose process was started anew lacks the key of the session; it answers for rounds that it
+has stored, and for new ones it needs a new session. To find that out costs nothing: a BIND without
+secrets changes nothing at a site that is in the key session.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NoReturn
+
+from hedgerow.errors import RunEnded, SiteRefused
+from hedgerow.federation.exchange import Accept, Exchange, Messages, Missed, Quorum, RetryPolicy
+from hedgerow.federation.journal import NO_JOURNAL, Journal
+from hedgerow.privacy.accounting.budget import Cost
+from hedgerow.privacy.pricing import Priced
+from hedgerow.privacy.statement.spending import price
+from hedgerow.privacy.study import Study
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.messages import Mode
+from hedgerow.secagg.server import Coordinator
+
+SESSION_TRIES = 5
+"""How often a key session is begun again because a site was started anew while it formed."""
+
+
+@dataclass
+class CoordinatorSession:
+    """The sites of a study, as the coordinator of a run sees them."""
+
+    study: Study
+    coordinator: Coordinator
+    exchange: Exchange
+    retry_policy: RetryPolicy
+    journal: Journal = NO_JOURNAL
+    present: frozenset[int] = frozenset()
+    needs_session: bool = True
+    _opened: bool = False
+    _excluded: frozenset[int] = frozenset()
+    _doubted: frozenset[int] = frozenset()
+    """Who did not answer at once: a process that was started anew answers for stored rounds."""
+    _bound: frozenset[int] = frozenset()
+    """Who shares secrets with all others of the key session."""
+    _left_out: frozenset[int] = frozenset()
+    """Who made a round void: not in the next one, whatever they say."""
+    _void: Cost = Fraction(0)
+    """What rounds that failed have cost, at most."""
+    _heard: float = field(default=-math.inf)
+    _asked_back: float = field(default=-math.inf)
+
+    @property
+    def threshold(self) -> int:
+        return self.coordinator.parameters.threshold
+
+    def spent(self) -> Cost:
+        receipts = [head.spent for head in self.coordinator.heads.values()]
+        if "inf" in receipts:
+            return math.inf
+        return max(map(Fraction, receipts), default=Fraction(0))
+
+    # ---------------------------------------------------------------------------------- key
+    # sessions
+    def enter(self) -> None:
+        """A new key session of all who are there.
+
+        Again if somebody is started anew while it forms.
+        """
+        lost: frozenset[int] = frozenset()
+        for _ in range(SESSION_TRIES):
+            lost = self._entered()
+            if not lost:
+                return
+        self._require_enough(len(self.present), lost, "to begin a key session")
+
+    def _entered(self) -> frozenset[int]:
+        """Tries once; lists sites that lost their keys before the session was established."""
+        everyone = set(range(self.study.n_sites)) - self._excluded
+        messages = {site: m for site, m in self.coordinator.join().items() if site in everyone}
+        self.journal.joining(self.coordinator)
+        keys: dict[int, bytes] = {}
+
+        def keep(site: int, answer: bytes) -> None:
+            require(self.coordinator.sender_of_keys(answer) == site, Code.BAD_MESSAGE, site)
+            keys[site] = answer
+
+        asks = self.retry_policy.timing.asks if self._opened else math.inf
+        silent = self._asked(messages, keep, keys, asks).silent
+        self._require_enough(len(keys), silent, "to begin a key session")
+        opening = self.coordinator.open(keys.values())
+        self.journal.session(self.coordinator)
+        given: dict[int, bytes] = {}
+
+        def take(site: int, answer: bytes) -> None:
+            require(self.coordinator.accept_capsules(answer) == site, Code.BAD_MESSAGE, site)
+            given[site] = answer
+
+        lost = self._step(opening, take, given)
+        if len(given) < self.threshold:  # somebody was started anew: nothing to bind, begin again
+            self.present = frozenset(given)
+            return lost
+        return lost | self._bind(self.coordinator.bind(given))
+
+    def _step(self, messages: Messages, keep: Accept, kept: dict[int, bytes]) -> frozenset[int]:
+        missed = self._asked(messages, keep, kept, self.retry_policy.timing.asks)
+        if not missed.restarted:
+            self._require_enough(len(kept), missed.silent, "to begin a key session")
+        return missed.restarted
+
+    def _bind(self, messages: Messages) -> frozenset[int]:
+        there: dict[int, bytes] = {}
+
+        def keep(site: int, answer: bytes) -> None:
+            require(not answer, Code.BAD_MESSAGE, site)
+            there[site] = answer
+
+        lost = self._step(messages, keep, there)
+        self._bound = frozenset(there)
+        able = frozenset(there) - self._left_out
+        self.present = able if len(able) >= self.threshold else frozenset(there)
+        self.needs_session, self._opened, self._doubted = False, True, frozenset()
+        self._heard = self._asked_back = self.retry_policy.clock()
+        self.retry_policy.note(
+            "all sites connected:" if len(there) == self.study.n_sites else "connected:", there
+        )
+        return lost
+
+    def _asked(
+        self, messages: Messages, accept: Accept, kept: dict[int, bytes], asks: float
+    ) -> Missed:
+        quorum = Quorum(lambda more: len(kept) + more >= self.threshold, asks)
+        missed = self.exchange(messages, accept, quorum)
+        self.doubt(missed.slow)
+        return missed
+
+    # ---------------------------------------------------------------------------------- rounds
+    def renew(self, bundle: Sequence[Priced]) -> None:
+        """Before a new round: whoever is back takes part.
+
+        And a new key session is made if need be.
+        """
+        now, stale = self.retry_policy.clock(), self.retry_policy.stale_seconds
+        absent = set(range(self.study.n_sites)) - self.present - self._excluded - self._left_out
+        if self._opened and not self.needs_session:
+            if absent and now - self._asked_back >= self.retry_policy.timing.return_seconds:
+                self._ask_back(absent)
+            if self._doubted & self.present:
+                self._ask_back(self._doubted & self.present)
+            elif now - self._heard >= stale and self._cannot_be_repeated(bundle):
+                self._ask_back(self.present)
+        if self.needs_session:
+            self.enter()
+
+    def _ask_back(self, sites: Iterable[int]) -> None:
+        """Asks at no charge whether these are in the key session, out of it, or away."""
+
+        def keep(site: int, answer: bytes) -> None:
+            require(not answer, Code.BAD_MESSAGE, site)
+            if site in self._bound:
+                self.present |= {site}
+            else:  # it shares no secret with the others
+                self.needs_session = True
+
+        self._asked_back, self._doubted = self.retry_policy.clock(), frozenset()
+        now = Quorum(lambda more: True, asks=1, seconds=self.retry_policy.return_seconds)
+        try:
+            missed = self.exchange(self.coordinator.asking(sites), keep, now)
+        except SiteRefused:  # whoever refuses for good is told of in the next round that asks it
+            return
+        self.needs_session |= bool(missed.restarted)
+
+    def _cannot_be_repeated(self, bundle: Sequence[Priced]) -> bool:
+        """Whether what is left of the study's reserve could not pay for it if it failed."""
+        return not self._void + price(bundle) <= self.study.reserve
+
+    def mode(self, bundle: Sequence[Priced]) -> Mode:
+        """At once where nobody may be lost anyway, or where the reserve can pay for a failure."""
+        survives_none = len(self.present) == self.threshold
+        at_once = survives_none or not self._cannot_be_repeated(bundle)
+        return Mode.AT_ONCE if at_once and self.retry_policy.timing.at_once else Mode.IN_TWO
+
+    def failed(self, bundle: Sequence[Priced]) -> None:
+        """A round is void: its charge stays, and the reserve has so much less."""
+        self._void += price(bundle)
+
+    def leave_out(self, sites: Iterable[int]) -> None:
+        """Of the next round, which would else be void for the same reason."""
+        self._left_out |= frozenset(sites)
+        self.present -= self._left_out
+
+    def resumed(self, participants: Iterable[int]) -> None:
+        """A round of an earlier process was asked of these; of others nothing is known."""
+        self.present = self._bound = frozenset(participants)
+
+    def opened(self, members: Iterable[int]) -> None:
+        """A round was opened for these."""
+        self.present, self._opened, self._left_out = frozenset(members), True, frozenset()
+        self._heard = self.retry_policy.clock()
+
+    def doubt(self, sites: Iterable[int]) -> None:
+        self._doubted |= frozenset(sites)
+
+    def exclude(self, sites: Iterable[int]) -> None:
+        """For the rest of the run."""
+        self._excluded |= frozenset(sites)
+
+    # ------------------------------------------------------------------------------- the end
+    def _require_enough(self, there: int, silent: Iterable[int], what: str) -> None:
+        if there < self.threshold:
+            self.end(silent, what, there)
+
+    def end(self, silent: Iterable[int], what: str, there: int) -> NoReturn:
+        names = ", ".join(self.retry_policy.named(silent)) or "nobody"
+        seconds = self.retry_policy.timing.patience_seconds
+        raise RunEnded(
+            f"{what}: {names} did not answer within {seconds:g} s; {there} of "
+            f"{self.study.n_sites} sites are there and {self.threshold} are needed. "
+            f"{self._charged()} Wait until they are back and resume the run: the same round is "
+            "then asked again, at no charge."
+        )
+
+    def _charged(self) -> str:
+        if self.study.limit == math.inf:
+            return "There is no guarantee, so nothing was charged."
+        part = float(self.spent() / self.study.total)
+        return f"By the sites' own receipts {part:.1%} of the budget is charged, at most."

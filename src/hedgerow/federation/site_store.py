@@ -1,0 +1,614 @@
+"""A site's single file: its ledger, the answers it gave and the sets it opened.
+
+Charge, round id and the complete masked message become durable in one transaction, before the
+first byte leaves. Whoever asks the same again gets the stored bytes, at no charge. If the file
+cannot be written nothing is sent.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from hedgerow.errors import ComputationFailed, LedgerBroken, ParameterError
+from hedgerow.federation.policy import Volume
+from hedgerow.privacy.ledger import sqlite
+from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, Receipt
+from hedgerow.privacy.ledger.events import cost_of_text, short_text
+from hedgerow.privacy.ledger.file import exclusive, open_ledger, signed_ledger
+from hedgerow.privacy.ledger.sqlite import SqliteLedger, Table
+from hedgerow.privacy.ledger.store import (
+    Hook,
+    Store,
+    check_version,
+    connect,
+    copy_private,
+    layout_version,
+    make_private,
+    no_hook,
+    sync_file,
+)
+from hedgerow.secagg.client import Fresh
+from hedgerow.secagg.closing import Release, message_digest
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.envelope import LedgerHead, MessageKind, Position, SignedHead, SignedHeader
+from hedgerow.secagg.keys import COORDINATOR, Identity
+from hedgerow.secagg.memory import LastWord, Reply, StoredRound, set_hash
+
+# --------------------------------------------------------------------------------------------------
+# How a store's file is laid out, and how an older layout becomes the present one.
+#
+# `PRAGMA user_version` counts the steps that were taken; a file made before they were counted says
+# 0. All steps that a file lacks are taken in one transaction, when it is opened to serve.
+
+_FIRST = (
+    "CREATE TABLE runs (study TEXT, run BLOB, open INTEGER, high_water INTEGER, "
+    "PRIMARY KEY (study, run))",
+    "CREATE TABLE outbox (study TEXT, run BLOB, round INTEGER, record BLOB, "
+    "beside BLOB, PRIMARY KEY (study, run, round))",
+    "CREATE TABLE opened (study TEXT, run BLOB, round INTEGER, members TEXT, "
+    "PRIMARY KEY (study, run, round))",
+    "CREATE TABLE peers (key BLOB PRIMARY KEY, seq INTEGER, head BLOB)",
+    "CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB)",
+)
+_SECOND = (
+    "CREATE TABLE runs (study TEXT, run BLOB, open INTEGER, high_water INTEGER, code BLOB, "
+    "PRIMARY KEY (study, run))",
+    "CREATE TABLE outbox (study TEXT, run BLOB, round INTEGER, record BLOB, code BLOB, "
+    "PRIMARY KEY (study, run, round))",
+    "CREATE TABLE peers (peer BLOB PRIMARY KEY, seq INTEGER, head BLOB, receipt BLOB, code BLOB)",
+    "CREATE TABLE secrets (study TEXT PRIMARY KEY, value BLOB, code BLOB)",
+)
+_THIRD = (
+    *_SECOND,
+    "CREATE TABLE volumes (study TEXT PRIMARY KEY, rounds INTEGER, sent INTEGER, "
+    "written INTEGER, code BLOB)",
+)
+
+
+_FOURTH = (
+    *_THIRD,
+    "CREATE TABLE released (study TEXT, run BLOB, round INTEGER, kind INTEGER, place INTEGER, "
+    "digest BLOB, code BLOB, PRIMARY KEY (study, run, round, kind))",
+    "CREATE TABLE last_words (study TEXT PRIMARY KEY, message BLOB, code BLOB)",
+)
+
+
+class StoreTables:
+    """The tables beside the ledger."""
+
+    def __init__(self, store: Store, secret: bytes) -> None:
+        def table(name: str, columns: str, keys: int) -> Table:
+            return Table(store, name, tuple(columns.split()), keys, secret)
+
+        self.runs = table("runs", "study run open high_water", 2)
+        self.outbox = table("outbox", "study run round record", 3)
+        self.peers = table("peers", "peer seq head receipt", 1)
+        self.secrets = table("secrets", "study value", 1)
+        self.volumes = table("volumes", "study rounds sent written", 1)
+        self.released = table("released", "study run round kind place digest", 4)
+        self.last_words = table("last_words", "study message", 1)
+
+    def check(self) -> None:
+        beside = (self.runs, self.outbox, self.peers, self.secrets, self.volumes)
+        for table in (*beside, self.released, self.last_words):
+            table.check()
+
+
+def _first_layout(store: Store, tables: StoreTables) -> None:
+    for statement in _FIRST:
+        store.create(statement)
+
+
+def _second_layout(store: Store, tables: StoreTables) -> None:
+    """Codes on rows; sets are entries of the ledger; accounts go by hash instead of by name.
+
+    Rounds of version 1 can be neither sent nor opened in version 2, and its studies have other
+    hashes now: their runs, stored answers and secrets are erased. Charges, budgets and heads of
+    peers stay.
+    """
+    _require_layout(store, _FIRST)
+    peers = store.execute("SELECT key, seq, head FROM peers")
+    for table in ("runs", "outbox", "opened", "peers", "secrets"):
+        store.execute(f"DROP TABLE {table}")
+    for statement in _SECOND:
+        store.create(statement)
+    for key, seq, head in peers:
+        tables.peers.put(key, seq, head, b"")
+
+
+def _third_layout(store: Store, tables: StoreTables) -> None:
+    """What each study has taken is counted; of rounds before, nothing is."""
+    _require_layout(store, _SECOND)
+    store.create(_THIRD[-1])
+
+
+def _fourth_layout(store: Store, tables: StoreTables) -> None:
+    """What leaves is listed, and the last word in a study is kept. Stored answers of version 2 can
+    be sent no more.
+    """
+    _require_layout(store, _THIRD)
+    store.execute("DELETE FROM outbox")
+    for statement in _FOURTH[-2:]:
+        store.create(statement)
+
+
+LAYOUT_STEPS: tuple[Callable[[Store, StoreTables], None], ...] = (
+    *(_first_layout, _second_layout),
+    *(_third_layout, _fourth_layout),
+)
+
+
+def bring_up_to_date(store: Store, tables: StoreTables) -> None:
+    """Takes the steps that the file lacks, all or none, and checks what is then there."""
+    with store.transaction():
+        missing = LAYOUT_STEPS[layout_version(store) :]
+        for step in missing:
+            step(store, tables)
+        if missing:
+            store.execute(f"PRAGMA user_version = {len(LAYOUT_STEPS)}")
+        _require_layout(store, _FOURTH)
+
+
+def _require_layout(store: Store, statements: tuple[str, ...]) -> None:
+    if store.layout() != {*sqlite.LAYOUT, *statements}:
+        raise LedgerBroken(
+            "the tables of the site's file are not those of its version; nothing was changed. "
+            "Restore the last good copy, then reconcile it."
+        )
+
+
+# --------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
+# What a site must not forget of one study, in the file it shares with all its studies.
+
+ROUNDS_KEPT = 2
+"""Records hold whole vectors and the secrets to open them; older rounds are answered for."""
+
+
+def round_name(run_id: bytes, round: int) -> str:
+    """A round's id in the ledger."""
+    return f"{run_id.hex()}/{round}"
+
+
+class PeerHeads:
+    """The highest ledger head seen of each peer, in any study, with its signature.
+
+    News is kept in memory and written with the next round: forgetting it costs evidence only.
+    """
+
+    def __init__(self, store: Store, tables: StoreTables) -> None:
+        self._store, self._table = store, tables.peers
+        self._news: dict[bytes, SignedHeader] = {}
+
+    def highest(self, peer: bytes) -> Position | None:
+        if peer in self._news:
+            return self._news[peer].header.ledger.position
+        found = self._table.get(peer)
+        return None if found is None else (found[1], found[2])
+
+    def receipt(self, peer: bytes) -> SignedHeader | None:
+        """The message header that shows it; none was kept by version 1."""
+        if peer in self._news:
+            return self._news[peer]
+        found = self._table.get(peer)
+        return SignedHeader.read(found[3]) if found is not None and found[3] else None
+
+    def receipts(self) -> dict[bytes, bytes]:
+        kept = {row[0]: row[3] for row in self._table.rows() if row[3]}
+        return kept | {peer: receipt.to_bytes() for peer, receipt in self._news.items()}
+
+    def see(self, peer: bytes, receipt: SignedHeader) -> None:
+        known = self.highest(peer)
+        if known is None or receipt.header.ledger.position > known:
+            self._news[peer] = receipt
+
+    def write(self) -> None:
+        for peer, receipt in self._news.items():
+            self._table.put(peer, *receipt.header.ledger.position, receipt.to_bytes())
+        self._store.after_commit(self._news.clear)
+
+
+class StudyMemory:
+    """What `hedgerow.secagg.client.Site` must not forget, in a file."""
+
+    def __init__(
+        self, store: Store, ledger: SqliteLedger, tables: StoreTables, peers: PeerHeads, study: str
+    ) -> None:
+        self._store, self._ledger, self._tables = store, ledger, tables
+        self._peers, self._study = peers, study
+        self._last: StoredRound | None = None
+        """As it was stored by this process, which alone writes the file."""
+        self._last_word: bytes | None = None
+
+    # ----------------------------------------------------------------------------------- runs
+    def current_run(self) -> bytes | None:
+        found = self._tables.runs.rows(study=self._study, open=1)
+        return bytes(found[0][1]) if found else None
+
+    def open_run(self, run_id: bytes) -> None:
+        with self._store.transaction():
+            found = self._tables.runs.get(self._study, run_id)
+            require(found is None or found[2] == 1, Code.RUN_SUPERSEDED)
+            if found is None:
+                self.close_runs()
+                self._tables.runs.put(self._study, run_id, 1, 0)
+
+    def close_runs(self) -> None:
+        """For good: nothing is left that could open an old round."""
+        with self._store.transaction():
+            self._last = None
+            for study, run_id, _, high_water in self._tables.runs.rows(study=self._study, open=1):
+                self._tables.runs.put(study, run_id, 0, high_water)
+            self._tables.outbox.delete(study=self._study)
+
+    def high_water(self, run_id: bytes) -> int:
+        found = self._tables.runs.get(self._study, run_id)
+        return int(found[3]) if found else 0
+
+    def rounds(self) -> int:
+        return sum(int(run[3]) for run in self._tables.runs.rows(study=self._study))
+
+    # --------------------------------------------------------------------------------- rounds
+    def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
+        """Stored bytes may leave again if the chain ends where the anchor says.
+
+        What was stored before a restore is not answered for: a set that the lost entries opened
+        could be opened a second time, with other members.
+        """
+        with self._store.transaction():
+            record = self._stored(run_id, round)
+            if record is None:
+                return None
+            self._ledger.settle()
+            return record if record.ledger.seq > self._ledger.restored() else None
+
+    def _stored(self, run_id: bytes, round: int) -> StoredRound | None:
+        last = self._last
+        if last is not None and (last.run_id, last.round) == (run_id, round):
+            return last
+        found = self._tables.outbox.get(self._study, run_id, round)
+        return None if found is None else StoredRound.from_bytes(found[3])
+
+    def store(self, record: StoredRound) -> None:
+        with self._store.transaction():
+            require(record.run_id == self.current_run(), Code.RUN_SUPERSEDED)
+            require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
+            self._put_in_outbox(record)
+            self._tables.runs.put(self._study, record.run_id, 1, record.round)
+            self._release(record.run_id, record.round, MessageKind.MASKED, record.released)
+            self._peers.write()
+            self._store.after_commit(lambda: self._keep(record))
+
+    def _keep(self, record: StoredRound) -> None:
+        self._last = record
+
+    def _release(self, run_id: bytes, round: int, kind: MessageKind, digest: bytes) -> None:
+        """In the transaction that lets it leave for the first time."""
+        key = self._study, run_id, round, int(kind)
+        if self._tables.released.get(*key) is None:
+            counted = "SELECT COUNT(*) FROM released WHERE study = ? AND run = ?"
+            ((place,),) = self._store.execute(counted, self._study, run_id)
+            self._tables.released.put(*key, place, digest)
+
+    def releases(self, run_id: bytes) -> list[Release]:
+        """What has left in a run, in that order."""
+        rows = self._tables.released.rows(study=self._study, run=run_id)
+        ordered = sorted(rows, key=lambda row: int(row[4]))
+        return [Release(row[2], MessageKind(row[3]), bytes(row[5])) for row in ordered]
+
+    def charged(self) -> int:
+        """Rounds in all runs that have left, which are those that were charged."""
+        return len(self._tables.released.rows(study=self._study, kind=int(MessageKind.MASKED)))
+
+    def last_word(self) -> bytes | None:
+        if self._last_word is None:
+            found = self._tables.last_words.get(self._study)
+            self._last_word = None if found is None else bytes(found[1])
+        return self._last_word
+
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Reply) -> bytes:
+        name, wanted = round_name(run_id, round), set_hash(members)
+        with self._store.transaction():
+            found = self._ledger.opened(self._study, name)
+            if found is None:
+                found = self._ledger.open_set(self._study, name, wanted)
+            require(found.members == wanted, Code.SECOND_SET)
+            head = self._ledger.head_at(found.seq)
+            kind, make = reply
+            message = make(LedgerHead(found.seq, head or b"", short_text(found.spent)))
+            self._release(run_id, round, kind, message_digest(message))
+        return message
+
+    # ---------------------------------------------------------------------------------- heads
+    def head_at(self, seq: int) -> bytes | None:
+        return self._ledger.head_at(seq)
+
+    def highest_head(self, peer: bytes) -> Position | None:
+        return self._peers.highest(peer)
+
+    def signed_head(self, peer: bytes) -> SignedHead | None:
+        receipt = self._peers.receipt(peer)
+        return None if receipt is None else receipt.signed_head
+
+    def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
+        self._peers.see(peer, receipt)
+
+    # -------------------------------------------------------------------------------- the file
+    def _put_in_outbox(self, record: StoredRound) -> None:
+        """Over the oldest once there are enough: to erase that first would write megabytes more."""
+        row = self._study, record.run_id, record.round, record.to_bytes()
+        kept = self._store.execute(
+            "SELECT round FROM outbox WHERE study = ? AND run = ? ORDER BY round",
+            self._study, record.run_id,
+        )  # fmt: skip
+        if len(kept) < ROUNDS_KEPT:
+            self._tables.outbox.put(*row)
+        else:
+            self._tables.outbox.put_over((self._study, record.run_id, kept[0][0]), *row)
+
+
+# --------------------------------------------------------------------------------------------------
+__all__ = ["ROUNDS_KEPT", "SiteStore", "StudyStore", "exclusive", "open_ledger"]
+
+_OF_A_ROUND = (MessageKind.MASKED, MessageKind.SIGNED_SET, MessageKind.SHARES)
+"""Messages whose ledger head is that of the very entry that was written to send them."""
+
+
+Observer = Callable[[Sequence[Charge], LedgerHead, StoredRound], None]
+"""Sees a round in its transaction: charged and masked, not yet kept. What it raises undoes all."""
+
+
+def unobserved(charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
+    """Nobody looks."""
+
+
+class StudyStore(StudyMemory):
+    """One study in the store: its memory, and the transaction of its rounds."""
+
+    def __init__(
+        self, site_store: SiteStore, store: Store, tables: StoreTables, peers: PeerHeads, study: str
+    ) -> None:
+        super().__init__(store, site_store.ledger, tables, peers, study)
+        self._site_store = site_store
+        self.observer: Observer = unobserved
+
+    def head(self) -> LedgerHead:
+        return self._site_store.head(self._study)
+
+    def enter(self, charges: Sequence[Charge]) -> None:
+        """Charges what records pay on entering a study; however often it starts, once."""
+        self._ledger.reserve_once(charges, ENTRY_ID)
+
+    def transact(
+        self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
+    ) -> bytes:
+        def observed(head: LedgerHead) -> StoredRound:
+            record = mask(head)
+            self.observer(charges, head, record)
+            return record
+
+        return self._site_store.release(charges, begun.run_id, begun.round, observed)
+
+    def close(self, run_id: bytes, closed: LastWord) -> bytes:
+        """In one transaction: the account, the run, what was stored, and the last word itself."""
+        with self._store.transaction():
+            charged, releases = self.charged(), self.releases(run_id)
+            self._site_store.close_study(self._study)
+            message = closed(self._site_store.head(self._study), charged, releases)
+            self._tables.last_words.put(self._study, message)
+        return message
+
+
+class SiteStore:
+    """The file of a site that serves. One process at a time holds it."""
+
+    def __init__(
+        self, store: Store, identity: Identity, anchor: Path, lock: sqlite3.Connection
+    ) -> None:
+        check_version(store)
+        store.check()
+        self.ledger = signed_ledger(store, identity, anchor)
+        self._store, self._identity, self._lock = store, identity, lock
+        self._tables = StoreTables(store, identity.derive("rows of a store"))
+        self._peers = PeerHeads(store, self._tables)
+        self._memories: dict[str, StudyStore] = {}
+        bring_up_to_date(store, self._tables)
+        self.ledger.verify()
+        self._tables.check()
+
+    @classmethod
+    def open(
+        cls, path: Path, identity: Identity, anchor: Path, *, hook: Hook = no_hook
+    ) -> SiteStore:
+        """`anchor` should lie where a restored backup does not bring it back.
+
+        The folder of `path` is made, for its owner alone, if it is not there. Raises
+        LedgerRolledBack if the file is older than the anchor, LedgerBroken if anything in it
+        does not verify, LedgerUnavailable if another process serves from it.
+        """
+        path = path.resolve()  # the same file by another name must meet the same lock
+        make_private(path.parent)
+        with ExitStack() as opened:
+            lock = opened.enter_context(closing(exclusive(path)))
+            store = opened.enter_context(closing(Store(connect(path), hook)))
+            site_store = cls(store, identity, anchor, lock)
+            opened.pop_all()
+        return site_store
+
+    def close(self) -> None:
+        self._store.close()
+        self._lock.close()
+
+    # -------------------------------------------------------------------------------- serving
+    def memory(self, study: str) -> StudyStore:
+        """One for each study, however often it is asked for."""
+        if study not in self._memories:
+            made = StudyStore(self, self._store, self._tables, self._peers, study)
+            self._memories.setdefault(study, made)
+        return self._memories[study]
+
+    def head(self, study: str) -> LedgerHead:
+        """Where the ledger ends, and what the study has cost: for KEYS."""
+        with self._store.transaction():
+            spent = self.ledger.spent(study)
+            return LedgerHead(*self.ledger.head(), short_text(spent))
+
+    def release(
+        self,
+        charges: Sequence[Charge],
+        run_id: bytes,
+        round: int,
+        mask: Callable[[LedgerHead], StoredRound],
+    ) -> bytes:
+        """The message to send, once its charge, its round id and itself are durable.
+
+        `mask` gets the ledger's end after the charge and makes the record of the round. On any
+        error nothing may be sent and, unless the disk failed at the very last, nothing is kept;
+        but a computation that failed stays charged, and its study is closed with that charge.
+        """
+        with self._store.transaction():
+            receipt = self.ledger.reserve(charges, round_name(run_id, round))
+            try:
+                record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
+            except ComputationFailed as error:
+                failure = error
+                self.close_study(receipt.study)
+            else:
+                _check_record(record, run_id, round, receipt)
+                self.memory(receipt.study).store(record)
+                return record.message
+        raise failure
+
+    def take(self, study: str, record: StoredRound, line: int) -> Volume:
+        """What the study has taken with one more round, of which `line` bytes are written down.
+
+        For `mask`, so that it is counted if and only if the round is kept. The ledger's entry says
+        what the line says; stored answers are as many as are kept.
+        """
+        with self._store.transaction():
+            row = self._tables.volumes.get(study) or (study, 0, 0, 0)
+            taken = row[1] + 1, row[2] + len(record.message), row[3] + 2 * line
+            self._tables.volumes.put(study, *taken)
+        return Volume(taken[0], taken[1], taken[2] + ROUNDS_KEPT * len(record.to_bytes()))
+
+    def secret(self, study: str) -> bytes:
+        """32 bytes for the study's secret draws per record; durable before they are first seen.
+
+        Drawn before the study's first charge and never again: with another secret a record
+        would be in two folds, and pay in one.
+        """
+        with self._store.transaction():
+            found = self._tables.secrets.get(study)
+            if found is None:
+                self._require_unspent(study)
+                found = study, os.urandom(32)
+                self._tables.secrets.put(*found)
+        return bytes(found[1])
+
+    def close_study(self, study: str) -> None:
+        """Ends a study: no more charges, and nothing left that could open its rounds.
+
+        Done again it changes nothing: whoever closed its account alone has it finished here.
+        """
+        with self._store.transaction():
+            if self.ledger.is_open(study):
+                self.ledger.close(study)
+            self.memory(study).close_runs()
+            self._tables.secrets.delete(study=study)
+            self._tables.released.delete(study=study)
+
+    def _require_unspent(self, study: str) -> None:
+        if self.ledger.has_charged(study):
+            raise LedgerBroken(
+                f"study {study[:16]!r} was charged and its secret is gone: records would be drawn "
+                "into other folds than those that paid. Close it, and approve a new study."
+            )
+
+    # --------------------------------------------------------------------------- losing the file
+    def backup(self, path: Path) -> None:
+        """Writes a copy from which `restore` can go on; answers that may be re-sent stay out."""
+        _copy_without_answers(self._store, path)
+
+    @classmethod
+    def restore(
+        cls,
+        backup: Path,
+        path: Path,
+        identity: Identity,
+        anchor: Path,
+        held: Iterable[bytes] = (),
+    ) -> SiteStore:
+        """Serves from a backup; studies open in it count as fully spent until `reconcile`.
+
+        `held` are receipts of this site that others hold. They tell, with the anchor, which
+        entries the backup lacks.
+        """
+        receipts = [_verified(one, identity) for one in held]
+        path = path.resolve()
+        make_private(path.parent)
+        with closing(exclusive(path)):
+            copy_private(backup, path)
+            with open_ledger(path, identity, anchor) as ledger:
+                ledger.restore(receipt.header.ledger.position for receipt in receipts)
+        return cls.open(path, identity, anchor)
+
+    def reconcile(self, held: Iterable[bytes]) -> None:
+        """Takes this site's own receipts for what was lost: with one for each entry, all is known.
+
+        Receipts are headers of messages that this site has signed; coordinators keep them.
+        Studies then go on from what they had really spent.
+        """
+        self.ledger.reconcile(_as_receipt(_verified(one, self._identity)) for one in held)
+
+    def receipts(self) -> dict[bytes, bytes]:
+        """By peer, its highest signed header: to be given back to it if it lost its file."""
+        return self._peers.receipts()
+
+
+def backup_store(site_store: Path, path: Path) -> None:
+    """The same from another process, while a service holds the store."""
+    with closing(Store(connect(site_store))) as store:
+        check_version(store)
+        _copy_without_answers(store, path)
+
+
+def _copy_without_answers(store: Store, path: Path) -> None:
+    store.copy(path)
+    with closing(Store(connect(path))) as copied:
+        copied.execute("DELETE FROM outbox")
+    sync_file(path)
+
+
+def _verified(receipt: bytes, identity: Identity) -> SignedHeader:
+    found = SignedHeader.read(receipt)
+    if found.header.sender == COORDINATOR:
+        raise ParameterError(
+            "a coordinator's message is no receipt; give headers of site messages."
+        )
+    found.verify(identity.public)
+    return found
+
+
+def _as_receipt(signed: SignedHeader) -> Receipt:
+    header = signed.header
+    of_round = header.kind in _OF_A_ROUND
+    return Receipt(
+        study=header.study_hash.hex(),
+        round_id=round_name(header.run_id, header.round) if of_round else "",
+        seq=header.ledger.seq,
+        head=header.ledger.head,
+        spent=cost_of_text(header.ledger.spent),
+    )
+
+
+def _check_record(record: StoredRound, run_id: bytes, round: int, receipt: Receipt) -> None:
+    asked = (run_id, round, (receipt.seq, receipt.head))
+    if (record.run_id, record.round, record.ledger.position) != asked:
+        raise ParameterError(
+            f"the masked message is of round {record.round} and not of the round {round} that was "
+            "charged; nothing was kept and nothing sent."
+        )

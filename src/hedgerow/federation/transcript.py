@@ -1,0 +1,179 @@
+"""All that was asked and answered in a run, as bytes that anybody can check: `transcript.bin`.
+
+    record   tag u8, length u64, content
+    E        a key session: attempt u32, id 32, table site -> X25519 key
+    R        a round: number u64, attempt u32, void u8, mode u8, questions, definitions,
+             participants, then each message behind its length
+    C        CLOSED of the sites, each behind its length
+
+Messages are as `secagg.envelope.shown` shows them: signed, without the place of a site's ledger.
+It is the coordinator's view of the run: masked vectors, the sums they open, who answered when. A
+round that was written twice, since its coordinator was stopped, counts as it was written last.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hedgerow.errors import ParameterError, SiteRefused
+from hedgerow.secagg.closing import round_leaf, tree_root
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import (
+    DIGEST,
+    Reader,
+    bytes_field,
+    digest,
+    members_field,
+    table_field,
+    u32,
+    u64,
+)
+from hedgerow.secagg.envelope import MessageKind, shown, shown_header
+from hedgerow.secagg.keys import PUBLIC_KEY
+from hedgerow.secagg.messages import Mode
+from hedgerow.secagg.session import KeySession
+
+_RECORD = struct.Struct(">cQ")
+
+
+@dataclass(frozen=True)
+class TranscriptRound:
+    """One round: what was asked of whom, and the messages that came."""
+
+    number: int
+    attempt: int
+    is_void: bool
+    mode: Mode
+    questions: bytes
+    definitions: bytes
+    participants: tuple[int, ...]
+    messages: tuple[bytes, ...] = field(repr=False)
+
+    def to_bytes(self) -> bytes:
+        head = u64(self.number) + u32(self.attempt) + bytes((self.is_void, self.mode))
+        asked = bytes_field(self.questions) + bytes_field(self.definitions)
+        who = members_field(self.participants)
+        return b"".join((head, asked, who, *map(bytes_field, self.messages)))
+
+    @classmethod
+    def read(cls, data: bytes) -> TranscriptRound:
+        reader = Reader(data)
+        number, attempt = reader.count(), reader.u32()
+        void = reader.take(1)[0]
+        require(void in (0, 1), Code.BAD_MESSAGE)
+        mode = Mode.read(reader)
+        questions, definitions, who = reader.bytes_field(), reader.bytes_field(), reader.members()
+        messages = tuple(_fields(reader))
+        return cls(number, attempt, bool(void), mode, questions, definitions, who, messages)
+
+    @property
+    def leaf(self) -> bytes:
+        headers = map(shown_header, self.messages)
+        digests = [digest("message", one) for one in self.messages]
+        listed = [(h.sender, h.kind, made) for h, made in zip(headers, digests, strict=True)]
+        outcome, asked = (self.is_void, self.mode), (self.questions, self.definitions)
+        return round_leaf(self.number, outcome, asked, self.participants, listed)
+
+
+@dataclass
+class Transcript:
+    """A run as it was written down."""
+
+    epochs: dict[int, tuple[bytes, dict[int, bytes]]] = field(default_factory=dict)
+    """By attempt: id and X25519 keys."""
+    rounds: dict[int, TranscriptRound] = field(default_factory=dict)
+    closed: tuple[bytes, ...] = ()
+
+    @property
+    def root(self) -> bytes:
+        return tree_root([self.rounds[number].leaf for number in sorted(self.rounds)])
+
+    @classmethod
+    def read(cls, path: Path) -> Transcript:
+        """Refuses a file that is torn: `FileTranscript` alone may take up one that is."""
+        found, whole, size = cls(), 0, path.stat().st_size if path.exists() else 0
+        try:
+            for tag, content, end in _records(path):
+                found._take(tag, content)
+                whole = end
+        except SiteRefused:
+            raise ParameterError(
+                f"{path} holds bytes that are no transcript; get it anew."
+            ) from None
+        if whole != size:
+            raise ParameterError(f"{path} ends in the middle of a record; get it anew.")
+        return found
+
+    def _take(self, tag: bytes, content: bytes) -> None:
+        reader = Reader(content)
+        match tag:
+            case b"E":
+                attempt = reader.u32()
+                self.epochs[attempt] = reader.take(DIGEST), reader.table(PUBLIC_KEY)
+            case b"R":
+                one = TranscriptRound.read(content)
+                self.rounds[one.number] = one
+            case b"C":
+                self.closed = tuple(_fields(reader))
+            case _:
+                raise SiteRefused("BadMessage")
+
+
+class FileTranscript(Transcript):
+    """The transcript of a run that goes on; what was added is durable when a call returns."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        whole = 0
+        for tag, content, end in _records(path):
+            self._take(tag, content)
+            whole = end
+        self._file = path.open("ab")
+        self._file.truncate(whole)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def add_epoch(self, attempt: int, session: KeySession) -> None:
+        self._add(b"E", u32(attempt) + session.id + table_field(dict(session.ephemerals)))
+
+    def add_round(self, one: TranscriptRound) -> None:
+        self._add(b"R", one.to_bytes())
+
+    def add_closed(self, messages: Iterable[bytes]) -> None:
+        self._add(b"C", b"".join(bytes_field(shown(message)) for message in messages))
+
+    def _add(self, tag: bytes, content: bytes) -> None:
+        self._file.write(_RECORD.pack(tag, len(content)))
+        self._file.write(content)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._take(tag, content)
+
+
+def shown_messages(messages: Mapping[tuple[int, MessageKind], bytes]) -> tuple[bytes, ...]:
+    """As a transcript holds them, by kind and site."""
+    ordered = sorted(messages, key=lambda key: (key[1], key[0]))
+    return tuple(shown(messages[key]) for key in ordered)
+
+
+def _records(path: Path) -> Iterable[tuple[bytes, bytes, int]]:
+    """Whole records, each with where it ends."""
+    data = memoryview(path.read_bytes() if path.exists() else b"")
+    at = 0
+    while at + _RECORD.size <= len(data):
+        tag, length = _RECORD.unpack(data[at : at + _RECORD.size])
+        end = at + _RECORD.size + length
+        if end > len(data):
+            return
+        yield tag, bytes(data[at + _RECORD.size : end]), end
+        at = end
+
+
+def _fields(reader: Reader) -> Iterable[bytes]:
+    while reader.remaining:
+        yield reader.bytes_field()

@@ -1,0 +1,209 @@
+"""Flower as a pipe: it carries bytes between our own processes and knows no more.
+
+At the coordinator a run of Flower's is submitted by its command `flwr`, and its ServerApp calls.
+At a site a SuperNode with `--isolation process` leaves all tasks to `serve_tasks`, which asks the
+site's own service and never unpacks what came with a task: nothing that is submitted runs there.
+This file and `flower_app.py`, which is what is submitted, are the two that know flwr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hedgerow.errors import EngineLost, ParameterError
+from hedgerow.federation.audit_log import LOG
+from hedgerow.federation.transports.pipe import PipeExchange
+from hedgerow.version import __version__
+
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+}
+"""Flower reports its use, looks for updates and installs packages unless it is told not to."""
+PACKAGE = "hedgerow_pipe"
+PROJECT = f"""\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "hedgerow-pipe"
+version = "{__version__}"
+description = "Passes messages of a hedgerow study between its coordinator and its sites"
+license = "Apache-2.0"
+dependencies = ["flwr>=1.41"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["{PACKAGE}"]
+
+[tool.flwr.app]
+publisher = "hedgerow"
+
+[tool.flwr.app.components]
+serverapp = "{PACKAGE}.flower_app:server_app"
+clientapp = "{PACKAGE}.flower_app:client_app"
+
+[tool.flwr.app.config]
+pipe = ""
+"""
+SUBMIT_SECONDS = 60.0
+POLL_SECONDS = 0.05
+ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
+
+
+# --------------------------------------------------------------------- in the coordinator's process
+class FlowerExchange(PipeExchange):
+    """A pipe whose run is Flower's."""
+
+    engine = "Flower"
+    pace = 10.0
+
+    def __init__(self, superlink: str, names: Sequence[str], socket_path: Path) -> None:
+        """`superlink` is the name of a connection in Flower's own config.toml."""
+        self._command, self._superlink = flwr_command(), superlink
+        super().__init__(names, socket_path)
+
+    def submit(self) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            write_app(Path(folder))
+            said = subprocess.run(
+                [self._command, "run", folder, self._superlink, "--format", "json",
+                 "--run-config", f"pipe={json.dumps(str(self._path))}"],
+                capture_output=True, text=True, env=os.environ | QUIET, timeout=SUBMIT_SECONDS,
+            )  # fmt: skip
+        return run_id_in(said.stdout, said.stderr)
+
+
+def flwr_command() -> str:
+    """Of the environment that this Python is of, or the first on the PATH."""
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which("flwr", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
+    if found is None:
+        raise ParameterError(
+            "the command `flwr` is neither beside this Python nor on the PATH; install it with: "
+            "pip install 'hedgerow[flower]'"
+        )
+    return found
+
+
+def write_app(folder: Path) -> None:
+    """The app that is submitted: a project file, and two files that are installed here."""
+    here, package = Path(__file__).parent, folder / PACKAGE
+    package.mkdir()
+    (folder / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
+    (package / "__init__.py").touch()
+    for name in ("flower_app.py", "frames.py"):
+        shutil.copyfile(here / name, package / name)
+
+
+def run_id_in(output: str, errors: str) -> str:
+    """The number of the run that was taken."""
+    try:
+        said: dict[str, Any] = json.loads(output)
+    except ValueError:
+        said = {}
+    if not said.get("success"):
+        words = (output + errors).strip()[-300:]
+        raise EngineLost(f"`flwr run` was refused: {words}")
+    return str(said["run-id"])
+
+
+# -------------------------------------------------------------------- beside a SuperNode, at a site
+def serve_tasks(runtime: str, secret: Path, site: str, socket: Path) -> NoReturn:
+    """Takes each task of the SuperNode that listens at `runtime`, until the process is ended.
+
+    `secret` is the file that the SuperNode has as `--superexec-auth-secret-file`.
+    """
+    os.environ.update(QUIET)  # before flwr is imported, which reads them
+    from flwr.proto.runtime_pb2 import AcquireTaskRequest
+    from flwr.supercore.constant import TaskType
+    from flwr.supercore.interceptors import (
+        RuntimeTokenHttpInterceptor,
+        SuperExecAuthHttpInterceptor,
+    )
+
+    proof = SuperExecAuthHttpInterceptor(
+        master_secret=secret.read_bytes(), protected_methods=frozenset({ACQUIRE})
+    )
+    client = _client(runtime, proof)
+    wanted = AcquireTaskRequest(supported_task_types={TaskType.CLIENT_APP})
+    while True:
+        try:
+            got = client.AcquireTask(wanted)
+            if got.HasField("task") and got.token:
+                own = _client(runtime, RuntimeTokenHttpInterceptor(got.token))
+                with _uninterrupted():
+                    _serve_one(own, site, socket)
+                continue
+        except Exception as error:  # whatever it is, the next task is another one
+            LOG.warning("a task of the SuperNode failed", exc_info=error)
+        time.sleep(POLL_SECONDS)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A task whose SuperNode was started anew is refused, and flwr then interrupts its process."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _serve_one(client: Any, site: str, socket: Path) -> None:
+    """One task to its end; its SuperNode does nothing else until there is a reply of some kind."""
+    from flwr.app import Error, Message
+    from flwr.common.constant import ErrorCode, SubStatus
+    from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+    from flwr.supernode.runtime.run_clientapp import (
+        pull_task_input,
+        push_message,
+        push_task_output,
+    )
+
+    from hedgerow.federation.transports.flower_app import answered
+
+    alive = HeartbeatSender(make_task_heartbeat_fn_http(client))
+    alive.start()
+    context, status, reason = None, SubStatus.FAILED, "no message of a hedgerow study"
+    try:
+        message, context, *_ = pull_task_input(client)
+        try:
+            reply = answered(message, site, str(socket))
+            status, reason = SubStatus.COMPLETED, ""
+        except (KeyError, TypeError, ValueError, AttributeError):
+            reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)
+        push_message(client, reply, context)
+    finally:
+        push_task_output(client, context, status, reason)
+        alive.stop()
+        client.close()
+
+
+def _client(runtime: str, *interceptors: Any) -> Any:
+    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+    from flwr.supercore.retry import make_simple_http_retry_invoker
+    from flwr.supercore.runtime import RuntimeHttpClient
+
+    return RuntimeHttpClient.from_server_address(
+        server_address=runtime,
+        insecure=True,  # a port of this machine, which the SuperNode alone listens at
+        root_certificates=None,
+        interceptors=[
+            RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
+            *interceptors,
+        ],
+        retry_invoker=make_simple_http_retry_invoker(),
+    )

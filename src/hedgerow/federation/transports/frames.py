@@ -1,0 +1,76 @@
+"""Messages over a socket: eight bytes of length, then bytes; and several of them with names.
+
+A network engine gets a copy of this file, so it imports the standard library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+_WIDTH = 8
+_AT_ONCE = 1 << 20
+LONGEST_NOTE = 1 << 20
+"""What goes before messages with names: the names, and numbers beside them."""
+
+
+class Stopped(OSError):
+    """The other end closed, or what it sent is no message."""
+
+
+def send_message(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(len(data).to_bytes(_WIDTH, "big"))
+    connection.sendall(data)
+
+
+def receive_message(connection: socket.socket, longest: int) -> bytes:
+    """One message; `Stopped` if the other end closes, or announces more than `longest`."""
+    length = int.from_bytes(_exactly(connection, _WIDTH), "big")
+    if length > longest:
+        raise Stopped(f"a message of {length} bytes was announced; at most {longest} are taken.")
+    return _exactly(connection, length)
+
+
+def _exactly(connection: socket.socket, length: int) -> bytes:
+    """Room grows with what really arrives, not with what was announced."""
+    parts = bytearray()
+    while len(parts) < length:
+        part = connection.recv(min(_AT_ONCE, length - len(parts)))
+        if not part:
+            raise Stopped("the other end closed in the middle of a message.")
+        parts += part
+    return bytes(parts)
+
+
+def send_note(connection: socket.socket, note: Mapping[str, Any]) -> None:
+    send_message(connection, json.dumps(dict(note)).encode())
+
+
+def receive_note(connection: socket.socket) -> dict[str, Any]:
+    """What `send_note` sent; nothing if the other end said goodbye with an empty message."""
+    found: dict[str, Any] = json.loads(receive_message(connection, LONGEST_NOTE) or b"{}")
+    return found
+
+
+def send_named(connection: socket.socket, messages: Mapping[str, bytes], **more: Any) -> None:
+    send_note(connection, {"sites": list(messages), **more})
+    for message in messages.values():
+        send_message(connection, message)
+
+
+def receive_named(
+    connection: socket.socket, longest: int
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The note and the messages, none if the other end said goodbye."""
+    note = receive_note(connection)
+    return note, {name: receive_message(connection, longest) for name in note.get("sites", ())}
+
+
+def ask_service(path: str, message: bytes, longest: int) -> bytes:
+    """The answer of the site's own service at its Unix socket; OSError if it is not there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(path)
+        send_message(connection, message)
+        return receive_message(connection, longest)

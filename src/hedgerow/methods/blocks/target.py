@@ -1,0 +1,353 @@
+"""The training target: classes, or a number whose useful range is estimated privately first.
+
+Our methods begin with one round: a noisy number of rows and, for regression, a noisy histogram
+of the target. What is below the noise is asked once more, with a larger fraction. All constants
+follow from the resulting signal-to-noise ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
+from hedgerow.methods.blocks.tables import inverse_variance
+from hedgerow.methods.constants import constant
+from hedgerow.models.uncertainty import LeafValue
+from hedgerow.privacy.queries import (
+    Answer,
+    Binning,
+    Cells,
+    ClassCounts,
+    Count,
+    Fractions,
+    QueryKinds,
+    Statistic,
+    SumQuery,
+    TargetCells,
+    Whole,
+    sums,
+)
+from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Schema, Target
+
+COUNT_IS_SEEN = constant(3.0, unit="deviations", evidence="gates.md#0152")
+"""Deviations of its noise that a number of records must reach."""
+AGAIN_FRACTION = constant(Fraction(1, 20), unit="part of the budget", evidence="gates.md#0152")
+"""Part of the budget for a second count."""
+TARGET_FRACTION = constant(Fraction(1, 25), unit="part of the budget", evidence="numbers.md#0119")
+"""Part of the budget for the range of a target, all widths together."""
+WIDTHS = constant((4, 16, 64, 256, 1024), unit="cells", evidence="numbers.md#0119")
+"""Cells of the range at each width."""
+PURE_WIDTHS = constant((32, 1024), unit="cells", evidence="numbers.md#0119")
+"""The same under Laplace noise, which affords fewer."""
+TARGET_STANDS_OUT = constant(3.5, unit="deviations", evidence="numbers.md#0119")
+"""Deviations of its noise by which a cell must be seen."""
+MOST_UNSEEN = constant(0.15, unit="part of the rows", evidence="numbers.md#0119")
+"""Part of the rows that noise may hide in a cell which is left out."""
+TAIL = constant(0.001, unit="part of the rows clipped at each end of the target")
+LEAST_SPREAD = constant(1e-4, unit="variance of the target as a part of its clipped range")
+SIZE_FRACTION = constant(Fraction(1, 100), unit="part of the budget", evidence="gates.md#0138")
+"""Part of the budget for the number of records."""
+TARGET_AGAIN = constant(Fraction(1, 5), unit="part of the budget", evidence="gates.md#0152")
+"""Part of the budget, where no cell of a target stood out at first."""
+
+# --------------------------------------------------------------------------------------------------
+# The noisy number of records.
+#
+# Methods count the records first, with a very small fraction of the budget. Where that count does
+# not stand out of its own noise, it is asked once more, with a larger fraction, and both are
+# combined: otherwise chance would decide what is trained.
+
+
+@dataclass(frozen=True)
+class RecordCount:
+    """A noisy number of records, the deviation of its noise, and the fraction spent on it."""
+
+    number: float
+    deviation: float
+    spent: Fraction
+
+    @staticmethod
+    def of(answer: Answer, fraction: Fraction) -> RecordCount:
+        return RecordCount(float(answer.values.sum()), float(np.sqrt(answer.variance)), fraction)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the number stands out of its noise. If not, there may be no records at all."""
+        return self.number >= COUNT_IS_SEEN * self.deviation
+
+    @property
+    def positive(self) -> float:
+        """The number, at least 1, for divisions."""
+        return max(self.number, 1.0)
+
+    @property
+    def at_most(self) -> float:
+        return max(self.number, 0.0) + COUNT_IS_SEEN * self.deviation
+
+
+def count_query(fraction: Fraction) -> SumQuery:
+    return SumQuery(EVERYONE, Count(), Whole(), fraction)
+
+
+def recount_if_unclear(first: RecordCount) -> Flow[RecordCount]:
+    """The count itself if it is clear; else its inverse-variance mean with a second count."""
+    if first.is_seen:
+        return first
+    second = RecordCount.of((yield from ask(count_query(AGAIN_FRACTION))), AGAIN_FRACTION)
+    number, variance = inverse_variance(
+        [
+            (np.array([record_count.number]), record_count.deviation**2)
+            for record_count in (first, second)
+        ]
+    )
+    return RecordCount(float(number[0]), float(np.sqrt(variance)), first.spent + second.spent)
+
+
+# --------------------------------------------------------------------------------------------------
+# The range of a numeric target within its public range, from noisy counts of ever finer cells.
+#
+# A rare large value weighs much in a squared error, and cells fine enough to divide the bulk hide a
+# tail behind their noise: on a flat histogram of 1,024 cells the clip cut away most of a skewed
+# target's variance. So cells are counted at five widths (a tree of counts; Hay et al. 2010), and
+# read from the widest down: a cell that stands out of its noise is divided, one that does not is
+# left out, and where no part of a cell stands out its mass is spread over it. Touches no row.
+
+TARGET_CELLS = WIDTHS[-1]
+
+
+@dataclass(frozen=True)
+class TargetShape:
+    """The noisy distribution of a numeric target over cells of its public range."""
+
+    middles: FloatArray  # of the cells, in the target's own units
+    weights: FloatArray  # noisy masses, not negative
+    low: float  # quantiles that clip the target
+    high: float
+
+    @property
+    def below(self) -> FloatArray:
+        """Part of the rows at or below each cell."""
+        return np.asarray(np.cumsum(self.weights) / self.weights.sum())
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether any cell stood out of its noise."""
+        return bool(np.ptp(self.weights) > 0.0)
+
+    @property
+    def spread(self) -> float:
+        """Variance of the clipped target as a part of the clipped range."""
+        u = np.clip((self.middles - self.low) / (self.high - self.low), 0.0, 1.0)
+        mean = np.average(u, weights=self.weights)
+        return max(float(np.average((u - mean) ** 2, weights=self.weights)), LEAST_SPREAD)
+
+
+def target_queries(target: Target, is_pure: bool, fraction: Fraction) -> list[SumQuery]:
+    """Counts of the target's cells, one query for each width; `fraction` is for all of them."""
+    widths = PURE_WIDTHS if is_pure else WIDTHS
+    groups = [TargetCells(target_edges(target, n)) for n in widths]
+    return [SumQuery(EVERYONE, Count(), by, fraction / len(widths)) for by in groups]
+
+
+def target_edges(target: Target, n_cells: int) -> tuple[float, ...]:
+    edges = np.linspace(target.low, target.high, n_cells + 1)[1:-1]
+    return tuple(float(edge) for edge in edges)
+
+
+def target_shape(
+    target: Target, answers: Sequence[Answer], rows: float, most_unseen: float = MOST_UNSEEN
+) -> TargetShape:
+    """The noisy distribution on the finest cells, and the quantiles that clip it."""
+    counts = [answer.values[0, :, 0] for answer in answers]
+    weights = masses(counts, answers[0].variance, rows, most_unseen)
+    edges = np.linspace(target.low, target.high, len(weights) + 1)
+    below = np.cumsum(weights) / weights.sum()
+    low = edges[np.searchsorted(below, TAIL)]
+    high = edges[min(int(np.searchsorted(below, 1.0 - TAIL)), len(weights) - 1) + 1]
+    return TargetShape((edges[:-1] + edges[1:]) / 2.0, weights, float(low), float(high))
+
+
+def evenly_spread(target: Target) -> TargetShape:
+    """An even distribution over the public range, where nothing was asked."""
+    edges = np.linspace(target.low, target.high, TARGET_CELLS + 1)
+    middles = (edges[:-1] + edges[1:]) / 2.0
+    return TargetShape(middles, np.ones(TARGET_CELLS), target.low, target.high)
+
+
+def masses(
+    counts: Sequence[FloatArray], variance: float, rows: float, most_unseen: float = MOST_UNSEEN
+) -> FloatArray:
+    """The rows, handed down from the whole range to the finest cells; (cells,)."""
+    total_rows = np.array([rows])
+    for best, noise in _average_widths(counts, variance):
+        parts, least = best.reshape(len(total_rows), -1), TARGET_STANDS_OUT * np.sqrt(noise)
+        clear_parts = np.where(parts > least, parts, 0.0)
+        if least > most_unseen * rows:  # too much could be left out
+            clear_parts = np.zeros_like(parts)
+        unseen = clear_parts.sum(axis=1, keepdims=True) <= 0.0
+        shares = np.where(unseen, 1.0, clear_parts)
+        total_rows = (total_rows[:, None] * shares / shares.sum(axis=1, keepdims=True)).ravel()
+    return total_rows
+
+
+def _average_widths(
+    counts: Sequence[FloatArray], variance: float
+) -> list[tuple[FloatArray, float]]:
+    """Each width's counts averaged with the sums of the finer ones; the widest first."""
+    finest = (counts[-1], variance)
+    estimates = [finest]
+    for mine in reversed(counts[:-1]):
+        finer, noise = estimates[0]
+        parts = finer.reshape(len(mine), -1)
+        estimates.insert(
+            0, inverse_variance([(mine, variance), (parts.sum(axis=1), noise * parts.shape[1])])
+        )
+    return estimates
+
+
+@dataclass(frozen=True)
+class TrainingTarget:
+    """Class counts, or complementary fractions (1 - u, u) of a clipped target."""
+
+    statistic: Statistic
+    shape: TargetShape | None = None
+
+    @property
+    def channels(self) -> int:
+        return self.statistic.channels
+
+    def value(self, p: FloatArray) -> FloatArray:
+        """(..., C) proportions -> a model's outputs: themselves, or the (..., 1) mean target."""
+        if self.shape is None:
+            return p
+        return np.asarray(self.shape.low + self.scale * p[..., 1:])
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the range of a number is known; always for classes."""
+        return self.shape is None or self.shape.is_seen
+
+    @property
+    def scale(self) -> float:
+        return 1.0 if self.shape is None else self.shape.high - self.shape.low
+
+    def deviations(self, p: FloatArray) -> FloatArray:
+        """(..., C) deviations of proportions -> those of a model's outputs."""
+        return p if self.shape is None else self.scale * p[..., 1:]
+
+    def leaf(self, p: FloatArray, masses: FloatArray, variance: float) -> LeafValue:
+        return LeafValue(self.value(p), masses, variance, self.scale)
+
+
+@dataclass(frozen=True)
+class InitialRound:
+    """What is released before training starts."""
+
+    target: TrainingTarget
+    records: RecordCount
+    signal: float  # noisy rows over the noise of one table of all features at the full budget
+    sure: float  # noisy rows over the noise of one sum of everybody at the full budget
+    spent: Fraction
+
+    @staticmethod
+    def of(
+        target: TrainingTarget,
+        records: RecordCount,
+        schema: Schema,
+        noise_model: NoiseModel,
+        spent: Fraction,
+    ) -> InitialRound:
+        signal = records.positive / full_noise(schema, target, noise_model)
+        return InitialRound(
+            target, records, signal, records.positive / sum_noise(target, noise_model), spent
+        )
+
+    @property
+    def rows(self) -> float:
+        return self.records.positive
+
+
+def target_statistic(schema: Schema) -> type:
+    """The statistic that is summed under this schema."""
+    return ClassCounts if schema.target is None else Fractions
+
+
+def initial_asks(schema: Schema) -> QueryKinds:
+    """The kinds of query of the first round."""
+    return sums(Count, Whole) if schema.target is None else sums(Count, Whole, TargetCells)
+
+
+def initial_rounds(schema: Schema) -> int:
+    """The most rounds it takes: each query may be asked once more."""
+    return 2 if schema.target is None else 3
+
+
+def initial_round(schema: Schema, noise_model: NoiseModel) -> Flow[InitialRound]:
+    """Asks for the number of rows and, for regression, for the target's histogram.
+
+    Trees over a range a hundred times too wide are far worse than the mean, so a target that no
+    cell has shown is asked for again.
+    """
+    queries = [count_query(SIZE_FRACTION)]
+    if schema.target is not None:
+        queries += target_queries(schema.target, noise_model.is_pure, TARGET_FRACTION)
+    replies = yield queries
+    size, *cells = (reply for reply in replies if isinstance(reply, Answer))
+    records = yield from recount_if_unclear(RecordCount.of(size, SIZE_FRACTION))
+    target, spent = declared_target(schema), records.spent
+    if schema.target is not None:
+        target = target_within(target_shape(schema.target, cells, records.positive))
+        spent += TARGET_FRACTION
+        if records.is_seen and not target.is_seen:
+            target = yield from locate_target(schema.target, records, TARGET_AGAIN, noise_model)
+            spent += TARGET_AGAIN
+    return InitialRound.of(target, records, schema, noise_model, spent)
+
+
+def locate_target(
+    target: Target,
+    records: RecordCount,
+    fraction: Fraction,
+    noise_model: NoiseModel,
+    most_unseen: float = MOST_UNSEEN,
+) -> Flow[TrainingTarget]:
+    """Asks again for the range of a target that no cell has shown before."""
+    replies = yield target_queries(target, noise_model.is_pure, fraction)
+    cells = [reply for reply in replies if isinstance(reply, Answer)]
+    return target_within(target_shape(target, cells, records.positive, most_unseen))
+
+
+def target_within(shape: TargetShape) -> TrainingTarget:
+    return TrainingTarget(Fractions(shape.low, shape.high), shape)
+
+
+def declared_target(schema: Schema) -> TrainingTarget:
+    """Classes, or a number within its whole public range: nothing is asked beforehand."""
+    if schema.target is None:
+        return TrainingTarget(ClassCounts(len(schema.classes or ())))
+    return target_within(evenly_spread(schema.target))
+
+
+def full_noise(schema: Schema, target: TrainingTarget, noise_model: NoiseModel) -> float:
+    """Deviation of the noise in a cell of all features' tables, all channels, at full budget."""
+    every = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))
+    return _noise_of_all_channels(
+        SumQuery(EVERYONE, target.statistic, every, Fraction(1)), noise_model
+    )
+
+
+def sum_noise(target: TrainingTarget, noise_model: NoiseModel) -> float:
+    """Deviation of the noise in one sum of everybody, all channels, at full budget."""
+    return _noise_of_all_channels(
+        SumQuery(EVERYONE, target.statistic, Whole(), Fraction(1)), noise_model
+    )
+
+
+def _noise_of_all_channels(query: SumQuery, noise_model: NoiseModel) -> float:
+    return max(float(np.sqrt(query.statistic.channels * noise_model.variance(query))), 1e-12)

@@ -1,0 +1,128 @@
+"""MLflow flavor: a fitted model in MLflow's format, its privacy statement as metadata and tags.
+
+`hedgerow.mlflow.save_model`, `log_model` and `load_model` work like those of MLflow's own flavors;
+`mlflow.pyfunc.load_model` reads the same folder. The folder holds the model file and nothing else
+that was not released with noise.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hedgerow.errors import ParameterError
+from hedgerow.methods.saving import load
+from hedgerow.report.exports.cards import facts_of
+from hedgerow.report.exports.export import imported
+from hedgerow.schema.grids import ColumnKind
+from hedgerow.version import __version__
+
+FLAVOR = "hedgerow"
+MODEL_FILE = "model.json"
+PREDICTION = "prediction"
+
+
+def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: Any) -> Path:
+    """Writes a folder in MLflow's format.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator.
+    path : str or Path
+        The folder to write; it must not exist, or be empty.
+    mlflow_model : mlflow.models.Model or None, default=None
+        What `mlflow.models.Model.log` hands over.
+    **more
+        Other fields of `mlflow.models.Model`, such as `metadata`.
+
+    """
+    mlflow = imported("mlflow")
+    folder = Path(path)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ParameterError(f"{path} exists already; name a folder that does not exist.")
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save(folder / MODEL_FILE)
+    metadata = {**tags_of(model), **(more.pop("metadata", None) or {})}
+    described = mlflow_model or mlflow.models.Model()
+    described.metadata = {**(described.metadata or {}), **metadata}
+    described.signature = more.pop("signature", None) or signature_of(model)
+    described.add_flavor(FLAVOR, hedgerow_version=__version__, data=MODEL_FILE)
+    mlflow.pyfunc.add_to_model(
+        described, loader_module=__name__, data=MODEL_FILE, python_env="python_env.yaml"
+    )
+    environment = mlflow.utils.environment._PythonEnv.current()
+    environment.dependencies = ["-r requirements.txt"]
+    environment.to_yaml(str(folder / "python_env.yaml"))
+    (folder / "requirements.txt").write_text(f"hedgerow=={__version__}\n", encoding="utf-8")
+    described.save(str(folder / "MLmodel"))
+    return folder
+
+
+def log_model(model: Any, name: str = "model", **more: Any) -> Any:
+    """Logs a fitted model to the active run, with its privacy statement as tags of the run."""
+    mlflow = imported("mlflow")
+    logged = mlflow.models.Model.log(
+        artifact_path=None,
+        name=name,
+        flavor=imported(__name__),
+        model=model,
+        metadata=tags_of(model),
+        **more,
+    )
+    mlflow.set_tags(tags_of(model))
+    return logged
+
+
+def load_model(model_uri: str) -> Any:
+    """The fitted estimator at an address of MLflow."""
+    mlflow = imported("mlflow")
+    return load(Path(mlflow.artifacts.download_artifacts(model_uri)) / MODEL_FILE)
+
+
+def tags_of(model: Any) -> dict[str, str]:
+    """The facts of the privacy statement, named as tags."""
+    return {f"hedgerow.{name}": value for name, value in facts_of(model).items()}
+
+
+def signature_of(model: Any) -> Any:
+    """Columns of the schema, which may all be missing, and those of a prediction."""
+    mlflow = imported("mlflow")
+    column, kinds = mlflow.types.ColSpec, mlflow.types.DataType
+    types = {ColumnKind.NUMERIC: kinds.double}
+    inputs = [
+        column(types.get(grid.kind, kinds.string), grid.feature, required=False)
+        for grid in model.schema_.grids
+    ]
+    classes = model.schema_.classes
+    first = kinds.double if classes is None else kinds.string
+    names = [] if classes is None else [probability_name(name) for name in classes]
+    outputs = [column(first, PREDICTION), *(column(kinds.double, name) for name in names)]
+    schema = mlflow.types.Schema
+    return mlflow.models.ModelSignature(schema(inputs), schema(outputs))
+
+
+def probability_name(label: str) -> str:
+    """The name of a column, as `hedgerow predict` writes it."""
+    return f"probability of {label}"
+
+
+class PyfuncModel:
+    """What `mlflow.pyfunc` calls: rows in, a data frame of predictions out."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def predict(self, rows: Any, params: Any = None) -> Any:
+        """A row of predictions for each row, and of classes their probabilities."""
+        pandas, classes = imported("pandas"), self.model.schema_.classes
+        if classes is None:
+            return pandas.DataFrame({PREDICTION: self.model.predict(rows)})
+        outputs = self.model.predict_proba(rows)
+        named = [classes[k] for k in outputs.argmax(axis=1)]
+        columns = {probability_name(name): outputs[:, k] for k, name in enumerate(classes)}
+        return pandas.DataFrame({PREDICTION: named, **columns})
+
+
+def _load_pyfunc(path: str) -> PyfuncModel:
+    return PyfuncModel(load(path))

@@ -1,0 +1,589 @@
+"""Boosted trees for the time to an event: proportional odds on a private grid of times.
+
+Our own method: the classifier's (private bins, smoothed curves, stacking, oblivious trees) with
+another loss, whose vectors (g, 2 h) have norm 1 without clipping (docs/proofs/odds_loss.md). A
+record is in one interval of time, so numbers at risk follow from counts and cost nothing.
+
+    | round    | asked                                                 | part of the budget       |
+    |----------|-------------------------------------------------------|--------------------------|
+    | 1        | number of records                                     | .002 (+ .05 if hidden)   |
+    | 2        | events and censored records on a public grid of times | .03                      |
+    | 3        | the same on intervals of equal event mass; bins       | .07 (.14 if weak); .04   |
+    | 4        | gradients and Hessians by bin of each column          | .8 of what trees leave   |
+    | 5-7      | steps on the weights of the curves                    | .2 of what trees leave   |
+    | 8        | distribution of the score: the baseline follows       | .01                      |
+    | then     | leaves of oblivious trees, `trees_per_round` of them  | up to half of the rest   |
+    | last two | distribution again; score group x time x event        | .01; .04                 |
+
+The last table corrects level and time dependence of the score, and is what pages show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.errors import SignalWarning, warn
+from hedgerow.methods.base import PrivateEstimator, StagedTrees
+from hedgerow.methods.blocks import private_bins, random_trees
+from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, boost
+from hedgerow.methods.blocks.curves import (
+    FeatureEffects,
+    Stacking,
+    first_step,
+    gradient_shapes,
+    newton_sums,
+)
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together
+from hedgerow.methods.blocks.newton_steps import Wiener
+from hedgerow.methods.blocks.sizes import QUERY, Scale
+from hedgerow.methods.blocks.tables import ask_tables
+from hedgerow.methods.boosting_classes import (
+    STACK_PART,
+    SmoothedBoost,
+    active_features,
+    drawable_features,
+    for_trees,
+    signal_to_noise,
+    starting_score,
+)
+from hedgerow.methods.constants import constant
+from hedgerow.methods.inputs import checked_times
+from hedgerow.methods.method import Needs, Task, TrainingResult, method
+from hedgerow.methods.parameters import estimator, parameter
+from hedgerow.models.losses import OddsLoss, sigmoid
+from hedgerow.models.model import Additive, Model, Output
+from hedgerow.models.survival import (
+    RiskTable,
+    SurvivalCurve,
+    actuarial,
+    at_risk,
+    concordance,
+    middles_of,
+    smoothed_events,
+)
+from hedgerow.models.uncertainty import ScoreNoise
+from hedgerow.privacy.bundles import NUMBER, Size
+from hedgerow.privacy.queries import (
+    Answer,
+    Binning,
+    Cells,
+    Count,
+    CurveNewton,
+    EventCounts,
+    Gradients,
+    Leaves,
+    PredictionCells,
+    QueryKinds,
+    SumQuery,
+    Whole,
+    sums,
+)
+from hedgerow.schema.arrays import FloatArray, canonical
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.features import Mark, Survival
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.rules import whole
+from hedgerow.schema.schema import Schema
+
+ONE_CURVE_BELOW = constant(10.0, unit="records per noise")
+"""Below it all records get one curve: a model of noise would be worse."""
+WEAK = constant(150.0, unit="records per noise")
+"""Below it the curve of all records takes a larger fraction of the budget."""
+TIME_FRACTION = constant(Fraction(1, 10), unit="fraction of the budget for times")
+WEAK_TIME_FRACTION = constant(Fraction(1, 5), unit="fraction of the budget for times, if weak")
+ONE_CURVE_FRACTION = constant(Fraction(9, 10), unit="fraction of the budget for one curve alone")
+FIRST_LOOK_FRACTION = constant(Fraction(3, 10), unit="fraction of what times take")
+SCORE_FRACTION = constant(Fraction(1, 100), unit="fraction of the budget for scores")
+CALIBRATION_FRACTION = constant(Fraction(4, 100), unit="fraction of the budget for calibration")
+FEWEST_CELLS = constant(6, unit="cells of the public grid of times, at least")
+MOST_CELLS = constant(64, unit="cells of the public grid of times, at most")
+DEVIATIONS_PER_CELL = constant(6.0, unit="deviations of noise that a cell of times should hold")
+FEWEST_EDGES = constant(4, unit="intervals of equal event mass, at least")
+MOST_EDGES = constant(12, unit="intervals of equal event mass, at most")
+FEWEST_EVENTS = constant(8.0, unit="events of an interval, at least")
+FOLLOWED_UP = constant(0.97, unit="part of the follow-up before the last edge")
+STANDS_OUT = constant(2.0, unit="deviations by which a cell of times stands out")
+LEAST_RECORDS = constant(50.0, unit="records there are taken to be at least")
+STACK_ROUNDS = constant(3, unit="Newton steps on the weights of the curves")
+WEIGHT_DEVIATION = constant(0.35, unit="prior deviation of a weight")
+LEAST_WEIGHT = constant(-0.3, unit="weight of a curve, at least")
+MOST_WEIGHT = constant(1.6, unit="weight of a curve, at most")
+SCORE_CUTS = constant(
+    (-2.0, -1.5, -1.1, -0.8, -0.5, -0.25, 0.0, 0.25, 0.5, 0.8, 1.1, 1.5, 2.0, 2.5, 3.2),
+    unit="deviations of the score",
+)
+LEAF_DEVIATION = constant(0.15, unit="log-odds that a leaf is expected to lie from zero")
+CLEAR_LEAF_DEVIATION = constant(0.1, unit="the same, under little noise")
+GROUP_QUANTILES = constant((0.1, 0.25, 0.5, 0.75, 0.9), unit="quantiles of the score")
+GROUP_TIMES = constant(4, unit="times of the table of score groups")
+CALIBRATION_PRIOR = constant((0.15, 0.25), unit="prior deviations of shift and drift")
+FEW_RECORDS = constant(300.0, unit="records per noise of the whole budget")
+"""1,500 at epsilon 1."""
+FEW_EVENTS = constant(60.0, unit="events per noise of the whole budget")
+"""300 at epsilon 1."""
+ONE_CURVE = (
+    "noise hides nearly all that these records could teach: the model gives one survival curve for "
+    "everybody and uses no column; ask with a larger epsilon, more records or fewer columns."
+)
+
+
+@method("survival_boost", test_settings=({"n_estimators": 4, "trees_per_round": 2},))
+class SurvivalBoost(SmoothedBoost):
+    """Curves, then at most `n_estimators` oblivious trees, `trees_per_round` of them a round."""
+
+    trees_per_round: int = parameter(
+        default=4,
+        rule=whole(1),
+        text="How many trees see the same gradients: a batch of random trees is one round.",
+    )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(tasks=frozenset({Task.SURVIVAL}))
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        times = sums(EventCounts, Whole, PredictionCells) | sums(Count, PredictionCells)
+        learning = sums(Gradients, Cells, Leaves) | sums(CurveNewton, Whole)
+        return private_bins.ASKS | times | learning
+
+    def largest(self, schema: Schema) -> Size:
+        """With all trees, which only a strong signal pays for."""
+        scale = Scale(schema)
+        leaves = scale.complete(self.max_depth)
+        rounds = -(-self.n_estimators // self.trees_per_round)
+        model = scale.model_bytes(self.n_estimators, leaves, 1, self.max_depth)
+        dimension, times = scale.columns + 1, MOST_CELLS + MOST_CELLS // 4
+        edges = QUERY + NUMBER * 2 * times
+        size = scale.total() * 2 + Size.of_step(integers=2 * times + 2, bytes=edges)
+        both = max(2 * times + 2, scale.columns * scale.cells)  # counts of times, and of all cells
+        size += Size.of_step(2, integers=both, bytes=edges + scale.bins_bytes)
+        size += scale.tables(channels=2, shared_bytes=edges)
+        channels = dimension * (dimension + 3) // 2
+        step = Size.of_step(integers=channels, bytes=edges + NUMBER * dimension + model)
+        groups = (len(SCORE_CUTS) + 1) * 2 * (GROUP_TIMES + 1)
+        size += step * STACK_ROUNDS + Size.of_step(integers=groups, bytes=edges + model) * 3
+        trees = scale.trees(self.trees_per_round, leaves, channels=2, shared_bytes=edges + model)
+        return size + trees * rounds
+
+    def flow(
+        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
+    ) -> Flow[TrainingResult]:
+        counted = yield from private_bins.count_until_clear()
+        strength = signal_to_noise(counted, len(schema.grids))
+        one_curve = strength < ONE_CURVE_BELOW or not counted.count.is_seen
+        part = TIME_FRACTION if strength >= WEAK else WEAK_TIME_FRACTION
+        if one_curve:
+            part = min(ONE_CURVE_FRACTION, 1 - counted.count.spent)
+        cells = yield from first_look(schema, counted, part * FIRST_LOOK_FRACTION)
+        edges = interval_edges(*cells, counted, part * (1 - FIRST_LOOK_FRACTION))
+        time_table = count_times(edges, counted, part * (1 - FIRST_LOOK_FRACTION))
+        if one_curve:
+            return TrainingResult((yield from time_table).everybody(), instead=ONE_CURVE)
+        bins = private_bins.bins_by_count(schema, counted)
+        times, binning = (yield from together({"times": time_table, "bins": bins})).values()
+        assert isinstance(times, Times)
+        assert isinstance(binning, Binning)
+        grids = Grids(schema, binning)
+        active = active_features(grids)
+        if not active:
+            return TrainingResult(times.everybody(), instead=ONE_CURVE)
+        spent = counted.count.spent + part + private_bins.BINS_FRACTION
+        rest = 1 - spent - 2 * SCORE_FRACTION - CALIBRATION_FRACTION
+        trees = rest * for_trees(strength, 2)
+        stacking = (rest - trees) * STACK_PART
+        asked = Gradients(times.loss, Additive((0.0,)))
+        by = Cells(active, binning)
+        tables = yield from ask_tables(EVERYONE, asked, by, rest - trees - stacking)
+        shapes = gradient_shapes(grids, tables, times.loss)
+        stacked = yield from stack(shapes, grids, times.loss, stacking)
+        score, noise = starting_score(shapes, grids, stacked), list[FloatArray]()
+        spread = _score_deviation(shapes, stacked)
+        scores = yield from score_distribution(score, stacked.shift, spread, SCORE_FRACTION)
+        if trees:
+            loss = OddsLoss(times.edges, baseline(times.marginal, *scores))
+            update = Wiener(loss, deviation=self._leaf_deviation(counted, tables.total[0], trees))
+            drawn = DrawnTrees(
+                random_trees.oblivious(grids, drawable_features(shapes, stacked), self.max_depth)
+            )
+            rounds = Rounds(self.n_estimators, self.trees_per_round, trees)
+            score, noise = yield from boost(rounds, drawn, update, score, rng)
+            scores = yield from score_distribution(score, stacked.shift, spread, SCORE_FRACTION)
+        curve = yield from calibrate(times, score, scores, CALIBRATION_FRACTION)
+        of_curves = shapes.noise(grids, stacked.weights, stacked.deviations)
+        kept = ScoreNoise.of(noise, of_curves)
+        parts = shapes.parts(grids)
+        return TrainingResult(Model(score, Output.VALUE, parts=parts, noise=kept, survival=curve))
+
+    def _leaf_deviation(
+        self, counted: private_bins.NoisyCount, totals: FloatArray, fraction: Fraction
+    ) -> float:
+        """How far leaves are expected to lie from zero: less where little noise holds them back."""
+        noise = counted.deviation**2 * self.n_estimators / float(fraction)
+        hessian = max(float(totals[1]) / OddsLoss.hessian_scale, 1.0) / 2**self.max_depth
+        if noise > 4.0 * hessian:
+            return LEAF_DEVIATION
+        return CLEAR_LEAF_DEVIATION * float(np.sqrt(self.trees_per_round))  # a batch takes one step
+
+
+# ------------------------------------------------------------------------------------------ times
+@dataclass(frozen=True)
+class Times:
+    """The intervals, the chance of an event until the end of each, and the counts behind it."""
+
+    edges: tuple[float, ...]
+    marginal: tuple[float, ...]
+    table: RiskTable
+
+    @property
+    def loss(self) -> OddsLoss:
+        """With the odds that all records share."""
+        return OddsLoss(self.edges, tuple(f / (1.0 - f) for f in self.marginal))
+
+    def everybody(self) -> Model:
+        """The curve of all records, for each of them."""
+        ones = (1.0,) * len(self.edges)
+        curve = SurvivalCurve(self.edges, self.loss.odds, ones, 0.0, self.marginal, self.table)
+        return Model(Additive((0.0,)), Output.VALUE, survival=curve)
+
+
+def first_look(
+    schema: Schema, counted: private_bins.NoisyCount, fraction: Fraction
+) -> Flow[tuple[FloatArray, FloatArray]]:
+    """Ends of public cells of time, and (2, cells) what stands out of the noise in them."""
+    assert schema.survival is not None
+    noise = counted.deviation / np.sqrt(float(fraction))
+    cells = counted.records / (DEVIATIONS_PER_CELL * max(noise, 1e-9))
+    n = int(np.clip(cells, FEWEST_CELLS, MOST_CELLS))
+    steps = np.arange(1, 1 + n // 4) / (4.0 if n < 48 else 6.0)
+    horizon = schema.survival.horizon
+    even = np.linspace(0.0, horizon, n + 1)[1:]
+    ends = np.unique(canonical(np.concatenate([even, horizon * 10.0**-steps])))
+    ends[-1] = horizon
+    edges = tuple(float(end) for end in ends)
+    answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), Whole(), fraction))
+    table = answer.values[0, 0].reshape(2, -1)[:, :-1]
+    return ends, _denoised(table, answer.variance, counted.records, ends)
+
+
+def _denoised(table: FloatArray, variance: float, records: float, ends: FloatArray) -> FloatArray:
+    """Cells that stand out; what is left of the records is spread over the others by width."""
+    seen = np.where(table > STANDS_OUT * np.sqrt(variance), table, 0.0)
+    if seen.sum() <= 0.0:
+        seen = np.full_like(seen, records / seen.size)
+    empty = seen.sum(axis=0) == 0.0
+    widths = np.diff(np.concatenate([[0.0], ends])) * empty
+    left = max(records - float(seen.sum()), 0.0) * widths / max(float(widths.sum()), 1e-12)
+    return np.asarray(seen + left * seen.sum(axis=1, keepdims=True) / seen.sum())
+
+
+def interval_edges(
+    ends: FloatArray, table: FloatArray, counted: private_bins.NoisyCount, fraction: Fraction
+) -> tuple[float, ...]:
+    """Intervals of equal noisy event mass, two more by follow-up; the last has most of it."""
+    gone = np.cumsum(table.sum(axis=0)) / table.sum()
+    events = np.cumsum(table[1])
+    last = min(int(np.searchsorted(gone, FOLLOWED_UP)), len(ends) - 1)
+    noise = counted.deviation / np.sqrt(float(fraction))
+    wanted = events[last] / max(DEVIATIONS_PER_CELL * noise, FEWEST_EVENTS)
+    k = int(np.clip(wanted, FEWEST_EDGES, MOST_EDGES))
+    by_event = np.searchsorted(events, events[last] * np.arange(1, k) / k)
+    parts = np.array([0.5] if len(ends) < 20 else [0.33, 0.67])
+    by_followup = np.searchsorted(gone, parts * gone[last])
+    places = np.minimum(np.concatenate([by_event, by_followup, [last]]), last)
+    return tuple(float(ends[place]) for place in np.unique(places))
+
+
+def count_times(
+    edges: tuple[float, ...], counted: private_bins.NoisyCount, fraction: Fraction
+) -> Flow[Times]:
+    """The curve of all records, from the counts of each interval."""
+    answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), Whole(), fraction))
+    table = answer.values[0, 0].reshape(2, -1)
+    deviation = float(np.sqrt(answer.variance))
+    records = _records(table, answer, counted)
+    risk = at_risk(table, records)
+    marginal = actuarial(smoothed_events(table, risk, edges, deviation), risk)
+    released = RiskTable((), edges, tuple(table.reshape(-1).tolist()), deviation)
+    return Times(edges, tuple(canonical(marginal).tolist()), released)
+
+
+def _records(table: FloatArray, answer: Answer, counted: private_bins.NoisyCount) -> float:
+    """Their number by the count and by the table's total, each as far as it is certain."""
+    by_count, by_table = counted.count.deviation**2, answer.variance * table.size
+    weights = 1.0 / max(by_count, 1e-9), 1.0 / max(by_table, 1e-9)
+    both = weights[0] * counted.count.number + weights[1] * float(table.sum())
+    return max(both / sum(weights), LEAST_RECORDS)
+
+
+# --------------------------------------------------------------------------------------- stacking
+def stack(
+    shapes: FeatureEffects, grids: Grids, loss: OddsLoss, fraction: Fraction
+) -> Flow[Stacking]:
+    """One weight a curve: the posterior mean given the sums of all rounds, later ones first.
+
+    Departure from `curves.stack`: weights are drawn to one prior instead of step to step, so that a
+    curve without any signal does not hold back the others.
+    """
+    first = first_step(shapes, grids, loss)
+    start = np.array(first.weights)
+    weights, d = start, len(start)
+    mean, seen, squares = np.zeros((d, d + 1)), 0.0, 0.0
+    for place in range(STACK_ROUNDS):
+        asked = replace(first, weights=tuple(weights.tolist()))
+        answer = yield from ask(SumQuery(EVERYONE, asked, Whole(), fraction / STACK_ROUNDS))
+        gradient, values, vectors = newton_sums(asked, answer)
+        hessian = (vectors * values) @ vectors.T
+        told = hessian @ (weights - start) - gradient
+        mean += (place + 1.0) * np.column_stack([hessian, told])
+        seen, squares = seen + place + 1.0, squares + (place + 1.0) ** 2
+        noise = first.radius**2 * answer.variance * squares / seen**2
+        h, z = mean[:, :d] / seen, mean[:, d] / seen
+        prior = WEIGHT_DEVIATION**2
+        spread = prior * h @ h + h + (noise + 1e-9) * np.eye(d)
+        gain = prior * np.linalg.solve(spread, h).T
+        weights = canonical(np.clip(start + gain @ z, LEAST_WEIGHT, MOST_WEIGHT))
+    deviations = np.sqrt(np.maximum((gain**2).sum(axis=1) * noise, 0.0))
+    return Stacking(weights[:-1], float(weights[-1] * first.constant), canonical(deviations[:-1]))
+
+
+# -------------------------------------------------------------------------------------- baseline
+Scores = tuple[tuple[float, ...], FloatArray]
+"""Cuts of the score, and the part of the records in each interval."""
+
+
+def _score_deviation(shapes: FeatureEffects, stacked: Stacking) -> float:
+    variance = float(shapes.strengths.sum()) * float(np.mean(stacked.weights) ** 2)
+    return max(float(np.sqrt(variance)), 0.2)
+
+
+def score_distribution(
+    score: Additive, center: float, spread: float, fraction: Fraction
+) -> Flow[Scores]:
+    """Noisy parts of the records by interval of the score; cells of noise count half."""
+    cuts = tuple(canonical(center + np.array(SCORE_CUTS) * spread).tolist())
+    by = PredictionCells(score, cuts)
+    answer = yield from ask(SumQuery(EVERYONE, Count(), by, fraction))
+    counts, noise = answer.values[0, :, 0], np.sqrt(answer.variance)
+    mass = np.maximum(np.where(counts > 1.5 * noise, counts, counts / 2.0), 0.0) + 1e-3
+    return cuts, mass / mass.sum()
+
+
+def baseline(
+    marginal: Sequence[float], cuts: tuple[float, ...], parts: FloatArray
+) -> tuple[float, ...]:
+    """Odds at which the mean chance over all scores is the marginal one; by halving."""
+    wanted, scores = np.clip(marginal, 1e-5, 1.0 - 1e-5), middles_of(cuts)
+    low, high = np.full(len(wanted), -30.0), np.full(len(wanted), 30.0)
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        found = sigmoid(middle[:, None] + scores) @ parts
+        low, high = np.where(found < wanted, middle, low), np.where(found < wanted, high, middle)
+    odds = canonical(np.exp((low + high) / 2.0))
+    return tuple(np.maximum.accumulate(odds).tolist())
+
+
+# ------------------------------------------------------------------------------------ calibration
+def calibrate(
+    times: Times, score: Additive, scores: Scores, fraction: Fraction
+) -> Flow[SurvivalCurve]:
+    """The curve with a shift of its level and a drift of the score's effect over time.
+
+    From one table, groups of the score x a few times x event: logit F = log odds + shift + mean +
+    (1 + drift u(t)) (f - mean), u from -1/2 to 1/2 over the times; fitted to hazards, each with its
+    own noise, and drawn to no change.
+    """
+    cuts, parts = scores
+    odds = baseline(times.marginal, cuts, parts)
+    steps = np.round(np.linspace(0, len(odds), GROUP_TIMES + 1)[1:]).astype(int)
+    places = np.unique(np.maximum(steps, 1)) - 1
+    ends = tuple(times.edges[place] for place in places)
+    below = np.cumsum(parts)
+    found = np.interp(GROUP_QUANTILES, below, middles_of(cuts))
+    groups = tuple(np.unique(canonical(found)).tolist())
+    by = PredictionCells(score, groups)
+    answer = yield from ask(SumQuery(EVERYONE, EventCounts(ends), by, fraction))
+    deviation = float(np.sqrt(answer.variance))
+    table = RiskTable(groups, ends, tuple(answer.values.reshape(-1).tolist()), deviation)
+    center = float(canonical(parts @ middles_of(cuts)))
+    ones = (1.0,) * len(times.edges)
+    curve = SurvivalCurve(
+        times.edges,
+        odds,
+        ones,
+        center,
+        times.marginal,
+        times.table,
+        table,
+        cuts,
+        tuple(canonical(parts).tolist()),
+    )
+    at_ends = (np.arange(len(ends)) + 0.5) / len(ends) - 0.5
+    shift, drift = _fit_drift(curve, places, at_ends if len(ends) > 1 else np.zeros(1))
+    slopes = 1.0 + drift * np.interp(times.edges, ends, at_ends)
+    shifted = canonical(np.asarray(odds) * np.exp(shift))
+    return replace(curve, odds=tuple(shifted.tolist()), slopes=tuple(canonical(slopes).tolist()))
+
+
+def _fit_drift(
+    curve: SurvivalCurve, places: NDArray[np.intp], u: FloatArray
+) -> tuple[float, float]:
+    """Shift and drift by Gauss-Newton steps."""
+    assert curve.groups is not None
+    table, noise = curve.groups.table, curve.groups.deviation**2
+    groups = curve.group_scores(curve.groups.cuts)[:, None] - curve.center
+    logs = np.log(np.asarray(curve.odds)[places]) + curve.center
+    left = np.cumsum(table.sum(axis=1)[:, ::-1], axis=1)[:, ::-1]
+    risk = np.maximum(left[:, :-1] - table[:, 0, :-1] / 2.0, 1.0)
+    events = table[:, 1, :-1]
+    summed = 2.0 * np.arange(table.shape[2], 1, -1)  # counts in each number at risk
+
+    def hazards(at: FloatArray) -> FloatArray:
+        return _hazards(logs + at[0] + (1.0 + at[1] * u) * groups)
+
+    found, prior = np.zeros(2), np.array(CALIBRATION_PRIOR) ** 2
+    for _ in range(12):
+        now = hazards(found)
+        spread = noise * (1.0 + now**2 * summed) + risk * now * (1.0 - now) + 1e-6
+        moved = [risk * (hazards(found + step) - now) / 1e-4 for step in 1e-4 * np.eye(2)]
+        jacobian = np.stack([one.ravel() for one in moved], axis=1)
+        weighted = jacobian / spread.reshape(-1, 1)
+        curvature = weighted.T @ jacobian + np.diag(1.0 / prior)
+        gradient = weighted.T @ (events - risk * now).ravel() - found / prior
+        found = np.clip(found + np.linalg.solve(curvature, gradient), -1.0, 1.0)
+    return float(found[0]), float(found[1])
+
+
+def _hazards(logits: FloatArray) -> FloatArray:
+    """(G, T) of each interval, from the log-odds of an event until its end."""
+    chances = np.maximum.accumulate(sigmoid(logits), axis=1)
+    before = np.pad(chances[:, :-1], ((0, 0), (1, 0)))
+    return np.asarray((chances - before) / (1.0 - before + 1e-9))
+
+
+# ------------------------------------------------------------------------------------- estimators
+@dataclass(frozen=True)
+class SurvivalFunction:
+    """A function of time for one record: `x` are times, `y` its values; linear between them."""
+
+    x: FloatArray
+    y: FloatArray
+    first: float
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return 0.0, float(self.x[-1])
+
+    def __call__(self, times: Any) -> Any:
+        """Its values at some times; beyond the last one it stays as it is."""
+        return np.interp(times, [0.0, *self.x], [self.first, *self.y])
+
+
+def _whole_budget_noise(table: RiskTable, columns: int) -> float:
+    """Deviation of a count that all of the budget would buy, from that of the table of times."""
+    for part in (WEAK_TIME_FRACTION, TIME_FRACTION):
+        noise = table.deviation * float(np.sqrt(float(part * (1 - FIRST_LOOK_FRACTION))))
+        if table.table.sum() < WEAK * noise * np.sqrt(columns):
+            break
+    return noise
+
+
+class PrivateSurvivalModel(PrivateEstimator):
+    """scikit-survival's manners: a structured `y`, risks, functions of time, Harrell's C."""
+
+    _regression = True
+    _survival = True
+
+    def _checked_labels(self, y: Any) -> NDArray[Any]:
+        given = self.schema
+        return checked_times(y, given.survival if isinstance(given, Schema) else None)
+
+    def _given_schema(self, X: Any, y: Any) -> Schema:
+        schema = super()._given_schema(X, y)
+        if self.schema is not None:
+            return schema
+        seen = Survival("time", "event", float(np.abs(y).max()), mark=Mark())
+        return replace(schema, target=seen)
+
+    def _name_classes(self, as_codes: bool = False) -> None:
+        """At the end of `fit`: says where there is too little to learn from."""
+        counts = self.curve_.everyone.table[0]
+        noise = _whole_budget_noise(self.curve_.everyone, len(self.schema_.grids))
+        few = counts.sum() < FEW_RECORDS * noise, counts[1].sum() < FEW_EVENTS * noise
+        if any(few) and self.model_.score.curves:
+            what = "records" if few[0] else "events"
+            warn(
+                f"there are few {what} for this epsilon: expect little beyond the survival curve "
+                "of all records. At epsilon 1 use about 1,500 records with 300 events, or more.",
+                SignalWarning,
+            )
+
+    @property
+    def curve_(self) -> SurvivalCurve:
+        """How the score becomes chances over time, with the noisy tables that were released."""
+        check_is_fitted(self, "model_")
+        assert self.model_.survival is not None
+        return self.model_.survival
+
+    @property
+    def unique_times_(self) -> FloatArray:
+        """(K,) the times at which functions of time are known."""
+        return np.array(self.curve_.edges)
+
+    def predict(self, X: Any) -> FloatArray:
+        """(n,) the risk: a log-odds score, higher for an earlier event."""
+        return self._outputs(X)[:, 0]
+
+    def predict_survival_function(self, X: Any, return_array: bool = False) -> Any:
+        """The chance of no event until each time: (n, K) at `unique_times_`, or n functions."""
+        return self._functions(1.0 - self.curve_.chances(self.predict(X)), 1.0, return_array)
+
+    def predict_cumulative_hazard_function(self, X: Any, return_array: bool = False) -> Any:
+        """Minus the logarithm of the survival function: (n, K), or n functions."""
+        hazards = -np.log(np.maximum(1.0 - self.curve_.chances(self.predict(X)), 1e-12))
+        return self._functions(hazards, 0.0, return_array)
+
+    def predict_proba_by(self, X: Any, time: Any) -> FloatArray:
+        """(n,) the chance of an event until a time, or (n, T) until each of several."""
+        found = 1.0 - self.curve_.survival(self.predict(X), np.atleast_1d(time))
+        return found[:, 0] if np.ndim(time) == 0 else found
+
+    def score(self, X: Any, y: Any) -> float:
+        """Harrell's concordance index, without any noise: for rows of one's own."""
+        return concordance(self.predict(X), checked_times(y, self.schema_.survival))
+
+    def _functions(self, values: FloatArray, first: float, return_array: bool) -> Any:
+        if return_array:
+            return values
+        times, found = self.unique_times_, np.empty(len(values), object)
+        found[:] = [SurvivalFunction(times, row, first) for row in values]
+        return found
+
+
+@estimator
+class SurvivalBoostedTrees(StagedTrees, PrivateSurvivalModel, SurvivalBoost):
+    """Boosted trees for the time to an event, with right-censored records.
+
+    It predicts a risk and, for every record, the chance of no event until any time up to the
+    horizon. Censoring must not depend on the event beyond what the columns say.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> import numpy as np
+    >>> death = hr.Survival(time="years", event="death", horizon=10, unit="years")
+    >>> schema = hr.Schema({"age": (0, 100), "dose": (0, 10)}, survival=death)
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 1000
+    >>> y = np.array([(0, 10), (1, 8), (1, 3), (1, 1)] * 1000, [("death", "?"), ("years", "f8")])
+    >>> model = hr.SurvivalBoostedTrees(schema, epsilon=10.0, random_state=0).fit(X, y)
+    >>> risks = model.predict([[25, 1], [75, 9]])
+    >>> bool(risks[0] < risks[1])
+    True
+
+    """

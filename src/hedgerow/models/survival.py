@@ -1,0 +1,165 @@
+"""Chances of an event over time from a score: proportional odds on a released grid of times.
+
+Knows no row. Counts are noisy ones that were released: which part of them is noise is told by
+`deviation`. Shapes: K times, G groups of the score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.models.losses import sigmoid
+from hedgerow.schema.arrays import FloatArray
+
+LEAST_AT_RISK = 0.02  # part of the records that are taken to be at risk at any time
+LARGEST_HAZARD = 0.9
+
+
+@dataclass(frozen=True)
+class RiskTable:
+    """Noisy counts by group of the score and by interval of time, without and with the event.
+
+    `counts` is (G, 2, K + 1), flat: group g lies between `cuts[g - 1]` and `cuts[g]`, interval k
+    ends at `edges[k]`, and the last one has no end. `deviation` is that of the noise in a count.
+    """
+
+    cuts: tuple[float, ...]
+    edges: tuple[float, ...]
+    counts: tuple[float, ...]
+    deviation: float
+
+    @property
+    def table(self) -> FloatArray:
+        """(G, 2, K + 1)."""
+        return np.reshape(self.counts, (len(self.cuts) + 1, 2, len(self.edges) + 1))
+
+
+@dataclass(frozen=True)
+class SurvivalCurve:
+    """logit P(T <= t | f) = log odds(t) + center + slope(t) (f - center), at the edges.
+
+    Between edges the chance is linear in time, beyond the last edge it is constant. `slopes` differ
+    from 1 where effects fade or grow with time. `marginal` is the chance of an event for all
+    records together, `score_cuts` and `score_parts` tell which part of them has which score.
+    """
+
+    edges: tuple[float, ...]
+    odds: tuple[float, ...]
+    slopes: tuple[float, ...]
+    center: float
+    marginal: tuple[float, ...]
+    everyone: RiskTable
+    groups: RiskTable | None = None
+    score_cuts: tuple[float, ...] = ()
+    score_parts: tuple[float, ...] = ()
+
+    def chances(self, score: FloatArray) -> FloatArray:
+        """(n, K) of an event until each edge; they never fall."""
+        z = self.center + np.asarray(self.slopes) * (np.asarray(score)[:, None] - self.center)
+        return np.maximum.accumulate(sigmoid(np.log(self.odds) + z), axis=1)
+
+    def survival(self, score: FloatArray, times: FloatArray) -> FloatArray:
+        """(n, T) the chance that no event happened until each of some times."""
+        at_edges = np.pad(self.chances(score), ((0, 0), (1, 0)))
+        edges, known = np.array([0.0, *self.edges]), np.asarray(times, np.float64)
+        place = np.clip(np.searchsorted(edges, known, side="right") - 1, 0, len(edges) - 2)
+        part = np.clip((known - edges[place]) / np.diff(edges)[place], 0.0, 1.0)
+        return np.asarray(1.0 - (1.0 - part) * at_edges[:, place] - part * at_edges[:, place + 1])
+
+    def group_scores(self, cuts: tuple[float, ...]) -> FloatArray:
+        """(G,) the mean score of each group, from the released distribution of scores."""
+        middles, parts = middles_of(self.score_cuts), np.asarray(self.score_parts) + 1e-9
+        group = np.searchsorted(np.asarray(cuts), middles)
+        sums = np.bincount(group, parts * middles, minlength=len(cuts) + 1)
+        found = sums / np.maximum(np.bincount(group, parts, minlength=len(cuts) + 1), 1e-12)
+        return np.where(found == 0.0, middles_of(cuts), found)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> SurvivalCurve:
+        groups = None if d["groups"] is None else _table(d["groups"])
+        numbers = {
+            name: _numbers(d[name])
+            for name in ("edges", "odds", "slopes", "marginal", "score_cuts", "score_parts")
+        }
+        if len({len(numbers[name]) for name in ("edges", "odds", "slopes", "marginal")}) > 1:
+            raise ValueError("times, odds and slopes of a survival curve are not of one number")
+        return SurvivalCurve(
+            **numbers, center=float(d["center"]), everyone=_table(d["everyone"]), groups=groups
+        )
+
+
+def _table(d: dict[str, Any]) -> RiskTable:
+    table = RiskTable(
+        _numbers(d["cuts"]), _numbers(d["edges"]), _numbers(d["counts"]), float(d["deviation"])
+    )
+    assert table.table.size
+    return table
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    found = tuple(map(float, values))
+    if not np.isfinite(found).all():
+        raise ValueError("a number of a survival curve is not finite")
+    return found
+
+
+def middles_of(cuts: tuple[float, ...]) -> FloatArray:
+    """Of the intervals between cuts; the outer ones are as wide as their neighbors."""
+    if len(cuts) < 2:
+        return np.array([*(c - 0.5 for c in cuts), *(c + 0.5 for c in cuts)] or [0.0])
+    edges = np.array(cuts)
+    ends = np.concatenate([[2 * edges[0] - edges[1]], edges, [2 * edges[-1] - edges[-2]]])
+    return np.asarray((ends[:-1] + ends[1:]) / 2.0)
+
+
+def concordance(risk: FloatArray, signed: FloatArray) -> float:
+    """Harrell's C: of pairs of which one is known to have had its event first, the part in which
+    it has the higher risk; equal risks count half. `signed` are times, negative if censored.
+    """
+    time, happened = np.abs(signed), signed > 0.0
+    right, pairs = 0.0, 0
+    for t in np.unique(time[happened]):
+        first = happened & (time == t)
+        later = (time > t) | ((time == t) & ~happened)
+        if later.any():
+            others = np.sort(risk[later])
+            below = np.searchsorted(others, risk[first], side="left")
+            upto = np.searchsorted(others, risk[first], side="right")
+            right += float((below + upto).sum()) / 2.0
+            pairs += int(first.sum()) * len(others)
+    return right / pairs if pairs else 0.5
+
+
+# --------------------------------------------------------------------------------------------------
+# The actuarial estimate of one curve from noisy counts.
+
+
+def at_risk(table: FloatArray, records: float) -> FloatArray:
+    """(K,) records at risk in each interval of a table (2, K + 1), half of the censored counted."""
+    gone = np.concatenate([[0.0], np.cumsum(table.sum(axis=0))])[: table.shape[1] - 1]
+    present = np.maximum(records - gone, LEAST_AT_RISK * records)
+    floor = max(LEAST_AT_RISK * records, 1.0)
+    return np.asarray(np.maximum(present - np.maximum(table[0, :-1], 0.0) / 2.0, floor))
+
+
+def actuarial(events: FloatArray, risk: FloatArray) -> FloatArray:
+    """(K,) the chance of an event until the end of each interval."""
+    hazards = np.clip(events / risk, 1e-5, LARGEST_HAZARD)
+    return np.asarray(1.0 - np.cumprod(1.0 - hazards))
+
+
+def smoothed_events(
+    table: FloatArray, risk: FloatArray, edges: tuple[float, ...], deviation: float
+) -> FloatArray:
+    """(K,) events of each interval, shrunk towards a constant hazard as far as noise asks for."""
+    events = np.maximum(table[1, :-1], 0.0)
+    exposed = np.maximum(risk - events / 2.0, 1.0) * np.diff(np.array([0.0, *edges]))
+    expected = exposed * max(float(events.sum()), 1.0) / exposed.sum()
+    trust = expected**2 / (expected**2 + deviation**2 + expected)
+    return np.asarray(expected + (events - expected) * trust)

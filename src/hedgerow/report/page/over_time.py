@@ -1,0 +1,192 @@
+"""Chances over time on the page: all records, groups of risk, calibration, odds ratios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hedgerow.models.survival import RiskTable, SurvivalCurve, at_risk
+from hedgerow.models.uncertainty import ScoreNoise
+from hedgerow.report.importances import feature_effect, importances
+from hedgerow.report.page.html import Html, table, tag
+from hedgerow.report.page.sections import calibration_figure, section
+from hedgerow.report.survival import calibration_at, chances_of_groups, curve_with_band
+from hedgerow.report.view import DEVIATIONS
+from hedgerow.report.weighing import Readable
+from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.features import Survival
+
+WIDE, HIGH, LEFT, TOP = 560.0, 220.0, 34.0, 8.0
+CONFIDENCE = 0.95
+MOST_RATIOS, MOST_COLORS = 12, 6
+DRIFT = 0.1  # change of an effect over time below which nothing is said
+ALL = (
+    "The chance of no event, for all records together. The band is two deviations of sampling and "
+    "noise; numbers at risk are noisy too. Nobody's time left a site."
+)
+GROUPS = (
+    "Lines are what the model says of groups of risk, the highest line of the lowest risk; dots "
+    "are the noisy chances that were found in them, with two deviations."
+)
+RATIOS = (
+    "The odds of an event by any time, against those of an average record: the lowest and the "
+    "highest bin of each column, all else averaged, with two deviations of the noise."
+)
+
+
+def survival_section(model: Readable) -> Html:
+    """Of a model of time to an event; nothing more was spent for it."""
+    curve, outcome = model.model_.survival, model.schema_.survival
+    assert curve is not None
+    assert outcome is not None
+    parts = [tag("p", ALL), _all_records(curve.everyone, outcome), _at_risk(curve, outcome)]
+    if curve.groups is not None:
+        parts += [tag("h3", "Groups of risk"), tag("p", GROUPS), _groups(curve, outcome)]
+        parts += [tag("p", words) for words in _drift(curve)]
+        parts += [_calibration(curve, outcome), *_ratios(model)]
+    return section("survival", "Over time", *parts)
+
+
+def script_survival(model: Readable) -> dict[str, Any] | None:
+    """What the page's script draws one record's curve with; None for other models."""
+    curve, outcome = model.model_.survival, model.schema_.survival
+    if curve is None or outcome is None:
+        return None
+    numbers = {name: getattr(curve, name) for name in ("edges", "odds", "slopes", "center")}
+    noise = DEVIATIONS * typical_deviation(model.model_.noise)
+    return {**numbers, "noise": round(noise, 4), "unit": outcome.unit}
+
+
+def typical_deviation(noise: ScoreNoise) -> float:
+    """Of the noise in the score of an average record, all bins and leaves alike."""
+    parts = [np.square(one[0]).mean() for one in (*noise.trees, *noise.curves)]
+    return float(np.sqrt(sum(parts)))
+
+
+# --------------------------------------------------------------------------------------- pictures
+def _all_records(counts: RiskTable, outcome: Survival) -> Html:
+    found = curve_with_band(counts, 0)
+    times = np.array([0.0, *counts.edges])
+    line, low, high = (np.array([1.0, *one]) for one in found)
+    back = _points(times[::-1], low[::-1], times[-1])
+    band = f'<polygon class="band k0" points="{_points(times, high, times[-1])} {back}"/>'
+    drawn = f'<polyline class="curve k0" points="{_points(times, line, times[-1])}"/>'
+    words = "; ".join(
+        f"until {t:g}: {s:.2f} ({a:.2f} to {b:.2f})"
+        for t, s, a, b in zip(counts.edges, *found, strict=True)
+    )
+    return _figure("All records", band + drawn, times[-1], outcome, words)
+
+
+def _groups(curve: SurvivalCurve, outcome: Survival) -> Html:
+    counts = curve.groups
+    assert counts is not None
+    times, last = np.array([0.0, *curve.edges]), curve.edges[-1]
+    said = 1.0 - curve.chances(curve.group_scores(counts.cuts))
+    drawn = list[str]()
+    for group, line in enumerate(said):
+        color = f"k{group % MOST_COLORS}"
+        points = _points(times, np.array([1.0, *line]), last)
+        drawn.append(f'<polyline class="curve {color}" points="{points}"/>')
+        if counts.table[group].sum() > 0.0:
+            drawn += _dots(counts, curve_with_band(counts, group), color, last)
+    chances = chances_of_groups(counts, curve)[:, -1]
+    words = "; ".join(f"group {k + 1}: said {1.0 - c:.2f} at last" for k, c in enumerate(chances))
+    return _figure("Groups of risk, said and found", "".join(drawn), last, outcome, words)
+
+
+def _dots(counts: RiskTable, found: FloatArray, color: str, last: float) -> list[str]:
+    marks = list[str]()
+    for time, (middle, low, high) in zip(counts.edges, found.T, strict=True):
+        x, y = _x(time, last), _y(middle)
+        ends = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_y(high):.1f}" y2="{_y(low):.1f}"'
+        marks.append(f'<line class="curve {color}" opacity=".5" {ends}/>')
+        marks.append(f'<circle class="curve {color}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>')
+    return marks
+
+
+def _figure(title: str, drawn: str, last: float, outcome: Survival, words: str) -> Html:
+    right, bottom = LEFT + WIDE, TOP + HIGH
+    ticks = "".join(
+        f'<text x="{_x(t, last):.1f}" y="{bottom + 16}" text-anchor="middle">{t:.4g}</text>'
+        for t in (last / 4, last / 2, 3 * last / 4)
+    )
+    inner = (
+        f'<rect class="frame" x="{LEFT}" y="{TOP}" width="{WIDE}" height="{HIGH}"/>{drawn}{ticks}'
+        f'<text x="{LEFT - 4}" y="{TOP + 8}" text-anchor="end">1</text>'
+        f'<text x="{LEFT - 4}" y="{bottom}" text-anchor="end">0</text>'
+    )
+    box = f"0 0 {right + 8} {bottom + 22}"
+    picture = Html(f'<svg viewBox="{box}" role="img" aria-label="{words}">{inner}</svg>')
+    unit = f" ({outcome.unit})" if outcome.unit else ""
+    return tag("figure", tag("figcaption", f"{title}: no event until a time{unit}"), picture)
+
+
+def _points(times: FloatArray, values: FloatArray, last: float) -> str:
+    return " ".join(f"{_x(t, last):.1f},{_y(v):.1f}" for t, v in zip(times, values, strict=True))
+
+
+def _x(time: float, last: float) -> float:
+    return LEFT + WIDE * float(time) / float(last)
+
+
+def _y(value: float) -> float:
+    return TOP + HIGH * (1.0 - float(value))
+
+
+# ----------------------------------------------------------------------------------------- tables
+def _at_risk(curve: SurvivalCurve, outcome: Survival) -> Html:
+    """At the start of each interval, with the events in it."""
+    counts = curve.everyone.table[0]
+    risk = at_risk(counts, max(float(counts.sum()), 1.0))
+    noise = DEVIATIONS * curve.everyone.deviation
+    rows = [
+        (f"until {t:.4g} {outcome.unit}".strip(), f"{r:.0f}", f"{max(d, 0.0):.0f} ± {noise:.0f}")
+        for t, r, d in zip(curve.edges, risk, counts[1], strict=False)
+    ]
+    head = ["Interval", "At risk (noisy)", "Events (noisy)"]
+    return tag(
+        "details", tag("summary", "Numbers at risk"), table(head, rows, "Noisy numbers at risk")
+    )
+
+
+def _drift(curve: SurvivalCurve) -> list[str]:
+    change = curve.slopes[-1] - curve.slopes[0]
+    if abs(change) < DRIFT:
+        return []
+    word = "grow" if change > 0.0 else "fade"
+    return [f"Effects {word} with time: from {curve.slopes[0]:.2f} to {curve.slopes[-1]:.2f}."]
+
+
+def _calibration(curve: SurvivalCurve, outcome: Survival) -> Html:
+    """Half-way and at the last time, on the records that the model was trained on."""
+    counts = curve.groups
+    assert counts is not None
+    places = sorted({(len(counts.edges) - 1) // 2, len(counts.edges) - 1})
+    figures = []
+    for place in places:
+        when = f"{counts.edges[place]:.4g} {outcome.unit}".strip()
+        bins = calibration_at(counts, curve, place, CONFIDENCE)
+        words = f"An event until {when}: said, and found in training"
+        figures.append(calibration_figure(bins, words))
+    return tag("div", *figures, class_="columns")
+
+
+def _ratios(model: Readable) -> list[Html]:
+    columns = [name for name, part in importances(model).items() if part > 0.0][:MOST_RATIOS]
+    rows = [(name, *_ratio(model, name)) for name in columns]
+    if not rows:
+        return []
+    head = ["Column", "Lowest odds", "Highest odds"]
+    found = table(head, rows, "Odds ratios")
+    return [tag("h3", "Odds ratios"), tag("p", RATIOS), found]
+
+
+def _ratio(model: Readable, name: str) -> list[str]:
+    found = feature_effect(model, name)
+    values, low, high = found.values[:, 0], found.band[0][:, 0], found.band[1][:, 0]
+    return [
+        f"{np.exp(values[k]):.2f} ({np.exp(low[k]):.2f} to {np.exp(high[k]):.2f}): {found.words[k]}"
+        for k in (int(np.argmin(values)), int(np.argmax(values)))
+    ]

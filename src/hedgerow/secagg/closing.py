@@ -1,0 +1,139 @@
+"""How a run ends: CLOSE -> CLOSED, what a site says that it has released, and the root over rounds.
+
+CLOSED names every message that the site has released in the run, by its digest and in order, how
+many rounds all runs of the study were charged, and what they cost. It is the last word of the
+site: the account is closed with it. Whoever has the messages can then tell that none was left out,
+and that nothing else was charged. It is signed with Ed25519 and, to last, with ML-DSA-65.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import (
+    DIGEST,
+    Buffer,
+    Reader,
+    bytes_field,
+    digest,
+    ids,
+    u16,
+    u32,
+    u64,
+)
+from hedgerow.secagg.envelope import Header, MessageKind, shown
+from hedgerow.secagg.keys import Identity, is_signed_lasting
+from hedgerow.secagg.messages import Mode
+
+RELEASED = (MessageKind.MASKED, MessageKind.SIGNED_SET, MessageKind.SHARES)
+"""Messages that say something about rows, or help to open what does."""
+
+
+def message_digest(message: Buffer) -> bytes:
+    """Of a message as a transcript shows it."""
+    return digest("message", shown(message))
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One message that left a site, for the first time."""
+
+    round: int
+    kind: MessageKind
+    digest: bytes
+
+    def to_bytes(self) -> bytes:
+        return u64(self.round) + bytes((self.kind,)) + self.digest
+
+    @classmethod
+    def read(cls, reader: Reader) -> Release:
+        round, kind = reader.count(), reader.take(1)[0]
+        require(kind in RELEASED, Code.BAD_MESSAGE)
+        return cls(round, MessageKind(kind), reader.take(DIGEST))
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    root: bytes
+    rounds: int
+
+    def to_bytes(self) -> bytes:
+        return self.root + u64(self.rounds)
+
+    @classmethod
+    def read(cls, body: Buffer) -> Close:
+        reader = Reader(body)
+        found = cls(reader.take(DIGEST), reader.count())
+        reader.finish()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """`rounds` counts those that all runs of the study were charged; `spent` is in the header."""
+
+    root: bytes
+    rounds: int
+    releases: tuple[Release, ...]
+    key: bytes = b""
+    signature: bytes = b""
+
+    def signed(self, header: Header) -> bytes:
+        """What ML-DSA-65 signs: all of it, and of which study, run and site it is."""
+        who = header.study_hash, header.run_id, u16(header.sender), header.ledger.spent.encode()
+        return digest("closed", *who, self._content())
+
+    def to_bytes(self) -> bytes:
+        return self._content() + bytes_field(self.key) + bytes_field(self.signature)
+
+    def _content(self) -> bytes:
+        listed = b"".join(one.to_bytes() for one in self.releases)
+        return self.root + u64(self.rounds) + u32(len(self.releases)) + listed
+
+    def by(self, identity: Identity, header: Header) -> Closed:
+        signature = identity.sign_lasting(self.signed(header))
+        return Closed(self.root, self.rounds, self.releases, identity.lasting, signature)
+
+    @classmethod
+    def read(cls, body: Buffer) -> Closed:
+        reader = Reader(body)
+        root, rounds, count = reader.take(DIGEST), reader.count(), reader.u32()
+        releases = tuple(Release.read(reader) for _ in range(count))
+        found = cls(root, rounds, releases, reader.bytes_field(), reader.bytes_field())
+        reader.finish()
+        return found
+
+    def verify(self, public: bytes, header: Header) -> None:
+        right = is_signed_lasting(public, self.key, self.signature, self.signed(header))
+        require(right, Code.BAD_SIGNATURE, header.sender)
+
+
+# --------------------------------------------------------------------------------------------------
+# A hash tree over the rounds of a run (Merkle 1987): each leaf is what was asked and what came.
+
+
+def round_leaf(
+    round: int,
+    outcome: tuple[bool, Mode],
+    asked: tuple[bytes, bytes],
+    participants: Sequence[int],
+    messages: Iterable[tuple[int, MessageKind, bytes]],
+) -> bytes:
+    """`outcome` is (void, mode), `asked` (questions, definitions), `messages` (site, kind, digest).
+
+    Messages count in whatever order they came.
+    """
+    listed = b"".join(u16(site) + bytes((kind,)) + one for site, kind, one in sorted(messages))
+    place = u64(round), bytes(outcome), digest("questions", *asked), ids(participants)
+    return digest("leaf", *place, listed)
+
+
+def tree_root(leaves: Sequence[bytes]) -> bytes:
+    """Zeros of none; of an odd number the last goes up as it is."""
+    level = list(leaves) or [bytes(DIGEST)]
+    while len(level) > 1:
+        pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+        level = [digest("node", *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return level[0]

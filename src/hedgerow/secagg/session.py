@@ -1,0 +1,208 @@
+"""A key session: fresh keys of everybody who takes part, agreed once and used for many rounds.
+
+A masked vector is only ever made with an ephemeral key that the running process generated.
+A process that restarts, a restored disk or a copied directory has no such key, so the same
+mask cannot be used for two vectors. (A copied running machine is not covered.)
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import CIPHERTEXT, digest, u16, u64
+from hedgerow.secagg.envelope import (
+    NO_SESSION,
+    MessageKind,
+    Position,
+    SignedHead,
+    SignedHeader,
+    open_envelope,
+)
+from hedgerow.secagg.graph import Graph, Parameters
+from hedgerow.secagg.keys import (
+    EVERYBODY,
+    EphemeralKeys,
+    Roster,
+    confirmation,
+    decapsulate,
+    encapsulate,
+    gives,
+    pair_seed,
+    root,
+    share_key,
+    shared_secret,
+)
+from hedgerow.secagg.messages import Keys
+
+Invitation: TypeAlias = tuple[bytes, int]
+"""Run and attempt of a JOIN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """One site's KEYS, its signature checked; the heads in it are not."""
+
+    receipt: SignedHeader
+    attempt: int
+    ephemeral: bytes
+    encapsulation: bytes
+    heads: Mapping[int, SignedHead]
+    message: bytes
+
+    @property
+    def sender(self) -> int:
+        return self.receipt.header.sender
+
+    @property
+    def head(self) -> Position:
+        return self.receipt.header.ledger.position
+
+    @property
+    def invitation(self) -> Invitation:
+        """The JOIN that it answers."""
+        return self.receipt.header.run_id, self.attempt
+
+
+def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
+    return _read_keys(bytes(message), roster, study_hash)
+
+
+@lru_cache(maxsize=2048)
+def _read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
+    """Kept: the sites of one process read each other's, and a thousand make a million."""
+    envelope = open_envelope(message, MessageKind.KEYS, study_hash, roster)
+    header = envelope.header
+    require(header.sender < len(roster.sites), Code.UNKNOWN_KEY)
+    to_all = (header.session_id, header.round, header.receiver) == (NO_SESSION, 0, EVERYBODY)
+    require(to_all, Code.BAD_MESSAGE)
+    keys = Keys.read(envelope.body)
+    public = keys.ephemeral, keys.encapsulation
+    return Joining(envelope.receipt, keys.attempt, *public, keys.heads, message)
+
+
+@dataclass(frozen=True, slots=True)
+class KeySession:
+    """What everybody knows of a key session."""
+
+    run_id: bytes
+    id: bytes
+    ephemerals: Mapping[int, bytes]
+    """X25519 keys."""
+    encapsulations: Mapping[int, bytes]
+    """ML-KEM-768 keys."""
+    graph: Graph
+
+    def neighbors(self, site: int) -> frozenset[int]:
+        """Those of the key session with whom a site shares masks."""
+        return self.graph.neighbors(site) & frozenset(self.ephemerals)
+
+    def takers(self, site: int) -> frozenset[int]:
+        """Those of them to whom it encapsulates."""
+        return frozenset(peer for peer in self.neighbors(site) if gives(site, peer))
+
+    def context(self, round: int, request: bytes, participants: Iterable[int]) -> bytes:
+        """What the round's keys are bound to.
+
+        Sites that were told different rounds, bundles or participants get different keys:
+        their masks do not cancel and their shares do not open.
+        """
+        who = b"".join(u16(site) + self.ephemerals[site] for site in participants)
+        return digest("ctx", self.id, u64(round), request, who)
+
+
+def form_session(
+    joining: Iterable[Joining], invitation: Invitation, study_hash: bytes, parameters: Parameters
+) -> KeySession:
+    """The key session these sites make, in whatever order their KEYS arrived."""
+    everyone = sorted(joining, key=lambda one: one.sender)
+    require(len(everyone) >= parameters.threshold, Code.TOO_FEW)
+    require({one.invitation for one in everyone} == {invitation}, Code.BAD_MESSAGE)
+    ephemerals = {one.sender: one.ephemeral for one in everyone}
+    encapsulations = {one.sender: one.encapsulation for one in everyone}
+    for keys in (ephemerals, encapsulations):  # fewer if a sender or a key comes twice
+        require(len(set(keys.values())) == len(everyone), Code.DUPLICATE_KEY)
+    session_id = digest("epoch", study_hash, invitation[0], *(one.message for one in everyone))
+    graph = parameters.graph(session_id)
+    return KeySession(invitation[0], session_id, ephemerals, encapsulations, graph)
+
+
+@dataclass(slots=True)
+class Joined:
+    """A key session as one of its sites holds it, with the secrets it shares with its neighbors.
+
+    It encapsulates to half of them when it joins, and has a root with the others once it is bound.
+    """
+
+    session: KeySession
+    me: int
+    keys: EphemeralKeys = field(repr=False)
+    process: int
+    roots: dict[int, bytes] = field(default_factory=dict, repr=False)
+    last_round: int = 0
+    """Highest round masked in this key session, whether or not it was ever stored or sent."""
+    lock: AbstractContextManager[Any] = field(default_factory=threading.Lock, repr=False)
+
+    def encapsulated(self) -> dict[int, bytes]:
+        """By peer, what tells it the root that it shares with this site; once a key session."""
+        return {peer: self._given(peer) for peer in sorted(self.session.takers(self.me))}
+
+    def bind(self, capsules: Mapping[int, bytes]) -> None:
+        """Roots with those who encapsulated to this site; all of them fit, or none is kept."""
+        near = self.session.neighbors(self.me)
+        require(all(p in near and gives(p, self.me) for p in capsules), Code.BAD_SET)
+        roots = {peer: self._taken(peer, capsule) for peer, capsule in capsules.items()}
+        require(all(self.roots.get(p, r) == r for p, r in roots.items()), Code.BAD_KEY)
+        self.roots |= roots
+
+    def _given(self, peer: int) -> bytes:
+        secret, ciphertext = encapsulate(self.session.encapsulations[peer])
+        self.roots[peer] = self._root_with(peer, secret, ciphertext)
+        return ciphertext + confirmation(self.roots[peer], self.session.id, self.me, peer)
+
+    def _taken(self, peer: int, capsule: bytes) -> bytes:
+        """Without the tag a changed ciphertext would show only as masks that do not cancel."""
+        ciphertext, tag = capsule[:CIPHERTEXT], capsule[CIPHERTEXT:]
+        found = self._root_with(peer, decapsulate(self.keys.encapsulation, ciphertext), ciphertext)
+        right = confirmation(found, self.session.id, peer, self.me)
+        require(hmac.compare_digest(right, tag), Code.BAD_KEY, peer)
+        return found
+
+    def _root_with(self, peer: int, secret: bytes, ciphertext: bytes) -> bytes:
+        keys = self.session.ephemerals
+        low, high = ((site, keys[site]) for site in sorted((self.me, peer)))
+        secrets = secret, shared_secret(self.keys.agreement, keys[peer])
+        return root(secrets, self.session.id, low, high, ciphertext)
+
+    def use(self, round: int) -> None:
+        """Takes the masks of one round, once and in the process that made the key.
+
+        A second vector under one mask would show the difference of the two.
+        """
+        require(self.process == os.getpid(), Code.UNKNOWN_KEY)  # a forked copy has the same keys
+        with self.lock:
+            require(round > self.last_round, Code.OLD_ROUND)
+            self.last_round = round
+
+    def peers_in(self, participants: Iterable[int]) -> list[int]:
+        """Neighbors among them; with each there must be a root, or masks would not cancel."""
+        near = self.session.neighbors(self.me)
+        peers = [site for site in participants if site in near]
+        require(all(peer in self.roots for peer in peers), Code.BAD_SET)
+        return peers
+
+    def seed(self, context: bytes, peer: int) -> bytes:
+        return pair_seed(self.roots[peer], context, self.me, peer)
+
+    def key_to(self, context: bytes, peer: int) -> bytes:
+        return share_key(self.roots[peer], context, self.me, peer)
+
+    def key_from(self, context: bytes, peer: int) -> bytes:
+        return share_key(self.roots[peer], context, peer, self.me)

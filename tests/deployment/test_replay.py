@@ -1,0 +1,412 @@
+"""A model that proves itself: what `hedgerow verify --transcript` refuses, and by what name.
+
+The coordinator is the liar here: it signs whatever it likes, with its own keys.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+from hedgerow.deployment import run as runs
+from hedgerow.deployment.run import run_study
+from hedgerow.deployment.run_folder import RunFolder
+from hedgerow.deployment.verify import Outcome, sign_model, verdict, verified
+from hedgerow.errors import ParameterError
+from hedgerow.federation import exchange as posts
+from hedgerow.federation import journal
+from hedgerow.federation.transcript import FileTranscript, Transcript, TranscriptRound
+from hedgerow.methods import model_file
+from hedgerow.secagg.envelope import Envelope, MessageKind
+from spec import verify_transcript
+from support.worlds import World
+
+BOOSTED = 'estimator = "BoostedTreesClassifier"\n[model.parameters]\nn_estimators = 4'
+FOREST = 'estimator = "ExtraTreesClassifier"\n[model.parameters]\nn_estimators = 3'
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    now = [0.0]
+
+    def clock():
+        now[0] += 0.2
+        return now[0]
+
+    patched = partial(posts.RetryPolicy, clock=clock, wait=lambda seconds: clock())
+    monkeypatch.setattr(runs, "RetryPolicy", patched)
+
+
+def trained(folder, **terms):
+    world = World(folder, **{"dp_model": "distributed", "epsilon": "80"} | terms)
+    run_study(world.folder, world)
+    world.close()
+    return world
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture
+def world(kept, tmp_path):
+    """A copy of the run's folder that a test may change."""
+    shutil.copytree(kept.folder.path, tmp_path / "run")
+    return Copied(RunFolder(tmp_path / "run"), kept.agreed)
+
+
+class Copied:
+    def __init__(self, folder, agreed):
+        self.folder, self.agreed = folder, agreed
+        self.transcript = folder.path / "transcript.bin"
+
+    def outcomes(self):
+        checks = verified(self.folder.model_file, self.folder.study_file, self.transcript)
+        return {check.what: check for check in checks}
+
+    def failed(self):
+        return {what for what, check in self.outcomes().items() if check.has_failed}
+
+    def resign(self):
+        """As the coordinator that lies can do it."""
+        root = Transcript.read(self.transcript).root
+        sign_model(self.folder, self.agreed, self.folder.identity(self.agreed), root)
+
+    def rewrite(self, change, *, closed=True):
+        """The transcript anew, with other rounds."""
+        old = Transcript.read(self.transcript)
+        self.transcript.unlink()
+        new = FileTranscript(self.transcript)
+        for attempt, (session_id, keys) in old.epochs.items():
+            new.add_epoch(attempt, _Epoch(session_id, keys))
+        for one in change([old.rounds[number] for number in sorted(old.rounds)]):
+            new.add_round(one)
+        if closed:
+            new._add(b"C", b"".join(len(m).to_bytes(4, "big") + m for m in old.closed))
+        new.close()
+        self.resign()
+
+
+class _Epoch:
+    def __init__(self, id, ephemerals):
+        self.id, self.ephemerals = id, ephemerals
+
+
+def test_an_honest_model_is_computed_anew_from_what_the_sites_signed(world):
+    found = world.outcomes()
+    assert not world.failed()
+    wanted = {"transcript", "replay", "model", "messages", "charges", "final"}
+    assert wanted <= set(found)
+    assert all(found[what].outcome is Outcome.PASSED for what in wanted)
+    assert verdict(list(found.values())) == "valid, signed by 3 of 3 sites"
+
+
+TERMS = {
+    "boosted": {"model": BOOSTED},
+    "in two, one lost": {"n_sites": 4, "threshold": 3, "at_once": False},
+    "held out": {"hold_out": 3},
+    "without noise": {"dp_model": "none", "epsilon": "1"},
+}
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_every_kind_of_run_is_replayed(tmp_path, name):
+    world = World(tmp_path, **{"dp_model": "distributed", "epsilon": "80"} | TERMS[name])
+
+    def leave(event):
+        if name.endswith("lost") and event["event"] == "round":
+            world.away = {"site-4"} if event["round"] == 1 else set()
+
+    run_study(world.folder, world, listen=leave)
+    assert not Copied(world.folder, world.agreed).failed()
+    world.close()
+
+
+def test_a_void_round_is_in_the_transcript_and_in_the_charges(tmp_path):
+    world = World(
+        tmp_path, n_sites=4, threshold=3, dp_model="distributed", epsilon="80", reserve="0.6"
+    )
+
+    def leave(event):
+        if event["event"] == "round":
+            world.away = {"site-4"} if event["round"] == 1 else set()
+
+    model = run_study(world.folder, world, listen=leave)
+    rounds = Transcript.read(world.folder.path / "transcript.bin").rounds
+    assert [one.is_void for one in rounds.values()].count(True) == 1
+    assert sum(record.void for record in model.run_.rounds) == 1
+    copied = Copied(world.folder, world.agreed)
+    assert not copied.failed()
+    world.close()
+
+
+# ------------------------------------------------------------------------------ models that lie
+def rewritten(folder, change):
+    """Another content under a digest of its own."""
+    document = model_file.open_document(folder.model_file)
+    content = json.loads(json.dumps(document["content"]))
+    change(content)
+    folder.model_file.unlink()
+    model_file.write(folder.model_file, content)
+
+
+def numbers_negated(value, key=""):
+    if isinstance(value, dict):
+        return {k: numbers_negated(v, k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [numbers_negated(one, key) for one in value]
+    return -value if isinstance(value, float) and value else value
+
+
+def test_a_model_whose_leaves_were_turned_round_is_refused_by_name(world):
+    def change(content):
+        content["model"] = numbers_negated(content["model"])
+
+    rewritten(world.folder, change)
+    world.resign()
+    assert world.failed() == {"model"}
+    assert "model" in world.outcomes()["model"].words
+    without = verified(world.folder.model_file, world.folder.study_file)
+    assert not any(check.has_failed for check in without)  # what signatures alone can tell
+
+
+def test_a_statement_cut_short_is_refused_by_name(world):
+    """It says a quarter of what was spent, and its own arithmetic is right."""
+
+    def change(content):
+        said = content["privacy"]
+        said["spending"] = said["spending"][:1]
+        part = said["spending"][0]["part"]
+        said["unspent"] = [{**said["unspent"][0], "part": 1.0 - part}]
+        said["spent_fraction"] = part
+
+    rewritten(world.folder, change)
+    world.resign()
+    assert {"model"} <= world.failed()
+    assert "privacy" in world.outcomes()["model"].words
+
+
+def test_a_second_run_that_is_not_shown_is_refused_by_name(tmp_path, monkeypatch):
+    world = World(tmp_path, dp_model="distributed", epsilon="80", reserve="0.6")
+    first = RunFolder(tmp_path / "first")
+    shutil.copytree(world.folder.path, first.path)
+
+    class Stopped(BaseException):
+        pass
+
+    def stop(event):
+        if event["event"] == "round":
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run_study(first, world, listen=stop)
+    later = runs.time.time() + 100
+    monkeypatch.setattr(runs.time, "time", lambda: later)
+    run_study(world.folder, world)
+    copied = Copied(world.folder, world.agreed)
+    assert copied.failed() >= {"charges"}
+    assert "another run of this study" in copied.outcomes()["charges"].words
+    assert "not shown" in copied.outcomes()["charges"].words
+    world.close()
+
+
+# -------------------------------------------------------------------------- transcripts that lie
+def flipped(one, which, place):
+    message = bytearray(one.messages[which])
+    message[place] ^= 1
+    messages = list(one.messages)
+    messages[which] = bytes(message)
+    return replaced(one, messages=tuple(messages))
+
+
+def replaced(one, **changed):
+    named = {name: getattr(one, name) for name in one.__dataclass_fields__}
+    return TranscriptRound(**named | changed)
+
+
+CHANGES = {
+    "a flipped bit of a vector": lambda rounds: [flipped(rounds[0], 0, 200), *rounds[1:]],
+    "a flipped bit of a signature": lambda rounds: [flipped(rounds[0], 1, -1), *rounds[1:]],
+    "a vector of another round": lambda rounds: [
+        replaced(rounds[0], messages=(rounds[1].messages[0], *rounds[0].messages[1:])),
+        *rounds[1:],
+    ],
+    "a vector left out": lambda rounds: [
+        replaced(rounds[0], messages=rounds[0].messages[1:]),
+        *rounds[1:],
+    ],
+    "a round left out": lambda rounds: [rounds[0], *rounds[2:]],
+    "the last round left out": lambda rounds: rounds[:-1],
+    "a round said to be void": lambda rounds: [replaced(rounds[0], is_void=True), *rounds[1:]],
+    "other questions": lambda rounds: [replaced(rounds[0], questions=b"[]"), *rounds[1:]],
+    "another mode": lambda rounds: [replaced(rounds[0], mode=type(rounds[0].mode)(0)), *rounds[1:]],
+    "a round more": lambda rounds: [*rounds, replaced(rounds[-1], number=len(rounds) + 1)],
+    "a message twice": lambda rounds: [
+        replaced(rounds[0], messages=(*rounds[0].messages, rounds[0].messages[0])),
+        *rounds[1:],
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_transcript_that_was_changed_is_refused(world, name):
+    """Although the coordinator has signed it anew: the sites have closed another one."""
+    world.rewrite(CHANGES[name])
+    assert "replay" in world.failed()
+
+
+@pytest.mark.parametrize("name", sorted(set(CHANGES) - {"a message twice", "a round more"}))
+def test_without_the_sites_last_words_too(world, name):
+    """Then signatures, contexts and the method itself have to notice."""
+    world.rewrite(CHANGES[name], closed=False)
+    assert "replay" in world.failed()
+
+
+def test_sites_that_did_not_close_are_named_and_the_statement_is_not_final(world):
+    world.rewrite(lambda rounds: rounds, closed=False)
+    assert not world.failed()
+    final = world.outcomes()["final"]
+    assert final.outcome is Outcome.SKIPPED
+    assert "site-1, site-2, site-3 did not close" in final.words
+    assert "final" in verdict(list(world.outcomes().values()))
+
+
+def test_another_seed_asks_other_questions(tmp_path):
+    boosted = trained(tmp_path, model=FOREST)
+    copied = Copied(boosted.folder, boosted.agreed)
+    assert not copied.failed()
+    text = boosted.folder.study_file.read_text()
+    boosted.folder.study_file.write_text(text.replace("public_seed = 7", "public_seed = 8"))
+    assert copied.failed() >= {"study", "replay"}
+
+
+def test_a_transcript_alone_is_held_to_nothing(world):
+    with pytest.raises(ParameterError, match="--roster"):
+        verified(world.folder.model_file, None, world.transcript)
+    world.transcript.write_bytes(world.transcript.read_bytes()[:-1])
+    with pytest.raises(ParameterError, match="in the middle of a record"):
+        world.outcomes()
+
+
+# ---------------------------------------------------------------- killed before and after CLOSE
+class Died(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_coordinator_killed_around_close_ends_with_the_same_last_words(tmp_path, after):
+    world = World(tmp_path, dp_model="distributed", epsilon="80")
+    ask, died = world.ask, []
+
+    def dying(messages, timeout):
+        (kind,) = {Envelope.parse(message).header.kind for message in messages.values()}
+        if kind is not MessageKind.CLOSE or died:
+            return ask(messages, timeout)
+        died.append(kind)
+        if after:
+            ask(messages, timeout)
+        raise Died
+
+    world.ask = dying
+    with pytest.raises(Died):
+        run_study(world.folder, world)
+    run_study(world.folder, world, resume=True)
+    assert not Copied(world.folder, world.agreed).failed()
+    assert [len(rounds) for rounds in world.charged()] == [3, 3, 3]
+    again = run_study(world.folder, world, resume=True)
+    assert again.model_ is not None
+    assert not Copied(world.folder, world.agreed).failed()
+    world.close()
+
+
+def test_a_site_that_is_away_at_the_end_closes_when_the_run_is_taken_up_again(tmp_path):
+    world = World(tmp_path, dp_model="distributed", epsilon="80")
+
+    def leave(event):
+        if event["event"] == "round" and event["round"] == 3:
+            world.away = {"site-2"}
+
+    run_study(world.folder, world, listen=leave)
+    copied = Copied(world.folder, world.agreed)
+    assert "site-2 did not close" in copied.outcomes()["final"].words
+    world.away = set()
+    world.start_anew(1)
+    run_study(world.folder, world, resume=True)
+    assert copied.outcomes()["final"].outcome is Outcome.PASSED
+    world.close()
+
+
+# ------------------------------------------------------------------------------ other processors
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "off", ["", "AVX512F AVX512_SKX AVX512_ICL", "AVX2 FMA3 AVX512F AVX512_SKX"]
+)
+def test_every_processor_computes_the_same_model(tmp_path, off):
+    """By NumPy's own switch: what the loops of another processor would round otherwise."""
+    world = trained(tmp_path, model=BOOSTED)
+    words = ["verify", str(world.folder.model_file)]
+    words += ["--roster", str(world.folder.study_file)]
+    words += ["--transcript", str(world.folder.path / "transcript.bin")]
+    known = os.environ | {"NPY_DISABLE_CPU_FEATURES": off}
+    code = "from hedgerow.cli.main import entry; entry()"
+    words = [sys.executable, "-c", code, *words]
+    told = subprocess.run(words, capture_output=True, text=True, env=known, check=False)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "the one that the sums lead to" in told.stdout
+
+
+# ------------------------------------------------------------------- an independent reader agrees
+def read_independently(folder, agreed, data=None):
+    study = agreed.study
+    public = verify_transcript.Study(study.hash, study.threshold, study.sites)
+    path = folder.path / "transcript.bin"
+    return verify_transcript.verify(path.read_bytes() if data is None else data, public)
+
+
+@pytest.mark.parametrize("name", ["boosted", "in two, one lost"])
+def test_the_spec_s_reader_opens_the_same_sums(tmp_path, name):
+    world = World(tmp_path, **{"dp_model": "distributed", "epsilon": "80"} | TERMS[name])
+
+    def leave(event):
+        if name.endswith("lost") and event["event"] == "round":
+            world.away = {"site-4"} if event["round"] == 1 else set()
+
+    run_study(world.folder, world, listen=leave)
+    whole = read_independently(world.folder, world.agreed)
+    assert whole.root == Transcript.read(world.folder.path / "transcript.bin").root
+    lines = (world.folder.path / "answers.jsonl").read_text().splitlines()
+    answered = [json.loads(line) for line in lines if json.loads(line)["what"] == "answered"]
+    assert len(answered) == len(whole.sums) > 2
+    for line in answered:
+        total, members = whole.sums[line["round"]]
+        assert (total, list(members)) == (_total(line), line["members"])
+    assert set(whole.charged) == set(range(world.study.n_sites))
+    world.close()
+
+
+def _total(line):
+    return journal._answered(line).collected.total.tolist()
+
+
+def test_the_spec_s_reader_refuses_what_was_changed(world):
+    data = world.transcript.read_bytes()
+    read_independently(world.folder, world.agreed)
+    for place in range(60, len(data), 731):
+        damaged = bytearray(data)
+        damaged[place] ^= 1
+        with pytest.raises((ValueError, KeyError)):
+            read_independently(world.folder, world.agreed, bytes(damaged))
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_spec_s_reader_refuses_changed_transcripts(world, name):
+    world.rewrite(CHANGES[name])
+    with pytest.raises((ValueError, KeyError)):
+        read_independently(world.folder, world.agreed)

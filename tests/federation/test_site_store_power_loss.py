@@ -1,0 +1,201 @@
+"""What is left of a store when the power goes: a disk that forgets what was not synced.
+
+A kill of the process cannot show a missing fsync, since the operating system still has the
+bytes. So SQLite writes here through a file system (apsw's VFS) that remembers, for every file,
+what was synced and what was only written. At every write, sync and delete it can say what a
+power loss may leave: synced content and any subset of the rest. The store is then opened from
+these remains with the ordinary library.
+"""
+
+import random
+import shutil
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hedgerow.errors import LedgerError
+from hedgerow.federation import site_store as site_stores
+from hedgerow.privacy.ledger.store import Store
+from hedgerow.secagg.memory import set_hash
+from support.site_store_dry_run import (
+    COST,
+    IDENTITY,
+    REPLY,
+    RUN,
+    STUDY,
+    open_store,
+    opened_set,
+    release,
+    started,
+)
+
+apsw = pytest.importorskip("apsw")
+
+
+@dataclass
+class Content:
+    """One file: what is surely on disk (None: not even its name), and what may be."""
+
+    synced: bytes | None = None
+    unsynced: list[tuple[int, bytes] | int] = field(default_factory=list)
+    deleted: bool = False
+
+    def after(self, changes) -> bytes:
+        data = bytearray(self.synced or b"")
+        for change in changes:
+            if isinstance(change, int):
+                del data[change:]
+            else:
+                offset, new = change
+                data.extend(bytes(max(0, offset - len(data))))
+                data[offset : offset + len(new)] = new
+        return bytes(data)
+
+    def sync(self) -> None:
+        self.synced, self.unsynced, self.deleted = self.after(self.unsynced), [], False
+
+    def remains(self, chance: random.Random, survive: float) -> bytes | None:
+        """After a power loss, if an unsynced change survives with this probability."""
+        changes = [change for change in self.unsynced if chance.random() < survive]
+        if self.deleted and chance.random() < survive:
+            return None
+        if self.synced is None and not changes:
+            return None
+        return self.after(changes)
+
+
+class ForgetfulDisk(apsw.VFS):
+    """The ordinary file system, watched; `moment` is called at everything that happens."""
+
+    def __init__(self, name):
+        self.name, self.files, self.moment = name, {}, lambda: None
+        super().__init__(name, "")
+
+    def xOpen(self, name, flags):
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        return ForgetfulFile(self, path, flags)
+
+    def xDelete(self, path, sync_directory):
+        super().xDelete(path, sync_directory)
+        if sync_directory:
+            self.files.pop(path, None)
+        elif path in self.files:
+            self.files[path].deleted = True
+        self.moment()
+
+    def remains(self, directory, chance, survive):
+        for path, content in self.files.items():
+            left = content.remains(chance, survive)
+            if left is not None:
+                (directory / Path(path).name).write_bytes(left)
+
+
+class ForgetfulFile(apsw.VFSFile):
+    def __init__(self, disk, path, flags):
+        super().__init__("", path, flags)
+        self.disk = disk
+        self.content = disk.files.setdefault(path, Content())
+
+    def xWrite(self, data, offset):
+        super().xWrite(data, offset)
+        self.content.unsynced.append((offset, bytes(data)))
+        self.disk.moment()
+
+    def xTruncate(self, size):
+        super().xTruncate(size)
+        self.content.unsynced.append(size)
+        self.disk.moment()
+
+    def xSync(self, flags):
+        super().xSync(flags)
+        self.content.sync()
+        self.disk.moment()
+
+
+class Experiment:
+    """A site that answers rounds, and the verdict on everything a power loss could leave of it."""
+
+    def __init__(self, directory, synchronous, seed=0, journal="TRUNCATE"):
+        self.site, self.remains = directory / "site", directory / "remains"
+        self.site.mkdir()
+        self.chance = random.Random(seed)
+        self.sent, self.opened, self.tried, self.bad = {}, {}, 0, []
+        self.disk = ForgetfulDisk(f"forgetful {synchronous}")
+        self.site_store = self.start(synchronous, journal)
+
+    def start(self, synchronous, journal):
+        started(self.site).close()
+        path = self.site / "state" / "site.db"
+        self.disk.files[str(path)] = Content(synced=path.read_bytes())
+        connection = apsw.Connection(str(path), vfs=self.disk.name)
+        store = Store(connection)
+        store.execute(f"PRAGMA synchronous = {synchronous}")
+        store.execute(f"PRAGMA journal_mode = {journal}")
+        return site_stores.SiteStore(
+            store, IDENTITY, self.site / "anchor", sqlite3.connect(":memory:")
+        )
+
+    def run(self, rounds):
+        self.disk.moment = lambda: self.lose_power(self.chance.choice([0.0, 0.5, 1.0]))
+        for round in range(1, rounds + 1):
+            self.sent[round] = release(self.site_store, round)
+            self.lose_power(0.0)
+            self.site_store.memory(STUDY).open_set(RUN, round, (0, round), REPLY)
+            self.opened[round] = (0, round)
+            self.lose_power(0.0)
+        self.disk.moment = lambda: None
+        self.site_store.close()
+
+    def lose_power(self, survive):
+        shutil.rmtree(self.remains, ignore_errors=True)
+        (self.remains / "state").mkdir(parents=True)
+        self.disk.remains(self.remains / "state", self.chance, survive)
+        shutil.copy(self.site / "anchor", self.remains / "anchor")
+        self.tried += 1
+        try:
+            self.judge()
+        except (LedgerError, AssertionError) as verdict:
+            self.bad.append(str(verdict))
+
+    def judge(self):
+        site_store = open_store(self.remains)
+        try:
+            memory = site_store.memory(STUDY)
+            high_water = memory.high_water(RUN)
+            assert high_water >= max(self.sent, default=0), "a round that was sent is forgotten"
+            assert site_store.ledger.spent(STUDY) == high_water * COST, "rounds and charges differ"
+            for round in [r for r in self.sent if r > high_water - site_stores.ROUNDS_KEPT]:
+                kept = memory.outbox(RUN, round)
+                assert kept is not None, "bytes that were sent are forgotten"
+                assert kept.message == self.sent[round], "other bytes than those that were sent"
+            for round, members in self.opened.items():
+                assert opened_set(memory, round) == set_hash(members), "a set is forgotten"
+        finally:
+            site_store.close()
+
+
+def test_power_loss_at_any_moment_forgets_nothing_that_left(tmp_path):
+    experiment = Experiment(tmp_path, "EXTRA")
+    experiment.run(rounds=3)
+    assert experiment.bad == []
+    assert experiment.tried > 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_power_loss_at_any_moment_of_a_longer_run_forgets_nothing_that_left(tmp_path, seed):
+    experiment = Experiment(tmp_path, "EXTRA", seed)
+    experiment.run(rounds=10)
+    assert experiment.bad == []
+
+
+@pytest.mark.parametrize(
+    ("weaker", "journal"), [("OFF", "TRUNCATE"), ("NORMAL", "TRUNCATE"), ("FULL", "DELETE")]
+)
+def test_a_vault_that_synced_less_would_be_caught(tmp_path, weaker, journal):
+    """A journal that is deleted comes back unless its folder is synced too."""
+    experiment = Experiment(tmp_path, weaker, journal=journal)
+    experiment.run(rounds=1)
+    assert experiment.bad

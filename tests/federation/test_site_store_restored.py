@@ -1,0 +1,371 @@
+"""Files that come back from an earlier day: what they may no longer do, and how they go on."""
+
+import sqlite3
+from contextlib import closing
+from fractions import Fraction as Q
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import (
+    BudgetExceeded,
+    LedgerBroken,
+    LedgerRolledBack,
+    LedgerUnavailable,
+    ParameterError,
+    SiteRefused,
+)
+from hedgerow.federation.site_store import SiteStore
+from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.privacy.ledger.file import open_ledger
+from hedgerow.privacy.ledger.sqlite import SqliteLedger, StoredChain
+from hedgerow.secagg import masks, shamir
+from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHeader
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.messages import Masked, Shares, SignedSet, Survivors, Unmask
+from support.secagg_dry_run import refuses, restarted, ring_sum, some_vectors
+from support.site_stores import ACCOUNT, COST, StoreConsortium
+
+VICTIM, COLLUDER, DIM = 0, 4, 3
+
+
+# --------------------------------------------------------------- two sets with restored files
+class Attack:
+    """Five sites, one of them the coordinator's; two honest ones are brought back to a copy.
+
+    First everybody but site 3 is said to have survived, and a threshold opens the victim's
+    self-mask. Then, with the two copies, everybody but the victim, and its pair seeds come out.
+    """
+
+    def __init__(self, folder):
+        self.sites = StoreConsortium(folder, 5, Parameters(n_sites=5, colluders=1, threshold=4))
+        self.group, self.vectors = self.sites.group, some_vectors(5, DIM)
+        self.secure = self.group.coordinator.start(b"bundle", DIM)
+        sent = self.sites.answers(self.secure.requests(), self.vectors)
+        self.sent = {me: Masked.read(Envelope.parse(m).body, DIM) for me, m in sent.items()}
+
+    def run(self):
+        self.sites.copy((1, 2))
+        first = self.open_set((0, 1, 2, 4))
+        for me in (1, 2):
+            self.sites.bring_back(me)
+            self.sites.site_stores[me] = self.sites._opened(me)
+            restarted(self.group, me, self.sites.site_stores[me].memory(ACCOUNT))
+        second = self.open_set((1, 2, 3, 4))
+        return self.victim_vector(first, second)
+
+    def message(self, me, kind, body):
+        """The coordinator says nothing of the heads it holds."""
+        return self.group.forge(kind, body, round=self.secure.round, receiver=me)
+
+    def open_set(self, members):
+        certificate = {}
+        for me in members:
+            message = self.message(me, MessageKind.SURVIVORS, Survivors(members).to_bytes())
+            signed = Envelope.parse(self.group.sites[me].sign_set(message))
+            certificate[me] = SignedSet.read(signed.body).signature
+        answers = {}
+        for me in members:
+            sealed = {peer: self.sent[peer].sealed[me] for peer in members if peer != me}
+            body = Unmask(members, certificate, sealed).to_bytes()
+            answer = self.group.sites[me].unmask(self.message(me, MessageKind.UNMASK, body))
+            answers[me] = Shares.read(Envelope.parse(answer).body)
+        return answers
+
+    def victim_vector(self, first, second):
+        givers = (0, 1, 2, 4)
+        shares = (shamir.from_bytes(first[me].shares[VICTIM]) for me in givers)
+        secret = shamir.combine(shares, shamir.weights(givers))
+        context = (
+            self.group.sites[COLLUDER]._memory.outbox(self.group.coordinator.run_id, 1).context
+        )
+        seeds = [answer.seeds[VICTIM] for answer in second.values()]
+        vector = self.sent[VICTIM].vector.copy()
+        masks.fold(vector, plus=[], minus=[masks.self_key(context, secret), *seeds])
+        return masks.centered(vector)
+
+
+@pytest.fixture
+def attack(tmp_path):
+    attack = Attack(tmp_path)
+    yield attack
+    attack.sites.close()
+
+
+def test_two_restored_sites_do_not_open_a_second_set(attack):
+    """The colluder may forget what it likes; honest copies meet their anchor."""
+    with pytest.raises(LedgerRolledBack):
+        attack.run()
+
+
+def test_sets_that_the_anchor_did_not_count_would_give_a_vector_away(attack, monkeypatch):
+    """The negative control: an anchor that counts charges alone.
+
+    And a colluder that signs everything.
+    """
+    whole = StoredChain._raise_anchor
+
+    def charges_only(chain):
+        sets = chain.books.account(ACCOUNT).sets
+        if chain.end.seq not in {opened.seq for opened in sets.values()}:
+            whole(chain)
+
+    def colludes(memory, run_id, round, members, reply):
+        return reply[1](memory.outbox(run_id, round).ledger)
+
+    monkeypatch.setattr(StoredChain, "_raise_anchor", charges_only)
+    memory = attack.group.sites[COLLUDER]._memory
+    memory.open_set = lambda *asked: colludes(memory, *asked)
+    np.testing.assert_array_equal(attack.run(), attack.vectors[VICTIM])
+
+
+# ----------------------------------------------------------------------- inside of a round
+@pytest.fixture
+def sites(tmp_path):
+    sites = StoreConsortium(tmp_path, 4)
+    yield sites
+    sites.close()
+
+
+def masked(sites, bundle=b"bundle", lost=()):
+    vectors = some_vectors(4, DIM)
+    secure = sites.group.coordinator.start(bundle, DIM)
+    for me, message in sites.answers(secure.requests(), vectors).items():
+        if me not in lost:
+            secure.accept_masked(message)
+    return secure, vectors
+
+
+def opened(sites, secure):
+    for me, message in secure.close().items():
+        secure.accept_signature(sites.group.sites[me].sign_set(message))
+    for me, message in secure.unmask().items():
+        secure.accept_shares(sites.group.sites[me].unmask(message))
+    return secure.opened()
+
+
+def test_a_copy_that_has_missed_nothing_goes_on_where_it_was(sites):
+    secure, vectors = masked(sites, lost=[3])
+    sites.copy([0])
+    sites.bring_back(0)
+    sites.site_stores[0] = sites._opened(0)
+    restarted(sites.group, 0, sites.site_stores[0].memory(ACCOUNT))
+    np.testing.assert_array_equal(opened(sites, secure).values, ring_sum(vectors, (0, 1, 2)))
+
+
+def test_a_copy_from_before_the_round_does_not_serve(sites):
+    sites.copy([0])
+    masked(sites)
+    sites.bring_back(0)
+    with pytest.raises(LedgerRolledBack):
+        sites._opened(0)
+
+
+def test_a_copy_from_before_the_set_does_not_serve(sites):
+    secure, _ = masked(sites)
+    sites.copy([0])
+    opened(sites, secure)
+    sites.bring_back(0)
+    with pytest.raises(LedgerRolledBack):
+        sites._opened(0)
+
+
+def declare_restored(sites, me):
+    sites.bring_back(me)
+    with open_ledger(sites.place(me), sites.group.identities[me], sites.anchor(me)) as ledger:
+        ledger.restore()
+    sites.site_stores[me] = sites._opened(me)
+    return restarted(sites.group, me, sites.site_stores[me].memory(ACCOUNT))
+
+
+def second_set(sites, secure):
+    body = Survivors((0, 1, 2)).to_bytes()
+    return sites.group.forge(MessageKind.SURVIVORS, body, round=secure.round)
+
+
+def test_a_declared_restore_answers_for_no_round_that_was_stored_before(sites):
+    secure, _ = masked(sites)
+    sites.copy([0])
+    opened(sites, secure)  # everybody
+    site = declare_restored(sites, 0)
+    with refuses("OldRound"):
+        site.sign_set(second_set(sites, secure))
+
+
+def test_a_restore_that_kept_stored_rounds_would_sign_a_second_set(sites, monkeypatch):
+    """The negative control."""
+    monkeypatch.setattr(SqliteLedger, "restored", lambda ledger: 0)
+    secure, _ = masked(sites)
+    sites.copy([0])
+    opened(sites, secure)
+    declare_restored(sites, 0).sign_set(second_set(sites, secure))
+
+
+# --------------------------------------------------------------- backup, restore, reconcile
+def lose(sites, me, rounds=2):
+    """Backs a site up, lets rounds pass and loses its file; gives backup and receipts."""
+    masked(sites)
+    backup = sites.folder / "backup"
+    sites.site_stores[me].backup(backup)
+    receipts = []
+    for number in range(rounds):
+        secure, _ = masked(sites, b"later %d" % number)
+        opened(sites, secure)
+        receipts += secure.receipts[me].values()
+    sites.site_stores[me].close()
+    sites.place(me).unlink()
+    return backup, receipts
+
+
+def restore(sites, me, backup, held=()):
+    where = (backup, sites.place(me), sites.group.identities[me], sites.anchor(me))
+    sites.site_stores[me] = SiteStore.restore(*where, held)
+    return sites.site_stores[me]
+
+
+def try_to_charge(sites, me):
+    charge = Charge((), COST, "Count of all rows", ACCOUNT, Measure.PURE)
+    sites.site_stores[me].ledger.reserve([charge], "new")
+
+
+def test_a_backup_older_than_the_anchor_spends_nothing_until_it_is_reconciled(sites):
+    backup, receipts = lose(sites, 0)
+    site_store = restore(sites, 0, backup)
+    assert site_store.ledger.spent(ACCOUNT) == 1
+    with pytest.raises(BudgetExceeded, match="restored"):
+        try_to_charge(sites, 0)
+    site_store.reconcile(receipts)
+    assert site_store.ledger.spent(ACCOUNT) == 3 * COST  # one round before the backup, two after
+    try_to_charge(sites, 0)
+    sites.restart(0)
+    assert sites.site_stores[0].ledger.spent(ACCOUNT) == 4 * COST
+
+
+def test_a_reconciled_site_takes_part_again(sites):
+    backup, receipts = lose(sites, 0)
+    restore(sites, 0, backup).reconcile(receipts)
+    restarted(sites.group, 0, sites.site_stores[0].memory(ACCOUNT))
+    sites.open_session()
+    secure, vectors = masked(sites, b"after")
+    np.testing.assert_array_equal(opened(sites, secure).values, ring_sum(vectors, range(4)))
+    assert sites.spent() == {4 * COST}
+
+
+@pytest.mark.parametrize("missing", range(4))
+def test_every_entry_that_was_lost_needs_its_receipt(sites, missing):
+    backup, receipts = lose(sites, 0)
+    assert len(receipts) == 4  # a charge and a set, twice
+    site_store = restore(sites, 0, backup)
+    with pytest.raises(LedgerRolledBack, match="no receipt"):
+        site_store.reconcile(receipts[:missing] + receipts[missing + 1 :])
+    assert site_store.ledger.spent(ACCOUNT) == 1
+
+
+@pytest.mark.parametrize("how", ["a changed cost", "of somebody else", "of a coordinator", "noise"])
+def test_only_this_sites_own_receipts_reconcile(sites, how):
+    backup, receipts = lose(sites, 0)
+    site_store = restore(sites, 0, backup)
+    last = receipts[-1]
+    false = {
+        "a changed cost": last.replace(b"3/100", b"2/100"),
+        "of somebody else": masked_by_another(sites),
+        "of a coordinator": message_of_the_coordinator(sites),
+        "noise": b"no receipt at all",
+    }[how]
+    assert false != last
+    with pytest.raises((SiteRefused, ParameterError)):
+        site_store.reconcile([*receipts[:-1], false])
+    assert site_store.ledger.spent(ACCOUNT) == 1
+
+
+def masked_by_another(sites):
+    record = sites.site_stores[1].memory(ACCOUNT).outbox(sites.group.coordinator.run_id, 3)
+    return Envelope.parse(record.message).receipt.to_bytes()
+
+
+def message_of_the_coordinator(sites):
+    message = sites.group.coordinator.message(MessageKind.ROUND, 0, 9, b"")
+    return Envelope.parse(message).receipt.to_bytes()
+
+
+def test_without_the_anchor_receipts_tell_what_was_lost(sites):
+    backup, receipts = lose(sites, 0)
+    sites.anchor(0).unlink()
+    site_store = restore(sites, 0, backup, held=receipts[-1:])
+    assert site_store.ledger.spent(ACCOUNT) == 1
+    site_store.reconcile(receipts)
+    assert site_store.ledger.spent(ACCOUNT) == 3 * COST
+
+
+def test_a_peer_holds_the_highest_header_it_has_seen(sites):
+    masked(sites)
+    held = sites.site_stores[1].receipts()
+    shown = map(Envelope.parse, sites.group.coordinator.keys)
+    assert held == {
+        key: keys.receipt.to_bytes()
+        for key, keys in zip(sites.group.roster.sites, shown, strict=True)
+    }
+    sites.restart(1)
+    assert sites.site_stores[1].receipts() == held
+
+
+def test_a_peers_receipt_shows_a_loss_but_not_what_was_lost(sites):
+    """KEYS say where a ledger stood, not what its last entry was."""
+    backup, receipts = lose(sites, 0, rounds=1)
+    site_store = restore(sites, 0, backup)
+    restarted(sites.group, 0, site_store.memory(ACCOUNT))
+    keys = Envelope.parse(sites.group.coordinator.keys[0]).receipt.to_bytes()
+    with pytest.raises(LedgerRolledBack, match="no receipt"):
+        site_store.reconcile([keys, receipts[0]])
+
+
+def test_a_backup_holds_nothing_that_could_open_a_round(sites):
+    backup, _ = lose(sites, 0)
+    assert backup.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(backup)) as file:
+        assert file.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
+    site_store = restore(sites, 0, backup)
+    assert site_store.memory(ACCOUNT).outbox(sites.group.coordinator.run_id, 1) is None
+
+
+def test_a_restore_overwrites_nothing(sites):
+    sites.site_stores[0].backup(sites.folder / "backup")
+    sites.site_stores[0].close()
+    with pytest.raises(LedgerUnavailable, match="Move away"):
+        restore(sites, 0, sites.folder / "backup")
+    with pytest.raises(LedgerUnavailable, match="cannot be copied"):
+        SiteStore.restore(
+            sites.folder / "nowhere", sites.folder / "site 0" / "new" / "db",
+            sites.group.identities[0], sites.anchor(0),
+        )  # fmt: skip
+    sites.site_stores[0] = sites._opened(0)
+
+
+def test_a_backup_is_made_once_to_a_place(sites):
+    sites.site_stores[0].backup(sites.folder / "backup")
+    with pytest.raises(LedgerUnavailable):
+        sites.site_stores[0].backup(sites.folder / "backup")
+
+
+def test_a_restored_site_that_lost_its_secret_does_not_draw_another(sites):
+    """With a new secret a record would be in another fold than the one that has paid."""
+    backup = sites.folder / "backup"
+    sites.site_stores[0].backup(backup)
+    secret = sites.site_stores[0].secret(ACCOUNT)
+    secure, _ = masked(sites)
+    opened(sites, secure)
+    assert sites.site_stores[0].secret(ACCOUNT) == secret
+    sites.site_stores[0].close()
+    sites.place(0).unlink()
+    site_store = restore(sites, 0, backup)
+    site_store.reconcile(secure.receipts[0].values())
+    with pytest.raises(LedgerBroken, match="secret is gone"):
+        site_store.secret(ACCOUNT)
+
+
+def test_the_cost_of_a_receipt_is_what_the_study_had_spent(sites):
+    _, receipts = lose(sites, 0)
+    told = [SignedHeader.read(one).header.ledger for one in receipts]
+    assert [Q(head.spent) for head in told] == [2 * COST, 2 * COST, 3 * COST, 3 * COST]
+    assert [head.seq for head in told] == list(range(told[0].seq, told[0].seq + 4))

@@ -1,0 +1,277 @@
+"""Mistakes that the second accountant has to see: what is charged is not what a record loses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+GATE: Final = (
+    "audit/test_shadow.py::test_whatever_is_asked_no_record_loses_more_than_it_was_charged_for"
+)
+
+PERSONS: Final = (
+    Mutant(
+        "a person keeps one record too many",
+        "data/rows.py",
+        "names[:, 1], names[:, 0], words) < most)",
+        "names[:, 1], names[:, 0], words) <= most)",
+        GATE,
+    ),
+    Mutant(
+        "records of one person are held out one by one",
+        "data/rows.py",
+        "ids = self._record_ids if self._persons is None else self._persons",
+        "ids = self._record_ids",
+        GATE,
+    ),
+    Mutant(
+        "persons of one site are told by the rows of another",
+        "data/site_rows.py",
+        "return [None if ids is None else ids[rows] for rows in",
+        "return [None if ids is None else ids[: len(rows)] for rows in",
+        GATE,
+    ),
+    Mutant(
+        "labels of a person are each told with all of epsilon",
+        "privacy/study.py",
+        "        epsilon_per_record = self.epsilon / self.records_per_person\n",
+        "        epsilon_per_record = self.epsilon\n",
+        GATE,
+    ),
+    Mutant(
+        "permanent bits are charged as one report of them",
+        "privacy/study.py",
+        "return self.records_per_person * Fraction(self.label_reports.epsilon_forever)",
+        "return self.records_per_person * Fraction(self.label_reports.epsilon_once)",
+        GATE,
+    ),
+    Mutant(
+        "the squares of a person's records add as if they fell apart",
+        "models/sensitivity.py",
+        "self.l2_squared * records**2, self.linf * records)",
+        "self.l2_squared * records, self.linf * records)",
+        GATE,
+    ),
+)
+
+EVALUATIONS: Final = (
+    Mutant(
+        "several models are compared for the noise of one",
+        "privacy/queries/kinds.py",
+        "return self.statistic.bound(unit).repeat(self.by.groups)",
+        "many = 1 if hasattr(self.by, 'sharpness') else self.by.groups\n"
+        "        return self.statistic.bound(unit).repeat(many)",
+        GATE,
+    ),
+    Mutant(
+        "all records are evaluated where some were held out",
+        "methods/evaluated_rows.py",
+        "part.take(np.flatnonzero(part.is_held_out(grid, own, held_out.one_in)))",
+        "part.take(np.arange(len(part.y)))",
+        GATE,
+    ),
+    Mutant(
+        "candidates are compared on the records that trained them, too",
+        "methods/model_selection.py",
+        "rows, whose = part(held_out)",
+        "rows, whose = part(held_out | ~held_out)",
+        GATE,
+    ),
+    Mutant(
+        "the part that is held out is everybody",
+        "data/prepared.py",
+        "rows, held_out = rows.part(test, TRAINED_ON), rows.part(test, 0)",
+        "rows, held_out = rows.part(test, TRAINED_ON), rows",
+        GATE,
+    ),
+    Mutant(
+        "a group of an evaluation holds the groups after it too",
+        "methods/blocks/evaluation.py",
+        "            regions[self._words(cells)] = (*way, Step(test, 0))\n",
+        "            regions[self._words(cells)] = way or (Step(test, 0),)\n",
+        GATE,
+    ),
+    Mutant(
+        "an evaluation of numbers counts the target for nothing",
+        "methods/blocks/evaluation.py",
+        "    query_fraction = fraction / (len(models) + 1)\n",
+        "    query_fraction = fraction / len(models)\n",
+        GATE,
+    ),
+)
+
+SELECTIONS: Final = (
+    Mutant(
+        "splits are balanced twice as sharply as was paid for",
+        "data/scoring.py",
+        "loss = LATTICE * (2 * largest - child_counts.sum(axis=1))",
+        "loss = 2 * LATTICE * (2 * largest - child_counts.sum(axis=1))",
+        GATE,
+    ),
+    Mutant(
+        "impurities are scored by the squares of counts",
+        "data/scoring.py",
+        "loss = 2 * half_gini_units(children).sum(axis=1)",
+        "loss = 2 * (half_gini_units(children) * (1 + children.sum(axis=2))).sum(axis=1)",
+        GATE,
+    ),
+    Mutant(
+        "squared errors are scored without the number of records",
+        "data/scoring.py",
+        "(n * yy - y * y) // np.maximum(n * LATTICE, 1)",
+        "(n * yy - y * y) // LATTICE",
+        GATE,
+    ),
+    Mutant(
+        "scores of a choice count what is outside its node",
+        "data/sums.py",
+        "    index = rows.select(query.region)\n    if is_of_target(query):\n",
+        "    index = rows.select(query.region[:-1])\n    if is_of_target(query):\n",
+        GATE,
+    ),
+    Mutant(
+        "report noisy max is priced as the exponential mechanism",
+        "privacy/accounting/conversions.py",
+        "    is_bounded_range = Mechanism(chooser) is Mechanism.EXPONENTIAL\n",
+        "    is_bounded_range = Mechanism(chooser) is not Mechanism.PERMUTE_AND_FLIP\n",
+        GATE,
+    ),
+)
+
+IN_PLACE: Final = (
+    Mutant(
+        "a database counts a node's records without its last test",
+        "data/engines/database.py",
+        "WHERE {within(query.region, self.schema)}",
+        "WHERE {within(query.region[:-1], self.schema)}",
+        GATE,
+    ),
+    Mutant(
+        "a database counts every record twice",
+        "data/engines/database.py",
+        "(SELECT {', '.join(columns)} FROM {self._cells} ",
+        "(SELECT {', '.join(columns)} FROM (SELECT * FROM {self._cells} UNION ALL SELECT * FROM "
+        "{self._cells}) AS c ",
+        GATE,
+    ),
+    Mutant(
+        "blocks of rows are added to the blocks before them twice",
+        "data/engines/database.py",
+        "total = block_sums if total is None else added([total, block_sums])",
+        "total = added([block_sums, block_sums]) if total is None else added([total, block_sums])",
+        GATE,
+    ),
+)
+
+CHARGING: Final = (
+    Mutant(
+        "a site charges the first query of a round",
+        "federation/transports/in_process.py",
+        'self.ledger.reserve([one.charge for one in asked], f"round {number}")',
+        'self.ledger.reserve([one.charge for one in asked][:1], f"round {number}")',
+        GATE,
+    ),
+    Mutant(
+        "a site in memory charges the last query of a round",
+        "federation/transports/in_process.py",
+        'receipt = self.ledger.reserve(charges, f"round {begun.round}")',
+        'receipt = self.ledger.reserve(charges[-1:], f"round {begun.round}")',
+        GATE,
+    ),
+    Mutant(
+        "what is asked again after a failure is not charged again",
+        "privacy/ledger/charges.py",
+        "        changes = self._tally.add(charges)\n"
+        "        try:\n            require_within(self.total,",
+        "        again = bool(self.entries) and self.entries[-1][1] == tuple(charges)\n"
+        "        changes = self._tally.add(() if again else charges)\n"
+        "        try:\n            require_within(self.total,",
+        GATE,
+    ),
+    Mutant(
+        "a round that failed stands in the statement for nothing",
+        "federation/server.py",
+        "        self.asked += [replace(asked_in(number, one), void=True) for one in bundle]\n",
+        '        free = {"void": True, "cost": Fraction(0)}\n'
+        "        self.asked += [replace(asked_in(number, one), **free) for one in bundle]\n",
+        GATE,
+    ),
+    Mutant(
+        "a statement forgets what a failed round cost",
+        "methods/training.py",
+        "        federation.sites.spent(),\n",
+        "        federation.sites.spent()\n"
+        "        - max((q.cost for q in federation.asked if q.void), default=Fraction(0)),\n",
+        GATE,
+    ),
+    Mutant(
+        "queries may have the part that is for failures",
+        "privacy/study.py",
+        "        return query.fraction * self.spendable\n",
+        "        return query.fraction * self.total\n",
+        GATE,
+    ),
+    Mutant(
+        "of several tests the dearest alone is charged",
+        "privacy/ledger/charges.py",
+        "            node, parent.total = parent, before + gain\n",
+        "            node, parent.total = parent, max(before, node.total)\n",
+        GATE,
+    ),
+)
+
+SIZES: Final = (
+    Mutant(
+        "shares are made for all who must survive, colluders too",
+        "privacy/study.py",
+        "shares, factor = self.honest if is_noise_divided else 1, 1",
+        "shares, factor = self.threshold if is_noise_divided else 1, 1",
+        GATE,
+    ),
+    Mutant(
+        "noise of finer units is that of units half as fine",
+        "privacy/study.py",
+        "whole = _law(self.measure, cost, sensitivity.of_person(factor))",
+        "whole = _law(self.measure, cost, sensitivity.of_person(max(factor // 2, 1)))",
+        GATE,
+    ),
+    Mutant(
+        "the leaves of several trees cost what one tree's do",
+        "privacy/queries/kinds.py",
+        "return self.statistic.bound(unit).repeat(self.by.groups)",
+        "many = 1 if hasattr(self.by, 'trees') else self.by.groups\n"
+        "        return self.statistic.bound(unit).repeat(many)",
+        GATE,
+    ),
+    Mutant(
+        "noise is repeated where a round asks the same law again",
+        "federation/client.py",
+        "together = draw(law, ends[-1], secret, invert=invert)",
+        "together = np.resize(draw(law, ends[0], secret, invert=invert), ends[-1])",
+        GATE,
+    ),
+    Mutant(
+        "noise is left out of the last number",
+        "federation/client.py",
+        "x * one.refinement + z for one,",
+        "x * one.refinement + z * (np.arange(z.size) + 1 < max(z.size, 2)) for one,",
+        GATE,
+    ),
+    Mutant(
+        "each site adds its own noise alone, and pays as all together",
+        "privacy/study.py",
+        "return _Noise(factor, whole, whole.share(shares) if is_noise_divided else whole)",
+        "return _Noise(factor, whole, whole.share(self.n_sites))",
+        GATE,
+    ),
+    Mutant(
+        "the budget of a Gaussian study is mu",
+        "privacy/accounting/gaussian.py",
+        "return rounding.rounded_down(mu**2)",
+        "return rounding.rounded_down(mu)",
+        GATE,
+    ),
+)
+
+SHADOW: Final = (*PERSONS, *EVALUATIONS, *SELECTIONS, *IN_PLACE, *CHARGING, *SIZES)

@@ -1,0 +1,144 @@
+"""The words that people read are the field's: retired ones do not come back."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import typer.main
+
+import hedgerow
+from hedgerow.cli.main import app
+from hedgerow.methods.registry import paper_methods
+
+ROOT = Path(__file__).parents[2]
+LIST = tomllib.loads((ROOT / "tests/project/retired_words.toml").read_text(encoding="utf-8"))
+RETIRED: dict[str, str] = LIST["retired"]
+EXCEPTIONS: list[dict[str, str]] = LIST.get("exception", [])
+FRONT = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+MADE_ELSEWHERE = {"results", "proofs", "_build", "reference", "gallery", "mutants.md"}
+"""Records of measurements, mathematics, and what a build makes of texts that are searched here."""
+
+
+class Text(NamedTuple):
+    """What somebody reads, and where it stands."""
+
+    place: str
+    words: str
+
+
+# ------------------------------------------------------------------------------ what people read
+def pages() -> Iterator[Text]:
+    found = (page for page in (ROOT / "docs").rglob("*.md"))
+    for page in [*FRONT, *sorted(found)]:
+        if not MADE_ELSEWHERE & set(page.relative_to(ROOT).parts):
+            yield Text(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+
+
+def signatures() -> Iterator[Text]:
+    """Names of what is public, of its methods and of their parameters; what help() shows."""
+    for name in hedgerow.__all__:
+        thing = getattr(hedgerow, name)
+        yield Text(f"hedgerow.{name}", f"{name}\n{inspect.getdoc(thing) or ''}")
+        if callable(thing):
+            yield from _parameters(f"hedgerow.{name}", thing)
+        if inspect.isclass(thing):
+            for method in (one for one in dir(thing) if not one.startswith("_")):
+                words = inspect.getdoc(getattr(thing, method)) or ""
+                yield Text(f"hedgerow.{name}.{method}", f"{method}\n{words}")
+                if callable(getattr(thing, method)):
+                    yield from _parameters(f"hedgerow.{name}.{method}", getattr(thing, method))
+    for name, made in paper_methods().items():
+        yield Text(name, name)
+        yield from _parameters(name, made)
+
+
+def _parameters(place: str, thing: object) -> Iterator[Text]:
+    try:
+        parameters = inspect.signature(thing).parameters  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return
+    yield from (Text(f"{place}({name})", name) for name in parameters)
+
+
+def command_line() -> Iterator[Text]:
+    """Names and help of all commands and their options."""
+    yield from _command("hedgerow", typer.main.get_command(app))
+
+
+def _command(place: str, command: object) -> Iterator[Text]:
+    yield Text(place, f"{place}\n{getattr(command, 'help', '') or ''}")
+    for one in getattr(command, "params", ()):
+        words = [one.name, *one.opts, getattr(one, "help", None) or ""]
+        yield Text(f"{place} {one.name}", "\n".join(words))
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _command(f"{place} {name}", inner)
+
+
+def source_texts() -> Iterator[Text]:
+    """Errors, statements, help: all texts of the source that are more than a word."""
+    for file in sorted((ROOT / "src/hedgerow").rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        comments = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if is_text and id(node) not in comments and " " in node.value.strip():
+                yield Text(str(file.relative_to(ROOT)), node.value)
+
+
+KINDS = {
+    "pages": pages,
+    "signatures": signatures,
+    "command line": command_line,
+    "texts of the source": source_texts,
+}
+
+
+# ------------------------------------------------------------------------------------ the search
+def retired_words(text: Text) -> list[str]:
+    """Each line with a retired word that no exception allows, and the word to use."""
+    found = []
+    for line in text.words.splitlines():
+        rest = line
+        for one in EXCEPTIONS:
+            if text.place.startswith(one["where"]):
+                rest = rest.replace(one["text"], "")
+        for pattern, better in RETIRED.items():
+            if re.search(rf"(?<![\w])({pattern})(?![\w])", rest, re.IGNORECASE):
+                found.append(f"{text.place}: {line.strip()[:160]} -> {better}")
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_retired_word_comes_back(kind):
+    texts = list(KINDS[kind]())
+    assert len(texts) > 40
+    assert [line for text in texts for line in retired_words(text)] == []
+
+
+def test_every_exception_is_needed_and_says_why():
+    everything = [text for kind in KINDS.values() for text in kind()]
+    for one in EXCEPTIONS:
+        assert len(one["why"].split()) > 2, one
+        assert any(t.place.startswith(one["where"]) and one["text"] in t.words for t in everything)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["The dearest round", "each party, alone", "`placement=`", "n_trees=5", "recipes = []"],
+)
+def test_a_retired_word_would_be_seen(words):
+    """The negative control, in a page, an error and a signature alike."""
+    for place in ("docs/tutorial.md", "src/hedgerow/errors.py", "hedgerow.fit"):
+        assert len(retired_words(Text(place, words))) == 1
+
+
+def test_words_that_only_look_alike_pass():
+    words = "partly cleaning, a participant, n_estimators"
+    assert retired_words(Text("docs/tutorial.md", words)) == []
