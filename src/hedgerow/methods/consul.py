@@ -336,11 +336,11 @@ class MedianForestRegressor(PrivateRegressor, MedianForest):
 
 
 # -------------------------------------------------------------- the paper's methods and its rivals
-# `max_depth=None, rows_per_leaf=25` takes the depth as the paper's tables do, from a number of rows
-# that is asked privately. All but DP-ERT need one site with all rows; all but DP-DF predict a number
-# where the schema has a target. DiPriMeExp and DiPriMeFlip use K medians of a node and pay for
-# one: those that end in `as_published` run these budgets at the epsilon that they really cost; of
-# the others all K are paid.
+# `max_depth=None, rows_per_leaf=25` takes the depth as the paper's tables do, from a number of
+# rows that is asked privately. All but DP-ERT need one site with all rows; all but DP-DF predict a
+# number where the schema has a target. DiPriMeExp and DiPriMeFlip use K medians of a node and pay
+# for one: those that end in `as_published` run these budgets at the epsilon that they really cost;
+# of the others all K are paid.
 PURE = {"delta": 0.0, "n_estimators": 10}
 CONSUL_DEFAULTS = {**PURE, "max_depth": 5, "leaf_fraction": 0.5, "folds": True, "shrinkage": False}
 """10 trees on disjoint parts of the rows, half of the budget for the splits, plain leaves."""
