@@ -63,22 +63,22 @@ QUERIES: Final = (
     Mutant(
         "a censored record has an event's gradient",
         "models/losses.py",
-        "g = end + start - happened",
+        "g = end + start - has_event",
         "g = end + start - 1.0",
         "models/test_model.py::test_gradients_are_those_of_the_likelihood",
     ),
     Mutant(
         "an event beyond the last edge counts as one at it",
         "models/losses.py",
-        "happened = (target > 0.0) & (target <= edges[-1])",
-        "happened = target > 0.0",
+        "has_event = (target > 0.0) & (target <= edges[-1])",
+        "has_event = target > 0.0",
         "models/test_model.py::test_beyond_the_last_edge_a_record_is_censored_there",
     ),
     Mutant(
         "events and censored records share a channel",
         "privacy/queries/statistics.py",
-        "happened = (records.target > 0.0) * (len(self.edges) + 1)",
-        "happened = (records.target > 0.0) * len(self.edges)",
+        "has_event = (records.target > 0.0) * (len(self.edges) + 1)",
+        "has_event = (records.target > 0.0) * len(self.edges)",
         "methods/test_survival.py::test_times_are_counted_by_interval_and_event",
     ),
     Mutant(

@@ -119,7 +119,7 @@ def _sites(study_file: StudyFile) -> Iterator[tuple[str, bytes]]:
     return zip(study_file.names, study_file.roster.sites, strict=True)
 
 
-STATISTICS = {
+STATISTIC_WORDS = {
     "Count": "record counts",
     "ClassCounts": "class counts",
     "LabelReports": "randomized label bits",
@@ -146,7 +146,7 @@ def _words(kind: QueryKind) -> str:
     quantity = _split_words(kind.what)
     match kind.query:
         case "SumQuery":
-            return f"masked noisy sums: {STATISTICS[kind.what]}, {GROUPS[kind.by]}"
+            return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUPS[kind.by]}"
         case "BoundQuery":
             return "masked noisy sums: best impurity that this site could reach"
         case _:

@@ -83,7 +83,7 @@ LABEL_KINDS = "biufUO"
 """NumPy's kinds of labels: booleans, numbers, texts, objects."""
 
 
-def save_model(path: str | Path, estimator: Any) -> None:
+def write_model(path: str | Path, estimator: Any) -> None:
     classes, columns = (getattr(estimator, a, None) for a in ("classes_", "feature_names_in_"))
     content = {
         "estimator": type(estimator).__name__,
