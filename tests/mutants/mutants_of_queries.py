@@ -23,7 +23,7 @@ QUERIES: Final = (
         "privacy/queries/kinds.py",
         ".repeat(len(self.features))",
         "",
-        "privacy/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
+        "privacy/test_charges.py::test_what_left_a_site_is_in_its_ledger",
     ),
     Mutant(
         "a bound's L2 norm is not squared",
@@ -58,21 +58,21 @@ QUERIES: Final = (
         "models/losses.py",
         "norms: ClassVar[Norms] = Norms(Fraction(5, 4), ONE, ONE)",
         "norms: ClassVar[Norms] = Norms(ONE, Fraction(1), Fraction(1))",
-        "models/test_survival_curves.py::test_no_record_of_any_odds_is_longer_than_one",
+        "models/test_model.py::test_no_record_of_any_odds_is_longer_than_one",
     ),
     Mutant(
         "a censored record has an event's gradient",
         "models/losses.py",
         "g = end + start - happened",
         "g = end + start - 1.0",
-        "models/test_survival_curves.py::test_gradients_are_those_of_the_likelihood",
+        "models/test_model.py::test_gradients_are_those_of_the_likelihood",
     ),
     Mutant(
         "an event beyond the last edge counts as one at it",
         "models/losses.py",
         "happened = (target > 0.0) & (target <= edges[-1])",
         "happened = target > 0.0",
-        "models/test_survival_curves.py::test_beyond_the_last_edge_a_record_is_censored_there",
+        "models/test_model.py::test_beyond_the_last_edge_a_record_is_censored_there",
     ),
     Mutant(
         "events and censored records share a channel",
