@@ -61,7 +61,7 @@ def _close(sites: SecureSites, journal: FileJournal) -> None:
     """Nothing more is asked: every site says its last word, once; again they say the same."""
     transcript = journal.transcript
     if len(transcript.closed) < sites.study.n_sites:
-        said = sites.close(transcript.root, len(transcript.rounds))
+        said = sites.close(transcript.root, len(transcript.leaves))
         if len(said) > len(transcript.closed):
             transcript.add_closed(said[site] for site in sorted(said))
 
