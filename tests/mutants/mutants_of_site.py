@@ -226,8 +226,8 @@ SITE: Final = (
     Mutant(
         "predictions of another model are used again",
         "data/sums.py",
-        "if same_start and model.trees[:n_known] == known_model.trees:",
-        "if same_start and len(model.trees) >= n_known:",
+        "return n if model.trees[:n] == scored.trees else None",
+        "return n if len(model.trees) >= n else None",
         "data/test_sums.py::test_what_a_site_kept_of_one_question_answers_no_other",
     ),
     Mutant(

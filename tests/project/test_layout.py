@@ -19,7 +19,7 @@ LONG = 60
 LISTED = """
     cli/demo.py cli/fit.py cli/ledger.py cli/models.py cli/schema.py data/reading/lines.py
     data/scoring.py deployment/progress.py deployment/site_ledger.py federation/audit_log.py
-    methods/blocks/greedy_trees.py methods/common.py methods/sources.py
+    methods/common.py methods/sources.py
     models/joining.py models/validation.py privacy/ledger/file.py
     privacy/queries/groups.py privacy/queries/kinds.py report/evaluation.py
     report/exports/onnx.py report/exports/python.py report/exports/sql.py

@@ -25,7 +25,7 @@ from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import ENTRY_ID, MemoryLedger
 from hedgerow.privacy.ledger.events import cost_of_text
 from hedgerow.privacy.pricing import Priced, entry_charges
-from hedgerow.secagg.closing import Closed
+from hedgerow.secagg.closing import UNASKED, Closed
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import NO_SESSION, Envelope, Header, MessageKind, open_shown
@@ -193,7 +193,7 @@ def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, SiteC
         except HedgerowError as error:
             raise TranscriptError(f"a CLOSED is not right: {error}") from None
         name = study_file.names[header.sender]
-        if body.root != transcript.root:
+        if body.root not in (transcript.root, UNASKED):
             raise TranscriptError(f"{name} closed another transcript than this one.")
         found[header.sender] = SiteClosing(header, body, digest("message", message))
     return found

@@ -485,7 +485,7 @@ def _declared_table(study_file: StudyFile, table: str) -> Iterator[str]:
     for name, entry in TABLES[table].items():
         if name in values or not entry.is_required:
             value = values.get(name, getattr(study_file.study, FIELD_OF[table, name]))
-            lines += [*_comment(entry.words), f"{name} = {_value(value)}"]
+            lines += [*_comment(entry.words), f"{name} = {toml_value(value)}"]
     if lines:
         yield "\n".join([f"[{table}]", *lines, ""])
 
@@ -501,19 +501,19 @@ def _schema(schema: Schema) -> str:
 
 
 def _lines(table: dict[str, Any]) -> str:
-    return "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
     if isinstance(value, DPModel):
         value = value.name.lower()
     if isinstance(value, Fraction):
         value = float(value) if Fraction(str(float(value))) == value else str(value)
     if isinstance(value, dict):
-        inner = ", ".join(f"{key} = {_value(item)}" for key, item in value.items())
+        inner = ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items())
         return f"{{ {inner} }}"
     if isinstance(value, list):
-        return f"[{', '.join(_value(item) for item in value)}]"
+        return f"[{', '.join(toml_value(item) for item in value)}]"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

@@ -17,7 +17,7 @@ import hedgerow.methods
 from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.method import METHODS, Method
-from hedgerow.methods.presets import PRESETS
+from hedgerow.methods.presets import PRESETS, Departure
 
 EstimatorMaker = Callable[..., PrivateEstimator]
 """An estimator's class, or a method of a paper: takes a schema and parameters."""
@@ -84,6 +84,11 @@ def paper_titles() -> dict[str, str]:
         for module in modules()
         if hasattr(module, "PAPER")
     }
+
+
+def paper_departures() -> dict[str, tuple[Departure, ...]]:
+    """What each paper's file says of its differences from the paper."""
+    return {name: import_module(f"hedgerow.methods.{name}").DEPARTURES for name in paper_titles()}
 
 
 def paper_methods() -> dict[str, EstimatorMaker]:

@@ -51,15 +51,18 @@ class HessianCuts:
 
     The trees of one batch are drawn at once. So that they too have refined cuts, batches of B > 1
     ask up to B - 1 of the histograms before the first of them, at the start's model. None is asked
-    that no tree would use. Departures: the Hessian alone is asked, at its own sensitivity (1/4 for
-    two classes, so a histogram costs a sixteenth of a tree's leaf query at equal noise); a bin is
-    halved at the edge of the public fine grid nearest to its middle; places left over go to the
-    heaviest bins. (With one feature a tree, Table 1 says `rounds` histograms of one feature each,
-    section 5.3.3 says of all m: these are taken, since every feature is some tree's.)
+    that no tree would use. A Hessian has its own sensitivity, 1/4 for two classes: at the noise
+    of a tree's leaf query a histogram of it costs a sixteenth of that query. With `full_cost` it
+    costs as much as that query, (T + s m) / mu^2 in all, and has a quarter of its noise, as
+    published. Departures: a bin is halved at the edge of the public fine grid nearest to its
+    middle; places left over go to the heaviest bins. (With one feature a tree, Table 1 says
+    `rounds` histograms of one feature each, section 5.3.3 says of all m: these are taken, since
+    every feature is some tree's.)
     """
 
     n_bins: int = 32
     rounds: int = 5
+    full_cost: bool = False
 
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
@@ -87,9 +90,11 @@ class HessianCuts:
         return 0 if free else self.rounds
 
     def _weight(self, setting: SplitContext) -> Fraction:
-        """Cost of one round in units of a tree's leaf query with the same noise."""
-        ratio = setting.loss.hessian_norms.l2_squared / setting.loss.norms.l2_squared
+        """Cost of one round in units of a tree's leaf query with the same noise, or of its own."""
         n_features = len(private_bins.numeric_features(setting.schema))
+        if self.full_cost:
+            return Fraction(n_features)
+        ratio = setting.loss.hessian_norms.l2_squared / setting.loss.norms.l2_squared
         return n_features * ratio.limit_denominator(10_000)
 
     def _round_fraction(self, setting: SplitContext) -> Fraction:
