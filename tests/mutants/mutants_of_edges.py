@@ -50,8 +50,9 @@ EDGES: Final = (
     Mutant(
         "the study file is read again after the yes",
         "cli/site.py",
-        "approving.approve(folder, study_file, place, audit)",
-        "approving.approve(folder, StudyFile.read(study), place, audit)",
+        "approving.check(study_file, place)\n    _decide(folder, study_file, place, audit, yes)\n",
+        "approving.check(study_file, place)\n    _decide(folder, study_file, place, audit, yes)\n"
+        "    approving.approve(folder, StudyFile.read(study), place, audit)\n",
         "deployment/test_approve.py"
         "::test_a_study_file_that_changes_at_the_prompt_is_approved_as_it_was_shown",
     ),
