@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.errors import SignalWarning, warn
 from hedgerow.methods.base import PrivateEstimator, StagedTrees
 from hedgerow.methods.blocks import private_bins, random_trees
-from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, boost
+from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, boost, equal_sizes
 from hedgerow.methods.blocks.curves import (
     FeatureEffects,
     Stacking,
@@ -212,8 +212,8 @@ class SurvivalBoost(SmoothedBoost):
             drawn = DrawnTrees(
                 random_trees.oblivious(grids, drawable_features(shapes, stacked), self.max_depth)
             )
-            rounds = Rounds(self.n_estimators, self.trees_per_round, trees)
-            score, noise = yield from boost(rounds, drawn, update, score, rng)
+            rounds = Rounds(equal_sizes(self.n_estimators, self.trees_per_round), trees)
+            score, noise = yield from boost(rounds, drawn, lambda _: update, score, rng)
             scores = yield from score_distribution(score, stacked.shift, spread, SCORE_FRACTION)
         curve = yield from calibrate(times, score, scores, CALIBRATION_FRACTION)
         of_curves = shapes.noise(grids, stacked.weights, stacked.deviations)
