@@ -55,7 +55,7 @@ class OnCluster(Elsewhere):
             raise ParameterError("the Dask collection has no columns; give a dask.dataframe.")
         outcome = schema.label_columns(target)
         check_named(self.where, list(frame.columns), target=outcome)
-        absent = [name for name in schema.names if name not in set(frame.columns)]
+        absent = [name for name in schema.columns if name not in set(frame.columns)]
         if absent:
             raise ParameterError(
                 f"{self.where} has no column {absent[0]!r}; it has {[*frame.columns]}. Rename the "
@@ -63,7 +63,7 @@ class OnCluster(Elsewhere):
             )
         self.schema, self.target = schema, target
         read_part = delayed(partial(_cells_of, schema=schema, target=target), pure=True)
-        cells = [read_part(part) for part in frame[[*schema.names, *outcome]].to_delayed()]
+        cells = [read_part(part) for part in frame[[*schema.columns, *outcome]].to_delayed()]
         if draws is not None:
             cells = _number_rows(cells, schema, draws)
         else:
