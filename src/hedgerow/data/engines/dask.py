@@ -56,7 +56,7 @@ class OnCluster(InKeepers):
         check_columns(self.where, list(frame.columns), schema, outcome)
         self.schema, self.target, self._draws = schema, target, draws
         read_part = delayed(partial(_cells_of, schema=schema, target=target), pure=True)
-        parts = [read_part(part) for part in frame[[*schema.names, *outcome]].to_delayed()]
+        parts = [read_part(part) for part in frame[[*schema.columns, *outcome]].to_delayed()]
         names = (*schema.names, target)
         base: Any = dask.base
         self._client: Any = getattr(base.get_scheduler(), "__self__", None)  # None: no cluster
@@ -145,7 +145,7 @@ def _cells_of(part: Any, schema: Schema, target: str) -> Encoded:
 
 def check_columns(where: str, names: list[str], schema: Schema, outcome: Sequence[str]) -> None:
     check_named(where, names, target=outcome)
-    absent = [name for name in schema.names if name not in names]
+    absent = [name for name in schema.columns if name not in names]
     if absent:
         raise ParameterError(
             f"{where} has no column {absent[0]!r}; it has {names}. Rename the column, or correct "
