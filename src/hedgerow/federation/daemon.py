@@ -71,7 +71,12 @@ class Daemon:
             pins=self._pins,
         )
         client = Client(
-            StudyRows(study, rows), site, store, audit.of_message, reply_interval=self._slot
+            StudyRows(study, rows),
+            site,
+            store,
+            audit.of_message,
+            reply_interval=self._slot,
+            policy=self._policy.policy,
         )
         with self._changing:
             self._clients = self._clients | {study.hash: client}
