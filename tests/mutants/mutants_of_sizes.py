@@ -13,7 +13,7 @@ DECLARED: Final = "methods/test_method_contract.py::test_a_recipe_never_asks_mor
 ROUNDS: Final = (
     f"{SIZES}::test_a_recipe_in_small_bundles_grows_the_same_model_in_the_rounds_it_declares"
 )
-WEIGHTS: Final = "privacy/test_bundles.py"
+WEIGHTS: Final = "privacy/test_admission.py"
 MANY: Final = "methods/test_no_silence.py"
 
 LARGE: Final = (

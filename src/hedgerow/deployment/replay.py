@@ -172,7 +172,7 @@ def replayed(
 
 
 @dataclass(frozen=True)
-class LastWord:
+class SiteClosing:
     """The CLOSED of one site, both signatures checked."""
 
     header: Header
@@ -180,9 +180,9 @@ class LastWord:
     digest: bytes
 
 
-def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, LastWord]:
+def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, SiteClosing]:
     """By site; refuses one that is not right, or of another transcript."""
-    found: dict[int, LastWord] = {}
+    found: dict[int, SiteClosing] = {}
     for message in transcript.closed:
         try:
             envelope = open_shown(message, study_file.study.hash, study_file.roster)
@@ -195,12 +195,12 @@ def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, LastW
         name = study_file.names[header.sender]
         if body.root not in (transcript.root, UNASKED):
             raise TranscriptError(f"{name} closed another transcript than this one.")
-        found[header.sender] = LastWord(header, body, digest("message", message))
+        found[header.sender] = SiteClosing(header, body, digest("message", message))
     return found
 
 
 def problems_of_releases(
-    study_file: StudyFile, transcript: Transcript, words: dict[int, LastWord]
+    study_file: StudyFile, transcript: Transcript, words: dict[int, SiteClosing]
 ) -> list[str]:
     """Messages that were changed, that the site never sent, or whose rounds are left out."""
     found = []
@@ -221,7 +221,7 @@ def problems_of_releases(
 
 
 def problems_of_charges(
-    study_file: StudyFile, sites: TranscriptSites, words: dict[int, LastWord]
+    study_file: StudyFile, sites: TranscriptSites, words: dict[int, SiteClosing]
 ) -> list[str]:
     """What each site was charged, computed from the questions it answered, is what it says."""
     found, study = [], study_file.study

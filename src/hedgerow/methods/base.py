@@ -56,7 +56,7 @@ from hedgerow.methods.ledger import Ledger, search_around, warn_of_search
 from hedgerow.methods.method import Method
 from hedgerow.methods.parameters import ATTRIBUTES, CLASSES_ATTRIBUTE, check_parameters
 from hedgerow.methods.predicting import outputs
-from hedgerow.methods.saving import plain_state, save_model, set_state
+from hedgerow.methods.saving import plain_state, set_state, write_model
 from hedgerow.methods.sources import (
     Columns,
     named_columns,
@@ -392,7 +392,7 @@ class PrivateEstimator(CommonParameters):
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
         check_is_fitted(self, "model_")
-        save_model(path, self)
+        write_model(path, self)
 
     def export(self, path: str | Path, to: str) -> Path:
         """Writes the fitted model for another program; docs/exports.md says how each is used.

@@ -160,7 +160,7 @@ class SmoothedBoost(Method):
             )
         pairs = math.comb(pair_guided.FEATURES, 2)
         looks = scale.trees(
-            pairs, pair_guided.GROUPS**2, channels=loss.channels, shared_bytes=model
+            pairs, pair_guided.PAIR_GROUPS**2, channels=loss.channels, shared_bytes=model
         )
         trees = scale.trees(
             self.trees_per_round, leaves, channels=loss.channels, shared_bytes=model

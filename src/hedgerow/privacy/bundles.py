@@ -48,7 +48,7 @@ def length_of(bundle: Sequence[Query]) -> int:
 #
 # A bound and no encoding: it follows from the queries alone, not from the key session's history, so
 # a run that is resumed cuts its bundles where it cut them before. Values that travel by their
-# digest count once in a bundle. `tests/privacy/test_bundles.py` holds it against the wire.
+# digest count once in a bundle. `tests/privacy/test_admission.py` holds it against the wire.
 
 NAME = 96
 """A digest and its mark."""

@@ -53,7 +53,7 @@ INTERACTION_FRACTION = constant(
 )
 """Part of the trees' budget, for all of them together."""
 FEATURES = constant(8, unit="strongest features whose pairs are asked", evidence="boosting.md#0034")
-GROUPS = constant(8, unit="groups of a feature in a table", evidence="boosting.md#0034")
+PAIR_GROUPS = constant(8, unit="groups of a feature in a table", evidence="boosting.md#0034")
 RANDOM_TREES = constant(0.5, unit="part of the trees", evidence="boosting.md#0034")
 """Part of the trees that do not follow the tables."""
 RANDOM_TESTS = constant(2, unit="random tests", evidence="boosting.md#0034")
@@ -237,7 +237,7 @@ def _groups(grids: Grids, drawable: DrawableFeature, values: FloatArray) -> IntA
         direction = np.linalg.svd(values, full_matrices=False)[2][0]
         order = np.argsort(values @ direction, kind="stable")
     groups = np.empty(len(order), np.int64)
-    groups[order] = merge(drawable.mass[order], max(float(drawable.mass.sum()) / GROUPS, 1e-9))
+    groups[order] = merge(drawable.mass[order], max(float(drawable.mass.sum()) / PAIR_GROUPS, 1e-9))
     return groups
 
 
