@@ -41,6 +41,9 @@ Superlink = Annotated[
     typer.Option("--flower", help="Use this SuperLink of Flower's config.toml, not --listen."),
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print every event as a line of JSON.")]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Go on where sums are beyond what honest sites send.")
+]
 Watching = Annotated[
     bool, typer.Option("--watch", help="Show the run in a browser of this machine too.")
 ]
@@ -176,10 +179,11 @@ def _add_running(name: str, words: str) -> None:
         flower: Superlink = None,
         as_json: JsonLines = False,
         watch: Watching = False,
+        anyway: Anyway = False,
     ) -> None:
         resume = name == "resume"
         reach = Reach(listen, host, flare, flare_user, flower)
-        _run(folder, reach, as_json, watch=watch, resume=resume)
+        _run(folder, reach, as_json, watch=watch, resume=resume, anyway=anyway)
 
 
 _add_running("run", "Train over all sites; write the model and its privacy statement.")
@@ -330,7 +334,9 @@ class Reach(NamedTuple):
     flower: str | None
 
 
-def _run(path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool) -> None:
+def _run(
+    path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool, anyway: bool
+) -> None:
     from hedgerow.deployment.run import run_study as train
     from hedgerow.deployment.run_folder import RunFolder
 
@@ -340,7 +346,8 @@ def _run(path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool) 
         _listeners(folder, as_json, watch) as heard_by,
     ):
         try:
-            model = train(folder, exchange, resume=resume, listen=heard_by, show_trees=watch)
+            how = {"resume": resume, "show_trees": watch, "anyway": anyway}
+            model = train(folder, exchange, listen=heard_by, **how)
         except KeyboardInterrupt:
             tell("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
             raise typer.Exit(STOPPED) from None
