@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from unittest.mock import patch
@@ -133,6 +134,24 @@ def test_a_study_that_was_ended_is_refused_with_a_line(world):
     typed("site", "revoke", site.root, "study", "--yes")
     assert "was approved before" in refused(*words)
     assert "was approved before" in noted(site, "not approved")
+
+
+def test_a_study_that_is_closed_has_a_signed_last_word_and_is_over(world):
+    site = world.sites[0]
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    typed(*words)
+    kept = RUN.invoke(app, ["site", "close", str(site.root), "study"], input="n\n")
+    assert kept.exit_code != 0
+    with closing(site.site_store()) as store:
+        account = next(site.study_folders()).approval()["study"]
+        assert store.memory(account).last_word() is None
+        assert "a service holds this site's store" in refused(
+            "site", "close", site.root, "study", "--yes"
+        )
+    assert "closed: study" in typed("site", "close", site.root, "study", "--yes")
+    with closing(site.site_store()) as store:
+        assert not store.ledger.is_open(account)
+        assert store.memory(account).last_word() is not None
 
 
 def test_approving_twice_takes_nothing_more_and_says_so(world):

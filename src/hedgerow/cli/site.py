@@ -277,6 +277,50 @@ def revoke(state: State, study: Wanted, yes: Yes = False) -> None:
 
 
 @app.command()
+def close(state: State, study: Wanted, yes: Yes = False) -> None:
+    """Close a study for good with this site's last word: what it was charged, signed."""
+    from hedgerow.deployment.approve import close as say_last_word
+    from hedgerow.deployment.approve import find_study
+    from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.federation.audit_log import Audit
+
+    folder = StateFolder.open(state)
+    name = find_study(folder, study).path.name
+    if not yes:
+        typer.confirm(f"{name} ends here for good; no run of it goes on. Close?", abort=True)
+    tell(f"closed: {say_last_word(folder, name, Audit(folder.audit_file))}")
+
+
+@app.command()
+def verify(
+    state: State,
+    model: Annotated[Path, typer.Argument(help="Read this model file; the vouch is added to it.")],
+    transcript: Annotated[Path, typer.Option(help="Read the run's transcript.bin.")],
+    study: Annotated[
+        Path | None, typer.Option(help="Use this study file, instead of the approved one.")
+    ] = None,
+) -> None:
+    """Compute a model anew from its transcript and, if all is right, vouch for it.
+
+    The study is the one that was approved here. Exit code 1 if a check failed; nothing is signed
+    then.
+    """
+    from hedgerow.cli.console import FOUND_SOMETHING
+    from hedgerow.deployment.approve import study_of_model
+    from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.deployment.verify import add_vouch, verdict
+
+    folder = StateFolder.open(state)
+    roster = study or study_of_model(folder, model)
+    checks = add_vouch(model, roster, transcript, folder.identity())
+    for check in checks:
+        tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
+    tell(verdict(checks))
+    if any(check.has_failed for check in checks):
+        raise typer.Exit(FOUND_SOMETHING)
+
+
+@app.command()
 def serve(
     state: State,
     as_json: Annotated[bool, typer.Option("--json", help="Print every line as JSON.")] = False,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from hedgerow.cli.console import STOPPED, Force, address, check_output, say, tell
-from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, Entry
+from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, StudyEntry
 
 if TYPE_CHECKING:
     from hedgerow.deployment.enrollment import Enrollment
@@ -76,7 +76,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return typed
 
 
-def _parse_option(entry: Entry, text: str) -> Any:
+def _parse_option(entry: StudyEntry, text: str) -> Any:
     from hedgerow.deployment import draft
 
     return draft.typed_number(text) if entry.is_rational else draft.typed_value(text)

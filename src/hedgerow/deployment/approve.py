@@ -3,6 +3,7 @@
 check     reads the rows against the study; spends nothing and writes nothing
 approve   takes the whole cap out of the site's lifetime budget, and says who agreed
 revoke    ends the study here; what it did not spend is free again
+close     the same with the site's last word, which says what it was charged and what it sent
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hedgerow.data.engines.database import InDatabase
@@ -31,6 +33,7 @@ from hedgerow.deployment.study_file import StudyFile, as_text, toml_value
 from hedgerow.errors import HedgerowError, LedgerUnavailable, ParameterError, SiteRefused
 from hedgerow.federation.audit_log import Audit
 from hedgerow.federation.policy import HOW_TO_OPEN, Policy, SitePolicy, is_method_allowed
+from hedgerow.methods import model_file
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.accounting.rounding import float_above, printed
@@ -44,7 +47,9 @@ from hedgerow.privacy.queries.kinds import QueryKind
 from hedgerow.privacy.statement.wording import dp_model_words
 from hedgerow.privacy.study import Study
 from hedgerow.schema.visible import visible
-from hedgerow.secagg.keys import check_pins, fingerprint, spoken_words
+from hedgerow.secagg.client import Site
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.keys import Roster, check_pins, fingerprint, spoken_words
 
 
 # ------------------------------------------------------------------------------------------ check
@@ -124,7 +129,7 @@ def _sites(study_file: StudyFile) -> Iterator[tuple[str, bytes]]:
     return zip(study_file.names, study_file.roster.sites, strict=True)
 
 
-STATISTICS = {
+STATISTIC_WORDS = {
     "Count": "record counts",
     "ClassCounts": "class counts",
     "LabelReports": "randomized label bits",
@@ -151,7 +156,7 @@ def _words(kind: QueryKind) -> str:
     quantity = _split_words(kind.what)
     match kind.query:
         case "SumQuery":
-            return f"masked noisy sums: {STATISTICS[kind.what]}, {GROUPS[kind.by]}"
+            return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUPS[kind.by]}"
         case "BoundQuery":
             return "masked noisy sums: best impurity that this site could reach"
         case _:
@@ -471,6 +476,45 @@ def revoke(state: StateFolder, name: str, audit: Audit) -> str:
     folder.revoke()
     audit.note("revoked", study=account, what=folder.path.name, by=getpass.getuser())
     return folder.path.name
+
+
+def close(state: StateFolder, name: str, audit: Audit) -> str:
+    """Ends a study with the site's own last word, unasked; the service must not hold the store."""
+    folder = find_study(state, name)
+    study = StudyFile.read(folder.study_file).study
+    try:
+        site_store = state.site_store()
+    except LedgerUnavailable:
+        raise ParameterError(
+            "a service holds this site's store; stop it, close the study, then start it again."
+        ) from None
+    with closing(site_store):
+        memory = site_store.memory(study.account)
+        site = Site(
+            state.identity(),
+            Roster(study.sites, study.coordinator),
+            study.sites.index(state.identity().public),
+            Parameters.of(study.parameters),
+            study.hash,
+            memory,
+            pins=state.policy().pins.values(),
+        )
+        site.close_unasked()
+    audit.note("finished", study=study.account, name=study.name, by=getpass.getuser())
+    return folder.path.name
+
+
+def study_of_model(state: StateFolder, model: Path) -> Path:
+    """The approved study that a model file names."""
+    signatures = model_file.open_document(model).get("signed") or {}
+    for folder in state.study_folders():
+        if folder.study_file.exists():
+            study = StudyFile.read(folder.study_file).study
+            if study.hash.hex() == signatures.get("study"):
+                return folder.study_file
+    raise ParameterError(
+        f"{model} is of no study that was approved here; give the study file with --study."
+    )
 
 
 def find_study(state: StateFolder, study_name: str) -> StudyFolder:
