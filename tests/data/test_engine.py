@@ -14,11 +14,12 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.data.engines import dask as dask_engine
+from hedgerow.data.engines import database
 from hedgerow.data.engines.dask import OnCluster
 from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import AnsweringElsewhere, Keeper, Messages, Work
 from hedgerow.data.prepared import StudyRows
-from hedgerow.data.reading.databases import Selected
+from hedgerow.data.reading.databases import DuckDb, Selected
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import Answering
@@ -71,6 +72,62 @@ def test_a_model_is_the_same_wherever_its_rows_are(model, connection):
     assert model.fit(connection, sql=SELECT, target="y").model_ == here
     assert model.fit(connection, sql=SELECT, push_down=True, target="y").model_ == here
     assert connection.execute("SELECT COUNT(*) FROM records").fetchall() == [(500,)]
+
+
+@pytest.mark.parametrize(
+    ("words", "limits"),
+    [
+        ("are few: streamed once", {}),
+        ("raw scores are kept in this process", {"MOST_CELL_BYTES": 0}),
+        ("in a table of the session", {"MOST_CELL_BYTES": 0, "MOST_SCORE_BYTES": 0}),
+    ],
+)
+def test_scores_are_kept_between_rounds_wherever_they_are(words, limits, connection, monkeypatch):
+    """As many trees are walked as were new; a model that starts anew is scored anew."""
+    model = hr.BoostedTreesClassifier(known(SCHEMA), n_estimators=5, **NOWHERE)
+    here = model.fit(FRAME, target="y").model_
+    for name, limit in limits.items():
+        monkeypatch.setattr(database, name, limit)
+    monkeypatch.setattr(database, "ROWS_A_BATCH", 200)
+    walked, add, engines = [], Answering._add_trees, []
+
+    def tap(self, asked, raw, n_scored):
+        walked.append(len(asked.trees) - n_scored)
+        return add(self, asked, raw, n_scored)
+
+    opened = InDatabase.__init__
+    monkeypatch.setattr(Answering, "_add_trees", tap)
+    monkeypatch.setattr(InDatabase, "__init__", lambda *on: engines.append(on[0]) or opened(*on))
+    for _ in range(2):
+        assert model.fit(connection, sql=SELECT, push_down=True, target="y").model_ == here
+    assert words in engines[0].manner
+    assert max(walked, default=0) <= 1
+    assert "session" not in words or not any(walked)  # the database adds trees by itself
+
+
+def test_scores_that_an_error_left_half_way_are_computed_anew(connection, monkeypatch):
+    monkeypatch.setattr(database, "MOST_CELL_BYTES", 0)
+    monkeypatch.setattr(database, "ROWS_A_BATCH", 200)
+    schema = TREE._method(TREE.schema).grid(TREE.schema)
+    held, here = InDatabase(Selected(connection, SELECT), schema, "y", DRAWS), keeper_of_rows()
+    works = works_of_a_fit()
+    for work in works[:-1]:
+        held.total(work)
+    stream, batches = DuckDb.batches, []
+
+    def broken(self, query, rows):
+        for batch in stream(self, query, rows):
+            batches.append(batch)
+            if len(batches) == 2:
+                raise OSError
+            yield batch
+
+    monkeypatch.setattr(DuckDb, "batches", broken)
+    with pytest.raises(OSError):
+        held.total(works[-1])
+    monkeypatch.setattr(DuckDb, "batches", stream)
+    for one, two in zip(held.total(works[-1]), here.run(works[-1]), strict=True):
+        assert np.array_equal(one, two)
 
 
 def test_a_private_model_of_a_file_s_rows(tmp_path):
@@ -216,9 +273,9 @@ def test_an_engine_that_fails_after_the_charge_closes_the_study(connection):
 
 def test_wide_sums_do_not_overflow(connection):
     """Two sums of 2^62 are beyond BIGINT; the engine's answer is as wide as it must be."""
-    database = Selected(connection, SELECT).database
+    opened = Selected(connection, SELECT).database
     two = "SELECT CAST(SUM(v) AS TEXT) AS s FROM (SELECT 4611686018427387904::bigint AS v FROM "
-    assert database.table(two + "range(4)) AS t")["s"].to_pylist() == [str(2**64)]
+    assert opened.table(two + "range(4)) AS t")["s"].to_pylist() == [str(2**64)]
 
 
 # --------------------------------------------------------------------------------- real engines

@@ -130,7 +130,7 @@ def test_an_absent_or_repeated_column_is_refused_in_both_manners(source, says, c
 @pytest.mark.parametrize(
     ("column", "values", "says"),
     [
-        ("age", pd.Timestamp("2020-01-01"), "column 'age' holds a Timestamp.*Turn a date into"),
+        ("age", pd.Timestamp("2020-01-01"), "column 'age' holds a Timestamp.*declare parse"),
         ("age", [datetime.date(2020, 1, 1)] * 2, "column 'age' holds a date"),
         ("age", pd.Timedelta(days=3), "column 'age' holds a Timedelta"),
         ("age", pd.period_range("2020-01", periods=2), "column 'age' holds a Period"),

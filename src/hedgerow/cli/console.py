@@ -112,6 +112,14 @@ def warnings_as_lines(quiet: bool) -> Iterator[None]:
                 _as_line(words)
 
 
+def address(text: str) -> tuple[str, int]:
+    """The address and the port of `--listen`."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise ParameterError(f"--listen is {text!r}; write an address and a port, 0.0.0.0:8443.")
+    return host.strip("[]"), int(port)
+
+
 def on_terminal(quiet: bool) -> bool:
     """Whether progress can be shown on a terminal."""
     return not quiet and sys.stderr.isatty()

@@ -19,9 +19,8 @@ from hedgerow.data.reading.encoding import CHUNK_ROWS, LABEL, one_per_row, refus
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, DataWarning, ParameterError, warn
 from hedgerow.schema.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
-from hedgerow.schema.grids import MISSING_TEXTS
 from hedgerow.schema.schema import Schema
-from hedgerow.schema.tokens import Token, is_whole, spell, token_of
+from hedgerow.schema.tokens import MISSING_TEXTS, Token, is_whole, spell, token_of
 from hedgerow.schema.visible import has_hidden
 
 # --------------------------------------------------------------------------------------------------

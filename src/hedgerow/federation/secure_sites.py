@@ -28,6 +28,7 @@ from hedgerow.federation.exchange import (
     Missed,
     Quorum,
     RetryPolicy,
+    longest_answer,
 )
 from hedgerow.federation.journal import Answered, AskedRound, Journal, Void
 from hedgerow.federation.session_state import CoordinatorSession
@@ -36,6 +37,7 @@ from hedgerow.federation.wire import Bundle, Sender
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.study import Study
+from hedgerow.secagg.closing import RELEASED, Release
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header
@@ -130,7 +132,10 @@ class SecureSites:
             require(self.coordinator.accept_closed(answer, root) == site, Code.BAD_MESSAGE, site)
             said[site] = answer
 
-        enough = Quorum(lambda more: True, asks=self.retry_policy.timing.asks)
+        releases = rounds * len(RELEASED) * Release.WIDTH
+        longest = longest_answer(0, 0, self.study.n_sites) + releases
+        asks = self.retry_policy.timing.asks
+        enough = Quorum(lambda more: True, asks=asks, longest=longest)
         try:
             self.exchange(self.coordinator.close(root, rounds), keep, enough)
         except SiteRefused as error:  # whoever refuses counts at the study's whole budget
@@ -181,8 +186,11 @@ class SecureSites:
 
     def _quorum(self, secure: SecureSum, under_way: UnderWay) -> Quorum:
         needed = self._needed(under_way)
-        asks = self.retry_policy.timing.asks
-        return Quorum(lambda more: len(secure.arrived) + more >= needed, asks)
+        asks, longest = self.retry_policy.timing.asks, self._longest(secure)
+        return Quorum(lambda more: len(secure.arrived) + more >= needed, asks, longest=longest)
+
+    def _longest(self, secure: SecureSum) -> int:
+        return longest_answer(*secure.size, self.study.n_sites)
 
     def _needed(self, under_way: UnderWay) -> int:
         return len(under_way.asked.members) or self.session_state.threshold
@@ -211,11 +219,11 @@ class SecureSites:
         if secure.mode is Mode.AT_ONCE:
             return secure.opened()
         self.journal.closed(secure.round, members)
-        threshold = self.session_state.threshold
+        threshold, short = self.session_state.threshold, longest_answer(0, 0, self.study.n_sites)
         if messages:
-            enough = Quorum(lambda more: len(secure.signed) + more >= threshold, asks=1)
+            enough = Quorum(lambda more: len(secure.signed) + more >= threshold, 1, longest=short)
             self._ask(secure, sent.put(messages), sent.kept(secure.accept_signature), enough)
-        enough = Quorum(lambda more: secure.missing() is None or more > 0, asks=1)
+        enough = Quorum(lambda more: secure.missing() is None or more > 0, 1, longest=short)
         self._ask(secure, sent.put(secure.unmask()), sent.kept(secure.accept_shares), enough)
         return secure.opened()
 

@@ -258,7 +258,7 @@ class PrivateEstimator(CommonParameters):
         persons_declared: bool,
     ) -> tuple[list[Rows], Circumstances, HeldOutDraws | None]:
         """The rows of each site, the circumstances of the run, and the held-out draws."""
-        warn_of_time(study.n_sites, method.largest(study.schema).rounds)
+        warn_of_time(study.n_sites, method.largest(study.schema).rounds_of(study.n_sites))
         self.data_report_ = report_of(encoded_rows, study.schema)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)

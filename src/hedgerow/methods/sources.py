@@ -175,9 +175,9 @@ def _read_source(
 
 def the_other_column(source: Source, schema: Schema, columns: Columns) -> str:
     """The only column that the schema does not declare: the target."""
-    table = open_table(source, schema.names)
-    positions_of(table, schema.names)
-    other_names = (*schema.names, columns.site, columns.person)
+    table = open_table(source, schema.columns)
+    positions_of(table, schema.columns)
+    other_names = (*schema.columns, columns.site, columns.person)
     left = [name for name in table.names if name not in other_names]
     if len(left) == 1:
         return left[0]

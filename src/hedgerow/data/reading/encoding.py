@@ -17,7 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.data.reading.columns import Column, Strange, distinct, is_utf8, numbers
+from hedgerow.data.reading.columns import (
+    Column,
+    Strange,
+    distinct,
+    is_utf8,
+    numbers,
+    parsed_distinct,
+    parsed_numbers,
+)
 from hedgerow.data.reading.containers import RowTable, as_column, check_named
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, ParameterError
@@ -81,7 +89,7 @@ def encode(
     """
     if y is not None and target is not None:
         raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
-    table = open_table(source, schema.names)
+    table = open_table(source, schema.columns)
     in_source = isinstance(person, str)
     outcome = () if target is None else schema.label_columns(target)
     whose = person if in_source else None
@@ -91,8 +99,9 @@ def encode(
     encoder = _Encoder(schema, table, check, target or LABEL, target is not None or y is not None)
     extra = [*outcome, *(name for name in (whose, site) if name is not None)]
     at = 0
-    for columns in table.chunks([*schema.names, *extra], chunk_rows):
-        features, rest = columns[: len(schema.names)], iter(columns[len(schema.names) :])
+    for columns in table.chunks([*schema.columns, *extra], chunk_rows):
+        features = [columns[place] for place in schema.sources]
+        rest = iter(columns[len(schema.columns) :])
         rows = slice(at, at + len(columns[0]))
         read = [next(rest) for _ in outcome] or [_part(labels, rows)]
         person_column = next(rest) if in_source else _part(persons, rows)
@@ -151,6 +160,7 @@ class _Encoder:
             )
         self._schema, self._table, self._check = schema, table, check
         self._label_name = label_name
+        self._sources = {grid.feature: grid.source for grid in schema.grids}
         self._kind = np.uint8 if schema.classes is not None else np.float64
         self._has_labels = has_labels
         self._full: list[_Block] = []
@@ -260,18 +270,17 @@ class _Encoder:
             out[at] = self._feature(grid, column)[keep]
 
     def _feature(self, grid: Grid, column: Column) -> NDArray[np.uint8]:
-        self._check_text(grid.feature, column)
+        self._check_text(grid.source, column)
         if grid.kind is ColumnKind.NUMERIC:
-            values, strange = numbers(column)
-            self._note(grid.feature, strange, "is not a number", "Correct it or leave it empty.")
+            values, strange = parsed_numbers(column, grid)
+            self._note(grid.feature, strange, *_no_number(grid))
             codes = np.empty(len(values), np.uint8)
             encode_edges(values, grid.edges, codes)
             self._count(self._clamped_counts, grid.feature, grid.n_outside(values))
             self._count_missing(grid, codes, strange)
             self._note_reach(grid.feature, values)
             return codes
-        distinct_values = distinct(column)
-        tokens = distinct_values.tokens()
+        distinct_values, tokens = parsed_distinct(column, grid)
         strange = distinct_values.met([not grid.knows(token) for token in tokens])
         advice = f"Allowed are {list(grid.values[:20])}; set other to true to admit any value."
         self._note(
@@ -375,7 +384,9 @@ class _Encoder:
     def _place(self, name: str) -> str:
         """In the user's words: a column of the rows, or the labels that came beside them."""
         is_beside = name == LABEL and name not in self._table.names
-        return "y" if is_beside else f"{self._table.where}, column {name!r}"
+        return (
+            "y" if is_beside else f"{self._table.where}, column {self._sources.get(name, name)!r}"
+        )
 
     def _note(
         self, name: str, strange: Strange, complaint: str, advice: str, is_allowed: bool = False
@@ -402,6 +413,13 @@ class _Encoder:
     def _count(self, counts: dict[str, int], name: str, n: int) -> None:
         if n:
             counts[name] = counts.get(name, 0) + n
+
+
+def _no_number(grid: Grid) -> tuple[str, str]:
+    if grid.parser is None:
+        return "is not a number", "Correct it or leave it empty."
+    words = ", ".join(f"{key} {value}" for key, value in grid.parser.entries.items())
+    return f"cannot be read ({words})", "Correct it, or list it in `missing` of the column."
 
 
 NO_CAUSES = (
@@ -466,6 +484,6 @@ def refuse_unusable(where: str, value: object) -> None:
         )
     if token is Unusable.NO_VALUE:
         raise DataError(
-            f"{where} holds a {type(value).__name__}; use numbers, text or booleans. Turn a date "
-            "into a number first, such as days since a public date."
+            f"{where} holds a {type(value).__name__}; use numbers, text or booleans. For a date "
+            'declare parse = "date" in the schema: it becomes days since a public date.'
         )
