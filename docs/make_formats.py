@@ -42,11 +42,8 @@ def _parsers() -> dict[str, Any]:
     }
     options = {name: special.get(name, TEXTS) for names in OPTIONS.values() for name in names}
     assert set(options) < {field.name for field in fields(Parser)}
-    tables = [
-        closed({"kind": {"const": kind}} | {name: options[name] for name in names}, ["kind"])
-        for kind, names in OPTIONS.items()
-    ]
-    return {"anyOf": [{"enum": list(OPTIONS)}, *tables]}
+    kinds = {"enum": list(OPTIONS)}
+    return {"anyOf": [kinds, closed({"kind": kinds} | options, ["kind"])]}
 
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -26,7 +26,7 @@ from hedgerow.data.reading.columns import (
     parsed_distinct,
     parsed_numbers,
 )
-from hedgerow.data.reading.containers import RowTable, as_column, check_named
+from hedgerow.data.reading.containers import ROWS_READ, RowTable, as_column, check_named
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.codes import encode_edges
@@ -108,6 +108,7 @@ def encode(
         label = read if len(read) > 1 else read[0]
         encoder.add(features, label, person_column, None if site is None else next(rest))
         at = rows.stop
+        ROWS_READ.get()(table.where, at)
     return encoder.finish()
 
 
@@ -181,6 +182,7 @@ class _Encoder:
         person: Column | None,
         site: Column | None = None,
     ) -> None:
+        self._broken_lines()  # the first is told at once, not after the whole file
         keep = np.ones(len(features[0]), np.bool_)
         self._make_room(len(keep))
         if person is not None:
@@ -254,9 +256,10 @@ class _Encoder:
     def _broken_lines(self) -> int:
         broken = self._table.malformed_lines
         if broken and self._check:
+            problem = getattr(self._table, "first_problem", None) or f"{broken} line(s) are broken"
             raise DataError(
-                f"{self._table.where} has {broken} line(s) with another number of cells than its "
-                "header, with an open quote, or too long; correct or remove them."
+                f"{self._table.where}, {problem}; correct or remove it. A record has as many cells "
+                "as the header and closes its quotes."
             )
         return broken
 
@@ -381,12 +384,13 @@ class _Encoder:
                 f"{self._table.where}, column {name!r} is not UTF-8 text; save the file as UTF-8."
             )
 
-    def _place(self, name: str) -> str:
+    def _place(self, name: str, value: object = None) -> str:
         """In the user's words: a column of the rows, or the labels that came beside them."""
-        is_beside = name == LABEL and name not in self._table.names
-        return (
-            "y" if is_beside else f"{self._table.where}, column {self._sources.get(name, name)!r}"
-        )
+        if name == LABEL and name not in self._table.names:
+            return "y"
+        column, find = self._sources.get(name, name), getattr(self._table, "find", None)
+        line = find(column, value) if find is not None and value is not None else None
+        return ", ".join(part for part in (self._table.where, line, f"column {column!r}") if part)
 
     def _note(
         self, name: str, strange: Strange, complaint: str, advice: str, is_allowed: bool = False
@@ -396,6 +400,7 @@ class _Encoder:
                 where = self._place(name)
                 refuse_unusable(where, value)
                 if not is_allowed:
+                    where = self._place(name, value)
                     raise DataError(f"{where}: {spell(value)!r} {complaint}. {advice}")
         self._count(self._unknown, name, sum(times for _, times in strange))
 
