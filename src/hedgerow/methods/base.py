@@ -44,7 +44,7 @@ from hedgerow.methods import mlflow
 from hedgerow.methods.common import PRIVATE, CommonParameters
 from hedgerow.methods.inputs import (
     by_schema_names,
-    check_columns,
+    check_column_names,
     check_task,
     checked_labels,
     checked_rows,
@@ -320,7 +320,7 @@ class PrivateEstimator(CommonParameters):
     def _outputs(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")
         X = by_schema_names(checked_rows(X), self.schema_)
-        check_columns(X, self)
+        check_column_names(X, self)
         with using(self.n_jobs or 1):
             return outputs(self.model_, X, self.schema_)
 

@@ -204,7 +204,7 @@ def name_columns(estimator: Any, X: Any) -> None:
         del estimator.feature_names_in_  # of a fit before this one
 
 
-def check_columns(X: Any, estimator: Any) -> None:
+def check_column_names(X: Any, estimator: Any) -> None:
     """Checks the number of columns; arrays have no names, so their order is trusted."""
     if hasattr(X, "columns"):
         return

@@ -41,7 +41,9 @@ ALWAYS = (
     "that a model was trained, and how many rounds it took",
 )
 SEVERAL_SITES = "which sites take part, and how many may be lost or collude"
-LENGTHS = "how long messages are: the study and earlier noisy answers decide it, not the rows"
+LENGTHS_OF_MESSAGES = (
+    "how long messages are: the study and earlier noisy answers decide it, not the rows"
+)
 TIMES = "when sites answer: {}"
 ON_PAPER = {
     "LocalSelection": "selections by single sites",
@@ -72,7 +74,7 @@ def unprotected(study: Study, is_schema_inferred: bool, is_simulation: bool) -> 
     """Quantities that are public or that nobody protects, most surprising last."""
     lines = [*ALWAYS]
     if study.n_sites > 1:
-        lines += [SEVERAL_SITES, LENGTHS]
+        lines += [SEVERAL_SITES, LENGTHS_OF_MESSAGES]
     if not is_simulation:
         lines.append(TIMES.format(_times(study)))
     if is_schema_inferred:
