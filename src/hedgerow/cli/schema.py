@@ -128,19 +128,23 @@ def draft(
     quiet: Quiet = False,
 ) -> None:
     """Draft a schema from rows, to be corrected and confirmed."""
-    from hedgerow.data.schema_draft import draft_schema
+    from hedgerow.data.schema_draft import diagnose
 
     if output is not None:
         check_output(output, rows, force=force)
     with warnings_as_lines(quiet):
-        new_schema = draft_schema(rows, target)
+        diagnosis = diagnose(rows, target)
+    new_schema = diagnosis.schema
     if json:
         say_json(new_schema.to_dict())
     elif output is None:
-        tell(new_schema.to_toml(), end="")
+        tell(diagnosis.to_toml(), end="")
     else:
-        output.write_text(new_schema.to_toml(), encoding="utf-8")
+        output.write_text(diagnosis.to_toml(), encoding="utf-8")
         if not quiet:
+            for finding in diagnosis.findings:
+                for reason in finding.reasons:
+                    tell(f"{finding.name}: {reason}")
             tell(
                 f"{output}: {len(new_schema.features)} columns, "
                 f"{len(new_schema.unconfirmed)} to confirm."
