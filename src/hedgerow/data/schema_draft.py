@@ -390,7 +390,7 @@ PERSONS = re.compile(
     r"\b(patient|person|subject|member|customer|client|user|mrn|ssn|pid|borrower)\b"
 )
 IDENTIFIERS = re.compile(r"\b(id|key|number|nr|no|index|uuid|guid)\b")
-SITES = re.compile(r"\b(site|hospital|clinic|cent(er|re)|branch|ward|facility|institution|bank)\b")
+SITES = re.compile(r"\b(site|hospital|clinic|cent(er|re)|branch|facility|institution|bank)\b")
 CODES = re.compile(r"\b(zip|postal|postcode|plz|code|icd|atc|snomed|ndc|cpt|drg|type|class)\b")
 
 
@@ -409,9 +409,10 @@ def examine(name: str, column: Column) -> Finding:
     if PERSONS.search(words) and 1.2 * len(met) < rows < 50 * len(met) and len(met) > ENOUGH_ROWS:
         reason = f"looks like a person, {rows / len(met):.1f} rows each: pass it as `person`"
         return Finding(name, seen, (reason,))
-    reasons = ["looks like a site: pass it as `site`, or keep it"] * bool(SITES.search(words))
-    reasons += ["one value in all rows teaches nothing: leave it out"] * (len(met) == 1)
+    reasons = ["one value in all rows teaches nothing: leave it out"] * (len(met) == 1)
     feature, more = _propose(name, words, column, met)
+    if SITES.search(words) and not isinstance(feature, Numeric):
+        reasons.append("looks like a site: pass it as `site`, or keep it")
     finding = Finding(name, seen, (*reasons, *more), feature)
     return _with_known_range(finding, words, column)
 
@@ -515,7 +516,8 @@ def _first_parser(values: Sequence[Any]) -> tuple[Parser, tuple[Any, ...], str] 
 def _draft_parsed(
     name: str, column: Column, parser: Parser, unread: tuple[Any, ...], words: str
 ) -> tuple[Feature, list[str]]:
-    reasons = [f"{words}: parse is {parser.kind}"]
+    unit = f", in days since {parser.since}" if parser.kind == "date" else ""
+    reasons = [f"{words}: parse is {parser.kind}{unit}"]
     reasons += [f"{list(unread)} stand for missing values"] * bool(unread)
     if parser.kind == "boolean":
         return Categorical(name, (False, True), other=False, parse=parser, missing=unread), reasons  # type: ignore[arg-type]
