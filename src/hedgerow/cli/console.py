@@ -117,6 +117,14 @@ def warnings_as_lines(quiet: bool) -> Iterator[None]:
                 _as_line(words)
 
 
+def address(text: str) -> tuple[str, int]:
+    """The address and the port of `--listen`."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise ParameterError(f"--listen is {text!r}; write an address and a port, 0.0.0.0:8443.")
+    return host.strip("[]"), int(port)
+
+
 SECONDS_BETWEEN_LINES = 3.0
 
 
@@ -181,12 +189,12 @@ def _files_at(place: str | Path) -> Iterator[Path]:
 
 def _precious(path: Path, digest: str) -> str | None:
     """The kind of a file that cannot simply be recreated; None for anything else."""
-    from hedgerow.methods.model_file import FORMAT
+    from hedgerow.methods.model_file import MODEL_FORMAT
 
     content = path.read_bytes()
     if content.startswith(SQLITE):
         return "a ledger or another database"
-    if content.lstrip().startswith(b"{") and f'"{FORMAT}"'.encode() in content:
+    if content.lstrip().startswith(b"{") and f'"{MODEL_FORMAT}"'.encode() in content:
         return "a model"
     if b"[[site]]" in content and b"[privacy]" in content:
         return "a study"

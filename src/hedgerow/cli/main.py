@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import demo, fit, ledger, models, schema, site, study
+from hedgerow.cli import demo, fit, ledger, models, project, schema, site, study
 from hedgerow.cli.console import guarded, tell
 from hedgerow.errors import ParameterError
 
@@ -24,6 +24,8 @@ def compile_kernels() -> None:
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(demo.demo)
+app.command()(project.new)
+app.command()(project.rehearse)
 app.add_typer(schema.app, name="schema")
 app.command()(fit.fit)
 app.command()(fit.select)
@@ -33,6 +35,7 @@ app.command()(models.explain)
 app.command()(models.evaluate)
 app.command()(fit.plan)
 app.command()(models.export)
+app.command()(models.serve)
 app.command()(models.report)
 app.command()(models.verify)
 app.command()(models.audit)

@@ -6,18 +6,22 @@ the path of a DuckDB file, which is opened to be read only, or postgresql://user
 
 from __future__ import annotations
 
+import secrets
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hedgerow.data.reading.columns import Column
 from hedgerow.data.reading.containers import as_column, as_data_error, positions_of
 from hedgerow.errors import ParameterError
+from hedgerow.kernels.codes import encode_edges
 
 POSTGRES = ("postgresql://", "postgres://")
 DUCKDB = (".duckdb", ".ddb")
@@ -62,10 +66,52 @@ class Database(ABC):
         """All that a query finds, where that is little."""
         ...
 
+    def interval(self, value: str, edges: Sequence[float]) -> str:
+        """The number of edges at or below a value that is a number, by an engine's own means."""
+        return interval(value, edges)
+
+    def release(self) -> None:
+        """Drops what `interval` made; its expressions are not used any more."""
+        return
+
+
+def sql_number(value: float) -> str:
+    """A number as text, which engines read to the nearest float8; a bare decimal may differ."""
+    return f"'{value!r}'::float8"
+
+
+def interval(value: str, edges: Sequence[float]) -> str:
+    """The number of edges at or below a value that is a number: halves, not one edge by one."""
+
+    def among(low: int, high: int) -> str:
+        if low == high:
+            return str(low)
+        middle = (low + high + 1) // 2
+        below, above = among(low, middle - 1), among(middle, high)
+        return f"CASE WHEN {value} < {sql_number(edges[middle - 1])} THEN {below} ELSE {above} END"
+
+    return among(0, len(edges))
+
 
 class DuckDb(Database):
     where = "the DuckDB query"
     nearest = "round_even({}, 0)"
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
+        self._functions = list[str]()
+
+    def interval(self, value: str, edges: Sequence[float]) -> str:
+        """By the reader's own loop: DuckDB runs in this process, and plans long over many CASEs."""
+        name = f"hedgerow_{secrets.token_hex(8)}"
+        count = partial(_count_edges, tuple(edges))
+        self._connection.create_function(name, count, ["DOUBLE"], "SMALLINT", type="arrow")
+        self._functions.append(name)
+        return f"{name}({value})"
+
+    def release(self) -> None:
+        while self._functions:
+            self._connection.remove_function(self._functions.pop())
 
     def run(self, statement: str) -> None:
         self._connection.execute(statement)
@@ -88,9 +134,19 @@ class DuckDb(Database):
         self._connection.unregister(view_name)
 
 
+def _count_edges(edges: tuple[float, ...], values: Any) -> Any:
+    numbers = np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
+    codes = np.empty(len(numbers), np.uint8)
+    encode_edges(numbers, edges, codes)
+    return pa.array(codes, pa.int16())
+
+
 class Postgres(Database):
     where = "the PostgreSQL query"
     nearest = "round({})"
+
+    def interval(self, value: str, edges: Sequence[float]) -> str:
+        return f"width_bucket({value}, '{{{','.join(map(repr, edges))}}}'::float8[])"
 
     def run(self, statement: str) -> None:
         with self._connection.cursor() as cursor:
