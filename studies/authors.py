@@ -25,7 +25,9 @@ PROGRAMS = {
 """Public repositories and commits."""
 DIFFERS = {
     "maddock": "Table 4, Figure 3 and all methods with the Iterative Hessian and one feature a "
-    "tree have noise for gradient and Hessian apart (scalar), not together",
+    "tree have noise for gradient and Hessian apart (scalar), not together; partially random trees "
+    "ask the total of the root by a query of its own, T more than Table 1 counts, and a cut is "
+    "drawn now and then that no candidate has",
     "consul": "DP-ERT of Table 2 is one less a mean absolute error and no accuracy, DP-DF has half "
     "of epsilon, DP-RF of Table 1 alone does not clamp its means",
     "wang": "thresholds leave out the lower end of a range; noise of the noisy maximum is 4.6 "

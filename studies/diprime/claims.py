@@ -66,7 +66,7 @@ def _rivals(
 ) -> list[Claim]:
     return [
         Claim(
-            f"{method.split(',')[0]} is clearly ahead of {rival}",
+            f"{method.split(',')[0]} leads {rival}",
             where,
             where_it_holds(found),
             listed(found, 2 if names is REGRESSION else 3),

@@ -18,7 +18,7 @@ from studies.harness import CODE
 from studies.kept import ROOT, archived
 
 FILE = ROOT / "docs" / "evidence.json"
-DIGITS = 6
+DIGITS = 5
 """Of a value that is kept: more than any page shows."""
 VERDICT, PROGRAM = "verdict", "by the authors' program"
 """The units of entries whose value is what holds of a claim, in words: here, and there."""
@@ -97,11 +97,11 @@ def rounded(value: float) -> float | None:
 def codes(study: str, tables: str) -> str:
     """Digests of the code that made a study's tables, the commonest first; none for benchmarks.
 
-    Eight digits of each: the archive has all of them.
+    Eight digits of each, and of three at most: the archive has all of them.
     """
     found = [archived(study).frame(table, dtype=str) for table in tables.split(", ")]
     named = [table[CODE].dropna() for table in found if table is not None and CODE in table]
-    return " ".join(code[:8] for code in pd.concat(named).value_counts().index) if named else ""
+    return " ".join(code[:8] for code in pd.concat(named).value_counts().index[:3]) if named else ""
 
 
 def store(entries: Iterable[Entry]) -> None:

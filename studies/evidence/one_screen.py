@@ -83,10 +83,9 @@ def paper_page(paper: Paper, entries: Entries) -> str:
     program = f"; *theirs*: by `{PROGRAMS[paper.page]}`" if paper.page in PROGRAMS else ""
     parts = [
         f"# {paper.title}",
-        f"{FOR} {paper.cited}: its claims here, by Student's t at {CONFIDENCE:.0%}. A share: in so "
-        f"many of so many data sets or settings; n: pairs, or draws, that differ in nothing else"
-        f"{program}. Of {compared} comparisons about {(1 - CONFIDENCE) * compared:.0f} would look "
-        "clear by chance.",
+        f"{FOR} {paper.cited}: its claims, by Student's t at {CONFIDENCE:.0%}. A share: in so "
+        f"many of so many places; n: pairs or draws{program}. Of {compared} comparisons about "
+        f"{(1 - CONFIDENCE) * compared:.0f} would look clear by chance.",
     ]
     for title, found in groups.items():
         if found:

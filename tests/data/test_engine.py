@@ -19,6 +19,7 @@ from hedgerow.data.engines.dask import OnCluster
 from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import AnsweringElsewhere, Keeper, Messages, Work
 from hedgerow.data.prepared import StudyRows
+from hedgerow.data.reading import encoding
 from hedgerow.data.reading.databases import DuckDb, Selected
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Rows
@@ -296,6 +297,21 @@ def test_postgres_streams_and_sums():
         assert model.fit(address(words), sql=SELECT, push_down=True, target="y").model_ == here
 
 
+def test_any_adbc_connection_streams_and_none_but_those_tested_sums(tmp_path):
+    sqlite = pytest.importorskip("adbc_driver_sqlite.dbapi", reason="adbc-driver-sqlite is missing")
+    import pyarrow as pa
+
+    model = hr.TreeClassifier(known(SCHEMA), max_depth=3, **NOWHERE)
+    here = model.fit(FRAME, target="y").model_
+    with sqlite.connect(str(tmp_path / "rows.sqlite")) as opened:
+        with opened.cursor() as cursor:
+            table = pa.Table.from_pandas(FRAME, preserve_index=False)
+            cursor.adbc_ingest("records", table, mode="create")
+        assert model.fit(opened, sql=SELECT, target="y").model_ == here
+        with pytest.raises(ParameterError, match="SQLite query; only the SQL of DuckDB and Postgr"):
+            model.fit(opened, sql=SELECT, push_down=True, target="y")
+
+
 @pytest.fixture(scope="module")
 def cluster():
     from distributed import Client, LocalCluster
@@ -353,6 +369,31 @@ def test_a_worker_that_is_killed_between_rounds_changes_no_bit_of_a_model(
     assert model.fit(dask_frame(), target="y").model_ == here
     assert len(rounds) >= 2
     assert [len(on) for on in made].count(2) >= 1  # one was made again, without cells
+
+
+# --------------------------------------------------------------------------- memory-mapped cells
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_model_of_memory_mapped_cells_is_that_of_memory(model, connection, tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "BLOCK_BYTES", 200)
+    here = model.set_params(schema=known(SCHEMA)).fit(FRAME, target="y").model_
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+    for source, asked in ((tmp_path / "rows.parquet", {}), (connection, {"sql": SELECT})):
+        found = model.fit(source, target="y", temp_folder=tmp_path, **asked)
+        assert found.model_ == here
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]  # files have no name
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("is no folder", {"target": "y", "temp_folder": "/no/such/folder"}),
+        ("leave y out", {"y": FRAME["y"], "temp_folder": "/tmp"}),
+        ("leave it out", {"target": "y", "sql": SELECT, "push_down": True, "temp_folder": "/tmp"}),
+    ],
+)
+def test_a_temp_folder_that_does_not_fit_is_refused(words, asked):
+    with pytest.raises(ParameterError, match=words):
+        hr.TreeClassifier(SCHEMA).fit(FRAME, **asked)
 
 
 # ------------------------------------------------------------------------------- state of keepers

@@ -62,6 +62,7 @@ from support.rows import (
     in_memory,
     in_postgres,
     on_dask,
+    on_disk,
     postgres_server,
     table_of,
 )
@@ -278,6 +279,20 @@ def test_a_class_or_a_cell_that_no_query_knows_counts_nowhere(column, by, engine
     asked = SumQuery(EVERYONE, CLASS_STATISTICS[1], by, SHARE)
     assert asked.statistic.channels == 3
     assert AnsweringElsewhere(held).integers(asked, 1).sum() == 2
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@examples(2, 20)
+@given(data=records(least=4))
+def test_memory_mapped_cells_answer_as_memory_does(world, data):
+    compare(world, data, on_disk)
+
+
+def test_a_record_beyond_its_bound_adds_nothing_from_memory_mapped_cells_either(monkeypatch):
+    monkeypatch.setattr(Fractions, "bound", lambda self, unit: TOO_SMALL["L1"](unit))
+    asked = SumQuery(EVERYONE, PARTS, Whole(), SHARE)
+    held = AnsweringElsewhere(on_disk(table_of(EDGES, BY_VALUE), BY_VALUE))
+    assert held.integers(asked, LATTICE).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -224,6 +224,12 @@ def plan(
     ] = False,
     target: Annotated[str | None, typer.Option(help="Name the proxy's column to predict.")] = None,
     repeats: Annotated[int, typer.Option(help="Run each estimator so often.", min=1)] = 2,
+    max_rounds: Annotated[
+        int, typer.Option(help="Allow so many rounds; 0 leaves it to the method.", min=0)
+    ] = 0,
+    latency: Annotated[
+        float | None, typer.Option(help="Name the network's round trip in milliseconds.", min=0)
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -245,6 +251,8 @@ def plan(
             else _public_rows(proxy_rows, known_schema, target),
             public=public,
             repeats=repeats,
+            max_rounds=max_rounds,
+            latency=latency,
             progress=on_terminal(quiet or json),
         )
     if json:

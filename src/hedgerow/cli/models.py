@@ -240,16 +240,36 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="Write the page here.")] = Path(
         "report.html"
     ),
+    sheet: Annotated[
+        bool, typer.Option("--sheet", help="Write one A4 for the officer who signs, to print.")
+    ] = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Of a sheet: add all studies of this ledger or site's state folder."),
+    ] = None,
+    roster: Annotated[
+        Path | None, typer.Option(help="Of a sheet: verify signatures by this study file.")
+    ] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a report of a model as one HTML page."""
+    """Write a report of a model as one HTML page, or a sheet of one printed page."""
     from hedgerow.methods.saving import load
 
     hint = " Open it in a browser; it asks no network."
     estimator = load(model)
-    check_output(output, model, force=force, digest=estimator.model_.score.digest)
+    check_output(output, model, ledger, roster, force=force, digest=estimator.model_.score.digest)
+    if sheet:
+        from hedgerow.deployment.site_ledger import lifetime_lines
+        from hedgerow.deployment.verify import verdict, verified
+        from hedgerow.report.page.sheet import Context
+        from hedgerow.report.page.sheet import sheet as write_sheet
+
+        lines = [] if ledger is None else lifetime_lines(ledger)
+        context = Context(lines, verdict(verified(model, roster)))
+        _say(write_sheet(estimator, output, context), " Print it, or save it as PDF.", json, quiet)
+        return
     _say(estimator.report(output), hint, json, quiet)
 
 

@@ -142,7 +142,12 @@ NEEDS = (
 
 
 @app.command()
-def check(folder: Folder) -> None:
+def check(
+    folder: Folder,
+    latency: Annotated[
+        float | None, typer.Option(help="Name the network's round trip in milliseconds.", min=0)
+    ] = None,
+) -> None:
     """Check a study: cost, rounds, bytes, and what every site installs and opens."""
     from hedgerow.deployment.approve import guarantee_words
     from hedgerow.deployment.study_file import StudyFile
@@ -162,7 +167,7 @@ def check(folder: Folder) -> None:
     )
     keys = zip(study_file.names, study_file.roster.sites, strict=True)
     _shown((f"site {name}", fingerprint(key)) for name, key in keys)
-    _shown(forecast(study, study_file.method).lines())
+    _shown(forecast(study, study_file.method).lines(latency))
     _shown(NEEDS)
 
 

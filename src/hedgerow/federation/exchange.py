@@ -130,6 +130,8 @@ class Missed:
     lacking: frozenset[int] = frozenset()
     """Do not know a name in their message."""
     slow: frozenset[int] = frozenset()
+    refused: frozenset[int] = frozenset()
+    """Said no, twice, where the others suffice: one site cannot end a run by its word."""
 
 
 Exchange = Callable[[Messages, Accept, Quorum], Missed]
@@ -221,7 +223,9 @@ class _ReplyCollector:
     gone: set[int] = field(default_factory=set)
     lacking: set[int] = field(default_factory=set)
     slow: set[int] = field(default_factory=set)
-    _refused: dict[int, str] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+    _codes: dict[int, str] = field(default_factory=dict)
+    """What each site refused with last."""
 
     def run(self) -> Missed:
         started, tries, pause = self.retry_policy.clock(), 0, FIRST_PAUSE
@@ -237,8 +241,8 @@ class _ReplyCollector:
             if not arrived:
                 self.retry_policy.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-        found = (self.waiting, self.gone, self.lacking, self.slow)
-        return Missed(*map(frozenset, found))
+        missing_sites = (self.waiting, self.gone, self.lacking, self.slow, self.refused)
+        return Missed(*map(frozenset, missing_sites))
 
     def _once(self) -> dict[int, bytes]:
         """The answers of those who are there, refusals too."""
@@ -268,12 +272,12 @@ class _ReplyCollector:
             if self._fits(site, answer):
                 del self.waiting[site]
             return False
-        known, self._refused[site] = self._refused.get(site), code
-        if code in NOT_YET and known != code:
+        last_code, self._codes[site] = self._codes.get(site), code
+        if code in NOT_YET and last_code != code:
             self.retry_policy.note("not yet approved by", {site})
-        elif known == code:
+        elif last_code == code:
             self._believe(site, code)
-        return known != code and code not in NOT_YET
+        return last_code != code and code not in NOT_YET
 
     def _believe(self, site: int, code: str) -> None:
         """A refusal that was given twice."""
@@ -281,7 +285,11 @@ class _ReplyCollector:
             del self.waiting[site]
             (self.gone if code in NEEDS_NEW_KEYS else self.lacking).add(site)
         elif code not in NOT_YET:
-            raise SiteRefused(code, self.retry_policy.names[site])
+            del self.waiting[site]
+            if not self.quorum.is_met(len(self.waiting) + len(self.lacking)):
+                raise SiteRefused(code, self.retry_policy.names[site])
+            self.retry_policy.note(f"refused with {code}; the run goes on without", {site})
+            self.refused.add(site)
 
     def _fits(self, site: int, answer: bytes) -> bool:
         """What does not is an old answer or a damaged one; the right one is asked for again."""

@@ -182,7 +182,8 @@ class SecureSites:
 
     def _with(self, first: Missed, second: Missed) -> Missed:
         restarted, slow = first.restarted | second.restarted, first.slow | second.slow
-        return replace(second, restarted=restarted, slow=slow)
+        refused = first.refused | second.refused
+        return replace(second, restarted=restarted, slow=slow, refused=refused)
 
     def _quorum(self, secure: SecureSum, under_way: UnderWay) -> Quorum:
         needed = self._needed(under_way)
@@ -199,6 +200,7 @@ class SecureSites:
         """From here on it is opened for these or for nobody: sites sign one set a round."""
         waiting, arrived = missed.silent | missed.lacking, len(secure.arrived)
         self.session_state.doubt(missed.slow)
+        self.session_state.exclude(missed.refused)
         if missed.restarted:
             self.session_state.needs_session = True
             self.retry_policy.note("started anew", missed.restarted)
@@ -212,7 +214,7 @@ class SecureSites:
         if waiting:
             self.retry_policy.note("goes on without", waiting)
         if secure.mode is Mode.AT_ONCE:
-            self.session_state.leave_out(waiting | missed.restarted)
+            self.session_state.leave_out(waiting | missed.restarted | missed.refused)
 
     def _uncover(self, secure: SecureSum, sent: Traffic) -> Opened:
         messages, members = secure.close(), tuple(sorted(secure.arrived))
@@ -233,8 +235,9 @@ class SecureSites:
         self.session_state.doubt(missed.slow)
         if quorum.is_met(0):
             return
-        if missed.restarted:
-            names = ", ".join(self.retry_policy.named(missed.restarted))
+        self.session_state.exclude(missed.refused)
+        if unable := missed.restarted | missed.refused:
+            names = ", ".join(self.retry_policy.named(unable))
             raise RoundFailed(
                 f"round {secure.round}: {names} cannot answer for it any more. Nothing was "
                 "opened; the charge stays."

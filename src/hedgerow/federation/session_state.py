@@ -144,6 +144,7 @@ class CoordinatorSession:
         quorum = Quorum(lambda more: len(kept) + more >= self.threshold, asks, longest=longest)
         missed = self.exchange(messages, accept, quorum)
         self.doubt(missed.slow)
+        self.exclude(missed.refused)
         return missed
 
     # ---------------------------------------------------------------------------------- rounds
@@ -217,6 +218,7 @@ class CoordinatorSession:
     def exclude(self, sites: Iterable[int]) -> None:
         """For the rest of the run."""
         self._excluded |= frozenset(sites)
+        self.present -= self._excluded
 
     # ------------------------------------------------------------------------------- the end
     def _require_enough(self, there: int, silent: Iterable[int], what: str) -> None:

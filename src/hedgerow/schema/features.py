@@ -65,6 +65,8 @@ class Mark:
 
     confirmed_by: str | None = None
     confirmed_on: str | None = None
+    source: str | None = None
+    """By which anybody may know the values, where a person has named it."""
 
     def __post_init__(self) -> None:
         if (self.confirmed_by is None) != (self.confirmed_on is None):
@@ -77,6 +79,9 @@ class Mark:
         if not isinstance(self.confirmed_by, str) or not self.confirmed_by.strip():
             raise ParameterError(f"confirmed_by is {self.confirmed_by!r}; give a person's name.")
         _check_visible("confirmed_by", self.confirmed_by)
+        if self.source is not None:
+            object.__setattr__(self, "source", str(self.source))
+            _check_visible("the source", str(self.source))
         object.__setattr__(self, "confirmed_on", _day(self.confirmed_on))
 
     @property

@@ -25,7 +25,7 @@ from hedgerow.schema.parsers import Parser
 from hedgerow.schema.problems import Problems
 
 OPEN = "read_from_rows"
-MARKS = (OPEN, "confirmed_by", "confirmed_on")
+MARKS = (OPEN, "confirmed_by", "confirmed_on", "source")
 """Entries that mark values read from rows; those of the classes begin with `classes_`."""
 CLASSES = "classes_"
 BARE = re.compile("[A-Za-z0-9_-]+")
@@ -90,13 +90,13 @@ def _arguments_of(
 
 
 def mark_of(where: str, entry: Mapping[str, Any], prefix: str = "") -> Mark | None:
-    is_read, by, on = (entry.get(prefix + word) for word in MARKS)
+    is_read, by, on, source = (entry.get(prefix + word) for word in MARKS)
     if is_read not in (None, True, False):
         raise ParameterError(f"{where}: {prefix}{OPEN} is {is_read!r}; use true or false.")
     if by is None and on is None:
         return Mark() if is_read else None
     try:
-        return Mark(by, on)
+        return Mark(by, on, source)
     except ParameterError as error:
         raise ParameterError(f"{where}: {error}") from None
 
@@ -106,7 +106,9 @@ def words_of_mark(mark: Mark | None, prefix: str = "") -> dict[str, Any]:
         return {}
     if mark.is_open:
         return {prefix + OPEN: True}
-    return {prefix + "confirmed_by": mark.confirmed_by, prefix + "confirmed_on": mark.confirmed_on}
+    words = {"confirmed_by": mark.confirmed_by, "confirmed_on": mark.confirmed_on}
+    words |= {"source": mark.source} if mark.source else {}
+    return {prefix + word: text for word, text in words.items()}
 
 
 def spec_entries(spec: Feature | Target) -> dict[str, Any]:

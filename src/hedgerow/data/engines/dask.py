@@ -12,16 +12,22 @@ The site's secret travels to the workers, which are the site's own machines: fol
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from hedgerow.data.engines.engine import InKeepers, Keeper, Messages, Work
-from hedgerow.data.reading.containers import check_named
+from hedgerow.data.engines.engine import (
+    InKeepers,
+    Keeper,
+    Messages,
+    Work,
+    check_columns,
+    count_part,
+    read_counts,
+)
 from hedgerow.data.reading.encoding import Encoded, encode
-from hedgerow.data.reading.report import EngineCounts
 from hedgerow.data.rows import Draws
 from hedgerow.errors import ComputationFailed, ParameterError
 from hedgerow.schema.arrays import IntArray
@@ -141,28 +147,3 @@ class OnCluster(InKeepers):
 
 def _cells_of(part: Any, schema: Schema, target: str) -> Encoded:
     return encode(part, schema, target=target)
-
-
-def check_columns(where: str, names: list[str], schema: Schema, outcome: Sequence[str]) -> None:
-    check_named(where, names, target=outcome)
-    absent = [name for name in schema.columns if name not in names]
-    if absent:
-        raise ParameterError(
-            f"{where} has no column {absent[0]!r}; it has {names}. Rename the column, or correct "
-            "the schema."
-        )
-
-
-def count_part(part: Encoded, names: Sequence[str]) -> IntArray:
-    """What reading some rows told, as one vector that can be added up."""
-    by_kind = (part.clamped, part.unknown, part.missing)
-    counts = [part.n, part.skipped, *(kind.get(name, 0) for kind in by_kind for name in names)]
-    return np.array(counts, np.int64)
-
-
-def read_counts(counts: IntArray, names: Sequence[str]) -> EngineCounts:
-    n, n_skipped, *rest = counts.tolist()
-    parts = [dict(zip(names, rest[k * len(names) :], strict=False)) for k in range(3)]
-    return EngineCounts(
-        n=n, skipped=n_skipped, clamped=parts[0], unknown=parts[1], missing=parts[2]
-    )

@@ -403,6 +403,11 @@ class InDatabase(Elsewhere):
     def __init__(
         self, selection: Selected, schema: Schema, target: str, draws: Draws | None = None
     ) -> None:
+        if not selection.database.sums:
+            raise ParameterError(
+                f"push_down was given with {selection.where}; only the SQL of DuckDB and Postgres "
+                f"is tested to sum as memory does. {self.instead.capitalize()}."
+            )
         self.where, self.schema, self.target = selection.where, schema, target
         self._database, self._draws = selection.database, draws
         self._cells = f"hedgerow_cells_{secrets.token_hex(6)}"

@@ -20,12 +20,14 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.reading.containers import check_named
+from hedgerow.data.reading.encoding import Encoded, encode_blocks
 from hedgerow.data.reading.report import DataReport, EngineCounts, allowed, report_of
 from hedgerow.data.rows import Draws, Rows, copies_among
 from hedgerow.data.sums import (
@@ -348,6 +350,60 @@ class InKeepers(Elsewhere):
                 ends = np.cumsum([len(part) for part in parts])[:-1]
                 numbers = np.split(copies_among(np.concatenate(parts)), ends)
                 self._call("number", {k: (bucket, buckets, numbers[k]) for k in places})
+
+
+class OnDisk(InKeepers):
+    """Rows of one machine whose cells are in memory-mapped files, a keeper for each block.
+
+    A process needs memory for labels, raw scores and selections alone; the system reads cells from
+    the files and forgets them as it has room.
+    """
+
+    where = "the file of cells"
+    instead = "leave temp_folder out, so that they are read into memory"
+
+    def __init__(
+        self,
+        source: Any,
+        schema: Schema,
+        target: str,
+        draws: Draws | None,
+        folder: Path,
+        check: bool = True,
+    ) -> None:
+        if not folder.is_dir():
+            raise ParameterError(f"temp_folder {str(folder)!r} is no folder; make it first.")
+        blocks = encode_blocks(source, schema, target=target, check=check, folder=folder)
+        self.schema, self.target = schema, target
+        self._keepers = [Keeper([block], schema, draws, lean=True) for block in blocks]
+        names = (*schema.names, target)
+        counts = np.sum([count_part(block, names) for block in blocks], axis=0)
+        self.read_counts = read_counts(counts, names)
+
+
+def check_columns(where: str, names: list[str], schema: Schema, outcome: Sequence[str]) -> None:
+    check_named(where, names, target=outcome)
+    absent = [name for name in schema.columns if name not in names]
+    if absent:
+        raise ParameterError(
+            f"{where} has no column {absent[0]!r}; it has {names}. Rename the column, or correct "
+            "the schema."
+        )
+
+
+def count_part(part: Encoded, names: Sequence[str]) -> IntArray:
+    """What reading some rows told, as one vector that can be added up."""
+    by_kind = (part.clamped, part.unknown, part.missing)
+    counts = [part.n, part.skipped, *(kind.get(name, 0) for kind in by_kind for name in names)]
+    return np.array(counts, np.int64)
+
+
+def read_counts(counts: IntArray, names: Sequence[str]) -> EngineCounts:
+    n, n_skipped, *rest = counts.tolist()
+    parts = [dict(zip(names, rest[k * len(names) :], strict=False)) for k in range(3)]
+    return EngineCounts(
+        n=n, skipped=n_skipped, clamped=parts[0], unknown=parts[1], missing=parts[2]
+    )
 
 
 # --------------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def parsed_numbers(column: Column, grid: Grid) -> tuple[NDArray[np.float64], Str
     """`numbers` of what the values stand for by the column's parser."""
     if not grid.is_parsed:
         return numbers(column)
-    at_once = _numbers_without_sentinels(column, grid) or _texts_at_once(column, grid)
+    at_once = _numbers_without_sentinels(column, grid)
     if at_once is not None:
         return at_once
     raw = _each(column)
@@ -162,10 +162,6 @@ def _numbers_without_sentinels(
             near = np.flatnonzero(values.astype(np.float32) == np.float32(number))
             values[[row for row in near if token_of(values[row].item()) == token]] = np.nan
     return values, []
-
-
-def _texts_at_once(column: Column, grid: Grid) -> tuple[NDArray[np.float64], Strange] | None:
-    return None
 
 
 def distinct(column: Column) -> Distinct:

@@ -11,7 +11,10 @@ column too, since one row decides it: a date among objects is one unknown value.
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -87,6 +90,32 @@ def encode(
     and `Rows.of_each_person` keeps a few of them. `site` is a column that says who holds each row,
     where one source has the rows of several.
     """
+    in_source = {"target": target, "person": person, "site": site}
+    return _fill(source, schema, y=y, check=check, chunk_rows=chunk_rows, **in_source).finish()
+
+
+def encode_blocks(
+    source: Source, schema: Schema, *, target: str, check: bool, folder: Path
+) -> list[Encoded]:
+    """Blocks of rows whose codes are in memory-mapped files without a name, removed by the system.
+
+    All counts are those of the first block.
+    """
+    return _fill(source, schema, target=target, check=check, folder=folder).finish_blocks()
+
+
+def _fill(
+    source: Source,
+    schema: Schema,
+    *,
+    y: Any = None,
+    target: str | None = None,
+    person: Any = None,
+    site: str | None = None,
+    check: bool = False,
+    chunk_rows: int = CHUNK_ROWS,
+    folder: Path | None = None,
+) -> _Encoder:
     if y is not None and target is not None:
         raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(source, schema.columns)
@@ -96,7 +125,8 @@ def encode(
     check_named(table.where, table.names, target=outcome, person=whose, site=site)
     labels = None if y is None else one_per_row(table, y, "y", "label")
     persons = None if person is None or in_source else _persons_for(table, person)
-    encoder = _Encoder(schema, table, check, target or LABEL, target is not None or y is not None)
+    has_labels = target is not None or y is not None
+    encoder = _Encoder(schema, table, check, target or LABEL, has_labels, folder)
     extra = [*outcome, *(name for name in (whose, site) if name is not None)]
     at = 0
     for columns in table.chunks([*schema.columns, *extra], chunk_rows):
@@ -109,7 +139,7 @@ def encode(
         encoder.add(features, label, person_column, None if site is None else next(rest))
         at = rows.stop
         ROWS_READ.get()(table.where, at)
-    return encoder.finish()
+    return encoder
 
 
 def encode_features(X: Source, schema: Schema) -> NDArray[np.uint8]:
@@ -153,7 +183,13 @@ class _Encoder:
     """
 
     def __init__(
-        self, schema: Schema, table: RowTable, check: bool, label_name: str, has_labels: bool
+        self,
+        schema: Schema,
+        table: RowTable,
+        check: bool,
+        label_name: str,
+        has_labels: bool,
+        folder: Path | None = None,
     ) -> None:
         if has_labels and schema.classes is None and schema.target is None:
             raise ParameterError(
@@ -165,7 +201,8 @@ class _Encoder:
         self._kind = np.uint8 if schema.classes is not None else np.float64
         self._has_labels = has_labels
         self._full: list[_Block] = []
-        self._block = self._new_block(table.capacity)
+        self._folder = folder
+        self._block = self._new_block(0 if folder else table.capacity)
         self._persons: list[NDArray[np.uint64]] = []
         self._site_rows: list[NDArray[np.int32]] = []
         self._site_names: dict[str, int] = {}
@@ -209,7 +246,9 @@ class _Encoder:
             self._block = self._new_block(max(rows, BLOCK_BYTES // len(self._schema.features)))
 
     def _new_block(self, rows: int) -> _Block:
-        codes = np.empty((len(self._schema.features), rows), np.uint8)
+        shape = (len(self._schema.features), rows)
+        on_disk = self._folder is not None and rows > 0
+        codes = _mapped(self._folder, shape) if on_disk else np.empty(shape, np.uint8)
         return _Block(codes, np.empty(rows, self._kind) if self._has_labels else None)
 
     def _sites_of(self, column: Column) -> NDArray[np.int32]:
@@ -233,7 +272,18 @@ class _Encoder:
         self._n_skipped += self._broken_lines()
         self._full.append(self._block)
         self._block = self._new_block(0)
-        codes, y = _join_blocks(self._full)
+        return self._encoded(*_join_blocks(self._full))
+
+    def finish_blocks(self) -> list[Encoded]:
+        self._n_skipped += self._broken_lines()
+        first, *others = [block for block in self._full if block.n] or [self._block]
+        others += [self._block] if self._block.n and self._block is not first else []
+        codes = [_without_the_rest(block.codes, block.n) for block in others]
+        parts = zip(codes, [block.labels for block in others], strict=True)
+        whole = self._encoded(_without_the_rest(first.codes, first.n), first.labels)
+        return [whole, *(Encoded(codes=part, y=y) for part, y in parts)]
+
+    def _encoded(self, codes: NDArray[np.uint8], y: NDArray[Any] | None) -> Encoded:
         if self._check and not codes.shape[1]:
             raise DataError(f"{self._table.where} holds no rows; give at least one.")
         return Encoded(
@@ -448,6 +498,20 @@ def refuse_times(where: str, survival: Survival, times: Any, events: Any) -> Non
         raise DataError(f"{where}, column {survival.time!r} holds {value:g}; use times from 0 on.")
     for value in events[~np.isnan(events) & (events != 0.0) & (events != 1.0)][:1]:
         raise DataError(f"{where}, column {survival.event!r} holds {value:g}. {NO_CAUSES}")
+
+
+def _mapped(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
+    """Room in a file that has no name: it is gone with the process, however that ends."""
+    try:
+        with TemporaryFile(dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):  # a full disk is found now, not at a later write
+                os.posix_fallocate(file.fileno(), 0, shape[0] * shape[1])
+            return np.memmap(file, np.uint8, "w+", shape=shape)
+    except OSError as error:
+        raise DataError(
+            f"temp_folder {str(folder)!r} cannot hold {shape[0] * shape[1]:,} bytes more "
+            f"({error.strerror}); name a folder with room for one byte of each value."
+        ) from None
 
 
 def _join_blocks(blocks: list[_Block]) -> tuple[NDArray[np.uint8], NDArray[Any] | None]:

@@ -80,16 +80,20 @@ def delimiter_of(header: bytes) -> bytes:
 def open_bytes(path: Path) -> IO[bytes]:
     """The file as UTF-8, whether it is compressed or of 16 bits a letter."""
     with path.open("rb") as file:
-        start = file.read(2)
-    is_packed = start == GZIP
+        is_packed = file.read(2) == GZIP
     raw: Any = (gzip.GzipFile if is_packed else open)(path, "rb")
-    if is_packed:
-        start = raw.read(2)
-        raw.seek(0)
-    encoding = WIDE.get(start) or {(True, False): "utf-16-be", (False, True): "utf-16-le"}.get(
-        tuple(byte == 0 for byte in start)  # type: ignore[arg-type]
-    )
+    start = raw.read(4)
+    raw.seek(0)
+    encoding = WIDE.get(start[:2]) or _without_mark(start)
     return raw if encoding is None else _Narrowed(raw, encoding)  # type: ignore[return-value]
+
+
+def _without_mark(start: bytes) -> str | None:
+    """Two letters of a header in 16 bits each, of which the upper eight are zero."""
+    upper, lower = start[::2], start[1::2]
+    if upper == b"\0\0" and min(lower) >= 0x20:
+        return "utf-16-be"
+    return "utf-16-le" if lower == b"\0\0" and min(upper) >= 0x20 else None
 
 
 class _Narrowed:
