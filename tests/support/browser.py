@@ -49,10 +49,7 @@ class Watched:
 
 
 def keep_picture(page: Any, path: Path) -> None:
-    """A screenshot for the documentation, in 256 colors: a third of its size."""
-    from PIL import Image
+    """A screenshot for the documentation, as small as pictures of the gallery are kept."""
+    from docs.make_gallery import small
 
-    page.screenshot(path=path)
-    with Image.open(path) as whole:
-        small = whole.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=0)
-    small.save(path, "PNG", optimize=True)
+    path.write_bytes(small(page.screenshot()))
