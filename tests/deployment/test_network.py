@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from examples.network.walk import SITES, free_port, masked, over_https, transcript, walking
+from examples.network.walk import SITES, masked, over_https, transcript
 from hedgerow.deployment.approve import ledger_of
+from hedgerow.deployment.rehearsal import free_port, walking
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.federation.transports.https import HttpsExchange
 from hedgerow.kernels.compilation import compile_kernels
