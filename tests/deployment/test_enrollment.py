@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from examples.network.walk import free_port
 from hedgerow.cli.main import app
 from hedgerow.deployment import enrollment as module
 from hedgerow.deployment.draft import fill_roster
 from hedgerow.deployment.enrollment import Enrollment, Token, enroll, listening
+from hedgerow.deployment.rehearsal import free_port
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.site_state import StateFolder
 from hedgerow.errors import EngineLost, ParameterError

@@ -261,7 +261,7 @@ def test_three_classes_add_up_what_their_outputs_gain():
 def looked(monkeypatch: pytest.MonkeyPatch) -> tuple[pair_guided.PairGuidedTrees, list[Fraction]]:
     """Trees after a look at tables of which only that of x and y says something."""
     monkeypatch.setattr(pair_guided, "RANDOM_TREES", 0.0)
-    others, rounds = GainSampledTrees(PAIR_GRIDS, known(), LOSS, 2), Rounds(4, 1, Fraction(1, 2))
+    others, rounds = GainSampledTrees(PAIR_GRIDS, known(), LOSS, 2), Rounds([1] * 4, Fraction(1, 2))
     trees = pair_guided.pair_guided_trees(PAIR_GRIDS, others, curves(), rounds)
     assert isinstance(trees, pair_guided.PairGuidedTrees)
     flow = trees.grow(
@@ -293,7 +293,7 @@ def test_a_drawn_tree_tests_the_pair_and_the_place_that_gained(monkeypatch):
 def test_with_one_feature_there_is_no_pair_and_trees_are_random():
     others = GainSampledTrees(PAIR_GRIDS, known()[:1], LOSS, 2)
     found = pair_guided.pair_guided_trees(
-        PAIR_GRIDS, others, curves()[:1], Rounds(4, 1, Fraction(1))
+        PAIR_GRIDS, others, curves()[:1], Rounds([1] * 4, Fraction(1))
     )
     assert found is others
 

@@ -303,6 +303,7 @@ SAID = {
     "colluders": (1,),
     "graph": ("complete",),
     "reply_interval_seconds": (30,),
+    "max_rounds": (40,),
     "hold_out": (4,),
 }
 REFUSED = {
@@ -316,6 +317,7 @@ REFUSED = {
     "colluders": (0, "1"),
     "graph": ("sparse", 3, {"sigma": 40}),
     "reply_interval_seconds": (-1, 0.5, 86_401),
+    "max_rounds": (-1, 2.5, "20", 10**7),
     "hold_out": (1, 0, 2.5, 10**7),
 }
 PLACES = [(table, name) for table, entries in TABLES.items() for name in entries]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from hedgerow.cli.console import STOPPED, Force, check_output, say, tell
+from hedgerow.cli.console import STOPPED, Force, address, check_output, say, tell
 from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, StudyEntry
 
 if TYPE_CHECKING:
@@ -142,7 +142,12 @@ NEEDS = (
 
 
 @app.command()
-def check(folder: Folder) -> None:
+def check(
+    folder: Folder,
+    latency: Annotated[
+        float | None, typer.Option(help="Name the network's round trip in milliseconds.", min=0)
+    ] = None,
+) -> None:
     """Check a study: cost, rounds, bytes, and what every site installs and opens."""
     from hedgerow.deployment.approve import guarantee_words
     from hedgerow.deployment.study_file import StudyFile
@@ -162,7 +167,7 @@ def check(folder: Folder) -> None:
     )
     keys = zip(study_file.names, study_file.roster.sites, strict=True)
     _shown((f"site {name}", fingerprint(key)) for name, key in keys)
-    _shown(forecast(study, study_file.method).lines())
+    _shown(forecast(study, study_file.method).lines(latency))
     _shown(NEEDS)
 
 
@@ -238,18 +243,18 @@ def invite(
     from hedgerow.deployment.run_folder import RunFolder
     from hedgerow.errors import ParameterError
 
-    run_folder, (address, port) = RunFolder(folder), _address(listen)
+    run_folder, (own, port) = RunFolder(folder), address(listen)
     names = site or draft.site_names(run_folder)
     if len(names) < 2:
         raise ParameterError(f"{len(names)} sites are named; name each with --site.")
-    hosts = host or [address]
+    hosts = host or [own]
     with run_folder.held():
         enrollment = Enrollment(run_folder, run_folder.own_identity().public)
         for name in withdraw or ():
             enrollment.withdraw(name)
         enrollment.invite(names, f"https://{hosts[0]}:{port}", days)
         wait = _Arrivals(enrollment)
-        with listening(enrollment, address, port, hosts, wait.hear):
+        with listening(enrollment, own, port, hosts, wait.hear):
             tell(f"Send each site its line, by a way that nobody else reads ({days:g} days):\n")
             for name in enrollment.missing:
                 tell(f"{name}\n  hedgerow site enroll {enrollment.token_of(name)}\n", flush=True)
@@ -378,18 +383,9 @@ def _exchange(folder: RunFolder, reach: Reach) -> HttpsExchange | PipeExchange:
     from hedgerow.federation.transports.certificates import Authority
     from hedgerow.federation.transports.https import HttpsExchange
 
-    address, port = _address(reach.listen or "")
-    tls = Authority.open(folder.authority).server_context(reach.hosts or [address])
-    return HttpsExchange(study_file.names, tls, address, port)
-
-
-def _address(text: str) -> tuple[str, int]:
-    from hedgerow.errors import ParameterError
-
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
-        raise ParameterError(f"--listen is {text!r}; write an address and a port, 0.0.0.0:8443.")
-    return host.strip("[]"), int(port)
+    host, port = address(reach.listen or "")
+    tls = Authority.open(folder.authority).server_context(reach.hosts or [host])
+    return HttpsExchange(study_file.names, tls, host, port)
 
 
 @contextmanager

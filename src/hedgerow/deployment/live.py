@@ -12,7 +12,7 @@ import hmac
 import json
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
@@ -326,3 +326,21 @@ def live_view(title: str, teller: Teller) -> Iterator[LiveView]:
         yield view
     finally:
         view.close()
+
+
+# --------------------------------------------------------------------------------------------------
+# Health and metrics, for machines that watch machines.
+
+
+def metrics_text(values: Mapping[str, float | Mapping[str, float]]) -> str:
+    """Prometheus text; names that end in `_total` are counters, inner names are sites."""
+    lines = []
+    for name, value in values.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines.append(f"# TYPE hedgerow_{name} {kind}")
+        inner = value.items() if isinstance(value, Mapping) else [("", value)]
+        lines += [
+            f"hedgerow_{name}{f'{{site={json.dumps(of)}}}' if of else ''} {number:.12g}"
+            for of, number in inner
+        ]
+    return "\n".join(lines) + "\n"

@@ -17,7 +17,7 @@ import numpy as np
 from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor, StagedTrees
 from hedgerow.methods.blocks import greedy_trees, random_trees
-from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, Splitting, boost
+from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, Splitting, boost, equal_sizes
 from hedgerow.methods.blocks.cut_points import (
     CutPoints,
     DeclaredCuts,
@@ -357,10 +357,10 @@ class ComponentBoosting(Method):
         binning = yield from self._cut_points.place(setting, noise_model)
         splitting = self._splitting_on(setting, binning)
         fraction = (1 - self._cut_points.fraction(setting)) / self._norm_squared(schema)
-        rounds = Rounds(self.n_estimators, self.trees_per_round, fraction)
+        rounds = Rounds(equal_sizes(self.n_estimators, self.trees_per_round), fraction)
         if self.update == "averaging":
             start = Additive((0.0,) * len(schema.classes or (0,)))
-        score, noise = yield from boost(rounds, splitting, update, start, rng)
+        score, noise = yield from boost(rounds, splitting, lambda _: update, start, rng)
         return TrainingResult(Model(score, self._output(schema), noise=ScoreNoise.of(noise)))
 
     def _norm_squared(self, schema: Schema) -> Fraction:

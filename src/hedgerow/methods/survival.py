@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.errors import SignalWarning, warn
 from hedgerow.methods.base import PrivateEstimator, StagedTrees
 from hedgerow.methods.blocks import private_bins, random_trees
-from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, boost
+from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, boost, equal_sizes
 from hedgerow.methods.blocks.curves import (
     FeatureEffects,
     Stacking,
@@ -218,8 +218,8 @@ class SurvivalBoost(SmoothedBoost):
                     grids, drawable_features(shapes, stacked_curves), self.max_depth
                 )
             )
-            rounds = Rounds(self.n_estimators, self.trees_per_round, trees)
-            score, noise = yield from boost(rounds, tree_source, update, score, rng)
+            rounds = Rounds(equal_sizes(self.n_estimators, self.trees_per_round), trees)
+            score, noise = yield from boost(rounds, tree_source, lambda _: update, score, rng)
             scores = yield from score_distribution(
                 score, stacked_curves.shift, spread, SCORE_FRACTION
             )

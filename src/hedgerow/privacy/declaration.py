@@ -289,6 +289,15 @@ class Declaration:
         approval_line=("replies leave", "at fixed intervals of {reply_interval} seconds"),
         default=0,
     )
+    max_rounds: int = entry(
+        "sum",
+        whole(0, MOST_COUNTED),
+        "The most rounds of a run, its evaluation included and repeated ones not counted. Every "
+        "round waits for all sites; boosted trees share rounds to keep to it. 0 leaves the number "
+        "to the method.",
+        approval_line=("rounds", "at most {max_rounds}"),
+        default=0,
+    )
     hold_out: int = entry(
         "evaluation",
         whole(2, MOST_FOLDS),

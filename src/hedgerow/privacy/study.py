@@ -208,6 +208,12 @@ class Study(Declaration):
         }
         return self.asks | bit_queries
 
+    @property
+    def training_rounds(self) -> int:
+        """The most rounds of training; 0 if neither `max_rounds` nor a sparse graph limits them."""
+        most = [self.max_rounds, 0 if self.graph is None else self.graph.rounds]
+        return min((max(n - bool(self.asks_held_out), 1) for n in most if n), default=0)
+
     # ------------------------------------------------------------------------------- records
     @cached_property
     def held_out_test(self) -> HeldOut | None:

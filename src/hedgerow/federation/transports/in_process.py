@@ -99,6 +99,8 @@ class InProcess(SecureSites):
     """Several sites in one process, each behind its own end of the wire."""
 
     def __init__(self, study: Study, site_rows: Sequence[Held]) -> None:
+        self.exchanges = 0
+        """With all sites at once; over a network each takes one round trip."""
         identities = [Identity.generate() for _ in site_rows]
         own = Identity.generate()
         roster = Roster(tuple(i.public for i in identities), own.public)
@@ -115,6 +117,7 @@ class InProcess(SecureSites):
     def _call(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
         """The exchange: everybody answers at once, on threads if there are several."""
         replies = dict[int, bytes]()
+        self.exchanges += 1
         if count() > 1:
             answers = map_parts(lambda site: self.clients[site].handle(messages[site]), messages)
             replies.update(zip(messages, answers, strict=True))

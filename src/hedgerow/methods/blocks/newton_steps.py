@@ -29,6 +29,9 @@ from hedgerow.schema.arrays import FloatArray
 DOUBT = constant(2.0, unit="Hessian", evidence="boosting.md#0031")
 """Hessian by which a leaf is shrunk, per deviation of a gradient's noise."""
 
+DEVIATION = 0.15
+"""How far leaves are expected to lie from zero."""
+
 NoiseVariance = FloatArray | float
 """Variance of each channel: one for all sums, or one per sum."""
 
@@ -356,9 +359,11 @@ class Wiener:
     """
 
     loss: Loss
-    deviation: float = 0.15
+    deviation: float = DEVIATION
     alike: float = 0.5
     clip: float = 2.0
+    overlap: float = 1.0
+    """Trees of one round are weighted by (their number)^-overlap; 1 is their mean."""
 
     def statistic(self, at: Additive) -> Statistic:
         return Gradients(self.loss, at)
@@ -403,7 +408,7 @@ class Wiener:
         ]
 
     def rate(self, trees_per_round: int) -> float:
-        return 1.0 / trees_per_round
+        return 1.0 / float(trees_per_round**self.overlap)
 
 
 @lru_cache(maxsize=16)

@@ -47,14 +47,14 @@ def page_of(model: Reportable) -> str:
     form = plain(model)
     statement, run = model.privacy_, model.run_
     body = [
-        _tree_section(model, form),
-        *([survival_section(model)] if form.survival is not None else []),
-        _columns_section(model, form),
-        _why_section(form),
         sections.guarantee(statement),
+        sections.evaluation(kept_evaluation(model), form.classes, statement),
+        _columns_section(model, form),
+        *([survival_section(model)] if form.survival is not None else []),
+        _tree_section(model, form),
+        _why_section(form),
         sections.spent(statement, getattr(model, "signed_", None)),
         sections.left(run, statement),
-        sections.evaluation(kept_evaluation(model), form.classes),
         sections.not_protected(statement),
         sections.origin(form, statement, _parameters(model), model.model_.score.digest),
     ]
@@ -64,7 +64,7 @@ def page_of(model: Reportable) -> str:
             "div",
             tag(
                 "div",
-                tag("div", tag("p", LOGO, "hedgerow", class_="kicker"), tag("h1", _title(form))),
+                tag("div", tag("p", LOGO, "hedgerow", class_="kicker"), tag("h1", title_of(form))),
                 sections.guarantee_card(statement),
                 class_="title",
             ),
@@ -78,7 +78,7 @@ def page_of(model: Reportable) -> str:
             Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
             Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-            tag("title", f"{_title(form)} · hedgerow"),
+            tag("title", f"{title_of(form)} · hedgerow"),
             Html(f"<style>{page_file('page.css')}</style></head><body>"),
             tag("a", "Skip to the report", class_="skip", href="#main"),
             head,
@@ -102,25 +102,29 @@ FOOT = (
     "records; the page asks nothing of any network."
 )
 PLACES = {
-    "tree": "Trees",
-    "columns": "Columns",
-    "why": "Why?",
     "guarantee": "The guarantee",
+    "evaluation": "How good",
+    "columns": "Columns",
+    "survival": "Over time",
+    "tree": "Trees",
+    "why": "Why?",
     "spent": "Spent",
     "left": "What left",
-    "evaluation": "How good",
     "unprotected": "Not protected",
     "origin": "Origin",
 }
 
 
 def _navigation(form: PlainModel) -> Html:
-    places = PLACES if form.survival is None else {"survival": "Over time", **PLACES}
-    links = [tag("li", tag("a", words, href=f"#{place}")) for place, words in places.items()]
+    links = [
+        tag("li", tag("a", words, href=f"#{place}"))
+        for place, words in PLACES.items()
+        if place != "survival" or form.survival is not None
+    ]
     return tag("nav", tag("div", tag("ul", *links), class_="inner"), aria_label="Sections")
 
 
-def _title(form: PlainModel) -> str:
+def title_of(form: PlainModel) -> str:
     if form.survival is not None:
         return "Boosted trees for the time to an event"
     words = {"Classifier": "classifier", "Regressor": "regressor"}
@@ -311,7 +315,7 @@ def card(model: Reportable) -> str:
         "border:1px solid #9aa894;border-radius:10px;padding:.8em 1.1em;max-width:46em;"
         "font-family:system-ui,sans-serif"
     )
-    facts = f"{_title(form)}: {sections.made_of(form)}, from {len(form.grids)} columns"
+    facts = f"{title_of(form)}: {sections.made_of(form)}, from {len(form.grids)} columns"
     lines = [
         tag("strong", facts),
         tag("div", f"{statement.summary} · {statement.unit}"),
