@@ -10,16 +10,16 @@ SITE: Final = (
     Mutant(
         "the finer units of Gaussian shares are forgotten",
         "federation/client.py",
-        "x * one.refinement + z for one,",
-        "x + z for one,",
+        "x * item.refinement + z for item,",
+        "x + z for item,",
         "federation/test_dp_models.py"
         "::test_counts_of_a_gaussian_study_come_back_from_its_finer_units",
     ),
     Mutant(
         "noise is left out where the answer is zero",
         "federation/client.py",
-        "x * one.refinement + z for one,",
-        "x * one.refinement + z * bool(x.any()) for one,",
+        "x * item.refinement + z for item,",
+        "x * item.refinement + z * bool(x.any()) for item,",
         "privacy/test_pipeline_noise.py::test_an_answer_of_nothing_but_zeros_carries_its_noise",
     ),
     Mutant(
@@ -34,8 +34,8 @@ SITE: Final = (
     Mutant(
         "queries of one bundle share their noise",
         "federation/client.py",
-        "found += np.split(together, ends[:-1])",
-        "found += [together[: ends[0]]] * len(ends)",
+        "result += np.split(together, ends[:-1])",
+        "result += [together[: ends[0]]] * len(ends)",
         "privacy/test_pipeline_noise.py::test_equal_queries_of_one_bundle_have_noise_of_their_own",
     ),
     Mutant(
@@ -262,7 +262,7 @@ SITE: Final = (
     Mutant(
         "a store opens a second set",
         "federation/site_store.py",
-        "            require(found.members == wanted, Code.SECOND_SET)\n",
+        "            require(result.members == target, Code.SECOND_SET)\n",
         "",
         "federation/test_site_store.py::test_a_memory_opens_one_set_a_round",
     ),
@@ -291,10 +291,10 @@ SITE: Final = (
     Mutant(
         "a site computes before it charges",
         "federation/transports/in_process.py",
-        '        self.ledger.reserve([one.charge for one in asked], f"round {number}")\n'
+        '        self.ledger.reserve([item.charge for item in asked], f"round {number}")\n'
         "        left = client.respond(self.rows, asked, SecretRandomness())\n",
         "        left = client.respond(self.rows, asked, SecretRandomness())\n"
-        '        self.ledger.reserve([one.charge for one in asked], f"round {number}")\n',
+        '        self.ledger.reserve([item.charge for item in asked], f"round {number}")\n',
         "privacy/test_charges.py::test_a_holder_without_budget_touches_no_row",
     ),
 )

@@ -164,7 +164,7 @@ COORDINATOR: Final = (
     Mutant(
         "the coordinator asks and does not charge",
         "federation/server.py",
-        '        self.ledger.reserve([one.charge for one in bundle], f"round {number}")\n',
+        '        self.ledger.reserve([item.charge for item in bundle], f"round {number}")\n',
         "",
         "methods/test_method_contract.py::test_a_run_stops_before_it_would_spend_too_much",
     ),
@@ -179,7 +179,7 @@ COORDINATOR: Final = (
     Mutant(
         "a failed round is not told",
         "federation/server.py",
-        "        self.asked += [replace(asked_in(number, one), void=True) for one in bundle]\n",
+        "        self.asked += [replace(asked_in(number, item), void=True) for item in bundle]\n",
         "",
         "federation/test_failures.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
@@ -187,7 +187,7 @@ COORDINATOR: Final = (
     Mutant(
         "the sampler's slack is dropped",
         "federation/server.py",
-        "self.slack += sum((one.noise.slack for one in bundle if one.noise), Fraction(0))",
+        "self.slack += sum((item.noise.slack for item in bundle if item.noise), Fraction(0))",
         "pass",
         SLACK,
     ),

@@ -131,8 +131,8 @@ READING_MESSAGES: Final = (
     Mutant(
         "a key may stand twice",
         "federation/wire.py",
-        "if len(found) != len(pairs):",
-        "if not found:",
+        "if len(result) != len(pairs):",
+        "if not result:",
         f"{WIRE}::test_json_with_surprises_is_refused",
     ),
     Mutant(

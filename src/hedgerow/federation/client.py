@@ -100,16 +100,16 @@ def respond(
     Noise is drawn whole, before rows are touched, for every coordinate of every site.
     """
     rows.require_open()
-    summed = [one.noise for one in asked if one.noise is not None]
+    summed = [item.noise for item in asked if item.noise is not None]
     try:
         samplers = samplers or Samplers(sampling.draw, MECHANISMS)
         noise = drawn(summed, secret, samplers.draw)
         if rows.permanent is None:
-            exact = rows.sums.integers_of_all([one.query for one in summed], rows.study.unit)
+            exact = rows.sums.integers_of_all([item.query for item in summed], rows.study.unit)
         else:  # labels are told in bits: every question gets a report of its own
-            exact = [_told(rows, one, secret) for one in summed]
-        parts = [x * one.refinement + z for one, x, z in zip(summed, exact, noise, strict=True)]
-        queries = (one.query for one in asked)
+            exact = [_told(rows, item, secret) for item in summed]
+        parts = [x * item.refinement + z for item, x, z in zip(summed, exact, noise, strict=True)]
+        queries = (item.query for item in asked)
         selections = tuple(
             _pick(rows, q, secret, samplers.choose) for q in queries if not isinstance(q, Summed)
         )
@@ -120,13 +120,13 @@ def respond(
 
 def drawn(summed: Sequence[Noise], secret: SecretRandomness, draw: Draw) -> list[IntArray]:
     """The noise of each query; those in a row that have one law draw together."""
-    sized = [(one.of_site, one.size) for one in summed]
-    found = list[IntArray]()
+    sized = [(item.of_site, item.size) for item in summed]
+    result = list[IntArray]()
     for law, alike in groupby(sized, key=itemgetter(0)):
         ends = list(accumulate(size for _, size in alike))
         together = draw(law, ends[-1], secret, invert=invert)
-        found += np.split(together, ends[:-1])
-    return found
+        result += np.split(together, ends[:-1])
+    return result
 
 
 def _told(rows: StudyRows, one: Noise, secret: SecretRandomness) -> IntArray:
@@ -298,7 +298,7 @@ class Client:
             asked = admitted(self.study, queries)
         except UnsupportedQuery as reason:
             raise SiteRefused(Code.POLICY_REFUSED.value) from reason
-        fractions = [one.query.fraction for one in asked]
+        fractions = [item.query.fraction for item in asked]
         self._policy.check_request(self.study, len(message), fractions)
 
         def computed() -> Response:
@@ -310,7 +310,7 @@ class Client:
             except Exception as error:
                 raise self.rows.closed_by(error) from error
 
-        charges = [one.charge for one in asked]
+        charges = [item.charge for item in asked]
         reply = self.store.transact(charges, begun, computed, masked)
         self.receiver.keep(learned)
         return reply

@@ -166,7 +166,7 @@ class NamedExchange:
 
     def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
         names = {site: self.names[site] for site in messages}
-        answers = self.ask({names[site]: one for site, one in messages.items()}, quorum.seconds)
+        answers = self.ask({names[site]: item for site, item in messages.items()}, quorum.seconds)
         by_place = {site: answers[name] for site, name in names.items() if name in answers}
         return hand_over(messages, by_place, accept)
 

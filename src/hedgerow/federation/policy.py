@@ -262,19 +262,19 @@ def _require_known(what: str, raw: Mapping[str, Any], known: set[str]) -> None:
 
 
 def _table(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = raw.get(name, {})
-    if not isinstance(found, dict):
-        raise ParameterError(f"{name} is {found!r}; write it as a table, [{name}].")
-    return found
+    result = raw.get(name, {})
+    if not isinstance(result, dict):
+        raise ParameterError(f"{name} is {result!r}; write it as a table, [{name}].")
+    return result
 
 
 def _names(raw: Mapping[str, Any], name: str) -> frozenset[str] | None:
-    found = raw.get(name, [])
-    if found == ANY:
+    result = raw.get(name, [])
+    if result == ANY:
         return None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ParameterError(f"{name} is {found!r}; write a list of names, or {ANY!r}.")
-    return frozenset(found)
+    if not isinstance(result, list) or not all(isinstance(item, str) for item in result):
+        raise ParameterError(f"{name} is {result!r}; write a list of names, or {ANY!r}.")
+    return frozenset(result)
 
 
 def _dp_models(raw: Mapping[str, Any]) -> Iterator[DPModel]:

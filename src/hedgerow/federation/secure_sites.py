@@ -164,8 +164,8 @@ class SecureSites:
         return UnderWay(asked, encoded)
 
     def _started(self, number: int, bundle: Sequence[Priced], under_way: UnderWay) -> SecureSum:
-        selections = sum(one.noise is None for one in bundle)
-        size = max(sum(one.size for one in bundle), 1)
+        selections = sum(item.noise is None for item in bundle)
+        size = max(sum(item.size for item in bundle), 1)
         questions, asked = under_way.encoded.questions, under_way.asked
         who, mode = asked.participants, asked.mode
         return self.coordinator.start(questions, size, who, selections, round=number, mode=mode)
@@ -186,9 +186,9 @@ class SecureSites:
         return replace(second, restarted=restarted, slow=slow, refused=refused)
 
     def _quorum(self, secure: SecureSum, under_way: UnderWay) -> Quorum:
-        needed = self._needed(under_way)
+        least = self._needed(under_way)
         asks, longest = self.retry_policy.timing.asks, self._longest(secure)
-        return Quorum(lambda more: len(secure.arrived) + more >= needed, asks, longest=longest)
+        return Quorum(lambda more: len(secure.arrived) + more >= least, asks, longest=longest)
 
     def _longest(self, secure: SecureSum) -> int:
         return longest_answer(*secure.size, self.study.n_sites)
@@ -284,7 +284,7 @@ class SecureSites:
         """In the words of the key session: they depend on what it has heard."""
         if attempt != self._names_of:
             self._begin_names(attempt)
-        return self.sender.encode([one.query for one in bundle])
+        return self.sender.encode([item.query for item in bundle])
 
     def _encoded_again(
         self, attempt: int, digest: str, number: int, bundle: Sequence[Priced]

@@ -188,15 +188,15 @@ class PeerHeads:
     def highest(self, peer: bytes) -> Position | None:
         if peer in self._news:
             return self._news[peer].header.ledger.position
-        found = self._table.get(peer)
-        return None if found is None else (found[1], found[2])
+        result = self._table.get(peer)
+        return None if result is None else (result[1], result[2])
 
     def receipt(self, peer: bytes) -> SignedHeader | None:
         """The message header that shows it; none was kept by version 1."""
         if peer in self._news:
             return self._news[peer]
-        found = self._table.get(peer)
-        return SignedHeader.read(found[3]) if found is not None and found[3] else None
+        result = self._table.get(peer)
+        return SignedHeader.read(result[3]) if result is not None and result[3] else None
 
     def receipts(self) -> dict[bytes, bytes]:
         kept = {row[0]: row[3] for row in self._table.rows() if row[3]}
@@ -232,14 +232,14 @@ class StudyMemory:
 
     # ----------------------------------------------------------------------------------- runs
     def current_run(self) -> bytes | None:
-        found = self._tables.runs.rows(study=self._study, open=1)
-        return bytes(found[0][1]) if found else None
+        result = self._tables.runs.rows(study=self._study, open=1)
+        return bytes(result[0][1]) if result else None
 
     def open_run(self, run_id: bytes) -> None:
         with self._store.transaction():
-            found = self._tables.runs.get(self._study, run_id)
-            require(found is None or found[2] == 1, Code.RUN_SUPERSEDED)
-            if found is None:
+            result = self._tables.runs.get(self._study, run_id)
+            require(result is None or result[2] == 1, Code.RUN_SUPERSEDED)
+            if result is None:
                 self.close_runs()
                 self._tables.runs.put(self._study, run_id, 1, 0)
 
@@ -252,8 +252,8 @@ class StudyMemory:
             self._tables.outbox.delete(study=self._study)
 
     def high_water(self, run_id: bytes) -> int:
-        found = self._tables.runs.get(self._study, run_id)
-        return int(found[3]) if found else 0
+        result = self._tables.runs.get(self._study, run_id)
+        return int(result[3]) if result else 0
 
     def rounds(self) -> int:
         return sum(int(run[3]) for run in self._tables.runs.rows(study=self._study))
@@ -276,8 +276,8 @@ class StudyMemory:
         last = self._last
         if last is not None and (last.run_id, last.round) == (run_id, round):
             return last
-        found = self._tables.outbox.get(self._study, run_id, round)
-        return None if found is None else StoredRound.from_bytes(found[3])
+        result = self._tables.outbox.get(self._study, run_id, round)
+        return None if result is None else StoredRound.from_bytes(result[3])
 
     def store(self, record: StoredRound) -> None:
         with self._store.transaction():
@@ -303,8 +303,8 @@ class StudyMemory:
     def releases(self, run_id: bytes) -> list[Release]:
         """What has left in a run, in that order."""
         rows = self._tables.released.rows(study=self._study, run=run_id)
-        ordered = sorted(rows, key=lambda row: int(row[4]))
-        return [Release(row[2], MessageKind(row[3]), bytes(row[5])) for row in ordered]
+        in_order = sorted(rows, key=lambda row: int(row[4]))
+        return [Release(row[2], MessageKind(row[3]), bytes(row[5])) for row in in_order]
 
     def charged(self) -> int:
         """Rounds in all runs that have left, which are those that were charged."""
@@ -312,20 +312,20 @@ class StudyMemory:
 
     def last_word(self) -> bytes | None:
         if self._last_word is None:
-            found = self._tables.last_words.get(self._study)
-            self._last_word = None if found is None else bytes(found[1])
+            result = self._tables.last_words.get(self._study)
+            self._last_word = None if result is None else bytes(result[1])
         return self._last_word
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Reply) -> bytes:
-        name, wanted = round_name(run_id, round), set_hash(members)
+        name, target = round_name(run_id, round), set_hash(members)
         with self._store.transaction():
-            found = self._ledger.opened(self._study, name)
-            if found is None:
-                found = self._ledger.open_set(self._study, name, wanted)
-            require(found.members == wanted, Code.SECOND_SET)
-            head = self._ledger.head_at(found.seq)
+            result = self._ledger.opened(self._study, name)
+            if result is None:
+                result = self._ledger.open_set(self._study, name, target)
+            require(result.members == target, Code.SECOND_SET)
+            head = self._ledger.head_at(result.seq)
             kind, make = reply
-            message = make(LedgerHead(found.seq, head or b"", short_text(found.spent)))
+            message = make(LedgerHead(result.seq, head or b"", short_text(result.spent)))
             self._release(run_id, round, kind, message_digest(message))
         return message
 
@@ -532,12 +532,12 @@ class SiteStore:
         would be in two folds, and pay in one.
         """
         with self._store.transaction():
-            found = self._tables.secrets.get(study)
-            if found is None:
+            result = self._tables.secrets.get(study)
+            if result is None:
                 self._require_unspent(study)
-                found = study, os.urandom(32)
-                self._tables.secrets.put(*found)
-        return bytes(found[1])
+                result = study, os.urandom(32)
+                self._tables.secrets.put(*result)
+        return bytes(result[1])
 
     def close_study(self, study: str) -> None:
         """Ends a study: no more charges, and nothing left that could open its rounds.
@@ -577,7 +577,7 @@ class SiteStore:
         `held` are receipts of this site that others hold. They tell, with the anchor, which
         entries the backup lacks.
         """
-        receipts = [_verified(one, identity) for one in held]
+        receipts = [_verified(item, identity) for item in held]
         path = path.resolve()
         make_private(path.parent)
         with closing(exclusive(path)):
@@ -592,7 +592,7 @@ class SiteStore:
         Receipts are headers of messages that this site has signed; coordinators keep them.
         Studies then go on from what they had really spent.
         """
-        self.ledger.reconcile(_as_receipt(_verified(one, self._identity)) for one in held)
+        self.ledger.reconcile(_as_receipt(_verified(item, self._identity)) for item in held)
 
     def receipts(self) -> dict[bytes, bytes]:
         """By peer, its highest signed header: to be given back to it if it lost its file."""
@@ -614,13 +614,13 @@ def _copy_without_answers(store: LedgerStore, path: Path) -> None:
 
 
 def _verified(receipt: bytes, identity: Identity) -> SignedHeader:
-    found = SignedHeader.read(receipt)
-    if found.header.sender == COORDINATOR:
+    result = SignedHeader.read(receipt)
+    if result.header.sender == COORDINATOR:
         raise ParameterError(
             "a coordinator's message is no receipt; give headers of site messages."
         )
-    found.verify(identity.public)
-    return found
+    result.verify(identity.public)
+    return result
 
 
 def _as_receipt(signed: SignedHeader) -> Receipt:

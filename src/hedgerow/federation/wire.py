@@ -67,10 +67,10 @@ def parse(text: bytes) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    result = dict(pairs)
+    if len(result) != len(pairs):
         raise ParameterError("a key stands twice.")
-    return found
+    return result
 
 
 def _integer(digits: str) -> int:
@@ -310,11 +310,11 @@ class Receiver:
         if bundle.size > MOST_BYTES:
             raise SiteRefused(Code.BAD_MESSAGE.value)
         key = (self.past, bundle)
-        found = _READ.get(key)
-        if found is None:
-            found = self._read(bundle)
-            _keep_last(key, found)
-        return list(found[0]), found[1]
+        result = _READ.get(key)
+        if result is None:
+            result = self._read(bundle)
+            _keep_last(key, result)
+        return list(result[0]), result[1]
 
     def _read(self, bundle: Bundle) -> _Read:
         learned: dict[str, Any] = {}
@@ -417,8 +417,8 @@ class _Reading:
         ((mark, content),) = plain.items()
         match mark:
             case "@":
-                found = self.name(content)
-                return found.region() if isinstance(found, _Path) else found
+                result = self.name(content)
+                return result.region() if isinstance(result, _Path) else result
             case "%":
                 return parse_rational(content)
             case "#":

@@ -200,10 +200,10 @@ def verify(public: bytes, signature: bytes, message: bytes, code: Code) -> None:
 
 def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
     """Kept: all sites of one process look at the same signatures, most of them made there."""
-    found = _found(public, signature, message)
-    if not found:
-        found[:] = [_is_signed(public, signature, message)]
-    return found[0]
+    result = _found(public, signature, message)
+    if not result:
+        result[:] = [_is_signed(public, signature, message)]
+    return result[0]
 
 
 @lru_cache(maxsize=4096)

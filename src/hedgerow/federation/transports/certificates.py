@@ -194,10 +194,10 @@ def accept_certificate(reply: bytes, told: str, key: Key, name: str) -> tuple[by
             "the reply does not hold two certificates, the site's and the authority's; ask for "
             "what `hedgerow study sign` wrote."
         ) from None
-    found = certificate_fingerprint(authority)
-    if _plain(told) != _plain(found):
+    result = certificate_fingerprint(authority)
+    if _plain(told) != _plain(result):
         raise ParameterError(
-            f"the authority's fingerprint is {found}, and {told} was given; nothing was kept. "
+            f"the authority's fingerprint is {result}, and {told} was given; nothing was kept. "
             "Ask the coordinator out of band (telephone): somebody may stand in between."
         )
     try:
@@ -317,8 +317,8 @@ def _named(name: str) -> x509.Name:
 
 
 def _common_name(subject: x509.Name) -> str:
-    (found,) = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(found.value)
+    (result,) = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(result.value)
 
 
 def _host(host: str) -> x509.GeneralName:

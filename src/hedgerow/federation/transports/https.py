@@ -80,14 +80,14 @@ class LimitedListener:
         """Listens at every address of the host; the port, where 0 chooses one."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._note_fault)
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, address in dict.fromkeys((one[0], one[4]) for one in found):
+        result = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, address in dict.fromkeys((item[0], item[4]) for item in result):
             place: Any = (address[0], port, *address[2:])
             listener = socket.create_server(place, family=family)
             listener.setblocking(False)
             self._listeners.append(listener)
             port = listener.getsockname()[1]
-        self._accepting = [loop.create_task(self._accept(one)) for one in self._listeners]
+        self._accepting = [loop.create_task(self._accept(item)) for item in self._listeners]
         return port
 
     async def close(self) -> None:
@@ -238,7 +238,7 @@ class HttpsExchange:
     # ------------------------------------------------------------------------------------ asking
     async def _ask(self, messages: Messages, quorum: Quorum) -> dict[int, bytes]:
         longest, seconds = quorum.longest, quorum.seconds
-        waiting = {site: self._lay_out(site, one, longest) for site, one in messages.items()}
+        waiting = {site: self._lay_out(site, item, longest) for site, item in messages.items()}
         if waiting:
             await asyncio.wait([message.answer for message in waiting.values()], timeout=seconds)
         for site, message in waiting.items():

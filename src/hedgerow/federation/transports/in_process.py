@@ -56,8 +56,8 @@ class OneSite:
     def round(self, number: int, asked: Sequence[Priced]) -> Collected:
         """The same order as over a wire: admitted, charged, computed. Nothing is serialized."""
         self.rows.require_open()
-        asked = admitted(self.study, [one.query for one in asked])
-        self.ledger.reserve([one.charge for one in asked], f"round {number}")
+        asked = admitted(self.study, [item.query for item in asked])
+        self.ledger.reserve([item.charge for item in asked], f"round {number}")
         left = client.respond(self.rows, asked, SecretRandomness())
         return Collected(left.vector, (left.selections,), 8 * len(left.vector), 0, (0,))
 
