@@ -137,11 +137,16 @@ def as_file(frame: pd.DataFrame, path: Path) -> Path:
     return path
 
 
+def cells_of(rows: InDatabase) -> Any:
+    every = range(len(rows.schema.grids))
+    parts = rows._blocks(every, rows._cells)
+    return np.concatenate([part.codes for part, _, _ in parts], axis=1)
+
+
 def pushed_down(connection: Any, query: str, frame: pd.DataFrame) -> None:
     """Cells that the database holds, in no order of their own."""
     rows = InDatabase(Selected(connection, query), SCHEMA, "y")
-    blocks = [block for block in rows._blocks()]
-    codes = np.concatenate([block.codes for block in blocks], axis=1).T.tolist()
+    codes = cells_of(rows).T.tolist()
     read = encode(frame, SCHEMA, target="y")
     assert sorted(codes) == sorted(read.codes.T.tolist())
     for kind in ("unknown", "missing", "clamped"):
@@ -209,8 +214,8 @@ def test_dates_of_every_type_have_the_codes_of_their_texts(tmp_path) -> None:
         for kind in ("DATE", "TIMESTAMP"):
             selected = Selected(database, f"SELECT visit::{kind} AS visit, y FROM given")
             assert encode(selected, schema).codes.tolist() == expected
-            (block,) = InDatabase(selected, schema, "y")._blocks()
-            assert sorted(block.codes.T.tolist()) == sorted(np.transpose(expected).tolist())
+            codes = cells_of(InDatabase(selected, schema, "y"))
+            assert sorted(codes.T.tolist()) == sorted(np.transpose(expected).tolist())
 
 
 # ---- exports ------------------------------------------------------------------------------------
