@@ -1,6 +1,6 @@
 """Rounds between real processes, against an echo of the same bytes.
 
-python -m benchmarks.bench_network [CARRIER:SITES ...] [boosting] [memory]
+python -m benchmarks.bench_network [CARRIER:SITES ...] [boosting] [memory] [latency:MS ...]
 .venv-flower/bin/python -m benchmarks.bench_network Flower:3 "Flower, stock nodes:3"
 
 Sites are processes on this machine with 1,000 rows and a store on disk; the coordinator keeps a
@@ -47,13 +47,15 @@ from hedgerow.privacy.study import Study
 PART = "network"
 USUAL = (
     *("HTTPS:3", "HTTPS:10", "HTTPS:30", "FLARE:3", "FLARE:10", "FLARE:30"),
-    *("boosting", "memory"),
+    *("boosting", "memory", "latency:0", "latency:40", "latency:200"),
 )
 REPEATS = {1_000: 40, 1_000_000: 7}
 """By number of integers: the CPU of other processes is counted in hundredths of a second."""
 FEW = 5
 """Where an exchange takes seconds."""
 BOOSTING_SITES = 3
+WAYS = {"default": None, "single": 1}
+"""Trees of a round."""
 
 
 class Laps:
@@ -167,6 +169,22 @@ def whole_model() -> dict[str, Any]:
     }
 
 
+def at_a_distance(latency: float) -> dict[str, Any]:
+    """A whole model behind a proxy that delays: the default, and with one tree a round."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        over_https(BOOSTING_SITES, Path(folder), latency) as consortium,
+    ):
+        found: dict[str, Any] = {"latency": latency}
+        for name, trees_per_round in WAYS.items():
+            study, method = boosted_study(BOOSTING_SITES, trees_per_round)
+            with consortium.link(study) as link:
+                federation, laps = Server(study, link, MemoryLedger(study.limit)), Laps([])
+                laps.lap(partial(trained, federation, method))
+                found |= {name: laps.median, f"{name}_rounds": len(federation.record.rounds)}
+        return found
+
+
 def trained(federation: Server, method: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -186,6 +204,8 @@ def _rows(study: Study) -> list[Any]:
 def part(name: str) -> Any:
     if name == "boosting":
         return whole_model()
+    if name.startswith("latency:"):
+        return at_a_distance(float(name.partition(":")[2]))
     if name == "memory":
         with tempfile.TemporaryDirectory() as folder:
             return asdict(network_memory.of_a_service(Path(folder)))

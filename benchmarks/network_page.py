@@ -40,6 +40,23 @@ goal is at most {most:g} times one process, plus as many echoes.
 | {most:g} x one process + echoes | {goal:.2f} | {goal_cpu:.2f} |
 | goal | {met} | {met_cpu} |
 """
+LATENCY = """
+## Far away
+
+The same model, when every site calls through a TCP proxy that delays: latency is milliseconds there
+and back. By default trees share rounds over several sites; `trees_per_round=1` is one tree a round.
+Seconds are wall time of one run each, with the work of four processes on this machine.
+
+| latency ms | rounds | s | rounds, one tree a round | s |
+|---|---|---|---|---|
+"""
+RAISE = """
+A round waits for the slowest site once (twice where a site may be lost and the retry budget cannot
+pay for a repetition). `hedgerow study check --latency 40` and `hedgerow plan --sites 5 --latency
+40` say rounds, round trips and seconds beforehand. Raise `max_rounds` (26 rounds by default) where
+sites are close to each other; lower it, down to about a dozen, where they are far apart or people
+have to let every message pass.
+"""
 MEMORY = """
 ## Memory of a site
 
@@ -55,6 +72,9 @@ def page() -> str:
     text += "".join(map(_row, (COLUMNS, ["---"] * len(COLUMNS), *_rounds(parts))))
     if "boosting" in parts:
         text += _boosting(parts["boosting"])
+    far = [parts[name] for name in parts if name.startswith("latency:")]
+    if far:
+        text += LATENCY + "".join(map(_far, sorted(far, key=lambda one: one["latency"]))) + RAISE
     if "memory" in parts:
         found = parts["memory"]
         sizes = {name: found[name] / 1e6 for name in ("resident", "highest")}
@@ -62,6 +82,11 @@ def page() -> str:
             rows=found["rows"], columns=found["columns"], file=found["file_bytes"] / 1e6, **sizes
         )
     return text
+
+
+def _far(one: Mapping[str, Any]) -> str:
+    cells = (one["default_rounds"], one["default"], one["single_rounds"], one["single"])
+    return _row((f"{one['latency']:g}", *(f"{n:.1f}" if k % 2 else n for k, n in enumerate(cells))))
 
 
 def _row(cells: Iterable[Any]) -> str:

@@ -53,7 +53,7 @@ def endpoint(site_store: SiteStore, study: Study, place: int) -> Client:
 def main(n_sites: int, place: int, folder: Path, where: str) -> None:
     compile_kernels()  # as `hedgerow site serve` does before it serves
     site_store = opened_vault(n_sites, place, folder)
-    studies = study_of(n_sites), boosted_study(n_sites)[0]
+    studies = (study_of(n_sites), boosted_study(n_sites)[0], boosted_study(n_sites, 1)[0])
     endpoints = {study.hash: endpoint(site_store, study, place) for study in studies}
 
     def handle(message: bytes) -> bytes:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -58,8 +60,70 @@ def names_of(n_sites: int) -> list[str]:
     return [f"site-{k + 1}" for k in range(n_sites)]
 
 
+class Pipe(asyncio.Protocol):
+    """One end of a connection whose bytes arrive at the other end after a delay."""
+
+    def __init__(self, seconds: float, target: int | None, other: Pipe | None = None) -> None:
+        self.seconds, self.target, self.other = seconds, target, other
+        self.line: asyncio.Transport | None = None
+        self.waiting: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.line = transport
+        if self.target is not None:
+            self.other, loop = Pipe(self.seconds, None, self), asyncio.get_running_loop()
+            other = self.other
+            self.task = loop.create_task(
+                loop.create_connection(lambda: other, "127.0.0.1", self.target)
+            )
+        for some in self.waiting:
+            transport.write(some)
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is not None:
+            asyncio.get_running_loop().call_later(self.seconds, self.other.write, data)
+
+    def write(self, data: bytes) -> None:
+        if self.line is None:
+            self.waiting.append(data)
+        elif not self.line.is_closing():
+            self.line.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.other is not None and self.other.line is not None:
+            self.other.line.close()
+
+
 @contextmanager
-def over_https(n_sites: int, folder: Path) -> Iterator[Consortium]:
+def delayed(port: int, milliseconds: float) -> Iterator[int]:
+    """The port of a TCP proxy to another, with so many milliseconds there and back."""
+    loop, ready = asyncio.new_event_loop(), threading.Event()
+    ports: list[int] = []
+
+    async def listen() -> None:
+        seconds = milliseconds / 2000
+        server = await loop.create_server(lambda: Pipe(seconds, port), "127.0.0.1", 0)
+        ports.append(server.sockets[0].getsockname()[1])
+        ready.set()
+
+    def serve() -> None:
+        loop.run_until_complete(listen())
+        loop.run_forever()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    ready.wait()
+    try:
+        yield ports[0]
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+
+@contextmanager
+def over_https(n_sites: int, folder: Path, latency: float = 0.0) -> Iterator[Consortium]:
+    """`latency` in milliseconds, there and back."""
     *sites, _ = identities(n_sites)
     authority = Authority.open(folder / "authority")
     for name, identity in zip(names_of(n_sites), sites, strict=True):
@@ -67,7 +131,8 @@ def over_https(n_sites: int, folder: Path) -> Iterator[Consortium]:
     tls = authority.server_context(["127.0.0.1"])
     with ExitStack() as stack:
         listener = stack.enter_context(closing(HttpsExchange(names_of(n_sites), tls, "127.0.0.1")))
-        places = [str(listener.port)] * n_sites
+        port = stack.enter_context(delayed(listener.port, latency)) if latency else listener.port
+        places = [str(port)] * n_sites
         started = [stack.enter_context(site(n_sites, k, folder, places[k])) for k in range(n_sites)]
         while len(listener.seen) < n_sites:
             time.sleep(0.1)

@@ -49,15 +49,16 @@ def study_of(n_sites: int) -> Study:
     )
 
 
-def boosting() -> BoostedTreesClassifier:
+def boosting(trees_per_round: int | None = None) -> BoostedTreesClassifier:
     """The default, with noise; the public seed makes studies of all processes one."""
-    return BoostedTreesClassifier(FEW, epsilon=8.0, random_state=0)
+    return BoostedTreesClassifier(FEW, epsilon=8.0, random_state=0, trees_per_round=trees_per_round)
 
 
-def boosted_study(n_sites: int) -> tuple[Study, Method]:
+def boosted_study(n_sites: int, trees_per_round: int | None = None) -> tuple[Study, Method]:
     *sites, own = identities(n_sites)
     keys = {"sites": tuple(one.public for one in sites), "coordinator": own.public}
-    return agree(boosting(), FEW, n_sites, {"name": "boosted", **keys})
+    name = f"boosted, {trees_per_round or 'default'}"
+    return agree(boosting(trees_per_round), FEW, n_sites, {"name": name, **keys})
 
 
 def rows_of(study: Study, place: int) -> Rows:

@@ -97,13 +97,22 @@ def test_a_study_that_is_written_and_read_again_has_the_same_hash(tmp_path, sche
 
 def test_check_says_cost_rounds_bytes_and_what_to_install(tmp_path, schema):
     begun(tmp_path / "study", schema, "--parameter", "max_depth=2")
-    said = called("study", "check", tmp_path / "study")
+    said = called("study", "check", tmp_path / "study", "--latency", "40")
     assert "3 in a dry run with made-up rows, 3 at most" in said
+    assert "network  6 round trips to all sites: 0.2 s at a latency of 40 ms" in said
     assert "95.0% of the budget" in said
     assert "costliest round  round 3: 47.5%" in said
     assert "5.0% for rounds that fail; a failure of the costliest round would end the run" in said
     assert "pip install 'hedgerow[https]'" in said
     assert "nothing listens" in said
+
+
+def test_a_study_that_allows_fewer_rounds_than_its_method_needs_is_refused(tmp_path, schema):
+    options = ("--parameter", "max_depth=2")
+    begun(tmp_path / "study", schema, *options, "--max-rounds", "3")
+    assert StudyFile.read(tmp_path / "study" / "study.toml").study.max_rounds == 3
+    with pytest.raises(HedgerowError, match="3 rounds, and the study allows 2"):
+        begun(tmp_path / "other", schema, *options, "--max-rounds", "2")
 
 
 def test_status_says_how_far_a_run_is(tmp_path):

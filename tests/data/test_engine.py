@@ -14,11 +14,13 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.data.engines import dask as dask_engine
+from hedgerow.data.engines import database
 from hedgerow.data.engines.dask import OnCluster
 from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import AnsweringElsewhere, Keeper, Messages, Work
 from hedgerow.data.prepared import StudyRows
-from hedgerow.data.reading.databases import Selected
+from hedgerow.data.reading import encoding
+from hedgerow.data.reading.databases import DuckDb, Selected
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import Answering
@@ -71,6 +73,62 @@ def test_a_model_is_the_same_wherever_its_rows_are(model, connection):
     assert model.fit(connection, sql=SELECT, target="y").model_ == here
     assert model.fit(connection, sql=SELECT, push_down=True, target="y").model_ == here
     assert connection.execute("SELECT COUNT(*) FROM records").fetchall() == [(500,)]
+
+
+@pytest.mark.parametrize(
+    ("words", "limits"),
+    [
+        ("are few: streamed once", {}),
+        ("raw scores are kept in this process", {"MOST_CELL_BYTES": 0}),
+        ("in a table of the session", {"MOST_CELL_BYTES": 0, "MOST_SCORE_BYTES": 0}),
+    ],
+)
+def test_scores_are_kept_between_rounds_wherever_they_are(words, limits, connection, monkeypatch):
+    """As many trees are walked as were new; a model that starts anew is scored anew."""
+    model = hr.BoostedTreesClassifier(known(SCHEMA), n_estimators=5, **NOWHERE)
+    here = model.fit(FRAME, target="y").model_
+    for name, limit in limits.items():
+        monkeypatch.setattr(database, name, limit)
+    monkeypatch.setattr(database, "ROWS_A_BATCH", 200)
+    walked, add, engines = [], Answering._add_trees, []
+
+    def tap(self, asked, raw, n_scored):
+        walked.append(len(asked.trees) - n_scored)
+        return add(self, asked, raw, n_scored)
+
+    opened = InDatabase.__init__
+    monkeypatch.setattr(Answering, "_add_trees", tap)
+    monkeypatch.setattr(InDatabase, "__init__", lambda *on: engines.append(on[0]) or opened(*on))
+    for _ in range(2):
+        assert model.fit(connection, sql=SELECT, push_down=True, target="y").model_ == here
+    assert words in engines[0].manner
+    assert max(walked, default=0) <= 1
+    assert "session" not in words or not any(walked)  # the database adds trees by itself
+
+
+def test_scores_that_an_error_left_half_way_are_computed_anew(connection, monkeypatch):
+    monkeypatch.setattr(database, "MOST_CELL_BYTES", 0)
+    monkeypatch.setattr(database, "ROWS_A_BATCH", 200)
+    schema = TREE._method(TREE.schema).grid(TREE.schema)
+    held, here = InDatabase(Selected(connection, SELECT), schema, "y", DRAWS), keeper_of_rows()
+    works = works_of_a_fit()
+    for work in works[:-1]:
+        held.total(work)
+    stream, batches = DuckDb.batches, []
+
+    def broken(self, query, rows):
+        for batch in stream(self, query, rows):
+            batches.append(batch)
+            if len(batches) == 2:
+                raise OSError
+            yield batch
+
+    monkeypatch.setattr(DuckDb, "batches", broken)
+    with pytest.raises(OSError):
+        held.total(works[-1])
+    monkeypatch.setattr(DuckDb, "batches", stream)
+    for one, two in zip(held.total(works[-1]), here.run(works[-1]), strict=True):
+        assert np.array_equal(one, two)
 
 
 def test_a_private_model_of_a_file_s_rows(tmp_path):
@@ -216,9 +274,9 @@ def test_an_engine_that_fails_after_the_charge_closes_the_study(connection):
 
 def test_wide_sums_do_not_overflow(connection):
     """Two sums of 2^62 are beyond BIGINT; the engine's answer is as wide as it must be."""
-    database = Selected(connection, SELECT).database
+    opened = Selected(connection, SELECT).database
     two = "SELECT CAST(SUM(v) AS TEXT) AS s FROM (SELECT 4611686018427387904::bigint AS v FROM "
-    assert database.table(two + "range(4)) AS t")["s"].to_pylist() == [str(2**64)]
+    assert opened.table(two + "range(4)) AS t")["s"].to_pylist() == [str(2**64)]
 
 
 # --------------------------------------------------------------------------------- real engines
@@ -237,6 +295,21 @@ def test_postgres_streams_and_sums():
             assert model.fit(opened, sql=numeric, target="y").model_ == here
             assert model.fit(opened, sql=SELECT, push_down=True, target="y").model_ == here
         assert model.fit(address(words), sql=SELECT, push_down=True, target="y").model_ == here
+
+
+def test_any_adbc_connection_streams_and_none_but_those_tested_sums(tmp_path):
+    sqlite = pytest.importorskip("adbc_driver_sqlite.dbapi", reason="adbc-driver-sqlite is missing")
+    import pyarrow as pa
+
+    model = hr.TreeClassifier(known(SCHEMA), max_depth=3, **NOWHERE)
+    here = model.fit(FRAME, target="y").model_
+    with sqlite.connect(str(tmp_path / "rows.sqlite")) as opened:
+        with opened.cursor() as cursor:
+            table = pa.Table.from_pandas(FRAME, preserve_index=False)
+            cursor.adbc_ingest("records", table, mode="create")
+        assert model.fit(opened, sql=SELECT, target="y").model_ == here
+        with pytest.raises(ParameterError, match="SQLite query; only the SQL of DuckDB and Postgr"):
+            model.fit(opened, sql=SELECT, push_down=True, target="y")
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +369,31 @@ def test_a_worker_that_is_killed_between_rounds_changes_no_bit_of_a_model(
     assert model.fit(dask_frame(), target="y").model_ == here
     assert len(rounds) >= 2
     assert [len(on) for on in made].count(2) >= 1  # one was made again, without cells
+
+
+# --------------------------------------------------------------------------- memory-mapped cells
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_model_of_memory_mapped_cells_is_that_of_memory(model, connection, tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "BLOCK_BYTES", 200)
+    here = model.set_params(schema=known(SCHEMA)).fit(FRAME, target="y").model_
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+    for source, asked in ((tmp_path / "rows.parquet", {}), (connection, {"sql": SELECT})):
+        found = model.fit(source, target="y", temp_folder=tmp_path, **asked)
+        assert found.model_ == here
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]  # files have no name
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("is no folder", {"target": "y", "temp_folder": "/no/such/folder"}),
+        ("leave y out", {"y": FRAME["y"], "temp_folder": "/tmp"}),
+        ("leave it out", {"target": "y", "sql": SELECT, "push_down": True, "temp_folder": "/tmp"}),
+    ],
+)
+def test_a_temp_folder_that_does_not_fit_is_refused(words, asked):
+    with pytest.raises(ParameterError, match=words):
+        hr.TreeClassifier(SCHEMA).fit(FRAME, **asked)
 
 
 # ------------------------------------------------------------------------------- state of keepers

@@ -21,7 +21,7 @@ from hedgerow.federation.audit_log import untold
 from hedgerow.federation.exchange import Quorum, hand_over
 from hedgerow.privacy.statement.record import Progress
 from hedgerow.report.view import words_on
-from support.browser import Watched, chromium
+from support.browser import Watched, chromium, keep_picture
 from support.effort import LONG
 from support.network import Direct
 from support.network import World as Consortium
@@ -122,7 +122,7 @@ def test_the_picture_of_the_documentation(tmp_path):
 
     def picture(watched, events, model, view):
         watched.page.wait_for_timeout(3000)  # new questions are marked for a while
-        watched.page.screenshot(path=IMAGES / "live.png")
+        keep_picture(watched.page, IMAGES / "live.png")
 
     watched_run(tmp_path, picture, epsilon="8")
 

@@ -96,7 +96,7 @@ def test_the_curve_says_how_far_runs_are_apart(monkeypatch):
     """Between all of them, at every epsilon; one run has no spread."""
     drawn = iter([0.8, 0.6, 0.5, 0.7, 0.9, 0.9])
     monkeypatch.setattr(
-        dry_run, "_trial", lambda name, s, r, e, *_: trial(name, e, next(drawn, 0.9))
+        dry_run.DryRun, "_trial", lambda _, name, r, e: trial(name, e, next(drawn, 0.9))
     )
     found = hr.plan(TWO, 100, 2.0, estimators=["TreeClassifier"]).curve
     means = {0.5: 0.6, 2.0: 0.7, 8.0: 0.9}
@@ -116,7 +116,7 @@ def test_an_estimator_is_recommended_if_it_is_better_than_blind_by_more_than_its
 ):
     """Both means are .65."""
     drawn = iter(qualities)
-    monkeypatch.setattr(dry_run, "_trial", lambda n, s, r, e, *_: trial(n, e, next(drawn, 0.5)))
+    monkeypatch.setattr(dry_run.DryRun, "_trial", lambda _, n, r, e: trial(n, e, next(drawn, 0.5)))
     planned = hr.plan(TWO, 100, estimators=TREE)
     assert ("Take HistogramTree" in planned.advice) is helps
     assert ("nothing beats the classes' shares" in planned.advice) is not helps
@@ -124,11 +124,11 @@ def test_an_estimator_is_recommended_if_it_is_better_than_blind_by_more_than_its
 
 @pytest.mark.parametrize(("needed", "fewest"), [(300, 400), (10**6, None)])
 def test_how_many_records_a_model_needs_is_sought(monkeypatch, needed, fewest):
-    def rehearsed(name, schema, rows, epsilon, *_):
+    def rehearsed(self, name, rows, epsilon):
         n = len(rows[1])
         return trial(name, epsilon, 0.8 if n >= needed else 0.5, n)
 
-    monkeypatch.setattr(dry_run, "_trial", rehearsed)
+    monkeypatch.setattr(dry_run.DryRun, "_trial", rehearsed)
     planned = hr.plan(TWO, 100, estimators=TREE)
     assert planned.fewest == planned.to_dict()["fewest_records"] == fewest
     told = "Below about 400 records at epsilon 1" if fewest else "no number of records that was"
@@ -160,7 +160,7 @@ def test_a_plan_asks_whether_the_rows_of_a_stand_in_are_public(tmp_path, monkeyp
     line = ["plan", f"{tmp_path}/schema.toml", "--rows", "60", "--repeats", "1"]
     line += ["--proxy", f"{tmp_path}/rows.csv"]
     assert "are not declared public" in str(CliRunner().invoke(app, line).exception)
-    monkeypatch.setattr(dry_run, "_trial", rehearsed)
+    monkeypatch.setattr(dry_run.DryRun, "_trial", rehearsed)
     assert "public as you said" in CliRunner().invoke(app, [*line, "--public"]).stdout
     asked = list[str]()
     monkeypatch.setattr(cli_planning, "sys", ON_TERMINAL)
@@ -201,7 +201,7 @@ def test_what_a_plan_prefers_for_many_columns_is_the_best_on_real_data():
 
 def test_without_public_rows_the_choice_follows_from_measurements_on_real_data(monkeypatch):
     """Made-up rows cannot tell which method suits the true ones; rows that a user names can."""
-    monkeypatch.setattr(dry_run, "_trial", rehearsed)
+    monkeypatch.setattr(dry_run.DryRun, "_trial", rehearsed)
     wide = hr.Schema({f"x{k}": (0, 1) for k in range(5)}, classes=("no", "yes"))
     assert hr.plan(TWO, 100).estimator == "ForestClassifier"
     said = hr.plan(wide, 100)
@@ -214,7 +214,7 @@ def test_without_public_rows_the_choice_follows_from_measurements_on_real_data(m
     assert hr.plan(TWO, 100, estimators=["ForestClassifier", *TREE]).estimator == TREE[0]
 
 
-def rehearsed(name, schema, rows, epsilon, delta, n_sites):
+def rehearsed(self, name, rows, epsilon):
     """A dry run in which single trees are the best."""
     return trial(name, epsilon, 0.8 if name in ("TreeClassifier", *TREE) else 0.6)
 
@@ -222,6 +222,23 @@ def rehearsed(name, schema, rows, epsilon, delta, n_sites):
 def test_numbers_that_make_no_sense_are_refused():
     with pytest.raises(ParameterError, match="number of records"):
         hr.plan(TWO, 3)
+    with pytest.raises(ParameterError, match="latency is -1"):
+        hr.plan(TWO, 30, latency=-1)
+    with pytest.raises(ParameterError, match="max_rounds is -1"):
+        hr.plan(TWO, 30, max_rounds=-1)
+
+
+def test_a_plan_says_round_trips_and_the_seconds_that_they_wait():
+    boosted = ["BoostedTreesClassifier"]
+    options = {"n_sites": 3, "estimators": boosted, "repeats": 1, "latency": 200.0}
+    plans = [hr.plan(TWO, 300, 1e3, max_rounds=most, **options) for most in (12, 20)]
+    for planned, most in zip(plans, (12, 20), strict=True):
+        assert planned.chosen.rounds <= most
+        assert planned.chosen.round_trips == planned.chosen.rounds + 3  # a key session
+        assert planned.network_seconds == pytest.approx(planned.chosen.round_trips * 0.2)
+        assert f"{planned.network_seconds:.1f} s at a latency of 200 ms" in str(planned)
+    alone = hr.plan(TWO, 300, 1e3, estimators=boosted, repeats=1)
+    assert "round trips" not in str(alone)
 
 
 def test_the_command_plans_from_a_schema_alone(tmp_path):

@@ -226,7 +226,7 @@ SITE: Final = (
     Mutant(
         "predictions of another model are used again",
         "data/sums.py",
-        "return n if model.trees[:n] == scored.trees else None",
+        "return n if model.trees[:n] == scored_model.trees else None",
         "return n if len(model.trees) >= n else None",
         "data/test_sums.py::test_what_a_site_kept_of_one_question_answers_no_other",
     ),

@@ -24,7 +24,7 @@ STUDY: Final = (
         "sites that may be lost are counted on for their noise",
         "privacy/study.py",
         "return self.threshold - self.colluders",
-        "return self.sites - self.colluders",
+        "return self.n_sites - self.colluders",
         "privacy/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
     ),
     Mutant(
@@ -59,7 +59,7 @@ STUDY: Final = (
         "a silo divides its noise as if others added theirs",
         "privacy/study.py",
         "divided = self.dp_model is DPModel.DISTRIBUTED\n        shares, factor",
-        "divided = self.sites > 1\n        shares, factor",
+        "divided = self.n_sites > 1\n        shares, factor",
         "privacy/test_pipeline_noise.py"
         "::test_every_placement_that_promises_something_adds_its_own_noise",
     ),

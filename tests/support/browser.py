@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,3 +46,13 @@ class Watched:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(address)
+
+
+def keep_picture(page: Any, path: Path) -> None:
+    """A screenshot for the documentation, in 256 colors: a third of its size."""
+    from PIL import Image
+
+    page.screenshot(path=path)
+    with Image.open(path) as whole:
+        small = whole.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=0)
+    small.save(path, "PNG", optimize=True)

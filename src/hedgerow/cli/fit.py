@@ -224,6 +224,12 @@ def plan(
     ] = False,
     target: Annotated[str | None, typer.Option(help="Name the proxy's column to predict.")] = None,
     repeats: Annotated[int, typer.Option(help="Run each estimator so often.", min=1)] = 2,
+    max_rounds: Annotated[
+        int, typer.Option(help="Allow so many rounds; 0 leaves it to the method.", min=0)
+    ] = 0,
+    latency: Annotated[
+        float | None, typer.Option(help="Name the network's round trip in milliseconds.", min=0)
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -245,6 +251,8 @@ def plan(
             else _public_rows(proxy_rows, known_schema, target),
             public=public,
             repeats=repeats,
+            max_rounds=max_rounds,
+            latency=latency,
             progress=on_terminal(quiet or json),
         )
     if json:
@@ -264,7 +272,7 @@ def _public_rows(source: str, schema: Any, target: str | None) -> tuple[Any, Any
     from hedgerow.methods.sources import Columns, the_other_column
 
     label = target or the_other_column(source, schema, Columns())
-    table = whole_table(source, [*schema.names, label])
+    table = whole_table(source, [*schema.columns, label])
     return table[:, :-1], table[:, -1]
 
 

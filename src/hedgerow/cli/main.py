@@ -8,6 +8,7 @@ import typer
 
 from hedgerow.cli import demo, fit, ledger, models, project, schema, site, study
 from hedgerow.cli.console import guarded, tell
+from hedgerow.errors import ParameterError
 
 # --------------------------------------------------------------------------------------------------
 # Compiles all loops ahead of their first use: for images, services and whoever hates to wait.
@@ -58,6 +59,10 @@ def main(
         bool,
         typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
     ] = False,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(help="Part the cells of text files by this sign; else the header decides."),
+    ] = None,
 ) -> None:
     """Train trees, forests and boosted trees with differential privacy, at one site or federated.
 
@@ -68,6 +73,17 @@ def main(
     5 a site or a round gave no answer;
     130 interrupted from the keyboard.
     """
+    if delimiter is not None:
+        declare_delimiter(delimiter)
+
+
+def declare_delimiter(sign: str) -> None:
+    from hedgerow.data.reading.files import DELIMITER
+
+    sign = sign.replace("\\t", "\t")
+    if len(sign) != 1 or not sign.isascii() or sign.isalnum() or sign in '"\r\n':
+        raise ParameterError(f"delimiter is {sign!r}; use one sign, such as ';' or '\\t'.")
+    DELIMITER.set(sign)
 
 
 def entry() -> None:

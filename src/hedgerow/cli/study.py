@@ -41,6 +41,9 @@ Superlink = Annotated[
     typer.Option("--flower", help="Use this SuperLink of Flower's config.toml, not --listen."),
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print every event as a line of JSON.")]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Go on where sums are beyond what honest sites send.")
+]
 Watching = Annotated[
     bool, typer.Option("--watch", help="Show the run in a browser of this machine too.")
 ]
@@ -139,7 +142,12 @@ NEEDS = (
 
 
 @app.command()
-def check(folder: Folder) -> None:
+def check(
+    folder: Folder,
+    latency: Annotated[
+        float | None, typer.Option(help="Name the network's round trip in milliseconds.", min=0)
+    ] = None,
+) -> None:
     """Check a study: cost, rounds, bytes, and what every site installs and opens."""
     from hedgerow.deployment.approve import guarantee_words
     from hedgerow.deployment.study_file import StudyFile
@@ -159,7 +167,7 @@ def check(folder: Folder) -> None:
     )
     keys = zip(study_file.names, study_file.roster.sites, strict=True)
     _shown((f"site {name}", fingerprint(key)) for name, key in keys)
-    _shown(forecast(study, study_file.method).lines())
+    _shown(forecast(study, study_file.method).lines(latency))
     _shown(NEEDS)
 
 
@@ -176,10 +184,11 @@ def _add_running(name: str, words: str) -> None:
         flower: Superlink = None,
         as_json: JsonLines = False,
         watch: Watching = False,
+        anyway: Anyway = False,
     ) -> None:
         resume = name == "resume"
         reach = Reach(listen, host, flare, flare_user, flower)
-        _run(folder, reach, as_json, watch=watch, resume=resume)
+        _run(folder, reach, as_json, watch=watch, resume=resume, anyway=anyway)
 
 
 _add_running("run", "Train over all sites; write the model and its privacy statement.")
@@ -330,7 +339,9 @@ class Reach(NamedTuple):
     flower: str | None
 
 
-def _run(path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool) -> None:
+def _run(
+    path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool, anyway: bool
+) -> None:
     from hedgerow.deployment.run import run_study as train
     from hedgerow.deployment.run_folder import RunFolder
 
@@ -340,7 +351,8 @@ def _run(path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool) 
         _listeners(folder, as_json, watch) as heard_by,
     ):
         try:
-            model = train(folder, exchange, resume=resume, listen=heard_by, show_trees=watch)
+            how = {"resume": resume, "show_trees": watch, "anyway": anyway}
+            model = train(folder, exchange, listen=heard_by, **how)
         except KeyboardInterrupt:
             tell("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
             raise typer.Exit(STOPPED) from None

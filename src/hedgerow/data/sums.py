@@ -359,14 +359,14 @@ class Answering:
         return tables_of(query, self.rows, features)
 
 
-def trees_in_common(scored: Additive | None, model: Additive) -> int | None:
+def trees_in_common(scored_model: Additive | None, model: Additive) -> int | None:
     """How many trees of a model are in the raw scores of an earlier one; None if it is no start."""
-    if scored is None or scored.clip != model.clip:
+    if scored_model is None or scored_model.clip != model.clip:
         return None
-    if (scored.base, scored.curves) != (model.base, model.curves):
+    if (scored_model.base, scored_model.curves) != (model.base, model.curves):
         return None
-    n = len(scored.trees)
-    return n if model.trees[:n] == scored.trees else None
+    n = len(scored_model.trees)
+    return n if model.trees[:n] == scored_model.trees else None
 
 
 def merged(sums: IntArray, by: Cells) -> IntArray:

@@ -16,6 +16,7 @@ from typing import Any
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
 from hedgerow.federation.exchange import Collected
+from hedgerow.federation.plausibility import Plausibility
 from hedgerow.federation.server import Server
 from hedgerow.federation.transcript import Transcript, TranscriptRound
 from hedgerow.federation.wire import Sender
@@ -75,6 +76,7 @@ class TranscriptSites:
     _attempt: int = -1
     _largest: Cost = Fraction(0)
     runs: set[bytes] = field(default_factory=set)
+    plausibility: Plausibility | None = None
 
     def round(self, number: int, asked: Sequence[Priced]) -> Collected:
         kept = self.transcript.rounds.get(number)
@@ -153,7 +155,9 @@ def replayed(
 ) -> tuple[PrivateEstimator, TranscriptSites]:
     """The model that the method learns from these sums; refuses a round that nobody asked for."""
     study, sites = study_file.study, TranscriptSites(study_file, transcript)
-    federation = Server(study, sites, MemoryLedger(study.limit))
+    plausibility = Plausibility(study, study_file.rows_at_most, goes_on=True)
+    federation = Server(study, sites, MemoryLedger(study.limit), plausibility=plausibility)
+    sites.plausibility = plausibility
     model = study_file.estimator()
     circumstances = Circumstances(simulated=False, persons_declared=study.by_person)
     train(model, study, study_file.method, federation, circumstances)

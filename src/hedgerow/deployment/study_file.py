@@ -177,8 +177,10 @@ FILE: Entries = {
     "evaluation": _table(TABLES["evaluation"]),
     "coordinator": _table({"key": SITE_KEY}, is_required=True),
     "site": _tables(
-        {"name": SITE_NAME, "key": SITE_KEY},
-        "Every site's public key, as `hedgerow site init` shows it; confirm it out of band.",
+        {"name": SITE_NAME, "key": SITE_KEY, "rows_at_most": StudyEntry(COUNT)},
+        "Every site's public key, as `hedgerow site init` shows it; confirm it out of band. "
+        "`rows_at_most`, not part of the agreement: a public number, rounded up by its people, "
+        "above which sums are held to be wrong.",
         is_required=True,
     ),
     "timing": _table(
@@ -379,6 +381,12 @@ class StudyFile:
         return About(curators=curators, **about_fields)
 
     @property
+    def rows_at_most(self) -> int | None:
+        """A public bound on the records of all sites, if every site has one."""
+        bounds = [site.get("rows_at_most") for site in self.content["site"]]
+        return None if None in bounds else sum(bounds)
+
+    @property
     def timing(self) -> Timing:
         return Timing(**self.content["timing"])
 
@@ -446,7 +454,7 @@ def _line_of_error(text: str, message: str) -> int | None:
 
 HEADING = """\
 # What all sites of this study agree on. Its content has the hash that sites approve: change
-# anything but [timing] and [about], and everybody has to approve it anew.
+# anything but [timing], [about] and rows_at_most, and everybody has to approve it anew.
 """
 
 

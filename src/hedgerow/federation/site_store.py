@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from hedgerow.errors import ComputationFailed, LedgerBroken, ParameterError
+from hedgerow.federation.client import Computed
 from hedgerow.federation.policy import Volume
 from hedgerow.privacy.ledger import sqlite
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, Receipt
@@ -394,10 +395,29 @@ class StudyStore(StudyMemory):
         self._ledger.reserve_once(charges, ENTRY_ID)
 
     def transact(
-        self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
+        self,
+        charges: Sequence[Charge],
+        begun: Fresh,
+        compute: Callable[[], Computed],
+        mask: Callable[[LedgerHead, Computed], StoredRound],
     ) -> bytes:
+        """The charge is held while rows are read, and written with what may leave.
+
+        Rows are read outside the file's transaction: other studies go on meanwhile. Nobody else
+        charges this study then, since its client answers one message at a time.
+        """
+        self._ledger.require_room(charges, round_name(begun.run_id, begun.round))
+        computed: Computed | None = None
+        failure: ComputationFailed | None = None
+        try:
+            computed = compute()
+        except ComputationFailed as error:
+            failure = error
+
         def observed(head: LedgerHead) -> StoredRound:
-            record = mask(head)
+            if computed is None:
+                raise failure or ComputationFailed("nothing was computed.")
+            record = mask(head, computed)
             self.observer(charges, head, record)
             return record
 

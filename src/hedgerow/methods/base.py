@@ -141,6 +141,7 @@ class PrivateEstimator(CommonParameters):
         target: str | None = None,
         sql: str | None = None,
         push_down: bool = False,
+        temp_folder: Any = None,
         site: Any = None,
         sites: Any = None,
         person: Any = None,
@@ -162,6 +163,9 @@ class PrivateEstimator(CommonParameters):
             What to select from the database.
         push_down : bool, default=False
             Whether the database itself makes cells and counts, so that integers come back.
+        temp_folder : str, Path or None, default=None
+            Where cells are kept in a memory-mapped file during the fit, for rows that are more
+            than memory holds: a byte of disk for each value.
         site : array, str or None, default=None
             The site of each row, or the column that names it; None is one site of all.
         sites : sequence of str or None, default=None
@@ -177,11 +181,11 @@ class PrivateEstimator(CommonParameters):
         """
         refuse(fit_params)
         check_parameters(self)  # before a schema is read from the rows
-        source = source_of(X, y, target, sql, push_down)
+        source = source_of(X, y, target, sql, push_down, temp_folder is not None)
         if source is not None:
             columns = named_columns(target, site, sites, person)
-            if stays_elsewhere(source, push_down):
-                return self._fit_elsewhere(source, columns)
+            if temp_folder is not None or stays_elsewhere(source, push_down):
+                return self._fit_elsewhere(source, columns, temp_folder)
             return self._fit_sources([source], columns)
         X, labels = checked_rows(X), self._checked_labels(y)
         if len(labels) == 0:
@@ -230,9 +234,9 @@ class PrivateEstimator(CommonParameters):
         self._held_out_draws = held_out
         return self._set_names()
 
-    def _fit_elsewhere(self, source: Any, columns: Columns) -> Self:
-        """Trains on rows that a database engine holds and sums."""
-        study, method, remote_rows = open_elsewhere(self, source, columns)
+    def _fit_elsewhere(self, source: Any, columns: Columns, temp_folder: Any) -> Self:
+        """Trains on rows that an engine holds and sums."""
+        study, method, remote_rows = open_elsewhere(self, source, columns, temp_folder)
         self.data_report_ = remote_rows.report
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
@@ -509,7 +513,7 @@ def refuse(parameters: dict[str, Any]) -> None:
     if strange:
         raise TypeError(
             f"fit() got unexpected arguments {strange}; it takes X, y, target, sql, "
-            "push_down, site, sites and person."
+            "temp_folder, push_down, site, sites and person."
         )
 
 

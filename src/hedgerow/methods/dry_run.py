@@ -56,7 +56,7 @@ def split_proxy_rows(
 
 def _as_array(X: Any, schema: Schema) -> Any:
     if hasattr(X, "columns"):
-        return np.stack([np.asarray(X[name], dtype=object) for name in schema.names], axis=1)
+        return np.stack([np.asarray(X[name], dtype=object) for name in schema.columns], axis=1)
     return np.asarray(X, dtype=object)
 
 
@@ -130,6 +130,8 @@ class Trial:
     rows: int
     baseline: float
     """The quality of a model that uses no column."""
+    round_trips: int = 0
+    """Exchanges with all sites, each of which waits for the network once."""
 
 
 @dataclass(frozen=True)
@@ -141,17 +143,53 @@ class DryRun:
     n_sites: int
     proxy_rows: tuple[Any, Any] | None
     repeats: int
+    max_rounds: int = 0
 
     def runs(
         self, name: str, n: int, epsilon: float, step: Callable[[Trial], Trial]
     ) -> list[Trial]:
-        rows = (
-            split_proxy_rows(self.schema, n, self.proxy_rows, seed) for seed in range(self.repeats)
-        )
-        return [
-            step(_trial(name, self.schema, proxy_rows, epsilon, self.delta, self.n_sites))
-            for proxy_rows in rows
+        schema = self.schema if self.proxy_rows is not None else self.schema.without_parsers
+        rows = (split_proxy_rows(schema, n, self.proxy_rows, seed) for seed in range(self.repeats))
+        return [step(self._trial(name, schema, proxy_rows, epsilon)) for proxy_rows in rows]
+
+    def _trial(
+        self, name: str, schema: Schema, rows: tuple[Any, Any, Any, Any], epsilon: float
+    ) -> Trial:
+        X, y, X_test, y_test = rows
+        n_sites = self.n_sites
+        estimator = estimators()[name](schema, epsilon=epsilon, delta=self.delta, random_state=0)
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the fit to come, not of a dry run
+            study, method = agree(estimator, schema, n_sites, max_rounds=self.max_rounds)
+        owner = np.arange(len(y)) % n_sites
+        site_rows = [
+            Rows(
+                encode(X[owner == k], study.schema, y=y[owner == k], check=True), study.schema, own
+            )
+            for k, own in enumerate(secret_draws(study.name, n_sites))
         ]
+        federation = in_process.open_federation(study, site_rows)
+        watching = _Watching(federation)
+        rng = np.random.default_rng(public_seed(estimator))
+        model = run(method.flow(study.schema, federation, rng), watching).model
+        seconds = time.perf_counter() - began
+        test = encode(X_test, study.schema, y=y_test)
+        assert test.y is not None
+        quality = _quality(model.predict(test.codes), np.asarray(test.y), schema)
+        record = federation.record
+        return Trial(
+            estimator=name,
+            epsilon=epsilon,
+            quality=quality,
+            noise=watching.noise,
+            rounds=len(record.rounds),
+            bytes_per_site=record.bytes_per_site,
+            seconds=seconds,
+            rows=len(y),
+            baseline=_baseline_quality(np.asarray(test.y), schema),
+            round_trips=_round_trips(federation),
+        )
 
 
 def is_binary(schema: Schema) -> bool:
@@ -188,45 +226,17 @@ def _rounds(numbers: Sequence[int]) -> str:
     return str(numbers[0]) if numbers[0] == numbers[-1] else f"{numbers[0]}-{numbers[-1]}"
 
 
-def _trial(
-    name: str,
-    schema: Schema,
-    rows: tuple[Any, Any, Any, Any],
-    epsilon: float,
-    delta: float,
-    n_sites: int,
-) -> Trial:
-    X, y, X_test, y_test = rows
-    estimator = estimators()[name](schema, epsilon=epsilon, delta=delta, random_state=0)
-    began = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the fit to come, not of a dry run
-        study, method = agree(estimator, schema, n_sites)
-    owner = np.arange(len(y)) % n_sites
-    site_rows = [
-        Rows(encode(X[owner == k], study.schema, y=y[owner == k], check=True), study.schema, own)
-        for k, own in enumerate(secret_draws(study.name, n_sites))
-    ]
-    federation = in_process.open_federation(study, site_rows)
-    watching = _Watching(federation)
-    rng = np.random.default_rng(public_seed(estimator))
-    model = run(method.flow(study.schema, federation, rng), watching).model
-    seconds = time.perf_counter() - began
-    test = encode(X_test, study.schema, y=y_test)
-    assert test.y is not None
-    quality = _quality(model.predict(test.codes), np.asarray(test.y), schema)
-    record = federation.record
-    return Trial(
-        estimator=name,
-        epsilon=epsilon,
-        quality=quality,
-        noise=watching.noise,
-        rounds=len(record.rounds),
-        bytes_per_site=record.bytes_per_site,
-        seconds=seconds,
-        rows=len(y),
-        baseline=_baseline_quality(np.asarray(test.y), schema),
-    )
+def network_words(round_trips: int, latency: float | None) -> str:
+    """Round trips of a run, and the seconds that they wait at a latency in milliseconds."""
+    words = f"{round_trips} round trips to all sites"
+    if latency is None:
+        return words
+    return f"{words}: {round_trips * latency / 1000:.1f} s at a latency of {latency:g} ms"
+
+
+def _round_trips(federation: Server) -> int:
+    sites = federation.sites
+    return sites.exchanges if isinstance(sites, in_process.InProcess) else 0
 
 
 def _baseline_quality(truth: Any, schema: Schema) -> float:
@@ -268,15 +278,18 @@ class Forecast:
     spent: Cost
     dearest_round: int
     dearest: Cost
+    round_trips: int
 
     def part(self, cost: Cost) -> str:
         """The part of the whole budget."""
         return "-" if cost == math.inf else f"{float(cost / self.study.total):.1%}"
 
-    def lines(self) -> Iterator[tuple[str, str]]:
+    def lines(self, latency: float | None = None) -> Iterator[tuple[str, str]]:
+        """`latency` is that of the network, there and back, in milliseconds."""
         kib_out, kib_in = (f"{n / 1024:.0f} KiB" for n in (self.bytes_out, self.bytes_in))
         most = f"{self.most_rounds} at most"
         yield "rounds", f"{self.rounds} in a dry run with made-up rows, {most}"
+        yield "network", network_words(self.round_trips, latency)
         yield "bytes", f"each site sends {kib_out} and gets {kib_in}"
         if self.study.dp_model is DPModel.NONE:
             yield "costs", "no noise is added: no guarantee, and nothing is charged"
@@ -343,4 +356,5 @@ def _forecast(federation: Server, most: int) -> Forecast:
         spent=federation.sites.spent(),
         dearest_round=dearest,
         dearest=prices.get(dearest, 0.0),
+        round_trips=_round_trips(federation),
     )

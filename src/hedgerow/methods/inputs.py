@@ -49,7 +49,7 @@ def by_schema_names(X: Any, schema: Schema) -> Any:
     is_arrow = isinstance(X, pa.Table)
     columns = [str(name) for name in (X.column_names if is_arrow else X.columns)]
     new_names = dict(enumerate(columns))
-    for name in set(schema.names) - set(columns):
+    for name in set(schema.columns) - set(columns):
         places = [at for at, column in enumerate(columns) if column.endswith(f"__{name}")]
         if len(places) != 1:
             return X

@@ -7,6 +7,7 @@ they are those of the fit; quality is that on the proxy rows only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,9 +17,10 @@ import numpy as np
 from hedgerow.errors import ParameterError
 from hedgerow.methods.common import DEFAULT_DELTA
 from hedgerow.methods.constants import constant
-from hedgerow.methods.dry_run import DryRun, PlannedNoise, Trial, is_binary
+from hedgerow.methods.dry_run import DryRun, PlannedNoise, Trial, is_binary, network_words
 from hedgerow.methods.inputs import check_outcome
 from hedgerow.methods.training import count_steps
+from hedgerow.privacy.declaration import STUDY
 from hedgerow.schema.schema import Schema
 
 SURVIVAL_METHOD = "SurvivalBoostedTrees"
@@ -62,6 +64,8 @@ class Plan:
     """Records from which on the estimator helps at this epsilon, about; None if never on the
     proxy, as far as was tried."""
     trials: tuple[Trial, ...] = field(repr=False)
+    latency: float | None = None
+    """Of the network, there and back, in milliseconds."""
 
     @property
     def chosen(self) -> Trial:
@@ -95,6 +99,8 @@ class Plan:
             "fewest_records": self.fewest,
             "proxy_rows": self.proxy_rows,
             "rounds": self.chosen.rounds,
+            "round_trips": self.chosen.round_trips,
+            "network_seconds": self.network_seconds,
             "bytes_per_site": self.chosen.bytes_per_site,
             "seconds": round(self.chosen.seconds, 3),
             "noise": [vars_of(noise) for noise in self.noise],
@@ -104,6 +110,11 @@ class Plan:
                 "by_estimator": {name: self.quality(name, self.epsilon) for name in self.names},
             },
         }
+
+    @property
+    def network_seconds(self) -> float | None:
+        """Seconds that round trips wait at the latency, if one was named."""
+        return None if self.latency is None else self.chosen.round_trips * self.latency / 1000
 
     @property
     def names(self) -> list[str]:
@@ -128,7 +139,10 @@ class Plan:
             f"{trial.rounds} rounds, {trial.bytes_per_site} bytes per site, "
             f"{trial.seconds:.1f} seconds"
         )
-        return "\n".join([*lines, "", f"  {took} on this machine, the network not counted."])
+        lines += ["", f"  {took} on this machine, the network not counted."]
+        if trial.round_trips:
+            lines.append(f"  {network_words(trial.round_trips, self.latency)}.")
+        return "\n".join(lines)
 
     def _detectability(self, noise: PlannedNoise) -> str:
         if noise.smallest > self.n:
@@ -159,6 +173,8 @@ def plan(
     public: bool = False,
     estimators: Sequence[str] = (),
     repeats: int = 2,
+    max_rounds: int = 0,
+    latency: float | None = None,
     progress: bool = False,
 ) -> Plan:
     """Estimate noise, rounds, bytes and quality of a fit; no budget is used.
@@ -183,6 +199,11 @@ def plan(
         Names in hedgerow, to be compared on the proxy; our own three if left out.
     repeats : int, default=2
         Runs of each.
+    max_rounds : int, default=0
+        The most rounds that the study will allow; 0 leaves the number to the method.
+    latency : float or None, default=None
+        Latency of the network in milliseconds, there and back: the plan then says how many seconds
+        round trips wait.
     progress : bool, default=False
         Whether to draw a progress bar on the terminal.
 
@@ -204,6 +225,9 @@ def plan(
             "proxy_rows are not declared public, and a plan shows their results without noise; say "
             "public=True (--public) if they are public, or leave them out."
         )
+    STUDY["max_rounds"].rule.check("max_rounds", max_rounds)
+    if latency is not None and not 0 <= latency < math.inf:
+        raise ParameterError(f"latency is {latency!r}; give milliseconds, 0 or more, or None.")
     check_outcome(schema, "a plan")
     kind = "Regressor" if schema.target is not None else "Classifier"
     own = [SURVIVAL_METHOD] if schema.survival else [name + kind for name in OWN_METHODS]
@@ -211,7 +235,7 @@ def plan(
     by_rule = (
         None if estimators or proxy_rows or schema.survival else preferred_names(schema) + kind
     )
-    rehearsal = DryRun(schema, delta, n_sites, proxy_rows, repeats)
+    rehearsal = DryRun(schema, delta, n_sites, proxy_rows, repeats, max_rounds)
     most = min(n, MAX_DRY_RUN_ROWS)
     factors, sizes = [factor for factor in FACTORS if factor != 1.0], _sizes(n)
     total = (len(names) + len(factors) + len(sizes)) * repeats
@@ -243,6 +267,7 @@ def plan(
         advice=f"{advice} {_from_so_many(fewest, epsilon)}",
         fewest=fewest,
         trials=(*first, *others),
+        latency=latency,
     )
 
 

@@ -63,10 +63,12 @@ def agree(
     declared_schema: Schema,
     n_sites: int,
     terms: Mapping[str, Any] | None = None,
+    max_rounds: int = 0,
 ) -> tuple[Study, Method]:
     """The study and the method that an estimator's parameters define for so many sites.
 
-    `terms` are fields of the study that sites agree on beside these; a simulation has none.
+    `terms` are fields of the study that sites agree on beside these; a simulation has none but
+    `max_rounds`, and that only in a plan.
     """
     parameters = check_parameters(estimator)
     check_task(declared_schema, estimator._regression, type(estimator).__name__)
@@ -96,7 +98,12 @@ def agree(
         label_reports=estimator._label_reports(schema, epsilon, dp_model),
         hold_out=parameters.hold_out or 0,
         asks_held_out=evaluation.asks(schema) if is_study and parameters.hold_out else frozenset(),
-        **{"name": "fit", "method": type(estimator).__name__, **(terms or {})},
+        **{
+            "name": "fit",
+            "method": type(estimator).__name__,
+            "max_rounds": max_rounds,
+            **(terms or {}),
+        },
     )
     check_needs(method, schema, study.dp_model, study.n_sites)
     check_size(method, study)

@@ -47,6 +47,8 @@ class Release:
     kind: MessageKind
     digest: bytes
 
+    WIDTH = 8 + 1 + DIGEST
+
     def to_bytes(self) -> bytes:
         return u64(self.round) + bytes((self.kind,)) + self.digest
 

@@ -12,16 +12,22 @@ The site's secret travels to the workers, which are the site's own machines: fol
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from hedgerow.data.engines.engine import InKeepers, Keeper, Messages, Work
-from hedgerow.data.reading.containers import check_named
+from hedgerow.data.engines.engine import (
+    InKeepers,
+    Keeper,
+    Messages,
+    Work,
+    check_columns,
+    count_part,
+    read_counts,
+)
 from hedgerow.data.reading.encoding import Encoded, encode
-from hedgerow.data.reading.report import EngineCounts
 from hedgerow.data.rows import Draws
 from hedgerow.errors import ComputationFailed, ParameterError
 from hedgerow.schema.arrays import IntArray
@@ -56,7 +62,7 @@ class OnCluster(InKeepers):
         check_columns(self.where, list(frame.columns), schema, outcome)
         self.schema, self.target, self._draws = schema, target, draws
         read_part = delayed(partial(_cells_of, schema=schema, target=target), pure=True)
-        parts = [read_part(part) for part in frame[[*schema.names, *outcome]].to_delayed()]
+        parts = [read_part(part) for part in frame[[*schema.columns, *outcome]].to_delayed()]
         names = (*schema.names, target)
         base: Any = dask.base
         self._client: Any = getattr(base.get_scheduler(), "__self__", None)  # None: no cluster
@@ -93,10 +99,10 @@ class OnCluster(InKeepers):
         """An actor, on the worker that has the cells; without cells partitions are read again."""
         place = {} if near is None else {"workers": [near], "allow_other_workers": True}
         cells = self._client.compute(parts) if cells is None else cells
-        made = self._client.submit(
+        future = self._client.submit(
             Keeper, cells, self.schema, self._draws, actor=True, pure=False, **place
         )
-        return made.result()
+        return future.result()
 
     def _answers(self, work: Work) -> list[list[IntArray]]:
         if self._client is None:
@@ -109,16 +115,16 @@ class OnCluster(InKeepers):
             if work.has_draws:
                 self._number_records()
             message = self._messages.pack(work, whole=attempt > 0)  # for one that is made anew
-            found = self._call("answer", {place: (message,) for place in missing})
-            replies.update(zip(missing, found, strict=True))
+            answers = self._call("answer", {place: (message,) for place in missing})
+            replies.update(zip(missing, answers, strict=True))
         raise ComputationFailed(f"workers of the cluster were lost {MOST_REBUILDS} times in a row.")
 
     def _call(self, method: str, calls: Mapping[int, tuple[Any, ...]]) -> list[Any]:
         """All at once. A keeper that is lost is made anew: it has no answer yet."""
         if self._client is None:
             return super()._call(method, calls)
-        asked = {place: self._ask(place, method, own) for place, own in calls.items()}
-        return [self._reply(place, future) for place, future in asked.items()]
+        futures = {place: self._ask(place, method, own) for place, own in calls.items()}
+        return [self._reply(place, future) for place, future in futures.items()]
 
     def _ask(self, place: int, method: str, arguments: tuple[Any, ...]) -> Any:
         try:
@@ -141,28 +147,3 @@ class OnCluster(InKeepers):
 
 def _cells_of(part: Any, schema: Schema, target: str) -> Encoded:
     return encode(part, schema, target=target)
-
-
-def check_columns(where: str, names: list[str], schema: Schema, outcome: Sequence[str]) -> None:
-    check_named(where, names, target=outcome)
-    absent = [name for name in schema.names if name not in names]
-    if absent:
-        raise ParameterError(
-            f"{where} has no column {absent[0]!r}; it has {names}. Rename the column, or correct "
-            "the schema."
-        )
-
-
-def count_part(part: Encoded, names: Sequence[str]) -> IntArray:
-    """What reading some rows told, as one vector that can be added up."""
-    by_kind = (part.clamped, part.unknown, part.missing)
-    counts = [part.n, part.skipped, *(kind.get(name, 0) for kind in by_kind for name in names)]
-    return np.array(counts, np.int64)
-
-
-def read_counts(counts: IntArray, names: Sequence[str]) -> EngineCounts:
-    n, n_skipped, *rest = counts.tolist()
-    parts = [dict(zip(names, rest[k * len(names) :], strict=False)) for k in range(3)]
-    return EngineCounts(
-        n=n, skipped=n_skipped, clamped=parts[0], unknown=parts[1], missing=parts[2]
-    )

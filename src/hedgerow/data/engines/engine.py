@@ -20,12 +20,14 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.reading.containers import check_named
+from hedgerow.data.reading.encoding import Encoded, encode_blocks
 from hedgerow.data.reading.report import DataReport, EngineCounts, allowed, report_of
 from hedgerow.data.rows import Draws, Rows, copies_among
 from hedgerow.data.sums import (
@@ -107,8 +109,8 @@ class Work:
                     models.append(part.at)
         return models
 
-    def features(self, schema: Schema, scored: Additive | None) -> set[int]:
-        """The columns that are looked at; `scored` is a model whose raw scores are there."""
+    def features(self, schema: Schema, scored_model: Additive | None) -> set[int]:
+        """The columns that are looked at; `scored_model` is a model whose raw scores are there."""
         if self.has_draws or any(isinstance(query.by, Sides) for query, _ in self.queries):
             return set(range(len(schema.grids)))  # the whole content names a record
         names = {step.test.feature for region in self.regions for step in region}  # type: ignore[union-attr]
@@ -121,7 +123,7 @@ class Work:
             if isinstance(query.statistic, CurveNewton):
                 columns |= {curve.feature for curve in query.statistic.curves}
         for model in self.models:
-            n_scored = trees_in_common(scored, model)
+            n_scored = trees_in_common(scored_model, model)
             if n_scored is None:
                 columns |= {curve.feature for curve in model.curves}
             names |= _tested(model.trees[n_scored or 0 :])
@@ -270,7 +272,7 @@ class Keeper:
         self, parts: Sequence[Encoded], schema: Schema, draws: Draws | None, lean: bool = False
     ) -> None:
         """A lean one computes again what takes more room than scores and selections."""
-        self._rows = Rows(_join(parts), schema, draws, self._record_ids)
+        self._rows = Rows(join(parts), schema, draws, self._record_ids)
         self._answering, self._lean = Answering(self._rows, schema), lean
         self._copies: NDArray[np.uint64] | None = None
         self._messages = Messages()
@@ -306,7 +308,7 @@ class Keeper:
         return ids
 
 
-def _join(parts: Sequence[Encoded]) -> Encoded:
+def join(parts: Sequence[Encoded]) -> Encoded:
     if len(parts) == 1:
         return parts[0]
     labels: list[NDArray[Any]] = [part.y for part in parts if part.y is not None]
@@ -350,6 +352,60 @@ class InKeepers(Elsewhere):
                 self._call("number", {k: (bucket, buckets, numbers[k]) for k in places})
 
 
+class OnDisk(InKeepers):
+    """Rows of one machine whose cells are in memory-mapped files, a keeper for each block.
+
+    A process needs memory for labels, raw scores and selections alone; the system reads cells from
+    the files and forgets them as it has room.
+    """
+
+    where = "the file of cells"
+    instead = "leave temp_folder out, so that they are read into memory"
+
+    def __init__(
+        self,
+        source: Any,
+        schema: Schema,
+        target: str,
+        draws: Draws | None,
+        folder: Path,
+        check: bool = True,
+    ) -> None:
+        if not folder.is_dir():
+            raise ParameterError(f"temp_folder {str(folder)!r} is no folder; make it first.")
+        blocks = encode_blocks(source, schema, target=target, check=check, folder=folder)
+        self.schema, self.target = schema, target
+        self._keepers = [Keeper([block], schema, draws, lean=True) for block in blocks]
+        names = (*schema.names, target)
+        counts = np.sum([count_part(block, names) for block in blocks], axis=0)
+        self.read_counts = read_counts(counts, names)
+
+
+def check_columns(where: str, names: list[str], schema: Schema, outcome: Sequence[str]) -> None:
+    check_named(where, names, target=outcome)
+    absent = [name for name in schema.columns if name not in names]
+    if absent:
+        raise ParameterError(
+            f"{where} has no column {absent[0]!r}; it has {names}. Rename the column, or correct "
+            "the schema."
+        )
+
+
+def count_part(part: Encoded, names: Sequence[str]) -> IntArray:
+    """What reading some rows told, as one vector that can be added up."""
+    by_kind = (part.clamped, part.unknown, part.missing)
+    counts = [part.n, part.skipped, *(kind.get(name, 0) for kind in by_kind for name in names)]
+    return np.array(counts, np.int64)
+
+
+def read_counts(counts: IntArray, names: Sequence[str]) -> EngineCounts:
+    n, n_skipped, *rest = counts.tolist()
+    parts = [dict(zip(names, rest[k * len(names) :], strict=False)) for k in range(3)]
+    return EngineCounts(
+        n=n, skipped=n_skipped, clamped=parts[0], unknown=parts[1], missing=parts[2]
+    )
+
+
 # --------------------------------------------------------------------------------------------------
 # Work as bytes: of a model that grew since the last message, the new trees alone.
 
@@ -367,8 +423,8 @@ class Messages:
         pickler = _Pickler(body, base)
         pickler.dump(work)
         needs = self._number if pickler.is_based else None
-        if pickler.seen is not None and not whole:
-            self._model, self._number = pickler.seen, self._number + 1
+        if pickler.last_model is not None and not whole:
+            self._model, self._number = pickler.last_model, self._number + 1
         return pickle.dumps((needs, self._number, body.getvalue()))
 
     def unpack(self, message: bytes) -> Work | None:
@@ -377,8 +433,8 @@ class Messages:
             return None
         unpickler = _Unpickler(io.BytesIO(body), self._model)
         work: Work = unpickler.load()
-        if unpickler.seen is not None:
-            self._model, self._number = unpickler.seen, number
+        if unpickler.last_model is not None:
+            self._model, self._number = unpickler.last_model, number
         return work
 
 
@@ -396,10 +452,10 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, protocol=5)
         self.dispatch_table = {**copyreg.dispatch_table, Additive: self._reduce}
         self._base, self.is_based = base, False
-        self.seen: Additive | None = None
+        self.last_model: Additive | None = None
 
     def _reduce(self, model: Additive) -> tuple[Callable[..., Additive], tuple[Any, ...]]:
-        self.seen, n = model, trees_in_common(self._base, model)
+        self.last_model, n = model, trees_in_common(self._base, model)
         if n is None:
             return _whole, (model.base, model.curves, model.trees, model.clip)
         self.is_based = True
@@ -410,15 +466,15 @@ class _Unpickler(pickle.Unpickler):
     def __init__(self, file: io.BytesIO, base: Additive | None) -> None:
         super().__init__(file)
         self._base = base
-        self.seen: Additive | None = None
+        self.last_model: Additive | None = None
 
     def find_class(self, module: str, name: str) -> Any:
         if module == __name__ and name == _grown.__name__ and self._base is not None:
-            return lambda *trees, base=self._base: self._see(base.plus(*trees))
+            return lambda *trees, base=self._base: self._note(base.plus(*trees))
         if module == __name__ and name == _whole.__name__:
-            return lambda *content: self._see(Additive(*content))
+            return lambda *content: self._note(Additive(*content))
         return super().find_class(module, name)
 
-    def _see(self, model: Additive) -> Additive:
-        self.seen = model
+    def _note(self, model: Additive) -> Additive:
+        self.last_model = model
         return model

@@ -81,10 +81,15 @@ class RamStore(MemoryInRam):
         self.ledger.reserve_once(charges, ENTRY_ID)
 
     def transact(
-        self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
+        self,
+        charges: Sequence[Charge],
+        begun: Fresh,
+        compute: Callable[[], client.Computed],
+        mask: Callable[[LedgerHead, client.Computed], StoredRound],
     ) -> bytes:
         receipt = self.ledger.reserve(charges, f"round {begun.round}")
-        record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
+        head = LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent))
+        record = mask(head, compute())
         self.store(record)
         self._last = record.ledger
         return record.message
@@ -94,6 +99,8 @@ class InProcess(SecureSites):
     """Several sites in one process, each behind its own end of the wire."""
 
     def __init__(self, study: Study, site_rows: Sequence[Held]) -> None:
+        self.exchanges = 0
+        """With all sites at once; over a network each takes one round trip."""
         identities = [Identity.generate() for _ in site_rows]
         own = Identity.generate()
         roster = Roster(tuple(i.public for i in identities), own.public)
@@ -110,6 +117,7 @@ class InProcess(SecureSites):
     def _call(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
         """The exchange: everybody answers at once, on threads if there are several."""
         replies = dict[int, bytes]()
+        self.exchanges += 1
         if count() > 1:
             answers = map_parts(lambda site: self.clients[site].handle(messages[site]), messages)
             replies.update(zip(messages, answers, strict=True))

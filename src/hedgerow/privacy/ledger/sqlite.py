@@ -337,6 +337,12 @@ class SqliteLedger:
             spent = books.account(study).spent
         return Receipt(study=study, round_id=round_id, seq=seq, head=head, spent=spent)
 
+    def require_room(self, charges: Sequence[Charge], round_id: str) -> None:
+        """Raises if `reserve` would refuse the round now; writes nothing."""
+        with self.current() as books:
+            event = Charged(study_of(charges, round_id), round_id, tuple(charges))
+            books.require_room(event)
+
     def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
         """Charges a round unless it was charged before, by whichever process."""
         with self.current() as books:

@@ -316,6 +316,7 @@ def statement(
             *([instead] if instead else []),
             *([OF_TIMES] if _learns_times(study) else []),
             *_warnings(study, epsilon, is_schema_inferred, found_sites, is_simulation, queries),
+            *wording.unvetted(study),
             *_of_persons(study, persons_declared),
             *([HELD_OUT.format(study.hold_out)] if study.hold_out else []),
             *([EVALUATED.format(guarantee.summary)] if test_queries else []),

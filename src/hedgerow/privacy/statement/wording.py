@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Cost, DPModel
+from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.accounting.coalition import Coalition, cost_against
 from hedgerow.privacy.accounting.guarantee import (
     Drawn,
@@ -43,6 +43,29 @@ ALWAYS = (
 SEVERAL_SITES = "which sites take part, and how many may be lost or collude"
 LENGTHS = "how long messages are: the study and earlier noisy answers decide it, not the rows"
 TIMES = "when sites answer: {}"
+ON_PAPER = {
+    "LocalSelection": "selections by single sites",
+    "ENTROPY": "the entropy score of splits",
+    "PolyaDifference": "Laplace noise that sites divide",
+    "RandomizedResponse": "labels by randomized response",
+    "BloomRandomizedResponse": "labels by Bloom reports",
+}
+"""Parts of a study whose proof no machine has checked, by the names of their cards."""
+UNVETTED = "not machine-checked, proved on paper: {}. No outside reader has checked the proof yet."
+
+
+def unvetted(study: Study) -> list[str]:
+    """Says so where a study uses parts that are proved on paper alone."""
+    if study.dp_model is DPModel.NONE:
+        return []
+    names = {name for kind in study.asks for name in (kind.query, kind.what)}
+    if study.dp_model is DPModel.DISTRIBUTED and study.measure is Measure.PURE:
+        names.add("PolyaDifference")
+    if study.dp_model is DPModel.LABEL:
+        reports = study.label_reports
+        names.add("RandomizedResponse" if reports is None else type(reports).__name__)
+    words = [ON_PAPER[name] for name in ON_PAPER if name in names]
+    return [UNVETTED.format(", ".join(words))] if words else []
 
 
 def unprotected(study: Study, is_schema_inferred: bool, is_simulation: bool) -> tuple[str, ...]:
