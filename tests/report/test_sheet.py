@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 
 import numpy as np
@@ -124,3 +125,30 @@ def test_a_code_has_its_marks_and_a_text_that_is_too_long_is_refused():
     assert (np.array(qr_code("hedgerox")) != code).sum() > math.isqrt(SIDE)
     with pytest.raises(ValueError, match="84 bytes"):
         qr_code("x" * (LONGEST + 1))
+
+
+# ---------------------------------------------------------------------------------- in a notebook
+@pytest.mark.browser
+def test_a_report_without_a_path_is_shown_inline_and_touches_nothing_outside(tmp_path):
+    model = fitted(2)
+    inline = model.report()
+    assert "model.report(path)" in repr(inline)
+    outer = f'<!doctype html><html lang="en"><title>n</title><body>{inline._repr_html_()}</body>'
+    (tmp_path / "notebook.html").write_text(outer, encoding="utf-8")
+    with chromium() as browser:
+        watched = Watched(browser, (tmp_path / "notebook.html").as_uri())
+        frame = watched.page.frame_locator("iframe")
+        frame.locator("#guarantee").wait_for(state="attached")
+        frame.locator("#tree-view *").first.wait_for(state="attached")  # its script has run
+        if folder := os.environ.get("HEDGEROW_SHOTS"):
+            watched.page.screenshot(path=f"{folder}/notebook.png")
+    assert watched.complaints == []
+    assert model.report(tmp_path / "page.html").read_text(encoding="utf-8") == inline.html
+
+
+def test_the_budget_as_a_table_adds_up():
+    statement = fitted(2).privacy_
+    frame = statement.to_frame()
+    assert list(frame.columns) == ["rounds", "what", "part", "records"]
+    trained = frame[frame["records"] == "training"]["part"].sum()
+    assert trained == pytest.approx(statement.spent_fraction)

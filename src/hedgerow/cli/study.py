@@ -396,12 +396,14 @@ def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen
         yield terminal
         return
     from hedgerow.deployment.live import RunTeller, live_view
+    from hedgerow.deployment.progress import SITES
 
     with live_view(folder.agreed().study.name, RunTeller()) as view:
         tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
 
         def both(event: dict[str, Any]) -> None:
-            terminal(event)
+            if event["event"] != SITES:
+                terminal(event)
             view.tell(event)
 
         yield both

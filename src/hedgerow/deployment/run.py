@@ -102,7 +102,8 @@ def _train(
     coordinator = coordinator_of(study_file, identity, journal, first_attempt=int(time.time()))
     names, timing = study_file.names, study_file.timing
     retry_policy = RetryPolicy(names, timing, watch.hear, pace=pace_of(exchange))
-    sites = SecureSites(study, coordinator, patient(exchange, retry_policy), retry_policy, journal)
+    asking = patient(watch.over(exchange, names), retry_policy)
+    sites = SecureSites(study, coordinator, asking, retry_policy, journal)
     federation = Server(study, sites, MemoryLedger(study.limit), watch.hear, plausibility)
     watch.follow(federation)
     watch.say("resumed" if journal.rounds or journal.under_way() else "begun", study=study.account)

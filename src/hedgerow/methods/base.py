@@ -420,10 +420,13 @@ class PrivateEstimator(CommonParameters):
         check_is_fitted(self, "model_")
         return mlflow.save_model(self, path) if to == "mlflow" else exported(self, path, to)
 
-    def report(self, path: str | Path) -> Path:
-        """Writes a page about the fitted model: one HTML file that needs no network."""
+    def report(self, path: str | Path | None = None) -> Path | page.InlinePage:
+        """Writes a page about the fitted model: one HTML file that needs no network.
+
+        Without a path it is shown where a notebook shows the cell's value.
+        """
         check_is_fitted(self, "model_")
-        return page.report(self, path)
+        return page.InlinePage(page.page_of(self)) if path is None else page.report(self, path)
 
     def _html_repr(self) -> str:
         """HTML for notebooks: the guarantee of a fitted model, else scikit-learn's diagram."""

@@ -146,6 +146,17 @@ class PrivacyStatement:
         facts["about"] = About.from_dict(d["about"]) if d.get("about") else None
         return PrivacyStatement(**facts)
 
+    def to_frame(self) -> Any:
+        """A pandas table of what was spent, round by round, and of what is left."""
+        import pandas as pd
+
+        rows = [
+            *((line.rounds, line.what, line.part, "training") for line in self.spending),
+            *((line.rounds, line.what, line.part, "held out") for line in self.held_out),
+            *(("", part.what, part.part, "not used") for part in self.unspent),
+        ]
+        return pd.DataFrame(rows, columns=["rounds", "what", "part", "records"])
+
     def __repr__(self) -> str:
         return f"PrivacyStatement({self.summary}, unit = {self.unit})"
 

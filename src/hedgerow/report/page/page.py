@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
@@ -308,6 +310,25 @@ def page_file(name: str) -> str:
     return files("hedgerow.report.page").joinpath(name).read_text("utf-8")
 
 
+@dataclass(frozen=True, repr=False)
+class InlinePage:
+    """A whole page in a frame of a notebook: its styles and scripts touch nothing outside."""
+
+    html: str
+    height: int = 640
+
+    def _repr_html_(self) -> str:
+        content = escape(self.html, quote=True)
+        return (
+            f'<iframe title="hedgerow report" sandbox="allow-scripts" srcdoc="{content}" '
+            f'style="width:100%;height:{self.height}px;border:1px solid #9aa894;'
+            'border-radius:10px"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return "a report page; model.report(path) writes it to a file"
+
+
 def card(model: Reportable) -> str:
     """A few lines for a notebook: what it is, what it guarantees."""
     form, statement = plain(model), model.privacy_
@@ -320,7 +341,11 @@ def card(model: Reportable) -> str:
         tag("strong", facts),
         tag("div", f"{statement.summary} · {statement.unit}"),
         *(tag("div", line) for line in sections.meaning_lines(statement)),
-        tag("div", "model.report(path) writes the whole page.", style="opacity:.75"),
+        tag(
+            "div",
+            "model.report() shows the whole page, model.report(path) writes it.",
+            style="opacity:.75",
+        ),
     ]
     return str(tag("div", *lines, style=style))
 
@@ -349,8 +374,13 @@ def live_page(title: str, facts: dict[str, str], budget: str, has_tree: bool) ->
         '<rect class="c1" id="live-bar" width="0" height="22"/></svg>'
     )
     tree = [tag("p", NO_TREE, class_="small"), tag("ul", "", id="live-tree", aria_live="off")]
+    heads = [tag("th", words, scope="col") for words in ("Site", "State", "Last answer")]
+    rows = Html('<tbody id="live-each-site"></tbody>')
+    sites = tag("details", tag("summary", "Sites, one by one"),
+                tag("table", tag("thead", tag("tr", *heads)), rows), open="open")  # fmt: skip
     parts = [
         tag("section", tag("h2", budget), bar),
+        *([tag("section", tag("h2", "Sites"), sites)] if has_tree else []),
         *([tag("section", tag("h2", "The tree so far"), *tree)] if has_tree else []),
         tag("section", tag("h2", "What happened"), tag("ol", "", id="live-events")),
     ]
