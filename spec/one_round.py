@@ -119,6 +119,7 @@ def content(study: Study) -> dict[str, Any]:
         "epsilon": str(study.epsilon), "delta": str(study.delta), "dp_model": "DISTRIBUTED",
         "n_sites": study.n_sites, "colluders": study.colluders, "threshold": study.threshold,
         "graph": "complete", "hold_out": 0, "asks_held_out": [], "reply_interval": 0,
+        "max_rounds": 0,
         "sites": [key.hex() for key in study.sites], "names": [],
         "coordinator": study.coordinator.hex(), "records_per_person": study.records_per_person,
         "by_person": False, "retry_budget": str(study.retry_budget), "label_reports": None,
@@ -351,9 +352,9 @@ def spent(ledger: Ledger) -> Fraction:
 def charge(study: Study, ledger: Ledger, secret: bytes, round_id: str, words: str) -> Ledger:
     """Before anything is computed: exact, no tolerance; it stays, whatever becomes of the round."""
     require(spent(ledger) + cost(study) <= study.epsilon, "BudgetRefused")
-    lines = [{"what": words, "cost": ratio(cost(study)), "region": []}]
+    lines = [{"what": words, "cost": ratio(cost(study)), "region": 0}]
     place = {"study": study_hash(study).hex(), "round": round_id, "measure": "PURE"}
-    return append(ledger, secret, "Charged", **place, charges=lines)
+    return append(ledger, secret, "Charged", **place, steps=[], charges=lines)
 
 
 def open_set(ledger: Ledger, secret: bytes, round_id: str, members: Sequence[int]) -> Ledger:

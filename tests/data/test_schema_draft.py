@@ -209,7 +209,10 @@ def test_ranges_are_rounded_outwards(low, high, expected):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("age,job,y\n30,caf\xe9,no\n31,b,yes\n", "is not UTF-8: some values of .'job'."),
+        (
+            "age,job,y\n30,caf\xe9,no\n31,b,yes\n",
+            "is not UTF-8: 1 line.s. are read as Windows",
+        ),
         ('age,job,y\n30,"a,no\n31,b,yes\n32,a,no\n', "1 line.s. are left out, with an open quote"),
     ],
 )

@@ -295,7 +295,7 @@ SITE: Final = (
         "        left = client.respond(self.rows, asked, SecretRandomness())\n",
         "        left = client.respond(self.rows, asked, SecretRandomness())\n"
         '        self.ledger.reserve([one.charge for one in asked], f"round {number}")\n',
-        "privacy/test_ledger_replay.py::test_a_holder_without_budget_touches_no_row",
+        "privacy/test_charges.py::test_a_holder_without_budget_touches_no_row",
     ),
 )
 

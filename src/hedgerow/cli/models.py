@@ -16,6 +16,7 @@ from hedgerow.cli.console import (
     Force,
     Json,
     Quiet,
+    address,
     check_output,
     say,
     say_json,
@@ -250,6 +251,26 @@ def report(
     estimator = load(model)
     check_output(output, model, force=force, digest=estimator.model_.score.digest)
     _say(estimator.report(output), hint, json, quiet)
+
+
+def serve(
+    model: ModelPath,
+    listen: Annotated[
+        str,
+        typer.Option(envvar="HEDGEROW_LISTEN", help="Listen on this address and port, HTTP."),
+    ] = "127.0.0.1:8080",
+) -> None:
+    """Serve a model over HTTP: /v1/predict, /health, /metrics, /openapi.json."""
+    from hedgerow.deployment.model_server import serve as listening
+    from hedgerow.methods.saving import load
+
+    host, port = address(listen)
+    listening(
+        load(model),
+        host,
+        port,
+        lambda found: tell(f"serving {model} at http://{host}:{found}", flush=True),
+    )
 
 
 def _say(path: Path, hint: str, json: bool, quiet: bool) -> None:

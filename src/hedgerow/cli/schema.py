@@ -196,8 +196,8 @@ def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[
     from hedgerow.data.reading.report import report_of
     from hedgerow.data.reading.sources import open_table
 
-    names = open_table(source, schema.names).names
-    column_names = [*schema.names, *([target] if target else [])]
+    names = open_table(source, schema.columns).names
+    column_names = [*schema.columns, *([target] if target else [])]
     absent = [f"there is no column {name!r}" for name in column_names if name not in names]
     if absent:
         return [*absent, f"there are {names}"], "not read, since columns are absent"

@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from hedgerow.data.reading.columns import Column, distinct, is_number, is_truth, numbers
-from hedgerow.data.reading.containers import RowTable, objects_of, other_separator
+from hedgerow.data.reading.containers import ROWS_READ, RowTable, objects_of
 from hedgerow.data.reading.encoding import CHUNK_ROWS, LABEL, one_per_row, refuse_unusable
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, DataWarning, ParameterError, warn
 from hedgerow.schema.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
-from hedgerow.schema.grids import MISSING_TEXTS
 from hedgerow.schema.schema import Schema
-from hedgerow.schema.tokens import Token, is_whole, spell, token_of
+from hedgerow.schema.tokens import MISSING_TEXTS, Token, is_whole, spell, token_of
 from hedgerow.schema.visible import has_hidden
 
 # --------------------------------------------------------------------------------------------------
@@ -229,9 +228,6 @@ def draft_schema(data: Source, target: str | None = None, *, y: Any = None) -> S
     if target is not None and y is not None:
         raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(data)
-    separator_hint = other_separator(table)
-    if separator_hint:
-        raise DataError(f"{table.where} has one column, {table.names[0]!r}. {separator_hint}.")
     if target is not None and target not in table.names:
         raise DataError(f"{table.where} has no column {target!r}; it has {table.names}.")
     columns = dict(zip(table.names, _whole(table), strict=True))
@@ -245,7 +241,13 @@ def draft_schema(data: Source, target: str | None = None, *, y: Any = None) -> S
         warn(
             f"{table.where}: {table.malformed_lines} line(s) are left out, with an open quote or "
             "another number of cells than the header; correct them, or what they hold is not in "
-            "the draft.",
+            f"the draft. The first: {getattr(table, 'first_problem', None)}.",
+            DataWarning,
+        )
+    if getattr(table, "recoded_lines", 0):
+        warn(
+            f"{table.where} is not UTF-8: {table.recoded_lines} line(s) are read as Windows-1252; "  # type: ignore[attr-defined]
+            "look at them, or save the file as UTF-8.",
             DataWarning,
         )
     features = tuple(_draft_feature(name, column) for name, column in columns.items())
@@ -274,7 +276,11 @@ def _warn_of_strange_letters(table: RowTable, schema: Schema) -> None:
 
 def _whole(table: RowTable) -> list[Column]:
     """All rows as one column each; files come in parts."""
-    parts = list(table.chunks(table.names, table.capacity or CHUNK_ROWS))
+    parts, rows = list[list[Column]](), 0
+    for part in table.chunks(table.names, table.capacity or CHUNK_ROWS):
+        parts.append(part)
+        rows += len(part[0])
+        ROWS_READ.get()(table.where, rows)
     if not parts:
         raise DataError(f"{table.where} holds no rows; give at least one.")
     if len(parts) == 1:

@@ -20,7 +20,7 @@ from hedgerow.data.rows import Rows
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.kernels.codes import recode
 from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
-from hedgerow.kernels.sums import Selections, count_cells, sum_cells
+from hedgerow.kernels.sums import RowSelections, count_cells, sum_cells
 from hedgerow.kernels.trees import (
     add_values,
     count_sides,
@@ -219,7 +219,7 @@ class Answering:
         yield batch
 
     def _cell_sums(
-        self, statistic: Statistic, by: Groups, nodes: Selections, unit: int
+        self, statistic: Statistic, by: Groups, nodes: RowSelections, unit: int
     ) -> IntArray:
         """(N, G, B, C) for each selection of rows."""
         if isinstance(by, Cells) and self.rows.codes.nbytes > MOST_RECODED_BYTES:

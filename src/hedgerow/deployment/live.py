@@ -12,7 +12,7 @@ import hmac
 import json
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
@@ -174,7 +174,7 @@ class LiveView:
         self._events: list[Shown] = []
         self._change = Condition()
         self._has_ended = False
-        self._server = _Server((LOOPBACK, 0), _Handler)
+        self._server = LimitedServer((LOOPBACK, 0), _Handler)
         self._server.view = self
         self._thread = Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -217,7 +217,7 @@ class LiveView:
         self._thread.join()
 
 
-class _Server(ThreadingHTTPServer):
+class LimitedServer(ThreadingHTTPServer):
     """Knows its connections: shutdown waits only for those that showed the token."""
 
     daemon_threads = True
@@ -273,7 +273,7 @@ def _cut(line: socket.socket) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: LimitedServer
     protocol_version = "HTTP/1.0"
     timeout = ASKING_SECONDS
 
@@ -326,3 +326,21 @@ def live_view(title: str, teller: Teller) -> Iterator[LiveView]:
         yield view
     finally:
         view.close()
+
+
+# --------------------------------------------------------------------------------------------------
+# Health and metrics, for machines that watch machines.
+
+
+def metrics_text(values: Mapping[str, float | Mapping[str, float]]) -> str:
+    """Prometheus text; names that end in `_total` are counters, inner names are sites."""
+    lines = []
+    for name, value in values.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines.append(f"# TYPE hedgerow_{name} {kind}")
+        inner = value.items() if isinstance(value, Mapping) else [("", value)]
+        lines += [
+            f"hedgerow_{name}{f'{{site={json.dumps(of)}}}' if of else ''} {number:.12g}"
+            for of, number in inner
+        ]
+    return "\n".join(lines) + "\n"

@@ -10,10 +10,11 @@ from dataclasses import replace
 from hedgerow.deployment.progress import Listen, Watch, ignore
 from hedgerow.deployment.run_folder import RunFolder, coordinator_of
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.deployment.verify import sign_model
+from hedgerow.deployment.verify import closing_words, sign_model
 from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.federation.exchange import Exchange, RetryPolicy, pace_of, patient
 from hedgerow.federation.journal import FileJournal
+from hedgerow.federation.plausibility import Plausibility
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
 from hedgerow.methods.base import PrivateEstimator
@@ -28,10 +29,12 @@ def run_study(
     resume: bool = False,
     listen: Listen = ignore,
     show_trees: bool = False,
+    anyway: bool = False,
 ) -> PrivateEstimator:
     """Trains over the sites that the exchange reaches; the folder then holds the model.
 
-    `listen` hears of every round, with `show_trees` of the newest tree too.
+    `listen` hears of every round, with `show_trees` of the newest tree too. `anyway` goes on
+    where sums are beyond what honest sites send; the statement says so.
 
     Whatever stops it, the folder holds all that is needed to go on: what was answered is read
     from the record, and the round that was under way is asked again in the same words.
@@ -54,14 +57,15 @@ def run_study(
                 )
             ) as watch,
         ):
-            return _train(folder, study_file, exchange, journal, watch)
+            plausibility = Plausibility(study_file.study, study_file.rows_at_most, anyway)
+            return _train(folder, study_file, exchange, journal, watch, plausibility)
 
 
 def _close(sites: SecureSites, journal: FileJournal) -> None:
     """Nothing more is asked: every site says its last word, once; again they say the same."""
     transcript = journal.transcript
     if len(transcript.closed) < sites.study.n_sites:
-        said = sites.close(transcript.root, len(transcript.rounds))
+        said = sites.close(transcript.root, len(transcript.leaves))
         if len(said) > len(transcript.closed):
             transcript.add_closed(said[site] for site in sorted(said))
 
@@ -86,7 +90,12 @@ def _check_begun(folder: RunFolder, resume: bool) -> None:
 
 
 def _train(
-    folder: RunFolder, study_file: StudyFile, exchange: Exchange, journal: FileJournal, watch: Watch
+    folder: RunFolder,
+    study_file: StudyFile,
+    exchange: Exchange,
+    journal: FileJournal,
+    watch: Watch,
+    plausibility: Plausibility,
 ) -> PrivateEstimator:
     study = study_file.study
     identity = folder.identity(study_file)
@@ -94,7 +103,7 @@ def _train(
     names, timing = study_file.names, study_file.timing
     retry_policy = RetryPolicy(names, timing, watch.hear, pace=pace_of(exchange))
     sites = SecureSites(study, coordinator, patient(exchange, retry_policy), retry_policy, journal)
-    federation = Server(study, sites, MemoryLedger(study.limit), watch.hear)
+    federation = Server(study, sites, MemoryLedger(study.limit), watch.hear, plausibility)
     watch.follow(federation)
     watch.say("resumed" if journal.rounds or journal.under_way() else "begun", study=study.account)
     circumstances = Circumstances(simulated=False, persons_declared=study.by_person)
@@ -108,8 +117,9 @@ def _train(
     model._name_classes()
     _close(sites, journal)
     model.save(folder.model_file)
-    sign_model(folder, study_file, identity, journal.transcript.root)
-    folder.statement_file.write_text(f"{model.privacy_}\n", encoding="utf-8")
+    model.signed_ = sign_model(folder, study_file, identity, journal.transcript)
+    lines = [str(model.privacy_), *(f"  verified: {w}" for w in closing_words(folder, study_file))]
+    folder.statement_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     if study_file.study.asks_held_out:
         content = json.dumps(model.evaluation_.to_dict(), indent=1)
         folder.evaluation_file.write_text(f"{content}\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,32 @@ from hedgerow.federation.client import refused_with
 from hedgerow.privacy.bundles import MOST_BYTES, MOST_INTEGERS
 from hedgerow.privacy.statement.record import Listener, Progress, silent
 from hedgerow.secagg.codes import Code
+
+# --------------------------------------------------------------------------------------------------
+# How long a message may be, whoever carries it: checked before anything is allocated.
+
+_BESIDE = 1 << 20
+"""Room for headers, signatures, and a sealed share from every site."""
+
+MAX_MESSAGE_BYTES = 2 * MOST_BYTES + _BESIDE
+"""To a site: questions and definitions."""
+LONGEST_ANSWER = 8 * MOST_INTEGERS + _BESIDE
+"""From a site: a masked vector."""
+SHORT_ANSWER = 1 << 18
+"""From a site, where no vector is asked for: keys, signatures, and a little from every peer."""
+
+
+def longest_answer(integers: int, selections: int, n_sites: int) -> int:
+    """Bytes of a masked vector, of selections, and of what each peer is given beside them."""
+    return SHORT_ANSWER + 8 * integers + 4 * selections + BESIDE_A_PEER * n_sites
+
+
+BESIDE_A_PEER = 4096
+"""Bytes of keys, ciphertexts, shares and heads for one peer, in any message."""
+
+
+# --------------------------------------------------------------------------------------------------
+# What a round brought.
 
 
 @dataclass(frozen=True)
@@ -90,6 +116,8 @@ class Quorum:
     """How often silent sites are asked then."""
     seconds: float = math.inf
     """For how long one try waits at most."""
+    longest: int = LONGEST_ANSWER
+    """Bytes that an answer can have, by what was asked; a transport takes no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +244,7 @@ class _ReplyCollector:
         """The answers of those who are there, refusals too."""
         answers: dict[int, bytes] = {}
         seconds = min(self.quorum.seconds, self.retry_policy.timing.answer_seconds)
-        once = Quorum(self.quorum.is_met, asks=1, seconds=seconds)
+        once = replace(self.quorum, asks=1, seconds=seconds)
         try:
             self.exchange(self.waiting, answers.__setitem__, once)
         except EngineLost as error:
@@ -265,15 +293,3 @@ class _ReplyCollector:
             self.retry_policy.note("an answer that does not fit came from", {site})
             return False
         return True
-
-
-# --------------------------------------------------------------------------------------------------
-# How long a message may be, whoever carries it: checked before anything is allocated.
-
-_BESIDE = 1 << 20
-"""Room for headers, signatures, and a sealed share from every site."""
-
-MAX_MESSAGE_BYTES = 2 * MOST_BYTES + _BESIDE
-"""To a site: questions and definitions."""
-LONGEST_ANSWER = 8 * MOST_INTEGERS + _BESIDE
-"""From a site: a masked vector."""

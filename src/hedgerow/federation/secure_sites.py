@@ -28,14 +28,16 @@ from hedgerow.federation.exchange import (
     Missed,
     Quorum,
     RetryPolicy,
+    longest_answer,
 )
-from hedgerow.federation.journal import NO_JOURNAL, Answered, AskedRound, Journal, Void
+from hedgerow.federation.journal import Answered, AskedRound, Journal, Void
 from hedgerow.federation.session_state import CoordinatorSession
 from hedgerow.federation.transcript import TranscriptRound, shown_messages
 from hedgerow.federation.wire import Bundle, Sender
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.study import Study
+from hedgerow.secagg.closing import RELEASED, Release
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header
@@ -66,13 +68,16 @@ class SecureSites:
         coordinator: Coordinator,
         exchange: Exchange,
         retry_policy: RetryPolicy,
-        journal: Journal = NO_JOURNAL,
+        journal: Journal | None = None,
     ) -> None:
         self.study, self.coordinator, self.exchange = study, coordinator, exchange
-        self.retry_policy, self.journal = retry_policy, journal
-        self.session_state = CoordinatorSession(study, coordinator, exchange, retry_policy, journal)
+        self.retry_policy, self.journal = retry_policy, journal or Journal()
+        self.session_state = CoordinatorSession(
+            study, coordinator, exchange, retry_policy, self.journal
+        )
         self._begin_names(coordinator.attempt)
-        self._under_way: UnderWay | None = None
+        self._last_bundle: tuple[int, Bundle] | None = None
+        """Number and bytes of the round that this process has asked last."""
 
     def enter(self) -> None:
         self.session_state.enter()
@@ -102,7 +107,7 @@ class SecureSites:
             self._fail(number, under_way, asked, error)
             raise
         self._transcribe(secure, under_way, is_void=False)
-        return self._answered(secure, opened, sent)
+        return self._answered(under_way.asked, secure, opened, sent)
 
     def _transcribe(self, secure: SecureSum, under_way: UnderWay, *, is_void: bool) -> None:
         asked, encoded = under_way.asked, under_way.encoded
@@ -127,7 +132,10 @@ class SecureSites:
             require(self.coordinator.accept_closed(answer, root) == site, Code.BAD_MESSAGE, site)
             said[site] = answer
 
-        enough = Quorum(lambda more: True, asks=self.retry_policy.timing.asks)
+        releases = rounds * len(RELEASED) * Release.WIDTH
+        longest = longest_answer(0, 0, self.study.n_sites) + releases
+        asks = self.retry_policy.timing.asks
+        enough = Quorum(lambda more: True, asks=asks, longest=longest)
         try:
             self.exchange(self.coordinator.close(root, rounds), keep, enough)
         except SiteRefused as error:  # whoever refuses counts at the study's whole budget
@@ -136,10 +144,11 @@ class SecureSites:
 
     def _begin(self, number: int, bundle: Sequence[Priced]) -> UnderWay:
         """What to ask, and of whom; as before if it was asked before."""
-        if self._under_way is not None and self._under_way.asked.round == number:
-            return self._under_way
         asked = self.journal.under_way()
-        if asked is None or asked.round != number:
+        is_new = asked is None or asked.round != number
+        if asked is not None and not is_new and self._last_bundle is not None:
+            return UnderWay(asked, self._last_bundle[1])
+        if asked is None or is_new:
             # Names go with their key session.
             self.session_state.needs_session |= self.sender.is_full
             self.session_state.renew(bundle)
@@ -151,8 +160,8 @@ class SecureSites:
         else:
             encoded = self._encoded_again(asked.attempt, asked.digest, number, bundle)
             self.session_state.resumed(asked.participants)
-        self._under_way = UnderWay(asked, encoded)
-        return self._under_way
+        self._last_bundle = number, encoded
+        return UnderWay(asked, encoded)
 
     def _started(self, number: int, bundle: Sequence[Priced], under_way: UnderWay) -> SecureSum:
         selections = sum(one.noise is None for one in bundle)
@@ -177,8 +186,11 @@ class SecureSites:
 
     def _quorum(self, secure: SecureSum, under_way: UnderWay) -> Quorum:
         needed = self._needed(under_way)
-        asks = self.retry_policy.timing.asks
-        return Quorum(lambda more: len(secure.arrived) + more >= needed, asks)
+        asks, longest = self.retry_policy.timing.asks, self._longest(secure)
+        return Quorum(lambda more: len(secure.arrived) + more >= needed, asks, longest=longest)
+
+    def _longest(self, secure: SecureSum) -> int:
+        return longest_answer(*secure.size, self.study.n_sites)
 
     def _needed(self, under_way: UnderWay) -> int:
         return len(under_way.asked.members) or self.session_state.threshold
@@ -206,15 +218,12 @@ class SecureSites:
         messages, members = secure.close(), tuple(sorted(secure.arrived))
         if secure.mode is Mode.AT_ONCE:
             return secure.opened()
-        if self._under_way is not None:
-            asked = replace(self._under_way.asked, members=members)
-            self._under_way = replace(self._under_way, asked=asked)
         self.journal.closed(secure.round, members)
-        threshold = self.session_state.threshold
+        threshold, short = self.session_state.threshold, longest_answer(0, 0, self.study.n_sites)
         if messages:
-            enough = Quorum(lambda more: len(secure.signed) + more >= threshold, asks=1)
+            enough = Quorum(lambda more: len(secure.signed) + more >= threshold, 1, longest=short)
             self._ask(secure, sent.put(messages), sent.kept(secure.accept_signature), enough)
-        enough = Quorum(lambda more: secure.missing() is None or more > 0, asks=1)
+        enough = Quorum(lambda more: secure.missing() is None or more > 0, 1, longest=short)
         self._ask(secure, sent.put(secure.unmask()), sent.kept(secure.accept_shares), enough)
         return secure.opened()
 
@@ -233,16 +242,15 @@ class SecureSites:
         there = len(secure.arrived) - len(missed.silent)
         self.session_state.end(missed.silent, f"round {secure.round}", there)
 
-    def _answered(self, secure: SecureSum, opened: Opened, sent: Traffic) -> Collected:
-        assert self._under_way is not None
-        asked = self._under_way.asked
+    def _answered(
+        self, asked: AskedRound, secure: SecureSum, opened: Opened, sent: Traffic
+    ) -> Collected:
         selections = tuple(opened.selections[place] for place in opened.members)
         bytes_out, bytes_in = sent.total
         collected = Collected(opened.values, selections, bytes_out, bytes_in, opened.members)
         answered = Answered(asked.round, asked.attempt, asked.digest, collected)
         self.session_state.opened(opened.members)
         self.journal.answered(answered, self.coordinator.heads, secure.receipts)
-        self._under_way = None
         return collected
 
     def _fail(
@@ -252,7 +260,6 @@ class SecureSites:
             self.session_state.exclude(error.sites)
         self.session_state.failed(bundle)
         self.session_state.needs_session |= not isinstance(error, Unanswered)
-        self._under_way = None
         attempt, digest = self.coordinator.attempt, _digest(under_way.encoded)
         self.journal.void(Void(number, attempt, digest, str(error)), self.coordinator.heads)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import BudgetExceeded, RoundFailed
 from hedgerow.federation.exchange import Collected
+from hedgerow.federation.plausibility import Plausibility
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.bundles import cut
 from hedgerow.privacy.ledger.charges import ENTRY_ID, ChargeLedger
@@ -58,8 +59,10 @@ class Server:
         sites: Sites,
         ledger: ChargeLedger,
         listener: Listener = silent,
+        plausibility: Plausibility | None = None,
     ) -> None:
         self.study = study
+        self.plausibility = plausibility
         self.sites = sites
         self.ledger = ledger
         self.listener = listener
@@ -77,6 +80,10 @@ class Server:
     @property
     def n_sites(self) -> int:
         return self.study.n_sites
+
+    @property
+    def max_rounds(self) -> int:
+        return self.study.training_rounds
 
     def variance(self, query: Summed) -> float:
         """The noise a query would carry; a flow may ask before it decides."""
@@ -136,6 +143,7 @@ class Server:
         )
         self.record.rounds.append(record)
         self.listener(Progress(number, tuple(one.query for one in bundle), done=True))
+        self._check(number, bundle, got)
         chosen, ends = zip(*got.selections, strict=True), accumulate(one.size for one in bundle)
         return [
             _picked(one.query, next(chosen))
@@ -143,6 +151,15 @@ class Server:
             else self._answer(one.noise, got.total[end - one.size : end], sites)
             for one, end in zip(bundle, ends, strict=True)
         ]
+
+    def _check(self, number: int, bundle: Sequence[Priced], got: Collected) -> None:
+        """Whether honest sites can have sent this, once the round is on record."""
+        if self.plausibility is None:
+            return
+        ends = accumulate(one.size for one in bundle)
+        pairs = zip(bundle, ends, strict=True)
+        sums = [(one.noise, got.total[end - one.size : end]) for one, end in pairs if one.noise]
+        self.plausibility.check(number, sums, len(got.members))
 
     def _answer(self, noise: Noise, integers: NDArray[np.int64], members: int) -> Answer:
         values = integers.reshape(noise.query.shape).astype(np.float64) / noise.scale

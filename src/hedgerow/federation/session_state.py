@@ -14,8 +14,17 @@ from fractions import Fraction
 from typing import NoReturn
 
 from hedgerow.errors import RunEnded, SiteRefused
-from hedgerow.federation.exchange import Accept, Exchange, Messages, Missed, Quorum, RetryPolicy
-from hedgerow.federation.journal import NO_JOURNAL, Journal
+from hedgerow.federation.exchange import (
+    SHORT_ANSWER,
+    Accept,
+    Exchange,
+    Messages,
+    Missed,
+    Quorum,
+    RetryPolicy,
+    longest_answer,
+)
+from hedgerow.federation.journal import Journal
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.statement.spending import price
@@ -36,7 +45,7 @@ class CoordinatorSession:
     coordinator: Coordinator
     exchange: Exchange
     retry_policy: RetryPolicy
-    journal: Journal = NO_JOURNAL
+    journal: Journal = field(default_factory=Journal)
     present: frozenset[int] = frozenset()
     needs_session: bool = True
     _opened: bool = False
@@ -131,7 +140,8 @@ class CoordinatorSession:
     def _asked(
         self, messages: Messages, accept: Accept, kept: dict[int, bytes], asks: float
     ) -> Missed:
-        quorum = Quorum(lambda more: len(kept) + more >= self.threshold, asks)
+        longest = longest_answer(0, 0, self.study.n_sites)
+        quorum = Quorum(lambda more: len(kept) + more >= self.threshold, asks, longest=longest)
         missed = self.exchange(messages, accept, quorum)
         self.doubt(missed.slow)
         return missed
@@ -165,7 +175,8 @@ class CoordinatorSession:
                 self.needs_session = True
 
         self._asked_back, self._doubted = self.retry_policy.clock(), frozenset()
-        now = Quorum(lambda more: True, asks=1, seconds=self.retry_policy.return_seconds)
+        seconds = self.retry_policy.return_seconds
+        now = Quorum(lambda more: True, asks=1, seconds=seconds, longest=SHORT_ANSWER)
         try:
             missed = self.exchange(self.coordinator.asking(sites), keep, now)
         except SiteRefused:  # whoever refuses for good is told of in the next round that asks it

@@ -45,6 +45,8 @@ from hedgerow.secagg.codes import Code
 MOST_DEPTH = 32
 MOST_INTEGER_DIGITS = 80
 """Of an integer: a set of 256 cells has 78."""
+MOST_VALUES = 1 << 22
+"""Of one JSON text, counted before it is read: a zero and a comma become an object of a list."""
 RATIONAL = re.compile(r"-?[0-9]{1,64}(/[0-9]{1,64})?")
 
 
@@ -53,7 +55,12 @@ def pack_blobs(blobs: Sequence[bytes]) -> bytes:
 
 
 def parse(text: bytes) -> Any:
-    """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting."""
+    """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting.
+
+    How many values it holds at most is seen before one of them is made.
+    """
+    if sum(map(text.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise ParameterError(f"more than {MOST_VALUES} values stand in one text.")
     content = (_CAREFUL if _MANY_DIGITS.search(text) else _QUICK).decode(text.decode())
     _check_depth(content)
     return content

@@ -24,16 +24,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from hedgerow.methods.base import PrivateClassifier, StagedTrees
 from hedgerow.methods.blocks import curves, pair_guided, private_bins, random_trees
-from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, Splitting, boost
+from hedgerow.methods.blocks.boosting import (
+    BATCH_OVERLAP,
+    TREES_PER_ROUND,
+    BatchPlan,
+    DrawnTrees,
+    Rounds,
+    Splitting,
+    boost,
+)
 from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, even_stacking, shapes, stack
 from hedgerow.methods.blocks.fallback import needs_fallback, shares_alone
 from hedgerow.methods.blocks.flow import Flow, NoiseModel
-from hedgerow.methods.blocks.newton_steps import Wiener
+from hedgerow.methods.blocks.newton_steps import DEVIATION, Wiener
 from hedgerow.methods.blocks.pair_guided import GainSampledTrees
 from hedgerow.methods.blocks.public_grids import finer_schema
 from hedgerow.methods.blocks.random_trees import (
@@ -67,7 +76,7 @@ from hedgerow.privacy.queries import (
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
-from hedgerow.schema.rules import whole
+from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
 
 STACK_PART = constant(Fraction(1, 5), unit="part", evidence="boosting.md#0030")
@@ -85,6 +94,8 @@ MANY_CLASSES = constant(4, unit="classes", evidence="classes.md#0118")
 """Classes from which log-odds reach further."""
 MANY_DEVIATION = constant(0.3, unit="deviation", evidence="classes.md#0118")
 """How far leaves are expected to lie from zero then."""
+BATCH_DEVIATION = constant(0.25, unit="power", evidence="boosting.md#0160")
+"""Leaves of trees that share a round are expected so much further from zero."""
 LEAST_CHANCE = constant(0.05, unit="chance")
 """Chance of a feature whose curve is flat, before chances are made to sum to 1."""
 
@@ -116,7 +127,10 @@ class Start:
     strength: float
 
 
-@method("smoothed_boost", test_settings=({"n_estimators": 3},))
+@method(
+    "smoothed_boost",
+    test_settings=({"n_estimators": 3, "trees_per_round": 1}, {"n_estimators": 70}),
+)
 class SmoothedBoost(Method):
     """Curves, then at most `n_estimators` oblivious trees, `trees_per_round` of them a round."""
 
@@ -124,10 +138,8 @@ class SmoothedBoost(Method):
         default=100, rule=whole(1), text="The most trees after the curves."
     )
     max_depth: int = parameter(default=4, rule=whole(1), text="Levels of splits.")
-    trees_per_round: int = parameter(
-        default=1,
-        rule=whole(1),
-        text="How many trees see the same gradients: a batch of random trees is one round.",
+    trees_per_round: int | None = parameter(
+        default=None, rule=or_none(whole(1)), text=TREES_PER_ROUND
     )
 
     @property
@@ -145,28 +157,34 @@ class SmoothedBoost(Method):
     def largest(self, schema: Schema) -> Size:
         """With all trees and interaction queries, or with the totally random forest."""
         scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
-        leaves, batches = (
-            scale.complete(self.max_depth + DEEPER),
-            -(-self.n_estimators // self.trees_per_round),
+        leaves, model = scale.complete(self.max_depth + DEEPER), self._model_bytes(scale, loss)
+        one_size = partial(scale.trees, channels=loss.channels, shared_bytes=model)
+        pairs = one_size(math.comb(pair_guided.FEATURES, 2), pair_guided.PAIR_GROUPS**2)
+        trees = self._batches(schema).largest(
+            lambda n: one_size(n, leaves), pairs, pair_guided.INTERACTION_ROUNDS
         )
-        tests = self.max_depth + DEEPER  # one for each level
-        model = scale.model_bytes(self.n_estimators, leaves, loss.outputs, tests)
-        dimension = scale.columns + 1
+        return self._before_trees(schema) + trees | GuidedForest().largest(schema)
+
+    def _before_trees(self, schema: Schema) -> Size:
+        """The number of records, bins, curves and their weights."""
+        scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
         size = scale.total() * 2 + scale.tables(channels=1) + scale.tables(channels=scale.channels)
-        if len(schema.classes or ()) == 2:
-            channels = dimension * (dimension + 3) // 2
-            size += Size.of_step(integers=channels, bytes=QUERY + NUMBER * dimension + model) * (
-                curves.ROUNDS
-            )
-        pairs = math.comb(pair_guided.FEATURES, 2)
-        looks = scale.trees(
-            pairs, pair_guided.GROUPS**2, channels=loss.channels, shared_bytes=model
-        )
-        trees = scale.trees(
-            self.trees_per_round, leaves, channels=loss.channels, shared_bytes=model
-        )
-        size += looks * min(pair_guided.INTERACTION_ROUNDS, batches) + trees * batches
-        return size | GuidedForest().largest(schema)
+        if len(schema.classes or ()) != 2:
+            return size
+        dimension = scale.columns + 1
+        weights = QUERY + NUMBER * dimension + self._model_bytes(scale, loss)
+        channels = dimension * (dimension + 3) // 2
+        return size + Size.of_step(integers=channels, bytes=weights) * curves.ROUNDS
+
+    def _model_bytes(self, scale: Scale, loss: Loss) -> int:
+        tests = self.max_depth + DEEPER  # one for each level
+        return scale.model_bytes(self.n_estimators, scale.complete(tests), loss.outputs, tests)
+
+    def _batches(self, schema: Schema) -> BatchPlan:
+        loss = loss_for(len(schema.classes or ()))
+        integers = Scale.complete(self.max_depth + DEEPER) * loss.channels
+        before = self._before_trees(schema).rounds
+        return BatchPlan(self.n_estimators, self.trees_per_round, before, integers)
 
     def flow(
         self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
@@ -206,23 +224,28 @@ class SmoothedBoost(Method):
             stacking = yield from stack(effects, grids, shares.stacking)
         score, of_trees = starting_score(effects, grids, stacking), list[FloatArray]()
         if shares.trees:
-            rounds = Rounds(self.n_estimators, self.trees_per_round, shares.trees)
+            plan = self._batches(schema)
+            rounds = Rounds(plan.sizes(noise_model), shares.trees)
             curve_values = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
             start = Start(grids, drawable_features(effects, stacking), curve_values, strength)
-            splitting = self._splitting(start, rounds, n_classes)
-            update = leaves_for(n_classes)
+            splitting = self._splitting(start, rounds, n_classes, plan.is_shared(noise_model))
+            update = partial(leaves_for, n_classes)
             score, of_trees = yield from boost(rounds, splitting, update, score, rng)
         of_curves = effects.noise(grids, stacking.weights, stacking.deviations)
         noise = ScoreNoise.of(of_trees, of_curves)
         parts = effects.parts(grids)
         return TrainingResult(Model(score, output_for(n_classes), parts=parts, noise=noise))
 
-    def _splitting(self, start: Start, rounds: Rounds, n_classes: int) -> Splitting:
+    def _splitting(
+        self, start: Start, rounds: Rounds, n_classes: int, in_one_round: bool
+    ) -> Splitting:
         """Pair-guided trees where the signal is strong; else gain-sampled or plain ones."""
         grids, features, loss = start.grids, start.features, loss_for(n_classes)
         if start.strength >= INTERACTIONS_FROM:
             deeper = GainSampledTrees(grids, features, loss, self.max_depth + DEEPER)
-            return pair_guided.pair_guided_trees(grids, deeper, start.curve_values, rounds)
+            return pair_guided.pair_guided_trees(
+                grids, deeper, start.curve_values, rounds, in_one_round
+            )
         if n_classes > 2:
             return GainSampledTrees(grids, features, loss, self.max_depth)
         return DrawnTrees(random_trees.oblivious(grids, features, self.max_depth))
@@ -272,9 +295,11 @@ def loss_for(n_classes: int) -> Loss:
     return LogLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
 
-def leaves_for(n_classes: int) -> Wiener:
-    loss = loss_for(n_classes)
-    return Wiener(loss, deviation=MANY_DEVIATION) if n_classes >= MANY_CLASSES else Wiener(loss)
+def leaves_for(n_classes: int, trees: int = 1) -> Wiener:
+    """The leaves of trees of which so many share a round."""
+    deviation = MANY_DEVIATION if n_classes >= MANY_CLASSES else DEVIATION
+    wider = deviation * trees**BATCH_DEVIATION
+    return Wiener(loss_for(n_classes), deviation=wider, overlap=BATCH_OVERLAP)
 
 
 def output_for(n_classes: int) -> Output:

@@ -56,7 +56,7 @@ def split_proxy_rows(
 
 def _as_array(X: Any, schema: Schema) -> Any:
     if hasattr(X, "columns"):
-        return np.stack([np.asarray(X[name], dtype=object) for name in schema.names], axis=1)
+        return np.stack([np.asarray(X[name], dtype=object) for name in schema.columns], axis=1)
     return np.asarray(X, dtype=object)
 
 
@@ -145,11 +145,10 @@ class DryRun:
     def runs(
         self, name: str, n: int, epsilon: float, step: Callable[[Trial], Trial]
     ) -> list[Trial]:
-        rows = (
-            split_proxy_rows(self.schema, n, self.proxy_rows, seed) for seed in range(self.repeats)
-        )
+        schema = self.schema if self.proxy_rows is not None else self.schema.without_parsers
+        rows = (split_proxy_rows(schema, n, self.proxy_rows, seed) for seed in range(self.repeats))
         return [
-            step(_trial(name, self.schema, proxy_rows, epsilon, self.delta, self.n_sites))
+            step(_trial(name, schema, proxy_rows, epsilon, self.delta, self.n_sites))
             for proxy_rows in rows
         ]
 
@@ -323,7 +322,8 @@ def _random_rows(schema: Schema, rng: np.random.Generator) -> Encoded:
 
 def most_rounds(study: Study, method: Method) -> int:
     """The most rounds of a run, without retries."""
-    return method.largest(study.schema).rounds + bool(study.asks_held_out)
+    size = method.largest(study.schema)
+    return size.rounds_of(study.n_sites, study.training_rounds) + bool(study.asks_held_out)
 
 
 def _forecast(federation: Server, most: int) -> Forecast:

@@ -124,13 +124,13 @@ def _open(
 
 def _outcome(schema: Schema, columns: Columns) -> str | None:
     """The column that was named; it is no other than the schema's, if that names one."""
-    known = None if schema.survival is None else schema.survival.time
-    if None not in (known, columns.target) and known != columns.target:
+    time_column = None if schema.survival is None else schema.survival.time
+    if None not in (time_column, columns.target) and time_column != columns.target:
         raise ParameterError(
-            f"target is {columns.target!r}, but the schema says that times are in {known!r}; leave "
-            "target out."
+            f"target is {columns.target!r}, but the schema says that times are in {time_column!r}; "
+            "leave target out."
         )
-    return known or columns.target
+    return time_column or columns.target
 
 
 def _named(target: str | None) -> str:
@@ -199,9 +199,9 @@ def _read_source(
 
 def the_other_column(source: Source, schema: Schema, columns: Columns) -> str:
     """The only column that the schema does not declare: the target."""
-    table = open_table(source, schema.names)
-    positions_of(table, schema.names)
-    other_names = (*schema.names, columns.site, columns.person)
+    table = open_table(source, schema.columns)
+    positions_of(table, schema.columns)
+    other_names = (*schema.columns, columns.site, columns.person)
     left = [name for name in table.names if name not in other_names]
     if len(left) == 1:
         return left[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
@@ -20,12 +21,14 @@ from hedgerow.schema.features import (
     Survival,
     Target,
 )
+from hedgerow.schema.parsers import Parser
 from hedgerow.schema.problems import Problems
 
 OPEN = "read_from_rows"
 MARKS = (OPEN, "confirmed_by", "confirmed_on")
 """Entries that mark values read from rows; those of the classes begin with `classes_`."""
 CLASSES = "classes_"
+BARE = re.compile("[A-Za-z0-9_-]+")
 DRAFTED = """\
 # Drafted from rows. What is marked `read_from_rows` was read from them and is not public: as long
 # as a mark stands open, a fit guarantees nothing (epsilon is infinite). Correct each entry to what
@@ -109,7 +112,7 @@ def words_of_mark(mark: Mark | None, prefix: str = "") -> dict[str, Any]:
 def spec_entries(spec: Feature | Target) -> dict[str, Any]:
     names = [field.name for field in fields(spec) if field.init and field.name != "mark"]
     values = {name: _plain(getattr(spec, name)) for name in names}
-    set_values = {name: value for name, value in values.items() if value is not None}
+    set_values = {n: v for n, v in values.items() if v is not None and (n, v) != ("missing", [])}
     return set_values | words_of_mark(spec.mark)
 
 
@@ -118,6 +121,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Parser):
+        return value.entries
     return repr(value) if isinstance(value, float) else value
 
 
@@ -129,6 +134,9 @@ def _toml_lines(table: Mapping[str, Any]) -> list[str]:
 def _toml(value: Any, is_number: bool = False) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_toml(item, is_number) for item in value)}]"
+    if isinstance(value, Mapping):
+        pairs = (f"{k if BARE.fullmatch(k) else _toml(k)} = {_toml(v)}" for k, v in value.items())
+        return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, str) and not is_number:
         # JSON's escapes are TOML's too, but for one control character that JSON leaves bare.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -119,6 +119,11 @@ class SecureSum:
         self._picked[sender] = masked.selections
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Integers and selections that each site is asked for, lanes included."""
+        return len(self._total), self._selections
+
+    @property
     def arrived(self) -> frozenset[int]:
         """Those whose vectors are in the sum."""
         return frozenset(self._picked)

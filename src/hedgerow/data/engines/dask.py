@@ -62,7 +62,7 @@ class OnCluster(InKeepers):
         check_columns(self.where, list(frame.columns), schema, outcome)
         self.schema, self.target, self._draws = schema, target, draws
         read_part = delayed(partial(_cells_of, schema=schema, target=target), pure=True)
-        parts = [read_part(part) for part in frame[[*schema.names, *outcome]].to_delayed()]
+        parts = [read_part(part) for part in frame[[*schema.columns, *outcome]].to_delayed()]
         names = (*schema.names, target)
         base: Any = dask.base
         self._client: Any = getattr(base.get_scheduler(), "__self__", None)  # None: no cluster

@@ -18,7 +18,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hedgerow.data.engines.engine import Elsewhere, QueryInUnit, Work, added, join
+from hedgerow.data.reading.columns import code_of_value, number_of
 from hedgerow.data.reading.containers import check_named
 from hedgerow.data.reading.databases import Database, Selected, interval, quoted, sql_number
 from hedgerow.data.reading.encoding import Encoded
@@ -54,7 +55,7 @@ from hedgerow.schema.features import SMALLEST_TIME
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.regions import Fold, HeldOut, Region
 from hedgerow.schema.schema import Schema, Survival
-from hedgerow.schema.tokens import Token, token_of
+from hedgerow.schema.tokens import token_of
 
 # --------------------------------------------------------------------------------------------------
 # Cells, regions, leaves and target intervals as SQL that DuckDB and PostgreSQL both understand.
@@ -209,7 +210,7 @@ def snapshot(selection: Selected, schema: Schema, target: str, name: str) -> Eng
         raise ParameterError("the schema declares neither classes nor a target; add one of them.")
     database, raw = selection.database, f"{name}_raw"
     outcome = schema.label_columns(target)
-    columns = [*schema.names, *outcome]
+    columns = [*schema.columns, *outcome]
     check_named(selection.where, selection.names, target=outcome)
     missing = [column for column in columns if column not in selection.names]
     if missing:
@@ -221,7 +222,7 @@ def snapshot(selection: Selected, schema: Schema, target: str, name: str) -> Eng
     kinds = database.schema(f"SELECT * FROM {raw}")
     making = _Making(database, raw)
     for place, grid in enumerate(schema.grids):
-        _add_feature(making, selection.where, grid, kinds.field(grid.feature).type, place)
+        _add_feature(making, selection.where, grid, kinds.field(grid.source).type, place)
     label_kinds = {name: kinds.field(name).type for name in outcome}
     y = _label(making, selection.where, schema, target, label_kinds)
     database.run(
@@ -256,18 +257,20 @@ def _read_counts(making: _Making, y: str) -> EngineCounts:
 
 
 def _add_feature(making: _Making, where: str, grid: Grid, kind: Any, place: int) -> None:
-    column = f"{making.raw}.{quoted(grid.feature)}"
-    if grid.kind is ColumnKind.NUMERIC:
+    column = f"{making.raw}.{quoted(grid.source)}"
+    if grid.kind is ColumnKind.NUMERIC and not grid.is_parsed:
         value = _number(column, where, grid.feature, kind)
         inside = making.database.interval(value, grid.edges)
         making.count("missing", grid.feature, is_no_number(value))
         making.count("clamped", grid.feature, _outside(value, grid.low, grid.high))
         code = f"CASE WHEN {is_no_number(value)} THEN {grid.missing} ELSE {inside} END"
     else:
-        codes = _codes(making, where, grid.feature, kind, grid.category_code, grid.knows)
+        codes = _codes(making, where, grid.source, kind, partial(_read, grid), grid.is_parsed)
         code, is_known = f"COALESCE({codes}.code, {grid.missing})", f"COALESCE({codes}.known, 1)"
         making.count("missing", grid.feature, f"{code} = {grid.missing} AND {is_known} = 1")
         making.count("unknown", grid.feature, f"{is_known} = 0")
+        if grid.kind is ColumnKind.NUMERIC:
+            making.count("clamped", grid.feature, f"{codes}.clamped = 1")
     making.cells.append(f"CAST({code} AS SMALLINT) AS {cell(place)}")
 
 
@@ -276,7 +279,8 @@ def _label(
 ) -> str:
     """NULL for a row that has none."""
     if schema.target is None:
-        return f"{_codes(making, where, target, kinds[target], schema.class_code)}.code"
+        code_of = partial(_class_code, schema)
+        return f"{_codes(making, where, target, kinds[target], code_of)}.code"
     numbers = {
         name: _number(f"{making.raw}.{quoted(name)}", where, name, kind)
         for name, kind in kinds.items()
@@ -322,29 +326,54 @@ def _number(column: str, where: str, name: str, kind: Any) -> str:
     )
 
 
+Reading = tuple[int | None, int, int]
+"""The code of a value, whether it is known, and whether it is clamped."""
+
+
+def _read(grid: Grid, value: object) -> Reading:
+    read_value = grid.read(value)
+    if grid.kind is not ColumnKind.NUMERIC:
+        token = token_of(read_value)
+        return grid.category_code(token), int(grid.knows(token)), 0
+    number = number_of(read_value)
+    is_outside = number is not None and (number < grid.low or number > grid.high)
+    return code_of_value(value, grid), int(number is not None), int(is_outside)
+
+
+def _class_code(schema: Schema, value: object) -> Reading:
+    return schema.class_code(token_of(value)), 1, 0
+
+
 def _codes(
     making: _Making,
     where: str,
     name: str,
     kind: Any,
-    code_of: Callable[[Token], int | None],
-    knows: Callable[[Token], bool] = lambda token: True,
+    read: Callable[[object], Reading],
+    is_parsed: bool = False,
 ) -> str:
-    """A joined table of the values: the code of each, if it has one, and whether it is known."""
+    """A joined table of the values, and what each is read as."""
     column, table = f"{making.raw}.{quoted(name)}", f"{making.raw}_{len(making.code_tables)}"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column = f'CAST({column} AS TEXT) COLLATE "C"'  # equal are equal bytes, and nothing else
-    elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or _is_float(kind)):
+    elif not (
+        pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or _is_float(kind)
+        or (is_parsed and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)))
+    ):
         raise DataError(
             f"{where}, column {name!r} is {kind}; numbers, texts or booleans are wanted. Cast it "
             "in the query."
         )
     distinct_values = making.database.table(f"SELECT DISTINCT {column} AS value FROM {making.raw}")
     values = distinct_values["value"].drop_null()
-    tokens = [token_of(value) for value in values.to_pylist()]
-    codes = pa.array([code_of(token) for token in tokens], pa.int16())
-    is_known = pa.array([int(knows(token)) for token in tokens], pa.int16())
-    making.database.put(table, pa.table({"value": values, "code": codes, "known": is_known}))
+    readings = [read(value) for value in values.to_pylist()]
+    columns = {
+        name: pa.array([reading[k] for reading in readings], pa.int16())
+        for k, name in enumerate(("code", "known", "clamped"))
+    }
+    making.database.put(table, pa.table({"value": values, **columns}))
     making.code_tables.append(table)
     making.joins.append(f"LEFT JOIN {table} ON {column} = {table}.value")
     return table

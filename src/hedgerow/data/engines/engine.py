@@ -383,7 +383,7 @@ class OnDisk(InKeepers):
 
 def check_columns(where: str, names: list[str], schema: Schema, outcome: Sequence[str]) -> None:
     check_named(where, names, target=outcome)
-    absent = [name for name in schema.names if name not in names]
+    absent = [name for name in schema.columns if name not in names]
     if absent:
         raise ParameterError(
             f"{where} has no column {absent[0]!r}; it has {names}. Rename the column, or correct "

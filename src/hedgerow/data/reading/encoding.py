@@ -20,8 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.data.reading.columns import Column, Strange, distinct, is_utf8, numbers
-from hedgerow.data.reading.containers import RowTable, as_column, check_named
+from hedgerow.data.reading.columns import (
+    Column,
+    Strange,
+    distinct,
+    is_utf8,
+    numbers,
+    parsed_distinct,
+    parsed_numbers,
+)
+from hedgerow.data.reading.containers import ROWS_READ, RowTable, as_column, check_named
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.codes import encode_edges
@@ -110,7 +118,7 @@ def _fill(
 ) -> _Encoder:
     if y is not None and target is not None:
         raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
-    table = open_table(source, schema.names)
+    table = open_table(source, schema.columns)
     in_source = isinstance(person, str)
     outcome = () if target is None else schema.label_columns(target)
     whose = person if in_source else None
@@ -121,14 +129,16 @@ def _fill(
     encoder = _Encoder(schema, table, check, target or LABEL, has_labels, folder)
     extra = [*outcome, *(name for name in (whose, site) if name is not None)]
     at = 0
-    for columns in table.chunks([*schema.names, *extra], chunk_rows):
-        features, rest = columns[: len(schema.names)], iter(columns[len(schema.names) :])
+    for columns in table.chunks([*schema.columns, *extra], chunk_rows):
+        features = [columns[place] for place in schema.sources]
+        rest = iter(columns[len(schema.columns) :])
         rows = slice(at, at + len(columns[0]))
         read = [next(rest) for _ in outcome] or [_part(labels, rows)]
         person_column = next(rest) if in_source else _part(persons, rows)
         label = read if len(read) > 1 else read[0]
         encoder.add(features, label, person_column, None if site is None else next(rest))
         at = rows.stop
+        ROWS_READ.get()(table.where, at)
     return encoder
 
 
@@ -187,6 +197,7 @@ class _Encoder:
             )
         self._schema, self._table, self._check = schema, table, check
         self._label_name = label_name
+        self._sources = {grid.feature: grid.source for grid in schema.grids}
         self._kind = np.uint8 if schema.classes is not None else np.float64
         self._has_labels = has_labels
         self._full: list[_Block] = []
@@ -208,6 +219,7 @@ class _Encoder:
         person: Column | None,
         site: Column | None = None,
     ) -> None:
+        self._broken_lines()  # the first is told at once, not after the whole file
         keep = np.ones(len(features[0]), np.bool_)
         self._make_room(len(keep))
         if person is not None:
@@ -294,9 +306,10 @@ class _Encoder:
     def _broken_lines(self) -> int:
         broken = self._table.malformed_lines
         if broken and self._check:
+            problem = getattr(self._table, "first_problem", None) or f"{broken} line(s) are broken"
             raise DataError(
-                f"{self._table.where} has {broken} line(s) with another number of cells than its "
-                "header, with an open quote, or too long; correct or remove them."
+                f"{self._table.where}, {problem}; correct or remove it. A record has as many cells "
+                "as the header and closes its quotes."
             )
         return broken
 
@@ -310,18 +323,17 @@ class _Encoder:
             out[at] = self._feature(grid, column)[keep]
 
     def _feature(self, grid: Grid, column: Column) -> NDArray[np.uint8]:
-        self._check_text(grid.feature, column)
+        self._check_text(grid.source, column)
         if grid.kind is ColumnKind.NUMERIC:
-            values, strange = numbers(column)
-            self._note(grid.feature, strange, "is not a number", "Correct it or leave it empty.")
+            values, strange = parsed_numbers(column, grid)
+            self._note(grid.feature, strange, *_no_number(grid))
             codes = np.empty(len(values), np.uint8)
             encode_edges(values, grid.edges, codes)
             self._count(self._clamped_counts, grid.feature, grid.n_outside(values))
             self._count_missing(grid, codes, strange)
             self._note_reach(grid.feature, values)
             return codes
-        distinct_values = distinct(column)
-        tokens = distinct_values.tokens()
+        distinct_values, tokens = parsed_distinct(column, grid)
         strange = distinct_values.met([not grid.knows(token) for token in tokens])
         advice = f"Allowed are {list(grid.values[:20])}; set other to true to admit any value."
         self._note(
@@ -422,10 +434,13 @@ class _Encoder:
                 f"{self._table.where}, column {name!r} is not UTF-8 text; save the file as UTF-8."
             )
 
-    def _place(self, name: str) -> str:
+    def _place(self, name: str, value: object = None) -> str:
         """In the user's words: a column of the rows, or the labels that came beside them."""
-        is_beside = name == LABEL and name not in self._table.names
-        return "y" if is_beside else f"{self._table.where}, column {name!r}"
+        if name == LABEL and name not in self._table.names:
+            return "y"
+        column, find = self._sources.get(name, name), getattr(self._table, "find", None)
+        line = find(column, value) if find is not None and value is not None else None
+        return ", ".join(part for part in (self._table.where, line, f"column {column!r}") if part)
 
     def _note(
         self, name: str, strange: Strange, complaint: str, advice: str, is_allowed: bool = False
@@ -435,6 +450,7 @@ class _Encoder:
                 where = self._place(name)
                 refuse_unusable(where, value)
                 if not is_allowed:
+                    where = self._place(name, value)
                     raise DataError(f"{where}: {spell(value)!r} {complaint}. {advice}")
         self._count(self._unknown, name, sum(times for _, times in strange))
 
@@ -452,6 +468,13 @@ class _Encoder:
     def _count(self, counts: dict[str, int], name: str, n: int) -> None:
         if n:
             counts[name] = counts.get(name, 0) + n
+
+
+def _no_number(grid: Grid) -> tuple[str, str]:
+    if grid.parser is None:
+        return "is not a number", "Correct it or leave it empty."
+    words = ", ".join(f"{key} {value}" for key, value in grid.parser.entries.items())
+    return f"cannot be read ({words})", "Correct it, or list it in `missing` of the column."
 
 
 NO_CAUSES = (
@@ -530,6 +553,6 @@ def refuse_unusable(where: str, value: object) -> None:
         )
     if token is Unusable.NO_VALUE:
         raise DataError(
-            f"{where} holds a {type(value).__name__}; use numbers, text or booleans. Turn a date "
-            "into a number first, such as days since a public date."
+            f"{where} holds a {type(value).__name__}; use numbers, text or booleans. For a date "
+            'declare parse = "date" in the schema: it becomes days since a public date.'
         )

@@ -81,10 +81,15 @@ class RamStore(MemoryInRam):
         self.ledger.reserve_once(charges, ENTRY_ID)
 
     def transact(
-        self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
+        self,
+        charges: Sequence[Charge],
+        begun: Fresh,
+        compute: Callable[[], client.Computed],
+        mask: Callable[[LedgerHead, client.Computed], StoredRound],
     ) -> bytes:
         receipt = self.ledger.reserve(charges, f"round {begun.round}")
-        record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
+        head = LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent))
+        record = mask(head, compute())
         self.store(record)
         self._last = record.ledger
         return record.message
