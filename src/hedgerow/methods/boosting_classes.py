@@ -28,7 +28,7 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.methods.base import PrivateClassifier, StagedTrees
-from hedgerow.methods.blocks import curves, pair_guided, private_bins, random_trees
+from hedgerow.methods.blocks import curves, pair_guided, private_bins, random_trees, surfaces
 from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, Splitting, boost
 from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, even_stacking, shapes, stack
 from hedgerow.methods.blocks.fallback import needs_fallback, shares_alone
@@ -61,6 +61,7 @@ from hedgerow.privacy.queries import (
     Gradients,
     Leaves,
     QueryKinds,
+    SurfaceGradients,
     Whole,
     sums,
 )
@@ -85,6 +86,10 @@ MANY_CLASSES = constant(4, unit="classes", evidence="classes.md#0118")
 """Classes from which log-odds reach further."""
 MANY_DEVIATION = constant(0.3, unit="deviation", evidence="classes.md#0118")
 """How far leaves are expected to lie from zero then."""
+SURFACES_FROM = constant(130.0, unit="signal", evidence="boosting.md#0160")
+"""Signal from which curves and surfaces are learned by gradient descent."""
+TREES_ON_SURFACES_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0160")
+"""Signal from which trees follow, with half of what surfaces would have had."""
 LEAST_CHANCE = constant(0.05, unit="chance")
 """Chance of a feature whose curve is flat, before chances are made to sum to 1."""
 
@@ -135,7 +140,8 @@ class SmoothedBoost(Method):
         return Needs(tasks=frozenset({Task.CLASSES}))
 
     def asks(self, schema: Schema) -> QueryKinds:
-        stacking = sums(CurveNewton, Whole) if len(schema.classes or ()) == 2 else frozenset()
+        two = sums(CurveNewton, Whole) | sums(SurfaceGradients, Whole)
+        stacking = two if len(schema.classes or ()) == 2 else frozenset()
         counts, trees = sums(ClassCounts, Cells, Whole, Leaves), sums(Gradients, Leaves)
         return private_bins.ASKS | counts | stacking | trees
 
@@ -151,6 +157,8 @@ class SmoothedBoost(Method):
         )
         tests = self.max_depth + DEEPER  # one for each level
         model = scale.model_bytes(self.n_estimators, leaves, loss.outputs, tests)
+        if len(schema.classes or ()) == 2:
+            model += surfaces.tree_bytes(scale)
         dimension = scale.columns + 1
         size = scale.total() * 2 + scale.tables(channels=1) + scale.tables(channels=scale.channels)
         if len(schema.classes or ()) == 2:
@@ -158,6 +166,7 @@ class SmoothedBoost(Method):
             size += Size.of_step(integers=channels, bytes=QUERY + NUMBER * dimension + model) * (
                 curves.ROUNDS
             )
+            size += surfaces.largest(scale)
         pairs = math.comb(pair_guided.FEATURES, 2)
         looks = scale.trees(
             pairs, pair_guided.GROUPS**2, channels=loss.channels, shared_bytes=model
@@ -199,20 +208,34 @@ class SmoothedBoost(Method):
             rest = 1 - root_counts.spent - private_bins.BINS_FRACTION
             return (yield from shares_alone(schema, target, root_counts, rest, noise_model))
         part = for_trees(strength, n_classes)
+        of_surfaces = Fraction(0)
+        if n_classes == 2 and not noise_model.is_pure:
+            part, of_surfaces = with_surfaces(part, strength)
         shares = StageFractions.with_trees(part, n_classes == 2, root_counts.spent)
         effects = yield from _curves(grids, active, n_classes, shares.curves)
         stacking = even_stacking(effects)
         if shares.stacking:
             stacking = yield from stack(effects, grids, shares.stacking)
         score, of_trees = starting_score(effects, grids, stacking), list[FloatArray]()
-        if shares.trees:
-            rounds = Rounds(self.n_estimators, self.trees_per_round, shares.trees)
+        of_curves = effects.noise(grids, stacking.weights, stacking.deviations)
+        drawables = drawable_features(effects, stacking)
+        if of_surfaces:
+            learned = yield from surfaces.learn_surfaces(
+                effects, stacking, grids, drawables, score, shares.trees * of_surfaces
+            )
+            score, of_trees = learned.score(), [tree.deviations for tree in learned.trees()]
+            pairs = zip(of_curves, learned.curve_noise(), strict=True)
+            of_curves = [np.hypot(a, b) for a, b in pairs]
+        if shares.trees and of_surfaces < 1:
+            rounds = Rounds(
+                self.n_estimators, self.trees_per_round, shares.trees * (1 - of_surfaces)
+            )
             curve_values = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
-            start = Start(grids, drawable_features(effects, stacking), curve_values, strength)
+            start = Start(grids, drawables, curve_values, strength)
             splitting = self._splitting(start, rounds, n_classes)
             update = leaves_for(n_classes)
-            score, of_trees = yield from boost(rounds, splitting, update, score, rng)
-        of_curves = effects.noise(grids, stacking.weights, stacking.deviations)
+            score, noise_of_trees = yield from boost(rounds, splitting, update, score, rng)
+            of_trees += noise_of_trees
         noise = ScoreNoise.of(of_trees, of_curves)
         parts = effects.parts(grids)
         return TrainingResult(Model(score, output_for(n_classes), parts=parts, noise=noise))
@@ -243,6 +266,15 @@ def for_trees(strength: float, n_classes: int) -> Fraction:
     few, plenty = TREE_GATE if n_classes == 2 else TREE_GATE_OF_MANY
     part = np.log(strength / few) / np.log(plenty / few)
     return Fraction(round(10_000 * MOST_FOR_TREES * float(np.clip(part, 0.0, 1.0))), 10_000)
+
+
+def with_surfaces(part: Fraction, strength: float) -> tuple[Fraction, Fraction]:
+    """Budget fraction of surfaces and trees together, and the surfaces' part of it."""
+    if strength < SURFACES_FROM:
+        return part, Fraction(0)
+    if strength < TREES_ON_SURFACES_FROM:
+        return Fraction(MOST_FOR_TREES), Fraction(1)
+    return Fraction(MOST_FOR_TREES), Fraction(1, 2)
 
 
 def _curves(
