@@ -86,8 +86,9 @@ MANY_CLASSES = constant(4, unit="classes", evidence="classes.md#0118")
 """Classes from which log-odds reach further."""
 MANY_DEVIATION = constant(0.3, unit="deviation", evidence="classes.md#0118")
 """How far leaves are expected to lie from zero then."""
-SURFACES_FROM = constant(130.0, unit="signal", evidence="boosting.md#0160")
-"""Signal from which curves and surfaces are learned by gradient descent."""
+SURFACES_FROM = constant(4500.0, unit="signal times columns", evidence="boosting.md#0160")
+LEAST_FOR_SURFACES = constant(80.0, unit="signal", evidence="boosting.md#0160")
+"""From both on curves and surfaces are learned by gradient descent."""
 TREES_ON_SURFACES_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0160")
 """Signal from which trees follow, with half of what surfaces would have had."""
 LEAST_CHANCE = constant(0.05, unit="chance")
@@ -210,7 +211,7 @@ class SmoothedBoost(Method):
         part = for_trees(strength, n_classes)
         of_surfaces = Fraction(0)
         if n_classes == 2 and not noise_model.is_pure:
-            part, of_surfaces = with_surfaces(part, strength)
+            part, of_surfaces = with_surfaces(part, strength, len(schema.grids))
         shares = StageFractions.with_trees(part, n_classes == 2, root_counts.spent)
         effects = yield from _curves(grids, active, n_classes, shares.curves)
         stacking = even_stacking(effects)
@@ -245,6 +246,8 @@ class SmoothedBoost(Method):
         grids, features, loss = start.grids, start.features, loss_for(n_classes)
         if start.strength >= INTERACTIONS_FROM:
             deeper = GainSampledTrees(grids, features, loss, self.max_depth + DEEPER)
+            if n_classes == 2:  # surfaces have learned the pairs
+                return deeper
             return pair_guided.pair_guided_trees(grids, deeper, start.curve_values, rounds)
         if n_classes > 2:
             return GainSampledTrees(grids, features, loss, self.max_depth)
@@ -268,9 +271,13 @@ def for_trees(strength: float, n_classes: int) -> Fraction:
     return Fraction(round(10_000 * MOST_FOR_TREES * float(np.clip(part, 0.0, 1.0))), 10_000)
 
 
-def with_surfaces(part: Fraction, strength: float) -> tuple[Fraction, Fraction]:
-    """Budget fraction of surfaces and trees together, and the surfaces' part of it."""
-    if strength < SURFACES_FROM:
+def with_surfaces(part: Fraction, strength: float, columns: int) -> tuple[Fraction, Fraction]:
+    """Budget fraction of surfaces and trees together, and the surfaces' part of it.
+
+    One vector a record is asked, however many columns there are; the more there are, the less
+    the weights of their curves can be told from a noisy Hessian.
+    """
+    if strength < LEAST_FOR_SURFACES or strength * columns < SURFACES_FROM:
         return part, Fraction(0)
     if strength < TREES_ON_SURFACES_FROM:
         return Fraction(MOST_FOR_TREES), Fraction(1)

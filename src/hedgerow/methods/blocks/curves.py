@@ -288,7 +288,8 @@ def stack(shapes: FeatureEffects, grids: Grids, fraction: Fraction) -> Flow[Stac
         statistic = replace(start, weights=tuple(weights.tolist()))
         answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), fraction / ROUNDS))
         step, contraction, own = newton_step(statistic, answer)
-        weights = canonical(np.clip(weights - step, LEAST_WEIGHT, MOST_WEIGHT))
+        weights = canonical(weights - step)
+        weights[:-1] = np.clip(weights[:-1], LEAST_WEIGHT, MOST_WEIGHT)  # the constant is free
         noise = contraction @ noise @ contraction.T + own
     spread = np.sqrt(np.maximum(np.diagonal(noise), 0.0))
     return Stacking(weights[:-1], float(weights[-1] * start.constant), canonical(spread[:-1]))

@@ -58,6 +58,7 @@ ROUNDS = constant((7, 14), unit="gradient steps", evidence="boosting.md#0160")
 FIRST_PART = constant(Fraction(7, 20), unit="part of the stage", evidence="boosting.md#0160")
 STEEPEST = constant(0.12, unit="part of the records' variance", evidence="boosting.md#0160")
 """Curvature of the steepest direction, by that of all records in one direction."""
+TURNED = constant(4.0, unit="deviations of a gradient against the last one")
 LEAST_PRIOR, MOST_PRIOR = constant((0.3, 3.0), unit="times the mean", evidence="boosting.md#0160")
 PRIOR_POWER = constant(0.5, unit="power of the energy's root", evidence="boosting.md#0160")
 RADIUS = 2048
@@ -190,8 +191,8 @@ def descend(
     """Gradient steps, all of one length, each one round; `curvature` is that of the steepest way.
 
     With s the noise of a gradient and T steps, a step of c / (sqrt(T) s) leaves the noise c in a
-    coefficient. Where the loss bends more than that allows, steps are shorter. Steps that turn
-    back upon the last one by more than noise halve the next.
+    coefficient. Where the loss bends more than that allows, steps are shorter. A gradient that turns
+    back upon the last one by more than noise says by how much the step was too long (a secant).
     """
     basis, coefficients = begin.basis, begin.coefficients
     variance, last, short = begin.variance, np.zeros(basis.channels), 1.0
@@ -200,16 +201,14 @@ def descend(
         statistic = SurfaceGradients(basis, start, at, RADIUS)
         answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), fraction / rounds))
         gradient, noise = COARSER * answer.values[0, 0], COARSER * np.sqrt(answer.variance)
-        if gradient @ last < -TURNED * noise * np.linalg.norm(last):
-            short *= 0.5
+        turn, length = float(gradient @ last), float(np.linalg.norm(last))
+        if turn < -TURNED * noise * length:
+            short /= 1.0 - turn / length**2
         slope = max(np.sqrt(rounds) * noise * scale / NOISE_KEPT, curvature * RADIUS**2)
         step = short / slope
         coefficients = canonical(coefficients - step * gradient)
         variance, last = variance + (step * noise) ** 2, gradient
     return Descent(basis, coefficients, variance)
-
-
-TURNED = constant(4.0, unit="deviations of a step against the last", evidence="boosting.md#0160")
 
 
 def estimated_priors(terms: _Terms, descent: Descent, scale: float) -> FloatArray:
