@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.deployment.study_file import study_schema
-from hedgerow.methods.model_file import FORMAT, FORMAT_VERSION
+from hedgerow.methods.model_file import FORMAT_VERSION, MODEL_FORMAT
 from hedgerow.methods.saving import ENTRIES
 from hedgerow.models.model import Output
 from hedgerow.privacy.declaration import closed
@@ -104,7 +104,7 @@ def model_file() -> dict[str, Any]:
         "run": closed({"rounds": {"type": "array", "items": {"type": "object"}}}, ["rounds"]),
     }
     properties = {
-        "format": {"const": FORMAT},
+        "format": {"const": MODEL_FORMAT},
         "version": {"const": FORMAT_VERSION},
         "release": TEXT,
         "digest": FINGERPRINT,

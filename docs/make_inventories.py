@@ -1,7 +1,7 @@
 """Names of other projects that our pages link to; `make docs` needs no network for them.
 
-`docs/inventories` has a few lines of each project's own inventory, as text. Every build packs them
-for Sphinx. `python -m docs.make_inventories FOLDER` holds them against whole inventories: files
+`docs/inventories.txt` has a few lines of each project's own inventory. Every build packs them for
+Sphinx. `python -m docs.make_inventories FOLDER` holds them against whole inventories: files
 `FOLDER/python.inv` and so on, fetched from the addresses below.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import sphobjinv
 
 HERE = Path(__file__).parent
-FOLDER = HERE / "inventories"
+LINES = HERE / "inventories.txt"
 PACKED = HERE / "reference"
 SITES = {
     "python": "https://docs.python.org/3/",
@@ -22,6 +22,12 @@ SITES = {
     "pandas": "https://pandas.pydata.org/docs/",
     "scikit-learn": "https://scikit-learn.org/stable/",
 }
+HEAD = """\
+# Sphinx inventory version 2
+# Project: {name}
+# Version: stable
+# The remainder of this file is compressed using zlib.
+"""
 ALIASES = {
     "Path": "pathlib.Path",
     "DataFrame": "pandas.DataFrame",
@@ -45,13 +51,16 @@ def mapping(folder: Path = PACKED) -> dict[str, tuple[str, str]]:
     found = {}
     for name, site in SITES.items():
         packed = folder / f"{name}.inv"
-        sphobjinv.writebytes(packed, sphobjinv.compress(sphobjinv.readbytes(text_of(name))))
+        sphobjinv.writebytes(packed, sphobjinv.compress(inventory_of(name).data_file()))
         found[name] = (site, str(packed))
     return found
 
 
-def text_of(name: str) -> Path:
-    return FOLDER / f"{name}.txt"
+def inventory_of(name: str) -> sphobjinv.Inventory:
+    """Our lines of a project, as an inventory."""
+    head = HEAD.format(name=name)
+    lines = LINES.read_text(encoding="utf-8").partition(f"[{name}]\n")[2].partition("\n\n")[0]
+    return sphobjinv.Inventory(f"{head}{lines}\n".encode())
 
 
 def differences(whole: Path) -> Iterator[str]:
@@ -62,7 +71,7 @@ def differences(whole: Path) -> Iterator[str]:
             yield f"{name}: not compared, {path} is missing; fetch {SITES[name]}objects.inv"
             continue
         theirs = {_line(one) for one in sphobjinv.Inventory(path).objects}
-        ours = sphobjinv.Inventory(text_of(name)).objects
+        ours = inventory_of(name).objects
         yield from (f"{name}: {_line(one)}" for one in ours if _line(one) not in theirs)
 
 

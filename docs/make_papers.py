@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hedgerow.methods.registry import PaperMethod, paper_table
+from hedgerow.methods.registry import (
+    PaperMethod,
+    paper_departures,
+    paper_table,
+    paper_titles,
+)
 
 PAGE = Path(__file__).parent / "papers.md"
 HEAD = "| paper | method | line of code | measured |"
+DEPARTURES = """
+## Departures
+
+What differs from each paper. A repair that has a switch is off under the paper's names; one that
+has none says why."""
 BEGIN, END = "<!-- papers: made by docs/make_papers.py -->\n", "<!-- end of papers -->\n"
 
 
@@ -24,7 +34,13 @@ def with_table(page: str) -> str:
 
 def table() -> str:
     rows = [f"| {m.title} | {m.name} | `{m.line}` | {_measured(m)} |" for m in paper_table()]
-    return "\n".join([HEAD, "|---|---|---|---|", *rows, ""])
+    lists = [f"\n### {title}\n\n{_departures(paper)}" for paper, title in paper_titles().items()]
+    return "\n".join([HEAD, "|---|---|---|---|", *rows, DEPARTURES, *lists, ""])
+
+
+def _departures(paper: str) -> str:
+    """The list that the paper's file has, which help and tests read too."""
+    return "\n".join(f"* {departure}" for departure in paper_departures()[paper])
 
 
 def _measured(method: PaperMethod) -> str:

@@ -119,6 +119,7 @@ def content(study: Study) -> dict[str, Any]:
         "epsilon": str(study.epsilon), "delta": str(study.delta), "dp_model": "DISTRIBUTED",
         "n_sites": study.n_sites, "colluders": study.colluders, "threshold": study.threshold,
         "graph": "complete", "hold_out": 0, "asks_held_out": [], "reply_interval": 0,
+        "max_rounds": 0,
         "sites": [key.hex() for key in study.sites], "names": [],
         "coordinator": study.coordinator.hex(), "records_per_person": study.records_per_person,
         "by_person": False, "retry_budget": str(study.retry_budget), "label_reports": None,

@@ -269,6 +269,18 @@ def survival(
     order.run((), lambda computation: run(computation, repeats, order.quick), packages)
 
 
+@study("rounds")
+def rounds(
+    order: Order,
+    splits: Annotated[int, typer.Option(help="Fresh splits of each data set.")] = 12,
+) -> None:
+    """Boosted trees that share rounds over five sites, beside one tree a round."""
+    from studies.rounds import files, run
+
+    repeats = 1 if order.quick else splits
+    order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
+
+
 @study("reconstruction")
 def reconstruction(
     order: Order,

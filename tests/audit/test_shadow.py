@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+import hedgerow as hr
 from hedgerow.audit import shadow
-from hedgerow.audit.shadow import Claim, Law, NoisySum, Selection, Terms, Transcript, judge
+from hedgerow.audit.measuring import AuditVerdict
+from hedgerow.audit.paths import compare_neighbors
+from hedgerow.audit.running import AUDIT_FEATURES, audit_paths, lines
+from hedgerow.audit.shadow import (
+    Claim,
+    NoisySum,
+    PlainLaw,
+    PlainTranscript,
+    Selection,
+    Terms,
+    judge_transcript,
+)
+from hedgerow.audit.transcript import answer_without_noise, claim_of, judge_records
+from hedgerow.cli.main import app
+from hedgerow.data.engines import database
+from hedgerow.data.prepared import StudyRows
+from hedgerow.data.rows import Rows
+from hedgerow.deployment.run import run_study
+from hedgerow.deployment.verify import replay_run
+from hedgerow.federation import client, exchange
+from hedgerow.methods import evaluated_rows
 from hedgerow.privacy.accounting import conversions, gaussian
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.schema.regions import Fold, Step
 from support.shadow_cases import case_of, listed
-
-pytestmark = [pytest.mark.property, pytest.mark.filterwarnings("ignore")]
+from support.worlds import ROWS, TWO, World, sample
 
 EXAMPLES, BLOCKS, BLOCK = 400, 20, 1000
 FEWEST = 0.9
@@ -51,6 +76,8 @@ def checked(examples: int, first: int = 0, **how: object) -> Counter[str]:
     return told
 
 
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 def test_whatever_is_asked_no_record_loses_more_than_it_was_charged_for():
     told = checked(EXAMPLES, derandomize=True)
     assert told["refused"] <= (1.0 - FEWEST) * told.total()
@@ -58,6 +85,8 @@ def test_whatever_is_asked_no_record_loses_more_than_it_was_charged_for():
     assert min(told["choose"], told["database"]) > 0
 
 
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_nor_does_any_record_of_twenty_thousand_other_combinations(block):
@@ -65,6 +94,8 @@ def test_nor_does_any_record_of_twenty_thousand_other_combinations(block):
     assert told["refused"] <= (1.0 - FEWEST) * told.total()
 
 
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 def test_every_method_is_among_the_combinations():
     """Of the papers' methods all that claim a guarantee; choices and randomized labels too."""
     names = " ".join(method.name for method in listed())
@@ -80,15 +111,19 @@ def test_every_method_is_among_the_combinations():
 
 
 # ---------------------------------------------------------------------------- laws, by themselves
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("variance", [Fraction(1, 9), 1, Fraction(7, 3), 16, 10**4, 2**50])
 def test_mu_of_a_discrete_gaussian_is_what_the_first_accountant_charges_at_most(variance):
     own, charged = (
-        shadow.unit_mu_squared(Fraction(variance)),
+        shadow.mu_squared_of_unit(Fraction(variance)),
         gaussian.unit_mu_squared(Fraction(variance)),
     )
     assert own <= charged <= own * (1 + Fraction(1, 1000 if variance < 16 else 10**6))
 
 
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("epsilon", ["1/100", "1/2", "3", "20", "90"])
 def test_what_a_pure_guarantee_costs_among_gaussian_ones_is_charged_in_full(epsilon):
     own = shadow.pure_mu_squared(Fraction(epsilon))
@@ -96,6 +131,8 @@ def test_what_a_pure_guarantee_costs_among_gaussian_ones_is_charged_in_full(epsi
     assert own <= charged <= own * (1 + Fraction(1, 10**9))
 
 
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("epsilon", ["1/10", "1", "8"])
 @pytest.mark.parametrize("delta", ["1/1000000", "1/1000000000"])
 def test_budgets_and_epsilons_of_both_accountants_meet(epsilon, delta):
@@ -103,10 +140,12 @@ def test_budgets_and_epsilons_of_both_accountants_meet(epsilon, delta):
     first = conversions.whole_budget(Measure.GDP, *terms)
     second = shadow.budget_of("gaussian", *terms)
     assert second * (1 - Fraction(1, 10**9)) <= first <= second
-    assert shadow.epsilon_of("gaussian", first, terms[1]) == pytest.approx(float(terms[0]))
+    assert shadow.epsilon_of_spent("gaussian", first, terms[1]) == pytest.approx(float(terms[0]))
     assert shadow.budget_of("pure", *terms) == terms[0]
 
 
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
@@ -123,7 +162,7 @@ def test_both_accountants_add_the_same_charges_along_the_worst_path(drawn):
         Charge(tuple(Step(Fold(str(t), 3), o) for t, o in steps), Fraction(c), "", "", Measure.PURE)
         for steps, c in drawn
     ]
-    assert shadow.worst_path(plain) == worst_total(charges)
+    assert shadow.most_along_a_path(plain) == worst_total(charges)
 
 
 # ----------------------------------------------------------------------------------- what it names
@@ -137,7 +176,7 @@ SUM = NoisySum(
     claimed=(2, 2, 1),
     moved=(0, 1, 0, -1),
     draws=(0, 1, 2, 3),
-    laws=(Law("laplace", Fraction(1, 4)),),
+    laws=(PlainLaw("laplace", Fraction(1, 4)),),
 )
 CHOICE = Selection(
     round=2,
@@ -152,18 +191,23 @@ CHOICE = Selection(
     scores_without=(-4, -3, -5),
 )
 CLAIM = Claim(spent=Fraction(1), spent_fraction=1.0, spent_epsilon=1.0, epsilon=1.0, lines=1.0)
-SOUND = Transcript(terms=PURE, releases=(SUM, CHOICE), claim=CLAIM)
+SOUND = PlainTranscript(terms=PURE, releases=(SUM, CHOICE), claim=CLAIM)
 
 
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 def test_a_transcript_in_which_all_agrees_has_no_problem():
-    verdict = judge(SOUND)
+    verdict = judge_transcript(SOUND)
     assert verdict.problems == ()
     assert (verdict.lost, verdict.paid, verdict.worst) == (1, 1, 1)
 
 
 WRONG = {
     "moves its L1": ("releases", (replace(SUM, moved=(0, 2, 0, -1)), CHOICE)),
-    "noise is sized": ("releases", (replace(SUM, laws=(Law("laplace", Fraction(1, 3)),)), CHOICE)),
+    "noise is sized": (
+        "releases",
+        (replace(SUM, laws=(PlainLaw("laplace", Fraction(1, 3)),)), CHOICE),
+    ),
     "carries no noise": ("releases", (replace(SUM, draws=(0, -1, 2, 3)), CHOICE)),
     "the same draw": ("releases", (replace(SUM, draws=(0, 1, 1, 3)), CHOICE)),
     "loses inf": ("releases", (replace(SUM, laws=(None,)), CHOICE)),
@@ -179,20 +223,198 @@ WRONG = {
 }
 
 
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("words", WRONG)
 def test_what_does_not_agree_is_named(words):
     part, value = WRONG[words]
-    assert any(words in problem for problem in judge(replace(SOUND, **{part: value})).problems)
+    assert any(
+        words in problem for problem in judge_transcript(replace(SOUND, **{part: value})).problems
+    )
 
 
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 def test_a_record_in_both_outcomes_of_one_test_is_seen():
     other = replace(CHOICE, region=(("a in 3 of grid", 1),))
-    both = judge(replace(SOUND, releases=(SUM, CHOICE, other)))
+    both = judge_transcript(replace(SOUND, releases=(SUM, CHOICE, other)))
     assert any("in regions charged 1.5" in problem for problem in both.problems)
 
 
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
 def test_shares_of_noise_count_as_far_as_honest_sites_draw_them():
-    shared = replace(SUM, laws=(Law("laplace", Fraction(1, 4), shares=3),))
+    shared = replace(SUM, laws=(PlainLaw("laplace", Fraction(1, 4), shares=3),))
     honest = replace(PURE, counted=3)
-    assert not judge(Transcript(terms=honest, releases=(shared,))).problems
-    assert judge(Transcript(terms=replace(PURE, counted=2), releases=(shared,))).lost == math.inf
+    assert not judge_transcript(PlainTranscript(terms=honest, releases=(shared,))).problems
+    assert (
+        judge_transcript(PlainTranscript(terms=replace(PURE, counted=2), releases=(shared,))).lost
+        == math.inf
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Every way to use records is held to its charge; what is wrong with one is seen on that one.
+SCHEMA = hr.Schema(AUDIT_FEATURES, classes=("no", "yes"))
+TREE = partial(hr.HistogramTreeClassifier, SCHEMA, epsilon=4.0, max_depth=2, random_state=0)
+
+
+def paths(dp_model="central", made=TREE):
+    return audit_paths(made, SCHEMA, dp_model, False, np.random.default_rng(3))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_all_that_may_be_done_with_records_is_audited():
+    found = paths()
+    assert set(found) == {
+        *("rounds that fail", "records of persons", "evaluation", "records held out"),
+        *("model selection", "rows in a database"),
+    }
+    assert not any(path.problems for path in found.values())
+    assert max(path.lost_fraction for path in found.values()) > 0.9
+    assert "rows in a database" not in paths("per_site", partial(TREE, dp_model="per_site"))
+
+
+def every_record_is_evaluated(monkeypatch):
+    everybody = lambda part, *how: np.ones(len(part.y), bool)  # noqa: E731
+    monkeypatch.setattr(evaluated_rows.SiteRows, "is_held_out", everybody)
+
+
+def persons_are_not_counted(monkeypatch):
+    plain = Rows.of_each_person
+    monkeypatch.setattr(Rows, "of_each_person", lambda rows, most: plain(rows, most + 1))
+
+
+def a_database_forgets_regions(monkeypatch):
+    monkeypatch.setattr(database, "within", lambda region, schema: "TRUE")
+
+
+WRONG_PATHS = {
+    every_record_is_evaluated: {"records held out"},
+    persons_are_not_counted: {"records of persons"},
+    a_database_forgets_regions: {"rows in a database"},
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mutant", WRONG_PATHS, ids=lambda mutant: mutant.__name__)
+def test_a_mistake_on_one_path_is_seen_there(mutant, monkeypatch):
+    mutant(monkeypatch)
+    found = {name for name, path in paths().items() if path.problems}
+    assert found == WRONG_PATHS[mutant]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_disagreement_is_told_and_the_verdict_is_not_sound():
+    found = {"evaluation": compared_wrong()}
+    verdict = AuditVerdict(1.0, 0.0, 0.5, 0.0, 10, 5, (), found)
+    assert not verdict.is_sound
+    told = "\n".join(lines("Tree", "central", verdict))
+    assert "ACCOUNTANTS DISAGREE: what is asked depends on a record" in told
+
+
+def compared_wrong():
+    """A fit whose depth is that of its rows: what is asked depends on a record."""
+
+    def act(rows):
+        X = np.tile(np.array([[0.5] * 6 + ["a"]], dtype=object), (len(rows), 1))
+        TREE(max_depth=1 if len(rows) == 9 else 2, epsilon=40.0).fit(X, ["yes"] * len(rows))
+
+    return compare_neighbors(act, np.arange(10), np.arange(9))
+
+
+# --------------------------------------------------------------------------------------------------
+# Plain transcripts: of the records that sites keep of networked runs, for their own rows.
+MODELS = {
+    "none": 'estimator = "HistogramTreeClassifier"\n[model.parameters]\nmax_depth = 1',
+    "distributed": 'estimator = "HistogramTreeClassifier"\n[model.parameters]\nmax_depth = 2',
+    "per_site": 'estimator = "TopDownTreeClassifier"\n[model.parameters]\nmax_splits = 2\n'
+    'split = "local_choice"',
+}
+
+
+@pytest.fixture(params=["distributed", "per_site"])
+def world(request, tmp_path, monkeypatch):
+    yield from opened(request.param, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def unprotected(tmp_path, monkeypatch):
+    yield from opened("none", tmp_path, monkeypatch)
+
+
+def opened(dp_model, tmp_path, monkeypatch):
+    now = iter(np.arange(0.0, 1e6, 0.2))
+    clock = partial(next, now)
+    retry_policy = partial(exchange.RetryPolicy, clock=clock, wait=lambda seconds: clock())
+    monkeypatch.setattr("hedgerow.deployment.run.RetryPolicy", retry_policy)
+    made = World(tmp_path, dp_model=dp_model, epsilon="6", model=MODELS[dp_model], hold_out=4)
+    run_study(made.folder, made)
+    yield made
+    made.close()
+
+
+def own_rows(world):
+    X, y = sample(ROWS, TWO)
+    return X[::3], y[::3]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_networked_run_is_made_again_from_its_record_and_both_accountants_agree(world):
+    run = replay_run(world.folder.model_file)
+    spent = max(site_store.ledger.spent(world.study.account) for site_store in world.site_stores)
+    assert run.spent == spent
+    claim = claim_of(run.spent, run.model.privacy_)
+    found = judge_records(run.study, run.rounds, own_rows(world), claim)
+    assert [one.problems for one in found.values()] == [()] * len(found)
+    assert {one.worst for one in found.values()} == {spent}
+    assert max(one.lost for one in found.values()) > 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_site_sees_what_its_records_could_have_changed(world, tmp_path):
+    X, y = own_rows(world)
+    frame = pd.DataFrame(X, columns=list(TWO.names)).assign(outcome=y)
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    asked = ["verify", str(world.folder.model_file), "--against", str(tmp_path / "mine.csv")]
+    done = CliRunner().invoke(app, [*asked, "--json"])
+    assert done.exit_code == 0, done.output
+    checks = {one["what"]: one for one in json.loads(done.output)["checks"]}
+    assert checks["replay"]["outcome"] == "ok"
+    assert "left out in turn" in checks["your records"]["words"]
+    (world.folder.path / "answers.jsonl").unlink()
+    refused = CliRunner().invoke(app, asked)
+    assert refused.exit_code != 0
+    assert "ask the coordinator" in str(refused.exception)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_answer_without_its_noise_is_named(world, monkeypatch):
+    """Negative control: a site that draws its noise and forgets to add it."""
+    run, plain = replay_run(world.folder.model_file), client.drawn
+    monkeypatch.setattr(client, "drawn", lambda *given: [0 * one for one in plain(*given)])
+    for one in judge_records(run.study, run.rounds, own_rows(world), most=2).values():
+        assert any("carries no noise of its own" in problem for problem in one.problems)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_looking_at_a_response_draws_nothing_and_marks_every_number(world, monkeypatch):
+    run = replay_run(world.folder.model_file)
+    rows = world.clients[0].rows
+    assert isinstance(rows, StudyRows)
+    monkeypatch.setattr(client.sampling, "draw", None)
+    one = answer_without_noise(rows, run.rounds[0])
+    assert sorted(one.draws) == list(range(len(one.integers)))
+    assert len(one.laws) == len(one.integers)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_where_nothing_is_promised_no_record_is_judged(unprotected, tmp_path):
+    X, y = own_rows(unprotected)
+    frame = pd.DataFrame(X, columns=list(TWO.names)).assign(outcome=y)
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    model = str(unprotected.folder.model_file)
+    asked = ["verify", model, "--against", str(tmp_path / "mine.csv"), "--json"]
+    done = CliRunner().invoke(app, asked)
+    checks = {one["what"]: one["outcome"] for one in json.loads(done.output)["checks"]}
+    assert (checks["replay"], checks["your records"]) == ("ok", "skipped")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 
 import dask
@@ -12,21 +13,22 @@ import pandas as pd
 import pytest
 
 import hedgerow as hr
+from hedgerow.data.engines import dask as dask_engine
 from hedgerow.data.engines.dask import OnCluster
 from hedgerow.data.engines.database import InDatabase
-from hedgerow.data.engines.engine import AnsweringElsewhere
+from hedgerow.data.engines.engine import AnsweringElsewhere, Keeper, Messages, Work
 from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading.databases import Selected
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import Answering
-from hedgerow.errors import ComputationFailed, DataError, ParameterError
+from hedgerow.errors import ComputationFailed, DataError, ParameterError, UnsupportedQuery
 from hedgerow.federation.client import respond
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import Cells, ClassCounts, Count, SumQuery, Whole
 from hedgerow.schema.candidates import Binning
-from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.regions import EVERYONE, Fold, Step
 from support.examples import SHARE
 from support.rows import DRAWS, address, postgres_server
 
@@ -269,3 +271,93 @@ def test_a_worker_that_is_killed_changes_no_integer(cluster):
     one = next(iter(cluster.run(os.getpid).values()))
     os.kill(one, signal.SIGKILL)
     assert np.array_equal(held.integers(query, 1), expected)
+
+
+@pytest.mark.parametrize("model", MODELS[1:], ids=lambda model: type(model).__name__)
+def test_a_worker_that_is_killed_between_rounds_changes_no_bit_of_a_model(
+    model, cluster, monkeypatch
+):
+    """Its keeper's scores and the numbers of its records are made anew from the public model."""
+    monkeypatch.setattr(dask_engine, "ROWS_FOR_TWO", 0)
+    rounds, answers, made = [], OnCluster._answers, []
+
+    def killing(self, work):
+        rounds.append(work)
+        if len(rounds) == 2:
+            address = self._keepers[0]._address
+            os.kill(cluster.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+        return answers(self, work)
+
+    keeper = OnCluster._keeper
+    monkeypatch.setattr(OnCluster, "_answers", killing)
+    monkeypatch.setattr(OnCluster, "_keeper", lambda *on: made.append(on) or keeper(*on))
+    cluster.wait_for_workers(2)
+    here = model.set_params(schema=known(SCHEMA)).fit(FRAME, target="y").model_
+    assert model.fit(dask_frame(), target="y").model_ == here
+    assert len(rounds) >= 2
+    assert [len(on) for on in made].count(2) >= 1  # one was made again, without cells
+
+
+# ------------------------------------------------------------------------------- state of keepers
+TREE = hr.BoostedTreesClassifier(known(SCHEMA), n_estimators=6, **NOWHERE)
+
+
+def works_of_a_fit():
+    """What a boosted fit asks, round by round."""
+    asked, ask = [], Answering.integers_of_all
+    with pytest.MonkeyPatch.context() as patch:
+
+        def tap(self, queries, unit_of):
+            asked.append(Work(tuple((query, unit_of(query)) for query in queries)))
+            return ask(self, queries, unit_of)
+
+        patch.setattr(Answering, "integers_of_all", tap)
+        TREE.fit(FRAME, target="y")
+    assert asked
+    return asked
+
+
+def keeper_of_rows():
+    schema = TREE._method(TREE.schema).grid(TREE.schema)
+    return Keeper([encode(FRAME, schema, target="y")], schema, DRAWS)
+
+
+def test_a_keeper_evaluates_new_trees_alone(monkeypatch):
+    walked, add = [], Answering._add_trees
+
+    def tap(self, model, raw, n_scored):
+        walked.append(len(model.trees) - n_scored)
+        return add(self, model, raw, n_scored)
+
+    monkeypatch.setattr(Answering, "_add_trees", tap)
+    keeper, messages, whole = keeper_of_rows(), Messages(), keeper_of_rows()
+    sizes = []
+    for work in works_of_a_fit():
+        walked.clear()
+        message = messages.pack(work)
+        sizes.append(len(message))
+        answer = pickle.loads(keeper.answer(message))
+        assert all(trees <= 1 for trees in walked)
+        for one, two in zip(answer, whole.run(work), strict=True):
+            assert np.array_equal(one, two)
+    assert max(sizes[-3:]) < max(len(Messages().pack(work)) for work in works_of_a_fit()[-3:])
+
+
+def test_a_keeper_that_lacks_the_model_asks_for_all_of_it():
+    messages, first, second = Messages(), keeper_of_rows(), keeper_of_rows()
+    for work in works_of_a_fit():
+        message = messages.pack(work)
+        expected = first.answer(message)
+        if second.answer(message) is None:
+            break
+        second = keeper_of_rows()
+    else:
+        raise AssertionError("no message built on a model")
+    assert second.answer(messages.pack(work, whole=True)) == expected
+
+
+def test_records_that_are_not_numbered_among_all_have_no_draw():
+    """Twin of folds over keepers: each numbers its own records from 0 on, equal ones alike."""
+    query = SumQuery((Step(Fold("tree 1", 2), 0),), Count(), Whole(), SHARE)
+    with pytest.raises(UnsupportedQuery, match="not numbered"):
+        keeper_of_rows().run(Work(((query, 1),)))

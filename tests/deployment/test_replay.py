@@ -13,17 +13,22 @@ import sys
 from functools import partial
 
 import pytest
+from typer.testing import CliRunner
 
+from hedgerow.cli.main import app
 from hedgerow.deployment import run as runs
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.run_folder import RunFolder
-from hedgerow.deployment.verify import Outcome, sign_model, verdict, verified
+from hedgerow.deployment.site_state import StateFolder
+from hedgerow.deployment.verify import Outcome, add_vouch, sign_model, verdict, verified
 from hedgerow.errors import ParameterError
 from hedgerow.federation import exchange as posts
 from hedgerow.federation import journal
 from hedgerow.federation.transcript import FileTranscript, Transcript, TranscriptRound
 from hedgerow.methods import model_file
+from hedgerow.privacy.ledger.store import make_private
 from hedgerow.secagg.envelope import Envelope, MessageKind
+from hedgerow.secagg.keys import Identity
 from spec import verify_transcript
 from support.worlds import World
 
@@ -76,8 +81,8 @@ class Copied:
 
     def resign(self):
         """As the coordinator that lies can do it."""
-        root = Transcript.read(self.transcript).root
-        sign_model(self.folder, self.agreed, self.folder.identity(self.agreed), root)
+        shown = Transcript.read(self.transcript)
+        sign_model(self.folder, self.agreed, self.folder.identity(self.agreed), shown)
 
     def rewrite(self, change, *, closed=True):
         """The transcript anew, with other rounds."""
@@ -105,7 +110,9 @@ def test_an_honest_model_is_computed_anew_from_what_the_sites_signed(world):
     wanted = {"transcript", "replay", "model", "messages", "charges", "final"}
     assert wanted <= set(found)
     assert all(found[what].outcome is Outcome.PASSED for what in wanted)
-    assert verdict(list(found.values())) == "valid, signed by 3 of 3 sites"
+    assert verdict(list(found.values())) == (
+        "valid, computed anew from what the sites signed, receipts of 3 of 3 sites"
+    )
 
 
 TERMS = {
@@ -175,6 +182,160 @@ def test_a_model_whose_leaves_were_turned_round_is_refused_by_name(world):
     assert "model" in world.outcomes()["model"].words
     without = verified(world.folder.model_file, world.folder.study_file)
     assert not any(check.has_failed for check in without)  # what signatures alone can tell
+
+
+CONTENT_CHANGES = {
+    "classes": lambda before: turned(before),
+    "parameters": lambda before: before | {"max_depth": 3},
+    "columns": lambda before: ["dose", "age", "ward"],
+}
+
+
+@pytest.mark.parametrize("entry", CONTENT_CHANGES)
+def test_names_that_turn_a_model_round_are_refused_by_name(world, entry):
+    """Not a leaf is touched: what the classes are called decides what a prediction says."""
+
+    def change(content):
+        before = content[entry]
+        content[entry] = CONTENT_CHANGES[entry](before)
+        assert content[entry] != before
+
+    rewritten(world.folder, change)
+    world.resign()
+    assert world.failed() == {"model"}
+    assert entry in world.outcomes()["model"].words
+
+
+def turned(value):
+    """The same with its first list reversed."""
+    if isinstance(value, list):
+        return value[::-1]
+    return {name: turned(part) if isinstance(part, list) else part for name, part in value.items()}
+
+
+def test_an_evaluation_that_was_made_better_is_refused_by_name(tmp_path):
+    world = trained(tmp_path, hold_out=3)
+    copied = Copied(world.folder, world.agreed)
+    assert not copied.failed()
+    document = model_file.open_document(world.folder.model_file)
+    better = json.loads(json.dumps(document["evaluation"]))
+    better["privacy"]["caveats"] = []
+    model_file.add(world.folder.model_file, "evaluation", better)
+    assert copied.failed() == {"model"}
+    assert "evaluation" in copied.outcomes()["model"].words
+
+
+def test_the_list_of_sites_that_closed_is_under_the_coordinator_s_signature(world):
+    document = model_file.open_document(world.folder.model_file)
+    signed = document["signed"]
+    assert sorted(signed["closed"]) == ["site-1", "site-2", "site-3"]
+    shorter = {name: one for name, one in signed["closed"].items() if name != "site-2"}
+    model_file.add(world.folder.model_file, "signed", signed | {"closed": shorter})
+    assert "coordinator" in world.failed()
+
+
+# ------------------------------------------------------------------------------- sites that vouch
+def vouched(kept, world, site=0):
+    return add_vouch(
+        world.folder.model_file, world.folder.study_file, world.transcript, kept.identities[site]
+    )
+
+
+def test_a_site_that_computed_the_model_anew_vouches_for_it(kept, world):
+    assert "vouch" not in verdict(list(world.outcomes().values()))
+    vouched(kept, world)
+    assert world.outcomes()["vouches"].words == "1 site vouches"
+    last = vouched(kept, world, 2)
+    assert verdict(last).endswith("receipts of 3 of 3 sites; 2 sites vouch")
+    assert not world.failed()
+
+
+def test_nobody_vouches_for_a_model_that_fails_a_check(kept, world):
+    def change(content):
+        content["model"] = numbers_negated(content["model"])
+
+    rewritten(world.folder, change)
+    world.resign()
+    assert any(check.has_failed for check in vouched(kept, world))
+    assert "vouches" not in model_file.open_document(world.folder.model_file)["signed"]
+
+
+def test_a_vouch_is_of_one_model_and_one_site(kept, world, tmp_path):
+    vouched(kept, world)
+    signed = model_file.open_document(world.folder.model_file)["signed"]
+    of_another = signed | {"vouches": {"site-2": signed["vouches"]["site-1"]}}
+    model_file.add(world.folder.model_file, "signed", of_another)
+    assert world.failed() == {"vouches"}
+    assert "site-2" in world.outcomes()["vouches"].words
+    model_file.add(world.folder.model_file, "signed", signed)
+
+    def change(content):
+        content["model"] = numbers_negated(content["model"])
+
+    rewritten(world.folder, change)
+    world.resign()
+    fresh = model_file.open_document(world.folder.model_file)["signed"]
+    model_file.add(world.folder.model_file, "signed", fresh | {"vouches": signed["vouches"]})
+    assert world.failed() == {"vouches", "model"}
+
+
+def test_a_stranger_does_not_vouch(world):
+    place = world.folder.model_file, world.folder.study_file, world.transcript
+    with pytest.raises(ParameterError, match="not one of"):
+        add_vouch(*place, Identity.generate())
+
+
+def test_the_statement_and_the_page_say_what_was_verified(world):
+    said = world.folder.statement_file.read_text("utf-8")
+    assert "verified: valid, computed anew from what the sites signed" in said
+    assert "all sites have closed the study" in said
+    page = world.folder.report_file.read_text("utf-8")
+    assert "All sites have closed the study" in page
+    assert "a site that lies can turn a model" in page
+
+
+def test_the_command_of_a_site_verifies_and_signs_with_the_site_s_own_key(kept, world, tmp_path):
+    state = StateFolder.create(tmp_path / "state", "site-1", tmp_path / "anchor")
+    state.identity_file.write_bytes(kept.identities[0].to_bytes())
+    words = ["site", "verify", state.root, world.folder.model_file, "--transcript"]
+    typed = [*words, world.transcript, "--study", world.folder.study_file]
+    done = CliRunner().invoke(app, list(map(str, typed)))
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1].endswith("1 site vouches")
+    assert world.outcomes()["vouches"].outcome is Outcome.PASSED
+    done = CliRunner().invoke(app, list(map(str, typed[:-2])))
+    assert "no study that was approved here" in str(done.exception)
+    make_private(state.studies / "wards-1")
+    shutil.copy(world.folder.study_file, state.studies / "wards-1" / "study.toml")
+    done = CliRunner().invoke(app, list(map(str, typed[:-2])))
+    assert done.exit_code == 0, done.output
+
+    def change(content):
+        content["model"] = numbers_negated(content["model"])
+
+    rewritten(world.folder, change)
+    world.resign()
+    done = CliRunner().invoke(app, list(map(str, typed)))
+    assert done.exit_code == 1
+    assert done.output.splitlines()[-1] == "FAILED: model"
+
+
+# ------------------------------------------------------------------------ a site closes by itself
+def test_a_site_that_closed_unasked_is_counted_by_its_own_last_word(tmp_path):
+    """After its last round and before CLOSE: its people end the study, and say what it cost."""
+    world = World(tmp_path, dp_model="distributed", epsilon="80")
+
+    def leave(event):
+        if event["event"] == "round" and event["round"] == 3:
+            world.clients[2].site.close_unasked()
+
+    run_study(world.folder, world, listen=leave)
+    copied = Copied(world.folder, world.agreed)
+    assert not copied.failed()
+    assert copied.outcomes()["final"].words.endswith("site-3 before the run had ended")
+    word = world.clients[2].site.close_unasked()
+    assert word == world.site_stores[2].memory(world.study.account).last_word()
+    world.close()
 
 
 def test_a_statement_cut_short_is_refused_by_name(world):

@@ -130,7 +130,9 @@ def test_the_command_says_what_passed_and_ends_with_1_if_something_failed(world,
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert "FAILED" not in done.output
-    assert done.output.splitlines()[-1] == "valid, signed by 3 of 3 sites; not checked: transcript"
+    assert done.output.splitlines()[-1] == (
+        "signed by the coordinator, receipts of 3 of 3 sites; not checked: transcript"
+    )
     assert re.search(r"site site-1 +\d+\.\d% of the budget, by its own receipt", done.output)
     path = changed(world, tmp_path, a_number)
     done = CliRunner().invoke(app, ["verify", str(path), *arguments[2:]])
@@ -157,7 +159,9 @@ def test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped(
     monkeypatch.setattr(file_forms, "find_spec", lambda name: None)
     found, said = outcomes(world.folder.model_file, "--roster", world.folder.study_file)
     assert found["file format"] == "skipped"
-    assert said == "valid, signed by 3 of 3 sites; not checked: file format, transcript"
+    assert said == (
+        "signed by the coordinator, receipts of 3 of 3 sites; not checked: file format, transcript"
+    )
     X, y = sample(120, TWO)
     hr.TreeClassifier(TWO, epsilon=1.0).fit(X, y).save(tmp_path / "model.json")
     monkeypatch.undo()

@@ -28,7 +28,10 @@ from support.network import World, tree_of
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.network]
 KINDS = {
     "forest": {"HistogramTreeClassifier": "ForestClassifier", "max_depth = 2": ""},
-    "boosted": {"HistogramTreeClassifier": "BoostedTreesClassifier", "max_depth = 2": "batch = 5"},
+    "boosted": {
+        "HistogramTreeClassifier": "BoostedTreesClassifier",
+        "max_depth = 2": "trees_per_round = 5",
+    },
 }
 
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import closing
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from hedgerow.federation.exchange import Collected
+from hedgerow.deployment.run_folder import coordinator_of
+from hedgerow.federation.exchange import Collected, RetryPolicy, patient
 from hedgerow.federation.journal import Answered, FileJournal, Record, narrowed
+from hedgerow.federation.secure_sites import SecureSites
+from hedgerow.federation.server import Server
+from hedgerow.kernels.compilation import compile_kernels
+from hedgerow.privacy.ledger.charges import MemoryLedger
+from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE
+from support.worlds import World
 
 EDGES = [
     (1, [-128, 127]),
@@ -53,3 +63,57 @@ def test_a_line_without_a_width_has_eight_bytes_a_number(tmp_path):
         json.dumps(line | {"bytes": [1, 2], "heads": {}, "total": total}) + "\n"
     )
     assert Record(tmp_path).recorded(1).collected.total.tolist() == [1, -2]
+
+
+# ------------------------------------------------------------------------------ thousands of rounds
+QUERIES, ROUNDS = 40, 5000
+MOST_BYTES_A_ROUND = 12_000
+"""That memory may grow by: a run's record has the words of its queries."""
+
+
+class KeepsMessages(FileJournal):
+    """The negative control: all that came stays in memory."""
+
+    def transcribe(self, one):
+        self.__dict__.setdefault("all_rounds", []).append(one)
+        super().transcribe(one)
+
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def grown_by(folder, rounds, kind):
+    """Bytes a round that three sites and their coordinator grow by in one process."""
+    world = World(folder, dp_model="distributed", epsilon="80")
+    study, timing = world.study, RetryPolicy(world.names, world.agreed.timing)
+    query = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1, 2 * QUERIES * rounds))
+    with closing(kind(world.folder.path)) as journal:
+        identity = world.folder.identity(world.agreed)
+        coordinator = coordinator_of(world.agreed, identity, journal, first_attempt=1)
+        sites = SecureSites(study, coordinator, patient(world, timing), timing, journal)
+        server, before = Server(study, sites, MemoryLedger(study.limit)), 0
+        for number in range(rounds):
+            server.ask([query] * QUERIES)
+            if number == rounds // 5:
+                before = resident()
+        after = resident()
+    world.close()
+    return (after - before) / (rounds - rounds // 5)
+
+
+@pytest.mark.slow
+def test_memory_stays_flat_over_thousands_of_rounds(tmp_path):
+    """Loops are compiled first: a process that begins with NumPy's loads LLVM later, 100 MiB."""
+    compile_kernels()
+    assert grown_by(tmp_path, ROUNDS, FileJournal) < MOST_BYTES_A_ROUND
+
+
+@pytest.mark.slow
+def test_a_journal_that_keeps_messages_is_seen_to_grow(tmp_path):
+    compile_kernels()
+    plain, keeping = (
+        grown_by(tmp_path / kind.__name__, 1500, kind) for kind in (FileJournal, KeepsMessages)
+    )
+    assert keeping > plain + 2_000  # three messages of a thousand bytes, and what was asked

@@ -240,7 +240,7 @@ PAPER_GATES = {
     "test_every_method_of_the_papers_is_a_study_by_its_name_alone",
 }
 """A paper's method is fitted, audited and declared by these, without a line of theirs."""
-PAPER_FILES = ("methods/test_papers.py", "audit/test_audit.py", "privacy/test_declaration.py")
+PAPER_FILES = ("methods/test_papers.py", "audit/test_audit.py", "privacy/test_study.py")
 
 
 def test_random_decision_trees_are_one_file_that_inherits_the_gates_of_papers():

@@ -13,13 +13,19 @@ import hedgerow as hr
 from hedgerow.errors import ParameterError
 from hedgerow.federation.wire import Receiver, Sender
 from hedgerow.methods import boosting_classes
+from hedgerow.methods.blocks.builder import Evidence, Node
 from hedgerow.methods.blocks.curves import ROUNDS as STACKING_ROUNDS
 from hedgerow.methods.blocks.flow import run, watch_first_round
+from hedgerow.methods.blocks.greedy_trees import SideSums, SplitRules, every_cut, one_random_cut
 from hedgerow.methods.blocks.iterative_hessian import even_runs, runs_of
+from hedgerow.methods.blocks.newton_steps import PublishedSteps
+from hedgerow.methods.blocks.tables import Tables
 from hedgerow.methods.boosting_classes import SmoothedBoost
 from hedgerow.methods.maddock import NAMED, ComponentBoosting, Splits, Updates
+from hedgerow.models.losses import PlainLogLoss
 from hedgerow.models.model import Additive
-from hedgerow.privacy.queries import Answer, Cells, Gradients, Hessians, Leaves, SumQuery
+from hedgerow.privacy.queries import Answer, Binning, Cells, Gradients, Hessians, Leaves, SumQuery
+from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Categorical, Numeric, Schema
 from support.worlds import THREE, TWO, VALUE, federation, sample, site_rows, study
@@ -377,3 +383,86 @@ def test_a_number_of_hessian_rounds_is_refused_where_it_is_not_used():
     )
     with pytest.raises(hr.ParameterError, match="hessian_rounds is 3"):
         model._method(SCHEMA)
+
+
+# --------------------------------------------------------------------------- published, not ours
+PUBLISHED = {"epsilon": "1", "delta": DELTA}
+
+
+@pytest.mark.parametrize(("norms", "spent"), [("joint", 1.0), ("published", 16.0 / 17.0)])
+def test_noise_for_the_published_norm_leaves_a_seventeenth_of_the_budget(norms, spent):
+    """Section 4.2: the square of sqrt(17) / 4 is 17/16 of the true one, 1."""
+    method = ComponentBoosting(n_estimators=4, leaf_values="published", norms=norms)
+    _, fed = trained(method, method.grid(TWO), **PUBLISHED)
+    found = fed.ledger.spent(fed.study.account) / fed.study.total
+    assert float(found) == pytest.approx(spent, rel=1e-9)
+
+
+@pytest.mark.parametrize("schema", [TWO, VALUE], ids=["classes", "number"])
+def test_published_averages_ask_a_pair_of_norm_root_two(schema):
+    method = ComponentBoosting(n_estimators=2, update="averaging", leaf_values="published")
+    statistic = method._update(schema).statistic(None)
+    assert statistic.bound(1000).l2_squared == pytest.approx(2 * 1000**2, rel=1e-2)
+    ours = ComponentBoosting(n_estimators=2, update="averaging")
+    assert ours._update(schema).statistic(None).bound(1000).l2_squared <= 1000**2
+
+
+def test_a_published_average_is_the_ratio_of_its_pair_and_one_half_of_nobody():
+    method = ComponentBoosting(update="averaging", leaf_values="published")
+    update = method._update(TWO)
+    sums = np.array([[-30.0, 100.0], [5.0, 10.0], [-9.0, 3.0], [-4.0, -1.0]])
+    assert np.allclose(update.values(sums, 0.0)[:, 1], [0.3, 0.0, 1.0, 0.5])
+    assert update.score(np.array([-30.0, 100.0]), 0.0) == pytest.approx(30.0**2 / 101.0)
+
+
+@pytest.mark.parametrize(("cost", "weight"), [("own", 2 / 16), ("published", 2.0)])
+def test_a_histogram_of_hessians_costs_what_the_switch_says(cost, weight):
+    """T trees and s histograms of the two numbers of the schema: (T + s m) / mu^2 as published."""
+    trees, rounds = 4, 2
+    method = ComponentBoosting(
+        n_estimators=trees,
+        candidates="iterative_hessian",
+        hessian_rounds=rounds,
+        hessian_cost=cost,
+        leaf_values="published",
+    )
+    schema = method.grid(TWO)
+    setting = method._setting(schema)
+    assert float(method._cut_points.fraction(setting)) == pytest.approx(
+        rounds * weight / (trees + rounds * weight), rel=1e-3
+    )
+
+
+def evidence(masses, variance=1.0):
+    return Evidence(np.array(masses), variance)
+
+
+def test_without_consistency_a_side_is_its_own_table_s_or_the_node_s_less_the_other():
+    """As in the released program: own totals of histograms, the parent's for single cuts."""
+    rules = SplitRules(consistency=False, noise_gate=False)
+    schema = Schema((Numeric("a", 0.0, 1.0, bins=3), Numeric("b", 0.0, 1.0, bins=3)), ("n", "y"))
+    grids = Grids(schema, Binning.of_cells(schema))
+    values = np.arange(16.0).reshape(2, 4, 2)
+    tables = Tables((0, 1), values, 1.0, (4, 4))
+    offer = every_cut(grids)(Node(EVERYONE), (0, 1), None)
+    whole = evidence([100.0, 50.0])
+    _, sides = rules.sides(Node(EVERYONE), offer, tables, 1, whole)
+    assert np.allclose(sides.sums[0] + sides.sums[1], values[1].sum(axis=0))
+    assert np.allclose(sides.variances[0] + sides.variances[1], 4.0)
+    single = one_random_cut(grids)(Node(EVERYONE), (0, 1), np.random.default_rng(0))
+    two = Tables((0, 1), values[:, :2], 1.0, (2, 2))
+    _, sides = rules.sides(Node(EVERYONE), single, two, 0, whole)
+    assert np.allclose(sides.sums[0], values[0, 0])
+    assert np.allclose(sides.sums[1], whole.masses - values[0, 0])
+    assert sides.variances[1] == pytest.approx(2.0)
+
+
+def test_without_the_gate_any_side_is_a_split_and_a_negative_node_is_none():
+    update = PublishedSteps(PlainLogLoss())
+    sides = SideSums((np.array([[9.0, 0.1]]), np.array([[-9.0, 0.1]])), (np.ones(1), np.ones(1)))
+    off, on = SplitRules(noise_gate=False), SplitRules()
+    assert off.gains(sides, np.zeros(1), update)[0] > 0.0
+    assert on.gains(sides, np.zeros(1), update)[0] == -np.inf
+    light = Node(EVERYONE, evidence=evidence([1.0, -0.5]))
+    assert off.is_light(light, update)
+    assert not on.is_light(light, update)

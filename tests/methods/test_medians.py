@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.data.scoring import scores
 from hedgerow.errors import ParameterError, UnsupportedQuery
+from hedgerow.methods.blocks.builder import Node
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.leaves import Shrinkage, leaf_proportions_below, sums_above
-from hedgerow.methods.blocks.medians import MedianRules, balance_below, depth_for, random_halves
+from hedgerow.methods.blocks.medians import (
+    BALANCE,
+    MedianRules,
+    among_cuts,
+    among_medians,
+    at_median,
+    balance_below,
+    depth_for,
+    random_halves,
+)
 from hedgerow.methods.consul import MedianForest
 from hedgerow.privacy.accounting.budget import DPModel
-from hedgerow.privacy.queries import LATTICE, Binning, Mechanism, Score, Scoring
+from hedgerow.privacy.queries import (
+    LATTICE,
+    Binning,
+    Mechanism,
+    Score,
+    Scoring,
+    Selections,
+    SelectQuery,
+)
 from hedgerow.privacy.queries.choices import candidate, n_candidates
 from hedgerow.schema.candidates import Grids
-from hedgerow.schema.regions import EVERYONE, Step
-from hedgerow.schema.schema import Numeric, Schema
+from hedgerow.schema.regions import EVERYONE, Fold, Step
+from hedgerow.schema.schema import Numeric, Schema, Target
+from support.choices import exponential_pmf, permute_and_flip_pmf
 from support.worlds import TWO, VALUE, federation, sample, site_rows, study
 
 
@@ -165,3 +189,261 @@ def test_balance_is_never_more_than_the_noise_of_a_choice():
     assert [balance_below(2, 1e-9)(level) for level in range(2)] == [0, 0]
     assert [balance_below(2, 1 / 8)(level) for level in range(2)] == [LATTICE // 8, LATTICE // 8]
     assert balance_below(2, 1.0)(1) == balance_below(2)(1)
+
+
+# --------------------------------------------------------------------------------------------------
+# The exact loss of median forests' choices on small nodes, by enumeration; the paper's beside.
+#
+# Probabilities follow from the product's own integer scores. Loss is the largest |log ratio| over
+# outcomes when one record is added.
+EPSILON = 1.0
+SEED = 1  # public; a node that looks at one feature then looks at x
+TOLERANCE = 1e-9
+FEATURES = (Numeric("x", 0.0, 1.0, bins=3), Numeric("z", 0.0, 1.0, bins=2))
+BY_CLASS = Schema(FEATURES, classes=("no", "yes"))
+BY_VALUE = Schema(FEATURES, target=Target(0.0, 1.0))
+RECORDS = list(itertools.product(range(3), range(2), (0, 1)))
+PMF = {
+    Mechanism.EXPONENTIAL: exponential_pmf,
+    Mechanism.PERMUTE_AND_FLIP: permute_and_flip_pmf,
+}
+MECHANISMS = pytest.mark.parametrize("mechanism", list(PMF), ids=lambda m: m.value)
+SCHEMAS = pytest.mark.parametrize("schema", [BY_CLASS, BY_VALUE], ids=["classes", "numbers"])
+
+
+def rows(records, schema):
+    codes = np.array([r[:2] for r in records], np.uint8).reshape(-1, 2).T.copy()
+    kind = np.uint8 if schema is BY_CLASS else np.float64
+    y = np.array([r[2] for r in records], kind)
+    encoded = Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0)
+    return Rows(encoded, schema, Draws(bytes(32), "test"))
+
+
+def neighbors(most):
+    """All sets of up to `most` records, each with one record more."""
+    for n in range(most + 1):
+        for records in itertools.combinations_with_replacement(RECORDS, n):
+            for added in RECORDS:
+                yield list(records), [*records, added]
+
+
+def chances(query, data, schema, reach=None):
+    """The product's chance of every candidate, at EPSILON times the query's share."""
+    coefficient = Fraction(EPSILON) * query.fraction / (reach or query.scoring.reach)
+    return np.asarray(PMF[query.mechanism](scores(query, data, schema), coefficient))
+
+
+def step(choose, selections):
+    """What a chooser asks after these picks, and what it has chosen if it asks no more."""
+    flow, left = choose(Node(EVERYONE), np.random.default_rng(SEED)), list(selections)
+    asked = next(flow)
+    try:
+        while len(left) >= len(asked):
+            mine, left = left[: len(asked)], left[len(asked) :]
+            asked = flow.send([Selections((k,)) for k in mine])
+    except StopIteration as stop:
+        return [], stop.value
+    return asked, None
+
+
+def outcomes(choose, data, schema, reach=None):
+    """Chances of the split a chooser ends with, over all picks on the way."""
+    found, waiting = {}, [((), 1.0)]
+    while waiting:
+        selections, chance = waiting.pop()
+        asked, choice = step(choose, selections)
+        if choice is not None:
+            found[choice.split] = found.get(choice.split, 0.0) + chance
+            continue
+        each = [chances(q, data, schema, reach) for q in asked]
+        for ways in itertools.product(*(range(len(p)) for p in each)):
+            more = math.prod(p[k] for p, k in zip(each, ways, strict=True))
+            waiting.append(((*selections, *ways), chance * more))
+    return found
+
+
+def worst_loss(choose, schema, most, reach=None):
+    known = {}
+
+    def law(records):
+        key = tuple(sorted(records))
+        if key not in known:
+            known[key] = outcomes(choose, rows(records, schema), schema, reach)
+        return known[key]
+
+    return max(
+        abs(math.log(law(fewer)[split] / chance))
+        for fewer, more in neighbors(most)
+        for split, chance in law(more).items()
+    )
+
+
+def rules_of_choices(schema, mechanism, k=2):
+    score = Score.GINI if schema is BY_CLASS else Score.SQUARED_ERROR
+    grids = Grids(schema, Binning.of_cells(schema))
+    return MedianRules(grids, k, Scoring(score), mechanism)
+
+
+# ----------------------------------------------------------------------- what the choosers lose
+@pytest.mark.property
+@MECHANISMS
+def test_a_private_median_loses_no_more_than_its_charge(mechanism):
+    choose = at_median(rules_of_choices(BY_CLASS, mechanism, 1), Fraction(1))
+    assert 0.5 * EPSILON < worst_loss(choose, BY_CLASS, 2) <= EPSILON + TOLERANCE
+
+
+@pytest.mark.property
+@MECHANISMS
+@SCHEMAS
+def test_one_choice_among_all_cuts_loses_no_more_than_its_charge(schema, mechanism):
+    choose = among_cuts(rules_of_choices(schema, mechanism), Fraction(1), balance_below(2))
+    assert 0.3 * EPSILON < worst_loss(choose, schema, 2) <= EPSILON + TOLERANCE
+
+
+@pytest.mark.property
+@MECHANISMS
+@SCHEMAS
+def test_medians_and_the_choice_among_them_lose_no_more_than_their_charge(schema, mechanism):
+    choose = among_medians(rules_of_choices(schema, mechanism), Fraction(1))
+    assert worst_loss(choose, schema, 2) <= EPSILON + TOLERANCE
+
+
+@pytest.mark.property
+def test_half_the_declared_range_would_lose_more_than_the_charge():
+    """Twin: the enumeration sees a score whose range is declared too small."""
+    choose = at_median(rules_of_choices(BY_CLASS, Mechanism.EXPONENTIAL, 1), Fraction(1))
+    assert worst_loss(choose, BY_CLASS, 2, reach=BALANCE.reach // 2) > EPSILON + TOLERANCE
+
+
+@pytest.mark.property
+@SCHEMAS
+def test_a_chooser_spends_its_share_and_no_more(schema):
+    for choose in (
+        at_median(rules_of_choices(schema, Mechanism.EXPONENTIAL, 1), Fraction(1, 7)),
+        among_medians(rules_of_choices(schema, Mechanism.EXPONENTIAL), Fraction(1, 7)),
+        among_cuts(
+            rules_of_choices(schema, Mechanism.EXPONENTIAL), Fraction(1, 7), balance_below(2)
+        ),
+    ):
+        selections, spent = [], Fraction(0)
+        asked, choice = step(choose, selections)
+        while choice is None:
+            spent += sum(q.fraction for q in asked)
+            selections += [0] * len(asked)
+            asked, choice = step(choose, selections)
+        assert choice.spent == spent == Fraction(1, 7)
+
+
+@pytest.mark.property
+def test_numbers_without_classes_have_a_balance_too():
+    data = rows([(0, 0, 0.3), (1, 0, 0.2), (2, 1, 0.9)], BY_VALUE)
+    splits = tuple(BY_VALUE.grids[0].split_values(range(k)) for k in (1, 2))
+    query = SelectQuery(EVERYONE, splits, BALANCE, Fraction(1))
+    assert scores(query, data, BY_VALUE).tolist() == [-LATTICE, -LATTICE]
+
+
+# ------------------------------------------------------------------------ the paper's versions
+def loss_of_k_medians(epsilon_s, epsilon_a, k, between, wide, n=2000):
+    """K copies of a feature: n low records of one class, n + 1 high of the other.
+
+    `between` of the high ones lie apart from the rest: the one cut below them is good, and `wide`
+    times as many cuts above them are bad. One low record more makes bad medians rarer. The event
+    is that a bad cut is released; it needs all K medians to be bad, or a mutant of the choice.
+    """
+
+    def chance(extra):
+        q_good = -abs(n + extra - (n + 1))
+        q_bad = -abs(n + extra + between - (n + 1 - between))
+        odds = wide * math.exp(epsilon_s / 2 * (q_bad - q_good))
+        p = odds / (1 + odds)
+        worse = math.exp(-epsilon_a / 2 * (n + extra) * between / (n + extra + between))
+        return sum(
+            math.comb(k, j) * p**j * (1 - p) ** (k - j) * j * worse / (j * worse + k - j)
+            for j in range(1, k + 1)
+        )
+
+    return math.log(chance(0) / chance(1))
+
+
+@pytest.mark.property
+def test_k_medians_for_the_price_of_one_lose_more_than_the_paper_charges():
+    epsilon, k = 0.5, 5
+    wide = math.exp(epsilon * (60 - 1)) * 3 / 7  # bad medians then have chance 0.3
+    loss = loss_of_k_medians(epsilon, epsilon, k, between=60, wide=wide)
+    assert loss > 1.5 * (epsilon + epsilon)  # what the paper charges
+    assert loss <= k * epsilon + epsilon / 2  # what it costs
+
+
+@pytest.mark.property
+def test_k_paid_medians_lose_no_more_than_their_charge_on_the_same_rows():
+    fraction, k = 1.0, 5
+    median, choice = 2 * fraction / (2 * k + 1), fraction / (2 * k + 1)
+    # The monotone choice may be twice as sharp as the paper's formula for the same charge.
+    wide = math.exp(median * (60 - 1)) * 3 / 7
+    assert 0 < loss_of_k_medians(median, 2 * choice, k, between=60, wide=wide) <= fraction
+
+
+def laplace_log_density(value, mean, scale):
+    return -abs(value - mean) / scale - math.log(2 * scale)
+
+
+@pytest.mark.property
+def test_a_mean_with_noise_scaled_by_the_private_number_of_rows_has_no_bounded_loss():
+    """Leaf means 0 of N and of N - 1 rows, target within [-1, 1], noise 2 / (N epsilon)."""
+    n, epsilon = 10, 1.0
+    losses = []
+    for value in (1.0, 10.0, 100.0):
+        more = laplace_log_density(value, 0.0, 2 / (n * epsilon))
+        fewer = laplace_log_density(value, 0.0, 2 / ((n - 1) * epsilon))
+        losses.append(abs(more - fewer))
+    assert losses == sorted(losses)
+    assert losses[-1] > 40 * epsilon
+
+
+@pytest.mark.property
+def test_complementary_fractions_lose_exactly_their_charge_at_worst():
+    """Integer Laplace noise of rate epsilon / unit on both channels; a record moves unit units."""
+    unit, epsilon = 8, 1.0
+    for part in range(unit + 1):
+        moved = (unit - part, part)
+        assert sum(abs(m) for m in moved) * epsilon / unit == pytest.approx(epsilon)
+
+
+@pytest.mark.property
+def test_a_shuffle_into_equal_parts_loses_more_than_one_part_charges():
+    """T - 1 records of kind A, then one of kind B: another record may be pushed to another part.
+
+    Two parts of one record each, two counts each, Laplace noise: sums over the shuffles.
+    """
+    epsilon, t = 1.0, 2
+
+    def log_chance(shuffles, at):
+        """Of noisy counts (2 parts, 2 kinds) near `at`, up to a constant."""
+        ways = [-epsilon * np.abs(np.asarray(at) - np.asarray(w)).sum() for w in shuffles]
+        return float(np.logaddexp.reduce(ways)) - math.log(len(ways))
+
+    without = [[[1, 0], [0, 0]]]  # one record: np.array_split puts it first
+    with_one = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    at = [[0.0, 1.0], [1.0, 0.0]]
+    loss = log_chance(with_one, at) - log_chance(without, at)
+    assert loss == pytest.approx(math.log(math.exp(-epsilon) / t + (1 - 1 / t) * math.exp(3)))
+    assert loss > 2 * epsilon
+
+
+@pytest.mark.property
+def test_a_new_record_leaves_every_other_record_in_its_fold():
+    records = [(0, 0, 1), (1, 1, 0), (2, 0, 1), (2, 1, 1)]
+    fold = Fold("trees", 5)
+    before = rows(records, BY_CLASS).fold(fold)
+    for added in RECORDS:
+        after = rows([added, *records], BY_CLASS).fold(fold)
+        assert sorted(after.tolist()) == sorted([*before.tolist(), *_new(after, before)])
+
+
+def _new(after, before):
+    """The one fold that `after` holds beyond those of `before`."""
+    left = after.tolist()
+    for f in before.tolist():
+        assert f in left, "a record changed its fold"
+        left.remove(f)
+    return left

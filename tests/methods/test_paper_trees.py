@@ -17,7 +17,15 @@ from hedgerow.methods.blocks.histograms import rounded_share
 from hedgerow.methods.gubler import honest_factor
 from hedgerow.methods.training import agree
 from hedgerow.privacy.accounting.budget import DPModel
-from hedgerow.privacy.queries import BoundQuery, Cells, Leaves, Mechanism, SelectQuery, Whole
+from hedgerow.privacy.queries import (
+    BoundQuery,
+    Cells,
+    Count,
+    Leaves,
+    Mechanism,
+    SelectQuery,
+    Whole,
+)
 from support.rows import CLASSES, IMPURITY, SITE, Y01, P, X, Y, mass, proportions, sides
 from support.rows import thresholds as edges
 
@@ -278,11 +286,17 @@ def test_depths_have_the_budgets_of_the_paper(name, budget, parts):
         for query in of_depth:
             node[query.region] += query.fraction
         assert set(node.values()) == {Fraction(1, 2) / part}
+        weights = [q.fraction for q in of_depth if is_weight(q)]  # lines 10 and 11: half and half
+        assert set(weights) == ({Fraction(1, 4) / part} if depth else set())
     assert {q.fraction for q in asked.queries if is_leaf(q)} == {Fraction(1, 2)}
 
 
 def is_leaf(query):
-    return isinstance(getattr(query, "by", None), Whole)
+    return isinstance(getattr(query, "by", None), Whole) and not is_weight(query)
+
+
+def is_weight(query):
+    return isinstance(getattr(query, "statistic", None), Count)
 
 
 def test_noisy_counts_asks_both_sides_of_every_split_of_a_node():

@@ -14,7 +14,7 @@ import hedgerow as hr
 from hedgerow.errors import ParameterError
 from hedgerow.methods import registry
 from hedgerow.methods.parameters import declared_parameters
-from hedgerow.methods.presets import PRESETS
+from hedgerow.methods.presets import PRESETS, Departure
 from methods.test_parameters import FREE, attempt_on, others
 from support.worlds import TWO, VALUE, sample
 
@@ -117,6 +117,62 @@ SEVERAL = [
 @pytest.mark.parametrize("method", SEVERAL, ids=lambda m: m.call)
 def test_what_papers_made_for_several_sites_fits_over_several(method):
     fits_and_says_its_epsilon(quick(method), schema_of(method), sites=SITES)
+
+
+# ----------------------------------------------------------------- published means published
+SWITCHES = {
+    "consul": {"shrinkage", "folds"},
+    "gubler": {"leaf_budget", "consistency", "known_zeros", "shrinkage", "screening", "accounting"},
+    "jagannathan": {"shrinkage"},
+    "liu": {"consistency", "shrinkage"},
+    "maddock": {"leaf_values", "norms", "consistency", "noise_gate", "hessian_cost"},
+    "wang": {"weight_query", "tables", "ask_all", "consistency", "leaf_budget", "mechanism"}
+    | {"index_fraction", "shrinkage", "screening"},
+}
+"""What can be turned off, by paper; a repair that is dropped from a list is missed here."""
+
+
+def repairs_left_on(presets, departures):
+    """Names of a paper under which one of its departures runs although nobody typed it."""
+    return {
+        (preset.call, name)
+        for preset in presets
+        for departure in departures
+        for name, value in (departure.published or {}).items()
+        if preset.call.partition(".")[2] not in departure.corrected
+        for model in [getattr(getattr(papers, preset.paper), preset.call.partition(".")[2])(TWO)]
+        for parameter in declared_parameters(type(model))
+        if parameter.name == name
+        and parameter.is_used(model.get_params())
+        and getattr(model, name) != value
+    }
+
+
+def presets_of(paper):
+    return [preset for preset in PRESETS.values() if preset.paper == paper]
+
+
+@pytest.mark.parametrize("paper", registry.paper_titles())
+def test_every_departure_is_off_under_the_paper_s_names_or_says_why_it_cannot_be(paper):
+    departures = registry.paper_departures()[paper]
+    assert all((d.published is None) == bool(d.reason) for d in departures)
+    assert {name for d in departures for name in d.published or {}} == SWITCHES[paper]
+    assert repairs_left_on(presets_of(paper), departures) == set()
+
+
+def test_a_repair_that_is_left_on_is_found():
+    left_on = Departure("trees have a depth of their own", {"max_depth": 99})
+    assert ("gubler.algorithm_5", "max_depth") in repairs_left_on(presets_of("gubler"), [left_on])
+
+
+@pytest.mark.parametrize("paper", registry.paper_titles())
+def test_help_and_page_tell_each_departure(paper):
+    page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    for departure in registry.paper_departures()[paper]:
+        assert str(departure) in page
+        for preset in presets_of(paper):
+            told = getattr(getattr(papers, paper), preset.call.partition(".")[2]).__doc__
+            assert str(departure) in told
 
 
 # --------------------------------------------------------------------------------- no idle words

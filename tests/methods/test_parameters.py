@@ -303,11 +303,15 @@ OTHERS = {
         "MedianForest": ["grid", "medians", "median", "table"],
         "TopDownTree": ["local_choice", "choice"],
     },
-    "accounting": ["printed", "released"],
-    "ask_all": [True],
+    "accounting": ["published", "released"],
+    "ask_all": [True, False],
     "index_fraction": [0.4],
     "leaf_budget": ["fraction"],
-    "leaf_values": ["printed", "pulled"],
+    "leaf_values": ["published", "shrunk"],
+    "norms": ["published"],
+    "noise_gate": [False],
+    "hessian_cost": ["published"],
+    "weight_query": [True, False],
     "prune": [True],
     "spare": [3],
     "tables": ["split"],
@@ -326,7 +330,7 @@ OTHERS = {
     "bounds_fraction": [0.3],
     "chunk": [2],
     "budget_saving": [True],
-    "consistency": [False],
+    "consistency": [False, True],
     "known_zeros": [False],
     "shrinkage": [True, False],
     "screening": [hr.FeatureScreening()],
@@ -424,6 +428,24 @@ def test_every_parameter_changes_what_is_built_or_is_refused_by_name(kind):
             assert idle(kind, settings, n_sites) == [], settings
     assert tried >= 5
     assert idle(kind, {}, 3) == []
+
+
+def words_refused(kind):
+    """Words tried above that the parameter's own kind does not list."""
+    listed = [p for p in declared_parameters(kind) if p.kind.startswith("{") and p.name in OTHERS]
+    tried = [(p, word) for p in listed for word in others(kind, p.name) if isinstance(word, str)]
+    return [(p.name, word) for p, word in tried if repr(word) not in p.kind]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda k: k.__name__)
+def test_words_that_are_tried_are_words_of_the_parameter(kind):
+    """A word that is refused, and so tries nothing, would pass above."""
+    assert words_refused(kind) == []
+
+
+def test_a_word_that_no_parameter_lists_would_be_found(monkeypatch):
+    monkeypatch.setitem(OTHERS, "leaf_values", ["printed"])
+    assert words_refused(hr.ComponentBoostingClassifier) == [("leaf_values", "printed")]
 
 
 @pytest.mark.parametrize("name", maddock.NAMED)

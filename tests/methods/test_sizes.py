@@ -218,7 +218,7 @@ def test_what_no_cutting_helps_is_refused_before_the_first_charge(
 def test_a_sparse_graph_must_be_paid_for_all_rounds_that_may_come():
     model = hr.HistogramTreeClassifier(TWO, epsilon=1.0, delta=1e-6, max_depth=4)
     agree(model, TWO, 300, {"graph": Sparse(rounds=5)})
-    with pytest.raises(ParameterError, match=r"5 rounds, .* was paid for 4.*lower max_depth to 3"):
+    with pytest.raises(ParameterError, match=r"5 rounds, .* allows 4 .*lower max_depth to 3"):
         agree(model, TWO, 300, {"graph": Sparse(rounds=4)})
 
 

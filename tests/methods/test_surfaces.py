@@ -83,7 +83,7 @@ def learn(deviation: float) -> tuple[surfaces.Surfaces, Sites]:
     drawables = [
         DrawableFeature(j, m, 1.0) for j, m in zip(effects.features, effects.masses, strict=True)
     ]
-    flow = surfaces.learn_surfaces(effects, stacking, GRIDS, drawables, start, Fraction(1, 2))
+    flow = surfaces.learn_surfaces(effects, stacking, GRIDS, drawables, start, Fraction(1, 2), 1)
     return run(flow, sites), sites
 
 
@@ -115,13 +115,13 @@ def test_a_product_of_two_columns_is_learned_where_curves_alone_cannot():
     before = loss_of(starting_score(effects, GRIDS, even_stacking(effects)))
     assert loss_of(learned.score()) < before - 0.04
     surface = learned.trees()[0].tree
-    assert len(sites.asked) == sum(surfaces.ROUNDS)
+    assert len(sites.asked) == sum(surfaces.DESCENT_ROUNDS)
     assert {t.feature for t in surface.tests if t} == {"x0", "x1"}
 
 
 def test_curves_and_trees_add_up_to_what_the_descent_learned():
     """The model of curves and trees is the score of the last coefficients, cell by cell."""
-    learned, sites = learn(10.0)
+    learned, _ = learn(10.0)
     codes, _ = product_rows(500)
     groups = [
         learned.descent.basis.groups[k][codes[c.feature]]

@@ -237,7 +237,7 @@ CHOICES: Final = (
         "privacy/mechanisms/selection.py",
         "noisy = [laplace(coefficient, secret) - gap for gap in gaps]",
         "noisy = [laplace(2 * coefficient, secret) - gap for gap in gaps]",
-        "audit/test_audit_choices.py"
+        "audit/test_audit.py"
         "::test_a_choice_is_as_sharp_as_it_claims_and_loses_no_more_than_its_charge",
     ),
 )

@@ -23,12 +23,8 @@ PAPERS: Final = (
     Mutant(
         "the paper's numbers stand above what was typed",
         "methods/presets.py",
-        "return kind(\n"
-        '            **{**self.usual, "schema": schema, **estimator_arguments, '
-        "**honest, **fixed_values}\n"
-        "        )",
-        'return kind(**{"schema": schema, **estimator_arguments, **self.usual, '
-        "**honest, **fixed_values})",
+        "return kind(**{**self._used(kind, typed), **typed})",
+        "return kind(**{**typed, **self._used(kind, typed)})",
         f"{TREES}::test_algorithm_5_without_noise_is_algorithm_2_and_spends_as_printed",
     ),
     Mutant(
@@ -125,15 +121,37 @@ PAPERS: Final = (
     Mutant(
         "a printed split is scored as if its steps had no clip",
         "methods/blocks/newton_steps.py",
-        "-(2.0 * g * steps + (h + self.ridge) * steps**2)",
-        "(g**2 / (h + self.ridge))",
+        "-(2.0 * g * steps + whole * steps**2)",
+        "g**2 / whole",
         f"{FORESTS}::test_a_side_of_a_printed_split_is_scored_by_the_step_it_takes",
+    ),
+    Mutant(
+        "the tables of a published tree agree",
+        "methods/maddock.py",
+        'PUBLISHED_SPLITS = {"consistency": False, "noise_gate": False}',
+        'PUBLISHED_SPLITS = {"consistency": True, "noise_gate": False}',
+        "methods/test_papers.py::"
+        "test_every_departure_is_off_under_the_paper_s_names_or_says_why_it_cannot_be",
+    ),
+    Mutant(
+        "a published average has the noise of disjoint classes",
+        "methods/maddock.py",
+        'return self.leaf_values == "published" and n_classes in (0, 2)',
+        "return n_classes == 99",
+        "methods/test_maddock.py::test_published_averages_ask_a_pair_of_norm_root_two",
+    ),
+    Mutant(
+        "a published node is not weighed",
+        "methods/wang.py",
+        "halves = 2 if self.weight_query and node.depth else 1",
+        "halves = 1",
+        f"{TREES}::test_depths_have_the_budgets_of_the_paper",
     ),
     Mutant(
         "records of the LDP baseline share their noise",
         "methods/maddock.py",
-        'fixed_parameters={**RANDOM, "dp_model": "per_site"},',
-        'fixed_parameters={**RANDOM, "dp_model": "distributed"},',
+        '{**RANDOM, "dp_model": "per_site"},',
+        '{**RANDOM, "dp_model": "distributed"},',
         f"{FORESTS}::test_every_record_of_the_ldp_baseline_adds_noise_for_all_trees",
     ),
     Mutant(

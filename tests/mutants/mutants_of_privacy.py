@@ -12,14 +12,14 @@ NOISE: Final = (
         "privacy/mechanisms/mechanisms.py",
         "return self if h == 1 else PolyaDifference(self.rate, h)",
         "return self if h == 1 else PolyaDifference(self.rate, h + 1)",
-        "privacy/test_mechanisms.py::test_the_variances_of_the_shares_add_up",
+        "privacy/test_laws.py::test_the_variances_of_the_shares_add_up",
     ),
     Mutant(
         "a Gaussian share divides the variance twice",
         "privacy/mechanisms/mechanisms.py",
         "return DiscreteGaussian(self.sigma2 / h)",
         "return DiscreteGaussian(self.sigma2 / h**2)",
-        "privacy/test_mechanisms.py::test_the_variances_of_the_shares_add_up",
+        "privacy/test_laws.py::test_the_variances_of_the_shares_add_up",
     ),
     Mutant(
         "the Polya law falls too fast",
@@ -98,14 +98,14 @@ NOISE: Final = (
         "privacy/mechanisms/coins.py",
         "return k % 2 == 1",
         "return k % 2 == 0",
-        "privacy/test_coins.py::test_the_exp_coin_has_exactly_its_bias_as_far_as_enumerated",
+        "privacy/test_randomness.py::test_the_exp_coin_has_exactly_its_bias_as_far_as_enumerated",
     ),
     Mutant(
         "a coin on the edge is taken for heads",
         "privacy/mechanisms/coins.py",
         "heads = uniforms + np.uint64(1) + _UNSURE <= estimate",
         "heads = uniforms <= estimate + _UNSURE",
-        "privacy/test_coins.py::test_many_coins_agree_with_exact_bounds_near_every_edge",
+        "privacy/test_randomness.py::test_many_coins_agree_with_exact_bounds_near_every_edge",
     ),
     Mutant(
         "the exponential mechanism keeps one integer more than the weight",
@@ -173,7 +173,7 @@ ACCOUNTING: Final = (
         "models/sensitivity.py",
         "Sensitivity(self.l1 * times, self.l2_squared * times, self.linf)",
         "Sensitivity(self.l1, self.l2_squared * times, self.linf)",
-        "privacy/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
+        "privacy/test_charges.py::test_what_left_a_site_is_in_its_ledger",
     ),
     Mutant(
         "groups of a query are taken for parallel in the L2 norm",

@@ -226,8 +226,8 @@ SITE: Final = (
     Mutant(
         "predictions of another model are used again",
         "data/sums.py",
-        "if same_start and model.trees[:n_known] == known_model.trees:",
-        "if same_start and len(model.trees) >= n_known:",
+        "return n if model.trees[:n] == scored.trees else None",
+        "return n if len(model.trees) >= n else None",
         "data/test_sums.py::test_what_a_site_kept_of_one_question_answers_no_other",
     ),
     Mutant(
@@ -295,7 +295,7 @@ SITE: Final = (
         "        left = client.respond(self.rows, asked, SecretRandomness())\n",
         "        left = client.respond(self.rows, asked, SecretRandomness())\n"
         '        self.ledger.reserve([one.charge for one in asked], f"round {number}")\n',
-        "privacy/test_ledger_replay.py::test_a_holder_without_budget_touches_no_row",
+        "privacy/test_charges.py::test_a_holder_without_budget_touches_no_row",
     ),
 )
 

@@ -13,7 +13,7 @@ DECLARED: Final = "methods/test_method_contract.py::test_a_recipe_never_asks_mor
 ROUNDS: Final = (
     f"{SIZES}::test_a_recipe_in_small_bundles_grows_the_same_model_in_the_rounds_it_declares"
 )
-WEIGHTS: Final = "privacy/test_bundles.py"
+WEIGHTS: Final = "privacy/test_admission.py"
 MANY: Final = "methods/test_no_silence.py"
 
 LARGE: Final = (
@@ -69,8 +69,8 @@ LARGE: Final = (
     Mutant(
         "steps of a flow do not add up to its rounds",
         "privacy/bundles.py",
-        "return self._larger(later, self.rounds + later.rounds, alone)",
-        "return self._larger(later, max(self.rounds, later.rounds), alone)",
+        "return self._larger(later, lambda mine, other: mine + other)",
+        "return self._larger(later, max)",
         f"{SIZES}::test_sizes_add_up_as_steps_do",
     ),
     Mutant(
@@ -90,8 +90,8 @@ LARGE: Final = (
     Mutant(
         "a sparse graph need not be paid for all rounds",
         "privacy/bundles.py",
-        "if rounds is not None and self.rounds > rounds:",
-        "if rounds is not None and self.rounds < rounds:",
+        "if rounds and (fewest := self.rounds_of(2, rounds)) > rounds:",
+        "if rounds and (fewest := self.rounds_of(2, rounds)) < rounds:",
         f"{SIZES}::test_a_sparse_graph_must_be_paid_for_all_rounds_that_may_come",
     ),
     Mutant(
@@ -125,8 +125,8 @@ LARGE: Final = (
     Mutant(
         "the trees beside the curves are not declared",
         "methods/boosting_classes.py",
-        "size += looks * min(pair_guided.INTERACTION_ROUNDS, batches) + trees * batches",
-        "size += looks * min(pair_guided.INTERACTION_ROUNDS, batches)",
+        "return self._before_trees(schema) + trees | GuidedForest().largest(schema)",
+        "return self._before_trees(schema) | GuidedForest().largest(schema)",
         f"{ROUNDS}[0-smoothed_boost-classes]",
     ),
     Mutant(

@@ -156,7 +156,7 @@ STUDY: Final = (
         "privacy/pricing.py",
         "study.charge(query.region, study.cost(query), describe(query, study))",
         "study.charge(query.region, study.cost(query) / 2, describe(query, study))",
-        "privacy/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
+        "privacy/test_charges.py::test_what_left_a_site_is_in_its_ledger",
     ),
 )
 
@@ -217,7 +217,7 @@ COORDINATOR: Final = (
         "privacy/statement/spending.py",
         "path += max((worst_path(",
         "path += min((worst_path(",
-        "privacy/test_spending.py::test_the_worst_path_costs_what_the_ledger_says",
+        "privacy/test_statement.py::test_the_worst_path_costs_what_the_ledger_says",
     ),
     Mutant(
         "the slack is not multiplied for the other data set",

@@ -23,7 +23,7 @@ from hedgerow.privacy.ledger.chain import Anchor
 from hedgerow.privacy.ledger.charges import NO_HEAD, Charge
 from hedgerow.privacy.ledger.rules import Books
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
-from hedgerow.privacy.ledger.store import Store, connect
+from hedgerow.privacy.ledger.store import LedgerStore, connect
 from hedgerow.schema.regions import Fold, Split, Step
 
 SPLIT = Split("age", "grid", 0b1011)
@@ -49,7 +49,7 @@ class Bench:
         return True
 
     def open(self, **how):
-        self.stores.append(Store(connect(self.path)))
+        self.stores.append(LedgerStore(connect(self.path)))
         how = {"sign": self.key.sign, "verify": self.ours, "anchor": self.anchor} | how
         return SqliteLedger(self.stores[-1], **how)
 
@@ -299,7 +299,7 @@ def test_another_process_may_look_between_the_first_commit_and_its_anchor(bench)
         if step == "committed" and ready and not seen:
             seen.append(bench.open().is_open("a"))
 
-    store = Store(connect(bench.path), look)
+    store = LedgerStore(connect(bench.path), look)
     bench.stores.append(store)
     ledger = SqliteLedger(store, sign=bench.key.sign, verify=bench.ours, anchor=bench.anchor)
     ready.append("the tables are there")
@@ -497,7 +497,7 @@ def test_a_ledger_of_a_hundred_thousand_entries_opens_and_shows_one_changed_byte
 def test_a_forged_entry_in_the_middle_needs_the_last_signature(long_copy):
     """Every hash is made good again, as anybody can; the signature over them cannot be."""
     bench = long_copy
-    store = Store(connect(bench.path))
+    store = LedgerStore(connect(bench.path))
     rows = [chain.Entry(*row) for row in store.execute("SELECT * FROM ledger ORDER BY seq")]
     store.close()
     end, changes = chain.START, []

@@ -11,10 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import riskcal.analysis
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
 
 import hedgerow as hr
-from hedgerow.errors import PrivacyWarning
-from hedgerow.privacy.accounting.budget import DPModel
+from hedgerow.errors import ParameterError, PrivacyWarning
+from hedgerow.privacy.accounting import gaussian, meaning
+from hedgerow.privacy.accounting.budget import DPModel, Measure
+from hedgerow.privacy.accounting.meaning import advantage, found_at, meaning_of
+from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.queries import (
     Binning,
@@ -28,9 +35,18 @@ from hedgerow.privacy.queries import (
     SumQuery,
     Whole,
 )
+from hedgerow.privacy.queries.words import Phrase
 from hedgerow.privacy.statement.record import RoundRecord, RunRecord
+from hedgerow.privacy.statement.spending import (
+    ENTRY,
+    Asked,
+    by_mechanism,
+    by_rounds,
+    paid,
+    worst_path,
+)
 from hedgerow.privacy.statement.statement import PrivacyStatement, statement
-from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.schema.regions import EVERYONE, Fold, Split, Step
 from hedgerow.schema.schema import Mark
 from support.worlds import THREE, TWO, federation, sample, site_rows, study
 
@@ -239,3 +255,155 @@ INFINITE = "no guarantee: ranges were read from the data (requested: epsilon 1)"
 def test_nobody_is_promised_less_than_infinity_where_ranges_were_read_from_rows(name):
     for one, begins in ((STUDIES[name], "epsilon 1"), (read_from_rows(STUDIES[name]), INFINITE)):
         assert {what[: len(begins)] for _, what in stated(one).trust} == {begins}
+
+
+# --------------------------------------------------------------------------------------------------
+# What a budget means for one person, against other people's implementations.
+EPSILONS = [Fraction(1, 100), Fraction(1, 2), Fraction(1), Fraction(3), Fraction(10)]
+ALARMS = [Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10), Fraction(1, 2)]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_pure_epsilon_means_what_riskcal_says(epsilon):
+    expected = riskcal.analysis.get_advantage_for_epsilon_delta(float(epsilon), 0.0)
+    assert advantage(Measure.PURE, epsilon) == pytest.approx(expected, rel=1e-12)
+    for alarms in ALARMS:
+        beta = riskcal.analysis.get_beta_for_epsilon_delta(float(epsilon), 0.0, float(alarms))
+        found = found_at(Measure.PURE, epsilon, alarms)
+        assert found == pytest.approx(1.0 - float(np.asarray(beta)), rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_gaussian_noise_means_what_riskcal_says(epsilon):
+    mu_squared = gaussian.mu_squared_within(epsilon, Fraction(1, 10**6))
+    mu = math.sqrt(mu_squared)
+    expected = riskcal.analysis.get_advantage_for_mu(mu)
+    assert advantage(Measure.GDP, mu_squared) == pytest.approx(expected, rel=1e-9)
+    for alarms in ALARMS:
+        beta = riskcal.analysis.get_beta_for_mu(mu, float(alarms))
+        found = found_at(Measure.GDP, mu_squared, alarms)
+        assert found == pytest.approx(1.0 - float(np.asarray(beta)), rel=1e-9)
+
+
+def test_bounds_are_rounded_up():
+    """Never below the value in double precision, which is right to a few units in 10^16."""
+    for epsilon in EPSILONS:
+        assert advantage(Measure.PURE, epsilon) >= math.tanh(float(epsilon) / 2) * (1 - 1e-15)
+        exact = 2 * norm.cdf(math.sqrt(epsilon) / 2) - 1
+        assert advantage(Measure.GDP, epsilon) >= exact * (1 - 1e-13)
+
+
+def test_a_test_of_two_gaussians_reaches_the_bound_and_less_noise_would_pass_it():
+    """The best test between N(0, 1) and N(mu, 1), by definition; 10 % less noise is seen."""
+    mu = 0.7
+    for alarms in ALARMS:
+        bound = found_at(Measure.GDP, Fraction(49, 100), alarms)
+        reached = norm.sf(norm.isf(float(alarms)) - mu)
+        assert reached == pytest.approx(bound, rel=1e-9)
+        assert norm.sf(norm.isf(float(alarms)) - mu / 0.9) > bound * 1.01
+
+
+def test_without_noise_everything_can_be_found_and_delta_adds():
+    said = meaning_of(Measure.GDP, math.inf)
+    assert (said.guess, said.advantage) == (1.0, 1.0)
+    assert {found for _, found in said.found} == {1.0}
+    more = advantage(Measure.PURE, Fraction(1), Fraction(1, 100))
+    assert more == pytest.approx(advantage(Measure.PURE, Fraction(1)) + 0.01)
+
+
+def test_a_guess_is_the_posterior_of_one_half_under_pure_epsilon():
+    said = meaning_of(Measure.PURE, Fraction(1))
+    assert said.guess == pytest.approx(math.e / (1 + math.e))
+    assert meaning.Meaning.from_dict({"guess": 0.5, "advantage": 0.0, "found": [[0.1, 0.1]]}) == (
+        meaning.Meaning(0.5, 0.0, ((0.1, 0.1),))
+    )
+
+
+def test_a_measure_without_a_derivation_is_refused():
+    with pytest.raises(ParameterError, match="rho"):
+        advantage(Measure.ZCDP, Fraction(1))
+
+
+# --------------------------------------------------------------------------------------------------
+# What the most charged record paid for: by round, by mechanism, along its path.
+SPLIT = Split("age", "grid", 1)
+OTHER = Split("dose", "grid", 1)
+FOLD = Fold("draw", 3)
+COUNTS = Phrase("class counts of {column}", (("column", 3, 3),))
+STEPS = [Step(test, k) for test in (SPLIT, OTHER, FOLD) for k in range(test.outcomes)]
+
+
+def asked(number, share, phrase=COUNTS, region=EVERYONE, mechanism="noise", **more) -> Asked:
+    return Asked(
+        round=number,
+        region=region,
+        cost=Fraction(share),
+        phrase=phrase,
+        mechanism=mechanism,
+        **more,
+    )
+
+
+queries = st.builds(
+    asked,
+    st.just(1),
+    st.integers(0, 12).map(lambda twelfths: Fraction(twelfths, 12)),
+    region=st.lists(st.sampled_from(STEPS), max_size=3).map(tuple),
+)
+
+
+@pytest.mark.property
+@given(st.lists(queries, max_size=8))
+def test_the_worst_path_costs_what_the_ledger_says(run):
+    charges = [Charge(q.region, q.cost, "", "study", Measure.PURE) for q in run]
+    assert paid(worst_path(run)) == worst_total(charges)
+
+
+def test_the_rounds_and_the_mechanisms_both_add_up_to_what_was_spent():
+    sides = [asked(2, s, region=(Step(SPLIT, k),)) for k, s in enumerate(("1/5", "1/4"))]
+    run = [asked(1, "1/10", mechanism="choice"), *sides, asked(3, "1/2", Phrase("record counts"))]
+    path = worst_path(run)
+    lines, parts = by_rounds(run, path, Fraction(1)), by_mechanism(path, Fraction(1))
+    assert [line.part for line in lines] == [0.1, 0.25, 0.5]
+    assert [(part.what, part.part) for part in parts] == [("noise", 0.75), ("choice", 0.1)]
+
+
+def test_rounds_in_a_row_that_ask_alike_are_one_line_with_the_span_of_their_counts():
+    fewer = replace(COUNTS, counts=(("column", 1, 2),))
+    run = [asked(1, "1/10", Phrase("record counts")), asked(2, "1/5"), asked(3, "1/5", fewer)]
+    first, second = by_rounds(run, worst_path(run), Fraction(1))
+    assert (first.rounds, first.what, first.part) == ("1", "record counts", 0.1)
+    assert (second.rounds, second.what) == ("2-3", "class counts of 1 to 3 columns")
+    assert second.part == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("test", "words"), [(SPLIT, ", node by node"), (FOLD, ", fold by fold")], ids=["split", "fold"]
+)
+def test_siblings_of_a_round_do_not_add(test, words):
+    sides = [asked(1, "1/5", region=(Step(test, side),)) for side in (0, 1)]
+    (line,) = by_rounds(sides, worst_path(sides), Fraction(2))
+    assert line.part == 0.1
+    assert line.what == f"class counts of 3 columns{words}"
+
+
+def test_a_round_of_two_kinds_names_both():
+    run = [asked(1, "1/100", Phrase("record counts")), asked(1, "1/50", Phrase("target sums"))]
+    (line,) = by_rounds(run, worst_path(run), Fraction(1))
+    assert line.what == "record counts and target sums"
+
+
+def test_what_is_paid_on_entering_comes_first_and_what_follows_is_free():
+    run = [asked(ENTRY, "1", Phrase("labels")), asked(1, "0"), asked(2, "0")]
+    entry, rounds = by_rounds(run, worst_path(run), Fraction(1))
+    assert (entry.rounds, entry.what, entry.part) == ("entry", "labels", 1.0)
+    assert (rounds.rounds, rounds.part) == ("1-2", 0.0)
+    assert rounds.what.endswith("(from the randomized labels)")
+    assert by_mechanism(worst_path(run), Fraction(1))[0].part == 1.0
+
+
+def test_a_failed_round_has_a_line_of_its_own():
+    run = [asked(1, "1/10"), asked(2, "1/10", void=True), asked(3, "1/10")]
+    lines = by_rounds(run, worst_path(run), Fraction(1))
+    assert [line.rounds for line in lines] == ["1", "2", "3"]
+    assert lines[1].what.endswith("(failed: charged, not answered)")

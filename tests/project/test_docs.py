@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,14 +19,26 @@ from numpydoc.docscrape import NumpyDocString
 
 import hedgerow
 import hedgerow as hr
-from docs.make_inventories import ALIASES, FOLDER, SITES, WORDS, differences, mapping, text_of
-from docs.make_reference import own_methods
+from docs import make_cards
+from docs.make_cards import KINDS, Card, cards, registered
+from docs.make_checks import NOT_RUN, kept, page
+from docs.make_inventories import ALIASES, LINES, SITES, WORDS, differences, inventory_of, mapping
+from docs.make_pages import PAGES as MADE
+from docs.make_pictures import FOLDER as PICTURE_FOLDER
+from docs.make_pictures import PICTURES
+from docs.make_reference import own_methods, used_in, with_links
+from docs.make_tables import PAGES as TABLED_PAGES
+from docs.make_tables import TABLES, renewed
 from hedgerow.cli import console
 from hedgerow.cli.main import app
+from hedgerow.methods.base import expected_failed_checks
 from hedgerow.privacy.accounting.budget import DPModel
+from hedgerow.privacy.queries import STATISTICS
 from hedgerow.privacy.statement.record import About, Curator
 from hedgerow.privacy.statement.spending import Part, Spending, Total
 from hedgerow.privacy.statement.statement import ACCOUNTANTS, PrivacyStatement
+from proofs import check, replay
+from support.effort import syntax_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -210,7 +224,7 @@ def test_there_is_a_page_for_each_of_fifteen_subjects():
 
 def test_notes_have_their_numbers_and_no_number_stands_twice():
     numbers = [n for note in NOTES for n in re.findall(r'<a id="(\d{4})"></a>', _text(note))]
-    assert len(numbers) == len(set(numbers)) == 31
+    assert len(numbers) == len(set(numbers)) == 33
 
 
 def test_a_note_that_is_named_is_there():
@@ -261,7 +275,7 @@ def targets(kind: str) -> set[tuple[str, str]]:
 
 def known() -> set[str]:
     ours = {*hr.__all__, "/files/model_file", "/statement", "/communication"}
-    kept = (sphobjinv.Inventory(text_of(name)).objects for name in SITES)
+    kept = (inventory_of(name).objects for name in SITES)
     return ours | {one.name for objects in kept for one in objects}
 
 
@@ -278,7 +292,7 @@ def test_a_type_that_nobody_knows_would_be_seen():
 
 def test_no_name_is_kept_that_nothing_links_to():
     named = {name for kind in types() for _, name in targets(kind)}
-    kept = {one.name for s in SITES for one in sphobjinv.Inventory(text_of(s)).objects}
+    kept = {one.name for s in SITES for one in inventory_of(s).objects}
     assert kept <= named
 
 
@@ -289,12 +303,184 @@ def test_every_public_thing_has_words():
 def test_packed_inventories_are_whole_and_a_moved_page_is_told(tmp_path):
     for name, (_, packed) in mapping(tmp_path / "packed").items():
         whole = sphobjinv.Inventory(packed)
-        assert whole.objects == sphobjinv.Inventory(text_of(name)).objects
-        moved = text_of(name).read_bytes().replace(b"library/functions", b"library/elsewhere")
+        assert whole.objects == inventory_of(name).objects
+        moved = inventory_of(name).data_file().replace(b"library/functions", b"library/elsewhere")
         (tmp_path / f"{name}.inv").write_bytes(sphobjinv.compress(moved))
     assert list(differences(tmp_path)) == [
         "python: callable py:function library/functions.html#callable",
         "python: float py:class library/functions.html#float",
         "python: int py:class library/functions.html#int",
     ]
-    assert len(list(FOLDER.iterdir())) == len(SITES)
+    assert LINES.read_text(encoding="utf-8").count("[") == len(SITES)
+
+
+# --------------------------------------------------------------------------------------------------
+# docs/privacy.md and the list of attacks name a test for every line, and each of them exists.
+TESTS = Path(__file__).parents[1]
+DOCS = TESTS.parent / "docs"
+MAPPED_PAGES = {
+    path.name: path.read_text(encoding="utf-8")
+    for path in (DOCS / "privacy.md", DOCS / "attacks.md")
+}
+HEAD = re.compile(r"(shown|seen) by \|$")
+NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
+
+
+def missing(page: str) -> list[str]:
+    """Named tests that do not exist."""
+    return [f"{file}::{name}" for file, name in NAMED.findall(page) if name not in defined_in(file)]
+
+
+@cache
+def defined_in(file: str) -> set[str]:
+    path = TESTS / file
+    if not path.exists():
+        return set()
+    return {node.name for node in syntax_of(path).body if isinstance(node, ast.FunctionDef)}
+
+
+def rows_without_a_test(page: str) -> list[str]:
+    """Rows of tables, heads and rules aside, whose last cell names nothing."""
+    rows = [line for line in page.splitlines() if line.startswith("|") and set(line) - set("|-")]
+    return [row for row in rows if not HEAD.search(row) and not NAMED.search(row.split("|")[-2])]
+
+
+@pytest.mark.parametrize("page", MAPPED_PAGES.values(), ids=MAPPED_PAGES)
+def test_every_test_that_a_page_names_exists(page):
+    assert len(NAMED.findall(page)) > 30
+    assert missing(page) == []
+
+
+@pytest.mark.parametrize("page", MAPPED_PAGES.values(), ids=MAPPED_PAGES)
+def test_every_row_of_a_page_names_a_test(page):
+    assert rows_without_a_test(page) == []
+
+
+@pytest.mark.parametrize("name", ["project/test_docs.py::test_no", "unit/no.py::test_no"])
+def test_a_name_that_no_test_has_would_be_seen(name):
+    assert missing(f"| a guarantee | `{name}` |") == [name]
+    assert rows_without_a_test("| a guarantee | somewhere |") == ["| a guarantee | somewhere |"]
+
+
+# --------------------------------------------------------------------------------------------------
+# What pages show of measurements and drawings is what their scripts make today.
+@pytest.mark.parametrize("page", TABLED_PAGES, ids=lambda page: page.name)
+def test_tables_of_a_page_are_what_the_measurements_say(page):
+    text = page.read_text(encoding="utf-8")
+    assert any(f"<!-- table: {name} -->" in text for name in TABLES)
+    assert text == renewed(text), "measurements have changed: run `python -m docs.make_tables`"
+
+
+def test_a_number_typed_by_hand_would_be_seen():
+    text = TABLED_PAGES[0].read_text(encoding="utf-8")
+    assert renewed(text.replace("| Adult | .9", "| Adult | .8")) != text.replace(
+        "| Adult | .9", "| Adult | .8"
+    )
+
+
+@pytest.mark.parametrize("draw", PICTURES, ids=lambda draw: draw.__name__)
+def test_a_picture_is_as_its_script_draws_it(draw):
+    picture = draw()
+    assert (PICTURE_FOLDER / f"{picture.name}.svg").read_text(encoding="utf-8") == picture.svg()
+
+
+def test_every_public_name_s_page_links_to_code_that_uses_it():
+    assert [name for name, pages in used_in().items() if not pages] == []
+
+
+def test_a_page_that_a_docstring_names_becomes_a_link():
+    lines = ["Proof: docs/proofs/softmax.md. See `docs/schema.md`, not docs of others."]
+    with_links(None, "", "", None, None, lines)
+    assert lines == ["Proof: :doc:`/proofs/softmax`. See :doc:`/schema`, not docs of others."]
+
+
+def test_every_estimator_has_its_line_of_checks_and_none_failed_unexpectedly():
+    for name in (n for n in hr.__all__ if n.endswith(("Classifier", "Regressor"))):
+        (line,) = (one for one in kept() if one["estimator"] == name)
+        assert f"| `{name}` |" in page()
+        if line["failed"] == NOT_RUN:
+            continue
+        assert line["failed"] == "none"
+        known = {"none", *expected_failed_checks(getattr(hr, name)())}
+        assert set(line["expected"].split(", ")) <= known
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_page_that_is_made_at_the_build_is_not_tracked_and_says_for_whom_it_is(name):
+    assert f"/docs/{name}.md\n" in (ROOT / ".gitignore").read_text(encoding="utf-8")
+    assert re.match(r"# [^\n]+\n\nFor ", MADE[name]())
+
+
+# --------------------------------------------------------------------------------------------------
+# Every registered mechanism, statistic and conversion has a card, and cards name what exists.
+CARDS = cards()
+CARD_NAMES = re.compile(r"^\s*(?:Theorem|Definition)\s+([\w']+)", re.MULTILINE)
+
+
+def proved() -> set[str]:
+    """FILE.NAME of all theorems and definitions."""
+    return {
+        f"{path.stem}.{name}"
+        for path in check.FOLDER.glob("*.v")
+        for name in CARD_NAMES.findall(check.without_comments(path.read_text(encoding="utf-8")))
+    }
+
+
+def missing_of_card() -> dict[str, set[str]]:
+    """By kind, registered names without a card, and cards of what is not registered."""
+    shown = {kind: {card.name for card in CARDS if card.kind == kind} for kind in KINDS}
+    found = {kind: names ^ shown[kind] for kind, names in registered().items()}
+    return {kind: names for kind, names in found.items() if names}
+
+
+def unknown_cards(card: Card) -> list[str]:
+    """What a card names and is not there."""
+    found = [name for name in card.theorems if name not in proved()]
+    found += [p for p in card.pages if not (ROOT / "docs" / "proofs" / f"{p}.md").exists()]
+    for name in card.tests:
+        file, _, test = name.partition("::")
+        path = ROOT / "tests" / file
+        if not path.exists() or f"def {test}(" not in path.read_text(encoding="utf-8"):
+            found.append(name)
+    return found
+
+
+def test_everything_registered_has_a_card_and_nothing_else_has():
+    assert missing_of_card() == {}
+    assert all(registered().values())
+
+
+def test_a_new_statistic_without_a_card_is_seen(monkeypatch):
+    monkeypatch.setitem(STATISTICS, "Forgotten", object)
+    assert missing_of_card() == {"statistic": {"Forgotten"}}
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: f"{card.kind}-{card.name}")
+def test_a_card_names_what_exists(card):
+    assert unknown_cards(card) == []
+    assert card.tests
+    assert card.kind in KINDS
+
+
+def test_a_card_that_names_what_is_not_there_is_seen():
+    card = Card("noise", "x", "y", ("Laplace.nothing",), ("nothing",), ("privacy/nothing.py::t",))
+    assert len(unknown_cards(card)) == 3
+
+
+def test_what_has_no_theorem_has_a_page():
+    bare = {card.name for card in CARDS if not card.theorems and not card.pages}
+    assert bare == {"NoNoise"}  # which guarantees nothing
+
+
+def test_cards_and_replay_agree_on_what_is_held_to_its_proof():
+    for card in CARDS:
+        if card.kind in ("statistic", "grouping"):
+            assert card.replayed == (card.name not in replay.ON_PAPER), card.name
+        if card.kind == "score":
+            assert card.replayed == (card.name not in replay.SCORES_ON_PAPER), card.name
+
+
+def test_the_page_shows_every_card():
+    text = make_cards.page()
+    assert all(f"### {card.name}\n" in text for card in CARDS)
+    assert "verified software" not in text

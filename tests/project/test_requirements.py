@@ -16,6 +16,7 @@ import pytest
 
 import hedgerow
 from hedgerow import errors
+from support.effort import syntax_of
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ROOT / "src/hedgerow"
@@ -70,12 +71,12 @@ def bought(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def parsed(folder: Path) -> Iterator[ast.Module]:
-    return (ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py"))
+    return map(syntax_of, folder.rglob("*.py"))
 
 
 def parsed_at_once(folder: Path) -> Iterator[ast.Module]:
     paths = (path for path in folder.rglob("*.py") if path not in ENGINES)
-    return (ast.parse(path.read_text(encoding="utf-8")) for path in paths)
+    return map(syntax_of, paths)
 
 
 def imported(folder: Path) -> set[str]:
@@ -128,7 +129,7 @@ def test_what_studies_import_is_in_their_own_list():
 def parsed_studies() -> Iterator[ast.Module]:
     """Without their tests, which have what all tests have."""
     paths = (path for path in (ROOT / "studies").rglob("*.py") if "tests" not in path.parts)
-    return (ast.parse(path.read_text(encoding="utf-8")) for path in paths)
+    return map(syntax_of, paths)
 
 
 FIT = """

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from hypothesis import settings
@@ -21,3 +24,9 @@ def either(few: int, many: int) -> int:
 def examples(few: int, many: int) -> settings:
     """So many examples of a property, however long one takes."""
     return settings(max_examples=either(few, many), deadline=None)
+
+
+@cache
+def syntax_of(path: Path) -> ast.Module:
+    """A file of the repository, parsed once for all tests that read it."""
+    return ast.parse(path.read_text(encoding="utf-8"))

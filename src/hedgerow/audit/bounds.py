@@ -18,25 +18,25 @@ MOST_EPSILON = 60.0
 BISECTIONS = 60
 
 
-def chance_of(guessed: int, right: int, canaries: int, epsilon: float, delta: float) -> float:
+def chance_of(guesses: int, right: int, canaries: int, epsilon: float, delta: float) -> float:
     """The most probability with which so many of the guesses are right, if the claim holds."""
     keep = 1.0 / (1.0 + math.exp(-epsilon))
-    chances = _binomial(guessed, keep)
+    chances = _binomial(guesses, keep)
     tail = float(chances[right:].sum())
     below = np.cumsum(chances[:right][::-1])  # right - 1, right - 2, ... right guesses
     steepest = float((below / np.arange(1, right + 1)).max()) if right else 0.0
     return min(tail + 2.0 * canaries * delta * steepest, 1.0)
 
 
-def epsilon_at_least(guessed: int, right: int, canaries: int, delta: float, error: float) -> float:
+def epsilon_at_least(guesses: int, right: int, canaries: int, delta: float, error: float) -> float:
     """The largest epsilon that is refuted, but for an accident of probability `error`."""
     low, high = 0.0, MOST_EPSILON
-    if chance_of(guessed, right, canaries, low, delta) >= error:
+    if chance_of(guesses, right, canaries, low, delta) >= error:
         return 0.0
     for _ in range(BISECTIONS):
         middle = (low + high) / 2.0
-        refuted = chance_of(guessed, right, canaries, middle, delta) < error
-        low, high = (middle, high) if refuted else (low, middle)
+        is_refuted = chance_of(guesses, right, canaries, middle, delta) < error
+        low, high = (middle, high) if is_refuted else (low, middle)
     return low
 
 

@@ -68,41 +68,41 @@ def chosen_in(
     pairs: Sequence[tuple[Query, Reply]],
     site_rows: Sequence[Rows],
     alone: Sequence[Rows],
-    included: BoolArray,
+    is_included: BoolArray,
 ) -> list[Chosen]:
     """The choices of a fit; canaries come to the first site, each `alone` in rows of its own."""
-    asked = [
+    questions = [
         (query, site, selection)
         for query, reply in pairs
         if isinstance(query, SelectQuery | LocalSelection)
         for site, selection in enumerate(reply.indices)  # type: ignore[union-attr]
     ][:MOST_CHOICES]
-    prepared = [StudyRows(study, rows) for rows in site_rows]
-    draws = -(-PICKS_DRAWN // max(len(asked), 1))
-    found = []
-    for query, site, selection in asked:
+    prepared_rows = [StudyRows(study, rows) for rows in site_rows]
+    draws = -(-PICKS_DRAWN // max(len(questions), 1))
+    choices = []
+    for query, site, selection in questions:
         selections = respond(
-            prepared[site], [priced(study, query)] * draws, SecretRandomness()
+            prepared_rows[site], [priced(study, query)] * draws, SecretRandomness()
         ).selections
         nats = float(study.selection_epsilon(query)) / query.scoring.reach
         scores = nats * _scores(study, query, site_rows[site])
         others = [
-            nats * _scores(study, query, site_rows[0], one, -1 if is_in else 1)
-            for one, is_in in zip(alone if site == 0 else (), included, strict=False)
+            nats * _scores(study, query, site_rows[0], record, -1 if is_in else 1)
+            for record, is_in in zip(alone if site == 0 else (), is_included, strict=False)
         ]
         neighbors = np.reshape(others, (-1, len(scores)))
-        found.append(Chosen(query, scores, neighbors, selection, np.array(selections)))
-    return found
+        choices.append(Chosen(query, scores, neighbors, selection, np.array(selections)))
+    return choices
 
 
 def _scores(
-    study: Study, query: Selecting, rows: Rows, one: Rows | None = None, sign: int = 1
+    study: Study, query: Selecting, rows: Rows, record: Rows | None = None, sign: int = 1
 ) -> FloatArray:
     """Exact scores of a site's rows, with one record more or less."""
 
-    def count(asked: Selecting, features: Sequence[int]) -> IntArray:
-        tables = tables_of(asked, rows, features)
-        return tables if one is None else tables + sign * tables_of(asked, one, features)
+    def count(question: Selecting, features: Sequence[int]) -> IntArray:
+        tables = tables_of(question, rows, features)
+        return tables if record is None else tables + sign * tables_of(question, record, features)
 
     return scores_by(query, count, study.schema).astype(np.float64)
 
@@ -131,8 +131,8 @@ def _report_noisy_max(below: FloatArray) -> FloatArray:
     end = NEGLIGIBLE / 2.0 + math.log(len(below))
     at = np.arange(-NEGLIGIBLE / 2.0, end, SCORE_STEP)[:, None] - below  # (values, k)
     density = -np.abs(at) + math.log(0.5)
-    reached = np.where(at < 0.0, at + math.log(0.5), np.log1p(-0.5 * np.exp(-np.abs(at))))
-    others = reached.sum(axis=1)[:, None] - reached
+    log_reach = np.where(at < 0.0, at + math.log(0.5), np.log1p(-0.5 * np.exp(-np.abs(at))))
+    others = log_reach.sum(axis=1)[:, None] - log_reach
     chances = np.exp(density + others).sum(axis=0)
     return np.asarray(np.log(chances / chances.sum()))
 
@@ -158,22 +158,24 @@ def sharpness(choices: Sequence[Chosen], error: float) -> Sharpness:
     By Bernstein's inequality such a sum is below its mean by more than sqrt(2 V L) + m L / 3, L
     being -ln(error) and m the largest mean of one of them, but for an accident.
     """
-    seen = sum(float((one.scores.max() - one.scores[one.selections]).sum()) for one in choices)
+    shortfall = sum(
+        float((choice.scores.max() - choice.scores[choice.selections]).sum()) for choice in choices
+    )
 
     def is_sharper(factor: float, nats: float) -> bool:
-        drawn = [(len(one.selections), *_shortfall(one, factor)) for one in choices]
-        mean = sum(n * m for n, m, _ in drawn)
-        width = math.sqrt(2.0 * nats * sum(n * v for n, _, v in drawn))
-        return seen < mean - width - max(m for _, m, _ in drawn) * nats / 3.0
+        moments = [(len(choice.selections), *_shortfall(choice, factor)) for choice in choices]
+        mean = sum(n * m for n, m, _ in moments)
+        width = math.sqrt(2.0 * nats * sum(n * v for n, _, v in moments))
+        return shortfall < mean - width - max(m for _, m, _ in moments) * nats / 3.0
 
-    measured, least = (_largest(partial(is_sharper, nats=nats)) for nats in (0.0, -math.log(error)))
-    return Sharpness(measured, least)
+    estimate, least = (_largest(partial(is_sharper, nats=nats)) for nats in (0.0, -math.log(error)))
+    return Sharpness(estimate, least)
 
 
-def _shortfall(one: Chosen, factor: float) -> tuple[float, float]:
+def _shortfall(choice: Chosen, factor: float) -> tuple[float, float]:
     """Mean and variance of one draw, by a law so many times as sharp."""
-    chances = np.exp(log_chances(one.query.mechanism, factor * one.scores))
-    short = one.scores.max() - one.scores
+    chances = np.exp(log_chances(choice.query.mechanism, factor * choice.scores))
+    short = choice.scores.max() - choice.scores
     mean = float(chances @ short)
     return mean, float(chances @ (short - mean) ** 2)
 
@@ -186,18 +188,20 @@ def _largest(holds: Callable[[float], bool]) -> float:
     return low
 
 
-def losses(study: Study, one: Chosen, factor: float) -> FloatArray:
+def losses(study: Study, choice: Chosen, factor: float) -> FloatArray:
     """(M,) what each canary loses by a choice that is so many times as sharp as its claim."""
     if not factor:
-        return np.zeros(len(one.others))
-    mine = log_chances(one.query.mechanism, factor * one.scores)
-    return np.array([_loss(study, one, factor, mine, other) for other in one.others])
+        return np.zeros(len(choice.others))
+    mine = log_chances(choice.query.mechanism, factor * choice.scores)
+    return np.array([_loss(study, choice, factor, mine, neighbor) for neighbor in choice.others])
 
 
-def _loss(study: Study, one: Chosen, factor: float, mine: FloatArray, other: FloatArray) -> float:
-    if np.array_equal(other, one.scores):
+def _loss(
+    study: Study, choice: Chosen, factor: float, mine: FloatArray, neighbor: FloatArray
+) -> float:
+    if np.array_equal(neighbor, choice.scores):
         return 0.0
-    theirs = log_chances(one.query.mechanism, factor * other)
+    theirs = log_chances(choice.query.mechanism, factor * neighbor)
     if study.measure is Measure.GDP:
         return gaussian_loss(np.exp(mine), np.exp(theirs))
     return float(np.abs(mine - theirs).max())
@@ -207,18 +211,18 @@ def gaussian_loss(p: FloatArray, q: FloatArray) -> float:
     """The least mu^2 for which two laws are as hard to tell apart as Gaussians mu apart."""
     order = np.argsort(q / p)
     power, false_alarm = np.cumsum(p[order])[:-1], np.cumsum(q[order])[:-1]
-    told = (false_alarm > RAREST) & (power < 1.0 - RAREST)
+    is_likely = (false_alarm > RAREST) & (power < 1.0 - RAREST)
     quantile = NormalDist().inv_cdf
-    pairs = zip(power[told].tolist(), false_alarm[told].tolist(), strict=True)
+    pairs = zip(power[is_likely].tolist(), false_alarm[is_likely].tolist(), strict=True)
     return max((quantile(hit) - quantile(alarm) for hit, alarm in pairs), default=0.0) ** 2
 
 
-def evidence(one: Chosen, included: BoolArray) -> FloatArray:
+def evidence(choice: Chosen, is_included: BoolArray) -> FloatArray:
     """(M,) log-likelihood ratio of the fit's own pick: above 0 if it speaks for a canary."""
-    law = one.query.mechanism
-    mine = log_chances(law, one.scores)[one.selection]
-    theirs = np.array([log_chances(law, other)[one.selection] for other in one.others])
-    return np.asarray(np.where(included, mine - theirs, theirs - mine))
+    law = choice.query.mechanism
+    mine = log_chances(law, choice.scores)[choice.selection]
+    theirs = np.array([log_chances(law, neighbor)[choice.selection] for neighbor in choice.others])
+    return np.asarray(np.where(is_included, mine - theirs, theirs - mine))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -251,9 +255,9 @@ class RandomizedLabels:
         return (1.0 - self.right / self.total) / (1.0 - self.claimed)
 
 
-def told_in(study: Study, site: Rows, draws: Draws, included: BoolArray) -> RandomizedLabels:
+def told_in(study: Study, site: Rows, draws: Draws, is_included: BoolArray) -> RandomizedLabels:
     """What the first site tells: of its canaries, which are its last rows, and of many records."""
-    canaries = int(included.sum())
+    canaries = int(is_included.sum())
     many = _repeated(site, draws)
     if study.label_reports is not None:
         return _told_in_bits(study.label_reports, site, many, canaries)
@@ -302,12 +306,12 @@ def _repeated(rows: Rows, draws: Draws) -> Rows:
     """The same records many times over, each copy with a draw of its own."""
     times = -(-RECORDS // rows.n)
     labels = np.tile(_labels(rows).astype(np.uint8), times)
-    repeated = Encoded(codes=np.tile(rows.codes, (1, times)), y=labels)
-    return Rows(repeated, rows.schema, draws)
+    copies = Encoded(codes=np.tile(rows.codes, (1, times)), y=labels)
+    return Rows(copies, rows.schema, draws)
 
 
-def loss_of_labels(told: Sequence[RandomizedLabels], error: float) -> float:
+def loss_of_labels(reports: Sequence[RandomizedLabels], error: float) -> float:
     """Epsilon of one record's label, at least."""
-    right, total = sum(one.right for one in told), sum(one.total for one in told)
+    right, total = sum(report.right for report in reports), sum(report.total for report in reports)
     odds = epsilon_at_least(total, right, total, 0.0, error)
-    return told[0].apart * (odds + math.log(told[0].ways)) if odds else 0.0
+    return reports[0].apart * (odds + math.log(reports[0].ways)) if odds else 0.0

@@ -76,12 +76,12 @@ class AuditVerdict:
 
     @property
     def is_sound(self) -> bool:
-        below = max(self.white_box, self.one_run) <= self.claimed * ROUNDING
-        agreed = not any(path.problems for path in self.paths.values())
-        return below and agreed and all(kind.is_sound for kind in self.kinds)
+        is_below = max(self.white_box, self.one_run) <= self.claimed * ROUNDING
+        has_no_problem = not any(path.problems for path in self.paths.values())
+        return is_below and has_no_problem and all(kind.is_sound for kind in self.kinds)
 
 
-def judge(fits: Sequence[Watched]) -> AuditVerdict:
+def judge_fits(fits: Sequence[Watched]) -> AuditVerdict:
     study = fits[0].study
     if study.dp_model is DPModel.NONE:
         raise ParameterError(
@@ -110,21 +110,23 @@ def judge(fits: Sequence[Watched]) -> AuditVerdict:
 def _by_kind(fits: Sequence[Watched]) -> list[KindOfRelease]:
     groups: dict[type, list[tuple[Study, Released]]] = {}
     for fit in fits:
-        for one in fit.released:
-            groups.setdefault(type(one.query.statistic), []).append((fit.study, one))
-    found = [_kind(str(group[0][1].query.statistic.words), group) for group in groups.values()]
-    return sorted(found, key=lambda kind: kind.what)
+        for release in fit.released:
+            groups.setdefault(type(release.query.statistic), []).append((fit.study, release))
+    kinds = [_kind(str(group[0][1].query.statistic.words), group) for group in groups.values()]
+    return sorted(kinds, key=lambda kind: kind.what)
 
 
 def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfRelease:
-    seen = _noise(group)
-    louder = seen.at_most(QUIET_DEVIATIONS)
-    passed = [_losses(s, one, louder).max() / float(s.cost(one.query)) for s, one in group]
+    noise = _noise(group)
+    louder = noise.at_most(QUIET_DEVIATIONS)
+    ratios = [
+        _losses(s, release, louder).max() / float(s.cost(release.query)) for s, release in group
+    ]
     return KindOfRelease(
         what=name,
-        numbers=seen.count,
-        noise=math.sqrt(seen.square),
-        at_least=max(float(part) for part in passed),
+        numbers=noise.count,
+        noise=math.sqrt(noise.square),
+        at_least=max(float(part) for part in ratios),
     )
 
 
@@ -140,55 +142,55 @@ def _choices(
     group = [(k, c) for k, f in enumerate(fits) for c in f.chosen if c.query.mechanism is law]
     if not group:
         return None, lost
-    sharp = choices.sharpness([one for _, one in group], ERROR)
+    sharp = choices.sharpness([choice for _, choice in group], ERROR)
     most = sharp.at_least if sharp.at_least > ROUNDING else 0.0
-    for k, one in group:
-        if len(one.others):
-            losses = choices.losses(fits[k].study, one, sharp.at_least)
-            most = max(most, float(losses.max()) / float(fits[k].study.cost(one.query)))
+    for k, choice in group:
+        if len(choice.others):
+            losses = choices.losses(fits[k].study, choice, sharp.at_least)
+            most = max(most, float(losses.max()) / float(fits[k].study.cost(choice.query)))
             lost[k] += losses
-    numbers = sum(len(one.selections) for _, one in group)
+    numbers = sum(len(choice.selections) for _, choice in group)
     noise = 1.0 / sharp.measured if sharp.measured else math.inf
     return KindOfRelease(choices.LAW_WORDS[law], numbers, noise, most), lost
 
 
 def _of_labels(fits: Sequence[Watched]) -> tuple[KindOfRelease, float, tuple[int, int]]:
     """A coin decided the label of each canary; what it told is the guess."""
-    told = [fit.told for fit in fits if fit.told is not None]
-    lost = loss_of_labels(told, ERROR)
+    reports = [fit.told for fit in fits if fit.told is not None]
+    lost = loss_of_labels(reports, ERROR)
     kind = KindOfRelease(
         what="randomized labels",
-        numbers=sum(one.total for one in told),
-        noise=sum(one.loudness for one in told) / len(told),
+        numbers=sum(report.total for report in reports),
+        noise=sum(report.loudness for report in reports) / len(reports),
         at_least=lost / float(fits[0].study.entry_cost),
     )
-    right = sum(one.canaries_right for one in told)
+    right = sum(report.canaries_right for report in reports)
     return kind, lost, (right, sum(int(fit.included.sum()) for fit in fits))
 
 
 def _noise(group: Sequence[tuple[Study, Released]]) -> NoiseSeen:
     """All noise of some sums together, each number in deviations of its own claim."""
-    count = sum(one.noise.size for _, one in group)
-    square = sum(float((one.noise**2).sum()) / one.variance for _, one in group)
-    tail = sum(one.noise.size * _tail(study, one) for study, one in group)
+    count = sum(release.noise.size for _, release in group)
+    square = sum(float((release.noise**2).sum()) / release.variance for _, release in group)
+    tail = sum(release.noise.size * _tail(study, release) for study, release in group)
     return NoiseSeen(count, square / max(count, 1), tail / max(count, 1))
 
 
-def _losses(study: Study, one: Released, louder: float) -> FloatArray:
+def _losses(study: Study, release: Released, louder: float) -> FloatArray:
     """(M,) what each canary loses by one sum, if noise has so many times its claimed variance."""
-    pulls = one.pulls.reshape(len(one.pulls), -1)
+    pulls = release.pulls.reshape(len(release.pulls), -1)
     if math.isinf(louder):
         return np.zeros(len(pulls))
-    variance = one.variance * _counted_part(study) * louder
+    variance = release.variance * _counted_part(study) * louder
     if study.measure is Measure.GDP:
         return np.asarray((pulls**2).sum(axis=1) / variance)
-    unit = _unit(study, one)
+    unit = _unit(study, release)
     rate = -math.log(_ratio(variance * unit**2))
     return np.asarray(np.abs(pulls).sum(axis=1) * unit * rate)
 
 
-def _unit(study: Study, one: Released) -> int:
-    return study.unit(one.query) * study.refinement(one.query)
+def _unit(study: Study, release: Released) -> int:
+    return study.unit(release.query) * study.refinement(release.query)
 
 
 def _ratio(variance: float) -> float:
@@ -196,12 +198,12 @@ def _ratio(variance: float) -> float:
     return (1.0 + variance - math.sqrt(1.0 + 2.0 * variance)) / variance
 
 
-def _tail(study: Study, one: Released) -> float:
+def _tail(study: Study, release: Released) -> float:
     """Kurtosis less 1 of the opened noise, from the fourth cumulant of a geometric law."""
     if study.measure is Measure.GDP:
         return 2.0
     part = _counted_part(study)
-    q = _ratio(one.variance * part * _unit(study, one) ** 2)
+    q = _ratio(release.variance * part * _unit(study, release) ** 2)
     return 2.0 + part * (1.0 + 4.0 * q + q * q) / (2.0 * q)
 
 
@@ -215,11 +217,12 @@ def _counted_part(study: Study) -> float:
 def _whole_path(fits: Sequence[Watched], lost_by_choices: Sequence[list[FloatArray]]) -> float:
     """Epsilon of the canary that lost most over all sums and choices, at least."""
     study = fits[0].study
-    louder = _noise([(f.study, one) for f in fits for one in f.released]).at_most(QUIET_DEVIATIONS)
+    noise = _noise([(fit.study, release) for fit in fits for release in fit.released])
+    louder = noise.at_most(QUIET_DEVIATIONS)
     lost = 0.0
     for k, fit in enumerate(fits):
         path = np.sum([by_law[k] for by_law in lost_by_choices], axis=0)
-        path += np.sum([_losses(fit.study, one, louder) for one in fit.released], axis=0)
+        path += np.sum([_losses(fit.study, release, louder) for release in fit.released], axis=0)
         lost = max(lost, float(path.max()))
     return conversions.epsilon_of(study.measure, Fraction(lost), study.noise_delta)
 
@@ -228,18 +231,18 @@ def _guesses(fits: Sequence[Watched]) -> tuple[int, int]:
     """How many of all guesses are right. "In" is guessed where half its own pull is seen."""
     right = total = 0
     for fit in fits:
-        pulled = np.zeros(len(fit.included))
+        evidence = np.zeros(len(fit.included))
         half = np.zeros(len(fit.included))
-        for one in fit.released:
-            pulls = one.pulls.reshape(len(one.pulls), -1)
-            length = (pulls**2).sum(axis=1) / one.variance
-            seen = pulls @ one.noise.reshape(-1) / one.variance
-            pulled += seen + np.where(fit.included, length, 0.0)
+        for release in fit.released:
+            pulls = release.pulls.reshape(len(release.pulls), -1)
+            length = (pulls**2).sum(axis=1) / release.variance
+            projection = pulls @ release.noise.reshape(-1) / release.variance
+            evidence += projection + np.where(fit.included, length, 0.0)
             half += length / 2.0
         for choice in fit.chosen:
             if len(choice.others):
-                pulled += choices.evidence(choice, fit.included)
-        right += int(((pulled > half) == fit.included).sum())
+                evidence += choices.evidence(choice, fit.included)
+        right += int(((evidence > half) == fit.included).sum())
         total += len(fit.included)
     return right, total
 
@@ -299,28 +302,29 @@ def watched_fit(
     study, method = agree(estimator, schema, n_sites)
     X, y = (np.asarray(part, dtype=object) for part in rows)
     extra_X, extra_y = (np.asarray(part, dtype=object) for part in canaries)
-    included = rng.random(len(extra_y)) < 0.5
+    is_included = rng.random(len(extra_y)) < 0.5
     draws = [Draws(rng.bytes(32), study.name) for _ in range(n_sites)]
     site_rows = []
     for k in range(n_sites):
         own_X, own_y = X[k::n_sites], y[k::n_sites]
         if k == 0:
-            own_X = np.concatenate([own_X, extra_X[included]])
-            own_y = np.concatenate([own_y, extra_y[included]])
+            own_X = np.concatenate([own_X, extra_X[is_included]])
+            own_y = np.concatenate([own_y, extra_y[is_included]])
         site_rows.append(_rows(own_X, own_y, study.schema, draws[k]))
     federation = in_process.open_federation(study, site_rows)
     recording = _Recording(federation)
     public = np.random.default_rng(study.public_seed)
     run(method.flow(study.schema, federation, public), recording)
     if study.dp_model is DPModel.LABEL:
-        return Watched(study, (), included, told=told_in(study, site_rows[0], draws[0], included))
+        told = told_in(study, site_rows[0], draws[0], is_included)
+        return Watched(study, (), is_included, told=told)
     alone = [
         _rows(extra_X[i : i + 1], extra_y[i : i + 1], study.schema, draws[0])
         for i in range(len(extra_y))
     ]
-    released = _released(study, recording.pairs, site_rows, alone)
-    chosen = chosen_in(study, recording.pairs, site_rows, alone, included)
-    return Watched(study, tuple(released), included, tuple(chosen))
+    releases = _released(study, recording.pairs, site_rows, alone)
+    chosen = chosen_in(study, recording.pairs, site_rows, alone, is_included)
+    return Watched(study, tuple(releases), is_included, tuple(chosen))
 
 
 def _rows(X: Any, y: Any, schema: Schema, draws: Draws) -> Rows:
@@ -338,10 +342,10 @@ def _released(
     queries = [query for query, _ in sums]
     by_site = [_exact(study, site, queries) for site in site_rows]
     exact = [np.sum(parts, axis=0) for parts in zip(*by_site, strict=True)]
-    pulls = zip(*(_exact(study, one, queries) for one in alone), strict=True)
+    pulls = zip(*(_exact(study, record, queries) for record in alone), strict=True)
     return [
-        Released(query, reply.values - expected, reply.variance, np.stack(pull))
-        for (query, reply), expected, pull in zip(sums, exact, pulls, strict=True)
+        Released(query, reply.values - expectation, reply.variance, np.stack(pull))
+        for (query, reply), expectation, pull in zip(sums, exact, pulls, strict=True)
         if reply.variance > 0.0
     ]
 

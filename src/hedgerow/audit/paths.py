@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from hedgerow.audit.shadow import Release, Transcript, Verdict, judge
+from hedgerow.audit.shadow import PlainTranscript, RecordVerdict, SiteRelease, judge_transcript
 from hedgerow.audit.transcript import (
     SiteAnswer,
     answer_without_noise,
@@ -31,7 +30,6 @@ from hedgerow.errors import RoundFailed
 from hedgerow.federation import client, server
 from hedgerow.federation.transports import in_process
 from hedgerow.methods import base, evaluate, training
-from hedgerow.privacy.accounting import gaussian
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.queries import Summed, kind_of
@@ -54,12 +52,12 @@ class SiteCall:
         """What was asked, as far as two runs can be compared by it."""
         return [
             (kind_of(q), q.region, q.fraction, q.shape if isinstance(q, Summed) else q.n_candidates)
-            for q in (one.query for one in self.asked)
+            for q in (priced_query.query for priced_query in self.asked)
         ]
 
 
 @dataclass
-class Watch:
+class RunWatch:
     """All answers of all sites while it is open, and the servers that asked."""
 
     calls: list[SiteCall] = field(default_factory=list)
@@ -69,95 +67,91 @@ class Watch:
 
 @contextmanager
 def watch_run(
-    replay: Watch | None = None, *, fails: int | None = None, as_study: bool = False
-) -> Iterator[Watch]:
+    replay: RunWatch | None = None, *, fails: int | None = None, as_study: bool = False
+) -> Iterator[RunWatch]:
     """`fails` is the number of a round whose answer is lost, in every run.
 
     `as_study`: fits have a retry budget and evaluate themselves, as studies over a network do.
     """
-    seen = Watch()
+    watch = RunWatch()
     with ExitStack() as stack:
 
         def instead(module: Any, name: str, value: Any) -> None:
             stack.enter_context(patch.object(module, name, value))
 
-        instead(client, "respond", _respond(seen, replay))
-        instead(in_process, "open_federation", _opening(seen, fails))
+        instead(client, "respond", _respond(watch, replay))
+        instead(in_process, "open_federation", _opening(watch, fails))
         instead(site_rows, "os", SimpleNamespace(urandom=_same_secrets()))
-        stated = _stating(seen)
+        statement_watch = _stating(watch)
         for module in (training, evaluate):
-            instead(module, "statement", stated)
-        for name in ("mu_squared_within", "epsilon_at"):  # the same few numbers, again and again
-            instead(gaussian, name, _kept(getattr(gaussian, name)))
+            instead(module, "statement", statement_watch)
         if as_study:
             instead(base, "agree", _with_retries)
-        yield seen
+        yield watch
 
 
-def _respond(seen: Watch, replay: Watch | None) -> Callable[..., client.Response]:
+def _respond(watch: RunWatch, replay: RunWatch | None) -> Callable[..., client.Response]:
     plain, rounds, sites = client.respond, dict[int, int](), dict[int, list[int]]()
 
-    def respond(rows: Any, asked: Sequence[Priced], secret: Any) -> client.Response:
+    def respond(rows: Any, questions: Sequence[Priced], secret: Any) -> client.Response:
         rounds[id(rows)] = rounds.get(id(rows), 0) + 1
         of_study = sites.setdefault(id(rows.study), [])
         if id(rows) not in of_study:
             of_study.append(id(rows))
         place = rounds[id(rows)], of_study.index(id(rows))
-        answer, number = answer_without_noise(rows, asked), len(seen.calls)
-        released = plain(rows, asked, secret) if replay is None else replay.calls[number].released
-        seen.calls.append(SiteCall(rows.study, place, asked, answer, released))
-        return released
+        answer, number = answer_without_noise(rows, questions), len(watch.calls)
+        earlier = None if replay is None else replay.calls[number].released
+        response = earlier or plain(rows, questions, secret)
+        watch.calls.append(SiteCall(rows.study, place, questions, answer, response))
+        return response
 
     return respond
 
 
-def _opening(seen: Watch, fails: int | None) -> Callable[..., server.Server]:
+def _opening(watch: RunWatch, fails: int | None) -> Callable[..., server.Server]:
     plain = in_process.open_federation
 
-    def open_federation(*given: Any) -> server.Server:
-        opened = plain(*given)
-        asked = opened.sites.round
+    def open_federation(*arguments: Any) -> server.Server:
+        federation = plain(*arguments)
+        plain_round = federation.sites.round
 
         def round(number: int, bundle: Sequence[Priced]) -> Any:
-            collected = asked(number, bundle)
+            answers = plain_round(number, bundle)
             if number == fails:
                 raise RoundFailed("the answer was lost on its way.")
-            return collected
+            return answers
 
-        setattr(opened.sites, "round", round)  # noqa: B010
-        seen.servers.append(opened)
-        return opened
+        setattr(federation.sites, "round", round)  # noqa: B010
+        watch.servers.append(federation)
+        return federation
 
     return open_federation
 
 
-def _stating(seen: Watch) -> Callable[..., Any]:
+def _stating(watch: RunWatch) -> Callable[..., Any]:
     plain = statement_of
 
-    def statement(*given: Any, **named: Any) -> Any:
-        seen.statements.append(plain(*given, **named))
-        return seen.statements[-1]
+    def statement(*arguments: Any, **options: Any) -> Any:
+        watch.statements.append(plain(*arguments, **options))
+        return watch.statements[-1]
 
     return statement
 
 
 def _same_secrets() -> Callable[[int], bytes]:
     """Secrets of sites that are the same in both runs, each site's its own."""
-    drawn = [0]
+    count = [0]
 
     def secret(size: int) -> bytes:
-        drawn[0] += 1
-        return hashlib.shake_128(f"secret {drawn[0]}".encode()).digest(size)
+        count[0] += 1
+        return hashlib.shake_128(f"secret {count[0]}".encode()).digest(size)
 
     return secret
 
 
-_kept = cache(lambda function: cache(function))
-
-
-def _with_retries(estimator: Any, given: Any, n_sites: int) -> Any:
+def _with_retries(estimator: Any, schema: Any, n_sites: int) -> Any:
     terms = {"retry_budget": Fraction(1, 2)}
-    return training.agree(estimator, given, n_sites, terms)
+    return training.agree(estimator, schema, n_sites, terms)
 
 
 # -------------------------------------------------------------------------------------- the verdict
@@ -176,40 +170,42 @@ def compare_neighbors(
 
     `holds_out`: all but the last of what it does is training, and no record is in both.
     """
-    with watch_run(**how) as one:
+    with watch_run(**how) as run:
         act(rows)
-    with watch_run(one, **how) as other:
+    with watch_run(run, **how) as neighbor_run:
         try:
             act(neighbor)
         except IndexError:
             return PathVerdict(("without the record more is asked",))
-    if [call.questions for call in one.calls] != [call.questions for call in other.calls]:
+    if [call.questions for call in run.calls] != [call.questions for call in neighbor_run.calls]:
         return PathVerdict(("what is asked depends on a record",))
-    verdicts = verdicts_of(one, other)
+    verdicts = verdicts_of(run, neighbor_run)
     problems = [problem for verdict in verdicts for problem in verdict.problems]
     problems += _in_both_parts(verdicts) if holds_out else []
     lost = [float(verdict.lost / verdict.worst) for verdict in verdicts if verdict.worst]
     return PathVerdict(tuple(problems), max(lost, default=0.0))
 
 
-def verdicts_of(one: Watch, other: Watch) -> list[Verdict]:
+def verdicts_of(run: RunWatch, neighbor_run: RunWatch) -> list[RecordVerdict]:
     """Of every study that was run and guarantees anything, in order."""
     return [
-        judge(_transcript(opened, said, one, other))
-        for opened, said in zip(one.servers, one.statements, strict=True)
-        if opened.study.dp_model is not DPModel.NONE
+        judge_transcript(_transcript(federation, privacy_statement, run, neighbor_run))
+        for federation, privacy_statement in zip(run.servers, run.statements, strict=True)
+        if federation.study.dp_model is not DPModel.NONE
     ]
 
 
-def _in_both_parts(verdicts: Sequence[Verdict]) -> list[str]:
-    *trained, evaluated = (verdict.paid > 0 for verdict in verdicts)
-    return ["a record was trained on and evaluated"] if any(trained) and evaluated else []
+def _in_both_parts(verdicts: Sequence[RecordVerdict]) -> list[str]:
+    *in_training, in_evaluation = (verdict.paid > 0 for verdict in verdicts)
+    return ["a record was trained on and evaluated"] if any(in_training) and in_evaluation else []
 
 
-def _transcript(opened: server.Server, said: Any, one: Watch, other: Watch) -> Transcript:
-    releases = list[Release]()
-    for mine, theirs in zip(one.calls, other.calls, strict=True):
-        if mine.study is opened.study:
+def _transcript(
+    federation: server.Server, privacy_statement: Any, run: RunWatch, neighbor_run: RunWatch
+) -> PlainTranscript:
+    releases = list[SiteRelease]()
+    for mine, theirs in zip(run.calls, neighbor_run.calls, strict=True):
+        if mine.study is federation.study:
             releases += releases_of(mine.study, mine.place, mine.asked, mine.answer, theirs.answer)
-    claim = claim_of(opened.sites.spent(), said)
-    return Transcript(terms=terms_of(opened.study), releases=tuple(releases), claim=claim)
+    claim = claim_of(federation.sites.spent(), privacy_statement)
+    return PlainTranscript(terms=terms_of(federation.study), releases=tuple(releases), claim=claim)

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hedgerow.audit.measuring import AuditVerdict, judge, watched_fit
+from hedgerow.audit.measuring import AuditVerdict, judge_fits, watched_fit
 from hedgerow.audit.paths import PathVerdict, compare_neighbors
 from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
 from hedgerow.methods.evaluate import evaluate
 from hedgerow.methods.model_selection import select_model
-from hedgerow.methods.registry import Maker, estimators, paper_methods
+from hedgerow.methods.registry import EstimatorMaker, estimators, paper_methods
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Survival, Target
 
 AUDIT_FEATURES: tuple[Feature, ...] = (
@@ -24,29 +24,29 @@ AUDIT_FEATURES: tuple[Feature, ...] = (
     Categorical("group", ("a", "b", "c", "d")),
 )
 CLAIM_WIDTH = 40
-LABEL = "outcome"
+AUDIT_LABEL = "outcome"
 
 
-def estimators_named(name: str) -> dict[str, Maker]:
+def estimators_named(name: str) -> dict[str, EstimatorMaker]:
     """The class or the paper's method of that name, or all classes."""
     classes = estimators()
     if name == "all":
         return {**classes}
-    known: dict[str, Maker] = {**classes, **_methods_with_a_claim()}
-    if name not in known:
+    makers: dict[str, EstimatorMaker] = {**classes, **_methods_with_a_claim()}
+    if name not in makers:
         raise ParameterError(
-            f"there is no estimator {name!r}; use 'all' or one of {sorted(known)}."
+            f"there is no estimator {name!r}; use 'all' or one of {sorted(makers)}."
         )
-    return {name: known[name]}
+    return {name: makers[name]}
 
 
-def _methods_with_a_claim() -> dict[str, Maker]:
+def _methods_with_a_claim() -> dict[str, EstimatorMaker]:
     """Those that take epsilon: what a paper printed is no claim to be held against."""
-    return {name: one for name, one in paper_methods().items() if "_as_" not in name}
+    return {name: maker for name, maker in paper_methods().items() if "_as_" not in name}
 
 
 def audited(
-    kind: Maker,
+    kind: EstimatorMaker,
     dp_model: str = "central",
     epsilon: float = 8.0,
     delta: float = 1e-6,
@@ -71,19 +71,21 @@ def audited(
         schema = Schema(AUDIT_FEATURES, survival=Survival("time", "event", 1.0))
     elif number:
         schema = Schema(AUDIT_FEATURES, target=Target(0.0, 1.0))
-    found = []
+    watched_fits = []
     for _ in range(fits):
         model = kind(schema, epsilon=epsilon, delta=delta, dp_model=dp_model, **parameters)
         rows, extra = _made_up(n_rows, number, rng), _made_up(canaries, number, rng, extreme=True)
         if schema.survival is not None:
             rows, extra = _censored(rows, rng), _censored(extra, rng)
-        found.append(watched_fit(model, schema, rows, extra, n_sites, rng))
+        watched_fits.append(watched_fit(model, schema, rows, extra, n_sites, rng))
     if not paths:
-        return judge(found)
-    made = partial(kind, schema, epsilon=epsilon, delta=delta, random_state=0, **parameters)
+        return judge_fits(watched_fits)
+    maker = partial(kind, schema, epsilon=epsilon, delta=delta, random_state=0, **parameters)
     if dp_model != "central":
-        made = partial(made, dp_model=dp_model)
-    return replace(judge(found), paths=audit_paths(made, schema, dp_model, number, rng))
+        maker = partial(maker, dp_model=dp_model)
+    return replace(
+        judge_fits(watched_fits), paths=audit_paths(maker, schema, dp_model, number, rng)
+    )
 
 
 # ----------------------------------------------------------------------- all else that may be done
@@ -92,7 +94,7 @@ PATH_ROWS, VICTIMS = 60, 2
 
 
 def audit_paths(
-    made: Callable[..., Any],
+    make: Callable[..., Any],
     schema: Schema,
     dp_model: str,
     number: bool,
@@ -113,10 +115,10 @@ def audit_paths(
         return site if sites == 1 else {**site, "site": rows % sites}
 
     def fitted(rows: Any, **more: Any) -> Any:
-        return made(**more).fit(X[rows], y[rows], **whose(rows))
+        return make(**more).fit(X[rows], y[rows], **whose(rows))
 
     def persons(rows: Any) -> None:
-        model = made(records_per_person=2)  # of three that each person has
+        model = make(records_per_person=2)  # of three that each person has
         model.fit(X[rows], y[rows], person=rows // 3, **whose(rows // 3))
 
     def evaluation(rows: Any, **more: Any) -> None:
@@ -124,18 +126,20 @@ def audit_paths(
         evaluate(model, X[rows], y[rows], by=None if more else "group", **guarantee, **whose(rows))
 
     def selection(rows: Any) -> None:
-        select_model([made(), made()], X[rows], y[rows], hold_out=3, **guarantee, **whose(rows))
+        select_model([make(), make()], X[rows], y[rows], hold_out=3, **guarantee, **whose(rows))
 
     def database(rows: Any) -> None:
         import duckdb
 
-        table = pa.table([*map(pa.array, (*X[rows].T, y[rows]))], names=[*schema.names, LABEL])
+        table = pa.table(
+            [*map(pa.array, (*X[rows].T, y[rows]))], names=[*schema.names, AUDIT_LABEL]
+        )
         with closing(duckdb.connect()) as connection:
             connection.register("records", table)
-            asked = {"sql": "SELECT * FROM records", "push_down": True, "target": LABEL}
-            made().fit(connection, **asked)
+            source = {"sql": "SELECT * FROM records", "push_down": True, "target": AUDIT_LABEL}
+            make().fit(connection, **source)
 
-    found = {
+    verdicts = {
         "rounds that fail": _path(fitted, as_study=True, fails=1),
         "records of persons": _path(persons, size=3),
         "evaluation": _path(evaluation),
@@ -143,7 +147,7 @@ def audit_paths(
         "model selection": _path(selection, holds_out=True),
         "rows in a database": _path(database) if sites == 1 else None,
     }
-    return {name: verdict for name, verdict in found.items() if verdict is not None}
+    return {name: verdict for name, verdict in verdicts.items() if verdict is not None}
 
 
 def _path(act: Callable[[Any], None], size: int = 1, **how: Any) -> PathVerdict | None:
@@ -155,8 +159,8 @@ def _path(act: Callable[[Any], None], size: int = 1, **how: Any) -> PathVerdict 
             verdicts.append(compare_neighbors(act, rows, left, **how))
         except (ParameterError, UnsupportedQuery, DataError, ImportError):
             return None
-    problems = dict.fromkeys(problem for one in verdicts for problem in one.problems)
-    return PathVerdict(tuple(problems), max(one.lost_fraction for one in verdicts))
+    problems = dict.fromkeys(problem for verdict in verdicts for problem in verdict.problems)
+    return PathVerdict(tuple(problems), max(verdict.lost_fraction for verdict in verdicts))
 
 
 def _made_up(
@@ -181,30 +185,30 @@ def _censored(rows: tuple[Any, Any], rng: np.random.Generator) -> tuple[Any, Any
     return X, np.where(rng.random(len(times)) < 0.4, -1.0, 1.0) * np.maximum(times, 1e-3)
 
 
-def lines(name: str, dp_model: str, found: AuditVerdict) -> Iterator[str]:
+def lines(name: str, dp_model: str, verdict: AuditVerdict) -> Iterator[str]:
     """The verdict for a terminal, with a picture."""
     yield f"{name}, dp_model {dp_model}"
-    yield f"  claim      epsilon = {found.claimed:g}, delta = {found.delta:g}"
-    yield f"  white box  at least {found.white_box:.3f}  {_bar(found.white_box, found.claimed)}"
-    yield f"  one run    at least {found.one_run:.3f}  {_bar(found.one_run, found.claimed)}"
-    yield f"             {found.right} of {found.canaries} canaries guessed right"
-    for kind in found.kinds:
+    yield f"  claim      epsilon = {verdict.claimed:g}, delta = {verdict.delta:g}"
+    for words, loss in (("white box", verdict.white_box), ("one run  ", verdict.one_run)):
+        yield f"  {words}  at least {loss:.3f}  {_bar(loss, verdict.claimed)}"
+    yield f"             {verdict.right} of {verdict.canaries} canaries guessed right"
+    for kind in verdict.kinds:
         mark = "" if kind.is_sound else "   BEYOND ITS CHARGE"
         yield (
             f"  {kind.what:<28} {kind.numbers:>7} numbers, noise {kind.noise:.3f} of its claim, "
             f"loss at least {kind.at_least:.3f} of its charge{mark}"
         )
-    for name, path in found.paths.items():
+    for name, path in verdict.paths.items():
         words = (
             path.problems[0] if path.problems else f"lost {path.lost_fraction:.3f} of its charge"
         )
         yield f"  {name:<28} {'ACCOUNTANTS DISAGREE: ' if path.problems else ''}{words}"
-    yield "  below its claim" if found.is_sound else "  ABOVE ITS CLAIM: do not use this build"
+    yield "  below its claim" if verdict.is_sound else "  ABOVE ITS CLAIM: do not use this build"
 
 
-def _bar(measured: float, claimed: float) -> str:
+def _bar(loss: float, claim: float) -> str:
     """Measured against claimed; the claim is the upright line."""
-    reach = min(round(CLAIM_WIDTH * measured / claimed), CLAIM_WIDTH + 10)
+    reach = min(round(CLAIM_WIDTH * loss / claim), CLAIM_WIDTH + 10)
     bar = (
         "#" * min(reach, CLAIM_WIDTH)
         + "." * max(CLAIM_WIDTH - reach, 0)

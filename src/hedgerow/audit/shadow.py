@@ -19,13 +19,13 @@ from typing import Any
 
 from mpmath.ctx_mp import MPContext
 
-DIGITS = 40
+LAW_DIGITS = 40
 CLOSE, PRINTED = 1e-6, 1e-9
 """Noise may be a little larger than its charge needs; numbers of a statement are floats."""
 
-Region = tuple[tuple[str, int], ...]
+PlainRegion = tuple[tuple[str, int], ...]
 """Tests, each by all that decides its outcome, with the outcome."""
-Cost = Fraction | float
+Amount = Fraction | float
 
 
 # ---------------------------------------------------------- a transcript in plain numbers and words
@@ -43,14 +43,14 @@ class Terms:
     delta: Fraction
     counted: int
     records_per_person: int = 1
-    entry: Cost = Fraction(0)
+    entry: Amount = Fraction(0)
     label_odds: tuple[Fraction, Fraction, int] | None = None
     """Of randomized labels: the chance to report the truth, that of each lie, and how many such
     reports of one person two neighbors differ in."""
 
 
 @dataclass(frozen=True)
-class Law:
+class PlainLaw:
     """Of one site: the "gaussian" variance, or the "laplace" rate that `shares` sites sum to."""
 
     kind: str
@@ -59,18 +59,18 @@ class Law:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class SiteRelease:
     """What one site let out for one query of one round, with a record and without it."""
 
     round: int
     site: int
     what: str
-    region: Region
-    charge: Cost
+    region: PlainRegion
+    charge: Amount
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisySum(Release):
+class NoisySum(SiteRelease):
     """Integers; `claimed` are L1, L2 squared and Linf that the noise was made for.
 
     `moved` is what the record changed, number by number; `draws` are the numbers of the draws of
@@ -80,11 +80,11 @@ class NoisySum(Release):
     claimed: tuple[int, int, int]
     moved: tuple[int, ...]
     draws: tuple[int, ...]
-    laws: tuple[Law | None, ...]
+    laws: tuple[PlainLaw | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection(Release):
+class Selection(SiteRelease):
     """An index, drawn by exact scores and a coefficient; `reach` is claimed as their range."""
 
     mechanism: str
@@ -98,7 +98,7 @@ class Selection(Release):
 class Claim:
     """What ledger and statement say of a run; None where they say nothing."""
 
-    spent: Cost
+    spent: Amount
     spent_fraction: float | None = None
     spent_epsilon: float | None = None
     epsilon: float | None = None
@@ -107,27 +107,27 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transcript:
+class PlainTranscript:
     terms: Terms
-    releases: tuple[Release, ...]
+    releases: tuple[SiteRelease, ...]
     claim: Claim | None = None
 
 
 # ------------------------------------------------------------------------------- laws, in 40 digits
-def _context(digits: int = DIGITS) -> Any:
-    made = MPContext()
-    made.dps = digits
-    return made
+def _context(digits: int = LAW_DIGITS) -> Any:
+    context = MPContext()
+    context.dps = digits
+    return context
 
 
 @lru_cache(maxsize=4096)
-def unit_mu_squared(variance: Fraction) -> Fraction:
+def mu_squared_of_unit(variance: Fraction) -> Fraction:
     """mu^2 between a discrete Gaussian and itself moved by 1: 2 Phi^-1((1 + P(0)) / 2), squared.
 
     P(0) is one over a theta function, summed directly or by Poisson's formula.
     """
     low = float(variance)
-    ctx = _context(DIGITS + int(0.5 / low) if low < 1.0 else DIGITS)
+    ctx = _context(LAW_DIGITS + int(0.5 / low) if low < 1.0 else LAW_DIGITS)
     v = _real(ctx, variance)
     if low < 1.0:
         terms = [ctx.exp(-(k * k) / (2 * v)) for k in range(1, int(24 * math.sqrt(low)) + 4)]
@@ -141,7 +141,7 @@ def unit_mu_squared(variance: Fraction) -> Fraction:
 @lru_cache(maxsize=4096)
 def pure_mu_squared(epsilon: Fraction) -> Fraction:
     """mu^2 that no epsilon-DP mechanism exceeds: Phi(mu / 2) = 1 / (1 + exp(-epsilon))."""
-    ctx = _context(DIGITS + int(float(epsilon) / 2))
+    ctx = _context(LAW_DIGITS + int(float(epsilon) / 2))
     return _rational(8 * ctx.erfinv(ctx.tanh(_real(ctx, epsilon) / 2)) ** 2)
 
 
@@ -164,7 +164,7 @@ def budget_of(measure: str, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def epsilon_of(measure: str, spent: Fraction, delta: Fraction) -> float:
+def epsilon_of_spent(measure: str, spent: Fraction, delta: Fraction) -> float:
     """The epsilon of what was spent."""
     if measure == "pure" or spent == 0:
         return float(spent)
@@ -194,30 +194,30 @@ def _rational(number: Any) -> Fraction:
 
 
 # ------------------------------------------------------------------------------ what a record loses
-def _counted(law: Law | None, terms: Terms) -> Law | None:
+def _counted(law: PlainLaw | None, terms: Terms) -> PlainLaw | None:
     """The noise of all sites that a record counts on; None if it is no law that was guaranteed."""
     if law is None or law.size <= 0:
         return None
     if law.kind == "gaussian":
-        return Law(law.kind, law.size * terms.counted)
-    return Law(law.kind, law.size) if law.shares <= terms.counted else None
+        return PlainLaw(law.kind, law.size * terms.counted)
+    return PlainLaw(law.kind, law.size) if law.shares <= terms.counted else None
 
 
-def loss_of_norms(law: Law | None, l1: int, l2_squared: int, terms: Terms) -> Cost:
+def loss_of_norms(law: PlainLaw | None, l1: int, l2_squared: int, terms: Terms) -> Amount:
     """What a change of these norms loses by noise of this law."""
-    counted = _counted(law, terms)
+    honest_law = _counted(law, terms)
     if l1 == 0:
         return Fraction(0)
-    if counted is None:
+    if honest_law is None:
         return math.inf
     if terms.measure == "pure":
-        return l1 * counted.size if counted.kind == "laplace" else math.inf
-    if counted.kind == "laplace":
-        return pure_mu_squared(l1 * counted.size)
-    return l2_squared * unit_mu_squared(counted.size)
+        return l1 * honest_law.size if honest_law.kind == "laplace" else math.inf
+    if honest_law.kind == "laplace":
+        return pure_mu_squared(l1 * honest_law.size)
+    return l2_squared * mu_squared_of_unit(honest_law.size)
 
 
-def loss_of_range(mechanism: str, epsilon: Fraction, terms: Terms) -> Cost:
+def loss_of_range(mechanism: str, epsilon: Fraction, terms: Terms) -> Amount:
     """Of a choice whose scores move within `epsilon` nats: the exponential mechanism's loss lies in
     an interval of that length, so that half of it counts among Gaussian losses.
     """
@@ -226,71 +226,71 @@ def loss_of_range(mechanism: str, epsilon: Fraction, terms: Terms) -> Cost:
     return pure_mu_squared(epsilon / 2 if mechanism == "exponential" else epsilon)
 
 
-def loss_of(release: Release, terms: Terms) -> Cost:
+def loss_of_release(release: SiteRelease, terms: Terms) -> Amount:
     """What the record lost by one release."""
     if isinstance(release, NoisySum):
-        l1, squared, _ = _norms(release.moved)
-        return max(loss_of_norms(law, l1, squared, terms) for law in release.laws or (None,))
+        l1, l2_squared, _ = _norms(release.moved)
+        return max(loss_of_norms(law, l1, l2_squared, terms) for law in release.laws or (None,))
     assert isinstance(release, Selection)
     return loss_of_range(release.mechanism, release.coefficient * range_of(release), terms)
 
 
-def _norms(moved: Sequence[int]) -> tuple[int, int, int]:
-    sizes = [abs(v) for v in moved if v]
+def _norms(change: Sequence[int]) -> tuple[int, int, int]:
+    sizes = [abs(v) for v in change if v]
     return sum(sizes), sum(v * v for v in sizes), max(sizes, default=0)
 
 
 def range_of(choice: Selection) -> int:
     """How differently the record moves the scores: what moves all of them alike is free."""
-    moved = [a - b for a, b in zip(choice.scores, choice.scores_without, strict=False)]
-    return max(moved, default=0) - min(moved, default=0)
+    changes = [a - b for a, b in zip(choice.scores, choice.scores_without, strict=False)]
+    return max(changes, default=0) - min(changes, default=0)
 
 
-def worst_path(charges: Iterable[tuple[Region, Cost]]) -> Cost:
+def most_along_a_path(charges: Iterable[tuple[PlainRegion, Amount]]) -> Amount:
     """The most that any record can have been charged: it has one outcome of every test."""
-    here: Cost = Fraction(0)
-    tests: dict[str, dict[int, list[tuple[Region, Cost]]]] = {}
+    here: Amount = Fraction(0)
+    tests: dict[str, dict[int, list[tuple[PlainRegion, Amount]]]] = {}
     for region, cost in charges:
         if not region:
             here += cost
             continue
         (test, outcome), rest = region[0], region[1:]
         tests.setdefault(test, {}).setdefault(outcome, []).append((rest, cost))
-    return here + sum(max(map(worst_path, parts.values())) for parts in tests.values())
+    return here + sum(max(map(most_along_a_path, parts.values())) for parts in tests.values())
 
 
 # -------------------------------------------------------------------------------------- the verdict
 @dataclass(frozen=True)
-class Verdict:
+class RecordVerdict:
     """What one record lost and paid, what the worst could have paid, and what does not agree."""
 
-    lost: Cost
-    paid: Cost
-    worst: Cost
+    lost: Amount
+    paid: Amount
+    worst: Amount
     budget: Fraction
     problems: tuple[str, ...]
 
 
-def judge(transcript: Transcript) -> Verdict:
+def judge_transcript(transcript: PlainTranscript) -> RecordVerdict:
     """Holds what was charged, claimed and stated against what the record really lost."""
     terms, releases = transcript.terms, transcript.releases
     problems = [
-        f"round {one.round}, site {one.site}, {one.what}: {words}"
-        for one in releases
-        for words in _faults(one, terms)
+        f"round {release.round}, site {release.site}, {release.what}: {words}"
+        for release in releases
+        for words in _faults(release, terms)
     ]
     problems += _shared_draws(releases)
-    lost, paid = terms.entry, terms.entry
-    for one in releases:
-        lost += loss_of(one, terms) if terms.label_odds is None else Fraction(0)
-        paid += one.charge if _is_touched(one) else Fraction(0)
-    by_site: dict[int, list[tuple[Region, Cost]]] = {}
-    for one in releases:
-        by_site.setdefault(one.site, []).append((one.region, one.charge))
-    worst = terms.entry + max(map(worst_path, by_site.values()), default=Fraction(0))
+    lost, payment = terms.entry, terms.entry
+    for release in releases:
+        lost += loss_of_release(release, terms) if terms.label_odds is None else Fraction(0)
+        payment += release.charge if _is_touched(release) else Fraction(0)
+    by_site: dict[int, list[tuple[PlainRegion, Amount]]] = {}
+    for release in releases:
+        by_site.setdefault(release.site, []).append((release.region, release.charge))
+    worst = terms.entry + max(map(most_along_a_path, by_site.values()), default=Fraction(0))
     budget = budget_of(terms.measure, terms.epsilon, terms.delta)
-    if terms.records_per_person == 1 and not _at_most(paid, worst):
-        problems.append(f"the record is in regions charged {_of(paid, worst)} the worst path")
+    if terms.records_per_person == 1 and not _at_most(payment, worst):
+        problems.append(f"the record is in regions charged {_of(payment, worst)} the worst path")
     if not _at_most(lost, worst):
         problems.append(f"the record loses {_of(lost, worst)} charged on the worst path")
     if not _at_most(worst, budget):
@@ -298,68 +298,69 @@ def judge(transcript: Transcript) -> Verdict:
     problems += _label_faults(terms)
     if transcript.claim is not None:
         problems += _claim_faults(transcript.claim, worst, budget, terms)
-    return Verdict(lost, paid, worst, budget, tuple(problems))
+    return RecordVerdict(lost, payment, worst, budget, tuple(problems))
 
 
-def _is_touched(one: Release) -> bool:
-    if isinstance(one, Selection):
-        return one.scores != one.scores_without
-    return isinstance(one, NoisySum) and any(one.moved)
+def _is_touched(release: SiteRelease) -> bool:
+    if isinstance(release, Selection):
+        return release.scores != release.scores_without
+    return isinstance(release, NoisySum) and any(release.moved)
 
 
-def _faults(one: Release, terms: Terms) -> list[str]:
+def _faults(release: SiteRelease, terms: Terms) -> list[str]:
     if terms.label_odds is not None:  # protected before anything is asked
-        return _faults_of_counts(one)
-    found = (_faults_of_sum if isinstance(one, NoisySum) else _faults_of_choice)(one, terms)
-    loss, charge = loss_of(one, terms), one.charge
+        return _faults_of_counts(release)
+    faults_of = _faults_of_sum if isinstance(release, NoisySum) else _faults_of_choice
+    faults = faults_of(release, terms)
+    loss, charge = loss_of_release(release, terms), release.charge
     fine = _at_most(loss, charge)
-    return found if fine else [*found, f"the record loses {_of(loss, charge)} its charge"]
+    return faults if fine else [*faults, f"the record loses {_of(loss, charge)} its charge"]
 
 
-def _faults_of_sum(one: Release, terms: Terms) -> list[str]:
-    assert isinstance(one, NoisySum)
-    norms = zip(("L1", "squared L2", "Linf"), _norms(one.moved), one.claimed, strict=True)
-    found = [
+def _faults_of_sum(release: SiteRelease, terms: Terms) -> list[str]:
+    assert isinstance(release, NoisySum)
+    norms = zip(("L1", "squared L2", "Linf"), _norms(release.moved), release.claimed, strict=True)
+    faults = [
         f"one record moves its {name} by {mine}; noise was made for {theirs}"
         for name, mine, theirs in norms
         if mine > theirs
     ]
-    if any(draw < 0 for draw in one.draws) or len(one.draws) != len(one.moved):
-        found.append("a number carries no noise of its own")
-    for law in set(one.laws):
-        whole = loss_of_norms(law, one.claimed[0], one.claimed[1], terms)
-        found += _unequal("noise", whole, one.charge)
-    return found
+    if any(draw < 0 for draw in release.draws) or len(release.draws) != len(release.moved):
+        faults.append("a number carries no noise of its own")
+    for law in set(release.laws):
+        whole = loss_of_norms(law, release.claimed[0], release.claimed[1], terms)
+        faults += _unequal("noise", whole, release.charge)
+    return faults
 
 
-def _faults_of_choice(one: Release, terms: Terms) -> list[str]:
-    assert isinstance(one, Selection)
-    found, reach = [], one.reach * terms.records_per_person
-    if len(one.scores) != len(one.scores_without):
-        found.append("the number of candidates depends on a record")
-    if range_of(one) > reach:
-        found.append(f"one record moves scores by {range_of(one)}; {reach} was claimed")
-    whole = loss_of_range(one.mechanism, one.coefficient * reach, terms)
-    return found + _unequal("the choice", whole, one.charge)
+def _faults_of_choice(release: SiteRelease, terms: Terms) -> list[str]:
+    assert isinstance(release, Selection)
+    faults, reach = [], release.reach * terms.records_per_person
+    if len(release.scores) != len(release.scores_without):
+        faults.append("the number of candidates depends on a record")
+    if range_of(release) > reach:
+        faults.append(f"one record moves scores by {range_of(release)}; {reach} was claimed")
+    whole = loss_of_range(release.mechanism, release.coefficient * reach, terms)
+    return faults + _unequal("the choice", whole, release.charge)
 
 
-def _faults_of_counts(one: Release) -> list[str]:
+def _faults_of_counts(release: SiteRelease) -> list[str]:
     """Counts of randomized labels: another label moves one cell of each group, and its own."""
-    is_fine = isinstance(one, NoisySum) and _norms(one.moved)[0] <= one.claimed[0]
+    is_fine = isinstance(release, NoisySum) and _norms(release.moved)[0] <= release.claimed[0]
     return [] if is_fine else ["another label moves more than its own counts"]
 
 
-def _unequal(what: str, whole: Cost, charge: Cost) -> list[str]:
+def _unequal(words: str, whole: Amount, charge: Amount) -> list[str]:
     """A law whose worst loss is not what was charged: beyond it, or so far below that it errs."""
     is_equal = _at_most(whole, charge) and float(whole) >= float(charge) * (1.0 - CLOSE)
-    return [] if is_equal else [f"{what} is sized for {_of(whole, charge)} its charge"]
+    return [] if is_equal else [f"{words} is sized for {_of(whole, charge)} its charge"]
 
 
-def _shared_draws(releases: Sequence[Release]) -> list[str]:
+def _shared_draws(releases: Sequence[SiteRelease]) -> list[str]:
     """Numbers of one site and round that carry the same draw tell each other's noise."""
-    sums = [one for one in releases if isinstance(one, NoisySum)]
-    seen = [(one.round, one.site, draw) for one in sums for draw in one.draws if draw >= 0]
-    return [] if len(set(seen)) == len(seen) else ["two numbers carry the same draw of noise"]
+    sums = [release for release in releases if isinstance(release, NoisySum)]
+    places = [(sum_.round, sum_.site, draw) for sum_ in sums for draw in sum_.draws if draw >= 0]
+    return [] if len(set(places)) == len(places) else ["two numbers carry the same draw of noise"]
 
 
 def _label_faults(terms: Terms) -> list[str]:
@@ -372,28 +373,28 @@ def _label_faults(terms: Terms) -> list[str]:
     return _unequal("randomized labels", lost, terms.entry)
 
 
-def _claim_faults(claim: Claim, worst: Cost, budget: Fraction, terms: Terms) -> list[str]:
-    found = []
+def _claim_faults(claim: Claim, worst: Amount, budget: Fraction, terms: Terms) -> list[str]:
+    faults = []
     if claim.spent != worst:
-        found.append(f"the ledger says {float(claim.spent):.9g}; it is {float(worst):.9g}")
+        faults.append(f"the ledger says {float(claim.spent):.9g}; it is {float(worst):.9g}")
     part = float(Fraction(worst) / budget)
-    for told in (claim.spent_fraction, claim.lines):
-        if told is not None and abs(told - part) > PRINTED:
-            found.append(f"{told:.9g} of the budget is stated as spent; it is {part:.9g}")
-    own = epsilon_of(terms.measure, Fraction(worst), terms.delta)
+    for fraction in (claim.spent_fraction, claim.lines):
+        if fraction is not None and abs(fraction - part) > PRINTED:
+            faults.append(f"{fraction:.9g} of the budget is stated as spent; it is {part:.9g}")
+    own = epsilon_of_spent(terms.measure, Fraction(worst), terms.delta)
     spent = claim.spent_epsilon
     if spent is not None and not own * (1 - PRINTED) <= spent <= own * (1 + CLOSE) + PRINTED:
-        found.append(f"epsilon {spent:.9g} is stated as spent; it is {own:.9g}")
+        faults.append(f"epsilon {spent:.9g} is stated as spent; it is {own:.9g}")
     least = own if terms.label_odds else float(terms.epsilon)
     if claim.epsilon is not None and claim.epsilon < least * (1 - PRINTED):
-        found.append(f"epsilon {claim.epsilon:.9g} is stated as guaranteed; it is {least:.9g}")
-    return found
+        faults.append(f"epsilon {claim.epsilon:.9g} is stated as guaranteed; it is {least:.9g}")
+    return faults
 
 
-def _of(mine: Cost, limit: Cost) -> str:
+def _of(mine: Amount, limit: Amount) -> str:
     return f"{float(mine):.9g} and not {float(limit):.9g}, which is"
 
 
-def _at_most(mine: Cost, limit: Cost) -> bool:
+def _at_most(mine: Amount, limit: Amount) -> bool:
     """Exactly for rationals; what was rounded to 40 digits may err in the last few."""
     return float(mine) <= float(limit) or mine <= limit * (1 + Fraction(1, 10**15))

@@ -19,15 +19,15 @@ import numpy as np
 
 from hedgerow.audit.shadow import (
     Claim,
-    Law,
     NoisySum,
-    Region,
-    Release,
+    PlainLaw,
+    PlainRegion,
+    PlainTranscript,
+    RecordVerdict,
     Selection,
+    SiteRelease,
     Terms,
-    Transcript,
-    Verdict,
-    judge,
+    judge_transcript,
 )
 from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading.encoding import encode
@@ -48,7 +48,7 @@ from hedgerow.privacy.study import Study
 from hedgerow.schema import regions
 from hedgerow.schema.arrays import IntArray, Words
 
-MARK = 1 << 40
+DRAW_MARK = 1 << 40
 """Beyond all sums that an audit asks: a mark on a number says which draw it carries."""
 
 
@@ -77,7 +77,7 @@ class _Look:
         self.mark = mark
         self.laws = list[NoiseLaw]()
         self.choices = list[tuple[str, Fraction, tuple[int, ...]]]()
-        by_name = {one: partial(self._choose, one.value) for one in Mechanism}
+        by_name = {mechanism: partial(self._choose, mechanism.value) for mechanism in Mechanism}
         self.samplers = Samplers(self._draw, by_name)
 
     def _draw(self, law: NoiseLaw, size: int, secret: SecretRandomness, **how: Any) -> IntArray:
@@ -92,12 +92,14 @@ class _Look:
         return 0
 
 
-def answer_without_noise(rows: StudyRows, asked: Sequence[Priced]) -> SiteAnswer:
+def answer_without_noise(rows: StudyRows, questions: Sequence[Priced]) -> SiteAnswer:
     """The bundle as the site would answer it, looked at twice: without noise, and with marks."""
-    plain, marked = _Look(0), _Look(MARK)
-    vectors = [respond(rows, asked, _SameBits(), look.samplers).vector for look in (plain, marked)]
+    plain, with_marks = _Look(0), _Look(DRAW_MARK)
+    vectors = [
+        respond(rows, questions, _SameBits(), look.samplers).vector for look in (plain, with_marks)
+    ]
     marks = vectors[1] - vectors[0]
-    draws = np.where(marks % MARK == 0, marks // MARK - 1, -1)
+    draws = np.where(marks % DRAW_MARK == 0, marks // DRAW_MARK - 1, -1)
     return SiteAnswer(
         tuple(vectors[0].tolist()),
         tuple(draws.tolist()),
@@ -134,7 +136,7 @@ def _label_odds(study: Study) -> tuple[Fraction, Fraction, int]:
     return 1 - flip, flip, apart * study.records_per_person
 
 
-def region_of(region: regions.Region) -> Region:
+def region_of(region: regions.Region) -> PlainRegion:
     return tuple((_test_words(step.test), step.outcome) for step in region)
 
 
@@ -148,43 +150,44 @@ def _test_words(test: regions.Test) -> str:
             return f"held out, one in {one_in}"
 
 
-def law_of(law: NoiseLaw) -> Law | None:
+def law_of(law: NoiseLaw) -> PlainLaw | None:
     match law:
         case DiscreteLaplace(rate):
-            return Law("laplace", rate)
+            return PlainLaw("laplace", rate)
         case PolyaDifference(rate, shares):
-            return Law("laplace", rate, shares)
+            return PlainLaw("laplace", rate, shares)
         case DiscreteGaussian(sigma2):
-            return Law("gaussian", sigma2)
+            return PlainLaw("gaussian", sigma2)
     return None
 
 
 def releases_of(
     study: Study,
     place: tuple[int, int],
-    asked: Sequence[Priced],
-    one: SiteAnswer,
-    other: SiteAnswer,
-) -> list[Release]:
-    """Of one bundle in one round of one site: `one` is its answer with the record."""
-    found, start, choices = list[Release](), 0, iter(zip(one.choices, other.choices, strict=True))
-    for priced in asked:
-        query, noise = priced.query, priced.noise
+    questions: Sequence[Priced],
+    answer: SiteAnswer,
+    neighbor_answer: SiteAnswer,
+) -> list[SiteRelease]:
+    """Of one bundle in one round of one site: `answer` is with the record."""
+    releases, start = list[SiteRelease](), 0
+    choices = iter(zip(answer.choices, neighbor_answer.choices, strict=True))
+    for priced_query in questions:
+        query, noise = priced_query.query, priced_query.noise
         common: dict[str, Any] = {
             "round": place[0],
             "site": place[1],
-            "what": str(priced.phrase),
+            "what": str(priced_query.phrase),
             "region": region_of(query.region),
-            "charge": priced.charge.cost,
+            "charge": priced_query.charge.cost,
         }
         if noise is not None:
             part = slice(start, start + noise.size)
-            found.append(_sum_of(study, noise, common, one, other, part))
+            releases.append(_sum_of(study, noise, common, answer, neighbor_answer, part))
             start += noise.size
         else:
             assert isinstance(query, SelectQuery | LocalSelection)
             (name, coefficient, scores), (_, _, without) = next(choices)
-            found.append(
+            releases.append(
                 Selection(
                     **common,
                     mechanism=name,
@@ -194,28 +197,28 @@ def releases_of(
                     scores_without=without,
                 )
             )
-    return found
+    return releases
 
 
 def _sum_of(
     study: Study,
     noise: Noise,
     common: dict[str, Any],
-    one: SiteAnswer,
-    other: SiteAnswer,
+    answer: SiteAnswer,
+    neighbor_answer: SiteAnswer,
     part: slice,
 ) -> NoisySum:
-    moved = np.subtract(one.integers[part], other.integers[part])
-    bound, draws = noise.release.sensitivity, one.draws[part]
+    change = np.subtract(answer.integers[part], neighbor_answer.integers[part])
+    bound, draws = noise.release.sensitivity, answer.draws[part]
     if study.dp_model is DPModel.LABEL:  # a label moves from one count of a group to another
         bound = bound.of_person(2)
-    carried = dict.fromkeys(one.laws[draw] for draw in draws if 0 <= draw < len(one.laws))
+    laws = dict.fromkeys(answer.laws[draw] for draw in draws if 0 <= draw < len(answer.laws))
     return NoisySum(
         **common,
         claimed=(bound.l1, bound.l2_squared, bound.linf),
-        moved=tuple(moved.tolist()),
+        moved=tuple(change.tolist()),
         draws=draws,
-        laws=tuple(map(law_of, carried)),
+        laws=tuple(map(law_of, laws)),
     )
 
 
@@ -230,7 +233,7 @@ def judge_records(
     rows: tuple[Any, Any],
     claim: Claim | None = None,
     most: int = MOST_RECORDS,
-) -> dict[int, Verdict]:
+) -> dict[int, RecordVerdict]:
     """What single records of a site could have changed in a run, by their row numbers.
 
     Rows are taken evenly from all. Secret draws are made anew: folds are not those of the run.
@@ -239,39 +242,43 @@ def judge_records(
     draws = Draws(os.urandom(32), study.name)
 
     def answers(X: Any, y: Any) -> list[SiteAnswer]:
-        read = encode(X, study.schema, y=y, check=False)
-        held = StudyRows(study, Rows(read, study.schema, draws))
-        return [answer_without_noise(held, asked) for asked in rounds]
+        encoded_rows = encode(X, study.schema, y=y, check=False)
+        study_rows = StudyRows(study, Rows(encoded_rows, study.schema, draws))
+        return [answer_without_noise(study_rows, questions) for questions in rounds]
 
-    whole, found = answers(X, y), dict[int, Verdict]()
+    whole, verdicts = answers(X, y), dict[int, RecordVerdict]()
     for row in np.unique(np.linspace(0, len(y) - 1, min(most, len(y)), dtype=int)).tolist():
         pairs = zip(rounds, whole, answers(*_neighbor(study, X, y, row)), strict=True)
         releases = [
-            one
-            for number, (asked, mine, theirs) in enumerate(pairs, 1)
-            for one in releases_of(study, (number, 0), asked, mine, theirs)
+            release
+            for number, (questions, mine, theirs) in enumerate(pairs, 1)
+            for release in releases_of(study, (number, 0), questions, mine, theirs)
         ]
         terms = terms_of(study)
-        found[row] = judge(Transcript(terms=terms, releases=tuple(releases), claim=claim))
-    return found
+        verdicts[row] = judge_transcript(
+            PlainTranscript(terms=terms, releases=tuple(releases), claim=claim)
+        )
+    return verdicts
 
 
 def _neighbor(study: Study, X: Any, y: Any, row: int) -> tuple[Any, Any]:
     """Without the record; with another label, where labels alone are protected."""
     if study.dp_model is not DPModel.LABEL:
         return np.delete(X, row, axis=0), np.delete(y, row)
-    labels, other = list(study.schema.labels), y.copy()
-    other[row] = next(label for label in labels if str(label) != str(y[row]))
-    return X, other
+    labels, labels_then = list(study.schema.labels), y.copy()
+    labels_then[row] = next(label for label in labels if str(label) != str(y[row]))
+    return X, labels_then
 
 
-def claim_of(spent: Cost, said: PrivacyStatement) -> Claim:
+def claim_of(spent: Cost, statement: PrivacyStatement) -> Claim:
     """What the sites' ledgers and the statement say of a run."""
-    lines = [math.fsum(line.part for line in part) for part in (said.spending, said.held_out)]
+    lines = [
+        math.fsum(line.part for line in part) for part in (statement.spending, statement.held_out)
+    ]
     return Claim(
         spent=spent,
-        spent_fraction=said.spent_fraction,
-        spent_epsilon=said.spent_epsilon,
-        epsilon=said.epsilon,
+        spent_fraction=statement.spent_fraction,
+        spent_epsilon=statement.spent_epsilon,
+        epsilon=statement.epsilon,
         lines=max(lines),
     )

@@ -160,12 +160,12 @@ def _files_at(place: str | Path) -> Iterator[Path]:
 
 def _precious(path: Path, digest: str) -> str | None:
     """The kind of a file that cannot simply be recreated; None for anything else."""
-    from hedgerow.methods.model_file import FORMAT
+    from hedgerow.methods.model_file import MODEL_FORMAT
 
     content = path.read_bytes()
     if content.startswith(SQLITE):
         return "a ledger or another database"
-    if content.lstrip().startswith(b"{") and f'"{FORMAT}"'.encode() in content:
+    if content.lstrip().startswith(b"{") and f'"{MODEL_FORMAT}"'.encode() in content:
         return "a model"
     if b"[[site]]" in content and b"[privacy]" in content:
         return "a study"

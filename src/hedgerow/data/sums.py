@@ -20,7 +20,7 @@ from hedgerow.data.rows import Rows
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.kernels.codes import recode
 from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
-from hedgerow.kernels.sums import Selections, count_cells, sum_cells
+from hedgerow.kernels.sums import RowSelections, count_cells, sum_cells
 from hedgerow.kernels.surfaces import add_at_places, bounded_multiples, look_up
 from hedgerow.kernels.trees import (
     add_values,
@@ -255,7 +255,7 @@ class Answering:
         yield batch
 
     def _cell_sums(
-        self, statistic: Statistic, by: Groups, nodes: Selections, unit: int
+        self, statistic: Statistic, by: Groups, nodes: RowSelections, unit: int
     ) -> IntArray:
         """(N, G, B, C) for each selection of rows."""
         if isinstance(by, Cells) and self.rows.codes.nbytes > MOST_RECODED_BYTES:
@@ -354,11 +354,10 @@ class Answering:
     def raw(self, model: Additive) -> FloatArray:
         """(n, O) raw predictions; only trees that are new since the last model are walked."""
         if self._raw is not None:
-            known_model, raw = self._raw
-            n_known = len(known_model.trees)
-            same_start = (known_model.base, known_model.curves) == (model.base, model.curves)
-            if same_start and model.trees[:n_known] == known_model.trees:
-                self._raw = (model, self._add_trees(model, raw, n_known))
+            scored_model, raw = self._raw
+            n_scored = trees_in_common(scored_model, model)
+            if n_scored is not None:
+                self._raw = (model, self._add_trees(model, raw, n_scored))
                 return raw
         self._raw = (model, self._add_trees(model, model.start(self.rows.codes), 0))
         return self._raw[1]
@@ -369,6 +368,14 @@ class Answering:
             return raw
         new = pack(model.trees[n_known:]) if n_known else model.packed
         return add_values(new, self.rows.codes, raw, model.clip)
+
+    def resume(self, model: Additive, raw: FloatArray) -> None:
+        """Goes on from the raw scores of an earlier model; they are advanced in place."""
+        self._raw = (model, raw)
+
+    def release(self) -> None:
+        """Forgets what takes more room than scores and selections and is soon computed again."""
+        self._recoded_bins = self._contributions = None
 
     # --------------------------------------------------------------------- bounds and selections
     def _bounds(self, query: BoundQuery, unit: int) -> IntArray:
@@ -386,6 +393,16 @@ class Answering:
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
         """(f, 256, C) the sums that scores of splits are computed from."""
         return tables_of(query, self.rows, features)
+
+
+def trees_in_common(scored: Additive | None, model: Additive) -> int | None:
+    """How many trees of a model are in the raw scores of an earlier one; None if it is no start."""
+    if scored is None or scored.clip != model.clip:
+        return None
+    if (scored.base, scored.curves) != (model.base, model.curves):
+        return None
+    n = len(scored.trees)
+    return n if model.trees[:n] == scored.trees else None
 
 
 def merged(sums: IntArray, by: Cells) -> IntArray:

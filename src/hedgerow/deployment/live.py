@@ -174,7 +174,7 @@ class LiveView:
         self._events: list[Shown] = []
         self._change = Condition()
         self._has_ended = False
-        self._server = _Server((LOOPBACK, 0), _Handler)
+        self._server = LimitedServer((LOOPBACK, 0), _Handler)
         self._server.view = self
         self._thread = Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -217,7 +217,7 @@ class LiveView:
         self._thread.join()
 
 
-class _Server(ThreadingHTTPServer):
+class LimitedServer(ThreadingHTTPServer):
     """Knows its connections: shutdown waits only for those that showed the token."""
 
     daemon_threads = True
@@ -273,7 +273,7 @@ def _cut(line: socket.socket) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: LimitedServer
     protocol_version = "HTTP/1.0"
     timeout = ASKING_SECONDS
 

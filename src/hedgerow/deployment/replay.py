@@ -25,7 +25,7 @@ from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import ENTRY_ID, MemoryLedger
 from hedgerow.privacy.ledger.events import cost_of_text
 from hedgerow.privacy.pricing import Priced, entry_charges
-from hedgerow.secagg.closing import Closed
+from hedgerow.secagg.closing import UNASKED, Closed
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import NO_SESSION, Envelope, Header, MessageKind, open_shown
@@ -172,7 +172,7 @@ def replayed(
 
 
 @dataclass(frozen=True)
-class LastWord:
+class SiteClosing:
     """The CLOSED of one site, both signatures checked."""
 
     header: Header
@@ -180,9 +180,9 @@ class LastWord:
     digest: bytes
 
 
-def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, LastWord]:
+def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, SiteClosing]:
     """By site; refuses one that is not right, or of another transcript."""
-    found: dict[int, LastWord] = {}
+    found: dict[int, SiteClosing] = {}
     for message in transcript.closed:
         try:
             envelope = open_shown(message, study_file.study.hash, study_file.roster)
@@ -193,14 +193,14 @@ def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, LastW
         except HedgerowError as error:
             raise TranscriptError(f"a CLOSED is not right: {error}") from None
         name = study_file.names[header.sender]
-        if body.root != transcript.root:
+        if body.root not in (transcript.root, UNASKED):
             raise TranscriptError(f"{name} closed another transcript than this one.")
-        found[header.sender] = LastWord(header, body, digest("message", message))
+        found[header.sender] = SiteClosing(header, body, digest("message", message))
     return found
 
 
 def problems_of_releases(
-    study_file: StudyFile, transcript: Transcript, words: dict[int, LastWord]
+    study_file: StudyFile, transcript: Transcript, words: dict[int, SiteClosing]
 ) -> list[str]:
     """Messages that were changed, that the site never sent, or whose rounds are left out."""
     found = []
@@ -221,7 +221,7 @@ def problems_of_releases(
 
 
 def problems_of_charges(
-    study_file: StudyFile, sites: TranscriptSites, words: dict[int, LastWord]
+    study_file: StudyFile, sites: TranscriptSites, words: dict[int, SiteClosing]
 ) -> list[str]:
     """What each site was charged, computed from the questions it answered, is what it says."""
     found, study = [], study_file.study

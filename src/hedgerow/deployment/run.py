@@ -10,7 +10,7 @@ from dataclasses import replace
 from hedgerow.deployment.progress import Listen, Watch, ignore
 from hedgerow.deployment.run_folder import RunFolder, coordinator_of
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.deployment.verify import sign_model
+from hedgerow.deployment.verify import closing_words, sign_model
 from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.federation.exchange import Exchange, RetryPolicy, pace_of, patient
 from hedgerow.federation.journal import FileJournal
@@ -61,7 +61,7 @@ def _close(sites: SecureSites, journal: FileJournal) -> None:
     """Nothing more is asked: every site says its last word, once; again they say the same."""
     transcript = journal.transcript
     if len(transcript.closed) < sites.study.n_sites:
-        said = sites.close(transcript.root, len(transcript.rounds))
+        said = sites.close(transcript.root, len(transcript.leaves))
         if len(said) > len(transcript.closed):
             transcript.add_closed(said[site] for site in sorted(said))
 
@@ -108,8 +108,9 @@ def _train(
     model._name_classes()
     _close(sites, journal)
     model.save(folder.model_file)
-    sign_model(folder, study_file, identity, journal.transcript.root)
-    folder.statement_file.write_text(f"{model.privacy_}\n", encoding="utf-8")
+    model.signed_ = sign_model(folder, study_file, identity, journal.transcript)
+    lines = [str(model.privacy_), *(f"  verified: {w}" for w in closing_words(folder, study_file))]
+    folder.statement_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     if study_file.study.asks_held_out:
         content = json.dumps(model.evaluation_.to_dict(), indent=1)
         folder.evaluation_file.write_text(f"{content}\n", encoding="utf-8")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
@@ -23,12 +23,12 @@ from hedgerow.deployment.run_folder import RunFolder, receipt_words
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
 from hedgerow.federation.exchange import Collected
-from hedgerow.federation.journal import Record, Void, receipts_of
+from hedgerow.federation.journal import TRANSCRIPT, Record, Void, receipts_of
 from hedgerow.federation.server import Server
-from hedgerow.federation.transcript import Transcript
+from hedgerow.federation.transcript import FileTranscript, Transcript
 from hedgerow.federation.wire import Sender
 from hedgerow.methods import model_file
-from hedgerow.methods.saving import fitted_content, load
+from hedgerow.methods.saving import load, model_content
 from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import MemoryLedger
@@ -36,9 +36,10 @@ from hedgerow.privacy.ledger.events import cost_of_text
 from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.study import Study
-from hedgerow.report.evaluation import Evaluation
+from hedgerow.report.evaluation import Evaluation, kept_evaluation
+from hedgerow.secagg.closing import UNASKED
 from hedgerow.secagg.encoding import digest
-from hedgerow.secagg.envelope import SignedHeader
+from hedgerow.secagg.envelope import SignedHeader, shown_header
 from hedgerow.secagg.keys import Identity, is_signed, is_signed_lasting
 
 # --------------------------------------------------------------------------------------------------
@@ -46,13 +47,24 @@ from hedgerow.secagg.keys import Identity, is_signed, is_signed_lasting
 #
 # A receipt is the signed header of a site's last message in the run: what this study had cost it,
 # and where its ledger stood. The coordinator signs the model's digest, the study's hash, the root
-# of the transcript and all receipts together, with Ed25519 and, to last, with ML-DSA-65. Whoever
-# has the study file can check that; with the transcript also that the model follows from what the
-# sites have signed (replay.py). Nobody is asked.
+# of the transcript, all receipts and the sites' CLOSED together, with Ed25519 and, to last, with
+# ML-DSA-65. Whoever has the study file can check that; with the transcript also that the model
+# follows from what the sites have signed (replay.py). Nobody is asked. A site that has done so may
+# vouch for the model with its own keys (`hedgerow site verify`).
 
 
-def sign_model(folder: RunFolder, study_file: StudyFile, identity: Identity, root: bytes) -> None:
-    """Adds `signature` to the model file; its content and digest stay as they are."""
+def sign_model(
+    folder: RunFolder,
+    study_file: StudyFile,
+    identity: Identity,
+    transcript: Transcript | FileTranscript,
+) -> dict[str, Any]:
+    """Adds `signed` to the model file, which is returned; its content and digest stay."""
+    root = transcript.root
+    closed = {
+        study_file.names[shown_header(message).sender]: digest("message", message).hex()
+        for message in transcript.closed
+    }
     last = {
         name: receipts[-1]
         for place, name in enumerate(study_file.names)
@@ -60,22 +72,60 @@ def sign_model(folder: RunFolder, study_file: StudyFile, identity: Identity, roo
     }
     study = study_file.study.hash.hex()
     content = model_file.read(folder.model_file)
-    message = signed_message(model_file.digest_of(content), study, last, root.hex())
+    message = signed_message(model_file.digest_of(content), study, last, root.hex(), closed)
     signature = {
         "study": study,
         "receipts": last,
         "transcript": root.hex(),
+        "closed": closed,
         "signature": identity.sign(message).hex(),
         "lasting_key": identity.lasting.hex(),
         "lasting_signature": identity.sign_lasting(message).hex(),
     }
     model_file.add(folder.model_file, "signed", signature)
+    return signature
 
 
-def signed_message(model_digest: str, study: str, receipts: dict[str, str], root: str) -> bytes:
+def signed_message(
+    model_digest: str, study: str, receipts: dict[str, str], root: str, closed: dict[str, str]
+) -> bytes:
     """The message a coordinator signs; receipts by name, so that none can be dropped or swapped."""
-    parts = [text.encode() for pair in sorted(receipts.items()) for text in pair]
-    return digest("signed model", model_digest.encode(), study.encode(), root.encode(), *parts)
+    parts = [model_digest, study, root, str(len(receipts))]
+    parts += [
+        text for table in (receipts, closed) for pair in sorted(table.items()) for text in pair
+    ]
+    return digest("signed model", *(text.encode() for text in parts))
+
+
+def vouch_message(model_digest: str, study: str, root: str) -> bytes:
+    """The message of a site that has computed the model anew from the transcript."""
+    return digest("vouch", model_digest.encode(), study.encode(), root.encode())
+
+
+def add_vouch(path: Path, roster: Path, transcript: Path, identity: Identity) -> list[CheckResult]:
+    """All checks and, if none failed, the vouch of one site in the model file."""
+    study_file = StudyFile.read(roster)
+    checks = verified(path, roster, transcript)
+    if any(check.has_failed for check in checks):
+        return checks
+    if identity.public not in study_file.roster.sites:
+        raise ParameterError(
+            f"this site is not one of {study_file.study.name!r}; only its sites vouch for a model."
+        )
+    name = study_file.names[study_file.roster.sites.index(identity.public)]
+    document = model_file.open_document(path)
+    signatures = document["signed"]
+    message = vouch_message(
+        model_file.digest_of(document["content"]), signatures["study"], signatures["transcript"]
+    )
+    vouch = {
+        "signature": identity.sign(message).hex(),
+        "lasting_key": identity.lasting.hex(),
+        "lasting_signature": identity.sign_lasting(message).hex(),
+    }
+    vouches = signatures.get("vouches", {}) | {name: vouch}
+    model_file.add(path, "signed", signatures | {"vouches": vouches})
+    return verified(path, roster, transcript)
 
 
 SUM_TOLERANCE = 1e-9
@@ -83,8 +133,8 @@ SUM_TOLERANCE = 1e-9
 MOST_PROBLEMS = 10
 """Of a file's form, in one answer."""
 FORMAT = "file format"
-SITES = "sites"
-"""The check that enough of them signed."""
+SITES, VOUCHES, MODEL = "sites", "vouches", "model"
+"""The checks that enough sites signed, that some vouch for the model, that it follows from sums."""
 
 
 class Outcome(Enum):
@@ -123,8 +173,13 @@ def verdict(checks: Sequence[CheckResult]) -> str:
     rest = f"; not checked: {', '.join(skipped_names)}" if skipped_names else ""
     if any(check.outcome is Outcome.UNSIGNED for check in checks):
         return f"intact, unsigned{rest}"
-    vouching = next((check.words for check in checks if check.what == SITES), None)
-    return f"valid, {vouching}{rest}" if vouching else f"intact{rest}"
+    words = {check.what: check.words for check in checks}
+    if SITES not in words:
+        return f"intact{rest}"
+    vouches = f"; {words[VOUCHES]}" if VOUCHES in words else ""
+    if MODEL in words:
+        return f"valid, computed anew from what the sites signed, {words[SITES]}{vouches}{rest}"
+    return f"signed by the coordinator, {words[SITES]}{vouches}{rest}"
 
 
 def verified(path: Path, roster: Path | None, transcript: Path | None = None) -> list[CheckResult]:
@@ -153,14 +208,16 @@ def verified(path: Path, roster: Path | None, transcript: Path | None = None) ->
     if transcript is None:
         words = "give --transcript transcript.bin to compute the model anew"
         return [*checks, CheckResult("transcript", Outcome.SKIPPED, words)]
-    return [*checks, *_transcript(model, signatures, study_file, Transcript.read(transcript))]
+    shown = Transcript.read(transcript)
+    return [*checks, *_transcript(model, document, study_file, shown)]
 
 
 # -------------------------------------------------------------------------------------- transcript
 def _transcript(
-    model: Any, signatures: dict[str, Any], study_file: StudyFile, transcript: Transcript
+    model: Any, document: dict[str, Any], study_file: StudyFile, transcript: Transcript
 ) -> Iterator[CheckResult]:
     """From signed bytes to the same model; the first thing that is not right ends it."""
+    signatures = document["signed"]
     same = signatures.get("transcript") == transcript.root.hex()
     words = f"{len(transcript.rounds)} rounds, the root that the coordinator signed"
     yield CheckResult.of("transcript", same, words if same else "not the one that was signed")
@@ -172,9 +229,10 @@ def _transcript(
         return
     rounds = f"{len(transcript.rounds)} rounds opened and asked as the method asks them"
     yield CheckResult.of("replay", True, rounds)
-    changed = [what for what, one in _compared(model, again) if not one]
-    told = f"not what the sums lead to: {', '.join(changed)}"
-    yield CheckResult.of("model", not changed, told if changed else "the one that the sums lead to")
+    differences = _differences(model, document, study_file, again)
+    told = f"not what the sums lead to: {', '.join(differences)}"
+    words = told if differences else "the one that the sums lead to"
+    yield CheckResult.of(MODEL, not differences, words)
     problems = problems_of_releases(study_file, transcript, words_of_sites)
     told = "; ".join(problems) or "every message is one that its site says that it sent"
     yield CheckResult.of("messages", not problems, told)
@@ -186,20 +244,44 @@ def _transcript(
         told = f"{', '.join(open_sites)} did not close: count them at the study's whole budget"
         yield CheckResult("final", Outcome.SKIPPED, told)
     else:
-        yield CheckResult.of("final", True, "all sites have closed the study")
+        alone = [study_file.names[k] for k, w in words_of_sites.items() if w.body.root == UNASKED]
+        rest = f"; {', '.join(alone)} before the run had ended" if alone else ""
+        yield CheckResult.of("final", True, f"all sites have closed the study{rest}")
 
 
-def _compared(model: Any, again: Any) -> Iterator[tuple[str, bool]]:
-    mine, theirs = fitted_content(model), fitted_content(again)
-    for what in ("schema", "model", "leaves", "privacy"):
-        yield what, _plain(mine[what]) == _plain(theirs[what])
-    rounds = [[(r.number, r.void) for r in one.run_.rounds] for one in (model, again)]
-    yield "rounds", rounds[0] == rounds[1]
+def _differences(
+    model: Any, document: dict[str, Any], study_file: StudyFile, again: Any
+) -> list[str]:
+    """Entries of the model file that the sums do not lead to: each of them, names included."""
+    content, expected = document["content"], _plain(model_content(again))
+    names = [name for name in expected if name != "run" and content[name] != expected[name]]
+    if _run_content(model) != _run_content(again):
+        names.append("run")
+    if study_file.study.asks_held_out:
+        evaluation = kept_evaluation(again)
+        expected_evaluation = None if evaluation is None else _plain(evaluation.to_dict())
+        if document.get("evaluation") != expected_evaluation:
+            names.append("evaluation")
+    return names
+
+
+def _run_content(model: Any) -> list[Any]:
+    """The rounds without their bytes: how long messages were is the transport's."""
+    return [replace(one, bytes_out=0, bytes_in=0) for one in model.run_.rounds]
 
 
 def _plain(content: Any) -> Any:
     """As it is read from a file."""
     return json.loads(json.dumps(content))
+
+
+def closing_words(folder: RunFolder, study_file: StudyFile) -> list[str]:
+    """What was verified of a run that ended, for the statement that its folder holds."""
+    transcript = folder.path / TRANSCRIPT
+    checks = verified(folder.model_file, folder.study_file, transcript)
+    names = [check.words for check in checks if check.what == "final"]
+    how = "hedgerow verify model.json --roster study.toml --transcript transcript.bin"
+    return [verdict(checks), *names, f"whoever has these files can do it again: {how}"]
 
 
 def _without_roster(signatures: dict[str, Any] | None) -> CheckResult:
@@ -267,14 +349,9 @@ def _signatures(
         signatures["study"],
         signatures["receipts"],
         signatures.get("transcript", ""),
+        signatures.get("closed", {}),
     )
-    signature = bytes.fromhex(signatures["signature"])
-    right = is_signed(study_file.roster.coordinator, signature, message) and is_signed_lasting(
-        study_file.roster.coordinator,
-        bytes.fromhex(signatures.get("lasting_key", "")),
-        bytes.fromhex(signatures.get("lasting_signature", "")),
-        message,
-    )
+    right = _is_signed_twice(study_file.roster.coordinator, signatures, message)
     words = "model, study and receipts are signed by the coordinator of the study"
     yield CheckResult.of("coordinator", right, words)
     receipts = dict(_receipts(signatures["receipts"], study_file))
@@ -284,6 +361,35 @@ def _signatures(
         yield CheckResult.of(f"site {name}", receipt is not None, words)
     yield _enough(receipts, study)
     yield _largest(receipts, statement, study)
+    if signatures.get("vouches"):
+        yield _vouches(content, signatures, study_file)
+
+
+def _vouches(content: Any, signatures: dict[str, Any], study_file: StudyFile) -> CheckResult:
+    """Sites that have computed the model anew and say so; a false word fails."""
+    keys = dict(zip(study_file.names, study_file.roster.sites, strict=True))
+    message = vouch_message(
+        model_file.digest_of(content), signatures["study"], signatures.get("transcript", "")
+    )
+    false_names = [
+        name
+        for name, vouch in sorted(signatures["vouches"].items())
+        if name not in keys or not _is_signed_twice(keys[name], vouch, message)
+    ]
+    if false_names:
+        return CheckResult.of(VOUCHES, False, f"not signed by {', '.join(false_names)}")
+    count = len(signatures["vouches"])
+    return CheckResult.of(VOUCHES, True, "1 site vouches" if count == 1 else f"{count} sites vouch")
+
+
+def _is_signed_twice(key: bytes, signatures: dict[str, str], message: bytes) -> bool:
+    """With Ed25519 and with ML-DSA-65."""
+    signature, lasting_key, lasting = (
+        bytes.fromhex(signatures.get(name, ""))
+        for name in ("signature", "lasting_key", "lasting_signature")
+    )
+    is_lasting = is_signed_lasting(key, lasting_key, lasting, message)
+    return is_signed(key, signature, message) and is_lasting
 
 
 def _receipts(
@@ -309,7 +415,7 @@ def _receipt(
 
 def _enough(receipts: dict[str, SignedHeader | None], study: Study) -> CheckResult:
     valid = sum(receipt is not None for receipt in receipts.values())
-    words, enough = f"signed by {valid} of {study.n_sites} sites", valid >= study.threshold
+    words, enough = f"receipts of {valid} of {study.n_sites} sites", valid >= study.threshold
     more = "" if enough else f"; sums are opened with {study.threshold} or more"
     return CheckResult.of(SITES, enough, words + more)
 

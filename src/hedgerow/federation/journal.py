@@ -68,7 +68,13 @@ class Void:
 
 
 class Journal:
-    """Of a run that ends with the process, nothing; those below are durable when a call returns."""
+    """Of a run that ends with the process: the round under way, in memory.
+
+    Those below are durable when a call returns.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: AskedRound | None = None
 
     def recorded(self, number: int) -> Answered | Void | None:
         """What became of a round in the run so far."""
@@ -76,7 +82,7 @@ class Journal:
 
     def under_way(self) -> AskedRound | None:
         """The round that was asked last, if nothing became of it yet."""
-        return None
+        return self._under_way
 
     def joining(self, coordinator: Coordinator) -> None:
         """Before JOIN leaves: the same invitation can be sent again."""
@@ -84,30 +90,32 @@ class Journal:
     def session(self, coordinator: Coordinator) -> None:
         """Before OPEN leaves."""
 
-    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None: ...
+    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None:
+        self._under_way = asked
 
-    def closed(self, round: int, members: tuple[int, ...]) -> None: ...
+    def closed(self, round: int, members: tuple[int, ...]) -> None:
+        if self._under_way is not None:
+            self._under_way = replace(self._under_way, members=members)
 
-    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None: ...
+    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None:
+        self._under_way = None
 
-    def void(self, void: Void, heads: LedgerHeads) -> None: ...
+    def void(self, void: Void, heads: LedgerHeads) -> None:
+        self._under_way = None
 
     def transcribe(self, one: TranscriptRound) -> None:
         """Before it is said what became of the round."""
-
-
-NO_JOURNAL = Journal()
 
 
 class Record(Journal):
     """The journal of one run as it stands in its folder; whoever may read it may look."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.run_file, self.answers_file = folder / "run.json", folder / "answers.jsonl"
         self.run: dict[str, Any] = _read_run(self.run_file)
         self.heads: dict[int, LedgerHead] = {}
         self._recorded: dict[int, Answered | Void] = {}
-        self._under_way: AskedRound | None = None
         for line in _whole_lines(self.answers_file):
             self._remember(line)
 
@@ -122,9 +130,6 @@ class Record(Journal):
 
     def recorded(self, number: int) -> Answered | Void | None:
         return self._recorded.get(number)
-
-    def under_way(self) -> AskedRound | None:
-        return self._under_way
 
     def _remember(self, line: dict[str, Any]) -> None:
         match line["what"]:
@@ -146,14 +151,26 @@ class Record(Journal):
 
 
 class FileJournal(Record):
-    """The journal of the process that runs the study; one at a time may."""
+    """The journal of the process that runs the study; one at a time may.
+
+    What was read is forgotten once it was asked for, and what this process adds is in the file
+    alone: memory does not grow with rounds.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        self._rounds = len(self._recorded)
         self._file = self.answers_file.open("ab")
         self._file.truncate(_whole_size(self.answers_file))
         self.transcript = FileTranscript(folder / TRANSCRIPT)
         sync_directory(folder)
+
+    @property
+    def rounds(self) -> int:
+        return self._rounds
+
+    def recorded(self, number: int) -> Answered | Void | None:
+        return self._recorded.pop(number, None)
 
     def close(self) -> None:
         self._file.close()
@@ -203,8 +220,8 @@ class FileJournal(Record):
         # Put in by hand: a sum may have megabytes, and its messages need no escapes.
         total = base64.b64encode(narrow.data)
         self._write(_plain_line(line)[:-1] + b',"total":"', total, b'"}')
-        self._recorded[answered.round], self._under_way = answered, None
-        self.heads = dict(heads)
+        self._under_way, self.heads = None, dict(heads)
+        self._rounds += 1
 
     def void(self, void: Void, heads: LedgerHeads) -> None:
         self._append(
@@ -215,6 +232,8 @@ class FileJournal(Record):
             reason=void.reason,
             heads=_plain_heads(heads),
         )
+        del self._recorded[void.round]
+        self._rounds += 1
 
     def _append(self, what: str, **content: Any) -> None:
         line = {"what": what, **content}

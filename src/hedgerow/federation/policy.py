@@ -88,7 +88,7 @@ class Policy:
 
     def reasons(self, study: Study, rounds: int | None = None) -> Iterator[str]:
         """Every reason for refusing a study that takes so many rounds, where that is known."""
-        if self.methods is not None and not _matches(study.method, self.methods):
+        if self.methods is not None and not is_method_allowed(study.method, self.methods):
             yield (
                 "your policy does not allow this method; to allow it add: "
                 f'methods = ["{study.method}"]'
@@ -110,7 +110,7 @@ class Policy:
             yield f"features {sorted(strange)} are not allowed"
 
 
-def _matches(name: str, allowed: Iterable[str]) -> bool:
+def is_method_allowed(name: str, allowed: Iterable[str]) -> bool:
     """Whether a method is named; `papers.wang.*` names all methods of a paper."""
     return any(fnmatchcase(name, pattern) for pattern in allowed)
 

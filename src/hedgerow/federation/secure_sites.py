@@ -29,7 +29,7 @@ from hedgerow.federation.exchange import (
     Quorum,
     RetryPolicy,
 )
-from hedgerow.federation.journal import NO_JOURNAL, Answered, AskedRound, Journal, Void
+from hedgerow.federation.journal import Answered, AskedRound, Journal, Void
 from hedgerow.federation.session_state import CoordinatorSession
 from hedgerow.federation.transcript import TranscriptRound, shown_messages
 from hedgerow.federation.wire import Bundle, Sender
@@ -66,13 +66,16 @@ class SecureSites:
         coordinator: Coordinator,
         exchange: Exchange,
         retry_policy: RetryPolicy,
-        journal: Journal = NO_JOURNAL,
+        journal: Journal | None = None,
     ) -> None:
         self.study, self.coordinator, self.exchange = study, coordinator, exchange
-        self.retry_policy, self.journal = retry_policy, journal
-        self.session_state = CoordinatorSession(study, coordinator, exchange, retry_policy, journal)
+        self.retry_policy, self.journal = retry_policy, journal or Journal()
+        self.session_state = CoordinatorSession(
+            study, coordinator, exchange, retry_policy, self.journal
+        )
         self._begin_names(coordinator.attempt)
-        self._under_way: UnderWay | None = None
+        self._last_bundle: tuple[int, Bundle] | None = None
+        """Number and bytes of the round that this process has asked last."""
 
     def enter(self) -> None:
         self.session_state.enter()
@@ -102,7 +105,7 @@ class SecureSites:
             self._fail(number, under_way, asked, error)
             raise
         self._transcribe(secure, under_way, is_void=False)
-        return self._answered(secure, opened, sent)
+        return self._answered(under_way.asked, secure, opened, sent)
 
     def _transcribe(self, secure: SecureSum, under_way: UnderWay, *, is_void: bool) -> None:
         asked, encoded = under_way.asked, under_way.encoded
@@ -136,10 +139,11 @@ class SecureSites:
 
     def _begin(self, number: int, bundle: Sequence[Priced]) -> UnderWay:
         """What to ask, and of whom; as before if it was asked before."""
-        if self._under_way is not None and self._under_way.asked.round == number:
-            return self._under_way
         asked = self.journal.under_way()
-        if asked is None or asked.round != number:
+        is_new = asked is None or asked.round != number
+        if asked is not None and not is_new and self._last_bundle is not None:
+            return UnderWay(asked, self._last_bundle[1])
+        if asked is None or is_new:
             # Names go with their key session.
             self.session_state.needs_session |= self.sender.is_full
             self.session_state.renew(bundle)
@@ -151,8 +155,8 @@ class SecureSites:
         else:
             encoded = self._encoded_again(asked.attempt, asked.digest, number, bundle)
             self.session_state.resumed(asked.participants)
-        self._under_way = UnderWay(asked, encoded)
-        return self._under_way
+        self._last_bundle = number, encoded
+        return UnderWay(asked, encoded)
 
     def _started(self, number: int, bundle: Sequence[Priced], under_way: UnderWay) -> SecureSum:
         selections = sum(one.noise is None for one in bundle)
@@ -206,9 +210,6 @@ class SecureSites:
         messages, members = secure.close(), tuple(sorted(secure.arrived))
         if secure.mode is Mode.AT_ONCE:
             return secure.opened()
-        if self._under_way is not None:
-            asked = replace(self._under_way.asked, members=members)
-            self._under_way = replace(self._under_way, asked=asked)
         self.journal.closed(secure.round, members)
         threshold = self.session_state.threshold
         if messages:
@@ -233,16 +234,15 @@ class SecureSites:
         there = len(secure.arrived) - len(missed.silent)
         self.session_state.end(missed.silent, f"round {secure.round}", there)
 
-    def _answered(self, secure: SecureSum, opened: Opened, sent: Traffic) -> Collected:
-        assert self._under_way is not None
-        asked = self._under_way.asked
+    def _answered(
+        self, asked: AskedRound, secure: SecureSum, opened: Opened, sent: Traffic
+    ) -> Collected:
         selections = tuple(opened.selections[place] for place in opened.members)
         bytes_out, bytes_in = sent.total
         collected = Collected(opened.values, selections, bytes_out, bytes_in, opened.members)
         answered = Answered(asked.round, asked.attempt, asked.digest, collected)
         self.session_state.opened(opened.members)
         self.journal.answered(answered, self.coordinator.heads, secure.receipts)
-        self._under_way = None
         return collected
 
     def _fail(
@@ -252,7 +252,6 @@ class SecureSites:
             self.session_state.exclude(error.sites)
         self.session_state.failed(bundle)
         self.session_state.needs_session |= not isinstance(error, Unanswered)
-        self._under_way = None
         attempt, digest = self.coordinator.attempt, _digest(under_way.encoded)
         self.journal.void(Void(number, attempt, digest, str(error)), self.coordinator.heads)
 

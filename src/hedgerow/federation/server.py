@@ -78,6 +78,10 @@ class Server:
     def n_sites(self) -> int:
         return self.study.n_sites
 
+    @property
+    def max_rounds(self) -> int:
+        return self.study.training_rounds
+
     def variance(self, query: Summed) -> float:
         """The noise a query would carry; a flow may ask before it decides."""
         return self.study.variance(query)

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from hedgerow.errors import RunEnded, SiteRefused
 from hedgerow.federation.exchange import Accept, Exchange, Messages, Missed, Quorum, RetryPolicy
-from hedgerow.federation.journal import NO_JOURNAL, Journal
+from hedgerow.federation.journal import Journal
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.statement.spending import price
@@ -36,7 +36,7 @@ class CoordinatorSession:
     coordinator: Coordinator
     exchange: Exchange
     retry_policy: RetryPolicy
-    journal: Journal = NO_JOURNAL
+    journal: Journal = field(default_factory=Journal)
     present: frozenset[int] = frozenset()
     needs_session: bool = True
     _opened: bool = False

@@ -22,7 +22,7 @@ from hedgerow.privacy.ledger.file import exclusive, open_ledger, signed_ledger
 from hedgerow.privacy.ledger.sqlite import SqliteLedger, Table
 from hedgerow.privacy.ledger.store import (
     Hook,
-    Store,
+    LedgerStore,
     check_version,
     connect,
     copy_private,
@@ -80,7 +80,7 @@ _FOURTH = (
 class StoreTables:
     """The tables beside the ledger."""
 
-    def __init__(self, store: Store, secret: bytes) -> None:
+    def __init__(self, store: LedgerStore, secret: bytes) -> None:
         def table(name: str, columns: str, keys: int) -> Table:
             return Table(store, name, tuple(columns.split()), keys, secret)
 
@@ -98,12 +98,12 @@ class StoreTables:
             table.check()
 
 
-def _first_layout(store: Store, tables: StoreTables) -> None:
+def _first_layout(store: LedgerStore, tables: StoreTables) -> None:
     for statement in _FIRST:
         store.create(statement)
 
 
-def _second_layout(store: Store, tables: StoreTables) -> None:
+def _second_layout(store: LedgerStore, tables: StoreTables) -> None:
     """Codes on rows; sets are entries of the ledger; accounts go by hash instead of by name.
 
     Rounds of version 1 can be neither sent nor opened in version 2, and its studies have other
@@ -120,13 +120,13 @@ def _second_layout(store: Store, tables: StoreTables) -> None:
         tables.peers.put(key, seq, head, b"")
 
 
-def _third_layout(store: Store, tables: StoreTables) -> None:
+def _third_layout(store: LedgerStore, tables: StoreTables) -> None:
     """What each study has taken is counted; of rounds before, nothing is."""
     _require_layout(store, _SECOND)
     store.create(_THIRD[-1])
 
 
-def _fourth_layout(store: Store, tables: StoreTables) -> None:
+def _fourth_layout(store: LedgerStore, tables: StoreTables) -> None:
     """What leaves is listed, and the last word in a study is kept. Stored answers of version 2 can
     be sent no more.
     """
@@ -136,13 +136,13 @@ def _fourth_layout(store: Store, tables: StoreTables) -> None:
         store.create(statement)
 
 
-LAYOUT_STEPS: tuple[Callable[[Store, StoreTables], None], ...] = (
+LAYOUT_STEPS: tuple[Callable[[LedgerStore, StoreTables], None], ...] = (
     *(_first_layout, _second_layout),
     *(_third_layout, _fourth_layout),
 )
 
 
-def bring_up_to_date(store: Store, tables: StoreTables) -> None:
+def bring_up_to_date(store: LedgerStore, tables: StoreTables) -> None:
     """Takes the steps that the file lacks, all or none, and checks what is then there."""
     with store.transaction():
         missing = LAYOUT_STEPS[layout_version(store) :]
@@ -153,7 +153,7 @@ def bring_up_to_date(store: Store, tables: StoreTables) -> None:
         _require_layout(store, _FOURTH)
 
 
-def _require_layout(store: Store, statements: tuple[str, ...]) -> None:
+def _require_layout(store: LedgerStore, statements: tuple[str, ...]) -> None:
     if store.layout() != {*sqlite.LAYOUT, *statements}:
         raise LedgerBroken(
             "the tables of the site's file are not those of its version; nothing was changed. "
@@ -180,7 +180,7 @@ class PeerHeads:
     News is kept in memory and written with the next round: forgetting it costs evidence only.
     """
 
-    def __init__(self, store: Store, tables: StoreTables) -> None:
+    def __init__(self, store: LedgerStore, tables: StoreTables) -> None:
         self._store, self._table = store, tables.peers
         self._news: dict[bytes, SignedHeader] = {}
 
@@ -216,7 +216,12 @@ class StudyMemory:
     """What `hedgerow.secagg.client.Site` must not forget, in a file."""
 
     def __init__(
-        self, store: Store, ledger: SqliteLedger, tables: StoreTables, peers: PeerHeads, study: str
+        self,
+        store: LedgerStore,
+        ledger: SqliteLedger,
+        tables: StoreTables,
+        peers: PeerHeads,
+        study: str,
     ) -> None:
         self._store, self._ledger, self._tables = store, ledger, tables
         self._peers, self._study = peers, study
@@ -370,7 +375,12 @@ class StudyStore(StudyMemory):
     """One study in the store: its memory, and the transaction of its rounds."""
 
     def __init__(
-        self, site_store: SiteStore, store: Store, tables: StoreTables, peers: PeerHeads, study: str
+        self,
+        site_store: SiteStore,
+        store: LedgerStore,
+        tables: StoreTables,
+        peers: PeerHeads,
+        study: str,
     ) -> None:
         super().__init__(store, site_store.ledger, tables, peers, study)
         self._site_store = site_store
@@ -407,7 +417,7 @@ class SiteStore:
     """The file of a site that serves. One process at a time holds it."""
 
     def __init__(
-        self, store: Store, identity: Identity, anchor: Path, lock: sqlite3.Connection
+        self, store: LedgerStore, identity: Identity, anchor: Path, lock: sqlite3.Connection
     ) -> None:
         check_version(store)
         store.check()
@@ -434,7 +444,7 @@ class SiteStore:
         make_private(path.parent)
         with ExitStack() as opened:
             lock = opened.enter_context(closing(exclusive(path)))
-            store = opened.enter_context(closing(Store(connect(path), hook)))
+            store = opened.enter_context(closing(LedgerStore(connect(path), hook)))
             site_store = cls(store, identity, anchor, lock)
             opened.pop_all()
         return site_store
@@ -571,14 +581,14 @@ class SiteStore:
 
 def backup_store(site_store: Path, path: Path) -> None:
     """The same from another process, while a service holds the store."""
-    with closing(Store(connect(site_store))) as store:
+    with closing(LedgerStore(connect(site_store))) as store:
         check_version(store)
         _copy_without_answers(store, path)
 
 
-def _copy_without_answers(store: Store, path: Path) -> None:
+def _copy_without_answers(store: LedgerStore, path: Path) -> None:
     store.copy(path)
-    with closing(Store(connect(path))) as copied:
+    with closing(LedgerStore(connect(path))) as copied:
         copied.execute("DELETE FROM outbox")
     sync_file(path)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,17 +123,31 @@ class Transcript:
                 raise SiteRefused("BadMessage")
 
 
-class FileTranscript(Transcript):
-    """The transcript of a run that goes on; what was added is durable when a call returns."""
+class FileTranscript:
+    """The transcript of a run that goes on; what was added is durable when a call returns.
+
+    Of the rounds it keeps their leaves in memory, not their messages: a run may have thousands.
+    """
 
     def __init__(self, path: Path) -> None:
-        super().__init__()
+        self.leaves: dict[int, bytes] = {}
+        self.closed: tuple[bytes, ...] = ()
         whole = 0
         for tag, content, end in _records(path):
             self._take(tag, content)
             whole = end
         self._file = path.open("ab")
         self._file.truncate(whole)
+
+    @property
+    def root(self) -> bytes:
+        return tree_root([self.leaves[number] for number in sorted(self.leaves)])
+
+    def _take(self, tag: bytes, content: bytes) -> None:
+        part = Transcript()
+        part._take(tag, content)
+        self.leaves |= {number: one.leaf for number, one in part.rounds.items()}
+        self.closed = part.closed or self.closed
 
     def close(self) -> None:
         self._file.close()
@@ -161,17 +175,18 @@ def shown_messages(messages: Mapping[tuple[int, MessageKind], bytes]) -> tuple[b
     return tuple(shown(messages[key]) for key in ordered)
 
 
-def _records(path: Path) -> Iterable[tuple[bytes, bytes, int]]:
-    """Whole records, each with where it ends."""
-    data = memoryview(path.read_bytes() if path.exists() else b"")
-    at = 0
-    while at + _RECORD.size <= len(data):
-        tag, length = _RECORD.unpack(data[at : at + _RECORD.size])
-        end = at + _RECORD.size + length
-        if end > len(data):
-            return
-        yield tag, bytes(data[at + _RECORD.size : end]), end
-        at = end
+def _records(path: Path) -> Iterator[tuple[bytes, bytes, int]]:
+    """Whole records, each with where it ends; one at a time is in memory."""
+    if not path.exists():
+        return
+    size, end = path.stat().st_size, 0
+    with path.open("rb") as file:
+        while len(head := file.read(_RECORD.size)) == _RECORD.size:
+            tag, length = _RECORD.unpack(head)
+            end += _RECORD.size + length
+            if end > size:
+                return
+            yield tag, file.read(length), end
 
 
 def _fields(reader: Reader) -> Iterable[bytes]:

@@ -56,7 +56,7 @@ from hedgerow.methods.ledger import Ledger, search_around, warn_of_search
 from hedgerow.methods.method import Method
 from hedgerow.methods.parameters import ATTRIBUTES, CLASSES_ATTRIBUTE, check_parameters
 from hedgerow.methods.predicting import outputs
-from hedgerow.methods.saving import plain_state, save_model, set_state
+from hedgerow.methods.saving import plain_state, set_state, write_model
 from hedgerow.methods.sources import (
     Columns,
     named_columns,
@@ -258,7 +258,7 @@ class PrivateEstimator(CommonParameters):
         persons_declared: bool,
     ) -> tuple[list[Rows], Circumstances, HeldOutDraws | None]:
         """The rows of each site, the circumstances of the run, and the held-out draws."""
-        warn_of_time(study.n_sites, method.largest(study.schema).rounds)
+        warn_of_time(study.n_sites, method.largest(study.schema).rounds_of(study.n_sites))
         self.data_report_ = report_of(encoded_rows, study.schema)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
@@ -392,7 +392,7 @@ class PrivateEstimator(CommonParameters):
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
         check_is_fitted(self, "model_")
-        save_model(path, self)
+        write_model(path, self)
 
     def export(self, path: str | Path, to: str) -> Path:
         """Writes the fitted model for another program; docs/exports.md says how each is used.

@@ -8,8 +8,10 @@ Our own method; each stage is a block that other methods use as well.
     round 2   noisy counts of a public grid -> bins, as fine as the noise allows
     round 3   class histograms of all features -> smoothed curves of log-odds
     rounds 4-6   one weight per curve, by private Newton steps (two classes)
-    then      random oblivious trees with Wiener leaves, one round per batch, if the signal is
-              strong enough to pay for them
+    then      two classes: curves and surfaces of pairs of features by 21 rounds of gradient
+              descent (15 over several sites), if the signal is strong enough to pay for them
+    then      random oblivious trees with Wiener leaves, one round per batch: below that signal,
+              for three classes and more, and on top of surfaces where the signal is stronger still
     between   where it is stronger still, ten interaction queries (tables of pairs of features),
               which guide half of the trees; there, and for three classes and more,
               features whose tests gained in earlier trees are drawn more often
@@ -24,16 +26,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from hedgerow.methods.base import PrivateClassifier, StagedTrees
 from hedgerow.methods.blocks import curves, pair_guided, private_bins, random_trees, surfaces
-from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, Splitting, boost
+from hedgerow.methods.blocks.boosting import (
+    BATCH_OVERLAP,
+    TREES_PER_ROUND,
+    BatchPlan,
+    DrawnTrees,
+    Rounds,
+    Splitting,
+    boost,
+)
 from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, even_stacking, shapes, stack
 from hedgerow.methods.blocks.fallback import needs_fallback, shares_alone
 from hedgerow.methods.blocks.flow import Flow, NoiseModel
-from hedgerow.methods.blocks.newton_steps import Wiener
+from hedgerow.methods.blocks.newton_steps import DEVIATION, Wiener
 from hedgerow.methods.blocks.pair_guided import GainSampledTrees
 from hedgerow.methods.blocks.public_grids import finer_schema
 from hedgerow.methods.blocks.random_trees import (
@@ -68,7 +79,7 @@ from hedgerow.privacy.queries import (
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
-from hedgerow.schema.rules import whole
+from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
 
 STACK_PART = constant(Fraction(1, 5), unit="part", evidence="boosting.md#0030")
@@ -86,11 +97,13 @@ MANY_CLASSES = constant(4, unit="classes", evidence="classes.md#0118")
 """Classes from which log-odds reach further."""
 MANY_DEVIATION = constant(0.3, unit="deviation", evidence="classes.md#0118")
 """How far leaves are expected to lie from zero then."""
-SURFACES_FROM = constant(4500.0, unit="signal times columns", evidence="boosting.md#0160")
-LEAST_FOR_SURFACES = constant(80.0, unit="signal", evidence="boosting.md#0160")
+SURFACES_FROM = constant(4500.0, unit="signal times columns", evidence="boosting.md#0161")
+LEAST_FOR_SURFACES = constant(80.0, unit="signal", evidence="boosting.md#0161")
 """From both on curves and surfaces are learned by gradient descent."""
-TREES_ON_SURFACES_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0160")
+TREES_ON_SURFACES_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0161")
 """Signal from which trees follow, with half of what surfaces would have had."""
+BATCH_DEVIATION = constant(0.25, unit="power", evidence="boosting.md#0160")
+"""Leaves of trees that share a round are expected so much further from zero."""
 LEAST_CHANCE = constant(0.05, unit="chance")
 """Chance of a feature whose curve is flat, before chances are made to sum to 1."""
 
@@ -122,7 +135,10 @@ class Start:
     strength: float
 
 
-@method("smoothed_boost", test_settings=({"n_estimators": 3},))
+@method(
+    "smoothed_boost",
+    test_settings=({"n_estimators": 3, "trees_per_round": 1}, {"n_estimators": 70}),
+)
 class SmoothedBoost(Method):
     """Curves, then at most `n_estimators` oblivious trees, `trees_per_round` of them a round."""
 
@@ -130,10 +146,8 @@ class SmoothedBoost(Method):
         default=100, rule=whole(1), text="The most trees after the curves."
     )
     max_depth: int = parameter(default=4, rule=whole(1), text="Levels of splits.")
-    trees_per_round: int = parameter(
-        default=1,
-        rule=whole(1),
-        text="How many trees see the same gradients: a batch of random trees is one round.",
+    trees_per_round: int | None = parameter(
+        default=None, rule=or_none(whole(1)), text=TREES_PER_ROUND
     )
 
     @property
@@ -152,31 +166,36 @@ class SmoothedBoost(Method):
     def largest(self, schema: Schema) -> Size:
         """With all trees and interaction queries, or with the totally random forest."""
         scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
-        leaves, batches = (
-            scale.complete(self.max_depth + DEEPER),
-            -(-self.n_estimators // self.trees_per_round),
+        leaves, model = scale.complete(self.max_depth + DEEPER), self._model_bytes(scale, loss)
+        one_size = partial(scale.trees, channels=loss.channels, shared_bytes=model)
+        pairs = one_size(math.comb(pair_guided.FEATURES, 2), pair_guided.PAIR_GROUPS**2)
+        trees = self._batches(schema).largest(
+            lambda n: one_size(n, leaves), pairs, pair_guided.INTERACTION_ROUNDS
         )
-        tests = self.max_depth + DEEPER  # one for each level
-        model = scale.model_bytes(self.n_estimators, leaves, loss.outputs, tests)
-        if len(schema.classes or ()) == 2:
-            model += surfaces.tree_bytes(scale)
-        dimension = scale.columns + 1
+        return self._before_trees(schema) + trees | GuidedForest().largest(schema)
+
+    def _before_trees(self, schema: Schema) -> Size:
+        """The number of records, bins, curves, their weights, and surfaces."""
+        scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
         size = scale.total() * 2 + scale.tables(channels=1) + scale.tables(channels=scale.channels)
-        if len(schema.classes or ()) == 2:
-            channels = dimension * (dimension + 3) // 2
-            size += Size.of_step(integers=channels, bytes=QUERY + NUMBER * dimension + model) * (
-                curves.ROUNDS
-            )
-            size += surfaces.largest(scale)
-        pairs = math.comb(pair_guided.FEATURES, 2)
-        looks = scale.trees(
-            pairs, pair_guided.GROUPS**2, channels=loss.channels, shared_bytes=model
-        )
-        trees = scale.trees(
-            self.trees_per_round, leaves, channels=loss.channels, shared_bytes=model
-        )
-        size += looks * min(pair_guided.INTERACTION_ROUNDS, batches) + trees * batches
-        return size | GuidedForest().largest(schema)
+        if len(schema.classes or ()) != 2:
+            return size
+        dimension = scale.columns + 1
+        weights = QUERY + NUMBER * dimension + self._model_bytes(scale, loss)
+        channels = dimension * (dimension + 3) // 2
+        stacking = Size.of_step(integers=channels, bytes=weights) * curves.ROUNDS
+        return size + stacking + surfaces.largest(scale)
+
+    def _model_bytes(self, scale: Scale, loss: Loss) -> int:
+        tests = self.max_depth + DEEPER  # one for each level
+        trees = scale.model_bytes(self.n_estimators, scale.complete(tests), loss.outputs, tests)
+        return trees + (surfaces.tree_bytes(scale) if loss.outputs == 1 else 0)
+
+    def _batches(self, schema: Schema) -> BatchPlan:
+        loss = loss_for(len(schema.classes or ()))
+        integers = Scale.complete(self.max_depth + DEEPER) * loss.channels
+        before = self._before_trees(schema).rounds
+        return BatchPlan(self.n_estimators, self.trees_per_round, before, integers)
 
     def flow(
         self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
@@ -210,7 +229,8 @@ class SmoothedBoost(Method):
             return (yield from shares_alone(schema, target, root_counts, rest, noise_model))
         part = for_trees(strength, n_classes)
         of_surfaces = Fraction(0)
-        if n_classes == 2 and not noise_model.is_pure:
+        plan = self._batches(schema)
+        if n_classes == 2 and not noise_model.is_pure and plan.fits(noise_model):
             part, of_surfaces = with_surfaces(part, strength, len(schema.grids))
         shares = StageFractions.with_trees(part, n_classes == 2, root_counts.spent)
         effects = yield from _curves(grids, active, n_classes, shares.curves)
@@ -222,33 +242,43 @@ class SmoothedBoost(Method):
         drawables = drawable_features(effects, stacking)
         if of_surfaces:
             learned = yield from surfaces.learn_surfaces(
-                effects, stacking, grids, drawables, score, shares.trees * of_surfaces
+                effects,
+                stacking,
+                grids,
+                drawables,
+                score,
+                shares.trees * of_surfaces,
+                noise_model.n_sites,
             )
             score, of_trees = learned.score(), [tree.deviations for tree in learned.trees()]
             pairs = zip(of_curves, learned.curve_noise(), strict=True)
             of_curves = [np.hypot(a, b) for a, b in pairs]
         if shares.trees and of_surfaces < 1:
-            rounds = Rounds(
-                self.n_estimators, self.trees_per_round, shares.trees * (1 - of_surfaces)
-            )
+            if not of_surfaces and n_classes == 2:
+                plan = replace(plan, before=plan.before - sum(surfaces.SHARED_DESCENT_ROUNDS))
+            rounds = Rounds(plan.sizes(noise_model), shares.trees * (1 - of_surfaces))
             curve_values = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
             start = Start(grids, drawables, curve_values, strength)
-            splitting = self._splitting(start, rounds, n_classes)
-            update = leaves_for(n_classes)
+            splitting = self._splitting(start, rounds, n_classes, plan.is_shared(noise_model))
+            update = partial(leaves_for, n_classes)
             score, noise_of_trees = yield from boost(rounds, splitting, update, score, rng)
             of_trees += noise_of_trees
         noise = ScoreNoise.of(of_trees, of_curves)
         parts = effects.parts(grids)
         return TrainingResult(Model(score, output_for(n_classes), parts=parts, noise=noise))
 
-    def _splitting(self, start: Start, rounds: Rounds, n_classes: int) -> Splitting:
+    def _splitting(
+        self, start: Start, rounds: Rounds, n_classes: int, in_one_round: bool
+    ) -> Splitting:
         """Pair-guided trees where the signal is strong; else gain-sampled or plain ones."""
         grids, features, loss = start.grids, start.features, loss_for(n_classes)
         if start.strength >= INTERACTIONS_FROM:
             deeper = GainSampledTrees(grids, features, loss, self.max_depth + DEEPER)
             if n_classes == 2:  # surfaces have learned the pairs
                 return deeper
-            return pair_guided.pair_guided_trees(grids, deeper, start.curve_values, rounds)
+            return pair_guided.pair_guided_trees(
+                grids, deeper, start.curve_values, rounds, in_one_round
+            )
         if n_classes > 2:
             return GainSampledTrees(grids, features, loss, self.max_depth)
         return DrawnTrees(random_trees.oblivious(grids, features, self.max_depth))
@@ -311,9 +341,11 @@ def loss_for(n_classes: int) -> Loss:
     return LogLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
 
-def leaves_for(n_classes: int) -> Wiener:
-    loss = loss_for(n_classes)
-    return Wiener(loss, deviation=MANY_DEVIATION) if n_classes >= MANY_CLASSES else Wiener(loss)
+def leaves_for(n_classes: int, trees: int = 1) -> Wiener:
+    """The leaves of trees of which so many share a round."""
+    deviation = MANY_DEVIATION if n_classes >= MANY_CLASSES else DEVIATION
+    wider = deviation * trees**BATCH_DEVIATION
+    return Wiener(loss_for(n_classes), deviation=wider, overlap=BATCH_OVERLAP)
 
 
 def output_for(n_classes: int) -> Output:

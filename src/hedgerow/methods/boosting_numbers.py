@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.methods.base import PrivateRegressor, StagedTrees
-from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
+from hedgerow.methods.blocks.boosting import BATCH_OVERLAP, TREES_PER_ROUND, BatchPlan, Rounds
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, both
 from hedgerow.methods.blocks.guided_trees import Shape, guided_skeletons, on_last_level, shapes_of
 from hedgerow.methods.blocks.leaves import complete_means
 from hedgerow.methods.blocks.public_grids import fine_schema
@@ -25,7 +26,6 @@ from hedgerow.models.model import Additive, Model, Output
 from hedgerow.models.uncertainty import NoisyTree, ScoreNoise
 from hedgerow.privacy.bundles import NUMBER, Size
 from hedgerow.privacy.queries import (
-    Answer,
     Cells,
     Count,
     Gradients,
@@ -83,7 +83,25 @@ class Residuals:
     mean_square: float
 
 
-@method("regression_boost", test_settings=({"n_estimators": 3, "max_depth": 2},))
+@dataclass(frozen=True)
+class TreeStage:
+    """What the rounds with trees share; `in_one_round`: residuals are asked with trees, for the
+    next ones.
+    """
+
+    target: TargetShape
+    depth: int
+    rounds: Rounds
+    in_one_round: bool
+
+
+@method(
+    "regression_boost",
+    test_settings=(
+        {"n_estimators": 3, "max_depth": 2, "trees_per_round": 1},
+        {"n_estimators": 50, "max_depth": 2},
+    ),
+)
 class RegressionBoost(Method):
     """Squared error. A tree's leaves are (rows, clipped residuals), shrunk level by level.
 
@@ -95,7 +113,7 @@ class RegressionBoost(Method):
     | per tree | leaf sums of (weight, clipped residual)         | equal parts of the rest |
 
     The residual histogram and the tree that follows are two rounds, since the clip depends on
-    the first.
+    the first. Over several sites trees share rounds, and histograms but the first go with them.
     """
 
     n_estimators: int | None = parameter(
@@ -107,6 +125,9 @@ class RegressionBoost(Method):
         default=None,
         rule=or_none(whole(1)),
         text="Levels of splits; None is 5 or 7, by the noisy signal-to-noise ratio.",
+    )
+    trees_per_round: int | None = parameter(
+        default=None, rule=or_none(whole(1)), text=TREES_PER_ROUND
     )
     learning_rate: float = parameter(
         default=0.4, rule=number(above=0.0), text="Part of a step that is taken."
@@ -125,19 +146,32 @@ class RegressionBoost(Method):
 
     def largest(self, schema: Schema) -> Size:
         """The larger of the fallback forest and the boosted trees."""
-        scale = Scale(schema)
-        n_estimators, leaves = (
-            self.n_estimators or MOST_BOOSTED_TREES,
-            scale.leaves(self.max_depth or MOST_BOOSTED_DEPTH),
-        )
+        scale, n_estimators = Scale(schema), self.n_estimators or MOST_BOOSTED_TREES
+        leaves = scale.leaves(self.max_depth or MOST_BOOSTED_DEPTH)
         model = scale.model_bytes(n_estimators, leaves, 1, scale.tests(BOOST_BINS))
         residual_size = Size.of_step(
             integers=RESIDUAL_CELLS, bytes=QUERY + NUMBER * RESIDUAL_CELLS, shared_bytes=model
         )
-        boosting_size = scale.initial_round() + scale.tables(channels=TARGET_CLASSES)
-        boosting_size += scale.trees(1, leaves, channels=2, shared_bytes=model) * n_estimators
-        boosting_size += residual_size * min(RESIDUAL_ROUNDS, n_estimators)
+        plan = self._batches(schema, n_estimators)
+        trees = plan.largest(
+            lambda n: scale.trees(n, leaves, channels=2, shared_bytes=model),
+            residual_size,
+            RESIDUAL_ROUNDS,
+        )
+        boosting_size = self._before_trees(schema) + trees
+        if self.trees_per_round is None:
+            boosting_size += replace(residual_size, rounds_alone=0)  # before the first tree
         return GuidedForest(max_depth=self.max_depth).largest(schema) | boosting_size
+
+    def _before_trees(self, schema: Schema) -> Size:
+        scale = Scale(schema)
+        return scale.initial_round() + scale.tables(channels=TARGET_CLASSES)
+
+    def _batches(self, schema: Schema, n_estimators: int) -> BatchPlan:
+        """One round before the first tree asks for the residuals."""
+        leaves = Scale(schema).leaves(self.max_depth or MOST_BOOSTED_DEPTH)
+        before = self._before_trees(schema).rounds + 1
+        return BatchPlan(n_estimators, self.trees_per_round, before, 2 * leaves)
 
     def flow(
         self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
@@ -170,52 +204,62 @@ class RegressionBoost(Method):
             belief, root_weights(belief, screens=True), n_estimators, depth, constants.tries, rng
         )
         start = class_means(target, cuts) @ belief.totals / belief.totals.sum()
-        tree_fraction = (
-            1 - first_round.spent - constants.root_fraction - RESIDUAL_FRACTION
-        ) / n_estimators
-        model, noise = yield from self._boost(
-            shapes_of(skeletons, grids), depth, target, float(start), tree_fraction
-        )
+        plan = self._batches(schema, n_estimators)
+        rest = 1 - first_round.spent - constants.root_fraction - RESIDUAL_FRACTION
+        rounds = Rounds(plan.sizes(noise_model), rest)
+        stage = TreeStage(target, depth, rounds, plan.is_shared(noise_model))
+        model, noise = yield from self._boost(shapes_of(skeletons, grids), stage, float(start))
         return TrainingResult(Model(model, Output.VALUE, noise=ScoreNoise.of(noise)))
 
     def _boost(
-        self,
-        shapes: Sequence[Shape],
-        depth: int,
-        target: TargetShape,
-        start: float,
-        tree_fraction: Fraction,
+        self, shapes: Sequence[Shape], stage: TreeStage, start: float
     ) -> Flow[tuple[Additive, list[FloatArray]]]:
+        target, rounds = stage.target, stage.rounds
         width = target.high - target.low
         model, noise = Additive((start,), clip=(target.low, target.high)), list[FloatArray]()
-        residuals = Residuals(width, width**2 / 12.0)
-        looks = set(range(0, len(shapes), max(len(shapes) // RESIDUAL_ROUNDS, 1))[:RESIDUAL_ROUNDS])
-        for t, shape in enumerate(shapes):
-            if t in looks:
-                residuals = yield from update_residuals(
-                    model, residuals, width, RESIDUAL_FRACTION / len(looks)
-                )
-            loss = SquaredLoss(target.low, target.high, residuals.clip, ROW_WEIGHT)
-            statistic = Gradients(loss, model)
-            answer = yield from ask(
-                SumQuery(EVERYONE, statistic, Leaves((shape.tree,)), tree_fraction)
-            )
-            tree = self._tree(shape, answer, depth, residuals)
-            model = model.plus(tree.tree)
-            noise.append(tree.deviations)
+        residuals, starts = Residuals(width, width**2 / 12.0), rounds.starts
+        looks = set(starts[:: max(len(starts) // RESIDUAL_ROUNDS, 1)][:RESIDUAL_ROUNDS])
+        for first, size in zip(starts, rounds.sizes, strict=True):
+            look = update_residuals(model, residuals, width, RESIDUAL_FRACTION / len(looks))
+            is_beside = stage.in_one_round and first > 0
+            if first in looks and not is_beside:
+                residuals = yield from look
+            fraction = rounds.fraction * size / len(shapes)
+            batch = self._trees(shapes[first : first + size], stage, model, residuals, fraction)
+            if first in looks and is_beside:
+                trees, residuals = yield from both(batch, look)
+            else:
+                trees = yield from batch
+            model = model.plus(*(tree.tree for tree in trees))
+            noise += [tree.deviations for tree in trees]
         return model, noise
 
-    def _tree(self, shape: Shape, answer: Answer, depth: int, residuals: Residuals) -> NoisyTree:
+    def _trees(
+        self,
+        shapes: Sequence[Shape],
+        stage: TreeStage,
+        model: Additive,
+        residuals: Residuals,
+        fraction: Fraction,
+    ) -> Flow[list[NoisyTree]]:
         """Leaf values in the target's units; the gradient is the residual with its sign turned."""
+        loss = SquaredLoss(stage.target.low, stage.target.high, residuals.clip, ROW_WEIGHT)
+        by = Leaves(tuple(shape.tree for shape in shapes))
+        answer = yield from ask(SumQuery(EVERYONE, Gradients(loss, model), by, fraction))
+        rate = self.learning_rate / len(shapes) ** BATCH_OVERLAP
         sums = np.stack([answer.values[..., 1] / ROW_WEIGHT, -answer.values[..., 0]], axis=-1)
-        means, mean_noise = complete_means(
-            on_last_level([shape], sums, depth)[0],
-            answer.variance / ROW_WEIGHT**2,
-            answer.variance,
-            residuals.mean_square / residuals.clip**2,
-        )
-        values, noise = (residuals.clip * part[shape.leaf_at, None] for part in (means, mean_noise))
-        return NoisyTree(shape.tree.with_values(values), noise).scale(self.learning_rate)
+        trees = []
+        for shape, own in zip(shapes, sums, strict=True):
+            means = complete_means(
+                on_last_level([shape], own[None], stage.depth)[0],
+                answer.variance / ROW_WEIGHT**2,
+                answer.variance,
+                residuals.mean_square / residuals.clip**2,
+                len(shapes),
+            )
+            values, noise = (residuals.clip * part[shape.leaf_at, None] for part in means)
+            trees.append(NoisyTree(shape.tree.with_values(values), noise).scale(rate))
+        return trees
 
 
 # ------------------------------------------------------------------------------ post-processing

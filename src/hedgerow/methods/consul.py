@@ -32,7 +32,7 @@ from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
 from hedgerow.methods.method import Method, Needs, TrainingResult, Values, mean_of, method
 from hedgerow.methods.multiway import MultiwayForestClassifier, MultiwayForestRegressor
 from hedgerow.methods.parameters import estimator, parameter, when
-from hedgerow.methods.presets import preset
+from hedgerow.methods.presets import Departure, preset
 from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import (
@@ -62,6 +62,34 @@ TABLE_FEATURES = constant(5, unit="features", evidence="trees.md#0051")
 """Features of a table; each one more divides the budget."""
 
 PAPER = "Consul and Williamson 2020"
+DEPARTURES = (
+    Departure("leaf values are shrunk towards the nodes above", {"shrinkage": False}),
+    Departure("all trees see all rows and divide the budget", {"folds": True}),
+    Departure(
+        "each of the K medians that DiPriMeExp and DiPriMeFlip look at is paid",
+        reason="K medians cost K times one; the names that end in as_published keep the paper's "
+        "budgets, and their statements say what these cost",
+    ),
+    Departure(
+        "folds by independent draws, not by a shuffle into equal parts",
+        reason="the sizes of equal parts tell more than they are charged for",
+    ),
+    Departure(
+        "leaf means from complementary fractional counts",
+        reason="noise scaled by the private number of rows of a leaf tells that number",
+    ),
+    Departure(
+        "cuts come from a public grid; categories are scored by balance with the sign that prefers "
+        "balance",
+        reason="a cut on the real line is a value of a record; the paper's sign prefers imbalance",
+    ),
+    Departure(
+        "DP-RF: all rows and no bootstrap sample, scores scaled by counts, and the depth alone "
+        "ends a path; DP-DF: scores scaled by counts",
+        reason="a record may appear many times in a bootstrap sample; the sensitivity at the "
+        "private number of rows has no bound",
+    ),
+)
 SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_FRACTION)
 """The number of rows, for the depth."""
 
@@ -97,10 +125,7 @@ class MedianForest(Method):
     `max_features` None uses all features, in tables five. `mechanism` None is permute-and-flip for
     pure epsilon and, under Gaussian noise, the exponential mechanism, which is cheaper there.
 
-    Departures from Algorithms 1 and 2: those of the choosers; folds by independent draws and not
-    by a shuffle into equal parts, which tells more than it charges; leaf means from complementary
-    fractional counts and not with noise scaled by the private number of rows; with `shrinkage`,
-    leaf values are shrunk towards the nodes above them.
+    Differences from Algorithms 1 and 2: `DEPARTURES`.
     """
 
     n_estimators: int = parameter(

@@ -323,7 +323,8 @@ def _random_rows(schema: Schema, rng: np.random.Generator) -> Encoded:
 
 def most_rounds(study: Study, method: Method) -> int:
     """The most rounds of a run, without retries."""
-    return method.largest(study.schema).rounds + bool(study.asks_held_out)
+    size = method.largest(study.schema)
+    return size.rounds_of(study.n_sites, study.training_rounds) + bool(study.asks_held_out)
 
 
 def _forecast(federation: Server, most: int) -> Forecast:

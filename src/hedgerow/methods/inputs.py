@@ -81,16 +81,16 @@ def _check_is_table(X: Any) -> None:
 
 def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
     """Signed times of a structured array or a frame of two columns: the event and the time."""
-    structured: Any = getattr(getattr(y, "dtype", None), "names", None)
-    names = list(structured or getattr(y, "columns", ()))
+    fields: Any = getattr(getattr(y, "dtype", None), "names", None)
+    names = list(fields or getattr(y, "columns", ()))
     if len(names) != 2:
         late = " Late entry (left truncation) is not supported." if len(names) > 2 else ""
         raise DataError(
             f"y has the fields {names}; give the event and the time of each row, as a structured "
             f"array (sksurv.util.Surv.from_arrays(event, time)) or a frame of two columns.{late}"
         )
-    known = survival is not None and set(names) == set(survival.columns)
-    event = survival.event if known and survival is not None else _event_in(y, names)
+    is_declared = survival is not None and set(names) == set(survival.columns)
+    event = survival.event if is_declared and survival is not None else _event_in(y, names)
     time = names[1 - names.index(event)]
     columns = [numbers(as_column(y[name])) for name in (time, event)]
     for name, (values, strange) in zip((time, event), columns, strict=True):

@@ -4,12 +4,8 @@ The structure of every tree is totally random, so the whole budget is for the
 leaves: each of N trees has epsilon / N, and its class counts carry Laplace noise. Trees vote with
 the proportions of their leaves. All of this is `ExtraTrees` with random splits.
 
-Departures: a nominal feature is split into one category and the others, and may be split again
-further down, where the paper has a branch for every value and takes a feature once on a path; cuts
-of a numeric feature fall on cells of its public grid. The paper's depth is the smaller of half the
-number of features and a logarithm of the number of records; that number is private here, so a
-public limit stands for it. Negative counts are taken as zero before trees vote. Trees
-are not pruned, and batches of new records (section 5) are studies of their own.
+Only the paper's abstract and what others quote of it were at hand: `DEPARTURES` lists what is known
+to differ, and may not be complete.
 """
 
 from __future__ import annotations
@@ -19,13 +15,30 @@ from typing import Any
 from hedgerow.methods.constants import constant
 from hedgerow.methods.liu import ExtraTreesClassifier
 from hedgerow.methods.method import Values
-from hedgerow.methods.presets import preset
+from hedgerow.methods.presets import Departure, preset
 from hedgerow.schema.schema import Schema
 
 MOST_LEVELS = constant(8, unit="levels")
 """Levels of a tree, in place of the logarithm of the number of records."""
 
 PAPER = "Jagannathan et al. 2012"
+DEPARTURES = (
+    Departure("noisy leaf values are shrunk", {"shrinkage": False}),
+    Departure(
+        "a category is separated from the others and may be split again further down; cuts of a "
+        "number fall on its public grid",
+        reason="trees here are binary; the paper has a branch for every value",
+    ),
+    Departure(
+        "a public limit stands for the logarithm of the number of records in the depth",
+        reason="that number is private here",
+    ),
+    Departure(
+        "negative counts are taken as zero before trees vote, trees are not pruned, and batches of "
+        "new records are studies of their own",
+        reason="only the paper's abstract was at hand, so this list may not be complete",
+    ),
+)
 
 
 def _half_of_the_features(schema: Any, values: Values) -> Values:

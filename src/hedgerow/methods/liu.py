@@ -28,7 +28,7 @@ from hedgerow.methods.blocks.sizes import Scale
 from hedgerow.methods.blocks.target import TrainingTarget, declared_target, target_statistic
 from hedgerow.methods.method import Method, Needs, TrainingResult, mean_of, method
 from hedgerow.methods.parameters import check_parameters, estimator, parameter, when
-from hedgerow.methods.presets import preset
+from hedgerow.methods.presets import Departure, preset
 from hedgerow.models.layers import ROOT_LAYER, NodeTests
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree, ScoreNoise
@@ -52,6 +52,27 @@ from hedgerow.schema.rules import FLAG, FRACTION, a, either, exact, number, one_
 from hedgerow.schema.schema import Schema
 
 PAPER = "Liu et al. 2020"
+DEPARTURES = (
+    Departure("the tables of a node agree on its total", {"consistency": False}),
+    Departure("noisy leaf values are shrunk", {"shrinkage": False}),
+    Departure(
+        "cuts come from the public range, never from a site's own; `spare` tests, asked where "
+        "nothing carries noise, make up for it",
+        reason="the smallest and the largest value of a site are values of two records",
+    ),
+    Departure(
+        "a leaf of a noisy tree is asked once more, with a part of the budget of its own",
+        reason="the paper does not say with what budget a leaf is labeled",
+    ),
+    Departure(
+        "sums are over all sites, so no site's label counts are seen",
+        reason="the secure sum tells less; its numbers are the same",
+    ),
+    Departure(
+        "each of T trees of d levels is charged 1 / (T d) of the budget of the splits",
+        reason="the paper adds Laplace noise of one epsilon to every sum and names no total",
+    ),
+)
 LIU_DEFAULTS = {"n_estimators": 20, "max_depth": 20}
 """The paper's numbers."""
 NOISY = {"n_estimators": 5, "max_depth": 6}
@@ -84,12 +105,10 @@ class ExtraTrees(Method):
     With `subsample` m a tree sees the records whose own draw for that tree falls on one of m;
     a record may be in every tree, so trees still add up.
 
-    Departures from the paper: cuts come from the public range or, with `ranges` 'observed' and no
-    noise, from between the cells that hold rows of all sites together, never from a site's own
-    range. To make up for it where nothing carries noise, `spare` tests are asked for each one
-    considered, and the first `max_features` that divide the node compete (see RandomSplits). A leaf
-    of a noisy tree is asked once more; sums are over all sites, so no site's label counts are
-    seen. Noisy leaves are shrunk as `shrinkage` says.
+    Cuts come from the public range or, with `ranges` 'observed' and no noise, from between the
+    cells that hold rows of all sites together. Where nothing carries noise, `spare` tests are asked
+    for each one considered, and the first `max_features` that divide the node compete (see
+    RandomSplits). Differences from the paper: `DEPARTURES`.
     """
 
     n_estimators: int | None = parameter(
@@ -156,6 +175,13 @@ class ExtraTrees(Method):
         text="Random tests asked for each one that competes; tests that leave a side of the node "
         "empty drop out. Asked where that costs nothing; the default is by measurement, 1 asks "
         "for no more than `max_features`.",
+    )
+    consistency: bool = parameter(
+        default=True,
+        used_with=tuple(
+            when(split="best", dp_model=m) for m in ("distributed", "per_site", "central")
+        ),
+        text="Make the tables of a node agree on its total, where they carry noise.",
     )
     shrinkage: bool | Literal["all"] = parameter(
         default="all",
@@ -289,6 +315,7 @@ class ExtraTrees(Method):
             min_samples_leaf=self.min_samples_leaf,
             level_fraction=fraction,
             noise=noise,
+            consistency=self.consistency,
         )
 
     def _rows_of(self, t: int) -> Region:
@@ -386,7 +413,7 @@ fet = preset(
     ExtraTreesRegressor,
     words="exact sums over all clients, no guarantee; a number where the schema has a target.",
     fixed_parameters={"split": "best", "dp_model": "none"},
-    usual=LIU_DEFAULTS,
+    usual={**LIU_DEFAULTS, "shrinkage": False},
     rows={"FET": "", "FET, regression": "numbers"},
 )
 fet_ldp = preset(
@@ -395,7 +422,7 @@ fet_ldp = preset(
     ExtraTreesClassifier,
     words="labels randomized once and for all as noisy bits of a Bloom filter; features are open.",
     fixed_parameters={"split": "best", "dp_model": "label"},
-    usual={**LIU_DEFAULTS, "label_mechanism": "bloom"},
+    usual={**LIU_DEFAULTS, "label_mechanism": "bloom", "shrinkage": False},
 )
 fet_gdp = preset(
     "fet_gdp",
@@ -403,5 +430,5 @@ fet_gdp = preset(
     ExtraTreesClassifier,
     words="every client adds Laplace noise to each of its sums, and all of them are counted.",
     fixed_parameters={"split": "best", "dp_model": "per_site"},
-    usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False},
+    usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False},
 )

@@ -1,12 +1,14 @@
 """Boosted trees by components: Maddock et al. 2022, and its methods by their names there.
 
 Table 1 of the paper: a split method, a weight update, a way to place candidates, an interaction
-rule and a batch size, freely combined. Oblivious trees, Wiener leaves and merged bins are ours.
+rule and a batch size, freely combined. Oblivious trees, Wiener leaves and merged bins are ours, and
+so are the repairs in `DEPARTURES`, each of which the paper's names turn off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
 
@@ -15,7 +17,7 @@ import numpy as np
 from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor, StagedTrees
 from hedgerow.methods.blocks import greedy_trees, random_trees
-from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, Splitting, boost
+from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, Splitting, boost, equal_sizes
 from hedgerow.methods.blocks.cut_points import (
     CutPoints,
     DeclaredCuts,
@@ -28,6 +30,7 @@ from hedgerow.methods.blocks.iterative_hessian import HessianCuts, RefinedTrees
 from hedgerow.methods.blocks.newton_steps import (
     AverageClasses,
     AverageTarget,
+    PublishedAverages,
     PublishedSteps,
     Steps,
     Update,
@@ -37,7 +40,7 @@ from hedgerow.methods.blocks.sizes import Scale
 from hedgerow.methods.blocks.target import target_statistic
 from hedgerow.methods.method import Method, Needs, TrainingResult, Values, method
 from hedgerow.methods.parameters import estimator, parameter, when
-from hedgerow.methods.presets import preset
+from hedgerow.methods.presets import Departure, preset
 from hedgerow.models.losses import FirstOrder, LogLoss, Loss, PlainLogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive, Model, Output
 from hedgerow.models.uncertainty import ScoreNoise
@@ -49,10 +52,53 @@ from hedgerow.schema.rules import number, or_none, whole
 from hedgerow.schema.schema import Schema, Spacing
 
 PAPER = "Maddock et al. 2022"
+DEPARTURES = (
+    Departure(
+        "leaves are shrunk by their noise, splits scored by Hessians clipped at zero, and averages "
+        "asked as counts of disjoint classes, of norm 1 and not sqrt 2",
+        {"leaf_values": "published"},
+    ),
+    Departure(
+        "noise of (g, h) is made for its norm 1 and not sqrt(17) / 4", {"norms": "published"}
+    ),
+    Departure("the tables of a node agree on its total", {"consistency": False}),
+    Departure("a side of a split must stand out of its noise", {"noise_gate": False}),
+    Departure(
+        "a Hessian is charged by its own sensitivity, (T + s m / 16) / mu^2 in all",
+        {"hessian_cost": "published"},
+    ),
+    Departure(
+        "a batch adds the mean of its weights",
+        reason="the paper's sum runs one term too far; the released program has the mean",
+    ),
+    Departure(
+        "a category is separated from all others, and `missing` is a bin that goes to either side",
+        reason="the paper reads categories as numbers and leaves out rows that miss a value; a "
+        "column of codes can be declared as a number",
+    ),
+    Departure(
+        "the Iterative Hessian halves a bin at the nearest edge of a public fine grid, and batches "
+        "ask up to B - 1 histograms before the first tree",
+        reason="sites answer on a public grid; trees of a batch are drawn at once",
+    ),
+    Departure(
+        "averages of three classes or more are counts of each class",
+        reason="the paper has two classes",
+    ),
+    Departure(
+        "under `ldp` noise is added in every leaf",
+        reason="so that features are protected too; the paper's server sees in which leaf a "
+        "gradient belongs",
+    ),
+)
+CERTAIN = -30.0
+"""Log-odds of no second class at all: the gradient of a record there is 0 or -1."""
 Splits = Literal["histogram", "partially_random", "totally_random", "oblivious"]
 Updates = Literal["averaging", "gradient", "newton", "wiener"]
 Candidates = Literal["uniform", "log", "quantile", "exact_quantile", "merged", "iterative_hessian"]
 STEPPING = when(update=("newton", "gradient"))
+PART_BY_PART = Fraction(17, 16)
+"""The squared norm of (g, h) that section 4.2 adds up; the true one is 1 (`PlainLogLoss`)."""
 WITHOUT_ROOT_TABLES = ("partially_random", "totally_random", "oblivious")
 """Splits that ask no histogram at a tree's root."""
 DRAWING = ("histogram", "partially_random", "totally_random")
@@ -87,8 +133,7 @@ class ComponentBoosting(Method):
     """One combination. The defaults of the numbers are the paper's (section 6.1).
 
     `features_per_tree` None means all of them; 1 with cyclic order is the EBM. For a regression
-    the leaf clip counts in halves of the target's range. `leaf_values` 'published' are the paper's,
-    from sums of (g, h); 'shrunk', our repair, use the size of their noise and have less of it in h.
+    the leaf clip counts in halves of the target's range.
     """
 
     n_estimators: int = parameter(default=100, rule=whole(1), text="Trees.")
@@ -151,7 +196,12 @@ class ComponentBoosting(Method):
     leaf_clip: float = parameter(
         default=2.0,
         rule=number(above=0.0),
-        used_with=(when(update=("newton", "gradient", "wiener")),),
+        used_with=(
+            when(update=("newton", "gradient", "wiener")),
+            when(
+                update="averaging", leaf_values="published", split=("histogram", "partially_random")
+            ),
+        ),
         text="Largest leaf value before the learning rate: in log-odds, or in half ranges of the "
         "target.",
     )
@@ -163,10 +213,36 @@ class ComponentBoosting(Method):
     )
     leaf_values: Literal["published", "shrunk"] = parameter(
         default="shrunk",
-        used_with=(STEPPING,),
+        used_with=(when(update=("newton", "gradient", "averaging")),),
         text="What a noisy leaf says. 'published': the paper's step, and 0 if the noisy Hessian is "
-        "not above 0. 'shrunk': a step shrunk towards that of the whole tree, the more the "
-        "larger its noise.",
+        "not above 0; of averages, noisy positives by noisy records. 'shrunk': a step shrunk "
+        "towards that of the whole tree, the more the larger its noise; of averages, shares of "
+        "the counts of each class.",
+    )
+    norms: Literal["joint", "published"] = parameter(
+        default="joint",
+        used_with=(when(update="newton", leaf_values="published"),),
+        text="What noise of Newton steps is made for: the largest norm of (g, h), which is 1, or "
+        "the paper's sqrt(17) / 4, bounded part by part, which leaves a seventeenth of the budget "
+        "unspent.",
+    )
+    consistency: bool = parameter(
+        default=True,
+        used_with=(when(split=("histogram", "partially_random")),),
+        text="Make the tables of a node agree on its total. False, as published: each feature has "
+        "its own.",
+    )
+    noise_gate: bool = parameter(
+        default=True,
+        used_with=(when(split=("histogram", "partially_random")),),
+        text="Whether both sides of a split must have a Hessian (or number of records) that stands "
+        "out of its noise. False, as published: any side.",
+    )
+    hessian_cost: Literal["own", "published"] = parameter(
+        default="own",
+        used_with=(when(candidates="iterative_hessian", split=WITHOUT_ROOT_TABLES),),
+        text="What a histogram of Hessians costs: 'own', as much as its smaller sensitivity needs "
+        "at a leaf query's noise; 'published', as much as a leaf query, with less noise.",
     )
     min_gain: float = parameter(
         default=0.0,
@@ -196,7 +272,8 @@ class ComponentBoosting(Method):
             case "merged":
                 return MergedCuts()
             case "iterative_hessian":
-                return HessianCuts(self.n_bins, self.hessian_rounds)
+                full_cost = self.hessian_cost == "published"
+                return HessianCuts(self.n_bins, self.hessian_rounds, full_cost)
 
     @property
     def needs(self) -> Needs:
@@ -205,10 +282,15 @@ class ComponentBoosting(Method):
         return Needs(dp_models=frozenset({DPModel.NONE}))
 
     def asks(self, schema: Schema) -> QueryKinds:
-        average = self.update == "averaging"
-        statistic = target_statistic(schema) if average else Gradients
+        counts = self.update == "averaging" and not self._asks_pairs(schema)
+        statistic = target_statistic(schema) if counts else Gradients
         cut_queries = frozenset() if self._refines_for_free else self._cut_points.asks
         return cut_queries | sums(statistic, Cells if self._asks_tables else Leaves)
+
+    def _asks_pairs(self, schema: Schema) -> bool:
+        """Whether averages are asked as published; the paper has two classes, or a number."""
+        n_classes = len(schema.classes or ())
+        return self.leaf_values == "published" and n_classes in (0, 2)
 
     @property
     def _asks_tables(self) -> bool:
@@ -274,13 +356,17 @@ class ComponentBoosting(Method):
         update, start, setting = self._update(schema), start_of(schema), self._setting(schema)
         binning = yield from self._cut_points.place(setting, noise_model)
         splitting = self._splitting_on(setting, binning)
-        rounds = Rounds(
-            self.n_estimators, self.trees_per_round, 1 - self._cut_points.fraction(setting)
-        )
+        fraction = (1 - self._cut_points.fraction(setting)) / self._norm_squared(schema)
+        rounds = Rounds(equal_sizes(self.n_estimators, self.trees_per_round), fraction)
         if self.update == "averaging":
             start = Additive((0.0,) * len(schema.classes or (0,)))
-        score, noise = yield from boost(rounds, splitting, update, start, rng)
+        score, noise = yield from boost(rounds, splitting, lambda _: update, start, rng)
         return TrainingResult(Model(score, self._output(schema), noise=ScoreNoise.of(noise)))
+
+    def _norm_squared(self, schema: Schema) -> Fraction:
+        """What trees' noise is made for, in units of the true squared norm."""
+        published = self.norms == "published" and isinstance(self._loss(schema), PlainLogLoss)
+        return PART_BY_PART if published else Fraction(1)
 
     # ---------------------------------------------------------------------------- components
     def _splitting_on(self, setting: SplitContext, binning: Binning) -> Splitting:
@@ -315,15 +401,21 @@ class ComponentBoosting(Method):
             else greedy_trees.one_random_cut(grids)
         )
         return greedy_trees.GreedyTrees(
-            offers, grids.schema.names, features, self.max_depth, self.min_gain
+            offers, grids.schema.names, features, self.max_depth, self._split_rules
         )
+
+    @property
+    def _split_rules(self) -> greedy_trees.SplitRules:
+        return greedy_trees.SplitRules(self.min_gain, self.consistency, self.noise_gate)
 
     def _one_feature_trees(
         self, grids: Grids, features: random_trees.TreeFeatures
     ) -> greedy_trees.OneFeatureTrees:
         every = self.split == "histogram"
         sets = greedy_trees.every_set(grids) if every else greedy_trees.one_random_set(grids)
-        return greedy_trees.OneFeatureTrees(grids, sets, features, self.max_depth, self.min_gain)
+        return greedy_trees.OneFeatureTrees(
+            grids, sets, features, self.max_depth, self._split_rules
+        )
 
     def _features(self, n_features: int) -> random_trees.TreeFeatures:
         k = self.features_per_tree or n_features
@@ -333,6 +425,8 @@ class ComponentBoosting(Method):
     def _update(self, schema: Schema) -> Update:
         loss, scale = self._loss(schema), half_range(schema)
         match self.update:
+            case "averaging" if self._asks_pairs(schema):
+                return _published_averages(schema, self.leaf_clip)
             case "averaging" if schema.target is not None:
                 return AverageTarget(schema.target.low, schema.target.high)
             case "averaging":
@@ -364,6 +458,15 @@ def loss_of(schema: Schema) -> Loss:
         return SquaredLoss(schema.target.low, schema.target.high, half_range(schema))
     n_classes = len(schema.classes or ())
     return LogLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+
+
+def _published_averages(schema: Schema, clip: float) -> PublishedAverages:
+    """The pair (u, 1): gradients at a model that is certain of the first class, or of `low`."""
+    target = schema.target
+    if target is None:
+        return PublishedAverages(FirstOrder(LogLoss()), Additive((CERTAIN,)), clip)
+    loss = SquaredLoss(target.low, target.high, target.high - target.low, weight=1.0)
+    return PublishedAverages(loss, Additive((target.low,)), clip)
 
 
 def half_range(schema: Schema) -> float:
@@ -429,14 +532,18 @@ class ComponentBoostingRegressor(StagedTrees, PrivateRegressor, ComponentBoostin
 # ------------------------------------------------------------------------- the paper's methods
 MADDOCK_DEFAULTS = {"n_estimators": 100, "max_depth": 4, "n_bins": 32}
 """Section 6.1: depth 4, 32 candidates; T is 100 trees, as in Tables 4 and 6."""
+PUBLISHED = {"leaf_values": "published", "norms": "published"}
+PUBLISHED_SPLITS = {"consistency": False, "noise_gate": False}
+"""Our repairs turned off: of leaves and their noise, of splits that look at scores."""
 STEP_DEFAULTS = {
     **MADDOCK_DEFAULTS,
     "learning_rate": 0.3,
     "leaf_clip": 2.0,
     "leaf_values": "published",
 }
-"""And eta .3, beta 2, the paper's leaves; `leaf_values="shrunk"` is our repair."""
-REFINED = {**STEP_DEFAULTS, "hessian_rounds": 5}
+"""And eta .3, beta 2, the paper's leaves."""
+NEWTON_DEFAULTS = {**STEP_DEFAULTS, **PUBLISHED}
+REFINED = {**NEWTON_DEFAULTS, "hessian_rounds": 5, "hessian_cost": "published"}
 
 RANDOM: dict[str, Any] = {
     "split": "totally_random",
@@ -475,80 +582,77 @@ def _part_of_all(schema: Any, values: Values) -> Values:
     return {"trees_per_round": max(1, int(p * _trees(values)))}
 
 
-dp_gbm = preset(
+def _named(name: str, title: str, words: str, fixed: Values, usual: Values, **more: Any) -> Any:
+    return preset(
+        name, title, *BOTH, words=words, fixed_parameters=fixed, usual=usual, file=__name__, **more
+    )
+
+
+dp_gbm = _named(
     "dp_gbm",
     "DP-GBM",
-    *BOTH,
-    words="histograms and gradient steps, after Li et al. 2020.",
-    fixed_parameters={**GREEDY, "update": "gradient"},
-    usual=STEP_DEFAULTS,
+    "histograms and gradient steps, after Li et al. 2020.",
+    {**GREEDY, "update": "gradient"},
+    {**STEP_DEFAULTS, **PUBLISHED_SPLITS},
 )
-dp_rf = preset(
+dp_rf = _named(
     "dp_rf",
     "DP-RF",
-    *BOTH,
-    words="totally random trees whose leaves are averages; one round.",
-    fixed_parameters={**RANDOM, "update": "averaging"},
-    usual=MADDOCK_DEFAULTS,
+    "totally random trees whose leaves are averages; one round.",
+    {**RANDOM, "update": "averaging"},
+    {**MADDOCK_DEFAULTS, "leaf_values": "published"},
     derive=lambda schema, values: {"trees_per_round": _trees(values)},
 )
-feverless = preset(
+feverless = _named(
     "feverless",
     "FEVERLESS",
-    *BOTH,
-    words="histograms and Newton steps, with uniform candidates to be private.",
-    fixed_parameters=GREEDY,
-    usual=STEP_DEFAULTS,
+    "histograms and Newton steps, with uniform candidates to be private.",
+    GREEDY,
+    {**NEWTON_DEFAULTS, **PUBLISHED_SPLITS},
 )
-dp_ebm = preset(
+dp_ebm = _named(
     "dp_ebm",
     "DP-EBM",
-    *BOTH,
-    words="totally random trees of one feature each, in turns; gradient steps; T for each.",
-    fixed_parameters={**IN_TURNS, "update": "gradient"},
-    usual=STEP_DEFAULTS,
+    "totally random trees of one feature each, in turns; gradient steps; T for each.",
+    {**IN_TURNS, "update": "gradient"},
+    STEP_DEFAULTS,
     own={"n_estimators": 100},
     derive=_for_each_feature,
 )
-dp_ebm_newton = preset(
+dp_ebm_newton = _named(
     "dp_ebm_newton",
     "DP-EBM Newton",
-    *BOTH,
-    words="the same with Newton steps and T trees in all.",
-    fixed_parameters=IN_TURNS,
-    usual=STEP_DEFAULTS,
+    "the same with Newton steps and T trees in all.",
+    IN_TURNS,
+    NEWTON_DEFAULTS,
 )
-dp_tr_newton = preset(
+dp_tr_newton = _named(
     "dp_tr_newton",
     "DP-TR Newton",
-    *BOTH,
-    words="totally random trees, Newton steps, uniform candidates.",
-    fixed_parameters=RANDOM,
-    usual=STEP_DEFAULTS,
+    "totally random trees, Newton steps, uniform candidates.",
+    RANDOM,
+    NEWTON_DEFAULTS,
 )
-dp_tr_newton_ih = preset(
+dp_tr_newton_ih = _named(
     "dp_tr_newton_ih",
     "DP-TR Newton IH",
-    *BOTH,
-    words="candidates refined by the Iterative Hessian of the first trees.",
-    fixed_parameters={**RANDOM, **ITERATIVE},
-    usual=REFINED,
+    "candidates refined by the Iterative Hessian of the first trees.",
+    {**RANDOM, **ITERATIVE},
+    REFINED,
 )
-dp_tr_newton_ih_ebm = preset(
+dp_tr_newton_ih_ebm = _named(
     "dp_tr_newton_ih_ebm",
     "DP-TR Newton IH EBM",
-    *BOTH,
-    words="the same, with one feature a tree, in turns.",
-    fixed_parameters={**IN_TURNS, **ITERATIVE},
-    usual=REFINED,
+    "the same, with one feature a tree, in turns.",
+    {**IN_TURNS, **ITERATIVE},
+    REFINED,
 )
-dp_tr_batch = preset(
+dp_tr_batch = _named(
     "dp_tr_batch",
     "DP-TR Batch IH EBM",
-    *BOTH,
-    words="DP-TR Newton IH EBM with a part p of all trees added at once.",
-    fixed_parameters={**IN_TURNS, **ITERATIVE},
-    usual=REFINED,
+    "DP-TR Newton IH EBM with a part p of all trees added at once.",
+    {**IN_TURNS, **ITERATIVE},
+    REFINED,
     rows={
         "DP-TR Batch IH EBM (p = 0.25)": "schema, p=0.25",
         "DP-TR Batch IH EBM (p = 1)": "schema, p=1.0",
@@ -556,16 +660,13 @@ dp_tr_batch = preset(
     own={"p": 0.25},
     derive=_part_of_all,
 )
-ldp = preset(
+ldp = _named(
     "ldp",
     "LDP",
-    *BOTH,
-    words="DP-TR Newton where every site adds enough noise for itself alone. With one record a "
-    "site, `fit(X, y, site=range(len(y)))`, that is local differential privacy. Departure: noise "
-    "is added in every leaf and not to the gradient alone, so that features are protected too; the "
-    "paper's server sees in which leaf a gradient belongs.",
-    fixed_parameters={**RANDOM, "dp_model": "per_site"},
-    usual=STEP_DEFAULTS,
+    "DP-TR Newton where every site adds enough noise for itself alone. With one record a site, "
+    "`fit(X, y, site=range(len(y)))`, that is local differential privacy.",
+    {**RANDOM, "dp_model": "per_site"},
+    NEWTON_DEFAULTS,
 )
 
 NAMED: dict[str, Callable[..., ComponentBoostingClassifier | ComponentBoostingRegressor]] = {

@@ -228,8 +228,8 @@ def check_size(method: Method, study: Study) -> None:
 
 
 def _excess(method: Method, study: Study) -> str | None:
-    rounds = None if study.graph is None else study.graph.rounds - bool(study.asks_held_out)
-    return method.largest(study.schema).excess(travels=study.n_sites > 1, rounds=rounds)
+    size = method.largest(study.schema)
+    return size.excess(travels=study.n_sites > 1, rounds=study.training_rounds)
 
 
 def _way_out(method: Method, study: Study) -> str:

@@ -98,9 +98,7 @@ class MultiwayForestMethod(MultiwayForest):
 
     Half of a tree's budget is for its choices, half for its leaves. A node chooses among K random
     features by the Gini index, or by squared errors.
-    Departures: all rows and no bootstrap sample, in which one record may appear many times;
-    scores are scaled by counts, so that their bound is free of the private number of rows; the
-    depth alone ends a path, and no counts of inner nodes are asked.
+    Differences: `hedgerow.methods.consul.DEPARTURES`; no counts of inner nodes are asked.
     """
 
     max_features: int = parameter(
@@ -166,8 +164,7 @@ class PrunedMultiwayForest(MultiwayForest):
     parts of a tree's budget. A node considers all features; trees differ in the feature of the
     root while there are others. A node with fewer than `min_samples_split` by its noisy counts
     stays a leaf. Children that together are no purer than their parent, by noisy counts, are
-    pruned. Departure: there the noise of a choice follows the sensitivity of the Gini index at the
-    private number of rows, which has no bound; here scores are scaled by counts.
+    pruned. Scores are scaled by counts: the Gini index has no bound at a private number of rows.
     """
 
     min_samples_split: float = parameter(

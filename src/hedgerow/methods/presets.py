@@ -8,6 +8,7 @@ ignore is refused. So our repairs are on only where the user sets them.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +26,26 @@ Factor = Callable[[Schema, Values], Fraction]
 """True cost of a paper's epsilon, in units of that epsilon."""
 Derive = Callable[[Any, Values], Values]
 """Further fixed parameters, by schema and parameters."""
+
+
+@dataclass(frozen=True)
+class Departure:
+    """How the code of a paper's methods differs from the paper: read by help, page and tests.
+
+    `published` are the parameters that turn it off, as every name of the paper has them; `reason`
+    says why it has none. Names of `corrected` say themselves that they do not follow the paper.
+    """
+
+    words: str
+    published: Values | None = None
+    reason: str = ""
+    corrected: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.published is None:
+            return f"{self.words} ({self.reason})"
+        switches = ", ".join(f"{name}={value!r}" for name, value in self.published.items())
+        return f"{self.words} (off here: {switches})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +86,14 @@ class Preset(Generic[_E]):
         estimator_arguments = {
             name: value for name, value in arguments.items() if name in self._parameter_names(kind)
         }
-        return kind(
-            **{**self.usual, "schema": schema, **estimator_arguments, **honest, **fixed_values}
-        )
+        typed = {"schema": schema, **estimator_arguments, **honest, **fixed_values}
+        return kind(**{**self._used(kind, typed), **typed})
+
+    def _used(self, kind: type[_E], typed: Values) -> Values:
+        """The paper's values of the parameters that are used beside those that were typed."""
+        declared = {p.name: p for p in declared_parameters(kind)}
+        values = {**{p.name: p.default for p in declared.values()}, **self.usual, **typed}
+        return {name: v for name, v in self.usual.items() if declared[name].is_used(values)}
 
     def _kind(self, schema: Any) -> type[_E]:
         """The regressor where the schema has a target, else the classifier."""
@@ -128,10 +154,11 @@ def preset(
     own: Values | None = None,
     factor: Factor | None = None,
     derive: Derive | None = None,
+    file: str | None = None,
 ) -> Callable[..., _E]:
     """Registers a method of a paper under the name of its file; returns the function users call."""
     frame: Any = inspect.currentframe()
-    module: str = frame.f_back.f_globals["__name__"]
+    module: str = file or frame.f_back.f_globals["__name__"]
     paper = module.rpartition(".")[2]
     new_preset = Preset(
         paper=paper,
@@ -152,7 +179,9 @@ def preset(
         return new_preset.estimator(arguments.pop("schema", None), {**arguments, **more})
 
     build.__module__, build.__name__, build.__qualname__ = module, name, name
-    build.__doc__ = f"{title}: {words}"
+    departures = vars(sys.modules[module]).get("DEPARTURES", ())
+    ours = "\n".join(f"* {departure}" for departure in departures)
+    build.__doc__ = f"{title}: {words}\n\nDepartures from the paper:\n\n{ours}\n"
     build.__signature__ = _signature(new_preset)  # type: ignore[attr-defined]
     PRESETS[f"papers.{new_preset.call}"] = new_preset
     return build

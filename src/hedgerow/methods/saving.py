@@ -83,22 +83,26 @@ LABEL_KINDS = "biufUO"
 """NumPy's kinds of labels: booleans, numbers, texts, objects."""
 
 
-def save_model(path: str | Path, estimator: Any) -> None:
+def write_model(path: str | Path, estimator: Any) -> None:
+    evaluation = kept_evaluation(estimator)
+    model_file.write(
+        path,
+        model_content(estimator),
+        signed=getattr(estimator, "signed_", None),
+        evaluation=None if evaluation is None else evaluation.to_dict(),
+    )
+
+
+def model_content(estimator: Any) -> dict[str, Any]:
+    """All that a model file says of an estimator, in plain values."""
     classes, columns = (getattr(estimator, a, None) for a in ("classes_", "feature_names_in_"))
-    content = {
+    return {
         "estimator": type(estimator).__name__,
         "parameters": _saved_parameters(estimator),
         "classes": None if classes is None else _saved_labels(classes),
         "columns": None if columns is None else list(columns),
         **fitted_content(estimator),
     }
-    evaluation = kept_evaluation(estimator)
-    model_file.write(
-        path,
-        content,
-        signed=getattr(estimator, "signed_", None),
-        evaluation=None if evaluation is None else evaluation.to_dict(),
-    )
 
 
 def fitted_content(estimator: Any) -> dict[str, Any]:

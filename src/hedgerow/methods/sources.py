@@ -100,13 +100,13 @@ def open_elsewhere(
 
 def _outcome(schema: Schema, columns: Columns) -> str | None:
     """The column that was named; it is no other than the schema's, if that names one."""
-    known = None if schema.survival is None else schema.survival.time
-    if None not in (known, columns.target) and known != columns.target:
+    time_column = None if schema.survival is None else schema.survival.time
+    if None not in (time_column, columns.target) and time_column != columns.target:
         raise ParameterError(
-            f"target is {columns.target!r}, but the schema says that times are in {known!r}; leave "
-            "target out."
+            f"target is {columns.target!r}, but the schema says that times are in {time_column!r}; "
+            "leave target out."
         )
-    return known or columns.target
+    return time_column or columns.target
 
 
 def _named(target: str | None) -> str:

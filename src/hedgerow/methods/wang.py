@@ -24,7 +24,7 @@ from hedgerow.methods.blocks.builder import (
     TreePlan,
     grow,
 )
-from hedgerow.methods.blocks.flow import Flow, NoiseModel
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together
 from hedgerow.methods.blocks.histograms import PATIENCE, above_of
 from hedgerow.methods.blocks.leaves import LeafBudget, by_leaf_budget
 from hedgerow.methods.blocks.public_grids import fine_schema
@@ -43,7 +43,7 @@ from hedgerow.methods.blocks.target import TrainingTarget
 from hedgerow.methods.constants import constant
 from hedgerow.methods.method import Method, Needs, Task, TrainingResult, mean_of, method
 from hedgerow.methods.parameters import estimator, parameter, when
-from hedgerow.methods.presets import preset
+from hedgerow.methods.presets import Departure, preset
 from hedgerow.models.tree import MOST_LEAVES
 from hedgerow.models.validation import MOST_STEPS
 from hedgerow.privacy.bundles import Size
@@ -52,6 +52,7 @@ from hedgerow.privacy.queries import (
     Binning,
     Cells,
     ClassCounts,
+    Count,
     Leaves,
     LocalSelection,
     Mechanism,
@@ -73,6 +74,37 @@ TARGET_ERROR = constant(0.1, unit="error")
 """The paper's; nodes lighter than it divided by max_splits are not split."""
 
 PAPER = "Wang, Dick and Balcan 2020"
+DEPARTURES = (
+    Departure("weights and gains come from one answer", {"weight_query": True}),
+    Departure("NoisyCounts asks one histogram per feature", {"tables": "split"}),
+    Departure("nodes below the noise are not asked", {"ask_all": True}),
+    Departure("tables agree with each other and with the path", {"consistency": False}),
+    Departure("a leaf gets what its path did not spend", {"leaf_budget": "fraction"}),
+    Departure("a selection suits the noise", {"mechanism": "report_noisy_max"}),
+    Departure("a selection has three quarters of a split's budget", {"index_fraction": 0.5}),
+    Departure("leaf values are shrunk towards the nodes above", {"shrinkage": False}),
+    Departure("tables are screened", {"screening": None}),
+    Departure(
+        "a selection releases its index only, and the value is a fresh count",
+        reason="the noisy maximum of k candidates, as published, would cost k / 2 times the claim",
+    ),
+    Departure(
+        "scores are scaled by counts, and noise has the coefficient of monotone scores",
+        reason="noise on scores per row has the private number of rows in its scale",
+    ),
+    Departure(
+        "children of the last split are not asked",
+        reason="nothing uses them, and they lie deeper than the budget counts",
+    ),
+    Departure(
+        "NoisyCounts asks joint counts alone",
+        reason="as section 3 does; Theorem 15's marginals are their sums",
+    ),
+    Departure(
+        "the number of all rows is the root's noisy one",
+        reason="|S| is private where neighbors differ by a record",
+    ),
+)
 Finding = Literal["choice", "noisy_counts", "local_choice"]
 """How a node finds its split (the paper's PrivateSplit)."""
 Criterion = Literal["entropy", "gini", "root_gini"]
@@ -107,7 +139,7 @@ def _callable(value: Any) -> Callable[[int], Any]:
         {"max_splits": 3, "tables": "split", "consistency": False, "ask_all": True},
         {"max_splits": 3, "split": "choice", "rows_at_most": 1000},
         {"max_splits": 3, "split": "local_choice", "mechanism": "report_noisy_max"},
-        {"max_splits": 3, "split": "local_choice", "consistency": False},
+        {"max_splits": 3, "split": "local_choice", "consistency": False, "weight_query": True},
     ),
 )
 class TopDown(Method):
@@ -115,13 +147,8 @@ class TopDown(Method):
 
     A node at depth d spends (1 - leaf_fraction) B(d); a leaf gets all that its path did not spend,
     at least `leaf_fraction`. Since sum_d B(d) <= 1 over the `max_splits` depths there are, no path
-    can spend more than the whole. Departures from Algorithm 1: children of the last split are
-    not asked (the paper asks them, at a depth its budget does not count); weights and gains come
-    from one answer. The choosers list theirs. Repairs that can be turned off: NoisyCounts asks one
-    histogram per feature (`tables`), nodes below the noise are not asked (`ask_all`), tables
-    agree with each other (`consistency`), a leaf gets what its path left (`leaf_budget`), a
-    selection is by the `mechanism` that suits the noise. Parts of our own tree, off by default:
-    `shrinkage` of leaves towards their ancestors, and `screening` of tables;
+    can spend more than the whole. Differences from Algorithm 1: `DEPARTURES`. Parts of our own
+    tree, off by default: `shrinkage` of leaves towards their ancestors, and `screening` of tables;
     studies/notes/trees.md#0063. `n_bins` None takes the schema's bins.
     """
 
@@ -201,6 +228,12 @@ class TopDown(Method):
         text="Whether nodes are asked too whose noise would be larger than their rows, as in the "
         "paper.",
     )
+    weight_query: bool = parameter(
+        default=False,
+        used_with=(when(screening=None),),
+        text="Whether half of a node's budget, below the root, asks for its number of rows alone, "
+        "as published. False reads it off the counts of the split.",
+    )
     leaf_budget: Literal["unspent", "fraction"] = parameter(
         default="unspent",
         text="What a leaf is asked with: all that its path did not spend, or 'fraction', the "
@@ -276,10 +309,11 @@ class TopDown(Method):
         return Needs(tasks=frozenset({Task.CLASSES}), single_site=self.split == "choice")
 
     def asks(self, schema: Schema) -> QueryKinds:
+        weights = sums(Count, Whole) if self.weight_query else frozenset()
         if self.split == "noisy_counts":
-            return sums(ClassCounts, Cells if self._by_feature else Leaves, Whole)
+            return weights | sums(ClassCounts, Cells if self._by_feature else Leaves, Whole)
         kind = SelectQuery if self.split == "choice" else LocalSelection
-        return choices(kind, SCORES[self.criterion]) | sums(ClassCounts, Leaves, Whole)
+        return weights | choices(kind, SCORES[self.criterion]) | sums(ClassCounts, Leaves, Whole)
 
     def grid(self, schema: Schema) -> Schema:
         if self.n_bins is not None:
@@ -295,6 +329,8 @@ class TopDown(Method):
         depth, splits = scale.deepest(self._deepest), min(self.max_splits, MOST_LEAVES - 1)
         shared_bytes = (2 * splits + 1 + DRAWS) * scale.step_bytes
         a_split = self._largest_split(scale, depth, shared_bytes)
+        if self.weight_query:
+            a_split += Size.of_step(2, integers=1, bytes=QUERY, shared_bytes=shared_bytes)
         leaves = Size.of_step(
             splits + 1,
             integers=scale.channels,
@@ -342,6 +378,8 @@ class TopDown(Method):
                 choose, self._tables(grids, counts, self.screening.keep), noise_model
             )
             min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
+        if self.weight_query:
+            choose = with_weights(choose, self._share)
         choose = if_worthwhile(choose, min_fraction=self._min_fraction, min_gain=min_gain)
         ends = by_leaf_budget(
             target,
@@ -430,7 +468,9 @@ class TopDown(Method):
         return TARGET_ERROR / self.max_splits if min_fraction is None else min_fraction
 
     def _share(self, node: Node) -> Fraction:
-        return (1 - exact(self.leaf_fraction)) * self._part(node.depth + 1)
+        """What finds a node's split; with `weight_query` as much again weighs it."""
+        halves = 2 if self.weight_query and node.depth else 1
+        return (1 - exact(self.leaf_fraction)) * self._part(node.depth + 1) / halves
 
 
 # --------------------------------------------------------------------------------------------------
@@ -454,12 +494,36 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
         choice = yield from choose(node, rng)
         if isinstance(choice, Stop):
             return choice
-        rows = sum(_rows(side) for side in choice.evidence)
+        rows = sum(_rows(side) for side in choice.evidence) if choice.rows is None else choice.rows
         whole = rows_of_all(node)
         light = whole is not None and rows < min_fraction * whole
         if rows <= 0.0 or light or choice.gain <= min_gain * rows:
             return Stop(choice.spent)
         return choice
+
+    return chosen
+
+
+def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
+    """Algorithm 1, lines 10 to 13: a node below the root is weighed by a query of its own.
+
+    The gain of a split is that weight times the gain per row that its own counts tell.
+    """
+
+    def chosen(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+        if not node.depth:
+            return (yield from choose(node, rng))
+        fraction = share(node)
+        query = SumQuery(node.region, Count(), Whole(), fraction)
+        flows: dict[str, Flow[Any]] = {"weight": ask(query), "split": choose(node, rng)}
+        answers = yield from together(flows)
+        choice: SplitChoice | Stop = answers["split"]
+        weight = float(answers["weight"].values[0, 0, 0])
+        if isinstance(choice, Stop):
+            return Stop(choice.spent + fraction)
+        rows = max(sum(_rows(side) for side in choice.evidence), 1.0)
+        gain = weight * choice.gain / rows
+        return replace(choice, gain=gain, spent=choice.spent + fraction, rows=weight)
 
     return chosen
 
@@ -548,10 +612,9 @@ class TopDownTreeClassifier(PrivateClassifier, TopDown):
 
 # -------------------------------------------------------------------------- the paper's methods
 # A private selection releases its index only: with the noisy maximum, as published, k candidates
-# would cost k / 2 times the claim (docs/proofs/selection.md), so the value is a fresh count, for
-# which the half of a node's budget stands that the paper gives to its weight. 'root_gini' has no
-# useful
-# sensitivity, and the two methods that choose privately refuse it.
+# would cost k / 2 times the claim (docs/proofs/selection.md), so the value is a fresh count, with
+# half of what the selection may spend. 'root_gini' has no useful sensitivity, and the two methods
+# that choose privately refuse it.
 WANG_DEFAULTS = {
     "criterion": "entropy",
     "max_splits": 512,
@@ -561,6 +624,7 @@ WANG_DEFAULTS = {
     "n_bins": 11,
     "ask_all": True,
     "consistency": False,
+    "weight_query": True,
     "delta": 0.0,
 }
 """Section 4: entropy, 512 splits, budgets that halve with the depth ('even' is the other one), half

@@ -8,8 +8,8 @@ before the first charge: a method says beforehand how much it may ask at most.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
@@ -49,7 +49,7 @@ def length_of(bundle: Sequence[Query]) -> int:
 #
 # A bound and no encoding: it follows from the queries alone, not from the key session's history, so
 # a run that is resumed cuts its bundles where it cut them before. Values that travel by their
-# digest count once in a bundle. `tests/privacy/test_bundles.py` holds it against the wire.
+# digest count once in a bundle. `tests/privacy/test_admission.py` holds it against the wire.
 
 NAME = 96
 """A digest and its mark."""
@@ -222,6 +222,8 @@ class Size:
     leaves: int = 0
     rounds: int = 0
     rounds_alone: int = 0
+    fewest_rounds: int = 0
+    """Of those among sites, if the study allows no more: a flow may put more into each."""
 
     @staticmethod
     def of_step(
@@ -240,6 +242,7 @@ class Size:
         """
         alone = min(MOST_QUERIES, MOST_INTEGERS // max(integers, 1))
         together = min(alone, (MOST_BYTES - shared_bytes) // max(bytes, 1))
+        rounds = -(-queries // max(together, 1))
         return Size(
             queries=min(queries, MOST_QUERIES),
             integers=max(integers, min(queries * integers, MOST_INTEGERS)),
@@ -247,45 +250,57 @@ class Size:
             candidates=candidates,
             steps=steps,
             leaves=leaves,
-            rounds=-(-queries // max(together, 1)),
+            rounds=rounds,
             rounds_alone=-(-queries // max(alone, 1)),
+            fewest_rounds=rounds,
         )
 
     def __add__(self, later: Size) -> Size:
         """The size of two flows, one after the other."""
-        alone = self.rounds_alone + later.rounds_alone
-        return self._larger(later, self.rounds + later.rounds, alone)
+        return self._larger(later, lambda mine, other: mine + other)
 
     def __or__(self, other: Size) -> Size:
         """The size of either flow, whichever runs."""
-        alone = max(self.rounds_alone, other.rounds_alone)
-        return self._larger(other, max(self.rounds, other.rounds), alone)
+        return self._larger(other, max)
 
     def __mul__(self, times: int) -> Size:
         """So many times."""
-        if not times:
-            return Size()
-        return self._larger(self, self.rounds * times, self.rounds_alone * times)
+        return self._larger(self, lambda mine, _: mine * times) if times else Size()
 
-    def _larger(self, other: Size, rounds: int, alone: int) -> Size:
-        names = [f.name for f in fields(self)]
-        larger = {name: max(getattr(self, name), getattr(other, name)) for name in names}
-        return Size(**larger | {"rounds": rounds, "rounds_alone": alone})
+    def beside(self, other: Size) -> Size:
+        """The size of two steps in the same round."""
+        added = {name: getattr(self, name) + getattr(other, name) for name in OF_ROUND}
+        return replace(self | other, **added)
 
-    def rounds_of(self, n_sites: int) -> int:
-        return self.rounds if n_sites > 1 else self.rounds_alone
+    def _larger(self, other: Size, of_rounds: Callable[[int, int], int]) -> Size:
+        joined = {name: of_rounds if "rounds" in name else max for name in vars(self)}
+        return Size(
+            **{
+                name: join(getattr(self, name), getattr(other, name))
+                for name, join in joined.items()
+            }
+        )
 
-    def excess(self, *, travels: bool, rounds: int | None = None) -> str | None:
+    def rounds_of(self, n_sites: int, allowed: int = 0) -> int:
+        """Rounds at most; `allowed` is what the study allows, 0 if it does not say."""
+        if n_sites == 1:
+            return self.rounds_alone
+        most = max(self.rounds, self.rounds_alone)
+        adapts = allowed and self.fewest_rounds < self.rounds
+        return min(max(allowed, self.fewest_rounds), most) if adapts else self.rounds
+
+    def excess(self, *, travels: bool, rounds: int = 0) -> str | None:
         """Which limit of a study is exceeded, and by how much; None if all fits."""
         for name, (most, words) in LIMITS.items():
             size = getattr(self, name)
             if size > most and (travels or name != "bytes"):
                 return f"{size} {words}, and {most} are allowed"
-        if rounds is not None and self.rounds > rounds:
-            return f"{self.rounds} rounds, and the study's sparse graph was paid for {rounds}"
+        if rounds and (fewest := self.rounds_of(2, rounds)) > rounds:
+            return f"{fewest} rounds, and the study allows {rounds} (max_rounds, or graph.rounds)"
         return None
 
 
+OF_ROUND: Final = ("queries", "integers", "bytes")
 LIMITS: Final = {
     "integers": (MOST_INTEGERS, "integers in one answer"),
     "bytes": (MOST_BYTES, "bytes in one message"),

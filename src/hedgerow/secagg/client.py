@@ -34,10 +34,11 @@ from functools import partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hedgerow.errors import ParameterError, SiteRefused
-from hedgerow.secagg.closing import Close, Closed, Release, message_digest
+from hedgerow.secagg.closing import UNASKED, Close, Closed, Release, message_digest
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import (
     NO_SESSION,
+    RUN_ID,
     Author,
     Envelope,
     Header,
@@ -274,10 +275,19 @@ class Site:
         if kept is None:
             self._require_open_run(header)
             return self._memory.close(header.run_id, partial(self._closed, header.run_id, asked))
-        said = Envelope.parse(kept)
-        same = (said.header.run_id, Closed.read(said.body).root) == (header.run_id, asked.root)
-        require(same, Code.STUDY_CLOSED)
+        last = Envelope.parse(kept)
+        is_same_root = Closed.read(last.body).root in (asked.root, UNASKED)
+        require(last.header.run_id == header.run_id and is_same_root, Code.STUDY_CLOSED)
         return kept
+
+    @one_at_a_time
+    def close_unasked(self) -> bytes:
+        """CLOSED without a CLOSE, with a root of zeros: the site's own people end the study."""
+        run_id = self._memory.current_run() or bytes(RUN_ID)
+        unasked = Close(UNASKED, 0)
+        return self._memory.last_word() or self._memory.close(
+            run_id, partial(self._closed, run_id, unasked)
+        )
 
     def _closed(
         self,

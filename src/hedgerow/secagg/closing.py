@@ -30,6 +30,9 @@ from hedgerow.secagg.messages import Mode
 RELEASED = (MessageKind.MASKED, MessageKind.SIGNED_SET, MessageKind.SHARES)
 """Messages that say something about rows, or help to open what does."""
 
+UNASKED = bytes(DIGEST)
+"""The root of a CLOSED that no coordinator asked for."""
+
 
 def message_digest(message: Buffer) -> bytes:
     """Of a message as a transcript shows it."""

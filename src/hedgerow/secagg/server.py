@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from hedgerow.errors import ParameterError
-from hedgerow.secagg.closing import Close, Closed
+from hedgerow.secagg.closing import UNASKED, Close, Closed
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
@@ -193,12 +193,15 @@ class Coordinator:
         return {site: self._message(MessageKind.CLOSE, site, NO_SESSION, 0, body) for site in sites}
 
     def accept_closed(self, message: bytes, root: bytes) -> int:
-        """Whose CLOSED it is, both signatures checked; one with another root is refused."""
+        """Whose CLOSED it is, both signatures checked; one with another root is refused.
+
+        A site that closed unasked has signed none: zeros.
+        """
         envelope = open_envelope(message, MessageKind.CLOSED, self._author.study_hash, self.roster)
         header, body = envelope.header, Closed.read(envelope.body)
         place = header.run_id, header.session_id, header.round, header.receiver
         require(place == (self.run_id, NO_SESSION, 0, COORDINATOR), Code.BAD_MESSAGE, header.sender)
-        require(body.root == root, Code.BAD_MESSAGE, header.sender)
+        require(body.root in (root, UNASKED), Code.BAD_MESSAGE, header.sender)
         body.verify(self.roster.key_of(header.sender), header)
         self.heads[header.sender] = header.ledger
         return header.sender

@@ -69,16 +69,24 @@ class Request:
     @classmethod
     def read(cls, path: Path) -> Request:
         try:
-            raw = json.loads(path.read_bytes()[:_LONGEST_REQUEST])
+            return cls.parse(path.read_bytes()[:_LONGEST_REQUEST], str(path))
+        except OSError as error:
+            raise ParameterError(f"{path} cannot be read: {error.strerror}; check it.") from None
+
+    @classmethod
+    def parse(cls, content: bytes, place: str) -> Request:
+        """`place` is named in errors."""
+        try:
+            raw = json.loads(content)
             return cls(
                 name=raw["name"],
                 identity=bytes.fromhex(raw["identity"]),
                 csr=raw["request"].encode("ascii"),
                 signature=bytes.fromhex(raw["signature"]),
             )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ParameterError(
-                f"{path} is no request for a certificate ({error}); a site makes one with "
+                f"{place} is no request for a certificate ({error}); a site makes one with "
                 "`hedgerow site request`."
             ) from None
 

@@ -6,18 +6,22 @@ Maddock et al. 2022, Algorithm 1. How trees are split is a `Splitting`, what the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate, count
 from typing import Protocol
 
 import numpy as np
 
-from hedgerow.methods.blocks.flow import Flow, ask
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
 from hedgerow.methods.blocks.newton_steps import Update
 from hedgerow.methods.blocks.random_trees import TreeDraw
+from hedgerow.methods.constants import constant
 from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree
+from hedgerow.privacy.bundles import MOST_INTEGERS, Size
 from hedgerow.privacy.queries import Leaves, SumQuery
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.regions import EVERYONE
@@ -36,32 +40,128 @@ class Splitting(Protocol):
         ...
 
 
+MOST_ROUNDS = constant(26, unit="rounds over several sites", evidence="boosting.md#0160")
+"""Rounds of a whole training over several sites, if the study declares no other number."""
+BATCH_OVERLAP = constant(0.75, unit="power", evidence="boosting.md#0160")
+"""Trees of one round are weighted by (their number)^-this: a part of each is its own."""
+MOST_TREES_PER_ROUND = constant(32, unit="trees")
+"""Trees that share gradients, however few rounds are allowed."""
+
+
+TREES_PER_ROUND = (
+    "How many trees see the same gradients, in one round. None is 1 at one site, and over several "
+    "1, 1, 2, 4 and so on, until all fit into the rounds of the study (max_rounds; 26 by default)."
+)
+
+
 @dataclass(frozen=True)
 class Rounds:
-    """Number of trees, trees per round (they share one model's gradients), and their budget."""
+    """Trees of each round (they share one model's gradients), and the budget of all."""
 
-    n_estimators: int
-    trees_per_round: int
+    sizes: Sequence[int]
     fraction: Fraction
+
+    @property
+    def starts(self) -> list[int]:
+        """The number of the first tree of each round."""
+        return list(accumulate(self.sizes, initial=0))[:-1]
+
+
+def equal_sizes(n_estimators: int, trees_per_round: int) -> list[int]:
+    """Trees of each round; the last has what is left."""
+    whole, rest = divmod(n_estimators, trees_per_round)
+    return [trees_per_round] * whole + [rest] * bool(rest)
+
+
+def rising_sizes(n_estimators: int, most_rounds: int) -> list[int]:
+    """Trees of at most so many rounds: 1, 1, 2, 4, ... up to the smallest number that is enough.
+
+    The first steps change the model most, so few trees share their gradients.
+    """
+    n_rounds = min(most_rounds, n_estimators)
+    ramp = [min(1 << max(k - 1, 0), n_estimators) for k in range(n_rounds)]
+    if sum(ramp) < n_estimators:
+        return equal_sizes(n_estimators, -(-n_estimators // n_rounds))
+    most = next(m for m in count(1) if sum(min(size, m) for size in ramp) >= n_estimators)
+    excess = sum(min(size, most) for size in ramp) - n_estimators
+    lower = range(first := sum(size < most for size in ramp), first + excess)
+    return [min(size, most) - (k in lower) for k, size in enumerate(ramp)]
 
 
 def boost(
-    rounds: Rounds, splitting: Splitting, update: Update, start: Additive, rng: np.random.Generator
+    rounds: Rounds,
+    splitting: Splitting,
+    update_of: Callable[[int], Update],
+    start: Additive,
+    rng: np.random.Generator,
 ) -> Flow[tuple[Additive, list[FloatArray]]]:
     """The start with all trees added, and the deviations of their leaves' noise.
 
-    The budget is divided evenly among trees.
+    The budget is divided evenly among trees. `update_of` is the update of a round of so many.
     """
     model, noise = start, list[FloatArray]()
-    for first in range(0, rounds.n_estimators, rounds.trees_per_round):
-        numbers = range(first, min(first + rounds.trees_per_round, rounds.n_estimators))
-        fraction = rounds.fraction * len(numbers) / rounds.n_estimators
+    for first, size in zip(rounds.starts, rounds.sizes, strict=True):
+        numbers, update = range(first, first + size), update_of(size)
+        fraction = rounds.fraction * size / sum(rounds.sizes)
         trees = yield from splitting.grow(numbers, update, model, fraction, rng)
-        rate = update.rate(len(numbers))
+        rate = update.rate(size)
         scaled_trees = [tree.scale(rate) for tree in trees]
         model = model.plus(*(tree.tree for tree in scaled_trees))
         noise += [tree.deviations for tree in scaled_trees]
     return model, noise
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """How many trees a round has: `trees_per_round`, or None for a number by sites and rounds.
+
+    None is one tree a round at one site. Several sites wait for each other in every round, so
+    trees share rounds there, as many as the study's `max_rounds` demands; what else a method asks
+    between trees then goes with them. `before` are the rounds before the first tree.
+    """
+
+    n_estimators: int
+    trees_per_round: int | None
+    before: int
+    integers: int
+    """Of the sums of one tree."""
+
+    def sizes(self, noise_model: NoiseModel) -> list[int]:
+        if not self.is_shared(noise_model):
+            return equal_sizes(self.n_estimators, self.trees_per_round or 1)
+        most = (noise_model.max_rounds or MOST_ROUNDS) - self.before
+        sizes = rising_sizes(self.n_estimators, max(most, self._fewest))
+        is_few = max(sizes) <= self._most_trees
+        return sizes if is_few else equal_sizes(self.n_estimators, self._most_trees)
+
+    def fits(self, noise_model: NoiseModel) -> bool:
+        """Whether a study's rounds are enough for all that comes before the trees, and for them."""
+        most = noise_model.max_rounds
+        return not most or noise_model.n_sites == 1 or self.before + self._fewest <= most
+
+    def is_shared(self, noise_model: NoiseModel) -> bool:
+        return self.trees_per_round is None and noise_model.n_sites > 1
+
+    @property
+    def _most_trees(self) -> int:
+        """That share a round: half of its integers are left for what goes with them."""
+        most = min(MOST_TREES_PER_ROUND, self.n_estimators, MOST_INTEGERS // (2 * self.integers))
+        return max(most, 1)
+
+    @property
+    def _fewest(self) -> int:
+        return -(-self.n_estimators // self._most_trees)
+
+    def largest(self, trees: Callable[[int], Size], between: Size, times: int) -> Size:
+        """The size of all rounds with `trees` and of those `between` them, so many at most."""
+        if self.trees_per_round is not None:
+            batches = -(-self.n_estimators // self.trees_per_round)
+            return trees(self.trees_per_round) * batches + between * min(times, batches)
+        alone = trees(1) * self.n_estimators + between * min(times, self.n_estimators)
+        most = max(MOST_ROUNDS - self.before, self._fewest)
+        shared = trees(self._most_trees).beside(between)
+        rounds = min(most, self.n_estimators)
+        return replace(alone | shared, rounds=rounds, fewest_rounds=self._fewest)
 
 
 @dataclass(frozen=True)

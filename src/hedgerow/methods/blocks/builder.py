@@ -168,6 +168,8 @@ class SplitChoice:
     spent: Fraction = Fraction(0)
     unspent: Fraction = Fraction(0)
     evidence: tuple[Evidence | None, Evidence | None] = field(default=(None, None), compare=False)
+    rows: float | None = field(default=None, compare=False)
+    """Of the node by a query of their own, if there was one."""
 
 
 @dataclass(frozen=True)

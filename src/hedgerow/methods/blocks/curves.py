@@ -119,18 +119,18 @@ def gradient_shapes(grids: Grids, tables: Tables, loss: Loss) -> FeatureEffects:
     Each is one step: minus the gradient is H theta with the noise of the sum and the records' own
     scatter, whose variance is H.
     """
-    agreed = consistent(tables)
+    agreement = consistent(tables)
     values, masses, deviations = [], [], []
     for position, feature in enumerate(tables.features):
-        sums = agreed.of(position)
+        sums = agreement.of(position)
         slope = np.maximum(sums[:, 1] / loss.hessian_scale, 1e-6)
         is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
         noise = np.full(len(slope), tables.variance)
         spread = noise + slope
         unit = _families(len(slope), is_numeric)
         prior = likeliest(-sums[:, 0], slope, spread, unit)
-        solved = np.linalg.solve(slope[:, None] * prior * slope + np.diag(spread), -sums[:, 0])
-        offsets = np.clip(prior @ (slope * solved), -LARGEST_EFFECT, LARGEST_EFFECT)
+        solution = np.linalg.solve(slope[:, None] * prior * slope + np.diag(spread), -sums[:, 0])
+        offsets = np.clip(prior @ (slope * solution), -LARGEST_EFFECT, LARGEST_EFFECT)
         mean = np.broadcast_to(slope / slope.sum(), (len(slope), len(slope)))
         values.append(canonical(offsets - mean @ offsets)[:, None])
         deviations.append(canonical(_deviations(np.stack([slope, noise, spread]), prior, mean)))

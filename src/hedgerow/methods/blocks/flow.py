@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from hedgerow.privacy.queries import Answer, Query, Reply, Selections, Summed
 
 _T = TypeVar("_T")
+_U = TypeVar("_U")
 K = TypeVar("K", bound=Hashable)
 
 Flow = Generator[Sequence[Query], Sequence[Reply], _T]
@@ -28,6 +29,11 @@ class NoiseModel(Protocol):
     @property
     def n_sites(self) -> int:
         """How many sites hold rows."""
+        ...
+
+    @property
+    def max_rounds(self) -> int:
+        """The most rounds that the flow may take; 0 leaves the number to the method."""
         ...
 
     def variance(self, query: Summed) -> float:
@@ -73,6 +79,12 @@ def together(flows: Mapping[K, Flow[_T]]) -> Flow[dict[K, _T]]:
             step(key, replies[start : start + len(queries)])
             start += len(queries)
     return {key: results[key] for key in flows}
+
+
+def both(first: Flow[_T], second: Flow[_U]) -> Flow[tuple[_T, _U]]:
+    """Two flows of different results in lockstep."""
+    results = yield from together({"first": first, "second": second})
+    return results["first"], results["second"]  # type: ignore[return-value]
 
 
 def watch_first_round(flow: Flow[_T]) -> Flow[tuple[_T, list[tuple[Query, Reply]]]]:

@@ -1,10 +1,8 @@
 """Boosted trees with greedy splits: from histograms, or from one random cut per feature.
 
 Maddock et al. 2022, section 4.3. Equation (5) scores a split by the fit of its two sides. Leaves
-read their sums off the last table, so they cost nothing more (kappa_w = 0).
-Departures: all features of a node are one query, charged for all of them; their tables are made to
-agree on the node's total; a side whose noisy Hessian does not stand out of its noise is no
-candidate; in partially random trees a cut is drawn among the bins that can still reach the node.
+read their sums off the last table, so they cost nothing more (kappa_w = 0). All features of a node
+are one query, charged for all of them (kappa_s = T m d). `SplitRules` has our two repairs.
 """
 
 from __future__ import annotations
@@ -51,6 +49,7 @@ class CandidateSet:
     grids: Grids
     features: tuple[int, ...]
     left_sets: tuple[BoolArray, ...]
+    single_cuts: bool = False
 
 
 CandidateSets = Callable[[Node, tuple[int, ...], np.random.Generator], CandidateSet]
@@ -76,7 +75,8 @@ def one_random_cut(grids: Grids) -> CandidateSets:
                 bins[f] = tuple(int(not left[b]) for b in grids.binning.bins[f])
                 usable.append(f)
         two_way = Grids(grids.schema, Binning(tuple(bins)))
-        return CandidateSet(two_way, tuple(usable), (np.array([[True, False]]),) * len(usable))
+        sets = (np.array([[True, False]]),) * len(usable)
+        return CandidateSet(two_way, tuple(usable), sets, single_cuts=True)
 
     return offer
 
@@ -105,6 +105,51 @@ class SideSums:
 
 
 @dataclass(frozen=True)
+class SplitRules:
+    """How a split is read off noisy tables, and our two repairs, which the paper does not have.
+
+    `consistency`: the tables of a node agree on its total. Without it, as in the released program,
+    a histogram's right side is its own total less the left one, over the bins in reach, and the
+    other side of a single cut is the node's total, as its parent's split gave it, less the left.
+    `noise_gate`: both sides need a Hessian (or number of records) that stands out of its noise.
+    Without it a node is split unless its own noisy Hessian is below 0.
+    """
+
+    min_gain: float = 0.0
+    consistency: bool = True
+    noise_gate: bool = True
+
+    def is_light(self, node: Node, update: Update) -> bool:
+        """Whether a node is not to be asked at all."""
+        if self.noise_gate or node.evidence is None:
+            return False
+        return bool(update.weight(node.evidence.masses) < 0.0)
+
+    def gains(self, sides: SideSums, unsplit: FloatArray, update: Update) -> FloatArray:
+        gains = sides.fits(update) - unsplit
+        if not self.noise_gate:
+            return gains
+        return np.where(are_heavy(sides, update, LEAST_HESSIAN), gains, -np.inf)
+
+    def sides(
+        self, node: Node, offer: CandidateSet, tables: Tables, position: int, whole: Evidence
+    ) -> tuple[BoolArray, SideSums]:
+        """The candidates of a feature, and the sums of their sides."""
+        table, sets, variance = tables.of(position), offer.left_sets[position], tables.variance
+        left = left_masses(table, sets)
+        if self.consistency:
+            return sets, SideSums.of(left, whole.masses, sets, variance)
+        if offer.single_cuts:
+            noise = np.full(len(sets), variance)
+            return sets, SideSums((left, whole.masses - left), (noise, noise + whole.variance))
+        live = offer.grids.reachable(node.region, offer.features[position])
+        sent = sets[:, live].sum(axis=1)
+        sets = sets[(sent > 0) & (sent < live.sum())]
+        mine = left_masses(table[live], sets[:, live])
+        return sets, SideSums.of(mine, table[live].sum(axis=0), sets[:, live], variance)
+
+
+@dataclass(frozen=True)
 class GreedyTrees:
     """Each level of a tree is one round; the trees of a batch grow side by side."""
 
@@ -112,7 +157,7 @@ class GreedyTrees:
     names: tuple[str, ...]
     features: TreeFeatures
     depth: int
-    min_gain: float = 0.0
+    rules: SplitRules
 
     def grow(
         self,
@@ -138,31 +183,34 @@ class GreedyTrees:
     ) -> Chooser:
         def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
             offer = self.offers(node, features, rng)
-            if not offer.features:
+            if not offer.features or self.rules.is_light(node, update):
                 return Stop()
             by = Cells(offer.features, offer.grids.binning)
             tables = yield from ask_tables(node.region, statistic, by, fraction)
-            return self._best(offer, consistent(tables), update)
+            if self.rules.consistency:
+                tables = consistent(tables)
+            return self._best(node, offer, tables, update)
 
         return choose
 
-    def _best(self, offer: CandidateSet, tables: Tables, update: Update) -> SplitChoice | Stop:
+    def _best(
+        self, node: Node, offer: CandidateSet, tables: Tables, update: Update
+    ) -> SplitChoice | Stop:
         """The candidate that gains most; ties go to the lower feature."""
-        whole, doubt = totals(tables)
-        unsplit = update.score(whole, doubt)
-        best, best_split = 2.0 * self.min_gain, None
-        for position, sets in enumerate(offer.left_sets):
-            left = SideSums.of(left_masses(tables.of(position), sets), whole, sets, tables.variance)
-            heavy = are_heavy(left, update, LEAST_HESSIAN)
-            gain = np.where(heavy, left.fits(update) - unsplit, -np.inf)
-            k = int(np.argmax(gain))
-            if gain[k] > best:
-                best, best_split = float(gain[k]), (position, k, left)
+        from_parent = None if self.rules.consistency else node.evidence
+        whole = from_parent or Evidence(*totals(tables))
+        unsplit = update.score(whole.masses, whole.variance)
+        best, best_split = 2.0 * self.rules.min_gain, None
+        for position, feature in enumerate(offer.features):
+            sets, sides = self.rules.sides(node, offer, tables, position, whole)
+            gains = self.rules.gains(sides, unsplit, update)
+            k = int(np.argmax(gains)) if len(gains) else 0
+            if len(gains) and gains[k] > best:
+                best, best_split = float(gains[k]), (feature, sets[k], sides.evidence(k))
         if best_split is None:
             return Stop()
-        position, k, sides = best_split
-        split = offer.grids.split(offer.features[position], offer.left_sets[position][k])
-        return SplitChoice(split, best / 2.0, evidence=sides.evidence(k))
+        feature, left, evidence = best_split
+        return SplitChoice(offer.grids.split(feature, left), best / 2.0, evidence=evidence)
 
 
 def are_heavy(sides: SideSums, update: Update, least: float) -> BoolArray:
@@ -230,7 +278,7 @@ class OneFeatureTrees:
     left_sets: LeftSets
     features: TreeFeatures
     depth: int
-    min_gain: float = 0.0
+    rules: SplitRules
 
     def grow(
         self,
@@ -280,16 +328,16 @@ class OneFeatureTrees:
         (feature,) = table.features
         live = self.grids.reachable(node.region, feature)
         sets = self.left_sets(feature, live, rng)
-        if not len(sets):
+        sets = sets[sets[:, live].any(axis=1) & ~sets[:, live].all(axis=1)]
+        if not len(sets) or self.rules.is_light(node, update):
             return Stop()
         histogram, mine = table.of(0)[live], sets[:, live]
         whole = histogram.sum(axis=0)
         sides = SideSums.of(left_masses(histogram, mine), whole, mine, table.variance)
         unsplit = update.score(whole, np.asarray(table.variance * live.sum()))
-        heavy = are_heavy(sides, update, LEAST_HESSIAN)
-        gains = np.where(heavy, sides.fits(update) - unsplit, -np.inf)
+        gains = self.rules.gains(sides, unsplit, update)
         k = int(np.argmax(gains))
-        if gains[k] <= 2.0 * self.min_gain:
+        if gains[k] <= 2.0 * self.rules.min_gain:
             return Stop()
         split = self.grids.split(feature, sets[k])
         return SplitChoice(split, float(gains[k]) / 2.0, evidence=sides.evidence(k))

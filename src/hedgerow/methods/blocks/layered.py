@@ -229,6 +229,7 @@ class RandomSplits:
     min_samples_leaf: float
     level_fraction: Fraction
     noise: float  # variance in each cell that the study adds to what sites hold
+    consistency: bool = True
 
 
 @dataclass
@@ -258,7 +259,8 @@ def grow_layers(
         if (cuts.feature == NO_TEST).all():
             break
         query = SumQuery(region, rules.statistic, Sides(layer, cuts), rules.level_fraction)
-        tables, totals = make_consistent((yield from ask(query)).values, cuts)
+        values = (yield from ask(query)).values
+        tables, totals = make_consistent(values, cuts, move=rules.consistency)
         branches.root = totals[0] if branches.root is None else branches.root
         best, is_split = best_tests(rules, tables, cuts)
         is_split &= np.cumsum(is_split) <= MOST_LEAVES - branches.n_leaves
@@ -282,8 +284,10 @@ def most_open(tests_per_node: int, channels: int) -> int:
     return min(MOST_LEAVES, MOST_ASKED_TESTS // tests_per_node, MOST_INTEGERS // integers)
 
 
-def make_consistent(values: FloatArray, cuts: NodeTests) -> tuple[FloatArray, FloatArray]:
-    """(m, N, 2, C) tables that agree on their node's total, and these totals (N, C).
+def make_consistent(
+    values: FloatArray, cuts: NodeTests, *, move: bool = True
+) -> tuple[FloatArray, FloatArray]:
+    """(m, N, 2, C) tables that agree on their node's total if they `move`, and these totals (N, C).
 
     Every test of a node counts the same rows: the mean of the totals has 1 / m of their variance,
     and each table takes half of what it differs by on either side.
@@ -292,7 +296,7 @@ def make_consistent(values: FloatArray, cuts: NodeTests) -> tuple[FloatArray, Fl
     has_test = (cuts.feature.T != NO_TEST)[:, :, None]
     sums = tables.sum(axis=2)  # (m, N, C)
     totals = (sums * has_test).sum(axis=0) / np.maximum(has_test.sum(axis=0), 1)
-    return tables + (totals - sums)[:, :, None, :] / 2.0, totals
+    return (tables + (totals - sums)[:, :, None, :] / 2.0 if move else tables), totals
 
 
 def best_tests(

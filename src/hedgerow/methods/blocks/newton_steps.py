@@ -2,8 +2,9 @@
 
 Maddock et al. 2022, section 4.4: averaging, gradient and Newton updates; the fourth is ours.
 Departure: a batch adds the mean of its raw weights (the paper's sum runs one term too far and
-squashes weights). `PublishedSteps` are the paper's leaves. `Steps` are ours: (g, c h) is asked with
-the largest c its norm allows, which lowers Hessian noise for free, and leaves shrink by that noise.
+squashes weights). `PublishedSteps` and `PublishedAverages` are the paper's. `Steps` are ours: they
+ask (g, c h) with the largest c its norm allows, which lowers Hessian noise for free, and leaves
+shrink by that noise.
 
 Shapes: L leaves, C channels, O outputs. Sums are in natural units of the statistic.
 """
@@ -19,7 +20,7 @@ import numpy as np
 from hedgerow.errors import ParameterError
 from hedgerow.methods.blocks.scores import TINY
 from hedgerow.methods.constants import constant
-from hedgerow.models.losses import LogLoss, Loss, OddsLoss, SoftmaxLoss
+from hedgerow.models.losses import FirstOrder, LogLoss, Loss, OddsLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive
 from hedgerow.models.uncertainty import of_proportions
 from hedgerow.privacy.queries import ClassCounts, Fractions, Gradients, Statistic
@@ -27,6 +28,9 @@ from hedgerow.schema.arrays import FloatArray
 
 DOUBT = constant(2.0, unit="Hessian", evidence="boosting.md#0031")
 """Hessian by which a leaf is shrunk, per deviation of a gradient's noise."""
+
+DEVIATION = 0.15
+"""How far leaves are expected to lie from zero."""
 
 NoiseVariance = FloatArray | float
 """Variance of each channel: one for all sums, or one per sum."""
@@ -131,6 +135,68 @@ class AverageTarget:
 
     def rate(self, trees_per_round: int) -> float:
         return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedAverages:
+    """Section 4.4.1: of the pair (u, 1) of a record, norm sqrt 2, a leaf holds the ratio of sums.
+
+    u is 1 for the second of two classes, or where a target lies between `low` and `high`. The pair
+    is asked as gradient -u and Hessian 1 of `loss` at `origin`. A leaf whose noisy number is not
+    above 0 holds one half; splits are scored by equation (5).
+    """
+
+    loss: FirstOrder | SquaredLoss
+    origin: Additive
+    clip: float
+    ridge: float = 1.0
+
+    def statistic(self, at: Additive) -> Statistic:
+        return Gradients(self.loss, self.origin)
+
+    def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
+        return _published_score(sums[..., 0], sums[..., 1], self.ridge, self.clip)
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        return np.asarray(sums[..., 1])
+
+    @property
+    def weight_noise(self) -> float:
+        return 1.0
+
+    def _ratios(self, sums: FloatArray) -> FloatArray:
+        positive, records = np.maximum(-sums[..., 0], 0.0), sums[..., 1]
+        ratios = np.minimum(positive / np.maximum(records, TINY), 1.0)
+        return np.asarray(np.where(records > 0.0, ratios, 0.5))
+
+    def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
+        ratios = self._ratios(sums)
+        if isinstance(self.loss, SquaredLoss):
+            return (self.loss.low + (self.loss.high - self.loss.low) * ratios)[:, None]
+        return np.stack([1.0 - ratios, ratios], axis=1)
+
+    def deviations(
+        self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
+    ) -> FloatArray:
+        is_number = isinstance(self.loss, SquaredLoss)
+        ratios, records = self._ratios(sums), np.maximum(sums[..., 1], 1.0)
+        of_ratio = np.sqrt(variance) * np.hypot(1.0, ratios) / records
+        spread = np.minimum(of_ratio, 0.5) * self.loss.gradient_scale
+        return np.tile(spread[:, None], (1, 1 if is_number else 2))
+
+    def rate(self, trees_per_round: int) -> float:
+        return 1.0
+
+
+def _published_score(g: FloatArray, h: FloatArray, ridge: float, clip: float) -> FloatArray:
+    """Equation (5) by the clipped step, as the released program has it; noise may make h negative.
+
+    With the steps of before the clip a side of hardly a record, whose h is small by noise, has the
+    best score of all (studies/notes/boosting.md#0142).
+    """
+    whole = np.where(np.abs(h + ridge) > TINY, h + ridge, TINY)
+    steps = np.clip(-g / whole, -clip, clip)
+    return np.asarray(-(2.0 * g * steps + whole * steps**2))
 
 
 def _squares_over_total(sums: FloatArray) -> FloatArray:
@@ -242,12 +308,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class PublishedSteps:
-    """Equations (3) to (5) of the paper: -G / (H + ridge), clipped; 0 where noise leaves H <= 0.
-
-    A split is scored by the steps that are taken. Equation (5) has the steps of before the clip;
-    with them a side of hardly a record, whose H is small by noise, has the best score of all
-    (studies/notes/boosting.md#0142).
-    """
+    """Equations (3) to (5) of the paper: -G / (H + ridge), clipped; 0 where noise leaves H <= 0."""
 
     loss: Loss
     learning_rate: float = 0.3
@@ -258,9 +319,9 @@ class PublishedSteps:
         return Gradients(self.loss, at)
 
     def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
-        g, h = gradients_and_hessians(self.loss, sums)
-        steps = self._steps(g, h)
-        return np.asarray(-(2.0 * g * steps + (h + self.ridge) * steps**2).sum(axis=-1))
+        g = self.loss.gradient_scale * sums[..., : self.loss.outputs]
+        h = sums[..., self.loss.outputs :] / self.loss.hessian_scale
+        return np.asarray(_published_score(g, h, self.ridge, self.clip).sum(axis=-1))
 
     def weight(self, sums: FloatArray) -> FloatArray:
         return total_hessian(self.loss, sums)
@@ -298,9 +359,11 @@ class Wiener:
     """
 
     loss: Loss
-    deviation: float = 0.15
+    deviation: float = DEVIATION
     alike: float = 0.5
     clip: float = 2.0
+    overlap: float = 1.0
+    """Trees of one round are weighted by (their number)^-overlap; 1 is their mean."""
 
     def statistic(self, at: Additive) -> Statistic:
         return Gradients(self.loss, at)
@@ -345,7 +408,7 @@ class Wiener:
         ]
 
     def rate(self, trees_per_round: int) -> float:
-        return 1.0 / trees_per_round
+        return 1.0 / float(trees_per_round**self.overlap)
 
 
 @lru_cache(maxsize=16)

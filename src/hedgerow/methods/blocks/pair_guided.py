@@ -23,7 +23,7 @@ from itertools import combinations
 import numpy as np
 
 from hedgerow.methods.blocks.boosting import Rounds, Splitting, ask_leaves
-from hedgerow.methods.blocks.flow import Flow, ask
+from hedgerow.methods.blocks.flow import Flow, ask, both
 from hedgerow.methods.blocks.newton_steps import Update, gradients_and_hessians, sampling_variance
 from hedgerow.methods.blocks.private_bins import merge
 from hedgerow.methods.blocks.random_trees import DrawableFeature, cut_by_mass, oblivious_tree
@@ -32,7 +32,7 @@ from hedgerow.models.losses import Loss
 from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree
-from hedgerow.privacy.queries import Answer, Leaves, SumQuery
+from hedgerow.privacy.queries import Answer, Leaves, Statistic, SumQuery
 from hedgerow.schema.arrays import FloatArray, IntArray
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
@@ -53,7 +53,7 @@ INTERACTION_FRACTION = constant(
 )
 """Part of the trees' budget, for all of them together."""
 FEATURES = constant(8, unit="strongest features whose pairs are asked", evidence="boosting.md#0034")
-GROUPS = constant(8, unit="groups of a feature in a table", evidence="boosting.md#0034")
+PAIR_GROUPS = constant(8, unit="groups of a feature in a table", evidence="boosting.md#0034")
 RANDOM_TREES = constant(0.5, unit="part of the trees", evidence="boosting.md#0034")
 """Part of the trees that do not follow the tables."""
 RANDOM_TESTS = constant(2, unit="random tests", evidence="boosting.md#0034")
@@ -217,7 +217,7 @@ def strongest(
     drawables: Sequence[DrawableFeature],
     values: Sequence[FloatArray],
     many: int = FEATURES,
-    n_groups: int = GROUPS,
+    n_groups: int = PAIR_GROUPS,
 ) -> list[FeatureGroups]:
     """The features with the strongest curves; `values` are the curves (bins, O) of the model.
 
@@ -296,13 +296,15 @@ class PairGuidedTrees:
     """A `Splitting` that draws trees by the gains of pair tables, asked now and then.
 
     Interaction queries take their fraction of what `boost` gives a batch. `others` draws the random
-    trees and tests, and records the gains of all trees.
+    trees and tests, and records the gains of all trees. `in_one_round`: a query goes with the trees
+    of a round and guides those of the next.
     """
 
     grids: Grids
     tables: Sequence[PairTable]
     others: GainSampledTrees
     rounds: Rounds
+    in_one_round: bool = False
     gains: list[FloatArray] = field(default_factory=list)
 
     def grow(
@@ -313,26 +315,29 @@ class PairGuidedTrees:
         fraction: Fraction,
         rng: np.random.Generator,
     ) -> Flow[list[NoisyTree]]:
-        query_trees = self._query_trees
-        if numbers.start in query_trees:
-            statistic, by = update.statistic(at), Leaves(tuple(t.tree for t in self.tables))
-            query_fraction = self.rounds.fraction * INTERACTION_FRACTION / len(query_trees)
-            answer = yield from ask(SumQuery(EVERYONE, statistic, by, query_fraction))
-            self.gains = self._gains(answer)
+        query_trees, tree_fraction = self._query_trees, fraction * (1 - INTERACTION_FRACTION)
+        is_query_due = numbers.start in query_trees
+        query = self._ask_tables(update.statistic(at), len(query_trees))
+        if is_query_due and not self.in_one_round:
+            yield from query
         tree_tests = [self._tests_of_a_tree(rng) for _ in numbers]
-        return (
-            yield from self.others.grow_from_tests(
-                tree_tests, update, at, fraction * (1 - INTERACTION_FRACTION)
-            )
-        )
+        trees = self.others.grow_from_tests(tree_tests, update, at, tree_fraction)
+        if is_query_due and self.in_one_round:
+            return (yield from both(trees, query))[0]
+        return (yield from trees)
+
+    def _ask_tables(self, statistic: Statistic, times: int) -> Flow[None]:
+        by = Leaves(tuple(t.tree for t in self.tables))
+        fraction = self.rounds.fraction * INTERACTION_FRACTION / times
+        answer = yield from ask(SumQuery(EVERYONE, statistic, by, fraction))
+        self.gains = self._gains(answer)
 
     @property
     def _query_trees(self) -> set[int]:
         """The first trees of the batches before which an interaction query is asked."""
-        n_batches = -(-self.rounds.n_estimators // self.rounds.trees_per_round)
+        starts = self.rounds.starts
         return {
-            self.rounds.trees_per_round * (n_batches * look // INTERACTION_ROUNDS)
-            for look in range(INTERACTION_ROUNDS)
+            starts[len(starts) * look // INTERACTION_ROUNDS] for look in range(INTERACTION_ROUNDS)
         }
 
     def _gains(self, answer: Answer) -> list[FloatArray]:
@@ -340,7 +345,7 @@ class PairGuidedTrees:
         return [table.gains(sums, answer.variance, loss) for table, sums in pairs]
 
     def _tests_of_a_tree(self, rng: np.random.Generator) -> list[Split]:
-        if rng.random() < RANDOM_TREES:
+        if rng.random() < RANDOM_TREES or not self.gains:
             return self.others.tests_of_a_tree(rng)
         best = np.maximum([float(gain.max()) for gain in self.gains], 1e-9)
         n_pairs = min(PAIRS_A_TREE, len(best))
@@ -361,9 +366,13 @@ class PairGuidedTrees:
 
 
 def pair_guided_trees(
-    grids: Grids, others: GainSampledTrees, values: Sequence[FloatArray], rounds: Rounds
+    grids: Grids,
+    others: GainSampledTrees,
+    values: Sequence[FloatArray],
+    rounds: Rounds,
+    in_one_round: bool = False,
 ) -> Splitting:
     """Pair-guided trees; random ones if there is no pair."""
     pairs = combinations(strongest(grids, others.drawables, values), 2)
     tables = [PairTable.of(grids, first, second) for first, second in pairs]
-    return PairGuidedTrees(grids, tables, others, rounds) if tables else others
+    return PairGuidedTrees(grids, tables, others, rounds, in_one_round) if tables else others

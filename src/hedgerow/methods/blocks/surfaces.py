@@ -41,27 +41,30 @@ from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE
 
-FUNCTIONS = constant(4, unit="functions of a column", evidence="boosting.md#0160")
+FUNCTIONS = constant(4, unit="functions of a column", evidence="boosting.md#0161")
 LARGEST_FUNCTION = constant(2.5, unit="deviations of a function at most, either way")
-PAIRED = constant(8, unit="strongest columns whose pairs are learned", evidence="boosting.md#0160")
-GROUPS = constant(12, unit="groups of a column in a surface", evidence="boosting.md#0160")
-DECAY = constant(0.7, unit="prior deviation from function to function", evidence="boosting.md#0160")
-PRIOR_OF_CURVES = constant(0.12, unit="deviation of a coefficient", evidence="boosting.md#0160")
-PRIOR_OF_SURFACES = constant(0.1, unit="deviation of a coefficient", evidence="boosting.md#0160")
-PRIOR_OF_CONSTANT = constant(0.3, unit="deviation of the constant", evidence="boosting.md#0160")
-LENGTH = constant(0.4, unit="part of the squared prior norm", evidence="boosting.md#0160")
+PAIRED = constant(8, unit="strongest columns whose pairs are learned", evidence="boosting.md#0161")
+GROUPS = constant(12, unit="groups of a column in a surface", evidence="boosting.md#0161")
+DECAY = constant(0.7, unit="prior deviation from function to function", evidence="boosting.md#0161")
+PRIOR_OF_CURVES = constant(0.12, unit="deviation of a coefficient", evidence="boosting.md#0161")
+PRIOR_OF_SURFACES = constant(0.1, unit="deviation of a coefficient", evidence="boosting.md#0161")
+PRIOR_OF_CONSTANT = constant(0.3, unit="deviation of the constant", evidence="boosting.md#0161")
+LENGTH = constant(0.4, unit="part of the squared prior norm", evidence="boosting.md#0161")
 """Squared norm to which records are scaled: most of them use their whole sensitivity."""
-NOISE_KEPT = constant(0.25, unit="deviation of a coefficient", evidence="boosting.md#0160")
+NOISE_KEPT = constant(0.25, unit="deviation of a coefficient", evidence="boosting.md#0161")
 """Deviation of a coefficient's noise after all steps, in prior deviations."""
-ROUNDS = constant((7, 14), unit="gradient steps", evidence="boosting.md#0160")
+DESCENT_ROUNDS = constant((7, 14), unit="gradient steps", evidence="boosting.md#0161")
 """Before and after priors are estimated anew."""
-FIRST_PART = constant(Fraction(7, 20), unit="part of the stage", evidence="boosting.md#0160")
-STEEPEST = constant(0.12, unit="part of the records' variance", evidence="boosting.md#0160")
+SHARED_DESCENT_ROUNDS = constant(
+    (5, 10), unit="steps of several sites", evidence="boosting.md#0161"
+)
+FIRST_PART = constant(Fraction(7, 20), unit="part of the stage", evidence="boosting.md#0161")
+STEEPEST = constant(0.12, unit="part of the records' variance", evidence="boosting.md#0161")
 """Curvature of the steepest direction, by that of all records in one direction."""
 TURNED = constant(4.0, unit="deviations of a gradient against the last one")
-LEAST_PRIOR, MOST_PRIOR = constant((0.3, 3.0), unit="times the mean", evidence="boosting.md#0160")
-PRIOR_POWER = constant(0.5, unit="power of the energy's root", evidence="boosting.md#0160")
-RADIUS = 2048
+LEAST_PRIOR, MOST_PRIOR = constant((0.3, 3.0), unit="times the mean", evidence="boosting.md#0161")
+PRIOR_POWER = constant(0.5, unit="power of the energy's root", evidence="boosting.md#0161")
+RADIUS = constant(2048, unit="integers")
 """Integer norm of a record: what one count is worth beside it is below every noise."""
 
 
@@ -75,7 +78,9 @@ def largest(scale: Scale) -> Size:
     basis = 2 * DEFINITION + (scale.columns + paired) * function + terms
     model = scale.model_bytes(0, 0, 1)
     size = QUERY + NUMBER * channels + basis + model
-    return Size.of_step(integers=channels, bytes=size) * sum(ROUNDS)
+    steps = Size.of_step(integers=channels, bytes=size) * sum(DESCENT_ROUNDS)
+    # fewer among sites; none where a study allows few rounds
+    return replace(steps, rounds=sum(SHARED_DESCENT_ROUNDS), fewest_rounds=0)
 
 
 def tree_bytes(scale: Scale) -> int:
@@ -191,8 +196,8 @@ def descend(
     """Gradient steps, all of one length, each one round; `curvature` is that of the steepest way.
 
     With s the noise of a gradient and T steps, a step of c / (sqrt(T) s) leaves the noise c in a
-    coefficient. Where the loss bends more than that allows, steps are shorter. A gradient that turns
-    back upon the last one by more than noise says by how much the step was too long (a secant).
+    coefficient. Where the loss bends more than that allows, steps are shorter. A gradient that
+    turns back upon the last one by more than noise says how much too long the step was (a secant).
     """
     basis, coefficients = begin.basis, begin.coefficients
     variance, last, short = begin.variance, np.zeros(basis.channels), 1.0
@@ -234,6 +239,7 @@ def learn_surfaces(
     drawables: Sequence[DrawableFeature],
     start: Additive,
     fraction: Fraction,
+    n_sites: int,
 ) -> Flow[Surfaces]:
     """Curves and surfaces on top of `start`, whose curves are those of `effects`."""
     terms = _terms(effects, stacking, grids, drawables)
@@ -242,7 +248,7 @@ def learn_surfaces(
     chance = float(sigmoid(effects.base)[0])
     records = float(np.mean([mass.sum() for mass in effects.masses]))
     curvature = STEEPEST * records * chance * (1.0 - chance)
-    first, second = ROUNDS
+    first, second = DESCENT_ROUNDS if n_sites == 1 else SHARED_DESCENT_ROUNDS
     begin = Descent(basis, zeros, zeros)
     parts = fraction * FIRST_PART, fraction * (1 - FIRST_PART)
     descent = yield from descend(begin, scale, start, first, parts[0], curvature)

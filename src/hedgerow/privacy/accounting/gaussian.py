@@ -99,6 +99,7 @@ def _off_centre_of(sigma2: Real) -> Real:
 
 
 # --------------------------------------------------------------------- between mu and (eps, delta)
+@lru_cache(maxsize=1024)
 def mu_squared_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest short mu^2 that keeps (epsilon, delta)."""
     ctx, goal = context(), real(delta)
@@ -111,6 +112,7 @@ def mu_squared_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     return rounding.rounded_down(mu**2)
 
 
+@lru_cache(maxsize=1024)
 def epsilon_at(mu_squared: Fraction, delta: Fraction) -> Fraction:
     """The smallest epsilon that mu keeps at `delta`, rounded up."""
     ctx, goal = context(), real(delta)

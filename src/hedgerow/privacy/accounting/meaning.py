@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from hedgerow.errors import ParameterError
@@ -38,6 +39,7 @@ class Meaning:
         return Meaning(d["guess"], d["advantage"], tuple((a, b) for a, b in d["found"]))
 
 
+@lru_cache(maxsize=1024)
 def meaning_of(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) -> Meaning:
     """`more_delta` is the failure probability beside the noise; it adds to every success rate."""
     most = advantage(measure, cost, more_delta)

@@ -260,8 +260,8 @@ class EventCounts(_Counted):
 
     def channel(self, records: Records) -> Codes:
         place = np.searchsorted(np.asarray(self.edges), np.abs(records.target), side="left")
-        happened = (records.target > 0.0) * (len(self.edges) + 1)
-        return (place + happened).astype(np.uint8)
+        has_event = (records.target > 0.0) * (len(self.edges) + 1)
+        return (place + has_event).astype(np.uint8)
 
     def incompatibility(self, schema: Schema) -> str | None:
         if self.channels > N_CODES:

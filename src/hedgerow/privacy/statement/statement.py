@@ -15,7 +15,7 @@ from hedgerow.privacy.accounting.guarantee import (
     Drawn,
     Guarantee,
     guarantee_of_words,
-    shown,
+    shown_cost,
     unit_words,
 )
 from hedgerow.privacy.accounting.meaning import Meaning, meaning_of
@@ -275,7 +275,7 @@ def statement(
     no_noise = study.dp_model is DPModel.NONE
     is_schema_inferred = bool(study.schema.unconfirmed)
     cost = _epsilon(study, spent)
-    epsilon = shown(cost)
+    epsilon = shown_cost(cost)
     guarantee = wording.guarantee_of(study, persons_declared, epsilon=cost, sample=sample)
     path = [] if no_noise else worst_path(queries)
     test_queries = [query for query in queries if study.is_held_out(query.region)]
@@ -426,8 +426,8 @@ def _of_persons(study: Study, persons_declared: bool) -> list[str]:
     """Notes on whether the records of persons were counted, and by whom."""
     most = study.records_per_person
     if not persons_declared:
-        assumed = f"assumption: nobody has more than {most} records. Name the column of persons "
-        return [f"{assumed}(`person`) to enforce it."] if most > 1 else []
+        assumption = f"assumption: nobody has more than {most} records. Name the column of persons "
+        return [f"{assumption}(`person`) to enforce it."] if most > 1 else []
     which = "by a secret random draw; the others were left out"
     notes = [f"each site kept at most {most} records of each person, {which}."]
     if study.n_sites > 1:

@@ -15,9 +15,9 @@ from hedgerow.privacy.accounting.guarantee import (
     Guarantee,
     Protected,
     Unit,
-    apart,
+    add_guarantees,
+    combine_disjoint,
     reason_not_apart,
-    together,
     unit_words,
 )
 from hedgerow.privacy.accounting.meaning import Meaning
@@ -117,7 +117,7 @@ def neighbors(study: Study, persons_declared: bool = False) -> str:
 
 def together_words(parts: Sequence[Guarantee]) -> str:
     """The joint guarantee of releases that may be of the same records, or why there is none."""
-    whole = together(*parts)
+    whole = add_guarantees(*parts)
     if {Protected.LABEL, Protected.RECORD} <= {part.protected for part in parts}:
         return f"{whole.summary}: some protect labels alone, with features in the open"
     return whole.summary
@@ -138,7 +138,7 @@ def evaluation_words(fits: Sequence[Guarantee], evaluation: Guarantee) -> str:
     sum_words = together_words([*fits, evaluation])
     if evaluation.drawn is None:
         return f"if any of these records was trained on, both add up for it: {sum_words}."
-    whole, subject = together(*fits), LEFT_OUT
+    whole, subject = add_guarantees(*fits), LEFT_OUT
     if len(fits) > 1:
         subject = (
             f"{subject}; the others were trained on by each of {len(fits)} fits, which together "
@@ -147,7 +147,7 @@ def evaluation_words(fits: Sequence[Guarantee], evaluation: Guarantee) -> str:
     reason = reason_not_apart(whole, evaluation)
     if reason is not None:
         return f"{subject}. But {reason}: training and evaluation together guarantee {sum_words}."
-    joint_words = apart(whole, evaluation).summary
+    joint_words = combine_disjoint(whole, evaluation).summary
     return (
         f"{subject}. No record paid for both, so training and evaluation together guarantee "
         f"{joint_words}."

@@ -196,15 +196,15 @@ def _finish(graph: _Graph, model: PlainModel, sums: str) -> None:
 
 def _survival(graph: _Graph, curve: SurvivalCurve, sums: str) -> None:
     """(n, K) the chance of no event until each of the times, which never rises."""
-    centered = graph.node("Sub", sums, graph.constant([[curve.center]]))
-    scaled = graph.node("Mul", centered, graph.constant([curve.slopes]))
+    centered_scores = graph.node("Sub", sums, graph.constant([[curve.center]]))
+    scaled_scores = graph.node("Mul", centered_scores, graph.constant([curve.slopes]))
     levels = [math.log(odds) + curve.center for odds in curve.odds]
-    chances = graph.node("Sigmoid", graph.node("Add", scaled, graph.constant([levels])))
-    kept = list[str]()
+    chances = graph.node("Sigmoid", graph.node("Add", scaled_scores, graph.constant([levels])))
+    outputs = list[str]()
     for place in range(len(curve.edges)):
         column = graph.node("Gather", chances, graph.constant([place], np.int64), axis=1)
-        kept.append(graph.node("Max", column, kept[-1]) if kept else column)
-    highest = graph.node("Concat", *kept, axis=1)
+        outputs.append(graph.node("Max", column, outputs[-1]) if outputs else column)
+    highest = graph.node("Concat", *outputs, axis=1)
     graph.node("Sub", graph.constant([[1.0]]), highest, to="survival")
     graph.node("Identity", graph.constant(curve.edges), to="times")
     graph.outputs += [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -270,7 +270,20 @@ def _site_by_site(statement: PrivacyStatement, signatures: dict[str, Any] | None
     return [
         table(["Site", "Budget used"], rows, "The budget, site by site"),
         tag("p", note, class_="small"),
+        tag("p", _closing_words(costs, signatures), class_="small"),
     ]
+
+
+def _closing_words(names: Iterable[str], signatures: dict[str, Any]) -> str:
+    """Whether the statement is final, and which sites vouch for the model."""
+    open_names = sorted(set(names) - set(signatures.get("closed", {})))
+    final = "All sites have closed the study: no later run can add to it."
+    if open_names:
+        final = f"Not closed by {', '.join(open_names)}: count there the study's whole budget."
+    vouches = sorted(signatures.get("vouches", {}))
+    anew = f" {', '.join(vouches)} computed the model anew and vouch for it." if vouches else ""
+    clever = "Nothing here shows that a site's records are true: a site that lies can turn a model."
+    return f"{final}{anew} {clever}"
 
 
 def _receipts(receipt_texts: dict[str, str]) -> dict[str, Fraction]:

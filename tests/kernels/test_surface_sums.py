@@ -97,8 +97,8 @@ class Loud(LogLoss):
     """A loss that keeps no bound."""
 
     def contributions(self, raw: np.ndarray, target: np.ndarray) -> np.ndarray:
-        wild = np.resize([1.0, -1.0, 1.5, -40.0, np.inf, np.nan, 1.0 + 2.0**-30], len(raw))
-        return np.stack([wild, np.zeros(len(raw))], axis=1)
+        wild = np.array([1.0, -1.0, 1.5, -40.0, np.inf, np.nan, 1.0 + 2.0**-30])
+        return np.stack([wild[np.abs(raw[:, 0]).astype(int) % 7], np.zeros(len(raw))], axis=1)
 
 
 @settings(max_examples=40, deadline=None)
