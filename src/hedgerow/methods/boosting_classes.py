@@ -236,7 +236,9 @@ class SmoothedBoost(Method):
         effects = yield from _curves(grids, active, n_classes, shares.curves)
         stacking = even_stacking(effects)
         if shares.stacking:
-            stacking = yield from stack(effects, grids, shares.stacking)
+            stacking = yield from stack(
+                effects, grids, shares.stacking, is_constant_free=of_surfaces > 0
+            )
         score, of_trees = starting_score(effects, grids, stacking), list[FloatArray]()
         of_curves = effects.noise(grids, stacking.weights, stacking.deviations)
         drawables = drawable_features(effects, stacking)
