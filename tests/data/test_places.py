@@ -46,6 +46,7 @@ from support.examples import (
     SHARE,
     SPLIT,
     STEP_ON_CURVES,
+    STEP_ON_SURFACES,
     STEP_ON_TIMES,
     TIME_GROUPS,
     TIME_STATISTICS,
@@ -94,6 +95,7 @@ WORLDS = {
         [
             *all_of(TWO_CLASS_STATISTICS, TWO_CLASS_GROUPS),
             SumQuery(EVERYONE, STEP_ON_CURVES, Whole(), SHARE),
+            SumQuery(EVERYONE, STEP_ON_SURFACES, Whole(), SHARE),
         ],
     ),
     "values": (BY_VALUE, all_of(VALUE_STATISTICS, VALUE_GROUPS)),

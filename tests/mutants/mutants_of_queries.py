@@ -167,6 +167,27 @@ QUERIES: Final = (
         "kernels/test_newton.py::test_no_record_adds_more_than_declared_whatever_the_query_says",
     ),
     Mutant(
+        "a gradient of surfaces is held against no bound",
+        "kernels/surfaces.py",
+        "fits = multiples * multiples * norm <= (units * radius) ** 2 * MARGIN",
+        "fits = np.isfinite(multiples)",
+        "kernels/test_surface_sums.py::test_no_record_adds_more_than_declared_whatever_the_query_says",
+    ),
+    Mutant(
+        "a record's functions are not scaled to the radius",
+        "kernels/surfaces.py",
+        "scale = radius / np.sqrt(np.maximum(norm, float(radius) ** 2))",
+        "scale = np.ones_like(norm)",
+        "kernels/test_surface_sums.py::test_the_sum_is_the_sum_of_the_records",
+    ),
+    Mutant(
+        "a gradient of surfaces declares half of its norm",
+        "privacy/queries/statistics.py",
+        "l2 = self.units(unit) * self.radius",
+        "l2 = self.units(unit) * self.radius // 2",
+        "kernels/test_surface_sums.py::test_no_record_adds_more_than_declared_whatever_the_query_says",
+    ),
+    Mutant(
         "a loss of two classes is asked of any number of them",
         "privacy/queries/statistics.py",
         "            return _other_classes(2, schema)\n",

@@ -21,6 +21,7 @@ from hedgerow.errors import UnsupportedQuery
 from hedgerow.kernels.codes import recode
 from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
 from hedgerow.kernels.sums import RowSelections, count_cells, sum_cells
+from hedgerow.kernels.surfaces import add_at_places, bounded_multiples, look_up
 from hedgerow.kernels.trees import (
     add_values,
     count_sides,
@@ -49,6 +50,7 @@ from hedgerow.privacy.queries import (
     Statistic,
     Summed,
     SumQuery,
+    SurfaceGradients,
     Whole,
 )
 from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, GroupCodes, Int32, IntArray
@@ -81,6 +83,37 @@ def newton_sum(
             gh = statistic.loss.contributions(raw[:, None], y[part]) * unit
         add_newton_vectors(z, gh[:, 0], gh[:, 1], most, total)
     return total
+
+
+SURFACE_ROWS = 2**14
+"""Of records whose places in the tables of terms are held at once."""
+
+
+def surface_sum(
+    statistic: SurfaceGradients,
+    codes: Codes,
+    raw: FloatArray,
+    y: FloatArray,
+    rows: Int32 | None,
+    unit: int,
+) -> IntArray:
+    """(C,) the sum of all records' multiples of their functions, through tables of the multiples.
+
+    `raw` (n, 1) are the model's scores, to which curves and surfaces are added.
+    """
+    basis, units = statistic.basis, statistic.units(unit)
+    columns = [curve.feature for curve in basis.functions]
+    tables = np.concatenate(basis.values(statistic.coefficients))
+    totals = np.zeros(len(tables), np.int64)
+    for part in _parts(len(y), rows, SURFACE_ROWS):
+        cells = codes[:, part]
+        groups = recode(cells[[*columns, 0]], basis.groups)
+        score, norm = look_up(groups, basis.layout, tables, basis.squares)
+        with np.errstate(all="ignore"):  # what is not finite adds nothing
+            gradients = statistic.loss.contributions(raw[part] + score[:, None], y[part])[:, 0]
+        multiples = bounded_multiples(gradients, norm, units, statistic.radius)
+        add_at_places(groups, basis.layout, multiples, totals)
+    return basis.gather(totals)
 
 
 def most_squared(statistic: CurveNewton, unit: int) -> int:
@@ -181,6 +214,9 @@ class Answering:
         rows = self.rows.select(query.region) if query.region else None
         if isinstance(query.statistic, CurveNewton) and isinstance(query.by, Whole):
             sums = newton_sum(query.statistic, self.rows.codes, self.y, rows, unit)
+        elif isinstance(query.statistic, SurfaceGradients) and isinstance(query.by, Whole):
+            raw = self.raw(query.statistic.at)
+            sums = surface_sum(query.statistic, self.rows.codes, raw, self.y, rows, unit)
         elif isinstance(query.by, Leaves):
             sums = self._leaf_sums(query.by, query.statistic, rows, unit)
         elif isinstance(query.by, Sides):

@@ -139,6 +139,7 @@ STATISTIC_WORDS = {
     "Hessians": "prediction-uncertainty sums (Hessians)",
     "EventCounts": "events and censored records per interval of time",
     "CurveNewton": "one Newton step on the weights of the curves",
+    "SurfaceGradients": "one gradient step on curves and on surfaces of two columns",
 }
 GROUPS = {
     "Whole": "in total",

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from hedgerow.errors import ParameterError, SiteRefused
-from hedgerow.models import losses
+from hedgerow.models import losses, surfaces
 from hedgerow.models import model as models
 from hedgerow.models.layers import (
     MOST_TESTS,
@@ -136,6 +136,7 @@ _PLAIN: dict[str, type[Any]] = {
         losses.OddsLoss,
         models.Curve,
         models.Additive,
+        surfaces.Basis,
         queries.Binning,
         queries.Scoring,
         queries.MultiwaySplit,
@@ -151,7 +152,7 @@ _VALUES = ChainMap(_PLAIN, queries.STATISTICS, queries.GROUPINGS)
 _ENUMS: dict[str, type[Enum]] = {
     e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
 }
-_NAMED = (Tree, models.Curve, queries.Binning, queries.Thresholds, regions.Split)
+_NAMED = (Tree, models.Curve, surfaces.Basis, queries.Binning, queries.Thresholds, regions.Split)
 """Sent once, then by digest; models, layers and regions too, as what is new in them."""
 _REPEATED = (queries.Binning, queries.Thresholds, regions.Split)
 """Asked about so often that their names are kept."""
