@@ -154,8 +154,9 @@ For engineers who want to see every command and its answer before they type it.
 
 Each hospital has a table of 10,000 invented patients, and all agree on a schema; both are shown
 first. Made by `python -m examples.network.walk docs/network_walk.md`; a test walks it again. Keys,
-hashes and times are other ones each time and stand here as `<64 digits>`, `<16 digits>` and
-`<time>`. What ends in `&` goes on running. What each step is for: [network.md](network.md).
+hashes and times are other ones each time and stand here as `<64 digits>`, `<16 digits>`, `<six
+words>` and `<time>`. What ends in `&` goes on running. What each step is for:
+[network.md](network.md).
 
 """
 LONG = 30
@@ -177,6 +178,8 @@ def masked(text: str, port: int) -> str:
     text = re.sub(r"\b[0-9A-F]{2}(:[0-9A-F]{2}){31}\b", "<fingerprint>", text)
     text = re.sub(r"\b[0-9a-f]{64}\b", "<64 digits>", text)
     text = re.sub(r"\b[0-9a-f]{16}\b", "<16 digits>", text)
+    word = "[bdfghjklmnprstvz][aiou][bdfghjklmnprstvz][aiou][bdfghjklmnprstvz]"
+    text = re.sub(rf"\b{word}( {word}){{5}}\b", "<six words>", text)
     text = re.sub(r"\b\d\d:\d\d:\d\d\b", "<time>", text)
     text = re.sub(r"\b\d+\.\d\d s\b", "<seconds>", text)
     return text.replace(f":{port}", ":8443")
