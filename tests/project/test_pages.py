@@ -161,6 +161,7 @@ TYPED_BY_OTHER_TESTS = {"docs/network_walk.md", "docs/first_model.md"}
 """Pages with commands that tests of their own run."""
 BOTH = re.S | re.M
 ELSEWHERE = {
+    "hedgerow schema review": "waits for a person; tests/cli/test_review.py has a browser",
     "hedgerow site lock-flare": "needs a FLARE kit; tests/federation/test_flare.py has one",
     "hedgerow site flower": "needs a SuperNode; tests/federation/test_flower_network.py has three",
     "hedgerow site close": "ends a study by hand; tests/cli/test_site_commands.py does it",

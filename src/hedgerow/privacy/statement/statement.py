@@ -148,7 +148,12 @@ class PrivacyStatement:
 
     def to_frame(self) -> Any:
         """A pandas table of what was spent, round by round, and of what is left."""
-        import pandas as pd
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ParameterError(
+                "a table needs pandas, which is not installed; pip install 'hedgerow[frames]'."
+            ) from None
 
         rows = [
             *((line.rounds, line.what, line.part, "training") for line in self.spending),
