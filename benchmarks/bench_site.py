@@ -18,8 +18,8 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from examples.network.walk import Walk
 from hedgerow.deployment.approve import approve
+from hedgerow.deployment.rehearsal import Walk
 from hedgerow.deployment.site_state import DataPlace, StateFolder
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.federation.audit_log import Audit, lines_of

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import growth, results, run
-from benchmarks.sources import COLUMNS, PART, PLACES, SIZES
+from benchmarks.sources import BOOSTED_PART, COLUMNS, PART, PLACES
+from benchmarks.sources import USUAL_SIZES as SIZES
 from benchmarks.works import WORKS
 
 HEAD = """# Speed and memory
@@ -141,7 +142,27 @@ def _sources() -> str:
         for place, (what, _) in PLACES.items()
     ]
     text = SOURCES.format(columns=COLUMNS, head=head, line="---|" * len(SIZES))
-    return text + "\n".join(lines) + "\n"
+    return text + "\n".join(lines) + "\n" + _boosted_sources()
+
+
+def _boosted_sources() -> str:
+    """A boosted fit wherever rows are: CPU of all processes, as a ratio to memory in one run."""
+    known = results.read(BOOSTED_PART)
+    if not known:
+        return ""
+    head = "".join(f" {size} rows: ratio, CPU, beside, peak |" for size in known)
+    lines = [
+        f"| {what} |" + "".join(f" {_ratio(known[size].get(place))} |" for size in known)
+        for place, (what, _) in PLACES.items()
+        if any(place in found for found in known.values())
+    ]
+    title = "\nA default boosted classifier, CPU of all processes by that of rows in memory:\n\n"
+    return title + f"| rows |{head}\n|---|{'---|' * len(known)}\n" + "\n".join(lines) + "\n"
+
+
+def _ratio(found: dict[str, Any] | None) -> str:
+    ratio = "" if found is None or "ratio" not in found else f"{found['ratio']:.2f}, "
+    return ratio + _place(found)
 
 
 def _place(found: dict[str, Any] | None) -> str:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.sources DIR              1e6 and 1e7 rows; files are kept in DIR
     python -m benchmarks.sources DIR --rows 1e6 --only parquet csv
+    python -m benchmarks.sources DIR --rows 1e5 --boosted     a boosted fit, as a ratio to memory
 
 Each fit runs in a process of its own. A result that is there is measured again only if it is named;
 `make docs` puts all of them on the page of speed. PostgreSQL is a server
@@ -16,7 +17,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import chain
@@ -30,11 +31,15 @@ from benchmarks.sizes import is_quick
 from benchmarks.works import ROOT, schema_of
 
 PART = "sources"
+BOOSTED_PART = "boosted_sources"
 COLUMNS = 30
-PART = 1_000_000
+CHUNK = 1_000_000
 SELECT = "SELECT * FROM rows"
 LIMIT = "256MB"
-SIZES = {"1e6": 1_000_000, "1e7": 10_000_000}
+SIZES = {"1e5": 100_000, "1e6": 1_000_000, "1e7": 10_000_000}
+USUAL_SIZES = ("1e6", "1e7")
+BOOSTED = ("memory", "mapped", "duckdb", "duckdb_pushed", "postgres_pushed", "dask")
+IS_BOOSTED = "HEDGEROW_BENCH_BOOSTED"
 
 
 class Timed:
@@ -44,6 +49,8 @@ class Timed:
         self.model, self.seconds, self.beside = model, 0.0, 0.0
 
     def fit(self, *rows: Any, others: Callable[[], float] = lambda: 0.0, **how: Any) -> None:
+        if os.environ.get(IS_BOOSTED):
+            self.model.fit(*rows, **how)  # loops are loaded where they run, once
         if not is_quick():
             Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
         began, theirs = time.process_time(), others()
@@ -134,6 +141,10 @@ PLACES: dict[str, tuple[str, Fit]] = {
     "numpy": ("a NumPy array in memory", _numpy),
     "polars": ("a Polars frame in memory", _polars),
     "parquet": ("Parquet file, streamed", lambda m, rows: m.fit(str(rows), target="y")),
+    "mapped": (
+        "Parquet file, cells in a memory-mapped file",
+        lambda m, rows: m.fit(str(rows), target="y", temp_folder=rows.parent),
+    ),
     "csv": ("CSV file, streamed", lambda m, rows: m.fit(str(rows.with_suffix(".csv")), target="y")),
     "arrow": ("Arrow file, streamed", _arrow_file),
     "dataset": ("pyarrow dataset, streamed", _dataset),
@@ -164,7 +175,7 @@ def write_rows(folder: Path, rows: int) -> Path:
     path = folder / f"rows{rows}.parquet"
     if not path.exists():
         half = path.with_suffix(".part")
-        parts = (_part(k, min(PART, rows - k)) for k in range(0, rows, PART))
+        parts = (_part(k, min(CHUNK, rows - k)) for k in range(0, rows, CHUNK))
         first = next(parts)
         with (
             pq.ParquetWriter(half, first.schema) as parquet,
@@ -172,9 +183,9 @@ def write_rows(folder: Path, rows: int) -> Path:
             pa.ipc.new_file(path.with_suffix(".arrow"), first.schema) as arrow,
         ):
             for part in chain([first], parts):
-                parquet.write_table(part, row_group_size=PART // 8)
+                parquet.write_table(part, row_group_size=CHUNK // 8)
                 text.write_table(part)
-                arrow.write_table(part, max_chunksize=PART // 8)
+                arrow.write_table(part, max_chunksize=CHUNK // 8)
         path.with_suffix(".duckdb").unlink(missing_ok=True)
         with duckdb.connect(str(path.with_suffix(".duckdb"))) as made:
             made.execute(f"CREATE TABLE rows AS SELECT * FROM read_parquet('{half}')")
@@ -212,7 +223,7 @@ def postgres(rows: Path) -> Iterator[tuple[str, int]]:
     address, postgres_server = _servers().address, _servers().postgres_server
     with postgres_server() as words:
         with dbapi.connect(address(words)) as opened:
-            for k, batch in enumerate(pq.ParquetFile(rows).iter_batches(PART // 8)):
+            for k, batch in enumerate(pq.ParquetFile(rows).iter_batches(CHUNK // 8)):
                 with opened.cursor() as cursor:
                     cursor.adbc_ingest("rows", batch, mode="append" if k else "create")
             opened.commit()
@@ -235,6 +246,8 @@ def one(place: str, rows: Path) -> None:
 def model() -> Any:
     import hedgerow as hr
 
+    if os.environ.get(IS_BOOSTED):
+        return hr.BoostedTreesClassifier(schema_of(COLUMNS), 1.0, 1e-6, random_state=0)
     return hr.HistogramTreeClassifier(schema_of(COLUMNS), 1.0, 1e-6, random_state=0)
 
 
@@ -260,9 +273,11 @@ def _cpu_of(server: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def measure(place: str, rows: Path) -> dict[str, Any]:
+def measure(place: str, rows: Path, boosted: bool = False) -> dict[str, Any]:
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths}
+    if boosted:
+        environment[IS_BOOSTED] = "1"
     command = [
         sys.executable,
         "-W",
@@ -280,10 +295,24 @@ def measure(place: str, rows: Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+def compare_boosted(size: str, rows: Path, places: Sequence[str]) -> None:
+    """CPU seconds of all processes, as ratios to rows in memory in the same run."""
+    found = dict[str, Any]()
+    for place in dict.fromkeys(["memory", *places]):
+        found[place] = measure(place, rows, boosted=True)
+        if "failed" not in found[place]:
+            spent = {name: of["seconds"] + of["beside_seconds"] for name, of in found.items()}
+            found[place]["ratio"] = spent[place] / spent["memory"]
+        print(size, place, found[place], flush=True)
+    kept = results.read(BOOSTED_PART)
+    results.add(BOOSTED_PART, size, {**kept.get(size, {}), **found})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", nargs="*", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--rows", nargs="*", choices=list(SIZES), default=list(USUAL_SIZES))
+    parser.add_argument("--boosted", action="store_true", help="a boosted classifier, not a tree")
     parser.add_argument("--only", nargs="*", choices=list(PLACES))
     parser.add_argument("--one", choices=list(PLACES), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -292,6 +321,9 @@ def main() -> None:
         return
     for size in given.rows:
         rows = write_rows(given.folder, SIZES[size])
+        if given.boosted:
+            compare_boosted(size, rows, given.only or BOOSTED)
+            continue
         for place in given.only or PLACES:
             if given.only is None and place in results.read(PART).get(size, {}):
                 continue

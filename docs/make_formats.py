@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.deployment.study_file import study_schema
-from hedgerow.methods.model_file import FORMAT, FORMAT_VERSION
+from hedgerow.methods.model_file import FORMAT_VERSION, MODEL_FORMAT
 from hedgerow.methods.saving import ENTRIES
 from hedgerow.models.model import Output
 from hedgerow.privacy.declaration import closed
 from hedgerow.schema.features import Categorical, Hashed, Numeric, Spacing, Survival, Target
+from hedgerow.schema.parsers import OPTIONS, PARTS, Parser
 from hedgerow.schema.toml import CLASSES, MARKS, OPEN
 
 FOLDER = Path(__file__).parents[1] / "src/hedgerow/deployment/json_schemas"
@@ -26,6 +27,25 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 """A number, or its exact text, as files written by hedgerow have it."""
 TEXT, COUNT = {"type": "string"}, {"type": "integer"}
+TEXTS = {"anyOf": [TEXT, {"type": "array", "items": {"type": ["string", "number"]}}]}
+
+
+def _parsers() -> dict[str, Any]:
+    """A parser as a table: its kind, and the options of that kind."""
+    special: dict[str, Any] = {
+        "decimal": {"enum": [".", ","]},
+        "grouping": TEXT,
+        "units": {"type": "object", "additionalProperties": {"type": "number"}},
+        "part": {"enum": list(PARTS)},
+        "since": TEXT,
+        "length": {"type": "integer", "minimum": 1, "maximum": 40},
+    }
+    options = {name: special.get(name, TEXTS) for names in OPTIONS.values() for name in names}
+    assert set(options) < {field.name for field in fields(Parser)}
+    kinds = {"enum": list(OPTIONS)}
+    return {"anyOf": [kinds, closed({"kind": kinds} | options, ["kind"])]}
+
+
 KINDS: dict[str, dict[str, Any]] = {
     "name": {"type": "string", "minLength": 1},
     "low": NUMBER,
@@ -36,6 +56,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "values": {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1},
     "other": {"type": "boolean"},
     "buckets": {"type": "integer", "minimum": 2},
+    "column": {"type": "string", "minLength": 1},
+    "parse": _parsers(),
+    "missing": {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
     "time": {"type": "string", "minLength": 1},
     "event": {"type": "string", "minLength": 1},
     "horizon": NUMBER,
@@ -104,7 +127,7 @@ def model_file() -> dict[str, Any]:
         "run": closed({"rounds": {"type": "array", "items": {"type": "object"}}}, ["rounds"]),
     }
     properties = {
-        "format": {"const": FORMAT},
+        "format": {"const": MODEL_FORMAT},
         "version": {"const": FORMAT_VERSION},
         "release": TEXT,
         "digest": FINGERPRINT,

@@ -6,7 +6,7 @@ Import ListNotations.
 Open Scope Z_scope.
 
 Inductive loss :=
-| LogLoss | PlainLogLoss
+| LogLoss | PlainLogLoss | OddsLoss
 | Softmax (classes : Z)                 (* 3 or more *)
 | Squared (num den : Z)                 (* weight = num / den, 0 < weight <= 1 *)
 | FirstOrder (classes : Z).             (* 2, or 3 and more *)
@@ -21,6 +21,7 @@ Definition norms (l : loss) : (Z * Z) * (Z * Z) * (Z * Z) :=
   match l with
   | LogLoss => ((187489, 133200), (1, 1), (1, 1))
   | PlainLogLoss => ((1, 1), (1, 1), (1, 1))
+  | OddsLoss => ((5, 4), (1, 1), (1, 1))
   | Softmax k => ((4 * (k - 1) - 2, k - 1), (2, 1), (1, 1))
   | Squared n d => ((d + n, d), (d * d + n * n, d * d), (1, 1))
   | FirstOrder k => if k =? 2 then ((2, 1), (2, 1), (1, 1)) else ((3, 1), (3, 1), (1, 1))
@@ -28,6 +29,7 @@ Definition norms (l : loss) : (Z * Z) * (Z * Z) * (Z * Z) :=
 Definition hessian_norms (l : loss) : (Z * Z) * (Z * Z) * (Z * Z) :=
   match l with
   | LogLoss | PlainLogLoss => ((1, 4), (1, 16), (1, 4))
+  | OddsLoss => ((1, 2), (1, 4), (1, 2))
   | Softmax k => ((k - 1, k), (4, 27), (1, 4))
   | Squared _ _ | FirstOrder _ => ((1, 1), (1, 1), (1, 1))
   end.
@@ -161,6 +163,54 @@ Proof.
   - simpl. rewrite N, M. pose proof (log_loss_l1 p P). lra.
   - unfold squares. simpl. pose proof (log_loss_l2 p P). nra.
   - destruct (log_loss_linf p P). constructor; [rewrite N; lra|constructor; [rewrite M; lra|constructor]].
+  - lra.
+  - apply round_up_ge. lia.
+  - rewrite <- mult_IZR. apply round_up_ge. lia.
+  - apply round_up_ge. lia.
+Qed.
+
+Theorem odds_loss_not_clamped : forall unit a b, (0 < unit)%Z -> 0 <= a <= 1 -> 0 <= b <= 1 ->
+  within (bound_of (Gradients OddsLoss) unit) (units unit [a + b - 1; 2 * odds_hessian a b]).
+Proof.
+  intros unit a b U A B. destruct (odds_loss_linf a b A B) as [N [M0 M1]].
+  assert (M : Rabs (2 * odds_hessian a b) = 2 * odds_hessian a b) by (apply Rabs_pos_eq, M0).
+  apply (truncated_within unit _ (IZR 5 / IZR 4) (IZR 1 / IZR 1) (IZR 1 / IZR 1)); try exact U.
+  - simpl. rewrite M. pose proof (odds_loss_l1 a b A B). lra.
+  - unfold squares. simpl. pose proof (odds_loss_l2 a b A B). lra.
+  - constructor; [lra|constructor; [rewrite M; lra|constructor]].
+  - lra.
+  - apply round_up_ge. lia.
+  - rewrite <- mult_IZR. apply round_up_ge. lia.
+  - apply round_up_ge. lia.
+Qed.
+
+Theorem censored_odds_not_clamped : forall unit a, (0 < unit)%Z -> 0 <= a <= 1 ->
+  within (bound_of (Gradients OddsLoss) unit) (units unit [a; 2 * odds_hessian a 0]).
+Proof.
+  intros unit a U A. assert (B : 0 <= 1 - a <= 1) by lra. assert (Z0 : 0 <= 0 <= 1) by lra.
+  assert (E : odds_hessian (1 - a) 0 = odds_hessian a 0) by (unfold odds_hessian; ring).
+  destruct (odds_loss_linf (1 - a) 0 B Z0) as [N [M0 M1]]. rewrite E in M0, M1.
+  assert (M : Rabs (2 * odds_hessian a 0) = 2 * odds_hessian a 0) by (apply Rabs_pos_eq, M0).
+  assert (G : Rabs (1 - a + 0 - 1) = Rabs a) by (replace (1 - a + 0 - 1) with (- a) by ring; apply Rabs_Ropp).
+  apply (truncated_within unit _ (IZR 5 / IZR 4) (IZR 1 / IZR 1) (IZR 1 / IZR 1)); try exact U.
+  - simpl. rewrite M. pose proof (odds_loss_l1 (1 - a) 0 B Z0) as H. rewrite E, G in H. lra.
+  - unfold squares. simpl. pose proof (odds_loss_l2 (1 - a) 0 B Z0) as H. rewrite E in H. nra.
+  - rewrite G in N. constructor; [lra|constructor; [rewrite M; lra|constructor]].
+  - lra.
+  - apply round_up_ge. lia.
+  - rewrite <- mult_IZR. apply round_up_ge. lia.
+  - apply round_up_ge. lia.
+Qed.
+
+Theorem odds_hessian_not_clamped : forall unit a b, (0 < unit)%Z -> 0 <= a <= 1 -> 0 <= b <= 1 ->
+  within (bound_of (Hessians OddsLoss) unit) (units unit [odds_hessian a b]).
+Proof.
+  intros unit a b U A B. destruct (odds_loss_linf a b A B) as [_ [M0 M1]].
+  assert (M : Rabs (odds_hessian a b) = odds_hessian a b) by (apply Rabs_pos_eq; lra).
+  apply (truncated_within unit _ (IZR 1 / IZR 2) (IZR 1 / IZR 4) (IZR 1 / IZR 2)); try exact U.
+  - simpl. rewrite M. lra.
+  - unfold squares. simpl. nra.
+  - constructor; [rewrite M; lra|constructor].
   - lra.
   - apply round_up_ge. lia.
   - rewrite <- mult_IZR. apply round_up_ge. lia.

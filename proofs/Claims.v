@@ -49,11 +49,16 @@ Section Sensitivity_claims.
 End Sensitivity_claims.
 
 (* The bounds that statistics declare are one table, `bound_of` of Bounds.v: the code's numbers are
-   held against it, as equalities. The two that matter most are never reached by the clamp. *)
+   held against it, as equalities. The three that matter most are never reached by the clamp. *)
 Theorem claim_log_loss_is_not_clamped : forall unit p, 0 < unit -> (0 <= p <= 1)%R ->
   within (bound_of (Gradients LogLoss) unit)
          (Losses.units unit [(p - 1)%R; (333 / 100 * (p * (1 - p)))%R]).
 Proof. exact log_loss_not_clamped. Qed.
+
+Theorem claim_times_are_not_clamped : forall unit a b, 0 < unit -> (0 <= a <= 1)%R -> (0 <= b <= 1)%R ->
+  within (bound_of (Gradients OddsLoss) unit)
+         (Losses.units unit [(a + b - 1)%R; (2 * (a * (1 - a) + b * (1 - b)))%R]).
+Proof. exact odds_loss_not_clamped. Qed.
 
 Theorem claim_counts_are_not_clamped : forall channels k unit,
   within (bound_of ClassCounts unit) (one_hot channels k).

@@ -1,5 +1,5 @@
-(* Norms of what one record adds under each loss: models/losses.py, docs/proofs/log_loss.md and
-   docs/proofs/softmax.md. Privacy does not rest on these (the clamp of Sensitivity.v does that); they say that
+(* Norms of what one record adds under each loss: models/losses.py, docs/proofs/log_loss.md, odds_loss.md
+   and softmax.md. Privacy does not rest on these (the clamp of Sensitivity.v does that); they say that
    no honest record is ever clamped. *)
 From Coq Require Import Reals ZArith List Lia Lra Psatz.
 From Hedgerow Require Import Sums Sensitivity.
@@ -43,6 +43,49 @@ Qed.
 (* A larger scale would not do: at p = (382 / 1000) the norm of (g, 3.34 h) exceeds 1. *)
 Theorem log_loss_sharp : 1 < (1 - (382 / 1000)) * (1 - (382 / 1000)) + ((334 / 100) * ((382 / 1000) * (1 - (382 / 1000)))) * ((334 / 100) * ((382 / 1000) * (1 - (382 / 1000)))).
 Proof. lra. Qed.
+
+(* -------------------------------------------------------- time to an event: docs/proofs/odds_loss.md *)
+(* a, b: chances of an event by the end and by the start of its interval. A censored record with chance a adds
+   what an event with the chances 1 - a and 0 adds, but for the sign of g. *)
+Definition odds_hessian (a b : R) : R := a * (1 - a) + b * (1 - b).
+
+Lemma odds_hessian_below : forall a b, 0 <= a <= 1 -> 0 <= b <= 1 ->
+  0 <= odds_hessian a b /\ 2 * odds_hessian a b <= (a + b) * (2 - (a + b)).
+Proof.
+  intros a b A B. unfold odds_hessian. pose proof (Rle_0_sqr (a - b)) as S. unfold Rsqr in S. split; nra.
+Qed.
+
+Theorem odds_loss_l2 : forall a b, 0 <= a <= 1 -> 0 <= b <= 1 ->
+  (a + b - 1) * (a + b - 1) + (2 * odds_hessian a b) * (2 * odds_hessian a b) <= 1.
+Proof.
+  intros a b A B. destruct (odds_hessian_below a b A B) as [P Q].
+  set (h := 2 * odds_hessian a b) in *. set (q := (a + b) * (2 - (a + b))) in *.
+  assert (G : (a + b - 1) * (a + b - 1) = 1 - q) by (unfold q; ring).
+  assert (K : 0 <= h) by (unfold h; lra).
+  assert (U : q <= 1) by (pose proof (Rle_0_sqr (a + b - 1)) as S; unfold Rsqr in S; lra).
+  assert (H : h * h <= q * q) by (apply Rmult_le_compat; lra).
+  assert (q * q <= q) by nra. lra.
+Qed.
+
+Theorem odds_loss_l1 : forall a b, 0 <= a <= 1 -> 0 <= b <= 1 ->
+  Rabs (a + b - 1) + 2 * odds_hessian a b <= 5 / 4.
+Proof.
+  intros a b A B. destruct (odds_hessian_below a b A B) as [P Q].
+  pose proof (Rle_0_sqr (a + b - 1 / 2)) as S. pose proof (Rle_0_sqr (a + b - 3 / 2)) as T.
+  unfold Rsqr in S, T. unfold Rabs. destruct (Rcase_abs (a + b - 1)); nra.
+Qed.
+
+Theorem odds_loss_linf : forall a b, 0 <= a <= 1 -> 0 <= b <= 1 ->
+  Rabs (a + b - 1) <= 1 /\ 0 <= 2 * odds_hessian a b <= 1.
+Proof.
+  intros a b A B. destruct (odds_hessian_below a b A B) as [P Q].
+  pose proof (Rle_0_sqr (a + b - 1)) as S. unfold Rsqr in S.
+  split; [apply Rabs_le; lra|split; [lra|nra]].
+Qed.
+
+(* A larger factor would not do: at a = b = 1 / 2 the norm of (g, 2.01 h) exceeds 1. *)
+Theorem odds_loss_sharp : 1 < (201 / 100) * odds_hessian (1 / 2) (1 / 2) * ((201 / 100) * odds_hessian (1 / 2) (1 / 2)).
+Proof. unfold odds_hessian. lra. Qed.
 
 (* ------------------------------------------------------------------------------- softmax *)
 Fixpoint sumR (x : list R) : R := match x with [] => 0 | a :: r => a + sumR r end.

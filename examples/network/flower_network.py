@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 
 import hedgerow
-from examples.network.walk import free_port
+from hedgerow.deployment.rehearsal import free_port
 from hedgerow.federation.transports.flower import QUIET
 
 BIN = Path(sys.executable).parent

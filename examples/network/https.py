@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from examples.network.walk import SITES, Walk, free_port, over_https, walking
+from examples.network.walk import SITES, over_https
+from hedgerow.deployment.rehearsal import Walk, free_port, walking
 
 
 def show(folder: Path) -> None:

@@ -6,20 +6,14 @@ test walks it again.
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import socket
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+
+from hedgerow.deployment.rehearsal import Walk, free_port, walking
 
 ROOT = Path(__file__).parents[2]
 SITES = ("north", "south", "west")
@@ -38,118 +32,6 @@ delta = "1e-5"
 [trusted_sites]
 {pins}"""
 METHOD = "HistogramTreeClassifier"
-START_SECONDS = 300.0
-
-Say = Callable[[str], None]
-
-
-@dataclass
-class Walk:
-    """Commands run one after the other in one folder; what they print is kept and shown."""
-
-    folder: Path
-    say: Say = print
-    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    told: list[tuple[str, str]] = field(default_factory=list)
-
-    def do(self, command: str) -> str:
-        """One command to its end; a failure ends the walk."""
-        (said,) = self.do_all([command])
-        return said
-
-    def do_all(self, commands: Sequence[str]) -> list[str]:
-        """Commands of several people, who do not wait for each other."""
-        with ThreadPoolExecutor(len(commands)) as pool:
-            done = list(pool.map(self._run, commands))
-        for command, one in zip(commands, done, strict=True):
-            self._keep(command, one.stdout + one.stderr)
-            if one.returncode:
-                raise RuntimeError(f"{command} ended with {one.returncode}: {one.stderr}")
-        return [one.stdout for one in done]
-
-    def _run(self, command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self._words(command),
-            cwd=self.folder,
-            env=_environment(),
-            capture_output=True,
-            text=True,
-        )
-
-    def leave_running(self, command: str) -> None:
-        """One command that goes on; `stop` ends it."""
-        log = (self.folder / f"{len(self.running)}.log").open("wb")
-        self.running.append(
-            subprocess.Popen(
-                self._words(command), cwd=self.folder, env=_environment(), stdout=log, stderr=log
-            )
-        )
-        log.close()
-        self._keep(f"{command} &", "")
-
-    def wait_for(self, paths: Sequence[Path]) -> None:
-        """Until what runs has made these files; if it ended instead, its last words."""
-        end = time.monotonic() + START_SECONDS
-        while not all(path.exists() for path in paths):
-            for number, process in enumerate(self.running):
-                if process.poll() is not None:
-                    words = (self.folder / f"{number}.log").read_text(encoding="utf-8")
-                    raise RuntimeError(f"a command that should go on ended: {words.strip()}")
-            if time.monotonic() > end:
-                raise TimeoutError(f"{[str(p) for p in paths if not p.exists()]} did not appear")
-            time.sleep(0.1)
-
-    def write(self, name: str, text: str) -> None:
-        """A file that somebody edits by hand."""
-        (self.folder / name).write_text(text, encoding="utf-8")
-        self._keep(f"cat {name}", text)
-
-    def show_top(self, name: str, lines: int = 4) -> None:
-        """A file that is there already, and too long to be shown."""
-        with (self.folder / name).open(encoding="utf-8") as file:
-            self._keep(f"head -{lines} {name}", "".join(islice(file, lines)))
-
-    def stop(self) -> None:
-        for process in self.running:
-            process.terminate()
-        for process in self.running:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def _words(self, command: str) -> list[str]:
-        program, *rest = shlex.split(command)
-        assert program == "hedgerow"
-        start = "from hedgerow.cli.main import entry; entry()"
-        return [sys.executable, "-c", start, *rest]
-
-    def _keep(self, command: str, output: str) -> None:
-        self.told.append((command, output))
-        self.say(f"$ {command}")
-        if output:
-            self.say(output.rstrip())
-
-
-@contextmanager
-def walking(folder: Path, say: Say = print) -> Iterator[Walk]:
-    walk = Walk(folder, say)
-    try:
-        yield walk
-    finally:
-        walk.stop()
-
-
-def _environment() -> dict[str, str]:
-    path = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), "COLUMNS": "100"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # ---------------------------------------------------------------------------------- the consortium
@@ -282,7 +164,7 @@ LONG = 30
 
 def transcript(walk: Walk, port: int) -> str:
     parts = []
-    for command, output in walk.told:
+    for command, output in walk.steps:
         lines = masked(output.replace(f"{walk.folder.resolve()}/", ""), port).rstrip().splitlines()
         more = [f"... {len(lines) - LONG} lines more"] if len(lines) > LONG else []
         said = "\n".join([f"$ {masked(command, port)}", *lines[:LONG], *more])

@@ -27,6 +27,7 @@ _NAMES = {
     "report.importances": "importances feature_effect",
     "report.picture": "draw_tree",
     "report.text": "explain show_tree",
+    "schema.parsers": "Parser",
     "schema.schema": "Categorical Hashed Mark Numeric Schema Spacing Survival Target",
 }
 _HOMES = {name: f"hedgerow.{home}" for home, names in _NAMES.items() for name in names.split()}

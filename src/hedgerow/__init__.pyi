@@ -62,6 +62,7 @@ from hedgerow.schema.features import Numeric as Numeric
 from hedgerow.schema.features import Spacing as Spacing
 from hedgerow.schema.features import Survival as Survival
 from hedgerow.schema.features import Target as Target
+from hedgerow.schema.parsers import Parser as Parser
 from hedgerow.schema.schema import Schema as Schema
 
 __version__: str

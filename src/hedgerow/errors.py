@@ -23,7 +23,7 @@ import sys
 import warnings
 from pathlib import Path
 
-PACKAGE = str(Path(__file__).parent)
+PACKAGE_FOLDER = str(Path(__file__).parent)
 
 
 class HedgerowError(Exception):
@@ -57,7 +57,7 @@ class SignalWarning(UserWarning):
 def warn(words: str, kind: type[Warning]) -> None:
     """Warns at the line that called hedgerow, however deep within it the reason was found."""
     level = 1
-    while sys._getframe(level).f_code.co_filename.startswith(PACKAGE):
+    while sys._getframe(level).f_code.co_filename.startswith(PACKAGE_FOLDER):
         level += 1
     warnings.warn(words, kind, stacklevel=level + 1)
 

@@ -6,10 +6,11 @@ Made from whatever cells are there; a cell that was not run is shown as a dash.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 
-from studies.boosted import default, figures, learners, verdicts
+from studies.boosted import default, figures, learners, published, verdicts
 from studies.boosted.cells import DASH, Cells, Peer, shown
 from studies.boosted.claims import USUAL, claims, ranks
 from studies.boosted.fits import TEST_PART
@@ -25,6 +26,7 @@ from studies.boosted.paper import (
     Printed,
     weight_updates,
 )
+from studies.boosted.published import Published
 from studies.boosted.verdicts import SMALL
 from studies.claims import section
 from studies.harness import Computation
@@ -44,14 +46,15 @@ WHY = """What is known of cells that can fall short
 """
 
 
-def write(computation: Computation, table: pd.DataFrame, command: str) -> None:
+def write(computation: Computation, tables: Mapping[str, pd.DataFrame], command: str) -> None:
     out = computation.out
-    cells = Cells(table)
+    cells, beside = Cells(tables["cells"]), Published(tables["published"])
     compared = Compared(cells)
     kept = computation.kept
     peers = {name: Peer(kept.frame(file)) for name, file in PEERS.items()}
     no_privacy = Peer(kept.frame("lightgbm"))
-    parts = [_head(cells, peers), section(claims(cells)), verdicts.section(cells)]
+    parts = [_head(cells, peers), section(claims(cells, beside)), published.section(beside)]
+    parts.append(verdicts.section(cells))
     parts += [_weights(compared, epsilon) for epsilon in sorted(WEIGHT_TABLES)]
     parts += [_candidates(compared), _batches(compared), _ranks(cells), compared.summary()]
     parts += [default.floors(cells, peers, no_privacy), default.Rivals(cells, peers).section()]

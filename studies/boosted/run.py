@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from hedgerow.privacy.accounting.conversions import WEAK_DELTA_WORDS
-from studies.boosted import page
+from studies.boosted import page, published
 from studies.boosted.accountant import at_the_papers_noise
 from studies.boosted.figures import NAMED_TREES, all_figures, drawn, pulled_figures
 from studies.boosted.fits import work
@@ -62,14 +62,19 @@ def files(quick: bool) -> tuple[str, ...]:
 
 def run(computation: Computation, quick: bool, splits: int) -> None:
     print(f"delta = 1 / n, as in the paper. {WEAK_DELTA_WORDS}", file=sys.stderr)
-    table = collected(computation, quick, splits)
+    tables = collected(computation, quick, splits)
     options = "--quick" if quick else f"--splits {splits}"
-    page.write(computation, table, f"python -m studies boosted {options} --data DIR")
+    page.write(computation, tables, f"python -m studies boosted {options} --data DIR")
 
 
-def collected(computation: Computation, quick: bool = False, splits: int = RUNS) -> pd.DataFrame:
+def collected(
+    computation: Computation, quick: bool = False, splits: int = RUNS
+) -> dict[str, pd.DataFrame]:
     wanted = list(quick_cells() if quick else cells(splits))
-    return computation.tables({"cells": (work, wanted)})["cells"]
+    beside = list(published.cells(splits))
+    if quick:
+        beside = [c for c in beside if c["dataset"] == QUICK_SET and c["split"] == FIRST_SPLIT][:3]
+    return computation.tables({"cells": (work, wanted), "published": (published.work, beside)})
 
 
 # ---------------------------------------------------------------------------------------- cells

@@ -71,7 +71,5 @@ def best_variant(name: str) -> tuple[float, float]:
     return min(found) if SETS[name] > 1.0 else max(found)
 
 
-RELEASED_CODE = {("DP-ERT", "banknote"): 0.911}
-"""(method, set) -> what the authors' released code gives where it was run."""
 ROWS = {"higgs_18k": 100_000, "puc_rio_har": 122_244, "flights_nyc13": 800_000}
 """Rows that the paper names for sets of which we have others."""

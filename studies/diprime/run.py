@@ -8,7 +8,7 @@ from itertools import product
 
 import pandas as pd
 
-from studies.diprime.claims import DEPTHS, SIZES
+from studies.diprime.claims import DEPTHS, SHARED_DEPTHS, SIZES
 from studies.diprime.data import CLASSIFICATION, REGRESSION
 from studies.diprime.fits import (
     EPSILON,
@@ -107,7 +107,7 @@ def curves() -> dict[str, Grid]:
         "figure1_depth": (fit, cells(energy, CURVES, few, depths=DEPTHS)),
         "figure1_trees": (fit, cells(energy, CURVES, few, trees=SIZES)),
         "figure5_epsilon": (fit_on_all_rows, cells(energy, DIPRIME, few, epsilons=loud)),
-        "figure5_depth": (fit_on_all_rows, cells(energy, DIPRIME, few, depths=DEPTHS)),
+        "figure5_depth": (fit_on_all_rows, cells(energy, DIPRIME, few, depths=SHARED_DEPTHS)),
         "figure5_trees": (fit_on_all_rows, cells(energy, DIPRIME, few, trees=SIZES)),
         "figure7_8_rho": (
             fit,

@@ -12,15 +12,16 @@ from typing import Any
 
 import pandas as pd
 
-from studies.claims import Claim, Lead, lead
+from studies import authors
+from studies.claims import Claim, Lead, in_short, lead
 from studies.harness import CODE
 from studies.kept import ROOT, archived
 
 FILE = ROOT / "docs" / "evidence.json"
-DIGITS = 6
+DIGITS = 5
 """Of a value that is kept: more than any page shows."""
-VERDICT = "verdict"
-"""The unit of an entry whose value is what holds of a claim, in words."""
+VERDICT, PROGRAM = "verdict", "by the authors' program"
+"""The units of entries whose value is what holds of a claim, in words: here, and there."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,10 @@ class Source:
         yield self.entry(subject, claim.verdict, VERDICT, n)
         for place, found in claim.leads.items():
             yield self.lead((*subject, place or "all"), found, unit)
+        if claim.program:
+            n = sum(found.n for found in claim.program.values())
+            quoted = Source(authors.STUDY, page, f"quoted: {authors.PROGRAMS[page]}")
+            yield quoted.entry((*subject, PROGRAM), in_short(claim.program), PROGRAM, n)
 
 
 def rounded(value: float) -> float | None:
@@ -92,11 +97,11 @@ def rounded(value: float) -> float | None:
 def codes(study: str, tables: str) -> str:
     """Digests of the code that made a study's tables, the commonest first; none for benchmarks.
 
-    Eight digits of each: the archive has all of them.
+    Eight digits of each, and of three at most: the archive has all of them.
     """
     found = [archived(study).frame(table, dtype=str) for table in tables.split(", ")]
     named = [table[CODE].dropna() for table in found if table is not None and CODE in table]
-    return " ".join(code[:8] for code in pd.concat(named).value_counts().index) if named else ""
+    return " ".join(code[:8] for code in pd.concat(named).value_counts().index[:3]) if named else ""
 
 
 def store(entries: Iterable[Entry]) -> None:

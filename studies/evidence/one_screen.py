@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from studies.evidence.entries import VERDICT, Entry
+from studies.authors import PROGRAMS
+from studies.evidence.entries import PROGRAM, VERDICT, Entry
 from studies.evidence.own import (
     AT_ONE,
     BELOW,
@@ -51,7 +52,7 @@ def subject(entries: Entries, page: str, words: str) -> list[Entry]:
 
 def provenance(entries: Entries, full: Sequence[str]) -> str:
     """Last on every page: what made its numbers, and where the rest is."""
-    commands = dict.fromkeys(entry.command for entry in entries)
+    commands = dict.fromkeys(e.command for e in entries if e.unit != PROGRAM)
     archives = dict.fromkeys(entry.study for entry in entries)
     files = [
         "benchmarks/results.json" if a == "benchmarks" else f"studies/data/{a}.zip"
@@ -78,10 +79,13 @@ def paper_page(paper: Paper, entries: Entries) -> str:
     mine = of_page(entries, paper.page)
     verdicts = [e for e in mine if e.unit == VERDICT and not _is_left_out(e)]
     groups = {title: [v for v in verdicts if _group(v) == title] for title in GROUPS}
+    compared = sum(e.unit not in (VERDICT, PROGRAM) for e in mine)
+    program = f"; *theirs*: by `{PROGRAMS[paper.page]}`" if paper.page in PROGRAMS else ""
     parts = [
         f"# {paper.title}",
-        f"{FOR} {paper.cited}: its claims here, by Student's t at {CONFIDENCE:.0%}. A share: in so "
-        "many of so many data sets or settings; n: pairs that differ in nothing else.",
+        f"{FOR} {paper.cited}: its claims, by Student's t at {CONFIDENCE:.0%}. A share: in so "
+        f"many of so many places; n: pairs or draws{program}. Of {compared} comparisons about "
+        f"{(1 - CONFIDENCE) * compared:.0f} would look clear by chance.",
     ]
     for title, found in groups.items():
         if found:
@@ -107,10 +111,12 @@ def _claim(verdict: Entry, entries: Iterable[Entry], all_claims: Iterable[Entry]
     """Its words, with its place in the paper if another claim has the same ones."""
     words, _, where = verdict.parts[1].rstrip("]").rpartition(" [")
     twice = sum(v.parts[1].startswith(f"{words} [") for v in all_claims) > 1
-    places = [e.parts[-1] for e in entries if e.id.startswith(f"{verdict.id} / ")]
+    below = [e for e in entries if e.id.startswith(f"{verdict.id} / ")]
+    places = [e.parts[-1] for e in below if e.unit != PROGRAM]
+    theirs = next((f"; theirs: {e.value}" for e in below if e.unit == PROGRAM), "")
     held = share(str(verdict.value), places)
     told = [f"* {words}{f' ({where})' if twice else ''}", *([held] if held else [])]
-    return f"{': '.join(told)}; n={verdict.n}"
+    return f"{': '.join(told)}; n={verdict.n}{theirs}"
 
 
 def share(said: str, places: Sequence[str]) -> str:

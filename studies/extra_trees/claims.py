@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-from studies.claims import NOT_RUN, NOTHING, Claim, Lead, lead, listed, where_it_holds
+from studies.claims import NOT_RUN, NOTHING, Claim, Lead, joined, lead, listed, where_it_holds
 from studies.extra_trees.paper import DEVIATIONS, PAPER
 
 NEAR_SKLEARN, NEAR_PAPER, BELOW_PAPER = 0.01, 0.015, 0.02
 """How close is comparable: to scikit-learn, to the paper, and less than which is a loss."""
 VARIED = {"clients": "clients (section 4.3)", "trees": "trees", "depth": "levels"}
+SETTLED = {"trees": "More trees change little", "depth": "It converges with the depth"}
+"""What the paper says of the last step of an axis."""
 LOUDEST = 8.0
 """The largest epsilon of the tables; the paper names none."""
 
@@ -23,6 +25,7 @@ def claims(table: pd.DataFrame, figure: pd.DataFrame) -> list[Claim]:
         _close(table, "FET-GDP", "GDP", "silo"),
         *_stable(table),
         *(_grows(figure, what) for what in VARIED),
+        *(_settles(figure, what, says) for what, says in SETTLED.items()),
     ]
 
 
@@ -136,6 +139,24 @@ def _grows(figure: pd.DataFrame, what: str) -> Claim:
         if low != high:
             found[f"{name}, {method}"] = lead(wide[high] - wide[low])
     return Claim(says, where, where_it_holds(found), listed(found), leads=found)
+
+
+def _settles(figure: pd.DataFrame, what: str, says: str) -> Claim:
+    """The last value of an axis less the one before, of FET: no more than comparable."""
+    found = {}
+    for name, part in figure[figure["method"] == "FET"].groupby("data"):
+        wide = varied(part, what).pivot_table(index="seed", columns=what, values="accuracy")
+        if len(wide.columns) > 1:
+            found[str(name)] = lead(wide.iloc[:, -1] - wide.iloc[:, -2])
+    verdicts = {name: gap.within(NEAR_SKLEARN) for name, gap in found.items()}
+    steps = ", ".join(str(n) for n in sorted(figure[what].unique())[-2:])
+    return Claim(
+        f"{says} (FET, not {NEAR_SKLEARN:g})",
+        "section 4.3, Figure 3",
+        joined(verdicts),
+        f"{VARIED[what].split(' ')[0]} {steps}, the last less the one before: {listed(found)}",
+        leads=found,
+    )
 
 
 def varied(part: pd.DataFrame, what: str) -> pd.DataFrame:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from studies.claims import NOTHING, OPEN, Claim, Lead, lead, listed, where_it_holds
+from studies import authors
+from studies.claims import NOTHING, OPEN, Claim, Lead, clustered, lead, listed, where_it_holds
 from studies.gubler.methods import AS_PRINTED, AS_RELEASED
 from studies.gubler.paper import (
     AUTHORS,
@@ -17,6 +18,7 @@ from studies.gubler.paper import (
 )
 
 SETTING = ["seed", "n", "p", "rho", "depth"]
+DRAW = ["seed", "n", "p", "rho"]
 POINTS = 100.0
 """Accuracies are told in per cent."""
 SAVINGS = {
@@ -26,14 +28,18 @@ SAVINGS = {
 }
 
 
+RELEASED = "as released"
+"""What the authors' program is beside: its own bounds."""
+
+
 def claims(mixture: pd.DataFrame) -> list[Claim]:
-    shallow = mixture[mixture["depth"] == SHALLOW]
+    """On both depths; the pairs of one draw of rows are one cluster."""
     return [
-        *(_saving(shallow, words) for words in SAVINGS),
-        *(_with_features(shallow, words) for words in SAVINGS),
+        *(_saving(mixture, words) for words in SAVINGS),
+        *(_with_features(mixture, words) for words in SAVINGS),
         *(_with_depth(mixture, words) for words in SAVINGS),
-        *(_above_local(shallow, words) for words in SAVINGS),
-        *(_correlation(shallow, words) for words in SAVINGS),
+        *(_above_local(mixture, words) for words in SAVINGS),
+        *(_correlation(mixture, words) for words in SAVINGS),
     ]
 
 
@@ -49,12 +55,25 @@ def gains(mixture: pd.DataFrame, method: str, against: str = "plain") -> pd.Seri
 def _by(values: pd.Series, level: str, name: str) -> dict[str, Lead]:
     if values.empty:
         return {}
-    return {f"{name} = {key:g}": lead(part) for key, part in values.groupby(level)}
+    return {f"{name} = {key:g}": clustered(part, DRAW) for key, part in values.groupby(level)}
+
+
+def _program(words: str, method: str, against: str) -> pd.Series:
+    """The authors' program on the study's draws, method less another."""
+    wide = authors.gubler()
+    if words != RELEASED or wide.empty:
+        return pd.Series(dtype=float)
+    return (wide[method] - wide[against]).dropna()
+
+
+def _of_program(values: pd.Series, draw: list[str]) -> dict[str, Lead]:
+    return {"": clustered(values, draw)} if len(values) else {}
 
 
 # ----------------------------------------------------------------------------------------- claims
-def _saving(shallow: pd.DataFrame, words: str) -> Claim:
-    found = _by(gains(shallow, SAVINGS[words]), "p", "p")
+def _saving(mixture: pd.DataFrame, words: str) -> Claim:
+    found = _by(gains(mixture, SAVINGS[words]), "p", "p")
+    program = _program(words, authors.SAVING, authors.PLAIN)
     return Claim(
         f"Saving budget is consistently more accurate than plain: {words}",
         "section 4.2, Figures 3 to 5",
@@ -62,6 +81,10 @@ def _saving(shallow: pd.DataFrame, words: str) -> Claim:
         listed(found, 1),
         _authors(words),
         leads=found,
+        program={f"p = {p:g}": clustered(part, authors.DRAW) for p, part in program.groupby("p")}
+        if len(program)
+        else {},
+        decimals=1,
     )
 
 
@@ -75,31 +98,41 @@ def _authors(words: str) -> str:
     )
 
 
-def _with_features(shallow: pd.DataFrame, words: str) -> Claim:
-    each = gains(shallow, SAVINGS[words])
-    wide = each.unstack("p") if not each.empty else pd.DataFrame()
+def _with_features(mixture: pd.DataFrame, words: str) -> Claim:
+    wide = _unstacked(gains(mixture, SAVINGS[words]), "p")
     many, few = (max(wide.columns), min(wide.columns)) if len(wide.columns) > 1 else (0, 0)
-    found = lead(wide[many] - wide[few]) if many != few else lead([])
+    found = clustered(wide[many] - wide[few], ["seed", "n", "rho"]) if many != few else lead([])
+    theirs = _unstacked(_program(words, authors.SAVING, authors.PLAIN), "p")
+    program = theirs[many] - theirs[few] if {many, few} <= set(theirs) else pd.Series(dtype=float)
     return Claim(
         f"The gain grows with the number of features: {words}",
         "section 4.2, Figure 3",
         found.verdict,
         f"gain at p = {many} less gain at p = {few}: {found.shown(1)}",
         leads={"": found},
+        program=_of_program(program, ["split", "rho"]),
+        decimals=1,
     )
 
 
+def _unstacked(values: pd.Series, level: str) -> pd.DataFrame:
+    return values.unstack(level) if not values.empty else pd.DataFrame()
+
+
 def _with_depth(mixture: pd.DataFrame, words: str) -> Claim:
-    each = gains(mixture, SAVINGS[words])
-    wide = each.unstack("depth") if not each.empty else pd.DataFrame()
+    wide = _unstacked(gains(mixture, SAVINGS[words]), "depth")
     both = DEEP in wide and SHALLOW in wide
-    found = lead(wide[DEEP] - wide[SHALLOW]) if both else lead([])
+    found = clustered(wide[DEEP] - wide[SHALLOW], DRAW) if both else lead([])
+    theirs = _unstacked(_program(words, authors.SAVING, authors.PLAIN), "depth")
+    program = theirs[DEEP] - theirs[SHALLOW] if DEEP in theirs else pd.Series(dtype=float)
     return Claim(
         f"The gain grows with the depth: {words}",
         "section 4.2, Figure 3",
         _of_enough(found),
         f"gain at depth {DEEP} less gain at depth {SHALLOW}: {found.shown(1)}",
         leads={"": found},
+        program=_of_program(program, authors.DRAW),
+        decimals=1,
     )
 
 
@@ -107,43 +140,57 @@ def _of_enough(found: Lead) -> str:
     """A verdict that a rerun could reverse is none, however clear so few pairs look."""
     if found.n >= ENOUGH or not found.is_clear:
         return found.verdict
-    return f"{OPEN}: {found.n} of the {ENOUGH} pairs that a verdict on depth needs"
+    return f"{OPEN}: {found.n} of the {ENOUGH} draws that a verdict on depth needs"
 
 
-def _above_local(shallow: pd.DataFrame, words: str) -> Claim:
+def _above_local(mixture: pd.DataFrame, words: str) -> Claim:
     """At all epsilons beyond the report's own, for it names a range and not a point."""
-    rows = {}
-    for n, part in shallow.groupby("n"):
-        limit = REACHES_LOCAL_WITH_FEW_ROWS if n == shallow["n"].min() else REACHES_LOCAL_BY
+    rows, keys = {}, ["seed", "p", "rho", "depth"]
+    for n, part in mixture.groupby("n"):
+        limit = REACHES_LOCAL_WITH_FEW_ROWS if n == mixture["n"].min() else REACHES_LOCAL_BY
         mine = part[(part["epsilon"] >= limit) & (part["method"] == SAVINGS[words])]
         beyond = " and ".join(f"{e:g}" for e in sorted(mine["epsilon"].unique()))
-        local = part[part["method"] == "local"].set_index(["seed", "p", "rho"])["accuracy"]
-        keys = mine.set_index(["seed", "p", "rho"])["accuracy"]
-        rows[f"n = {n}, epsilon {beyond}"] = lead(POINTS * (keys - local.reindex(keys.index)))
+        local = part[part["method"] == "local"].set_index(keys)["accuracy"]
+        saved = mine.set_index(keys)["accuracy"]
+        gaps = POINTS * (saved - local.reindex(saved.index))
+        rows[f"n = {n}, epsilon {beyond}"] = clustered(gaps, ["seed", "p", "rho"])
+    program = _program(words, authors.SAVING, authors.LOCAL)
+    if len(program):
+        program = program[program.index.get_level_values("epsilon") >= REACHES_LOCAL_BY]
     return Claim(
         f"Beyond a small epsilon it passes one party's own tree: {words}",
         "section 4.2, Figures 3 to 5",
         where_it_holds(rows),
         listed(rows, 1),
         leads=rows,
+        program=_of_program(program, authors.DRAW),
+        decimals=1,
     )
 
 
-def _correlation(shallow: pd.DataFrame, words: str) -> Claim:
+def _correlation(mixture: pd.DataFrame, words: str) -> Claim:
     """Gap to the pooled tree: smaller where columns are strongly correlated?"""
-    mine = shallow[shallow["method"] == SAVINGS[words]]
-    pooled = shallow[shallow["method"] == "centralised"].set_index(SETTING)["accuracy"]
+    mine = mixture[mixture["method"] == SAVINGS[words]]
+    pooled = mixture[mixture["method"] == "centralised"].set_index(SETTING)["accuracy"]
     keys = pd.MultiIndex.from_frame(mine[SETTING])
     gap = mine.assign(gap=POINTS * (mine["accuracy"] - pooled.reindex(keys).to_numpy()))
-    wide = gap.pivot_table(index=["seed", "n", "p", "epsilon"], columns="rho", values="gap")
+    index = ["seed", "n", "p", "depth", "epsilon"]
+    wide = gap.pivot_table(index=index, columns="rho", values="gap")
+    theirs = _unstacked(_program(words, authors.SAVING, authors.POOLED), "rho")
+    program = pd.Series(dtype=float)
+    if LOW_RHO in theirs:
+        program = theirs.drop(columns=LOW_RHO).mean(axis=1) - theirs[LOW_RHO]
     if len(wide.columns) < 2:
         found = lead([])
     else:
-        found = lead((wide.drop(columns=LOW_RHO).mean(axis=1) - wide[LOW_RHO]).dropna())
+        each = (wide.drop(columns=LOW_RHO).mean(axis=1) - wide[LOW_RHO]).dropna()
+        found = clustered(each, ["seed", "n", "p"])
     return Claim(
         f"Beside the trees without privacy it does better at high correlation: {words}",
         "section 4.2, Figures 3 to 5",
         found.verdict,
         f"gap to the pooled tree at high less at low correlation: {found.shown(1)}",
         leads={"": found},
+        program=_of_program(program, ["split", "p"]),
+        decimals=1,
     )

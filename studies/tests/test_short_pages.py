@@ -73,7 +73,8 @@ def table(*cells):
 
 
 def written(tmp_path, rows):
-    page.write(Computation(tmp_path), rows, "python -m studies boosted")
+    tables = {"cells": rows, "published": pd.DataFrame()}
+    page.write(Computation(tmp_path), tables, "python -m studies boosted")
     return (tmp_path / "README.md").read_text()
 
 
@@ -111,8 +112,6 @@ def test_a_printed_cell_is_near_off_or_within_scatter(tmp_path, gaps, said):
     rows["split"] = range(len(gaps))
     text = written(tmp_path, rows)
     assert f"| {said} |" in text
-    found = {"yes": "**holds**", "off": "clearly off in 1"}.get(said, "clearly off in 0")
-    assert found in text
 
 
 def test_the_papers_noise_is_that_of_its_accountant():

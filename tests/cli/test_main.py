@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import warnings
 from fractions import Fraction
@@ -170,3 +171,12 @@ def test_there_are_mistakes_for_every_command():
     commands = {c.name or c.callback.__name__ for c in app.registered_commands}
     assert commands | {g.name for g in app.registered_groups} <= groups
     assert len(MISTAKES) > 200
+
+
+def test_every_variable_of_the_environment_stands_in_the_table():
+    root = Path(__file__).parents[2]
+    sources = (root / "src").rglob("*.py")
+    used = {v for f in sources for v in re.findall(r"HEDGEROW_[A-Z_]+", f.read_text("utf-8"))}
+    page = (root / "docs/network.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(HEDGEROW_[A-Z_]+)`", page, re.M)) == used
+    assert len(used) >= 4

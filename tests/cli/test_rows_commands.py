@@ -233,7 +233,7 @@ def test_a_check_of_other_rows_names_every_problem_and_says_so_by_its_code(folde
         app, ["schema", "check", str(place / "schema.toml"), f"{place}/odd.csv"]
     )
     assert run.exit_code == 1
-    assert "column 'age': 200 of 200 values (100.0%) are outside the range 0 to 100" in run.stdout
+    assert "column 'age': 200 of 200 values (100.0%) are outside the range 0 to 120" in run.stdout
     assert "column 'job': 200 of 200 values" in run.stdout
     people(9).drop(columns=["age", "hours"]).to_csv(place / "few.csv", index=False)
     run = CliRunner().invoke(

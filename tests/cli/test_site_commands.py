@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,7 +16,9 @@ from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
 from hedgerow.deployment import serve
+from hedgerow.deployment.approve import missing_lines
 from hedgerow.deployment.site_state import StateFolder
+from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import ParameterError
 from hedgerow.federation.audit_log import lines_of
 from hedgerow.federation.policy import TEMPLATE
@@ -228,3 +232,111 @@ def test_the_executor_says_what_is_missing(tmp_path, monkeypatch):
         pytest.raises(ParameterError, match=r"pip install 'hedgerow\[flower\]'"),
     ):
         RUN.invoke(app, [*words, str(tmp_path / "secret")], catch_exceptions=False)
+
+
+# ------------------------------------------------------------------------------------------ accept
+def accepting(world: World, *more: str) -> list[str]:
+    state = str(world.sites[0].root)
+    return ["site", "accept", str(world.study_file), *rows_of(world), "--state", state, *more]
+
+
+def test_accept_proposes_exactly_the_lines_that_lack_and_writes_them_with_name_and_date(world):
+    site = world.sites[0]
+    site.policy_file.write_text(TEMPLATE)
+    study = StudyFile.read(world.study_file)
+    lines = missing_lines(site, study)
+    names = [line.name for line in lines]
+    assert names == [
+        "methods", "features", "dp_models", "epsilon_per_study", "delta_per_study", "delta",
+        "epsilon", "site-2", "site-3",
+    ]  # fmt: skip
+    said = typed(*accepting(world, "--by", "Dr. A. Weber"), answer="y\n" * (len(lines) + 1))
+    assert said.count("Write this line?") == len(lines)
+    assert "approved: study" in said
+    text = site.policy_file.read_text()
+    assert text.count("# Dr. A. Weber, 20") == len(lines)
+    assert "# Ceilings that hold as they stand here" in text  # other lines and comments stay
+    assert missing_lines(site, study) == []
+    assert "approved" in [line["event"] for line in lines_of(site.audit_file)]
+    for line in lines:  # exactly: without any one of them the study is refused
+        without = re.sub(rf'(?m)^"?{line.name}"?\s*=.*# Dr\. A\. Weber.*\n', "", text)
+        assert without != text
+        fresh = world.sites[1] if line.table == "lifetime" else site  # that has paid nothing yet
+        fresh.policy_file.write_text(without)
+        left = missing_lines(fresh, study)
+        pinned = line.table == "trusted_sites" and study.study.threshold <= 2
+        assert pinned or line.name in [one.name for one in left]
+    site.policy_file.write_text(text)
+
+
+def test_a_no_to_any_line_or_at_the_end_leaves_the_policy_and_the_ledger_as_they_were(world):
+    site = world.sites[0]
+    site.policy_file.write_text(TEMPLATE)
+    lines = missing_lines(site, StudyFile.read(world.study_file))
+    for yeses in range(len(lines) + 1):
+        done = RUN.invoke(app, accepting(world), input="y\n" * yeses + "n\n")
+        assert done.exit_code != 0
+        assert site.policy_file.read_text() == TEMPLATE
+        assert not list(site.study_folders())
+        assert noted(site, "not approved").endswith("said no")
+
+
+def test_the_study_that_was_shown_is_approved_whatever_becomes_of_its_file(world, monkeypatch):
+    site, shown = world.sites[0], StudyFile.read(world.study_file)
+
+    def answer(words: str, **how) -> bool:
+        text = world.study_file.read_text(encoding="utf-8")
+        world.study_file.write_text(text.replace("epsilon = 1", "epsilon = 2"), encoding="utf-8")
+        return True
+
+    site.policy_file.write_text(TEMPLATE)
+    monkeypatch.setattr("typer.confirm", answer)
+    typed(*accepting(world))
+    assert StudyFile.read(world.study_file).study.hash != shown.study.hash
+    (kept,) = site.study_folders()
+    assert StudyFile.read(kept.study_file).study.hash == shown.study.hash
+
+
+def test_lines_keep_what_a_policy_allowed_before_also_over_several_lines(world):
+    site = world.sites[0]
+    site.policy_file.write_text(
+        'features = [\n  "weight",  # ours\n  "age",\n]\nmethods = ["Other"]\n'
+        '[lifetime]\nepsilon="9"\n'
+    )
+    typed(*accepting(world, "--yes"))
+    policy = site.policy().policy
+    study = StudyFile.read(world.study_file).study
+    assert policy.features == {"weight", "age", *study.schema.names}
+    assert policy.methods == {"Other", study.method}
+    assert "not confirmed, for the study" in site.policy_file.read_text()
+    assert site.policy().lifetime_epsilon == 9  # enough as it was
+
+
+def test_the_lifetime_that_is_proposed_is_the_smallest_that_pays(world):
+    site = world.sites[0]
+    site.policy_file.write_text(TEMPLATE)
+    study = StudyFile.read(world.study_file)
+    (line,) = [one for one in missing_lines(site, study) if one.name == "epsilon"]
+    typed(*accepting(world, "--yes"))
+    text, least = site.policy_file.read_text(), Fraction(line.value)
+    less = text.replace(f'epsilon = "{line.value}"', f'epsilon = "{least - Fraction(1, 100)}"')
+    site.policy_file.write_text(less)
+    another = world.sites[1]
+    another.policy_file.write_text(less)
+    assert "epsilon" in [one.name for one in missing_lines(another, study)]
+
+
+def test_a_site_that_is_not_in_the_roster_or_has_no_rows_is_asked_for_nothing(world, tmp_path):
+    stranger = StateFolder.create(tmp_path / "x", "x", tmp_path / "anchors/x")
+    words = [*accepting(world)[:-1], str(stranger.root), "--yes"]
+    assert "does not hold this site's key" in refused(*words)
+    assert stranger.policy_file.read_text() == TEMPLATE
+
+
+def test_the_only_state_folder_here_is_taken(world, monkeypatch, tmp_path):
+    monkeypatch.chdir(world.sites[0].root)
+    words = accepting(world, "--yes")
+    del words[words.index("--state") : words.index("--state") + 2]
+    typed(*words)
+    monkeypatch.chdir(tmp_path)
+    assert "3 state folders of sites here" in refused(*words)

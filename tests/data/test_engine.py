@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 
 import dask
@@ -12,21 +13,24 @@ import pandas as pd
 import pytest
 
 import hedgerow as hr
+from hedgerow.data.engines import dask as dask_engine
+from hedgerow.data.engines import database
 from hedgerow.data.engines.dask import OnCluster
 from hedgerow.data.engines.database import InDatabase
-from hedgerow.data.engines.engine import AnsweringElsewhere
+from hedgerow.data.engines.engine import AnsweringElsewhere, Keeper, Messages, Work
 from hedgerow.data.prepared import StudyRows
-from hedgerow.data.reading.databases import Selected
+from hedgerow.data.reading import encoding
+from hedgerow.data.reading.databases import DuckDb, Selected
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import Answering
-from hedgerow.errors import ComputationFailed, DataError, ParameterError
+from hedgerow.errors import ComputationFailed, DataError, ParameterError, UnsupportedQuery
 from hedgerow.federation.client import respond
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import Cells, ClassCounts, Count, SumQuery, Whole
 from hedgerow.schema.candidates import Binning
-from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.regions import EVERYONE, Fold, Step
 from support.examples import SHARE
 from support.rows import DRAWS, address, postgres_server
 
@@ -69,6 +73,62 @@ def test_a_model_is_the_same_wherever_its_rows_are(model, connection):
     assert model.fit(connection, sql=SELECT, target="y").model_ == here
     assert model.fit(connection, sql=SELECT, push_down=True, target="y").model_ == here
     assert connection.execute("SELECT COUNT(*) FROM records").fetchall() == [(500,)]
+
+
+@pytest.mark.parametrize(
+    ("words", "limits"),
+    [
+        ("are few: streamed once", {}),
+        ("raw scores are kept in this process", {"MOST_CELL_BYTES": 0}),
+        ("in a table of the session", {"MOST_CELL_BYTES": 0, "MOST_SCORE_BYTES": 0}),
+    ],
+)
+def test_scores_are_kept_between_rounds_wherever_they_are(words, limits, connection, monkeypatch):
+    """As many trees are walked as were new; a model that starts anew is scored anew."""
+    model = hr.BoostedTreesClassifier(known(SCHEMA), n_estimators=5, **NOWHERE)
+    here = model.fit(FRAME, target="y").model_
+    for name, limit in limits.items():
+        monkeypatch.setattr(database, name, limit)
+    monkeypatch.setattr(database, "ROWS_A_BATCH", 200)
+    walked, add, engines = [], Answering._add_trees, []
+
+    def tap(self, asked, raw, n_scored):
+        walked.append(len(asked.trees) - n_scored)
+        return add(self, asked, raw, n_scored)
+
+    opened = InDatabase.__init__
+    monkeypatch.setattr(Answering, "_add_trees", tap)
+    monkeypatch.setattr(InDatabase, "__init__", lambda *on: engines.append(on[0]) or opened(*on))
+    for _ in range(2):
+        assert model.fit(connection, sql=SELECT, push_down=True, target="y").model_ == here
+    assert words in engines[0].manner
+    assert max(walked, default=0) <= 1
+    assert "session" not in words or not any(walked)  # the database adds trees by itself
+
+
+def test_scores_that_an_error_left_half_way_are_computed_anew(connection, monkeypatch):
+    monkeypatch.setattr(database, "MOST_CELL_BYTES", 0)
+    monkeypatch.setattr(database, "ROWS_A_BATCH", 200)
+    schema = TREE._method(TREE.schema).grid(TREE.schema)
+    held, here = InDatabase(Selected(connection, SELECT), schema, "y", DRAWS), keeper_of_rows()
+    works = works_of_a_fit()
+    for work in works[:-1]:
+        held.total(work)
+    stream, batches = DuckDb.batches, []
+
+    def broken(self, query, rows):
+        for batch in stream(self, query, rows):
+            batches.append(batch)
+            if len(batches) == 2:
+                raise OSError
+            yield batch
+
+    monkeypatch.setattr(DuckDb, "batches", broken)
+    with pytest.raises(OSError):
+        held.total(works[-1])
+    monkeypatch.setattr(DuckDb, "batches", stream)
+    for one, two in zip(held.total(works[-1]), here.run(works[-1]), strict=True):
+        assert np.array_equal(one, two)
 
 
 def test_a_private_model_of_a_file_s_rows(tmp_path):
@@ -214,9 +274,9 @@ def test_an_engine_that_fails_after_the_charge_closes_the_study(connection):
 
 def test_wide_sums_do_not_overflow(connection):
     """Two sums of 2^62 are beyond BIGINT; the engine's answer is as wide as it must be."""
-    database = Selected(connection, SELECT).database
+    opened = Selected(connection, SELECT).database
     two = "SELECT CAST(SUM(v) AS TEXT) AS s FROM (SELECT 4611686018427387904::bigint AS v FROM "
-    assert database.table(two + "range(4)) AS t")["s"].to_pylist() == [str(2**64)]
+    assert opened.table(two + "range(4)) AS t")["s"].to_pylist() == [str(2**64)]
 
 
 # --------------------------------------------------------------------------------- real engines
@@ -235,6 +295,21 @@ def test_postgres_streams_and_sums():
             assert model.fit(opened, sql=numeric, target="y").model_ == here
             assert model.fit(opened, sql=SELECT, push_down=True, target="y").model_ == here
         assert model.fit(address(words), sql=SELECT, push_down=True, target="y").model_ == here
+
+
+def test_any_adbc_connection_streams_and_none_but_those_tested_sums(tmp_path):
+    sqlite = pytest.importorskip("adbc_driver_sqlite.dbapi", reason="adbc-driver-sqlite is missing")
+    import pyarrow as pa
+
+    model = hr.TreeClassifier(known(SCHEMA), max_depth=3, **NOWHERE)
+    here = model.fit(FRAME, target="y").model_
+    with sqlite.connect(str(tmp_path / "rows.sqlite")) as opened:
+        with opened.cursor() as cursor:
+            table = pa.Table.from_pandas(FRAME, preserve_index=False)
+            cursor.adbc_ingest("records", table, mode="create")
+        assert model.fit(opened, sql=SELECT, target="y").model_ == here
+        with pytest.raises(ParameterError, match="SQLite query; only the SQL of DuckDB and Postgr"):
+            model.fit(opened, sql=SELECT, push_down=True, target="y")
 
 
 @pytest.fixture(scope="module")
@@ -269,3 +344,118 @@ def test_a_worker_that_is_killed_changes_no_integer(cluster):
     one = next(iter(cluster.run(os.getpid).values()))
     os.kill(one, signal.SIGKILL)
     assert np.array_equal(held.integers(query, 1), expected)
+
+
+@pytest.mark.parametrize("model", MODELS[1:], ids=lambda model: type(model).__name__)
+def test_a_worker_that_is_killed_between_rounds_changes_no_bit_of_a_model(
+    model, cluster, monkeypatch
+):
+    """Its keeper's scores and the numbers of its records are made anew from the public model."""
+    monkeypatch.setattr(dask_engine, "ROWS_FOR_TWO", 0)
+    rounds, answers, made = [], OnCluster._answers, []
+
+    def killing(self, work):
+        rounds.append(work)
+        if len(rounds) == 2:
+            address = self._keepers[0]._address
+            os.kill(cluster.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+        return answers(self, work)
+
+    keeper = OnCluster._keeper
+    monkeypatch.setattr(OnCluster, "_answers", killing)
+    monkeypatch.setattr(OnCluster, "_keeper", lambda *on: made.append(on) or keeper(*on))
+    cluster.wait_for_workers(2)
+    here = model.set_params(schema=known(SCHEMA)).fit(FRAME, target="y").model_
+    assert model.fit(dask_frame(), target="y").model_ == here
+    assert len(rounds) >= 2
+    assert [len(on) for on in made].count(2) >= 1  # one was made again, without cells
+
+
+# --------------------------------------------------------------------------- memory-mapped cells
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_model_of_memory_mapped_cells_is_that_of_memory(model, connection, tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "BLOCK_BYTES", 200)
+    here = model.set_params(schema=known(SCHEMA)).fit(FRAME, target="y").model_
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+    for source, asked in ((tmp_path / "rows.parquet", {}), (connection, {"sql": SELECT})):
+        found = model.fit(source, target="y", temp_folder=tmp_path, **asked)
+        assert found.model_ == here
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]  # files have no name
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("is no folder", {"target": "y", "temp_folder": "/no/such/folder"}),
+        ("leave y out", {"y": FRAME["y"], "temp_folder": "/tmp"}),
+        ("leave it out", {"target": "y", "sql": SELECT, "push_down": True, "temp_folder": "/tmp"}),
+    ],
+)
+def test_a_temp_folder_that_does_not_fit_is_refused(words, asked):
+    with pytest.raises(ParameterError, match=words):
+        hr.TreeClassifier(SCHEMA).fit(FRAME, **asked)
+
+
+# ------------------------------------------------------------------------------- state of keepers
+TREE = hr.BoostedTreesClassifier(known(SCHEMA), n_estimators=6, **NOWHERE)
+
+
+def works_of_a_fit():
+    """What a boosted fit asks, round by round."""
+    asked, ask = [], Answering.integers_of_all
+    with pytest.MonkeyPatch.context() as patch:
+
+        def tap(self, queries, unit_of):
+            asked.append(Work(tuple((query, unit_of(query)) for query in queries)))
+            return ask(self, queries, unit_of)
+
+        patch.setattr(Answering, "integers_of_all", tap)
+        TREE.fit(FRAME, target="y")
+    assert asked
+    return asked
+
+
+def keeper_of_rows():
+    schema = TREE._method(TREE.schema).grid(TREE.schema)
+    return Keeper([encode(FRAME, schema, target="y")], schema, DRAWS)
+
+
+def test_a_keeper_evaluates_new_trees_alone(monkeypatch):
+    walked, add = [], Answering._add_trees
+
+    def tap(self, model, raw, n_scored):
+        walked.append(len(model.trees) - n_scored)
+        return add(self, model, raw, n_scored)
+
+    monkeypatch.setattr(Answering, "_add_trees", tap)
+    keeper, messages, whole = keeper_of_rows(), Messages(), keeper_of_rows()
+    sizes = []
+    for work in works_of_a_fit():
+        walked.clear()
+        message = messages.pack(work)
+        sizes.append(len(message))
+        answer = pickle.loads(keeper.answer(message))
+        assert all(trees <= 1 for trees in walked)
+        for one, two in zip(answer, whole.run(work), strict=True):
+            assert np.array_equal(one, two)
+    assert max(sizes[-3:]) < max(len(Messages().pack(work)) for work in works_of_a_fit()[-3:])
+
+
+def test_a_keeper_that_lacks_the_model_asks_for_all_of_it():
+    messages, first, second = Messages(), keeper_of_rows(), keeper_of_rows()
+    for work in works_of_a_fit():
+        message = messages.pack(work)
+        expected = first.answer(message)
+        if second.answer(message) is None:
+            break
+        second = keeper_of_rows()
+    else:
+        raise AssertionError("no message built on a model")
+    assert second.answer(messages.pack(work, whole=True)) == expected
+
+
+def test_records_that_are_not_numbered_among_all_have_no_draw():
+    """Twin of folds over keepers: each numbers its own records from 0 on, equal ones alike."""
+    query = SumQuery((Step(Fold("tree 1", 2), 0),), Count(), Whole(), SHARE)
+    with pytest.raises(UnsupportedQuery, match="not numbered"):
+        keeper_of_rows().run(Work(((query, 1),)))

@@ -12,7 +12,8 @@ from hypothesis import given
 
 from hedgerow.data import sums as answer
 from hedgerow.data.engines import database as sql
-from hedgerow.data.engines.engine import AnsweringElsewhere
+from hedgerow.data.engines.engine import AnsweringElsewhere, Work
+from hedgerow.data.reading.databases import DuckDb
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.reading.report import report_of
 from hedgerow.data.sums import Answering
@@ -45,6 +46,7 @@ from support.examples import (
     SHARE,
     SPLIT,
     STEP_ON_CURVES,
+    STEP_ON_SURFACES,
     STEP_ON_TIMES,
     TIME_GROUPS,
     TIME_STATISTICS,
@@ -61,6 +63,7 @@ from support.rows import (
     in_memory,
     in_postgres,
     on_dask,
+    on_disk,
     postgres_server,
     table_of,
 )
@@ -92,6 +95,7 @@ WORLDS = {
         [
             *all_of(TWO_CLASS_STATISTICS, TWO_CLASS_GROUPS),
             SumQuery(EVERYONE, STEP_ON_CURVES, Whole(), SHARE),
+            SumQuery(EVERYONE, STEP_ON_SURFACES, Whole(), SHARE),
         ],
     ),
     "values": (BY_VALUE, all_of(VALUE_STATISTICS, VALUE_GROUPS)),
@@ -156,16 +160,40 @@ def test_duckdb_answers_as_memory_does(world, data):
     compare(world, data, in_duckdb)
 
 
+MANNERS = {
+    "cells here": {"MOST_CELL_BYTES": 1 << 26},
+    "scores here": {"MOST_CELL_BYTES": -1},
+    "scores in the session": {"MOST_CELL_BYTES": -1, "MOST_SCORE_BYTES": -1},
+}
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("world", WORLDS)
+@examples(1, 10)
+@given(data=records())
+def test_duckdb_answers_alike_in_every_manner(world, manner, data):
+    with patch.multiple(sql, **MANNERS[manner]):
+        compare(world, data, in_duckdb)
+
+
+def test_a_column_that_is_looked_at_and_not_streamed_would_be_seen():
+    """Twin."""
+    data = [((code, 1, 0), 0, 0.0) for code in range(5)]
+    with patch.multiple(sql, **MANNERS["scores here"]):
+        compare("two classes", data, in_duckdb)
+        with patch.object(Work, "features", lambda *on: set()), pytest.raises(AssertionError):
+            compare("two classes", data, in_duckdb)
+
+
 def test_a_database_that_cuts_on_the_other_side_of_an_edge_would_be_seen():
     """Twin."""
-    right = sql.interval
 
-    def wrong(value, edges):
-        return right(value, edges).replace(" < ", " <= ")
+    def wrong(self, value, edges):
+        return sql.interval(value, edges).replace(" < ", " <= ")
 
     data = [((code, 1, 0), 0, 0.0) for code in range(5)]
     compare("classes", data, in_duckdb)
-    with patch.object(sql, "interval", wrong), pytest.raises(AssertionError):
+    with patch.object(DuckDb, "interval", wrong), pytest.raises(AssertionError):
         compare("classes", data, in_duckdb)
 
 
@@ -253,6 +281,20 @@ def test_a_class_or_a_cell_that_no_query_knows_counts_nowhere(column, by, engine
     asked = SumQuery(EVERYONE, CLASS_STATISTICS[1], by, SHARE)
     assert asked.statistic.channels == 3
     assert AnsweringElsewhere(held).integers(asked, 1).sum() == 2
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@examples(2, 20)
+@given(data=records(least=4))
+def test_memory_mapped_cells_answer_as_memory_does(world, data):
+    compare(world, data, on_disk)
+
+
+def test_a_record_beyond_its_bound_adds_nothing_from_memory_mapped_cells_either(monkeypatch):
+    monkeypatch.setattr(Fractions, "bound", lambda self, unit: TOO_SMALL["L1"](unit))
+    asked = SumQuery(EVERYONE, PARTS, Whole(), SHARE)
+    held = AnsweringElsewhere(on_disk(table_of(EDGES, BY_VALUE), BY_VALUE))
+    assert held.integers(asked, LATTICE).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("world", WORLDS)

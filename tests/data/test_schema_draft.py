@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,8 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from hedgerow.cli.main import app
-from hedgerow.data.schema_draft import rounded
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.schema_draft import diagnose, known_ranges, rounded
 from hedgerow.errors import DataError, DataWarning, ParameterError, PrivacyWarning
 from hedgerow.schema.schema import Mark
 from support.worlds import TWO, sample
@@ -167,9 +169,9 @@ def test_a_draft_has_round_ranges_and_values_whatever_the_source(tmp_path, suffi
         source if suffix == "frame" else tmp_path / f"rows.{suffix}", "income"
     )
     age, gain, temperature, smoker, job = drafted.features
-    assert (age.low, age.high) == (0.0, 100.0)
+    assert (age.low, age.high) == (0.0, 120.0)
     assert (gain.low, gain.high) == (0.0, 8000.0)
-    assert (temperature.low, temperature.high) == (35.0, 42.0)
+    assert (temperature.low, temperature.high) == (25.0, 45.0)
     assert (smoker.values, smoker.other) == (("0", "1"), False)
     assert job.values == ("clerk", "nurse")
     assert drafted.classes == ("<=50K", ">50K")
@@ -209,7 +211,10 @@ def test_ranges_are_rounded_outwards(low, high, expected):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("age,job,y\n30,caf\xe9,no\n31,b,yes\n", "is not UTF-8: some values of .'job'."),
+        (
+            "age,job,y\n30,caf\xe9,no\n31,b,yes\n",
+            "is not UTF-8: 1 line.s. are read as Windows",
+        ),
         ('age,job,y\n30,"a,no\n31,b,yes\n32,a,no\n', "1 line.s. are left out, with an open quote"),
     ],
 )
@@ -280,3 +285,89 @@ def test_passing_an_inferred_schema_back_in_does_not_make_it_public(tmp_path):
 def test_a_mark_is_confirmed_by_a_name_and_a_day(by, on, says):
     with pytest.raises(ParameterError, match=says):
         Mark(by, on)
+
+
+# ---- what a draft tells of each column ----------------------------------------------------------
+
+
+def doctored(n: int = 300) -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    days = pd.Timestamp("2019-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D")
+    euros = [f"{v:,.2f} EUR".translate(str.maketrans(",.", ".,")) for v in rng.gamma(2, 2000, n)]
+    return pd.DataFrame(
+        {
+            "record": [f"R{k:05d}" for k in range(n)],
+            "row id": np.arange(n) * 7,
+            "patient": rng.integers(0, n // 3, n),
+            "hospital": rng.choice(["north", "south"], n),
+            "empty": np.full(n, None),
+            "constant": "x",
+            "zip": rng.choice(["02139", "10001"], n),
+            "lab code": rng.choice(["007", "012"], n),
+            "Age": np.where(rng.random(n) < 0.1, -999, rng.integers(20, 90, n)),
+            "admitted": days.strftime("%d.%m.%Y"),
+            "paid": np.where(rng.random(n) < 0.1, "n.k.", euros),
+            "share": [f"{v:.1f}%" for v in rng.uniform(0, 100, n)],
+            "lab": [f"{v:.2f}".replace(".", ",") for v in rng.uniform(0, 9, n)],
+            "wage": rng.choice(["1.2k", "3k", "2.5k"], n),
+            "alive": rng.choice(["Yes", "No"], n),
+            "diagnosis": rng.choice(["I21.4", "E11.9", "J44"], n),
+            "weight": rng.integers(200, 9000, n),
+            "job": rng.choice(["nurse", "clerk"], n),
+            "y": rng.choice(["no", "yes"], n),
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv"])
+def test_a_draft_tells_what_is_odd_about_each_column(kind, tmp_path) -> None:
+    frame = doctored()
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        diagnosis = diagnose(frame if kind == "frame" else tmp_path / "rows.csv", "y")
+    findings = {finding.name: finding for finding in diagnosis.findings}
+    features = {feature.name: feature for feature in diagnosis.schema.features}
+    assert set(findings) - set(features) == {"record", "row id", "patient"}
+    said = {name: " / ".join(finding.reasons) for name, finding in findings.items()}
+    assert "identifiers" in said["record"]
+    assert "a person" in said["patient"]
+    assert "a site" in said["hospital"]
+    assert "no row has a value" in said["empty"]
+    assert "one value" in said["constant"]
+    kinds = {n: f.parse.kind for n, f in features.items() if isinstance(f.parse, hr.Parser)}
+    assert kinds == {
+        "zip": "zip",
+        "admitted": "date",
+        "paid": "money",
+        "share": "percent",
+        "lab": "number",
+        "wage": "number",
+        "alive": "boolean",
+        "diagnosis": "icd",
+    }
+    assert features["lab code"].values == ("007", "012")
+    assert features["Age"].missing == ("-999",)
+    assert (features["Age"].low, features["Age"].high) == (0.0, 120.0)
+    assert features["paid"].missing == ("n.k.",)
+    assert findings["Age"].source is not None
+    assert "look at its unit" in said["weight"]
+    assert said["job"] == ""
+    text = diagnosis.to_toml()
+    assert hr.Schema.from_toml(text) == diagnosis.schema
+    assert "# -999 looks like a sentinel" in text
+    assert set(diagnosis.schema.unconfirmed) >= {f"column {name!r}" for name in features}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read = encode(frame, diagnosis.schema, target="y", check=True)
+    assert read.unknown == {}
+
+
+def test_every_known_range_is_a_range_with_a_source_and_found_by_its_name() -> None:
+    rows = known_ranges()
+    assert len(rows) >= 20
+    for row in rows:
+        assert row["low"] < row["high"]
+        assert row["source"]
+        assert row["unit"]
+        hr.Numeric("x", row["low"], row["high"])

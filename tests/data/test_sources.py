@@ -174,13 +174,13 @@ def test_quotes_and_a_byte_order_mark_in_csv_are_understood(tmp_path) -> None:
     assert encode(path, schema, check=True).codes.tolist() == [[0, 1], [0, 1]]
 
 
-def test_a_line_break_ends_a_record_even_in_quotes(tmp_path) -> None:
+def test_a_value_in_quotes_may_hold_line_breaks(tmp_path) -> None:
     path = tmp_path / "rows.csv"
-    path.write_text('age,job\n5,a\n7,"a\nb"\n95,b\n')
+    path.write_text('age,job\n5,a\n7,"a\nb"\n95,b\n8,"a\n\n""q"" b\n"\n')
     schema = Schema((Numeric("age", 0, 100, bins=2), Categorical("job", ("a", "b"))))
     encoded = encode(path, schema)
-    assert encoded.codes.tolist() == [[0, 1], [0, 1]]
-    assert encoded.skipped == 2
+    assert encoded.codes.tolist() == [[0, 0, 1, 0], [0, 2, 1, 2]]
+    assert encoded.skipped == 0
 
 
 def test_lines_may_fall_on_the_end_of_a_block(tmp_path, monkeypatch) -> None:

@@ -14,11 +14,14 @@ from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
 from hedgerow.deployment.live import RunTeller, SiteTeller, live_view
+from hedgerow.deployment.progress import SITES, WITHOUT, Watch
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.serve import Serving
 from hedgerow.federation.audit_log import untold
+from hedgerow.federation.exchange import Quorum, hand_over
+from hedgerow.privacy.statement.record import Progress
 from hedgerow.report.view import words_on
-from support.browser import Watched, chromium
+from support.browser import Watched, chromium, keep_picture
 from support.effort import LONG
 from support.network import Direct
 from support.network import World as Consortium
@@ -70,7 +73,9 @@ def prefixes(paths) -> set[tuple[str, ...]]:
 def test_a_browser_sees_a_run_from_its_beginning_to_its_end(tmp_path):
     def look(watched, events, model, view):
         page = watched.page
-        assert page.locator("#live-events li").count() == len(events)
+        kept = [event for event in events if event["event"] != SITES]
+        assert len(kept) < len(events)  # states of sites are shown beside, and are no lines
+        assert page.locator("#live-events li").count() == len(kept)
         rounds = [event for event in events if event["event"] == "round"]
         assert page.locator("#live-rounds").inner_text().startswith(str(len(rounds)))
         spent = model.privacy_.spent_fraction
@@ -117,7 +122,7 @@ def test_the_picture_of_the_documentation(tmp_path):
 
     def picture(watched, events, model, view):
         watched.page.wait_for_timeout(3000)  # new questions are marked for a while
-        watched.page.screenshot(path=IMAGES / "live.png")
+        keep_picture(watched.page, IMAGES / "live.png")
 
     watched_run(tmp_path, picture, epsilon="8")
 
@@ -203,3 +208,95 @@ def test_the_name_of_a_study_stays_text(name):
     page = live_page(name, RunTeller.facts, name, has_tree=True)
     assert "<b>" not in page
     assert page.count("</script>") == 1
+
+
+# ----------------------------------------------------------------------------------- site by site
+def watch_of(tmp_path, listen) -> Watch:
+    files = (tmp_path / "events.jsonl", tmp_path / "stop")
+    return Watch(*files, 5, 0, listen, show_trees=True)
+
+
+def test_a_site_that_is_asked_again_is_slow_and_one_that_is_left_out_is_lost(tmp_path):
+    heard = []
+    with closing(watch_of(tmp_path, heard.append)) as watch:
+        replies = [{0: b"a"}, {1: b"b"}, {}]
+
+        def exchange(messages, accept, quorum):
+            return hand_over(messages, replies.pop(0), accept)
+
+        over = watch.over(exchange, ("north", "south", "west"))
+        quorum = Quorum(lambda n: True)
+        over({0: b"", 1: b"", 2: b""}, lambda site, answer: None, quorum)
+        over({1: b"", 2: b""}, lambda site, answer: None, quorum)
+        watch.hear(Progress(note=WITHOUT, sites=("west",)))
+        over({0: b""}, lambda site, answer: None, quorum)
+    states = [
+        [event["sites"][name]["state"] for name in ("north", "south", "west")]
+        for event in heard
+        if event["event"] == SITES
+    ]
+    assert states == [
+        ["computing", "computing", "computing"],
+        ["waiting", "computing", "computing"],
+        ["waiting", "slow", "slow"],
+        ["waiting", "waiting", "slow"],
+        ["computing", "waiting", "lost"],
+        ["computing", "waiting", "lost"],
+    ]
+    assert '"event": "sites"' not in (tmp_path / "events.jsonl").read_text()  # shown, not kept
+    seen = heard[-1]["sites"]
+    assert seen["west"]["seen"] == 0.0 < seen["north"]["seen"]
+
+
+def test_where_nobody_looks_the_exchange_is_left_as_it_is(tmp_path):
+    files = (tmp_path / "events.jsonl", tmp_path / "stop")
+    with closing(Watch(*files, 5, 0, untold, show_trees=False)) as watch:
+        assert watch.over(print, ("a", "b")) is print
+
+
+EACH_SITE = {
+    "north": {"state": "waiting", "seen": 1_794_990_000.0},
+    "south": {"state": "slow", "seen": 1_794_989_940.0},
+    "west": {"state": "lost", "seen": 0.0},
+}
+
+
+def test_health_and_metrics_want_the_token_too(monkeypatch):
+    monkeypatch.setenv("HEDGEROW_LIVE_TOKEN", "a-token-of-this-machine")
+    with live_view("wards", RunTeller()) as view:
+        assert view.address.endswith("token=a-token-of-this-machine")
+        view.tell({"time": 1.0, "event": SITES, "sites": EACH_SITE})
+        for path in ("/health", "/metrics"):
+            assert asked(view, path) == 403
+            assert asked(view, f"{path}?token={view.token}") == 200
+        lines = view.metrics().splitlines()
+    assert 'hedgerow_site_late{site="south"} 1' in lines
+    assert 'hedgerow_site_late{site="north"} 0' in lines
+    assert "# TYPE hedgerow_run_rounds_total counter" in lines
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_sees_a_slow_and_a_lost_site(scheme):
+    axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
+    with chromium() as browser, live_view("wards", RunTeller()) as view:
+        size = {"width": 1100, "height": 900}
+        watched = Watched(browser, view.address, viewport=size, color_scheme=scheme)
+        round_event = {"time": 1.0, "event": "round", "round": 2, "of": 6, "sites": 2,
+                       "seconds": 1.5, "bytes": 9, "spent": 0.25, "paths": [],
+                       "is_new_tree": False}  # fmt: skip
+        view.tell(round_event)
+        view.tell({"time": 1.0, "event": SITES, "sites": EACH_SITE})
+        rows = watched.page.locator("#live-each-site tr")
+        rows.nth(2).wait_for()
+        assert [row.split("\t")[:2] for row in rows.all_inner_texts()] == [
+            ["north", "waiting"], ["south", "slow"], ["west", "lost"],
+        ]  # fmt: skip
+        assert watched.page.locator("#live-left").inner_text() == "at most 3"
+        assert watched.page.locator("#live-events li").count() == 1  # states are no lines
+        watched.page.evaluate("document.getAnimations().forEach((one) => one.finish())")
+        found = axe.run(watched.page)["violations"]
+        if folder := os.environ.get("HEDGEROW_SHOTS"):
+            watched.page.screenshot(path=f"{folder}/live-{scheme}.png", full_page=True)
+    assert [one["id"] for one in found] == []
+    assert watched.complaints == []

@@ -10,12 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from examples.network.walk import SITES, free_port, masked, over_https, transcript, walking
+from examples.network.walk import SITES, masked, over_https, transcript
 from hedgerow.deployment.approve import ledger_of
+from hedgerow.deployment.rehearsal import free_port, walking
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.federation.transports.https import HttpsExchange
 from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.privacy.ledger.events import Charged
+from hedgerow.schema.rules import exact
 from support.effort import LONG
 from support.network import Processes, World, processes, tree_of
 
@@ -118,6 +120,61 @@ def test_a_site_is_small_and_loads_nothing_that_only_coordinators_need(running):
     assert "sklearn" in libraries(
         psutil.Process()
     )  # negative control: this process has an estimator
+
+
+NAMED = {
+    "papers.wang.local_rnm": ("max_splits = 3", "per_site", 0),
+    "papers.liu.fet_ldp": ("n_estimators = 2\nmax_depth = 3", "label", 0),
+    "papers.liu.fet_gdp": ("n_estimators = 2\nmax_depth = 3", "per_site", 0),
+    "papers.maddock.dp_tr_newton_ih": ("n_estimators = 3", "distributed", exact(1e-6)),
+}
+"""A name, parameters to make it small, and the DP model and delta that the file does not say."""
+PAPER_DEPTHS = (8, 11)
+"""Of the tables of Consul and Williamson 2020."""
+
+
+@contextmanager
+def over_processes(folder: Path, **change: str):
+    """The processes of a study whose file differs from the usual one in some words."""
+    world = World(folder, dp_model="distributed")
+    world.study_file = world.write_study("papers", **change)
+    with listener(world) as transport, processes(folder) as started:
+        yield Running(world, transport, started)
+
+
+@pytest.mark.slow
+@pytest.mark.network
+@pytest.mark.parametrize("name", NAMED)
+def test_a_paper_s_name_keeps_its_presets_over_processes(tmp_path, name):
+    parameters, dp_model, delta = NAMED[name]
+    change = {
+        "HistogramTreeClassifier": name,
+        "max_depth = 2": parameters,
+        'delta = 1e-6\ndp_model = "distributed"': "",
+    }
+    with over_processes(tmp_path, **change) as running:
+        model = running.world.train(running.transport)
+        study = StudyFile.read(running.world.study_file).study
+        assert (study.dp_model.name.lower(), study.delta) == (dp_model, delta)
+        assert model.privacy_.epsilon <= 1.0 + 1e-9
+        assert len(set(running.charges())) == 1
+        assert len(model.predict_proba(running.world.X)) == len(running.world.y)
+
+
+@pytest.mark.slow
+@pytest.mark.network
+@pytest.mark.parametrize("depth", PAPER_DEPTHS)
+def test_median_forests_of_the_paper_s_depths_run_over_three_processes(tmp_path, depth):
+    """Several sites split at medians of noisy tables; `papers.consul.diprime` is for one."""
+    change = {
+        "HistogramTreeClassifier": "MedianForestClassifier",
+        "max_depth = 2": f"max_depth = {depth}",
+        "delta = 1e-6": "delta = 0",
+    }
+    with over_processes(tmp_path, **change) as running:
+        model = running.world.train(running.transport)
+        assert max(map(len, model.model_.score.trees[0].regions())) == depth
+        assert running.charges() == [len(model.run_.rounds)] * 3
 
 
 # --------------------------------------------------------------------------------------------------

@@ -15,7 +15,9 @@ from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.errors import ParameterError, RunEnded, SiteRefused
 from hedgerow.federation import exchange as posts
 from hedgerow.federation import journal as journals
+from hedgerow.federation.client import refusal
 from hedgerow.federation.journal import FileJournal
+from hedgerow.secagg.codes import Code
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from support.worlds import ROWS, TWO, World, sample
 
@@ -356,4 +358,30 @@ def test_two_studies_with_little_budget_left_do_not_both_get_it(tmp_path):
     spent = {site_store.ledger.spent(world.study.account) for site_store in world.site_stores}
     assert spent == {world.study.spendable}
     world.verify()
+    world.close()
+
+
+# ------------------------------------------------------------------------------ a site that refuses
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in two"])
+@pytest.mark.parametrize("kind", EXCHANGES, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("code", [Code.STUDY_CLOSED, Code.BAD_SHARE, Code.INTERNAL])
+def test_one_site_that_refuses_does_not_end_a_run_of_enough_others(tmp_path, kind, code, at_once):
+    terms = {"dp_model": "distributed", "epsilon": "80", "reserve": "0.6", "at_once": at_once}
+    world = World(tmp_path, n_sites=4, threshold=3, **terms)
+    answer = world.clients[3].handle
+    world.clients[3].handle = lambda message: (
+        refusal(code) if Envelope.parse(message).header.kind is kind else answer(message)
+    )
+    model = run_study(world.folder, world)
+    members = {record.sites for record in model.run_.rounds if not record.void}
+    assert members == {3} or (kind is MessageKind.UNMASK and members <= {3, 4})
+    world.verify()
+    world.close()
+
+
+def test_where_nobody_may_be_missing_the_site_that_refuses_is_named(tmp_path):
+    world = World(tmp_path, dp_model="distributed", epsilon="80")
+    world.clients[1].handle = lambda message: refusal(Code.POLICY_REFUSED)
+    with pytest.raises(SiteRefused, match="site site-2 refused with code PolicyRefused"):
+        run_study(world.folder, world)
     world.close()

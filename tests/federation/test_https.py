@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import EngineLost, ParameterError
+from hedgerow.federation.exchange import Quorum
 from hedgerow.federation.transports import certificates
 from hedgerow.federation.transports.certificates import (
     Authority,
@@ -23,7 +24,14 @@ from hedgerow.federation.transports.certificates import (
     client_context,
     new_key,
 )
-from hedgerow.federation.transports.https import HUNG_UP, MESSAGE, PATH, HttpsExchange, address_of
+from hedgerow.federation.transports.https import (
+    HUNG_UP,
+    MESSAGE,
+    MOST_CONNECTIONS,
+    PATH,
+    HttpsExchange,
+    address_of,
+)
 from hedgerow.secagg.keys import Identity
 from support.effort import LONG
 from support.network import ask, calling, certified, https, names
@@ -260,6 +268,42 @@ def test_a_site_cannot_answer_a_letter_of_another(tmp_path):
         taken.close()
         liar.close()
     finally:
+        listener.close()
+
+
+def test_an_answer_longer_than_what_was_asked_is_not_taken(tmp_path):
+    """Whatever a site sends: the coordinator neither keeps it nor waits for its end."""
+    sites = {"site-1": lambda message: bytes(len(message) * 100), "site-2": echo("site-2")}
+    with https(tmp_path, sites) as transport:
+        answers: dict[int, bytes] = {}
+        quorum = Quorum(lambda more: True, seconds=2.0, longest=5_000)
+        missed = transport({0: bytes(100), 1: b"?"}, answers.__setitem__, quorum)
+        assert missed.silent == {0}
+        assert answers == {1: b"site-2 got ?"}
+        quorum = Quorum(lambda more: True, seconds=LONG, longest=10_000)
+        transport({0: bytes(100)}, answers.__setitem__, quorum)
+        assert answers[0] == bytes(10_000)
+
+
+def test_a_site_has_few_connections(tmp_path):
+    authority = Authority.open(tmp_path / "authority")
+    listener = HttpsExchange(names(1), authority.server_context(["127.0.0.1"]), "127.0.0.1")
+    tls = client_context(*certified(tmp_path, authority, "site-1"))
+    lines = []
+    try:
+        for _ in range(MOST_CONNECTIONS):
+            line = http.client.HTTPSConnection("127.0.0.1", listener.port, context=tls)
+            line.putrequest("POST", PATH)
+            line.putheader("Content-Length", "5")
+            line.endheaders(b"ab")  # and never the rest
+            lines.append(line)
+        until(lambda: listener._desks[0].connections == MOST_CONNECTIONS)
+        assert posted(listener.port, tls) == 429
+        lines.pop().close()
+        until(lambda: listener._desks[0].connections < MOST_CONNECTIONS)
+    finally:
+        for line in lines:
+            line.close()
         listener.close()
 
 

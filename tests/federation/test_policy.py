@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import pytest
 
@@ -105,6 +106,20 @@ def test_what_a_study_takes_has_ceilings(change, volume):
     FITTING.check_volume(STUDY, volume)
     with pytest.raises(SiteRefused, match="PolicyRefused"):
         replace(FITTING, **change).check_volume(STUDY, volume)
+
+
+@pytest.mark.parametrize(
+    ("size", "fractions", "passes"),
+    [(100, ["1/10"], True), (101, ["1/10"], False), (1, ["1/10", "1/101"], False), (1, [], True)],
+)
+def test_a_message_has_a_ceiling_and_a_query_a_least_part_of_the_budget(size, fractions, passes):
+    policy = replace(Policy.open(), max_message=100, min_fraction=Fraction(1, 100))
+    check = partial(policy.check_request, STUDY, size, list(map(Fraction, fractions)))
+    if passes:
+        check()
+    else:
+        with pytest.raises(SiteRefused, match="PolicyRefused"):
+            check()
 
 
 def test_no_noise_is_refused_unless_it_was_allowed():

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from fractions import Fraction as Q
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from hedgerow.errors import (
     BudgetExceeded,
+    ComputationFailed,
     LedgerBroken,
     LedgerRolledBack,
     LedgerUnavailable,
@@ -24,8 +26,10 @@ from hedgerow.errors import (
 from hedgerow.federation.site_store import ROUNDS_KEPT
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.chain import Anchor
+from hedgerow.secagg.client import Fresh
 from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, LedgerHead
 from hedgerow.secagg.memory import MemoryInRam, set_hash
+from hedgerow.secagg.messages import Mode
 from support import secagg_dry_run
 from support.site_store_dry_run import (
     COST,
@@ -566,3 +570,82 @@ def open_session(group, served):
     messages = group.coordinator.join()
     keys = [group.sites[one.me].join(messages[one.me], one.head) for one in served]
     secagg_dry_run.bind(group, group.coordinator.open(keys))
+
+
+# ------------------------------------------------------------------ rows are read outside the file
+def is_free(site_store):
+    """Whether another study could use the file now."""
+    answers = []
+
+    def try_it():
+        free = site_store._store._lock.acquire(blocking=False)
+        answers.append(free)
+        if free:
+            site_store._store._lock.release()
+
+    other = threading.Thread(target=try_it)
+    other.start()
+    other.join()
+    return answers[0]
+
+
+def begun(round):
+    return Fresh(RUN, b"e" * 32, round, Mode.AT_ONCE, b"", b"", (0, 1), b"r" * 32, b"c" * 32)
+
+
+def test_rows_are_read_while_other_studies_may_use_the_file(site_store):
+    """And masks are made inside the transaction, which is the negative control."""
+    seen = {}
+
+    def compute():
+        seen["reading rows"] = is_free(site_store)
+        return b"vector"
+
+    def mask(end, computed):
+        assert computed == b"vector"
+        seen["masking"] = is_free(site_store)
+        return record_of(1, end, b"sent")
+
+    memory = site_store.memory(STUDY)
+    assert memory.transact([charge()], begun(1), compute, mask) == b"sent"
+    assert seen == {"reading rows": True, "masking": False}
+
+
+def test_no_row_is_read_for_a_round_that_the_account_has_no_room_for(site_store):
+    memory, head = site_store.memory(STUDY), site_store.ledger.head()
+    for cost, error in ((Q(2), BudgetExceeded),):
+        with pytest.raises(error):
+            memory.transact([charge(cost)], begun(1), lambda: pytest.fail("read"), record_of)
+    assert site_store.ledger.head() == head
+    assert site_store.ledger.spent(STUDY) == 0
+    assert memory.transact([charge()], begun(1), lambda: 1, lambda end, _: record_of(1, end))
+    with pytest.raises(ParameterError, match="was charged before"):
+        memory.transact([charge()], begun(1), lambda: pytest.fail("read"), record_of)
+
+
+def test_a_computation_that_fails_outside_the_transaction_is_charged_and_ends_the_study(site_store):
+    def fail():
+        raise ComputationFailed("a row")
+
+    memory = site_store.memory(STUDY)
+    with pytest.raises(ComputationFailed, match="a row"):
+        memory.transact([charge()], begun(1), fail, record_of)
+    assert site_store.ledger.spent(STUDY) == COST
+    assert not site_store.ledger.is_open(STUDY)
+
+
+def test_a_process_that_dies_while_rows_are_read_has_charged_nothing(tmp_path):
+    class Killed(BaseException):
+        pass
+
+    def die():
+        raise Killed
+
+    site_store = started(tmp_path)
+    with pytest.raises(Killed):
+        site_store.memory(STUDY).transact([charge()], begun(1), die, record_of)
+    site_store.close()
+    again = open_store(tmp_path)
+    assert again.ledger.spent(STUDY) == 0
+    assert again.memory(STUDY).high_water(RUN) == 0
+    again.close()

@@ -34,7 +34,7 @@ from hedgerow.privacy.ledger.charges import ENTRY_ID, MemoryLedger
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.ledger.file import open_ledger
 from hedgerow.privacy.ledger.sqlite import Table
-from hedgerow.privacy.ledger.store import Store
+from hedgerow.privacy.ledger.store import LedgerStore
 from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.secagg.keys import Identity
@@ -140,7 +140,7 @@ def test_a_thousand_flipped_bits_are_seen_or_change_nothing(tmp_path, seed):
 def test_a_vault_without_codes_and_checks_would_believe_some_of_them(tmp_path, monkeypatch):
     """The negative control."""
     monkeypatch.setattr(Table, "_check_row", lambda table, row: tuple(row[:-1]))
-    monkeypatch.setattr(Store, "check", lambda store: None)
+    monkeypatch.setattr(LedgerStore, "check", lambda store: None)
     monkeypatch.setattr(layout, "_require_layout", lambda store, statements: None)
     assert "different" in Flips(tmp_path, seed=1).outcomes(300)
 

@@ -17,7 +17,7 @@ import pytest
 
 from hedgerow.errors import LedgerError
 from hedgerow.federation import site_store as site_stores
-from hedgerow.privacy.ledger.store import Store
+from hedgerow.privacy.ledger.store import LedgerStore
 from hedgerow.secagg.memory import set_hash
 from support.site_store_dry_run import (
     COST,
@@ -130,7 +130,7 @@ class Experiment:
         path = self.site / "state" / "site.db"
         self.disk.files[str(path)] = Content(synced=path.read_bytes())
         connection = apsw.Connection(str(path), vfs=self.disk.name)
-        store = Store(connection)
+        store = LedgerStore(connection)
         store.execute(f"PRAGMA synchronous = {synchronous}")
         store.execute(f"PRAGMA journal_mode = {journal}")
         return site_stores.SiteStore(

@@ -33,6 +33,7 @@ from support.examples import (
     GROUPS,
     SHARE,
     STEP_ON_CURVES,
+    STEP_ON_SURFACES,
     TWO_CLASS_STATISTICS,
     VALUE_GROUPS,
     VALUE_STATISTICS,
@@ -77,7 +78,8 @@ def test_sums_over_classes(data):
 @given(data=records())
 def test_sums_over_two_classes(data):
     some = [(cells, label % 2, value) for cells, label, value in data]
-    steps = [SumQuery(EVERYONE, STEP_ON_CURVES, Whole(), SHARE)]
+    both = (STEP_ON_CURVES, STEP_ON_SURFACES)
+    steps = [SumQuery(EVERYONE, step, Whole(), SHARE) for step in both]
     asked = itertools.product(TWO_CLASS_STATISTICS, GROUPS)
     compare(some, BY_TWO, steps + [SumQuery(EVERYONE, s, by, SHARE) for s, by in asked])
 

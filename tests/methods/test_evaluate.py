@@ -18,7 +18,7 @@ from hedgerow.errors import BudgetExceeded, ParameterError
 from hedgerow.federation.transports import in_process
 from hedgerow.methods import base
 from hedgerow.methods.blocks.evaluation import GroupedBy
-from hedgerow.privacy.accounting.guarantee import Unit, apart, together
+from hedgerow.privacy.accounting.guarantee import Unit, add_guarantees, combine_disjoint
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report.evaluation import ALL_GROUPS, Measured
 from hedgerow.report.measures import (
@@ -414,27 +414,27 @@ def test_an_evaluation_has_as_many_records_of_a_person_as_the_model():
 def test_model_and_evaluation_of_held_out_records_keep_the_larger_of_each_number(delta):
     model = holding_out(epsilon=5.0, delta=1e-6).fit(X, Y)
     said = hr.evaluate(model, X, Y, epsilon=1.0, delta=delta).privacy_
-    kept = apart(model.privacy_.guarantee, said.guarantee)
+    kept = combine_disjoint(model.privacy_.guarantee, said.guarantee)
     assert kept.summary == f"epsilon = 5, delta = {'1e-6' if delta == 0.0 else '1e-5'}"
     assert said.caveats[0].endswith(
         f"No record paid for both, so training and evaluation together guarantee {kept.summary}."
     )
     again = PrivacyStatement.from_dict(json.loads(json.dumps(said.to_dict())))
-    assert apart(model.privacy_.guarantee, again.guarantee) == kept
+    assert combine_disjoint(model.privacy_.guarantee, again.guarantee) == kept
 
 
 def test_other_draws_prove_nothing():
     one, other = (holding_out().fit(X, Y) for _ in range(2))
     said = hr.evaluate(other, X, Y, epsilon=1.0).privacy_
     with pytest.raises(ParameterError, match="not drawn apart by the same secret draws"):
-        apart(one.privacy_.guarantee, said.guarantee)
+        combine_disjoint(one.privacy_.guarantee, said.guarantee)
     assert one.privacy_.guarantee.drawn.name != other.privacy_.guarantee.drawn.name
 
 
 def test_model_and_evaluation_of_other_records_add_up(model):
     said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, delta=1e-6).privacy_
     assert said.caveats[0].endswith("both add up for it: epsilon = 21, delta = 2e-6.")
-    assert together(model.privacy_.guarantee, said.guarantee).summary in said.caveats[0]
+    assert add_guarantees(model.privacy_.guarantee, said.guarantee).summary in said.caveats[0]
     said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, records_per_person=2).privacy_
     assert said.caveats[0].endswith("differ, one record and one person with up to 2 records.")
     other = hr.HistogramTreeClassifier(TWO, max_depth=1, records_per_person=2).fit(X, Y)

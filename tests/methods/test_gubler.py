@@ -257,3 +257,21 @@ def test_gathered_tables_have_the_total_of_their_parts():
     weights = np.array([1 / 9, 1 / 7])
     expected = (weights @ np.array([[4, 2], [8, 6]])) / weights.sum()
     np.testing.assert_allclose(mean, expected)
+
+
+def test_no_split_is_purer_than_the_bound_of_theorem_7():
+    rng = np.random.default_rng(0)
+    site, x, y = rng.integers(3, size=300), rng.random(300), rng.random(300) < 0.4
+
+    def impurity(values, labels, cut):
+        parts = [labels[values <= cut], labels[values > cut]]
+        return sum(len(p) * p.mean() * (1 - p.mean()) for p in parts if len(p)) / len(labels)
+
+    def best(values, labels):
+        return min(impurity(values, labels, cut) for cut in values)
+
+    rows = [int((site == k).sum()) for k in range(3)]
+    bound = hr.papers.gubler.impurity_bound(
+        rows, [best(x[site == k], y[site == k]) for k in range(3)]
+    )
+    assert 0.0 < bound <= best(x, y)

@@ -191,6 +191,39 @@ def test_balance_is_never_more_than_the_noise_of_a_choice():
     assert balance_below(2, 1.0)(1) == balance_below(2)(1)
 
 
+# ---------------------------------------------------------------------------------- the theorems
+@pytest.mark.parametrize("split_epsilon", [0.0, 0.5, 2.0])
+def test_private_medians_are_as_balanced_as_theorem_3_says(split_epsilon):
+    """The exponential mechanism on the real line, by its exact probabilities of intervals."""
+    rng = np.random.default_rng(0)
+    n, t = 60, 10
+    x = np.concatenate([[0.0], np.sort(rng.random(n)), [1.0]])
+    k = np.arange(n + 1)  # rows left of each interval
+    weights = np.diff(x) * np.exp(-split_epsilon * np.abs(2 * k - n) / 2.0)
+    balanced = weights[(k >= t) & (k <= n - t)].sum() / weights.sum()
+    spread = x[n - t + 1] - x[t]
+    bound = hr.papers.consul.balance_probability(spread, split_epsilon)
+    assert balanced >= bound - 1e-12
+    assert bound >= spread - 1e-12
+    assert hr.papers.consul.balance_probability(spread, 0.0) == pytest.approx(spread)
+
+
+def test_noisy_counts_lose_no_more_accuracy_than_theorem_2_says():
+    rng = np.random.default_rng(0)
+    rows, purity, epsilon = 40, 0.6, 0.4
+    counts = np.array([purity * rows, (1 - purity) * rows])
+    noisy = counts + rng.laplace(0.0, 1.0 / epsilon, (200_000, 2))
+    wrong = np.mean(noisy[:, 0] < noisy[:, 1])
+    bound = hr.papers.consul.accuracy_loss(rows, epsilon, purity)
+    assert wrong * (2 * purity - 1) <= bound
+    assert wrong == pytest.approx(bound, rel=0.05)  # it bounds the chance of a wrong label itself
+
+
+def test_theorem_1_falls_with_the_smaller_side():
+    worst, even = (hr.papers.consul.excess_squared_error(100, t, 1.0, 0.5) for t in (1, 50))
+    assert (worst, even) == (0.25 * (400 - 8 + 16), 0.25 * 16 / 50)
+
+
 # --------------------------------------------------------------------------------------------------
 # The exact loss of median forests' choices on small nodes, by enumeration; the paper's beside.
 #

@@ -32,6 +32,7 @@ from hedgerow.privacy.queries import (
     LocalSelection,
     SelectQuery,
     SumQuery,
+    SurfaceGradients,
     Whole,
     kind_of,
 )
@@ -113,7 +114,9 @@ def keeps_its_bound(query, unit: int, whole: Answering, less: Answering) -> bool
 
 def meets_the_clamp(query, unit: int, whole: Answering) -> bool:
     """Whether some honest record adds nothing, its own numbers being larger than was declared."""
-    if not isinstance(query, SumQuery) or isinstance(query.statistic, CurveNewton):
+    if not isinstance(query, SumQuery) or isinstance(
+        query.statistic, CurveNewton | SurfaceGradients
+    ):
         return False
     if not query.statistic.is_fractional:
         return False

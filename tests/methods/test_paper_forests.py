@@ -417,3 +417,25 @@ def test_trees_of_dp_ebm_are_counted_for_each_feature():
         ParameterError, match=r"schema is None, but DP-EBM .*; pass a hedgerow.Schema"
     ):
         papers.maddock.dp_ebm()
+
+
+# ------------------------------------------------------------------ the sizes of Consul's tables
+@pytest.mark.parametrize("name", ["diprime", "diprime_exp", "diprime_flip"])
+@pytest.mark.parametrize("depth", [3, 8, pytest.param(11, marks=pytest.mark.slow)])
+def test_median_forests_grow_to_the_depths_of_the_paper(name, depth):
+    """A level's medians are asked in as many rounds as their number needs."""
+    trees = 10 if depth < 11 else 2
+    model = getattr(papers.consul, name)(CLASSES, 2.0, max_depth=depth, n_estimators=trees)
+    model.fit(X, Y)
+    assert len(model.model_.score.trees) == trees
+    deepest = max(len(r) for tree in model.model_.score.trees for r in tree.regions())
+    assert deepest <= depth + 1  # the fold of a tree is a step of its own
+    assert model.privacy_.epsilon <= 2.0 + 1e-9
+
+
+@pytest.mark.parametrize(("trees", "rho"), [(1, 0.2), (28, 0.8)])
+def test_median_forests_take_the_paper_s_numbers_of_trees_and_its_rho(trees, rho):
+    model = papers.consul.diprime(CLASSES, 2.0, n_estimators=trees, leaf_fraction=1.0 - rho)
+    assert len(model.fit(X, Y).model_.score.trees) == trees
+    printed = papers.consul.diprime_exp_as_published(CLASSES, 2.0, n_estimators=trees, rho=rho)
+    assert len(printed.fit(X, Y).model_.score.trees) == trees

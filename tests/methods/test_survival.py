@@ -29,7 +29,7 @@ from hedgerow.methods.blocks.target import RecordCount
 from hedgerow.methods.dry_run import forecast
 from hedgerow.methods.survival import baseline, interval_edges
 from hedgerow.models.losses import SquaredLoss, sigmoid
-from hedgerow.models.survival import concordance, middles_of
+from hedgerow.models.survival import concordance, interval_middles
 from hedgerow.privacy.queries import CurveNewton, EventCounts, SumQuery, Whole
 from hedgerow.schema.features import SMALLEST_TIME
 from hedgerow.schema.regions import EVERYONE
@@ -202,7 +202,7 @@ def test_all_events_in_one_cell_are_learned_from():
 def test_the_baseline_meets_the_marginal_curve():
     cuts, parts = (-1.0, 0.0, 2.0), np.array([0.1, 0.4, 0.3, 0.2])
     odds = baseline((0.1, 0.4, 0.7), cuts, parts)
-    means = sigmoid(np.log(np.array(odds))[:, None] + middles_of(cuts)) @ parts
+    means = sigmoid(np.log(np.array(odds))[:, None] + interval_middles(cuts)) @ parts
     np.testing.assert_allclose(means, [0.1, 0.4, 0.7], atol=1e-6)
 
 

@@ -381,3 +381,30 @@ def test_a_split_takes_one_round_from_tables_and_two_from_choices(finding, a_spl
     assert grown.tree.n_leaves == 7
     assert len(dice.rounds) == a_split * 6 + 1 == method.largest(TWO).rounds
     assert [len(r) for r in dice.rounds[:-1]] == [1] * a_split + [2] * (a_split * 5)
+
+
+# --------------------------------------------------------------------------------- the theorems
+def test_rows_needed_grow_as_the_corollaries_say():
+    """Corollary 5: M^3 / (error^2 advantage^2 epsilon), but for logarithms."""
+    base = hr.papers.wang.rows_needed(0.1, 0.2, 16, 1.0, 0.05, 100)
+    assert 8 < hr.papers.wang.rows_needed(0.1, 0.2, 32, 1.0, 0.05, 100) / base < 12
+    assert 4 < hr.papers.wang.rows_needed(0.05, 0.2, 16, 1.0, 0.05, 100) / base < 6
+    assert 3.5 < hr.papers.wang.rows_needed(0.1, 0.1, 16, 1.0, 0.05, 100) / base < 5
+    assert 1.9 < hr.papers.wang.rows_needed(0.1, 0.2, 16, 0.5, 0.05, 100) / base < 2.3
+    counts = hr.papers.wang.rows_needed(0.1, 0.2, 16, 1.0, 0.05, 100, sites=4, noisy_counts=True)
+    assert counts / base > 4 * 100 / 10  # Corollary 7: k |H| times as many, but for constants
+
+
+def test_a_noisy_maximum_over_enough_rows_is_nearly_the_best():
+    """Theorem 14 measured: at its number of rows it fails far less often than it says."""
+    zeta, epsilon, failure, k = 0.05, 1.0, 0.05, 50
+    rows = hr.papers.wang.rows_for_split(zeta, epsilon, failure, k)
+    rng = np.random.default_rng(0)
+    gains = rng.random(k) * 0.5
+    scale = 20.0 * np.log2(rows) / (epsilon * rows)
+    chosen = np.argmax(gains + rng.laplace(0.0, scale, (4000, k)), axis=1)
+    failures = np.mean(gains[chosen] < gains.max() - zeta)
+    assert failures <= failure
+    few = 20.0 * np.log2(rows // 50) / (epsilon * (rows // 50))  # negative control: far fewer rows
+    chosen = np.argmax(gains + rng.laplace(0.0, few, (4000, k)), axis=1)
+    assert np.mean(gains[chosen] < gains.max() - zeta) > failure

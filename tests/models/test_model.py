@@ -18,6 +18,7 @@ from hedgerow.methods.predicting import outputs
 from hedgerow.models import model as models
 from hedgerow.models.losses import OddsLoss, sigmoid
 from hedgerow.models.model import Additive, Curve, Model, Output
+from hedgerow.models.surfaces import ALONE, Basis, basis_incompatibility
 from hedgerow.models.survival import (
     RiskTable,
     SurvivalCurve,
@@ -289,3 +290,38 @@ def test_concordance_counts_pairs(seed, n):
     signed = rng.choice([-1.0, 1.0], n) * rng.integers(1, 6, n)
     risk = rng.integers(0, 4, n).astype(float)
     assert concordance(risk, signed) == pytest.approx(pairs(risk, signed))
+
+
+# ------------------------------------------------------------------------ functions of surfaces
+FUNCTION = Curve(0, ((1.0, 2.0), (-1.0, 0.5), (1.0, 2.0)))
+BASIS = Basis((FUNCTION, Curve(1, ((1.0,), (3.0,)))), ((0, ALONE), (0, 1)), (2.0, 10.0), 7)
+
+
+def test_a_basis_is_the_rounded_products_of_its_functions():
+    constant, alone, both = BASIS.tables
+    assert constant.tolist() == [[7]]
+    assert alone.tolist() == [[-2, 1], [2, 4]]  # cells of equal values are one group
+    assert BASIS.groups[0, :3].tolist() == [1, 0, 1]
+    assert both.tolist() == [[-10, 5], [-30, 15], [10, 20], [30, 60]]
+    assert BASIS.widths == (1, 2, 2)
+    assert BASIS.squares.tolist() == [49, 5, 20, 125, 1125, 500, 4500]
+    by_cell = np.array([1, 0, 2, 0, 0, 3, 1])
+    assert BASIS.gather(by_cell).tolist() == [7, 4, 8, 60, 120]
+    assert basis_incompatibility(BASIS) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"weights": (1.0,)}, "1 weights came for 2 terms"),
+        ({"terms": ((0, ALONE), (0, 2))}, "did not come"),
+        ({"terms": ((0, ALONE), (0, -2))}, "did not come"),
+        ({"weights": (2.0, 1e300)}, "larger than"),
+        ({"constant": 1 << 16}, "larger than"),
+        ({"functions": (FUNCTION, Curve(1, ()))}, "no values"),
+        ({"functions": (FUNCTION, Curve(1, ((1.0,), (1.0, 2.0))))}, "several lengths"),
+        ({"terms": ((0, 1),) * 40_000, "weights": (1.0,) * 40_000}, "too many values"),
+    ],
+)
+def test_a_basis_that_is_too_large_or_out_of_shape_is_refused(changed, words):
+    assert words in str(basis_incompatibility(replace(BASIS, **changed)))

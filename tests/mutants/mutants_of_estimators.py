@@ -279,8 +279,8 @@ COMPARING: Final = (
     Mutant(
         "a ledger has room for the newest fit alone",
         "methods/ledger.py",
-        "whole = together(_spent(books), *to_make)",
-        "whole = together(*to_make)",
+        "whole = add_guarantees(_spent(books), *to_make)",
+        "whole = add_guarantees(*to_make)",
         f"{FIT_LEDGER}::test_a_fit_beyond_the_limit_is_refused_before_anything_is_asked",
     ),
     Mutant(
@@ -307,8 +307,8 @@ COMPARING: Final = (
     Mutant(
         "a search is told with one fold",
         "methods/ledger.py",
-        "together(*fold_guarantees * folds[1])",
-        "together(*fold_guarantees)",
+        "add_guarantees(*fold_guarantees * folds[1])",
+        "add_guarantees(*fold_guarantees)",
         "methods/test_no_silence.py::test_a_search_is_told_with_its_fits_and_their_epsilon",
     ),
 )

@@ -114,8 +114,8 @@ PAPERS: Final = (
     Mutant(
         "leaves of the paper's boosted trees are pulled unasked",
         "methods/maddock.py",
-        '    "leaf_clip": 2.0,\n    "leaf_values": "published",\n',
-        '    "leaf_clip": 2.0,\n    "leaf_values": "shrunk",\n',
+        'steps = PublishedSteps if self.leaf_values == "published" else Steps',
+        "steps = Steps",
         f"{FORESTS}::test_a_printed_leaf_whose_noisy_hessian_is_not_positive_says_nothing",
     ),
     Mutant(

@@ -10,16 +10,16 @@ SITE: Final = (
     Mutant(
         "the finer units of Gaussian shares are forgotten",
         "federation/client.py",
-        "x * one.refinement + z for one,",
-        "x + z for one,",
+        "x * item.refinement + z for item,",
+        "x + z for item,",
         "federation/test_dp_models.py"
         "::test_counts_of_a_gaussian_study_come_back_from_its_finer_units",
     ),
     Mutant(
         "noise is left out where the answer is zero",
         "federation/client.py",
-        "x * one.refinement + z for one,",
-        "x * one.refinement + z * bool(x.any()) for one,",
+        "x * item.refinement + z for item,",
+        "x * item.refinement + z * bool(x.any()) for item,",
         "privacy/test_pipeline_noise.py::test_an_answer_of_nothing_but_zeros_carries_its_noise",
     ),
     Mutant(
@@ -34,8 +34,8 @@ SITE: Final = (
     Mutant(
         "queries of one bundle share their noise",
         "federation/client.py",
-        "found += np.split(together, ends[:-1])",
-        "found += [together[: ends[0]]] * len(ends)",
+        "result += np.split(together, ends[:-1])",
+        "result += [together[: ends[0]]] * len(ends)",
         "privacy/test_pipeline_noise.py::test_equal_queries_of_one_bundle_have_noise_of_their_own",
     ),
     Mutant(
@@ -226,8 +226,8 @@ SITE: Final = (
     Mutant(
         "predictions of another model are used again",
         "data/sums.py",
-        "if same_start and model.trees[:n_known] == known_model.trees:",
-        "if same_start and len(model.trees) >= n_known:",
+        "return n if model.trees[:n] == scored_model.trees else None",
+        "return n if len(model.trees) >= n else None",
         "data/test_sums.py::test_what_a_site_kept_of_one_question_answers_no_other",
     ),
     Mutant(
@@ -262,7 +262,7 @@ SITE: Final = (
     Mutant(
         "a store opens a second set",
         "federation/site_store.py",
-        "            require(found.members == wanted, Code.SECOND_SET)\n",
+        "            require(result.members == target, Code.SECOND_SET)\n",
         "",
         "federation/test_site_store.py::test_a_memory_opens_one_set_a_round",
     ),
@@ -291,10 +291,10 @@ SITE: Final = (
     Mutant(
         "a site computes before it charges",
         "federation/transports/in_process.py",
-        '        self.ledger.reserve([one.charge for one in asked], f"round {number}")\n'
+        '        self.ledger.reserve([item.charge for item in asked], f"round {number}")\n'
         "        left = client.respond(self.rows, asked, SecretRandomness())\n",
         "        left = client.respond(self.rows, asked, SecretRandomness())\n"
-        '        self.ledger.reserve([one.charge for one in asked], f"round {number}")\n',
+        '        self.ledger.reserve([item.charge for item in asked], f"round {number}")\n',
         "privacy/test_charges.py::test_a_holder_without_budget_touches_no_row",
     ),
 )
@@ -324,8 +324,8 @@ READING: Final = (
     Mutant(
         "a line with an open quote is let through",
         "data/reading/lines.py",
-        "if is_readable and _CLOSED.fullmatch(content):",
-        "if is_readable:",
+        "is_whole = dialect.closed.fullmatch(content) and dialect.width(content) == dialect.cells",
+        "is_whole = dialect.width(content) == dialect.cells",
         "data/test_values_alone.py::test_a_line_of_a_file_changes_no_other",
     ),
     Mutant(

@@ -24,7 +24,7 @@ STUDY: Final = (
         "sites that may be lost are counted on for their noise",
         "privacy/study.py",
         "return self.threshold - self.colluders",
-        "return self.sites - self.colluders",
+        "return self.n_sites - self.colluders",
         "privacy/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
     ),
     Mutant(
@@ -59,7 +59,7 @@ STUDY: Final = (
         "a silo divides its noise as if others added theirs",
         "privacy/study.py",
         "divided = self.dp_model is DPModel.DISTRIBUTED\n        shares, factor",
-        "divided = self.sites > 1\n        shares, factor",
+        "divided = self.n_sites > 1\n        shares, factor",
         "privacy/test_pipeline_noise.py"
         "::test_every_placement_that_promises_something_adds_its_own_noise",
     ),
@@ -164,7 +164,7 @@ COORDINATOR: Final = (
     Mutant(
         "the coordinator asks and does not charge",
         "federation/server.py",
-        '        self.ledger.reserve([one.charge for one in bundle], f"round {number}")\n',
+        '        self.ledger.reserve([item.charge for item in bundle], f"round {number}")\n',
         "",
         "methods/test_method_contract.py::test_a_run_stops_before_it_would_spend_too_much",
     ),
@@ -179,7 +179,7 @@ COORDINATOR: Final = (
     Mutant(
         "a failed round is not told",
         "federation/server.py",
-        "        self.asked += [replace(asked_in(number, one), void=True) for one in bundle]\n",
+        "        self.asked += [replace(asked_in(number, item), void=True) for item in bundle]\n",
         "",
         "federation/test_failures.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
@@ -187,7 +187,7 @@ COORDINATOR: Final = (
     Mutant(
         "the sampler's slack is dropped",
         "federation/server.py",
-        "self.slack += sum((one.noise.slack for one in bundle if one.noise), Fraction(0))",
+        "self.slack += sum((item.noise.slack for item in bundle if item.noise), Fraction(0))",
         "pass",
         SLACK,
     ),

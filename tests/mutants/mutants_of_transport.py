@@ -38,9 +38,9 @@ ENDPOINT: Final = (
     Mutant(
         "what a refused round taught is kept",
         "federation/client.py",
-        "        reply = self.store.transact([one.charge for one in asked], begun, masked)\n",
+        "        reply = self.store.transact(charges, begun, computed, masked)\n",
         "        self.receiver.keep(learned)\n"
-        "        reply = self.store.transact([one.charge for one in asked], begun, masked)\n",
+        "        reply = self.store.transact(charges, begun, computed, masked)\n",
         f"{ADMISSION_TESTS}::test_what_a_refused_round_taught_is_forgotten",
     ),
     Mutant(
@@ -131,8 +131,8 @@ READING_MESSAGES: Final = (
     Mutant(
         "a key may stand twice",
         "federation/wire.py",
-        "if len(found) != len(pairs):",
-        "if not found:",
+        "if len(result) != len(pairs):",
+        "if not result:",
         f"{WIRE}::test_json_with_surprises_is_refused",
     ),
     Mutant(

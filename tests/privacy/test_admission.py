@@ -64,6 +64,7 @@ from support.examples import (
     REPORTS,
     SHARED,
     STEP_ON_CURVES,
+    STEP_ON_SURFACES,
     STEP_ON_TIMES,
     TIME_STATISTICS,
     TWO_CLASS_STATISTICS,
@@ -464,7 +465,7 @@ EVERY = [
     *TWO_CLASS_STATISTICS,
     *VALUE_STATISTICS,
     *TIME_STATISTICS,
-    *(REPORTS, STEP_ON_CURVES, STEP_ON_TIMES),
+    *(REPORTS, STEP_ON_CURVES, STEP_ON_SURFACES, STEP_ON_TIMES),
 ]
 STATISTICS = [statistic for statistic in EVERY if "nan" not in repr(statistic)]
 """Those that can travel."""

@@ -22,7 +22,7 @@ from hedgerow.privacy.accounting import coalition, conversions
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.accounting.coalition import (
     Coalition,
-    Release,
+    CoalitionRelease,
     cost_against,
     polya_loss,
 )
@@ -49,8 +49,8 @@ from support.worlds import federation, site_rows, study
 ONE = Sensitivity(1, 1, 1)
 
 
-def counted(rate: Q) -> Release:
-    return Release(law=DiscreteLaplace(rate), sensitivity=ONE)
+def counted(rate: Q) -> CoalitionRelease:
+    return CoalitionRelease(law=DiscreteLaplace(rate), sensitivity=ONE)
 
 
 def polya_difference(rate: float, shape: float, reach: int) -> np.ndarray:
@@ -85,7 +85,7 @@ def test_the_declared_cost_holds_against_tolerated_colluders(colluders):
     coalition = Coalition(h=3, t=4, colluders=colluders)
     assert cost_against(Measure.PURE, counted(Q(1, 10)), coalition) == Q(1, 10)
     law = DiscreteGaussian(Q(50))
-    release = Release(law=law, sensitivity=ONE)
+    release = CoalitionRelease(law=law, sensitivity=ONE)
     assert cost_against(Measure.GDP, release, coalition) == conversions.cost_of(
         Measure.GDP, law, ONE
     )
@@ -94,12 +94,12 @@ def test_the_declared_cost_holds_against_tolerated_colluders(colluders):
 @pytest.mark.parametrize("measure", list(Measure))
 def test_nothing_is_promised_when_every_survivor_may_collude(measure):
     coalition = Coalition(h=3, t=4, colluders=4)
-    release = Release(law=DiscreteGaussian(Q(50)), sensitivity=ONE)
+    release = CoalitionRelease(law=DiscreteGaussian(Q(50)), sensitivity=ONE)
     assert cost_against(measure, release, coalition) == math.inf
 
 
 def test_gaussian_noise_loses_the_square_root_of_the_shares_it_misses():
-    release = Release(law=DiscreteGaussian(Q(10**6)), sensitivity=ONE)
+    release = CoalitionRelease(law=DiscreteGaussian(Q(10**6)), sensitivity=ONE)
     full = cost_against(Measure.GDP, release, Coalition(h=4, t=6, colluders=2))
     half = cost_against(Measure.GDP, release, Coalition(h=4, t=6, colluders=4))
     assert float(half / full) == pytest.approx(2, rel=1e-6)
@@ -118,7 +118,7 @@ def test_the_loss_of_a_part_of_the_shares_is_the_exact_one(rate, shape):
 
 def test_an_even_spread_of_a_change_is_the_worst_one():
     rate, shape = Q(1, 5), Q(1, 2)
-    release = Release(
+    release = CoalitionRelease(
         law=DiscreteLaplace(rate), sensitivity=Sensitivity(7, 49, 7), touched_coordinates=3
     )
     cost = cost_against(Measure.PURE, release, Coalition(h=2, t=3, colluders=2))

@@ -404,3 +404,91 @@ def test_the_noise_itself_changes_sides_at_the_crossover(k, smaller):
         bound = Sensitivity(lattice, lattice**2, lattice)
         variance[measure] = conversions.noise_law(measure, cost / k, bound).variance
     assert min(variance, key=lambda m: variance[m]) is smaller
+
+
+# --------------------------------------------------------------------------------------------------
+# docs/proofs/discrete_gaussian_gdp.md, section 4: what plans fixed beforehand would save.
+PLANS = Path(__file__).parents[2] / "docs" / "proofs" / "discrete_gaussian_gdp.md"
+BUDGET = conversions.whole_budget(Measure.GDP, Q(1), Q(1, 10**6))
+STEP = 2e-4
+
+
+def loss_masses(epsilon: float, chooser: str) -> np.ndarray:
+    """Of the pair that dominates a selection, by loss in steps from -n to n, rounded up."""
+    n = math.ceil(epsilon / STEP)
+    masses = np.zeros(2 * n + 1)
+    if chooser == "exponential":  # the density e^((l - eps) / 2)
+        ends = np.clip(STEP * np.arange(-n - 1, n + 1), -epsilon, epsilon)
+        return np.diff(np.exp((ends - epsilon) / 2)) / -np.expm1(-epsilon)
+    masses[-1] = 1 / (1 + math.exp(-epsilon))
+    masses[n - math.floor(epsilon / STEP)] = 1 - masses[-1]
+    return masses
+
+
+def epsilon_of_plan(epsilons: list[float], chooser: str, sums: float) -> float:
+    """Of selections, and of Gaussian sums that cost `sums` in mu^2, at delta 1e-6."""
+    masses, mu = np.ones(1), math.sqrt(sums)
+    for epsilon in epsilons:
+        masses = np.convolve(masses, loss_masses(epsilon, chooser))
+    losses = STEP * (np.arange(len(masses)) - len(masses) // 2)
+    low, high = 0.0, 4.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        left = middle - losses
+        deltas = norm.cdf(mu / 2 - left / mu) - np.exp(left) * norm.cdf(-mu / 2 - left / mu)
+        low, high = (low, middle) if masses @ deltas <= 1e-6 else (middle, high)
+    return high
+
+
+def priced(parts: list[Fraction], chooser: str) -> list[float]:
+    """The epsilons of selections that cost such parts of the budget."""
+    return [float(conversions.selection_epsilon(Measure.GDP, p * BUDGET, chooser)) for p in parts]
+
+
+def rows_of_plans() -> list[tuple[str, list[Fraction], float]]:
+    row = r"^\| `.* \| (\w+) \| ([\d/x+ ]+) \| (\.\d+) \|$"
+    found = []
+    for chooser, words, lost in re.findall(row, PLANS.read_text("utf-8"), re.M):
+        pairs = [word.split(" x ") for word in words.split(" + ")]
+        found.append((chooser, [Q(part) for n, part in pairs for _ in range(int(n))], float(lost)))
+    return found
+
+
+@pytest.mark.parametrize(("chooser", "parts", "lost"), rows_of_plans())
+def test_a_fixed_plan_loses_what_the_table_says(chooser, parts, lost):
+    epsilons, sums = priced(parts, chooser), float(BUDGET * (1 - sum(parts)))
+    assert lost - 1e-3 < epsilon_of_plan(epsilons, chooser, sums) <= lost
+    if chooser != "exponential":
+        assert certified(sums, epsilons, 1e-6) == pytest.approx(lost, abs=3e-3)
+
+
+def test_the_table_of_plans_has_four_rows():
+    assert len(rows_of_plans()) == 4
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
+def test_the_pair_of_a_bounded_range_dominates_every_pair_within_it_and_is_reached(epsilon):
+    masses = loss_masses(epsilon, "exponential")
+    losses = STEP * (np.arange(len(masses)) - len(masses) // 2)
+    mu = 2 * norm.ppf(1 / (1 + math.exp(-epsilon / 2)))
+    for at in np.linspace(-0.99, 0.99, 23) * epsilon:
+        formula = (1 - math.exp((at - epsilon) / 2)) ** 2 / (1 - math.exp(-epsilon))
+        t = np.linspace(0.0, epsilon, 4001)
+        first = (1 - np.exp(t - epsilon)) / (np.exp(t) - np.exp(t - epsilon))
+        second = (1 - first) * (np.exp(t - epsilon) - math.exp(at))
+        within = np.maximum(first * (np.exp(t) - math.exp(at)), 0) + np.maximum(second, 0)
+        assert within.max() <= formula + 1e-12
+        assert within.max() == pytest.approx(formula, rel=1e-5)
+        rounded_up = float(masses @ np.maximum(-np.expm1(at - losses), 0.0))
+        assert formula - 1e-12 <= rounded_up <= formula + STEP
+        assert formula <= gaussian_delta(mu, at) + 1e-12
+
+
+def test_a_plan_that_is_left_early_would_lose_more_than_its_saving_allows():
+    """Why it is not claimed: ten selections at a price at which all of them keep epsilon 1."""
+    alone, chooser = priced([Q(1, 10)], "permute_and_flip")[0], "permute_and_flip"
+    saving = 1.6 * alone
+    assert epsilon_of_plan([saving] * 10, chooser, 1e-9) <= 1.0
+    left = float(BUDGET * Q(6, 10))
+    assert epsilon_of_plan([alone] * 4, chooser, left) <= 1.0
+    assert epsilon_of_plan([saving] * 4, chooser, left) > 1.03

@@ -18,9 +18,9 @@ from hedgerow.privacy.accounting.guarantee import (
     Neighbors,
     Protected,
     Unit,
-    apart,
+    add_guarantees,
+    combine_disjoint,
     guarantee_of_words,
-    together,
     unit_of_words,
     unit_words,
 )
@@ -83,14 +83,18 @@ TRAINED, HELD_OUT = (Drawn(name="one", parts=frozenset({k}), by_person=False) fo
 @given(of_one_unit())
 def test_together_is_associative_and_commutative(parts):
     a, b, c = parts
-    assert together(together(a, b), c) == together(a, together(b, c)) == together(a, b, c)
-    assert together(a, b) == together(b, a)
+    assert (
+        add_guarantees(add_guarantees(a, b), c)
+        == add_guarantees(a, add_guarantees(b, c))
+        == add_guarantees(a, b, c)
+    )
+    assert add_guarantees(a, b) == add_guarantees(b, a)
 
 
 @given(of_one_unit(count=2))
 def test_together_is_never_below_either(parts):
     a, b = parts
-    whole = together(a, b)
+    whole = add_guarantees(a, b)
     assert whole.epsilon >= max(a.epsilon, b.epsilon)
     assert whole.delta == a.delta + b.delta
     if a.protected is b.protected:
@@ -103,26 +107,26 @@ def test_together_is_never_below_either(parts):
 def test_together_is_monotone(parts, more, failing):
     a, b = parts
     worse = replace(a, epsilon=a.epsilon + more, delta=a.delta + failing)
-    assert together(worse, b).epsilon >= together(a, b).epsilon
-    assert together(worse, b).delta >= together(a, b).delta
+    assert add_guarantees(worse, b).epsilon >= add_guarantees(a, b).epsilon
+    assert add_guarantees(worse, b).delta >= add_guarantees(a, b).delta
 
 
 @given(guarantees(), guarantees())
 def test_other_units_do_not_add_up(a, b):
     if a.unit == b.unit:
-        assert together(a, b).unit == a.unit
+        assert add_guarantees(a, b).unit == a.unit
         return
     with pytest.raises(ParameterError, match="do not add up; make all of them to one unit"):
-        together(a, b)
+        add_guarantees(a, b)
 
 
 def test_of_labels_and_of_whole_records_nothing_is_kept_together():
     """Features lie open by one of them, so that the record is not protected by both."""
     assert LABEL.neighbors is Neighbors.OTHER_LABELS
     assert RECORD.neighbors is Neighbors.ONE_MORE
-    assert together(LABEL, RECORD).epsilon == math.inf
-    assert together(LABEL, RECORD).protected is Protected.NOTHING
-    assert together(LABEL, LABEL).summary == "epsilon = 2, delta = 0"
+    assert add_guarantees(LABEL, RECORD).epsilon == math.inf
+    assert add_guarantees(LABEL, RECORD).protected is Protected.NOTHING
+    assert add_guarantees(LABEL, LABEL).summary == "epsilon = 2, delta = 0"
 
 
 # ---- apart -----------------------------------------------------------------------------------
@@ -131,20 +135,22 @@ def test_of_labels_and_of_whole_records_nothing_is_kept_together():
 @given(of_parts())
 def test_apart_is_associative_and_commutative_and_the_larger_of_both(parts):
     a, b, c = parts
-    assert apart(apart(a, b), c) == apart(a, apart(b, c))
-    assert apart(a, b) == apart(b, a)
-    whole = apart(a, b)
+    assert combine_disjoint(combine_disjoint(a, b), c) == combine_disjoint(
+        a, combine_disjoint(b, c)
+    )
+    assert combine_disjoint(a, b) == combine_disjoint(b, a)
+    whole = combine_disjoint(a, b)
     assert whole.epsilon == max(a.epsilon, b.epsilon)
     assert whole.delta == max(a.delta, b.delta)
-    assert whole.epsilon <= together(a, b).epsilon
+    assert whole.epsilon <= add_guarantees(a, b).epsilon
 
 
 @given(of_parts(count=2), COSTS, DELTAS)
 def test_apart_is_monotone(parts, more, failing):
     a, b = parts
     worse = replace(a, epsilon=a.epsilon + more, delta=a.delta + failing)
-    assert apart(worse, b).epsilon >= apart(a, b).epsilon
-    assert apart(worse, b).delta >= apart(a, b).delta
+    assert combine_disjoint(worse, b).epsilon >= combine_disjoint(a, b).epsilon
+    assert combine_disjoint(worse, b).delta >= combine_disjoint(a, b).delta
 
 
 PERSONS = replace(RECORD, unit=Unit(most=3))
@@ -183,18 +189,21 @@ UNPROVEN = {
 def test_without_a_proof_nothing_is_apart(name):
     first, second, words = UNPROVEN[name]
     with pytest.raises(ParameterError, match=words):
-        apart(first, second)
+        combine_disjoint(first, second)
 
 
 def test_parts_by_the_same_draws_are_apart():
     """Twin: with the proof the same numbers do not add."""
     trained, tested = replace(RECORD, drawn=TRAINED), replace(RECORD, drawn=HELD_OUT)
-    assert apart(trained, tested).summary == "epsilon = 1, delta = 1e-6"
-    assert apart(together(trained, trained), tested).summary == "epsilon = 2, delta = 2e-6"
+    assert combine_disjoint(trained, tested).summary == "epsilon = 1, delta = 1e-6"
+    assert (
+        combine_disjoint(add_guarantees(trained, trained), tested).summary
+        == "epsilon = 2, delta = 2e-6"
+    )
     by_person = [
         replace(PERSONS, drawn=replace(drawn, by_person=True)) for drawn in (TRAINED, HELD_OUT)
     ]
-    assert apart(*by_person).epsilon == 1
+    assert combine_disjoint(*by_person).epsilon == 1
 
 
 # ---- forms -----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The ledger on disk: what it remembers, what it notices, what it refuses."""
 
 import hashlib
+import json
 import math
 import sqlite3
 from dataclasses import replace
@@ -21,9 +22,10 @@ from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger import chain, events, sqlite
 from hedgerow.privacy.ledger.chain import Anchor
 from hedgerow.privacy.ledger.charges import NO_HEAD, Charge
+from hedgerow.privacy.ledger.events import Charged, from_json, to_json
 from hedgerow.privacy.ledger.rules import Books
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
-from hedgerow.privacy.ledger.store import Store, connect
+from hedgerow.privacy.ledger.store import LedgerStore, connect
 from hedgerow.schema.regions import Fold, Split, Step
 
 SPLIT = Split("age", "grid", 0b1011)
@@ -49,7 +51,7 @@ class Bench:
         return True
 
     def open(self, **how):
-        self.stores.append(Store(connect(self.path)))
+        self.stores.append(LedgerStore(connect(self.path)))
         how = {"sign": self.key.sign, "verify": self.ours, "anchor": self.anchor} | how
         return SqliteLedger(self.stores[-1], **how)
 
@@ -299,7 +301,7 @@ def test_another_process_may_look_between_the_first_commit_and_its_anchor(bench)
         if step == "committed" and ready and not seen:
             seen.append(bench.open().is_open("a"))
 
-    store = Store(connect(bench.path), look)
+    store = LedgerStore(connect(bench.path), look)
     bench.stores.append(store)
     ledger = SqliteLedger(store, sign=bench.key.sign, verify=bench.ours, anchor=bench.anchor)
     ready.append("the tables are there")
@@ -497,7 +499,7 @@ def test_a_ledger_of_a_hundred_thousand_entries_opens_and_shows_one_changed_byte
 def test_a_forged_entry_in_the_middle_needs_the_last_signature(long_copy):
     """Every hash is made good again, as anybody can; the signature over them cannot be."""
     bench = long_copy
-    store = Store(connect(bench.path))
+    store = LedgerStore(connect(bench.path))
     rows = [chain.Entry(*row) for row in store.execute("SELECT * FROM ledger ORDER BY seq")]
     store.close()
     end, changes = chain.START, []
@@ -745,3 +747,35 @@ def test_two_copies_that_both_spent_cannot_be_mended(bench):
 def test_the_books_take_no_event_they_do_not_know():
     with pytest.raises(ParameterError, match="not an event"):
         Books().apply("a gift")
+
+
+# ------------------------------------------------------------------------- entries of many regions
+DEEP = tuple(Step(Fold(f"d{k}", 2), 0) for k in range(1000))
+
+
+def test_regions_of_an_entry_share_their_steps_and_come_back():
+    charges = tuple(
+        Charge(DEEP[: k % 1001], Q(1, 10**6), f"counts {k}", "s", Measure.PURE) for k in range(4096)
+    )
+    event = Charged("s", "r/1", charges)
+    text = to_json(event)
+    assert from_json(text, lambda study: Measure.PURE) == event
+    spelled_out = sum(len(charge.region) for charge in charges) * len('["fold","d0",2,0],')
+    assert len(text) < 500_000 < spelled_out / 50
+
+
+def test_the_words_of_a_charge_are_cut_and_a_step_stands_below_one_before_it():
+    charge = Charge((), Q(1), "w" * 10_000, "s", Measure.PURE)
+    text = to_json(Charged("s", "r/1", (charge,)))
+    assert len(text) < 1_000
+    assert '"steps":[]' in text
+    wrong = text.replace('"steps":[]', '"steps":[[1,"fold","d",2,0]]')
+    with pytest.raises(LedgerBroken):
+        from_json(wrong, lambda study: Measure.PURE)
+
+
+def test_an_entry_that_spells_its_regions_out_is_still_read():
+    raw = {"kind": "Charged", "study": "s", "round": "r/1", "measure": "PURE"}
+    line = {"what": "w", "cost": "1/2", "region": [["fold", "d", 2, 1]]}
+    event = from_json(json.dumps(raw | {"charges": [line]}), lambda study: Measure.PURE)
+    assert event.charges[0].region == (Step(Fold("d", 2), 1),)

@@ -60,6 +60,7 @@ from support.examples import (
     SHARED,
     SPLIT,
     STEP_ON_CURVES,
+    STEP_ON_SURFACES,
     STEP_ON_TIMES,
     TIME_GROUPS,
     TIME_STATISTICS,
@@ -81,6 +82,7 @@ ASKED = [
     *itertools.product([BY_VALUE], VALUE_STATISTICS, VALUE_GROUPS),
     *itertools.product([BY_TIME], TIME_STATISTICS, TIME_GROUPS),
     (BY_TWO, STEP_ON_CURVES, Whole()),
+    (BY_TWO, STEP_ON_SURFACES, Whole()),
     (BY_TIME, STEP_ON_TIMES, Whole()),
 ]
 SUMS = [(schema, SumQuery(EVERYONE, s, by, SHARE)) for schema, s, by in ASKED]

@@ -11,6 +11,7 @@ import pytest
 from hedgerow.models.layers import ROOT_LAYER, NodeTests
 from hedgerow.models.losses import FirstOrder, LogLoss, OddsLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive, Curve, Output
+from hedgerow.models.surfaces import Basis
 from hedgerow.models.tree import Tree
 from hedgerow.privacy import queries
 from hedgerow.privacy.pricing import describe, phrase_of
@@ -36,6 +37,7 @@ from hedgerow.privacy.queries import (
     SelectQuery,
     Sides,
     SumQuery,
+    SurfaceGradients,
     TargetCells,
     TargetClassCounts,
     Whole,
@@ -65,6 +67,9 @@ SUMMED = {
     CurveNewton(
         (Curve(0, ((0.0,),)),), 1.0, 1.0, (0.0, 0.0), 0.0
     ): "sums for one Newton step on the weights of 1 curve",
+    SurfaceGradients(
+        Basis((Curve(0, ((0.0,),)),), ((0, -1),), (1.0,), 1), MODEL, (0.0, 0.0), 1
+    ): "sums for one gradient step on 2 numbers of curves and surfaces",
 }
 PIECES = {
     Whole(): "in total",

@@ -34,6 +34,7 @@ from hedgerow.cli.main import app
 from hedgerow.methods.base import expected_failed_checks
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import STATISTICS
+from hedgerow.privacy.statement import wording
 from hedgerow.privacy.statement.record import About, Curator
 from hedgerow.privacy.statement.spending import Part, Spending, Total
 from hedgerow.privacy.statement.statement import ACCOUNTANTS, PrivacyStatement
@@ -224,7 +225,7 @@ def test_there_is_a_page_for_each_of_fifteen_subjects():
 
 def test_notes_have_their_numbers_and_no_number_stands_twice():
     numbers = [n for note in NOTES for n in re.findall(r'<a id="(\d{4})"></a>', _text(note))]
-    assert len(numbers) == len(set(numbers)) == 32
+    assert len(numbers) == len(set(numbers)) == 33
 
 
 def test_a_note_that_is_named_is_there():
@@ -470,6 +471,14 @@ def test_a_card_that_names_what_is_not_there_is_seen():
 def test_what_has_no_theorem_has_a_page():
     bare = {card.name for card in CARDS if not card.theorems and not card.pages}
     assert bare == {"NoNoise"}  # which guarantees nothing
+
+
+def test_a_statement_names_every_part_that_is_proved_on_paper_alone():
+    """Conversions and samplers are in every study: docs/proofs/evidence.md says it of them."""
+    kinds = {"query", "statistic", "grouping", "loss", "score", "noise", "label mechanism"}
+    kinds |= {"selection mechanism"}
+    paper = {card.name for card in cards() if card.kind in kinds and not card.theorems}
+    assert paper - {"NoNoise"} == set(wording.ON_PAPER)
 
 
 def test_cards_and_replay_agree_on_what_is_held_to_its_proof():

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from docs.make_gallery import MOST_BYTES, PICTURES, digest, examples, made, small
-from examples.network.walk import Walk
+from hedgerow.deployment.rehearsal import Walk
+from hedgerow.errors import EngineLost
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
@@ -82,7 +83,7 @@ def test_a_process_that_was_left_behind_is_found(tmp_path):
 def test_a_demo_does_not_wait_for_what_a_process_that_ended_should_have_made(tmp_path):
     walk = Walk(tmp_path, say=lambda line: None)
     walk.leave_running("hedgerow site serve nowhere")
-    with pytest.raises(RuntimeError, match=r"ended: .*nowhere"):
+    with pytest.raises(EngineLost, match=r"ended: .*nowhere"):
         walk.wait_for([tmp_path / "never"])
 
 

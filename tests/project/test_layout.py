@@ -18,7 +18,7 @@ LONG = 60
 """Lines above which a module has a test file of its own."""
 LISTED = """
     cli/demo.py cli/fit.py cli/ledger.py cli/models.py cli/schema.py data/reading/lines.py
-    data/scoring.py deployment/progress.py deployment/site_ledger.py federation/audit_log.py
+    data/scoring.py deployment/site_ledger.py federation/audit_log.py
     methods/common.py methods/sources.py
     models/joining.py models/validation.py privacy/ledger/file.py
     privacy/queries/groups.py privacy/queries/kinds.py report/evaluation.py
@@ -29,7 +29,7 @@ LISTED = """
 """
 UNTESTED = frozenset(LISTED.split())
 """Modules that no file of their folder pins; others cover them. The list only shrinks."""
-MOST_UNTESTED = 33
+MOST_UNTESTED = 32
 NEEDS_MARKER = {
     "browser": {"chromium"},
     "network": {"processes", "https", "calling", "flare_world", "flower_world", "HttpsExchange"},

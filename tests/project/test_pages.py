@@ -192,6 +192,37 @@ def test_a_command_that_nobody_types_would_be_seen():
     assert never_typed(["hedgerow fit", "hedgerow fitt"]) == {"hedgerow fitt"}
 
 
+# ---- how many commands a consortium types --------------------------------------------------------
+MOST_COMMANDS = {"rehearsal": 3, "coordinator": 4, "each site": 4}
+CONSORTIUM = ROOT / "docs/tutorial_processes.md"
+
+
+def typed_by(role: str, page: str) -> list[str]:
+    """The commands of a role, each once: what stands in a loop over sites is typed by each."""
+    blocks = re.findall(rf"^```bash\n# {role}\n(.*?)^```$", page, BOTH)
+    return [" ".join(words) for words in re.findall(r"hedgerow (\w+) (\w+)", "\n".join(blocks))]
+
+
+def too_many(page: str) -> set[str]:
+    return {role for role, most in MOST_COMMANDS.items() if len(typed_by(role, page)) > most}
+
+
+def test_a_consortium_takes_few_commands_and_the_page_that_runs_says_all_of_them():
+    page = CONSORTIUM.read_text(encoding="utf-8")
+    assert typed_by("rehearsal", page) == ["new readmission", "rehearse readmission"]
+    assert typed_by("coordinator", page) == [
+        "new hospitals", "study invite", "study check", "study run",
+    ]  # fmt: skip
+    assert typed_by("each site", page) == ["site enroll", "site accept", "site serve"]
+    assert too_many(page) == set()
+    before_the_model = page.partition("hedgerow show")[0]
+    shown = re.findall(
+        r"^ *hedgerow \w+", "".join(re.findall(r"```bash\n(.*?)```", before_the_model, re.S)), re.M
+    )
+    assert len(shown) == 9  # negative control: no command hides in a block without a role
+    assert too_many(page.replace("# each site\n", "# coordinator\n")) == {"coordinator"}
+
+
 # ---- negative controls: a page that is wrong is seen ---------------------------------------------
 
 WRONG = {

@@ -23,7 +23,7 @@ PRODUCT = ROOT / "src/hedgerow"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 CORE = PROJECT["dependencies"]
-PARTS = ("plot", "check", "onnx", "https", "flare", "flower", "sql", "dask")
+PARTS = ("plot", "check", "onnx", "https", "flare", "flower", "sql", "dask", "excel")
 OPTIONAL = [line for extra in PARTS for line in EXTRAS[extra]]
 FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
 OWN = {

@@ -35,6 +35,16 @@ def test_one_round_can_be_read_in_one_sitting():
     assert len(verifier) <= MOST_LINES_TO_VERIFY
 
 
+def test_the_vectors_are_small_and_each_bad_message_is_a_change_of_a_good_one():
+    assert sum(path.stat().st_size for path in (HERE / "vectors").glob("*.json")) < 400_000
+    play, rows = make_vectors.bad()
+    stored = make_vectors.read("bad")
+    assert [row.message.hex() for row in rows] == [one["message"] for one in stored["bad_messages"]]
+    whole = [message.hex() for _, _, message in play.world.messages]
+    assert [line[2] for line in stored["messages"]] == whole
+    assert sum(len(one["edits"]) < 4 for one in stored["bad_messages"]) > 100
+
+
 def test_the_stored_vectors_are_what_the_reference_writes():
     made = make_vectors.all_vectors()
     assert {path.stem for path in (HERE / "vectors").glob("*.json")} == set(made)

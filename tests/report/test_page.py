@@ -32,7 +32,7 @@ from hedgerow.report.survival import (
 from hedgerow.report.view import leaf_of
 from methods.test_survival import SCHEMA, X, Y
 from studies.tests.answers import fixed_noise
-from support.browser import Watched, chromium
+from support.browser import Watched, chromium, keep_picture
 from support.handed_on import CASES, NAMES, SCHEMAS, answers, fitted, labeled, rows
 
 QUICK = {
@@ -309,12 +309,12 @@ def test_pictures_of_the_documentation(hospital_tree, tmp_path, browser):
     }
     for name, how in shots.items():
         page = opened(browser, hospital_tree, tmp_path, **how).page
-        page.screenshot(path=IMAGES / f"{name}.png")
+        keep_picture(page, IMAGES / f"{name}.png")
     page = opened(browser, hospital_tree, tmp_path).page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 794, "height": 1123})
-    page.screenshot(path=IMAGES / "report_print.png")
+    keep_picture(page, IMAGES / "report_print.png")
 
 
 # --------------------------------------------------------------------------------------------------

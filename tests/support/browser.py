@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,3 +46,10 @@ class Watched:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(address)
+
+
+def keep_picture(page: Any, path: Path) -> None:
+    """A screenshot for the documentation, as small as pictures of the gallery are kept."""
+    from docs.make_gallery import small
+
+    path.write_bytes(small(page.screenshot()))

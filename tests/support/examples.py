@@ -24,6 +24,7 @@ from hedgerow.models.losses import (
     SquaredLoss,
 )
 from hedgerow.models.model import Additive, Curve, Output
+from hedgerow.models.surfaces import Basis
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import (
     Binning,
@@ -41,6 +42,7 @@ from hedgerow.privacy.queries import (
     ResidualCells,
     ScoreCells,
     Sides,
+    SurfaceGradients,
     TargetCells,
     TargetClassCounts,
     Whole,
@@ -150,6 +152,14 @@ VALUE_STATISTICS = [
 ]
 STEP_ON_CURVES = CurveNewton(curves(1), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3)
 """Asked of all records at once only."""
+BASIS = Basis(
+    tuple(Curve(c.feature, tuple((10.0 * v, 2.0 * v * v) for (v,) in c.values)) for c in curves(1)),
+    ((0, -1), (1, -1), (2, -1), (0, 2), (1, 2)),
+    (1.0, 2.0, 0.5, 0.01, 0.02),
+    60,
+)
+STEP_ON_SURFACES = SurfaceGradients(BASIS, RAW, tuple(0.001 * k - 0.006 for k in range(15)), 120)
+"""Asked of all records at once only, too; most records are scaled to the radius."""
 ODDS = OddsLoss((1.0, 2.5, 6.0), (0.2, 1.0, 1.0))
 TIME_STATISTICS = [
     EventCounts((1.0, 2.5)),

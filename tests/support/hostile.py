@@ -49,6 +49,7 @@ RAW = {
     "a count alone": b'[{"!":"Count"}]',
     "an unbalanced tree": b'[{"!":"Tree","tree":{"features":["a"],"tests":[],"nodes":[0],'
     b'"leaves":[]}}]',
+    "millions of zeros": b"[" + b"0," * (5 << 20) + b"0]",
     "too many queries": b"[" + b",".join([b"1"] * 5000) + b"]",
 }
 """What is no bundle at all."""

@@ -23,7 +23,7 @@ from audit.test_audit import MUTANTS, TREE
 from hedgerow.audit.measuring import AuditVerdict
 from hedgerow.audit.running import audited, estimators_named
 from hedgerow.errors import ParameterError, UnsupportedQuery
-from hedgerow.methods.registry import Maker
+from hedgerow.methods.registry import EstimatorMaker
 from studies.kept import WORK
 from support.audited_methods import CANARIES, methods
 
@@ -33,7 +33,9 @@ FIELDS = ("what", "dp_model", "delta", "state", "claimed", "white_box", "one_run
 FIELDS += ("noise", "numbers", "seconds")
 
 
-def measured(what: str, kind: Maker, dp_model: str, delta: float, **how: Any) -> dict[str, object]:
+def measured(
+    what: str, kind: EstimatorMaker, dp_model: str, delta: float, **how: Any
+) -> dict[str, object]:
     """One audit as a line; CPU seconds, so that neighbors on the machine do not count."""
     start = time.process_time()
     head = {"what": what, "dp_model": dp_model, "delta": delta}
@@ -78,7 +80,7 @@ def mutants() -> Iterator[dict[str, object]]:
 
 
 def _new(
-    file: str, what: str, kind: Maker, dp_model: str, delta: float, **how: Any
+    file: str, what: str, kind: EstimatorMaker, dp_model: str, delta: float, **how: Any
 ) -> Iterator[dict[str, object]]:
     if (what, dp_model, str(delta)) not in _known(RESULTS / file):
         yield measured(what, kind, dp_model, delta, **how)

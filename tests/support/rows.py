@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import dask.dataframe
 import duckdb
@@ -21,6 +22,8 @@ import pytest
 
 from hedgerow.data.engines.dask import OnCluster
 from hedgerow.data.engines.database import InDatabase
+from hedgerow.data.engines.engine import OnDisk
+from hedgerow.data.reading import encoding
 from hedgerow.data.reading.databases import Selected
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Draws, Rows
@@ -125,6 +128,13 @@ def in_file(table: pa.Table, schema: Schema) -> Rows:
         pyarrow.parquet.write_table(table, path, row_group_size=5)
         read = encode(path, schema, target="y", chunk_rows=3)
     return Rows(read, schema, DRAWS)
+
+
+def on_disk(table: pa.Table, schema: Schema) -> OnDisk:
+    """In blocks of four rows at most."""
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(4))
+    with tempfile.TemporaryDirectory() as folder, patch.object(encoding, "BLOCK_BYTES", 1):
+        return OnDisk(reader, schema, "y", DRAWS, Path(folder), check=False)
 
 
 def in_duckdb(table: pa.Table, schema: Schema) -> InDatabase:

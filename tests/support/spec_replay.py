@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.messages import Mode
 from hedgerow.secagg.server import Coordinator, SecureSum
+from spec import make_vectors
 from spec import one_round as spec
 
 VECTORS = Path(spec.__file__).parent / "vectors"
@@ -38,7 +38,7 @@ GOOD = ("three_sites", "five_sites", "one_lost", "one_empty", "private_choice")
 
 
 def load(name: str) -> dict[str, Any]:
-    stored: dict[str, Any] = json.loads((VECTORS / f"{name}.json").read_text())
+    stored = make_vectors.read(name)
     assert stored["messages"]
     assert stored["rounds"]
     return stored

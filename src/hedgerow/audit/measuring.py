@@ -81,7 +81,7 @@ class AuditVerdict:
         return is_below and has_no_problem and all(kind.is_sound for kind in self.kinds)
 
 
-def judge(fits: Sequence[Watched]) -> AuditVerdict:
+def judge_fits(fits: Sequence[Watched]) -> AuditVerdict:
     study = fits[0].study
     if study.dp_model is DPModel.NONE:
         raise ParameterError(

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from hedgerow.audit.shadow import Release, Transcript, Verdict, judge
+from hedgerow.audit.shadow import PlainTranscript, RecordVerdict, SiteRelease, judge_transcript
 from hedgerow.audit.transcript import (
     SiteAnswer,
     answer_without_noise,
@@ -57,7 +57,7 @@ class SiteCall:
 
 
 @dataclass
-class Watch:
+class RunWatch:
     """All answers of all sites while it is open, and the servers that asked."""
 
     calls: list[SiteCall] = field(default_factory=list)
@@ -67,13 +67,13 @@ class Watch:
 
 @contextmanager
 def watch_run(
-    replay: Watch | None = None, *, fails: int | None = None, as_study: bool = False
-) -> Iterator[Watch]:
+    replay: RunWatch | None = None, *, fails: int | None = None, as_study: bool = False
+) -> Iterator[RunWatch]:
     """`fails` is the number of a round whose answer is lost, in every run.
 
     `as_study`: fits have a retry budget and evaluate themselves, as studies over a network do.
     """
-    watch = Watch()
+    watch = RunWatch()
     with ExitStack() as stack:
 
         def instead(module: Any, name: str, value: Any) -> None:
@@ -90,7 +90,7 @@ def watch_run(
         yield watch
 
 
-def _respond(watch: Watch, replay: Watch | None) -> Callable[..., client.Response]:
+def _respond(watch: RunWatch, replay: RunWatch | None) -> Callable[..., client.Response]:
     plain, rounds, sites = client.respond, dict[int, int](), dict[int, list[int]]()
 
     def respond(rows: Any, questions: Sequence[Priced], secret: Any) -> client.Response:
@@ -108,7 +108,7 @@ def _respond(watch: Watch, replay: Watch | None) -> Callable[..., client.Respons
     return respond
 
 
-def _opening(watch: Watch, fails: int | None) -> Callable[..., server.Server]:
+def _opening(watch: RunWatch, fails: int | None) -> Callable[..., server.Server]:
     plain = in_process.open_federation
 
     def open_federation(*arguments: Any) -> server.Server:
@@ -128,7 +128,7 @@ def _opening(watch: Watch, fails: int | None) -> Callable[..., server.Server]:
     return open_federation
 
 
-def _stating(watch: Watch) -> Callable[..., Any]:
+def _stating(watch: RunWatch) -> Callable[..., Any]:
     plain = statement_of
 
     def statement(*arguments: Any, **options: Any) -> Any:
@@ -186,26 +186,26 @@ def compare_neighbors(
     return PathVerdict(tuple(problems), max(lost, default=0.0))
 
 
-def verdicts_of(run: Watch, neighbor_run: Watch) -> list[Verdict]:
+def verdicts_of(run: RunWatch, neighbor_run: RunWatch) -> list[RecordVerdict]:
     """Of every study that was run and guarantees anything, in order."""
     return [
-        judge(_transcript(federation, privacy_statement, run, neighbor_run))
+        judge_transcript(_transcript(federation, privacy_statement, run, neighbor_run))
         for federation, privacy_statement in zip(run.servers, run.statements, strict=True)
         if federation.study.dp_model is not DPModel.NONE
     ]
 
 
-def _in_both_parts(verdicts: Sequence[Verdict]) -> list[str]:
+def _in_both_parts(verdicts: Sequence[RecordVerdict]) -> list[str]:
     *in_training, in_evaluation = (verdict.paid > 0 for verdict in verdicts)
     return ["a record was trained on and evaluated"] if any(in_training) and in_evaluation else []
 
 
 def _transcript(
-    federation: server.Server, privacy_statement: Any, run: Watch, neighbor_run: Watch
-) -> Transcript:
-    releases = list[Release]()
+    federation: server.Server, privacy_statement: Any, run: RunWatch, neighbor_run: RunWatch
+) -> PlainTranscript:
+    releases = list[SiteRelease]()
     for mine, theirs in zip(run.calls, neighbor_run.calls, strict=True):
         if mine.study is federation.study:
             releases += releases_of(mine.study, mine.place, mine.asked, mine.answer, theirs.answer)
     claim = claim_of(federation.sites.spent(), privacy_statement)
-    return Transcript(terms=terms_of(federation.study), releases=tuple(releases), claim=claim)
+    return PlainTranscript(terms=terms_of(federation.study), releases=tuple(releases), claim=claim)

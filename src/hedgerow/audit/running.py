@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hedgerow.audit.measuring import AuditVerdict, judge, watched_fit
+from hedgerow.audit.measuring import AuditVerdict, judge_fits, watched_fit
 from hedgerow.audit.paths import PathVerdict, compare_neighbors
 from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
 from hedgerow.methods.evaluate import evaluate
 from hedgerow.methods.model_selection import select_model
-from hedgerow.methods.registry import Maker, estimators, paper_methods
+from hedgerow.methods.registry import EstimatorMaker, estimators, paper_methods
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Survival, Target
 
 AUDIT_FEATURES: tuple[Feature, ...] = (
@@ -24,15 +24,15 @@ AUDIT_FEATURES: tuple[Feature, ...] = (
     Categorical("group", ("a", "b", "c", "d")),
 )
 CLAIM_WIDTH = 40
-LABEL = "outcome"
+AUDIT_LABEL = "outcome"
 
 
-def estimators_named(name: str) -> dict[str, Maker]:
+def estimators_named(name: str) -> dict[str, EstimatorMaker]:
     """The class or the paper's method of that name, or all classes."""
     classes = estimators()
     if name == "all":
         return {**classes}
-    makers: dict[str, Maker] = {**classes, **_methods_with_a_claim()}
+    makers: dict[str, EstimatorMaker] = {**classes, **_methods_with_a_claim()}
     if name not in makers:
         raise ParameterError(
             f"there is no estimator {name!r}; use 'all' or one of {sorted(makers)}."
@@ -40,13 +40,13 @@ def estimators_named(name: str) -> dict[str, Maker]:
     return {name: makers[name]}
 
 
-def _methods_with_a_claim() -> dict[str, Maker]:
+def _methods_with_a_claim() -> dict[str, EstimatorMaker]:
     """Those that take epsilon: what a paper printed is no claim to be held against."""
     return {name: maker for name, maker in paper_methods().items() if "_as_" not in name}
 
 
 def audited(
-    kind: Maker,
+    kind: EstimatorMaker,
     dp_model: str = "central",
     epsilon: float = 8.0,
     delta: float = 1e-6,
@@ -79,11 +79,13 @@ def audited(
             rows, extra = _censored(rows, rng), _censored(extra, rng)
         watched_fits.append(watched_fit(model, schema, rows, extra, n_sites, rng))
     if not paths:
-        return judge(watched_fits)
+        return judge_fits(watched_fits)
     maker = partial(kind, schema, epsilon=epsilon, delta=delta, random_state=0, **parameters)
     if dp_model != "central":
         maker = partial(maker, dp_model=dp_model)
-    return replace(judge(watched_fits), paths=audit_paths(maker, schema, dp_model, number, rng))
+    return replace(
+        judge_fits(watched_fits), paths=audit_paths(maker, schema, dp_model, number, rng)
+    )
 
 
 # ----------------------------------------------------------------------- all else that may be done
@@ -129,10 +131,12 @@ def audit_paths(
     def database(rows: Any) -> None:
         import duckdb
 
-        table = pa.table([*map(pa.array, (*X[rows].T, y[rows]))], names=[*schema.names, LABEL])
+        table = pa.table(
+            [*map(pa.array, (*X[rows].T, y[rows]))], names=[*schema.names, AUDIT_LABEL]
+        )
         with closing(duckdb.connect()) as connection:
             connection.register("records", table)
-            source = {"sql": "SELECT * FROM records", "push_down": True, "target": LABEL}
+            source = {"sql": "SELECT * FROM records", "push_down": True, "target": AUDIT_LABEL}
             make().fit(connection, **source)
 
     verdicts = {

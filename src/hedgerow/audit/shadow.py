@@ -19,13 +19,13 @@ from typing import Any
 
 from mpmath.ctx_mp import MPContext
 
-DIGITS = 40
+LAW_DIGITS = 40
 CLOSE, PRINTED = 1e-6, 1e-9
 """Noise may be a little larger than its charge needs; numbers of a statement are floats."""
 
-Region = tuple[tuple[str, int], ...]
+PlainRegion = tuple[tuple[str, int], ...]
 """Tests, each by all that decides its outcome, with the outcome."""
-Cost = Fraction | float
+Amount = Fraction | float
 
 
 # ---------------------------------------------------------- a transcript in plain numbers and words
@@ -43,14 +43,14 @@ class Terms:
     delta: Fraction
     counted: int
     records_per_person: int = 1
-    entry: Cost = Fraction(0)
+    entry: Amount = Fraction(0)
     label_odds: tuple[Fraction, Fraction, int] | None = None
     """Of randomized labels: the chance to report the truth, that of each lie, and how many such
     reports of one person two neighbors differ in."""
 
 
 @dataclass(frozen=True)
-class Law:
+class PlainLaw:
     """Of one site: the "gaussian" variance, or the "laplace" rate that `shares` sites sum to."""
 
     kind: str
@@ -59,18 +59,18 @@ class Law:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class SiteRelease:
     """What one site let out for one query of one round, with a record and without it."""
 
     round: int
     site: int
     what: str
-    region: Region
-    charge: Cost
+    region: PlainRegion
+    charge: Amount
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisySum(Release):
+class NoisySum(SiteRelease):
     """Integers; `claimed` are L1, L2 squared and Linf that the noise was made for.
 
     `moved` is what the record changed, number by number; `draws` are the numbers of the draws of
@@ -80,11 +80,11 @@ class NoisySum(Release):
     claimed: tuple[int, int, int]
     moved: tuple[int, ...]
     draws: tuple[int, ...]
-    laws: tuple[Law | None, ...]
+    laws: tuple[PlainLaw | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection(Release):
+class Selection(SiteRelease):
     """An index, drawn by exact scores and a coefficient; `reach` is claimed as their range."""
 
     mechanism: str
@@ -98,7 +98,7 @@ class Selection(Release):
 class Claim:
     """What ledger and statement say of a run; None where they say nothing."""
 
-    spent: Cost
+    spent: Amount
     spent_fraction: float | None = None
     spent_epsilon: float | None = None
     epsilon: float | None = None
@@ -107,27 +107,27 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transcript:
+class PlainTranscript:
     terms: Terms
-    releases: tuple[Release, ...]
+    releases: tuple[SiteRelease, ...]
     claim: Claim | None = None
 
 
 # ------------------------------------------------------------------------------- laws, in 40 digits
-def _context(digits: int = DIGITS) -> Any:
+def _context(digits: int = LAW_DIGITS) -> Any:
     context = MPContext()
     context.dps = digits
     return context
 
 
 @lru_cache(maxsize=4096)
-def unit_mu_squared(variance: Fraction) -> Fraction:
+def mu_squared_of_unit(variance: Fraction) -> Fraction:
     """mu^2 between a discrete Gaussian and itself moved by 1: 2 Phi^-1((1 + P(0)) / 2), squared.
 
     P(0) is one over a theta function, summed directly or by Poisson's formula.
     """
     low = float(variance)
-    ctx = _context(DIGITS + int(0.5 / low) if low < 1.0 else DIGITS)
+    ctx = _context(LAW_DIGITS + int(0.5 / low) if low < 1.0 else LAW_DIGITS)
     v = _real(ctx, variance)
     if low < 1.0:
         terms = [ctx.exp(-(k * k) / (2 * v)) for k in range(1, int(24 * math.sqrt(low)) + 4)]
@@ -141,7 +141,7 @@ def unit_mu_squared(variance: Fraction) -> Fraction:
 @lru_cache(maxsize=4096)
 def pure_mu_squared(epsilon: Fraction) -> Fraction:
     """mu^2 that no epsilon-DP mechanism exceeds: Phi(mu / 2) = 1 / (1 + exp(-epsilon))."""
-    ctx = _context(DIGITS + int(float(epsilon) / 2))
+    ctx = _context(LAW_DIGITS + int(float(epsilon) / 2))
     return _rational(8 * ctx.erfinv(ctx.tanh(_real(ctx, epsilon) / 2)) ** 2)
 
 
@@ -164,7 +164,7 @@ def budget_of(measure: str, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def epsilon_of(measure: str, spent: Fraction, delta: Fraction) -> float:
+def epsilon_of_spent(measure: str, spent: Fraction, delta: Fraction) -> float:
     """The epsilon of what was spent."""
     if measure == "pure" or spent == 0:
         return float(spent)
@@ -194,16 +194,16 @@ def _rational(number: Any) -> Fraction:
 
 
 # ------------------------------------------------------------------------------ what a record loses
-def _counted(law: Law | None, terms: Terms) -> Law | None:
+def _counted(law: PlainLaw | None, terms: Terms) -> PlainLaw | None:
     """The noise of all sites that a record counts on; None if it is no law that was guaranteed."""
     if law is None or law.size <= 0:
         return None
     if law.kind == "gaussian":
-        return Law(law.kind, law.size * terms.counted)
-    return Law(law.kind, law.size) if law.shares <= terms.counted else None
+        return PlainLaw(law.kind, law.size * terms.counted)
+    return PlainLaw(law.kind, law.size) if law.shares <= terms.counted else None
 
 
-def loss_of_norms(law: Law | None, l1: int, l2_squared: int, terms: Terms) -> Cost:
+def loss_of_norms(law: PlainLaw | None, l1: int, l2_squared: int, terms: Terms) -> Amount:
     """What a change of these norms loses by noise of this law."""
     honest_law = _counted(law, terms)
     if l1 == 0:
@@ -214,10 +214,10 @@ def loss_of_norms(law: Law | None, l1: int, l2_squared: int, terms: Terms) -> Co
         return l1 * honest_law.size if honest_law.kind == "laplace" else math.inf
     if honest_law.kind == "laplace":
         return pure_mu_squared(l1 * honest_law.size)
-    return l2_squared * unit_mu_squared(honest_law.size)
+    return l2_squared * mu_squared_of_unit(honest_law.size)
 
 
-def loss_of_range(mechanism: str, epsilon: Fraction, terms: Terms) -> Cost:
+def loss_of_range(mechanism: str, epsilon: Fraction, terms: Terms) -> Amount:
     """Of a choice whose scores move within `epsilon` nats: the exponential mechanism's loss lies in
     an interval of that length, so that half of it counts among Gaussian losses.
     """
@@ -226,7 +226,7 @@ def loss_of_range(mechanism: str, epsilon: Fraction, terms: Terms) -> Cost:
     return pure_mu_squared(epsilon / 2 if mechanism == "exponential" else epsilon)
 
 
-def loss_of(release: Release, terms: Terms) -> Cost:
+def loss_of_release(release: SiteRelease, terms: Terms) -> Amount:
     """What the record lost by one release."""
     if isinstance(release, NoisySum):
         l1, l2_squared, _ = _norms(release.moved)
@@ -246,32 +246,32 @@ def range_of(choice: Selection) -> int:
     return max(changes, default=0) - min(changes, default=0)
 
 
-def worst_path(charges: Iterable[tuple[Region, Cost]]) -> Cost:
+def most_along_a_path(charges: Iterable[tuple[PlainRegion, Amount]]) -> Amount:
     """The most that any record can have been charged: it has one outcome of every test."""
-    here: Cost = Fraction(0)
-    tests: dict[str, dict[int, list[tuple[Region, Cost]]]] = {}
+    here: Amount = Fraction(0)
+    tests: dict[str, dict[int, list[tuple[PlainRegion, Amount]]]] = {}
     for region, cost in charges:
         if not region:
             here += cost
             continue
         (test, outcome), rest = region[0], region[1:]
         tests.setdefault(test, {}).setdefault(outcome, []).append((rest, cost))
-    return here + sum(max(map(worst_path, parts.values())) for parts in tests.values())
+    return here + sum(max(map(most_along_a_path, parts.values())) for parts in tests.values())
 
 
 # -------------------------------------------------------------------------------------- the verdict
 @dataclass(frozen=True)
-class Verdict:
+class RecordVerdict:
     """What one record lost and paid, what the worst could have paid, and what does not agree."""
 
-    lost: Cost
-    paid: Cost
-    worst: Cost
+    lost: Amount
+    paid: Amount
+    worst: Amount
     budget: Fraction
     problems: tuple[str, ...]
 
 
-def judge(transcript: Transcript) -> Verdict:
+def judge_transcript(transcript: PlainTranscript) -> RecordVerdict:
     """Holds what was charged, claimed and stated against what the record really lost."""
     terms, releases = transcript.terms, transcript.releases
     problems = [
@@ -282,12 +282,12 @@ def judge(transcript: Transcript) -> Verdict:
     problems += _shared_draws(releases)
     lost, payment = terms.entry, terms.entry
     for release in releases:
-        lost += loss_of(release, terms) if terms.label_odds is None else Fraction(0)
+        lost += loss_of_release(release, terms) if terms.label_odds is None else Fraction(0)
         payment += release.charge if _is_touched(release) else Fraction(0)
-    by_site: dict[int, list[tuple[Region, Cost]]] = {}
+    by_site: dict[int, list[tuple[PlainRegion, Amount]]] = {}
     for release in releases:
         by_site.setdefault(release.site, []).append((release.region, release.charge))
-    worst = terms.entry + max(map(worst_path, by_site.values()), default=Fraction(0))
+    worst = terms.entry + max(map(most_along_a_path, by_site.values()), default=Fraction(0))
     budget = budget_of(terms.measure, terms.epsilon, terms.delta)
     if terms.records_per_person == 1 and not _at_most(payment, worst):
         problems.append(f"the record is in regions charged {_of(payment, worst)} the worst path")
@@ -298,26 +298,26 @@ def judge(transcript: Transcript) -> Verdict:
     problems += _label_faults(terms)
     if transcript.claim is not None:
         problems += _claim_faults(transcript.claim, worst, budget, terms)
-    return Verdict(lost, payment, worst, budget, tuple(problems))
+    return RecordVerdict(lost, payment, worst, budget, tuple(problems))
 
 
-def _is_touched(release: Release) -> bool:
+def _is_touched(release: SiteRelease) -> bool:
     if isinstance(release, Selection):
         return release.scores != release.scores_without
     return isinstance(release, NoisySum) and any(release.moved)
 
 
-def _faults(release: Release, terms: Terms) -> list[str]:
+def _faults(release: SiteRelease, terms: Terms) -> list[str]:
     if terms.label_odds is not None:  # protected before anything is asked
         return _faults_of_counts(release)
     faults_of = _faults_of_sum if isinstance(release, NoisySum) else _faults_of_choice
     faults = faults_of(release, terms)
-    loss, charge = loss_of(release, terms), release.charge
+    loss, charge = loss_of_release(release, terms), release.charge
     fine = _at_most(loss, charge)
     return faults if fine else [*faults, f"the record loses {_of(loss, charge)} its charge"]
 
 
-def _faults_of_sum(release: Release, terms: Terms) -> list[str]:
+def _faults_of_sum(release: SiteRelease, terms: Terms) -> list[str]:
     assert isinstance(release, NoisySum)
     norms = zip(("L1", "squared L2", "Linf"), _norms(release.moved), release.claimed, strict=True)
     faults = [
@@ -333,7 +333,7 @@ def _faults_of_sum(release: Release, terms: Terms) -> list[str]:
     return faults
 
 
-def _faults_of_choice(release: Release, terms: Terms) -> list[str]:
+def _faults_of_choice(release: SiteRelease, terms: Terms) -> list[str]:
     assert isinstance(release, Selection)
     faults, reach = [], release.reach * terms.records_per_person
     if len(release.scores) != len(release.scores_without):
@@ -344,19 +344,19 @@ def _faults_of_choice(release: Release, terms: Terms) -> list[str]:
     return faults + _unequal("the choice", whole, release.charge)
 
 
-def _faults_of_counts(release: Release) -> list[str]:
+def _faults_of_counts(release: SiteRelease) -> list[str]:
     """Counts of randomized labels: another label moves one cell of each group, and its own."""
     is_fine = isinstance(release, NoisySum) and _norms(release.moved)[0] <= release.claimed[0]
     return [] if is_fine else ["another label moves more than its own counts"]
 
 
-def _unequal(words: str, whole: Cost, charge: Cost) -> list[str]:
+def _unequal(words: str, whole: Amount, charge: Amount) -> list[str]:
     """A law whose worst loss is not what was charged: beyond it, or so far below that it errs."""
     is_equal = _at_most(whole, charge) and float(whole) >= float(charge) * (1.0 - CLOSE)
     return [] if is_equal else [f"{words} is sized for {_of(whole, charge)} its charge"]
 
 
-def _shared_draws(releases: Sequence[Release]) -> list[str]:
+def _shared_draws(releases: Sequence[SiteRelease]) -> list[str]:
     """Numbers of one site and round that carry the same draw tell each other's noise."""
     sums = [release for release in releases if isinstance(release, NoisySum)]
     places = [(sum_.round, sum_.site, draw) for sum_ in sums for draw in sum_.draws if draw >= 0]
@@ -373,7 +373,7 @@ def _label_faults(terms: Terms) -> list[str]:
     return _unequal("randomized labels", lost, terms.entry)
 
 
-def _claim_faults(claim: Claim, worst: Cost, budget: Fraction, terms: Terms) -> list[str]:
+def _claim_faults(claim: Claim, worst: Amount, budget: Fraction, terms: Terms) -> list[str]:
     faults = []
     if claim.spent != worst:
         faults.append(f"the ledger says {float(claim.spent):.9g}; it is {float(worst):.9g}")
@@ -381,7 +381,7 @@ def _claim_faults(claim: Claim, worst: Cost, budget: Fraction, terms: Terms) -> 
     for fraction in (claim.spent_fraction, claim.lines):
         if fraction is not None and abs(fraction - part) > PRINTED:
             faults.append(f"{fraction:.9g} of the budget is stated as spent; it is {part:.9g}")
-    own = epsilon_of(terms.measure, Fraction(worst), terms.delta)
+    own = epsilon_of_spent(terms.measure, Fraction(worst), terms.delta)
     spent = claim.spent_epsilon
     if spent is not None and not own * (1 - PRINTED) <= spent <= own * (1 + CLOSE) + PRINTED:
         faults.append(f"epsilon {spent:.9g} is stated as spent; it is {own:.9g}")
@@ -391,10 +391,10 @@ def _claim_faults(claim: Claim, worst: Cost, budget: Fraction, terms: Terms) -> 
     return faults
 
 
-def _of(mine: Cost, limit: Cost) -> str:
+def _of(mine: Amount, limit: Amount) -> str:
     return f"{float(mine):.9g} and not {float(limit):.9g}, which is"
 
 
-def _at_most(mine: Cost, limit: Cost) -> bool:
+def _at_most(mine: Amount, limit: Amount) -> bool:
     """Exactly for rationals; what was rounded to 40 digits may err in the last few."""
     return float(mine) <= float(limit) or mine <= limit * (1 + Fraction(1, 10**15))

@@ -19,15 +19,15 @@ import numpy as np
 
 from hedgerow.audit.shadow import (
     Claim,
-    Law,
     NoisySum,
-    Region,
-    Release,
+    PlainLaw,
+    PlainRegion,
+    PlainTranscript,
+    RecordVerdict,
     Selection,
+    SiteRelease,
     Terms,
-    Transcript,
-    Verdict,
-    judge,
+    judge_transcript,
 )
 from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading.encoding import encode
@@ -48,7 +48,7 @@ from hedgerow.privacy.study import Study
 from hedgerow.schema import regions
 from hedgerow.schema.arrays import IntArray, Words
 
-MARK = 1 << 40
+DRAW_MARK = 1 << 40
 """Beyond all sums that an audit asks: a mark on a number says which draw it carries."""
 
 
@@ -94,12 +94,12 @@ class _Look:
 
 def answer_without_noise(rows: StudyRows, questions: Sequence[Priced]) -> SiteAnswer:
     """The bundle as the site would answer it, looked at twice: without noise, and with marks."""
-    plain, with_marks = _Look(0), _Look(MARK)
+    plain, with_marks = _Look(0), _Look(DRAW_MARK)
     vectors = [
         respond(rows, questions, _SameBits(), look.samplers).vector for look in (plain, with_marks)
     ]
     marks = vectors[1] - vectors[0]
-    draws = np.where(marks % MARK == 0, marks // MARK - 1, -1)
+    draws = np.where(marks % DRAW_MARK == 0, marks // DRAW_MARK - 1, -1)
     return SiteAnswer(
         tuple(vectors[0].tolist()),
         tuple(draws.tolist()),
@@ -136,7 +136,7 @@ def _label_odds(study: Study) -> tuple[Fraction, Fraction, int]:
     return 1 - flip, flip, apart * study.records_per_person
 
 
-def region_of(region: regions.Region) -> Region:
+def region_of(region: regions.Region) -> PlainRegion:
     return tuple((_test_words(step.test), step.outcome) for step in region)
 
 
@@ -150,14 +150,14 @@ def _test_words(test: regions.Test) -> str:
             return f"held out, one in {one_in}"
 
 
-def law_of(law: NoiseLaw) -> Law | None:
+def law_of(law: NoiseLaw) -> PlainLaw | None:
     match law:
         case DiscreteLaplace(rate):
-            return Law("laplace", rate)
+            return PlainLaw("laplace", rate)
         case PolyaDifference(rate, shares):
-            return Law("laplace", rate, shares)
+            return PlainLaw("laplace", rate, shares)
         case DiscreteGaussian(sigma2):
-            return Law("gaussian", sigma2)
+            return PlainLaw("gaussian", sigma2)
     return None
 
 
@@ -167,9 +167,9 @@ def releases_of(
     questions: Sequence[Priced],
     answer: SiteAnswer,
     neighbor_answer: SiteAnswer,
-) -> list[Release]:
+) -> list[SiteRelease]:
     """Of one bundle in one round of one site: `answer` is with the record."""
-    releases, start = list[Release](), 0
+    releases, start = list[SiteRelease](), 0
     choices = iter(zip(answer.choices, neighbor_answer.choices, strict=True))
     for priced_query in questions:
         query, noise = priced_query.query, priced_query.noise
@@ -233,7 +233,7 @@ def judge_records(
     rows: tuple[Any, Any],
     claim: Claim | None = None,
     most: int = MOST_RECORDS,
-) -> dict[int, Verdict]:
+) -> dict[int, RecordVerdict]:
     """What single records of a site could have changed in a run, by their row numbers.
 
     Rows are taken evenly from all. Secret draws are made anew: folds are not those of the run.
@@ -246,7 +246,7 @@ def judge_records(
         study_rows = StudyRows(study, Rows(encoded_rows, study.schema, draws))
         return [answer_without_noise(study_rows, questions) for questions in rounds]
 
-    whole, verdicts = answers(X, y), dict[int, Verdict]()
+    whole, verdicts = answers(X, y), dict[int, RecordVerdict]()
     for row in np.unique(np.linspace(0, len(y) - 1, min(most, len(y)), dtype=int)).tolist():
         pairs = zip(rounds, whole, answers(*_neighbor(study, X, y, row)), strict=True)
         releases = [
@@ -255,7 +255,9 @@ def judge_records(
             for release in releases_of(study, (number, 0), questions, mine, theirs)
         ]
         terms = terms_of(study)
-        verdicts[row] = judge(Transcript(terms=terms, releases=tuple(releases), claim=claim))
+        verdicts[row] = judge_transcript(
+            PlainTranscript(terms=terms, releases=tuple(releases), claim=claim)
+        )
     return verdicts
 
 

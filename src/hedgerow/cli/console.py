@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -102,14 +103,42 @@ def say_json(value: Any) -> None:
 @contextmanager
 def warnings_as_lines(quiet: bool) -> Iterator[None]:
     """All warnings of a command, once each, when it is done; none if it is to be quiet."""
+    from hedgerow.data.reading.containers import ROWS_READ
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        token = ROWS_READ.set(ReadingProgress(quiet).note)
         try:
             yield
         finally:
+            ROWS_READ.reset(token)
             messages = dict.fromkeys(str(warning.message) for warning in caught)
             for words in () if quiet else messages:
                 _as_line(words)
+
+
+def address(text: str) -> tuple[str, int]:
+    """The address and the port of `--listen`."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise ParameterError(f"--listen is {text!r}; write an address and a port, 0.0.0.0:8443.")
+    return host.strip("[]"), int(port)
+
+
+SECONDS_BETWEEN_LINES = 3.0
+
+
+class ReadingProgress:
+    """Tells every few seconds how many rows are read, on a terminal and in a pipe alike."""
+
+    def __init__(self, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._quiet, self._clock, self._last = quiet, clock, clock()
+
+    def note(self, where: str, rows: int) -> None:
+        now = self._clock()
+        if not self._quiet and now - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = now
+            tell(f"hedgerow: {where}: {rows:,} rows read", file=sys.stderr, flush=True)
 
 
 def on_terminal(quiet: bool) -> bool:
@@ -160,12 +189,12 @@ def _files_at(place: str | Path) -> Iterator[Path]:
 
 def _precious(path: Path, digest: str) -> str | None:
     """The kind of a file that cannot simply be recreated; None for anything else."""
-    from hedgerow.methods.model_file import FORMAT
+    from hedgerow.methods.model_file import MODEL_FORMAT
 
     content = path.read_bytes()
     if content.startswith(SQLITE):
         return "a ledger or another database"
-    if content.lstrip().startswith(b"{") and f'"{FORMAT}"'.encode() in content:
+    if content.lstrip().startswith(b"{") and f'"{MODEL_FORMAT}"'.encode() in content:
         return "a model"
     if b"[[site]]" in content and b"[privacy]" in content:
         return "a study"

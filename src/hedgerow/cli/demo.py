@@ -75,11 +75,15 @@ def patients(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
 def write_patients(path: Path) -> None:
     """The patients of all hospitals as a table to try things on: `hedgerow demo --rows`."""
     X, y = patients(sum(SIZES), np.random.default_rng(DEMO_SEED))
-    hospital = np.repeat(HOSPITALS, SIZES)
+    write_table(path, X, y, hospital=np.repeat(HOSPITALS, SIZES))
+
+
+def write_table(path: Path, X: Any, y: Any, **first: Any) -> None:
+    """Patients as a CSV file, other columns first."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["hospital", *SCHEMA.names, "outcome"])
-        table.writerows(zip(hospital, *map(_format_cells, X.T), y, strict=True))
+        table.writerow([*first, *SCHEMA.names, "outcome"])
+        table.writerows(zip(*first.values(), *map(_format_cells, X.T), y, strict=True))
 
 
 def _format_cells(column: Any) -> list[str]:

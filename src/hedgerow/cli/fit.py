@@ -272,7 +272,7 @@ def _public_rows(source: str, schema: Any, target: str | None) -> tuple[Any, Any
     from hedgerow.methods.sources import Columns, the_other_column
 
     label = target or the_other_column(source, schema, Columns())
-    table = whole_table(source, [*schema.names, label])
+    table = whole_table(source, [*schema.columns, label])
     return table[:, :-1], table[:, -1]
 
 

@@ -33,7 +33,7 @@ def _lines(path: Path) -> list[str]:
 
         return list(told_ledger(path))
     from hedgerow.methods.ledger import Ledger
-    from hedgerow.methods.ledger import describe as told_of_fits
+    from hedgerow.methods.ledger import describe_event as told_of_fits
 
     ledger = Ledger(path)
     entries = [told_of_fits(number, event) for number, event in ledger.events()]

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import demo, fit, ledger, models, schema, site, study
+from hedgerow.cli import demo, fit, ledger, models, project, schema, site, study
 from hedgerow.cli.console import guarded, tell
+from hedgerow.errors import ParameterError
 
 # --------------------------------------------------------------------------------------------------
 # Compiles all loops ahead of their first use: for images, services and whoever hates to wait.
@@ -23,6 +24,8 @@ def compile_kernels() -> None:
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(demo.demo)
+app.command()(project.new)
+app.command()(project.rehearse)
 app.add_typer(schema.app, name="schema")
 app.command()(fit.fit)
 app.command()(fit.select)
@@ -32,6 +35,7 @@ app.command()(models.explain)
 app.command()(models.evaluate)
 app.command()(fit.plan)
 app.command()(models.export)
+app.command()(models.serve)
 app.command()(models.report)
 app.command()(models.verify)
 app.command()(models.audit)
@@ -55,6 +59,10 @@ def main(
         bool,
         typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
     ] = False,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(help="Part the cells of text files by this sign; else the header decides."),
+    ] = None,
 ) -> None:
     """Train trees, forests and boosted trees with differential privacy, at one site or federated.
 
@@ -65,6 +73,17 @@ def main(
     5 a site or a round gave no answer;
     130 interrupted from the keyboard.
     """
+    if delimiter is not None:
+        declare_delimiter(delimiter)
+
+
+def declare_delimiter(sign: str) -> None:
+    from hedgerow.data.reading.files import DELIMITER
+
+    sign = sign.replace("\\t", "\t")
+    if len(sign) != 1 or not sign.isascii() or sign.isalnum() or sign in '"\r\n':
+        raise ParameterError(f"delimiter is {sign!r}; use one sign, such as ';' or '\\t'.")
+    DELIMITER.set(sign)
 
 
 def entry() -> None:

@@ -16,6 +16,7 @@ from hedgerow.cli.console import (
     Force,
     Json,
     Quiet,
+    address,
     check_output,
     say,
     say_json,
@@ -239,17 +240,57 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="Write the page here.")] = Path(
         "report.html"
     ),
+    sheet: Annotated[
+        bool, typer.Option("--sheet", help="Write one A4 for the officer who signs, to print.")
+    ] = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Of a sheet: add all studies of this ledger or site's state folder."),
+    ] = None,
+    roster: Annotated[
+        Path | None, typer.Option(help="Of a sheet: verify signatures by this study file.")
+    ] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a report of a model as one HTML page."""
+    """Write a report of a model as one HTML page, or a sheet of one printed page."""
     from hedgerow.methods.saving import load
 
     hint = " Open it in a browser; it asks no network."
     estimator = load(model)
-    check_output(output, model, force=force, digest=estimator.model_.score.digest)
+    check_output(output, model, ledger, roster, force=force, digest=estimator.model_.score.digest)
+    if sheet:
+        from hedgerow.deployment.site_ledger import lifetime_lines
+        from hedgerow.deployment.verify import verdict, verified
+        from hedgerow.report.page.sheet import Context
+        from hedgerow.report.page.sheet import sheet as write_sheet
+
+        lines = [] if ledger is None else lifetime_lines(ledger)
+        context = Context(lines, verdict(verified(model, roster)))
+        _say(write_sheet(estimator, output, context), " Print it, or save it as PDF.", json, quiet)
+        return
     _say(estimator.report(output), hint, json, quiet)
+
+
+def serve(
+    model: ModelPath,
+    listen: Annotated[
+        str,
+        typer.Option(envvar="HEDGEROW_LISTEN", help="Listen on this address and port, HTTP."),
+    ] = "127.0.0.1:8080",
+) -> None:
+    """Serve a model over HTTP: /v1/predict, /health, /metrics, /openapi.json."""
+    from hedgerow.deployment.model_server import serve as listening
+    from hedgerow.methods.saving import load
+
+    host, port = address(listen)
+    listening(
+        load(model),
+        host,
+        port,
+        lambda found: tell(f"serving {model} at http://{host}:{found}", flush=True),
+    )
 
 
 def _say(path: Path, hint: str, json: bool, quiet: bool) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import threading
+import webbrowser
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -39,9 +41,12 @@ def _is_open(mark: Mark | None) -> bool:
 
 
 def _feature(feature: Feature, mark: Mark) -> Feature:
-    answer = _ask(feature.name, _shown(feature)) if _is_open(feature.mark) else LEAVE_OPEN
-    if answer == LEAVE_OPEN:
-        return feature
+    answer = _ask(feature.name, shown_feature(feature)) if _is_open(feature.mark) else LEAVE_OPEN
+    return feature if answer == LEAVE_OPEN else answered_feature(feature, answer, mark)
+
+
+def answered_feature(feature: Feature, answer: str, mark: Mark) -> Feature:
+    """The feature with a mark, and with the values of the answer if it has any."""
     new_feature = replace(feature, mark=mark)
     if not answer:
         return new_feature
@@ -55,26 +60,34 @@ def _feature(feature: Feature, mark: Mark) -> Feature:
 
 def _outcome(schema: Schema, mark: Mark) -> Schema:
     """The classes, or the range of the target."""
-    if schema.classes is not None and _is_open(schema.classes_mark):
-        answer = _ask("classes", ", ".join(schema.classes))
-        if answer == LEAVE_OPEN:
-            return schema
+    shown, outcome_mark = shown_outcome(schema)
+    if not shown or not _is_open(outcome_mark):
+        return schema
+    answer = _ask("classes" if schema.classes is not None else "target", shown)
+    return schema if answer == LEAVE_OPEN else answered_outcome(schema, answer, mark)
+
+
+def answered_outcome(schema: Schema, answer: str, mark: Mark) -> Schema:
+    if schema.classes is not None:
         classes = _split_values(answer) if answer else schema.classes
         return replace(schema, classes=classes, classes_mark=mark)
     target = schema.target
-    if target is not None and _is_open(target.mark):
-        answer = _ask("target", _range(target))
-        if answer == LEAVE_OPEN:
-            return schema
-        if schema.survival is not None:
-            end = schema.survival.horizon if not answer else _pair(answer)[1]
-            return replace(schema, target=replace(schema.survival, horizon=end, mark=mark))
-        low, high = _pair(answer) if answer else (target.low, target.high)
-        return replace(schema, target=replace(target, low=low, high=high, mark=mark))
-    return schema
+    if target is None:
+        return schema
+    if schema.survival is not None:
+        end = schema.survival.horizon if not answer else _pair(answer)[1]
+        return replace(schema, target=replace(schema.survival, horizon=end, mark=mark))
+    low, high = _pair(answer) if answer else (target.low, target.high)
+    return replace(schema, target=replace(target, low=low, high=high, mark=mark))
 
 
-def _shown(feature: Feature) -> str:
+def shown_outcome(schema: Schema) -> tuple[str, Mark | None]:
+    if schema.classes is not None:
+        return ", ".join(schema.classes), schema.classes_mark
+    return ("", None) if schema.target is None else (_range(schema.target), schema.target.mark)
+
+
+def shown_feature(feature: Feature) -> str:
     if isinstance(feature, Numeric):
         return _range(feature)
     if isinstance(feature, Hashed):
@@ -128,19 +141,23 @@ def draft(
     quiet: Quiet = False,
 ) -> None:
     """Draft a schema from rows, to be corrected and confirmed."""
-    from hedgerow.data.schema_draft import draft_schema
+    from hedgerow.data.schema_draft import diagnose
 
     if output is not None:
         check_output(output, rows, force=force)
     with warnings_as_lines(quiet):
-        new_schema = draft_schema(rows, target)
+        diagnosis = diagnose(rows, target)
+    new_schema = diagnosis.schema
     if json:
         say_json(new_schema.to_dict())
     elif output is None:
-        tell(new_schema.to_toml(), end="")
+        tell(diagnosis.to_toml(), end="")
     else:
-        output.write_text(new_schema.to_toml(), encoding="utf-8")
+        output.write_text(diagnosis.to_toml(), encoding="utf-8")
         if not quiet:
+            for finding in diagnosis.findings:
+                for reason in finding.reasons:
+                    tell(f"{finding.name}: {reason}")
             tell(
                 f"{output}: {len(new_schema.features)} columns, "
                 f"{len(new_schema.unconfirmed)} to confirm."
@@ -196,8 +213,8 @@ def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[
     from hedgerow.data.reading.report import report_of
     from hedgerow.data.reading.sources import open_table
 
-    names = open_table(source, schema.names).names
-    column_names = [*schema.names, *([target] if target else [])]
+    names = open_table(source, schema.columns).names
+    column_names = [*schema.columns, *([target] if target else [])]
     absent = [f"there is no column {name!r}" for name in column_names if name not in names]
     if absent:
         return [*absent, f"there are {names}"], "not read, since columns are absent"
@@ -229,4 +246,39 @@ def confirm(
         )
     schema.write_text(new_schema.to_toml(), encoding="utf-8")
     left = len(new_schema.unconfirmed)
+    tell(f"{schema}: {f'{left} still open' if left else 'all confirmed'}.")
+
+
+@app.command()
+def review(
+    schema: SchemaPath,
+    rows: Annotated[
+        str | None, typer.Argument(help="Show beside it what is found in these rows.")
+    ] = None,
+    target: OptionalTarget = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> None:
+    """Review a schema on a page of this machine, column by column, and confirm it.
+
+    A value that was read from rows is typed, or its source is named; Enter confirms nothing.
+    """
+    from hedgerow.cli.review import Review, ReviewServer
+    from hedgerow.data.schema_draft import diagnose
+
+    findings = ()
+    if rows is not None:
+        with warnings_as_lines(quiet=False):
+            findings = diagnose(rows, target).findings  # type: ignore[assignment]
+    waiting = threading.Event()
+    server = ReviewServer(Review(schema, findings), lambda left: None if left else waiting.set())
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    tell(f"Review {schema} at {server.address} (Ctrl-C ends it).", flush=True)
+    if browser:
+        webbrowser.open(server.address)
+    try:
+        waiting.wait()
+    except KeyboardInterrupt:
+        tell("")
+    server.shutdown()
+    left = len(Schema.from_toml(schema).unconfirmed)
     tell(f"{schema}: {f'{left} still open' if left else 'all confirmed'}.")

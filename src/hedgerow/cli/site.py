@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,8 @@ from hedgerow.cli.console import Force, check_output, tell
 
 if TYPE_CHECKING:
     from hedgerow.deployment.site_state import DataPlace, StateFolder
-    from hedgerow.federation.audit_log import AuditLine
+    from hedgerow.deployment.study_file import StudyFile
+    from hedgerow.federation.audit_log import Audit, AuditLine
     from hedgerow.secagg.keys import Identity
 
 app = typer.Typer(help="Run a site: set up, approve, serve, back up.", no_args_is_help=True)
@@ -31,6 +33,19 @@ PushDown = Annotated[bool, typer.Option("--push-down", help="Let the database co
 TargetColumn = Annotated[str, typer.Option(help="Name the column of labels or targets.")]
 Person = Annotated[str | None, typer.Option(help="Name the column that identifies the person.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+Here = Annotated[
+    Path | None,
+    typer.Option(
+        "--state", envvar="HEDGEROW_STATE", help="Use this state folder, not the one found here."
+    ),
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option(help="Call this coordinator, https://host:port; none with FLARE or Flower."),
+]
+AuthorityName = Annotated[
+    str | None, typer.Option(help="Choose the authority, if there are several.")
+]
 Wanted = Annotated[str, typer.Argument(help="Name a study, or give the first digits of its hash.")]
 
 
@@ -49,6 +64,132 @@ def init(
     folder = StateFolder.create(state, name, anchor)
     _show_identity(folder.name, folder.identity())
     tell(f"\nNow write down what this site allows: {folder.policy_file}")
+
+
+@app.command()
+def enroll(
+    token: Annotated[str, typer.Argument(help="The coordinator's token; - reads it from a pipe.")],
+    state: Here = None,
+    anchor: Annotated[
+        Path | None,
+        typer.Option(help="Of a new site: a file for the rollback anchor, not backed up."),
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    """Enroll at a coordinator by one token; the first time the site and its key are made.
+
+    The private key stays here. Compare the six words with the coordinator before you say yes.
+    """
+    from hedgerow.deployment.enrollment import Token
+    from hedgerow.deployment.enrollment import enroll as ask
+    from hedgerow.deployment.site_state import StateFolder
+
+    invitation = Token.read(sys.stdin.read() if token == "-" else token)
+    root = state or Path(invitation.name)
+    if (root / "site.toml").exists():
+        folder = StateFolder.open(root)
+    else:
+        place = anchor or _default_anchor(invitation.name)
+        folder = StateFolder.create(root, invitation.name, place)
+    enrolled = ask(folder, invitation)
+    _show_identity(folder.name, folder.identity())
+    tell(f"{'called':>14}  {invitation.url}")
+    tell(f"{'coordinator':>14}  {enrolled.words}")
+    if not yes:
+        words = "Does the coordinator read these last six words to you (telephone)?"
+        typer.confirm(words, abort=True)
+    enrolled.keep(folder)
+    tell(f"enrolled: {root}. Next: hedgerow site accept STUDY --data ROWS")
+
+
+def _default_anchor(name: str) -> Path:
+    """Beside no state folder that somebody copies with it; never one that is in use."""
+    import os
+
+    from hedgerow.errors import ParameterError
+
+    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
+    anchor = Path(home) / "hedgerow/anchors" / name
+    if anchor.exists():
+        raise ParameterError(
+            f"{anchor} is the anchor of another site of that name; give --state its folder, or "
+            "--anchor another file."
+        )
+    return anchor
+
+
+@app.command()
+def accept(
+    study: StudyPath,
+    data: Data,
+    state: Here = None,
+    target: TargetColumn = "target",
+    person: Person = None,
+    sql: Sql = None,
+    push_down: PushDown = False,
+    coordinator: Coordinator = None,
+    authority: AuthorityName = None,
+    by: Annotated[
+        str | None, typer.Option(help="Who decides; written into the policy.", show_default=False)
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Accept all without asking: for rehearsals.")
+    ] = False,
+) -> None:
+    """Accept a study: show it against the policy, ask for each missing line, approve.
+
+    Nothing is written unless every question is answered with yes.
+    """
+    import getpass
+
+    from hedgerow.deployment import approve as approving
+    from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.deployment.study_file import StudyFile
+    from hedgerow.federation.audit_log import Audit
+    from hedgerow.privacy.ledger.store import write_private
+
+    folder = StateFolder.open(state or _state_here())
+    study_file = StudyFile.read(study)
+    place = _rows_at(data, target, person, sql, push_down)
+    place = _called(folder, place, coordinator, authority, study_file.roster.coordinator)
+    for title, words in approving.what_leaves(study_file):
+        tell(f"{title:>14}  {words}")
+    rows, report = approving.check(study_file, place)
+    tell(f"{'rows':>14}  {rows} can be used")
+    for complaint in report.complaints:
+        tell(f"{'look at this':>14}  {complaint}")
+    audit = Audit(folder.audit_file)
+    lines = approving.missing_lines(folder, study_file)
+    if lines:
+        tell(f"\n{folder.policy_file} does not allow this yet. It lacks:")
+    for line in lines:
+        tell(f"\n  {line}\n      {line.why}")
+        if not yes and not typer.confirm("Write this line?"):
+            approving.decline(study_file, audit)
+            raise typer.Abort
+    note = f"{'not confirmed, ' if yes else ''}for the study {study_file.name}"
+    before = approving.write_lines(folder, lines, by or getpass.getuser(), note)
+    try:
+        approving.require_allowed(folder, study_file, audit)
+        _decide(folder, study_file, place, audit, yes)
+    except BaseException:
+        write_private(folder.policy_file, before)
+        raise
+    tell(f"Next: hedgerow site serve {folder.root} (again, if it runs: it reads policies first)")
+
+
+def _state_here() -> Path:
+    """The only state folder in or right below the present one."""
+    from hedgerow.errors import ParameterError
+
+    found = [path.parent for path in (Path("site.toml"), *Path().glob("*/site.toml"))]
+    existing = [path for path in found if (path / "site.toml").is_file()]
+    if len(existing) != 1:
+        raise ParameterError(
+            f"there are {len(existing)} state folders of sites here; name one with --state or "
+            "HEDGEROW_STATE, or make one with `hedgerow site enroll`."
+        )
+    return existing[0]
 
 
 @app.command()
@@ -83,13 +224,8 @@ def approve(
     person: Person = None,
     sql: Sql = None,
     push_down: PushDown = False,
-    coordinator: Annotated[
-        str | None,
-        typer.Option(help="Call this coordinator, https://host:port; none with FLARE or Flower."),
-    ] = None,
-    authority: Annotated[
-        str | None, typer.Option(help="Choose the authority, if there are several.")
-    ] = None,
+    coordinator: Coordinator = None,
+    authority: AuthorityName = None,
     yes: Yes = False,
 ) -> None:
     """Approve a study: show what leaves and what it costs, ask, charge the cap."""
@@ -106,9 +242,18 @@ def approve(
         tell(f"{title:>14}  {words}")
     audit = Audit(folder.audit_file)
     approving.require_allowed(folder, study_file, audit)
+    approving.check(study_file, place)
+    _decide(folder, study_file, place, audit, yes)
+
+
+def _decide(
+    folder: StateFolder, study_file: StudyFile, place: DataPlace, audit: Audit, yes: bool
+) -> None:
+    """Shows the price, asks, and approves the study that was shown."""
+    from hedgerow.deployment import approve as approving
+
     costs = approving.lifetime_words(folder, study_file.study)
     tell(f"{'costs':>14}  {costs} of this site's lifetime")
-    approving.check(study_file, place)
     if not yes and not typer.confirm("Compare the hash with the other sites. Approve?"):
         approving.decline(study_file, audit)
         raise typer.Abort
@@ -397,22 +542,31 @@ def _rows_at(
 
 
 def _called(
-    folder: StateFolder, place: DataPlace, coordinator: str | None, authority: str | None
+    folder: StateFolder,
+    place: DataPlace,
+    coordinator: str | None,
+    authority: str | None,
+    key: bytes = b"",
 ) -> DataPlace:
-    """With whom to call, and which certificate to show there."""
+    """Whom to call, and which certificate to show there; by `key`, where this site enrolled."""
     from dataclasses import replace
 
+    from hedgerow.deployment.enrollment import enrolled_at
     from hedgerow.errors import ParameterError
     from hedgerow.federation.transports.https import address_of
 
+    authorities = sorted(path.name for path in folder.tls.iterdir() if path.is_dir())
+    for name in authorities:
+        known = enrolled_at(folder, name)
+        if known.get("key") == key.hex():
+            coordinator, authority = coordinator or known["url"], authority or name
     if coordinator is None:
         return place
     address_of(coordinator)
-    authorities = sorted(path.name for path in folder.tls.iterdir() if path.is_dir())
     if not authorities:
         raise ParameterError(
-            "this site has no certificate to show; get one with `hedgerow site request` and "
-            "`hedgerow site certify`."
+            "this site has no certificate to show; get one with `hedgerow site enroll`, or with "
+            "`hedgerow site request` and `hedgerow site certify`."
         )
     chosen = authority or (authorities[0] if len(authorities) == 1 else None)
     if chosen not in authorities:
@@ -424,9 +578,12 @@ def _called(
 
 
 def _show_identity(name: str, identity: Identity) -> None:
+    from hedgerow.secagg.keys import spoken_words
+
     tell(f"{'site':>14}  {name}")
     tell(f"{'public key':>14}  {identity.public.hex()}")
     tell(f"{'fingerprint':>14}  {identity.fingerprint}")
+    tell(f"{'own words':>14}  {spoken_words(identity.public)}")
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
@@ -442,8 +599,6 @@ def _listeners(
     folder: StateFolder, as_json: bool, watch: bool
 ) -> Iterator[Callable[[AuditLine], None]]:
     """The listeners to a site's events: the terminal, and with `watch` a browser."""
-    import sys
-
     terminal = _teller(as_json)
     if not watch:
         yield terminal
@@ -467,7 +622,6 @@ def _listeners(
 def _teller(as_json: bool) -> Callable[[AuditLine], None]:
     """JSON for programs, words for a terminal, nothing where nobody looks."""
     import json
-    import sys
 
     from hedgerow.federation.audit_log import in_words, untold
 

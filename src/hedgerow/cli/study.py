@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import wraps
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from hedgerow.cli.console import STOPPED, Force, check_output, say, tell
-from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, Entry
+from hedgerow.cli.console import STOPPED, Force, address, check_output, say, tell
+from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, StudyEntry
 
 if TYPE_CHECKING:
+    from hedgerow.deployment.enrollment import Enrollment
     from hedgerow.deployment.progress import Listen
     from hedgerow.deployment.run_folder import RunFolder
     from hedgerow.federation.transports.https import HttpsExchange
@@ -39,6 +41,9 @@ Superlink = Annotated[
     typer.Option("--flower", help="Use this SuperLink of Flower's config.toml, not --listen."),
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print every event as a line of JSON.")]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Go on where sums are beyond what honest sites send.")
+]
 Watching = Annotated[
     bool, typer.Option("--watch", help="Show the run in a browser of this machine too.")
 ]
@@ -74,7 +79,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return typed
 
 
-def _parse_option(entry: Entry, text: str) -> Any:
+def _parse_option(entry: StudyEntry, text: str) -> Any:
     from hedgerow.deployment import draft
 
     return draft.typed_number(text) if entry.is_rational else draft.typed_value(text)
@@ -179,10 +184,11 @@ def _add_running(name: str, words: str) -> None:
         flower: Superlink = None,
         as_json: JsonLines = False,
         watch: Watching = False,
+        anyway: Anyway = False,
     ) -> None:
         resume = name == "resume"
         reach = Reach(listen, host, flare, flare_user, flower)
-        _run(folder, reach, as_json, watch=watch, resume=resume)
+        _run(folder, reach, as_json, watch=watch, resume=resume, anyway=anyway)
 
 
 _add_running("run", "Train over all sites; write the model and its privacy statement.")
@@ -211,6 +217,74 @@ def stop(folder: Folder) -> None:
         raise ParameterError(f"nobody runs the study in {folder} now; there is nothing to stop.")
     run_folder.stop_file.touch()
     tell("the run ends after its round; `hedgerow study resume` goes on with it.")
+
+
+@app.command()
+def invite(
+    folder: Folder,
+    listen: Annotated[str, typer.Option(help="Listen for sites on this address and port.")],
+    host: Hosts = None,
+    site: Annotated[
+        list[str] | None, typer.Option(help="Invite this site, not those of study.toml; repeat.")
+    ] = None,
+    days: Annotated[float, typer.Option(help="Let tokens expire after so many days.")] = 7.0,
+    withdraw: Annotated[
+        list[str] | None,
+        typer.Option(help="Make a new token for a site; its old one or its key counts no more."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Invite sites by a token each, wait until all enrolled, write their keys into the study.
+
+    It can be stopped and started again: tokens stay valid until they are used or expire.
+    """
+    from hedgerow.deployment import draft
+    from hedgerow.deployment.enrollment import Enrollment, listening
+    from hedgerow.deployment.run_folder import RunFolder
+    from hedgerow.errors import ParameterError
+
+    run_folder, (own, port) = RunFolder(folder), address(listen)
+    names = site or draft.site_names(run_folder)
+    if len(names) < 2:
+        raise ParameterError(f"{len(names)} sites are named; name each with --site.")
+    hosts = host or [own]
+    with run_folder.held():
+        enrollment = Enrollment(run_folder, run_folder.own_identity().public)
+        for name in withdraw or ():
+            enrollment.withdraw(name)
+        enrollment.invite(names, f"https://{hosts[0]}:{port}", days)
+        wait = _Arrivals(enrollment)
+        with listening(enrollment, own, port, hosts, wait.hear):
+            tell(f"Send each site its line, by a way that nobody else reads ({days:g} days):\n")
+            for name in enrollment.missing:
+                tell(f"{name}\n  hedgerow site enroll {enrollment.token_of(name)}\n", flush=True)
+            wait.wait()
+        for name, invitation in enrollment.invitations.items():
+            tell(f"{name:>16}  {invitation.words}")
+        if not yes:
+            words = "Read each site its six words out of band (telephone). Do all agree?"
+            typer.confirm(words, abort=True)
+        study_file = draft.fill_roster(run_folder, {name: enrollment.keys[name] for name in names})
+    tell(f"{run_folder.study_file} names all keys: read it, then send it to every site.")
+    _shown([("study", study_file.study.name), ("hash", study_file.study.account)])
+
+
+class _Arrivals:
+    """Waits until every invited site has enrolled, and says who came."""
+
+    def __init__(self, enrollment: Enrollment) -> None:
+        self._enrollment, self._change = enrollment, threading.Condition()
+
+    def hear(self, name: str) -> None:
+        with self._change:
+            words = self._enrollment.invitations[name].words
+            tell(f"{name} has enrolled: {words}", file=sys.stderr, flush=True)
+            self._change.notify_all()
+
+    def wait(self) -> None:
+        with self._change:
+            while self._enrollment.missing:
+                self._change.wait(1.0)
 
 
 @app.command()
@@ -265,7 +339,9 @@ class Reach(NamedTuple):
     flower: str | None
 
 
-def _run(path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool) -> None:
+def _run(
+    path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool, anyway: bool
+) -> None:
     from hedgerow.deployment.run import run_study as train
     from hedgerow.deployment.run_folder import RunFolder
 
@@ -275,7 +351,8 @@ def _run(path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool) 
         _listeners(folder, as_json, watch) as heard_by,
     ):
         try:
-            model = train(folder, exchange, resume=resume, listen=heard_by, show_trees=watch)
+            how = {"resume": resume, "show_trees": watch, "anyway": anyway}
+            model = train(folder, exchange, listen=heard_by, **how)
         except KeyboardInterrupt:
             tell("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
             raise typer.Exit(STOPPED) from None
@@ -306,18 +383,9 @@ def _exchange(folder: RunFolder, reach: Reach) -> HttpsExchange | PipeExchange:
     from hedgerow.federation.transports.certificates import Authority
     from hedgerow.federation.transports.https import HttpsExchange
 
-    address, port = _address(reach.listen or "")
-    tls = Authority.open(folder.authority).server_context(reach.hosts or [address])
-    return HttpsExchange(study_file.names, tls, address, port)
-
-
-def _address(text: str) -> tuple[str, int]:
-    from hedgerow.errors import ParameterError
-
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
-        raise ParameterError(f"--listen is {text!r}; write an address and a port, 0.0.0.0:8443.")
-    return host.strip("[]"), int(port)
+    host, port = address(reach.listen or "")
+    tls = Authority.open(folder.authority).server_context(reach.hosts or [host])
+    return HttpsExchange(study_file.names, tls, host, port)
 
 
 @contextmanager
@@ -328,12 +396,14 @@ def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen
         yield terminal
         return
     from hedgerow.deployment.live import RunTeller, live_view
+    from hedgerow.deployment.progress import SITES
 
     with live_view(folder.agreed().study.name, RunTeller()) as view:
         tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
 
         def both(event: dict[str, Any]) -> None:
-            terminal(event)
+            if event["event"] != SITES:
+                terminal(event)
             view.tell(event)
 
         yield both

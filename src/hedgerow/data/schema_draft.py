@@ -7,21 +7,34 @@ part is marked as read from rows, and a fit guarantees nothing until each mark i
 from __future__ import annotations
 
 import math
+import re
+import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hedgerow.data.reading.columns import Column, distinct, is_number, is_truth, numbers
-from hedgerow.data.reading.containers import RowTable, objects_of, other_separator
+from hedgerow.data.reading.columns import (
+    Column,
+    distinct,
+    is_number,
+    is_truth,
+    numbers,
+    parsed_distinct,
+    parsed_numbers,
+)
+from hedgerow.data.reading.containers import ROWS_READ, RowTable, objects_of
 from hedgerow.data.reading.encoding import CHUNK_ROWS, LABEL, one_per_row, refuse_unusable
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, DataWarning, ParameterError, warn
 from hedgerow.schema.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
-from hedgerow.schema.grids import MISSING_TEXTS
+from hedgerow.schema.parsers import TO_TEXT, Parser
 from hedgerow.schema.schema import Schema
-from hedgerow.schema.tokens import Token, is_whole, spell, token_of
+from hedgerow.schema.tokens import MISSING_TEXTS, Token, is_whole, spell, token_of
 from hedgerow.schema.visible import has_hidden
 
 # --------------------------------------------------------------------------------------------------
@@ -212,11 +225,56 @@ MISSING_MARKS = {"?", "-", ".", "unknown", "missing"}
 """What files write for a missing value beside the texts that are always read so."""
 
 
+@dataclass(frozen=True)
+class Finding:
+    """One column of a draft: what was seen, the feature that is proposed, and why."""
+
+    name: str
+    seen: str
+    reasons: tuple[str, ...] = ()
+    feature: Feature | None = None
+    """None: the column is left out."""
+    source: str | None = None
+    """Of a range that is known in public."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A draft, and what was found on the way, column by column."""
+
+    schema: Schema
+    findings: tuple[Finding, ...]
+
+    def to_toml(self) -> str:
+        """The draft with the reasons above each feature."""
+        head, *parts = self.schema.to_toml().split("[[feature]]\n")
+        drafted = [f for f in self.findings if f.feature is not None]
+        left_out = [
+            f"# {_bare(f.name)} is left out: {_bare(f.reasons[0])}.\n"
+            for f in self.findings
+            if f not in drafted
+        ]
+        told = ["".join(f"# {_bare(r)}\n" for r in f.reasons) for f in drafted]
+        pairs = zip(told, parts, strict=True)
+        return (
+            head
+            + "".join(left_out)
+            + "\n" * bool(left_out)
+            + "".join(f"{t}[[feature]]\n{p}" for t, p in pairs)
+        )
+
+
+def _bare(text: str) -> str:
+    """On one line of a comment."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def draft_schema(data: Source, target: str | None = None, *, y: Any = None) -> Schema:
-    """A schema to be corrected and confirmed: types, round ranges, values, read from rows.
+    """A schema to be corrected and confirmed: parsers, round ranges, values, read from rows.
 
     Every part is marked as read from rows, so a fit with it guarantees nothing yet. `data` is a
     frame, an array or the path of a file; `target` names a column of it, or `y` holds labels.
+    Identifiers are left out.
 
     Examples
     --------
@@ -226,12 +284,14 @@ def draft_schema(data: Source, target: str | None = None, *, y: Any = None) -> S
     ('no', 'yes')
 
     """
+    return diagnose(data, target, y=y).schema
+
+
+def diagnose(data: Source, target: str | None = None, *, y: Any = None) -> Diagnosis:
+    """The draft of a schema, with what was seen in each column and why it is proposed so."""
     if target is not None and y is not None:
         raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(data)
-    separator_hint = other_separator(table)
-    if separator_hint:
-        raise DataError(f"{table.where} has one column, {table.names[0]!r}. {separator_hint}.")
     if target is not None and target not in table.names:
         raise DataError(f"{table.where} has no column {target!r}; it has {table.names}.")
     columns = dict(zip(table.names, _whole(table), strict=True))
@@ -240,21 +300,285 @@ def draft_schema(data: Source, target: str | None = None, *, y: Any = None) -> S
         label = one_per_row(table, y, "y", "label")
     if not columns:
         raise DataError(f"{table.where} has no columns beside {target!r}; nothing can be learned.")
-    warn_of_identifiers(list(columns), list(columns.values()))
-    if table.malformed_lines:
-        warn(
-            f"{table.where}: {table.malformed_lines} line(s) are left out, with an open quote or "
-            "another number of cells than the header; correct them, or what they hold is not in "
-            "the draft.",
-            DataWarning,
-        )
-    features = tuple(_draft_feature(name, column) for name, column in columns.items())
+    _warn_of_lines(table)
+    findings = [examine(name, column) for name, column in columns.items()]
+    identifiers = [f.name for f in findings if f.feature is None]
+    if len(identifiers) == len(findings):
+        findings = [replace(f, feature=_draft_feature(f.name, columns[f.name])) for f in findings]
+    if identifiers:
+        warn_of_identifiers(identifiers, [columns[name] for name in identifiers])
+    features = tuple(f.feature for f in findings if f.feature is not None)
     bare = Schema(features)
     if label is not None:
         classes = _classes(target or LABEL, label)
         bare = Schema(features, classes=classes, target=None if classes else _target(label))
     _warn_of_strange_letters(table, bare)
-    return bare.with_mark(Mark())
+    return Diagnosis(bare.with_mark(Mark()), tuple(findings))
+
+
+def _warn_of_lines(table: RowTable) -> None:
+    if table.malformed_lines:
+        warn(
+            f"{table.where}: {table.malformed_lines} line(s) are left out, with an open quote or "
+            "another number of cells than the header; correct them, or what they hold is not in "
+            f"the draft. The first: {getattr(table, 'first_problem', None)}.",
+            DataWarning,
+        )
+    recoded_lines = getattr(table, "recoded_lines", 0)
+    if recoded_lines:
+        warn(
+            f"{table.where} is not UTF-8: {recoded_lines} line(s) are read as Windows-1252; "
+            "look at them, or save the file as UTF-8.",
+            DataWarning,
+        )
+
+
+# --------------------------------------------------------------------------------------------------
+# One column examined: what it looks like, how it is written, which range is known in public.
+
+DATE_FORMATS = (
+    *("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d%b%Y", "%Y%m%d"),
+    *("%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d %b %Y", "%b %d, %Y"),
+)
+PROPOSED: tuple[tuple[dict[str, Any], str, str], ...] = (
+    *(({"kind": "date", "format": [f]}, r".*\d", f"dates written as {f}") for f in DATE_FORMATS),
+    ({"kind": "percent"}, r".*(%|percent|pct)", "percentages"),
+    ({"kind": "percent", "decimal": ","}, r".*(%|percent|pct)", "percentages, decimal comma"),
+    ({"kind": "money"}, r".*([^\d\s.,'+-]\s*[-\d(]|\d\s*[^\d\s.,'%)+-])", "amounts of money"),
+    (
+        {"kind": "money", "decimal": ","},
+        r".*([^\d\s.,'+-]\s*[-\d(]|\d\s*[^\d\s.,'%)+-])",
+        "amounts of money, decimal comma",
+    ),
+    ({"kind": "number"}, r".*\d", "numbers with groups of digits"),
+    ({"kind": "number", "decimal": ","}, r".*\d", "numbers with a decimal comma"),
+    ({"kind": "number", "units": {"k": 1000, "M": 1000000}}, r".*\d\s*[kM]$", "numbers with units"),
+    ({"kind": "boolean"}, r"[A-Za-z]", "words for true and false"),
+    (
+        {"kind": "icd"},
+        r"[A-Za-z]\d[\dA-Za-z](\.?[\dA-Za-z]{1,4})?$",
+        "codes of ICD-10, by their first three",
+    ),
+    ({"kind": "atc"}, r"[A-Za-z]\d\d[A-Za-z]{2}\d\d$", "codes of ATC, by their first four"),
+)
+"""Parsers in the order in which they are tried, a sign that some value must show, and words."""
+READABLE = 0.95
+"""Part of the values that a parser must read; the others may be sentinels."""
+MOST_SENTINELS = 5
+SENTINELS = (
+    -1,
+    -8,
+    -9,
+    -88,
+    -99,
+    -888,
+    -999,
+    -9999,
+    -99999,
+    88,
+    99,
+    777,
+    888,
+    999,
+    9999,
+    99999,
+    999999,
+)
+WIDENS = 3.0
+"""A sentinel makes the range at least so many times as wide."""
+PERSONS = re.compile(
+    r"\b(patient|person|subject|member|customer|client|user|mrn|ssn|pid|borrower)\b"
+)
+IDENTIFIERS = re.compile(r"\b(id|key|number|nr|no|index|uuid|guid)\b")
+SITES = re.compile(r"\b(site|hospital|clinic|cent(er|re)|branch|facility|institution|bank)\b")
+CODES = re.compile(r"\b(zip|postal|postcode|plz|code|icd|atc|snomed|ndc|cpt|drg|type|class)\b")
+
+
+def examine(name: str, column: Column) -> Finding:
+    words = re.sub(r"[\W_]+", " ", name).strip().lower()
+    raw = distinct(column)
+    met = [(v, n) for v, n in raw.met([True] * len(raw.values)) if not _is_missing(v)]
+    rows = sum(n for _, n in met)
+    seen = f"{len(column):,} rows, {len(column) - rows:,} empty, {len(met):,} values"
+    if not met:
+        return Finding(
+            name, seen, ("no row has a value: leave it out",), _draft_feature(name, column)
+        )
+    if _looks_like_identifier(words, column, met):
+        return Finding(name, seen, ("another value in every row, as identifiers have",))
+    if PERSONS.search(words) and 1.2 * len(met) < rows < 50 * len(met) and len(met) > ENOUGH_ROWS:
+        reason = f"looks like a person, {rows / len(met):.1f} rows each: pass it as `person`"
+        return Finding(name, seen, (reason,))
+    reasons = ["one value in all rows teaches nothing: leave it out"] * (len(met) == 1)
+    feature, more = _propose(name, words, column, met)
+    if SITES.search(words) and not isinstance(feature, Numeric):
+        reasons.append("looks like a site: pass it as `site`, or keep it")
+    finding = Finding(name, seen, (*reasons, *more), feature)
+    return _with_known_range(finding, words, column)
+
+
+def _is_missing(value: Any) -> bool:
+    token = token_of(value)
+    return token is None or token in MISSING_TEXTS
+
+
+def _looks_like_identifier(words: str, column: Column, met: Sequence[tuple[Any, int]]) -> bool:
+    """Texts that all differ and no parser reads; whole numbers by their name, or if they count."""
+    if len(met) < ENOUGH_ROWS or any(n > 1 for _, n in met):
+        return False
+    if not _says_numbers(column):
+        some = [spell(v) if isinstance(v, str | bytes) else v for v, _ in met[:200]]
+        parser = _first_parser(some)
+        return parser is None or parser[0].kind in TO_TEXT
+    values, _ = numbers(column)
+    finite = values[np.isfinite(values)]
+    is_whole_number = np.array_equal(finite, np.floor(finite))
+    counts = float(np.ptp(finite)) < 1.5 * len(finite)
+    return is_whole_number and (counts or IDENTIFIERS.search(words) is not None)
+
+
+def _propose(
+    name: str, words: str, column: Column, met: Sequence[tuple[Any, int]]
+) -> tuple[Feature, list[str]]:
+    is_text = all(isinstance(value, str | bytes) for value, _ in met)
+    texts = [str(spell(value)).strip() for value, _ in met] if is_text else []
+    if (
+        is_text
+        and (any(_has_leading_zero(t) for t in texts) or CODES.search(words))
+        and _are_digits(texts)
+    ):
+        return _draft_code(name, words, texts)
+    values = texts if is_text else [value for value, _ in met]
+    if not _says_numbers(column):
+        parser = _first_parser(values)
+        if parser is not None:
+            return _draft_parsed(name, column, *parser)
+        return _draft_feature(name, column), []
+    feature = _draft_feature(name, column)
+    if not isinstance(feature, Numeric):
+        return feature, []
+    marks = [text for text in texts if text.lower() in MISSING_MARKS]
+    sentinels: list[str | float] = [*_number_sentinels(column), *marks]
+    reasons = [f"{s} looks like a sentinel for missing values" for s in sentinels]
+    if CODES.search(words) and len(met) <= MAX_VALUES:
+        reasons.append("looks like codes, not amounts: list `values` instead of a range")
+    if not sentinels:
+        return feature, reasons
+    bare = Numeric(name, 0, 1, missing=tuple(sentinels))
+    return replace(feature, missing=bare.missing, **_range_of(column, bare)), reasons
+
+
+def _range_of(column: Column, feature: Numeric) -> dict[str, Any]:
+    values, _ = parsed_numbers(column, feature.grid)
+    low, high = rounded(*range_met(feature.name, values))
+    return {"low": low, "high": high}
+
+
+def _number_sentinels(column: Column) -> list[int]:
+    """Numbers at an end of the range that widen it much, and that people use so."""
+    values, _ = numbers(column)
+    finite = np.unique(values[np.isfinite(values)])
+    sentinels = list[int]()
+    while len(finite) > 3:
+        ends = [(finite[0], finite[1:]), (finite[-1], finite[:-1])]
+        wide = [
+            (end, rest)
+            for end, rest in ends
+            if end in SENTINELS and finite[-1] - finite[0] > WIDENS * (rest[-1] - rest[0])
+        ]
+        if not wide:
+            break
+        sentinels.append(int(wide[0][0]))
+        finite = wide[0][1]
+    return sentinels
+
+
+def _first_parser(values: Sequence[Any]) -> tuple[Parser, tuple[Any, ...], str] | None:
+    """The first parser that reads nearly all values, and what it leaves as sentinels."""
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) < len(values) and not any(hasattr(value, "isoformat") for value in values):
+        return None
+    for options, sign, words in PROPOSED:
+        share = np.mean([bool(re.match(sign, text)) for text in texts[:2000]]) if texts else 1.0
+        if share == 0.0 or (options["kind"] in TO_TEXT and share < READABLE):
+            continue
+        parser = Parser(**options)
+        sample = values[:: max(1, len(values) // 500)]
+        if sum(parser.read(value) == () for value in sample) > (1 - READABLE) * len(sample) + 1:
+            continue
+        unread = tuple(value for value in values if parser.read(value) == ())
+        few = len(unread) <= min(MOST_SENTINELS, (len(values) - 1) // 2)
+        if few and not any(re.search(r"\d", str(v)) for v in unread):
+            return parser, unread, words
+    return None
+
+
+def _draft_parsed(
+    name: str, column: Column, parser: Parser, unread: tuple[Any, ...], words: str
+) -> tuple[Feature, list[str]]:
+    unit = f", in days since {parser.since}" if parser.kind == "date" else ""
+    reasons = [f"{words}: parse is {parser.kind}{unit}"]
+    reasons += [f"{list(unread)} stand for missing values"] * bool(unread)
+    if parser.kind == "boolean":
+        return Categorical(name, (False, True), other=False, parse=parser, missing=unread), reasons  # type: ignore[arg-type]
+    if parser.kind in TO_TEXT:
+        probe = Hashed(name, parse=parser, missing=unread)
+        tokens = set(parsed_distinct(column, probe.grid)[1]) - {None, *MISSING_TEXTS}
+        return replace(
+            listed_or_hashed(name, tuple(sorted(map(str, tokens)))), parse=parser, missing=unread
+        ), reasons
+    probe_number = Numeric(name, 0, 1, parse=parser, missing=unread)
+    values, _ = parsed_numbers(column, probe_number.grid)
+    sentinels = _number_sentinels(values)
+    reasons += [f"{s} looks like a sentinel for missing values" for s in sentinels]
+    probe_number = replace(probe_number, missing=(*unread, *sentinels))
+    return replace(probe_number, **_range_of(column, probe_number)), reasons
+
+
+def _are_digits(texts: Sequence[str]) -> bool:
+    return all(re.fullmatch(r"[0-9-]+", text) for text in texts)
+
+
+def _has_leading_zero(text: str) -> bool:
+    return len(text) > 1 and text[0] == "0" and text.isdigit()
+
+
+def _draft_code(name: str, words: str, texts: Sequence[str]) -> tuple[Feature, list[str]]:
+    if re.search(r"zip|postal|postcode|plz", words):
+        parser = Parser(kind="zip")
+        heads = tuple(sorted({str(parser.read(text)) for text in texts}))
+        reason = "codes that look like numbers: the first three digits of a ZIP code"
+        return replace(listed_or_hashed(name, heads), parse=parser), [reason]
+    values = tuple(sorted(set(texts)))
+    return listed_or_hashed(name, values), ["codes that look like numbers are kept as texts"]
+
+
+@cache
+def known_ranges() -> list[dict[str, Any]]:
+    """Public ranges of common columns, each with why anybody may know it."""
+    text = files("hedgerow.data").joinpath("known_ranges.toml").read_text("utf-8")
+    return list(tomllib.loads(text)["column"])
+
+
+def _with_known_range(finding: Finding, words: str, column: Column) -> Finding:
+    feature = finding.feature
+    row = next((row for row in known_ranges() if re.fullmatch(row["name"], words)), None)
+    if row is None or not isinstance(feature, Numeric) or _is_date(feature):
+        return finding
+    values, _ = parsed_numbers(column, feature.grid)
+    finite = values[np.isfinite(values)]
+    if np.mean((finite >= row["low"]) & (finite <= row["high"])) < 0.99:
+        reason = (
+            f"not in the public range {row['low']} to {row['high']} {row['unit']}: look at its unit"
+        )
+        return replace(finding, reasons=(*finding.reasons, reason))
+    reason = f"public range {row['low']} to {row['high']} {row['unit']}: {row['source']}"
+    wide = replace(feature, low=float(row["low"]), high=float(row["high"]))
+    return replace(finding, feature=wide, reasons=(*finding.reasons, reason), source=row["source"])
+
+
+def _is_date(feature: Numeric) -> bool:
+    return isinstance(feature.parse, Parser) and feature.parse.kind == "date"
 
 
 def _warn_of_strange_letters(table: RowTable, schema: Schema) -> None:
@@ -274,7 +598,11 @@ def _warn_of_strange_letters(table: RowTable, schema: Schema) -> None:
 
 def _whole(table: RowTable) -> list[Column]:
     """All rows as one column each; files come in parts."""
-    parts = list(table.chunks(table.names, table.capacity or CHUNK_ROWS))
+    parts, rows = list[list[Column]](), 0
+    for part in table.chunks(table.names, table.capacity or CHUNK_ROWS):
+        parts.append(part)
+        rows += len(part[0])
+        ROWS_READ.get()(table.where, rows)
     if not parts:
         raise DataError(f"{table.where} holds no rows; give at least one.")
     if len(parts) == 1:

@@ -20,7 +20,8 @@ from hedgerow.data.rows import Rows
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.kernels.codes import recode
 from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
-from hedgerow.kernels.sums import Selections, count_cells, sum_cells
+from hedgerow.kernels.sums import RowSelections, count_cells, sum_cells
+from hedgerow.kernels.surfaces import add_at_places, bounded_multiples, look_up
 from hedgerow.kernels.trees import (
     add_values,
     count_sides,
@@ -49,6 +50,7 @@ from hedgerow.privacy.queries import (
     Statistic,
     Summed,
     SumQuery,
+    SurfaceGradients,
     Whole,
 )
 from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, GroupCodes, Int32, IntArray
@@ -81,6 +83,37 @@ def newton_sum(
             gh = statistic.loss.contributions(raw[:, None], y[part]) * unit
         add_newton_vectors(z, gh[:, 0], gh[:, 1], most, total)
     return total
+
+
+SURFACE_ROWS = 2**14
+"""Of records whose places in the tables of terms are held at once."""
+
+
+def surface_sum(
+    statistic: SurfaceGradients,
+    codes: Codes,
+    raw: FloatArray,
+    y: FloatArray,
+    rows: Int32 | None,
+    unit: int,
+) -> IntArray:
+    """(C,) the sum of all records' multiples of their functions, through tables of the multiples.
+
+    `raw` (n, 1) are the model's scores, to which curves and surfaces are added.
+    """
+    basis, units = statistic.basis, statistic.units(unit)
+    columns = [curve.feature for curve in basis.functions]
+    tables = np.concatenate(basis.values(statistic.coefficients))
+    totals = np.zeros(len(tables), np.int64)
+    for part in _parts(len(y), rows, SURFACE_ROWS):
+        cells = codes[:, part]
+        groups = recode(cells[[*columns, 0]], basis.groups)
+        score, norm = look_up(groups, basis.layout, tables, basis.squares)
+        with np.errstate(all="ignore"):  # what is not finite adds nothing
+            gradients = statistic.loss.contributions(raw[part] + score[:, None], y[part])[:, 0]
+        multiples = bounded_multiples(gradients, norm, units, statistic.radius)
+        add_at_places(groups, basis.layout, multiples, totals)
+    return basis.gather(totals)
 
 
 def most_squared(statistic: CurveNewton, unit: int) -> int:
@@ -181,6 +214,9 @@ class Answering:
         rows = self.rows.select(query.region) if query.region else None
         if isinstance(query.statistic, CurveNewton) and isinstance(query.by, Whole):
             sums = newton_sum(query.statistic, self.rows.codes, self.y, rows, unit)
+        elif isinstance(query.statistic, SurfaceGradients) and isinstance(query.by, Whole):
+            raw = self.raw(query.statistic.at)
+            sums = surface_sum(query.statistic, self.rows.codes, raw, self.y, rows, unit)
         elif isinstance(query.by, Leaves):
             sums = self._leaf_sums(query.by, query.statistic, rows, unit)
         elif isinstance(query.by, Sides):
@@ -219,7 +255,7 @@ class Answering:
         yield batch
 
     def _cell_sums(
-        self, statistic: Statistic, by: Groups, nodes: Selections, unit: int
+        self, statistic: Statistic, by: Groups, nodes: RowSelections, unit: int
     ) -> IntArray:
         """(N, G, B, C) for each selection of rows."""
         if isinstance(by, Cells) and self.rows.codes.nbytes > MOST_RECODED_BYTES:
@@ -318,11 +354,10 @@ class Answering:
     def raw(self, model: Additive) -> FloatArray:
         """(n, O) raw predictions; only trees that are new since the last model are walked."""
         if self._raw is not None:
-            known_model, raw = self._raw
-            n_known = len(known_model.trees)
-            same_start = (known_model.base, known_model.curves) == (model.base, model.curves)
-            if same_start and model.trees[:n_known] == known_model.trees:
-                self._raw = (model, self._add_trees(model, raw, n_known))
+            scored_model, raw = self._raw
+            n_scored = trees_in_common(scored_model, model)
+            if n_scored is not None:
+                self._raw = (model, self._add_trees(model, raw, n_scored))
                 return raw
         self._raw = (model, self._add_trees(model, model.start(self.rows.codes), 0))
         return self._raw[1]
@@ -333,6 +368,14 @@ class Answering:
             return raw
         new = pack(model.trees[n_known:]) if n_known else model.packed
         return add_values(new, self.rows.codes, raw, model.clip)
+
+    def resume(self, model: Additive, raw: FloatArray) -> None:
+        """Goes on from the raw scores of an earlier model; they are advanced in place."""
+        self._raw = (model, raw)
+
+    def release(self) -> None:
+        """Forgets what takes more room than scores and selections and is soon computed again."""
+        self._recoded_bins = self._contributions = None
 
     # --------------------------------------------------------------------- bounds and selections
     def _bounds(self, query: BoundQuery, unit: int) -> IntArray:
@@ -350,6 +393,16 @@ class Answering:
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
         """(f, 256, C) the sums that scores of splits are computed from."""
         return tables_of(query, self.rows, features)
+
+
+def trees_in_common(scored_model: Additive | None, model: Additive) -> int | None:
+    """How many trees of a model are in the raw scores of an earlier one; None if it is no start."""
+    if scored_model is None or scored_model.clip != model.clip:
+        return None
+    if (scored_model.base, scored_model.curves) != (model.base, model.curves):
+        return None
+    n = len(scored_model.trees)
+    return n if model.trees[:n] == scored_model.trees else None
 
 
 def merged(sums: IntArray, by: Cells) -> IntArray:

@@ -8,14 +8,18 @@ close     the same with the site's last word, which says what it was charged and
 
 from __future__ import annotations
 
+import bisect
 import datetime as dt
 import getpass
 import json
 import re
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from hedgerow.data.reading.report import DataReport, report_of
 from hedgerow.deployment.site_state import (
@@ -25,10 +29,10 @@ from hedgerow.deployment.site_state import (
     in_database,
     read_rows,
 )
-from hedgerow.deployment.study_file import StudyFile, as_text
+from hedgerow.deployment.study_file import StudyFile, as_text, toml_value
 from hedgerow.errors import HedgerowError, LedgerUnavailable, ParameterError, SiteRefused
 from hedgerow.federation.audit_log import Audit
-from hedgerow.federation.policy import HOW_TO_OPEN
+from hedgerow.federation.policy import HOW_TO_OPEN, Policy, SitePolicy, is_method_allowed
 from hedgerow.methods import model_file
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
@@ -42,9 +46,10 @@ from hedgerow.privacy.ledger.store import make_private, write_private
 from hedgerow.privacy.queries.kinds import QueryKind
 from hedgerow.privacy.statement.wording import dp_model_words
 from hedgerow.privacy.study import Study
+from hedgerow.schema.visible import visible
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.keys import Roster, check_pins, fingerprint
+from hedgerow.secagg.keys import Roster, check_pins, fingerprint, spoken_words
 
 
 # ------------------------------------------------------------------------------------------ check
@@ -90,7 +95,7 @@ def _sites(study_file: StudyFile) -> Iterator[tuple[str, bytes]]:
     return zip(study_file.names, study_file.roster.sites, strict=True)
 
 
-STATISTICS = {
+STATISTIC_WORDS = {
     "Count": "record counts",
     "ClassCounts": "class counts",
     "LabelReports": "randomized label bits",
@@ -100,6 +105,7 @@ STATISTICS = {
     "Hessians": "prediction-uncertainty sums (Hessians)",
     "EventCounts": "events and censored records per interval of time",
     "CurveNewton": "one Newton step on the weights of the curves",
+    "SurfaceGradients": "one gradient step on curves and on surfaces of two columns",
 }
 GROUPS = {
     "Whole": "in total",
@@ -117,7 +123,7 @@ def _words(kind: QueryKind) -> str:
     quantity = _split_words(kind.what)
     match kind.query:
         case "SumQuery":
-            return f"masked noisy sums: {STATISTICS[kind.what]}, {GROUPS[kind.by]}"
+            return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUPS[kind.by]}"
         case "BoundQuery":
             return "masked noisy sums: best impurity that this site could reach"
         case _:
@@ -156,14 +162,175 @@ def reason_not_to_approve(state: StateFolder, study_file: StudyFile) -> list[str
     return reasons
 
 
-def _require_budget(state: StateFolder, study: Study) -> None:
+def _require_budget(state: StateFolder, study: Study, rules: SitePolicy) -> None:
     """Raises the ledger's refusal of the approval, by its own rules and without an entry."""
     with _books_of(state) as books:
         if study.account in books.accounts and books.accounts[study.account].open:
             return
         trial = books.for_trial()
-    trial.apply(LifetimeSet(*state.policy().lifetime))
+    trial.apply(LifetimeSet(*rules.lifetime))
     trial.apply(Approved(study.account, study.measure, study.limit, study.name))
+
+
+# ------------------------------------------------------------------------- policy lines that lack
+class PolicyLine(NamedTuple):
+    """One line that this site's policy lacks for a study, and what it would allow."""
+
+    table: str
+    name: str
+    value: Any
+    why: str
+
+    def __str__(self) -> str:
+        table = f"[{self.table}] " if self.table else ""
+        return f"{table}{self.name} = {toml_value(self.value)}"
+
+
+def missing_lines(state: StateFolder, study_file: StudyFile) -> list[PolicyLine]:
+    """Exactly the lines of policy.toml without which this site does not allow the study."""
+    rules, study = state.policy(), study_file.study
+    return [
+        *_missing_names(rules.policy, study),
+        *_missing_ceilings(rules.policy, study, study_file.rounds),
+        *_missing_lifetime(state, study, rules),
+        *_missing_pins(state, study_file, rules),
+    ]
+
+
+def _missing_names(policy: Policy, study: Study) -> Iterator[PolicyLine]:
+    if policy.methods is not None and not is_method_allowed(study.method, policy.methods):
+        methods = [*sorted(policy.methods), study.method]
+        yield PolicyLine("", "methods", methods, f"the study trains {study.method}")
+    columns = [name for name in study.schema.names if name not in (policy.features or ())]
+    if policy.features is not None and columns:
+        features = [*sorted(policy.features), *columns]
+        yield PolicyLine("", "features", features, f"it uses {', '.join(columns)}")
+    if study.dp_model not in policy.dp_models:
+        models = [model.name.lower() for model in DPModel if model in policy.dp_models]
+        words = dp_model_words(study.dp_model.value)
+        yield PolicyLine("", "dp_models", [*models, study.dp_model.name.lower()], words)
+
+
+def _missing_ceilings(policy: Policy, study: Study, rounds: int) -> Iterator[PolicyLine]:
+    ceilings: list[tuple[str, Fraction | int, Fraction | int | None]] = [
+        ("epsilon_per_study", study.epsilon, policy.max_epsilon),
+        ("delta_per_study", study.delta, policy.max_delta),
+        ("colluders_per_study", study.colluders, policy.max_colluders),
+        ("records_per_person", study.records_per_person, policy.max_records_per_person),
+        ("rounds_per_study", rounds, policy.max_rounds),
+    ]
+    for name, wanted, most in ceilings:
+        if most is not None and wanted > most:
+            value = _number_text(wanted) if isinstance(wanted, Fraction) else wanted
+            yield PolicyLine("", name, value, f"at most {_number_text(Fraction(most))} until now")
+    for name, wanted, least in (
+        ("fewest_sites", study.n_sites, policy.min_sites),
+        ("fewest_colluders", study.colluders, policy.min_colluders),
+    ):
+        if wanted < least:
+            yield PolicyLine("", name, wanted, f"at least {least} until now; fewer protect less")
+
+
+def _missing_lifetime(state: StateFolder, study: Study, rules: SitePolicy) -> Iterator[PolicyLine]:
+    """The smallest budget of the site that pays for the study too, to a thousandth."""
+    if _pays(state, study, rules) or not isinstance(rules.lifetime_epsilon, Fraction):
+        return
+    delta = rules.lifetime_delta or study.delta
+    step = (rules.lifetime_epsilon + study.epsilon) / 1000
+
+    def with_steps(count: int) -> SitePolicy:
+        more = rules.lifetime_epsilon + count * step
+        return replace(rules, lifetime_epsilon=more, lifetime_delta=delta)
+
+    most = next((2**k for k in range(16) if _pays(state, study, with_steps(2**k))), None)
+    if most is None:
+        return  # another reason than the budget, which the ledger then tells
+    steps = bisect.bisect_left(
+        range(most), True, key=lambda count: _pays(state, study, with_steps(count))
+    )
+    if delta != rules.lifetime_delta:
+        words = "how often the guarantee of all studies together may fail"
+        yield PolicyLine("lifetime", "delta", _number_text(delta), words)
+    epsilon = with_steps(steps).lifetime_epsilon
+    if epsilon != rules.lifetime_epsilon:
+        words = f"all studies of this site together; {printed_cost(rules.lifetime_epsilon)} so far"
+        yield PolicyLine("lifetime", "epsilon", _number_text(Fraction(epsilon)), words)
+
+
+def _pays(state: StateFolder, study: Study, rules: SitePolicy) -> bool:
+    try:
+        _require_budget(state, study, rules)
+    except HedgerowError:
+        return False
+    return True
+
+
+def _missing_pins(
+    state: StateFolder, study_file: StudyFile, rules: SitePolicy
+) -> Iterator[PolicyLine]:
+    own, pinned = state.identity().public, set(rules.pins.values())
+    peers = [(name, key) for name, key in _sites(study_file) if key != own]
+    if sum(fingerprint(key) in pinned for _, key in peers) >= study_file.study.threshold - 1:
+        return
+    for name, key in peers:
+        if fingerprint(key) not in pinned:
+            words = f"call {name}; its people must read you: {spoken_words(key)}"
+            yield PolicyLine("trusted_sites", name, fingerprint(key), words)
+
+
+def _number_text(number: Fraction) -> str:
+    """As people write it where that is exact, else as a fraction."""
+    text = f"{float(number):.12g}"
+    return text if Fraction(text) == number else str(number)
+
+
+def write_lines(state: StateFolder, lines: Sequence[PolicyLine], by: str, about: str) -> bytes:
+    """Writes lines into policy.toml with a name and a date; returns what stood there before."""
+    before = state.policy_file.read_bytes()
+    note = f"{by}, {dt.date.today().isoformat()}: {about}"
+    text = before.decode("utf-8")
+    for line in lines:
+        text = _with_line(text, line, visible(note))
+    fresh = state.policy_file.with_name("policy.toml.new")
+    write_private(fresh, text.encode())
+    SitePolicy.read(fresh)
+    fresh.replace(state.policy_file)
+    return before
+
+
+def _with_line(text: str, line: PolicyLine, note: str) -> str:
+    """A policy with one value set, wherever it stood; all other lines and comments stay."""
+    rows = text.rstrip("\n").split("\n")
+    heads = [k for k, row in enumerate(rows) if re.match(r"\s*\[", row)]
+    if line.table and not any(_is_head(rows[k], line.table) for k in heads):
+        rows += ["", f"[{line.table}]"]
+        heads.append(len(rows) - 1)
+    start = next(k for k in heads if _is_head(rows[k], line.table)) + 1 if line.table else 0
+    end = min((k for k in heads if k >= start), default=len(rows))
+    key = line.name if not line.table or line.table == "lifetime" else json.dumps(line.name)
+    fresh = f"{key} = {toml_value(line.value)}  # {note}"
+    named = re.compile(rf"""\s*["']?{re.escape(line.name)}["']?\s*=""")
+    place = next((k for k in range(start, end) if named.match(rows[k])), None)
+    if place is not None:
+        rows[place : _end_of_value(rows, place)] = [fresh]
+    else:
+        while end > start and not rows[end - 1].strip():
+            end -= 1
+        rows.insert(end, fresh)
+    return "\n".join(rows) + "\n"
+
+
+def _is_head(row: str, table: str) -> bool:
+    return re.match(rf"\s*\[\s*{table}\s*\]", row) is not None
+
+
+def _end_of_value(rows: Sequence[str], start: int) -> int:
+    """A list may go over several lines."""
+    for end in range(start + 1, len(rows) + 1):
+        with suppress(tomllib.TOMLDecodeError):
+            tomllib.loads("\n".join(rows[start:end]))
+            return end
+    return start + 1
 
 
 @contextmanager
@@ -183,7 +350,7 @@ def require_allowed(state: StateFolder, study_file: StudyFile, audit: Audit) -> 
         if reasons:
             name = study_file.study.name
             raise ParameterError(f"this site does not allow {name!r}: {'; '.join(reasons)}.")
-        _require_budget(state, study_file.study)
+        _require_budget(state, study_file.study, state.policy())
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,39 @@ def draft(
         run_folder.key_file.unlink()
         raise
     return StudyFile.read(run_folder.study_file)
+
+
+def site_names(folder: RunFolder) -> list[str]:
+    """The sites that a study names, with or without keys."""
+    return [str(site.get("name")) for site in _tables(folder).get("site", [])]
+
+
+def fill_roster(folder: RunFolder, keys: Mapping[str, str]) -> StudyFile:
+    """Writes the coordinator's key and those of enrolled sites into study.toml."""
+    content = _tables(folder)
+    if any(site.get("key", "") not in ("", keys.get(site["name"])) for site in content["site"]):
+        raise ParameterError(
+            f"{folder.study_file} names other keys than these sites enrolled with; nothing was "
+            "written. Ask the sites out of band (telephone), then correct the file."
+        )
+    content["coordinator"] = {"key": folder.own_identity().public.hex()}
+    content["site"] = [{"name": name, "key": key} for name, key in keys.items()]
+    study_file = StudyFile.checked(content, folder.study_file)
+    fresh = folder.study_file.with_name("study.toml.new")
+    fresh.write_text(as_text(study_file), encoding="utf-8")
+    fresh.replace(folder.study_file)
+    return StudyFile.read(folder.study_file)
+
+
+def _tables(folder: RunFolder) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(folder.study_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ParameterError(f"{folder.study_file} cannot be read ({error}); correct it.") from None
+    sites = content.setdefault("site", [])
+    if not isinstance(sites, list) or not all(isinstance(site, dict) for site in sites):
+        raise ParameterError(f"{folder.study_file}: site is no list of tables; write [[site]].")
+    return content
 
 
 def typed_parameter(text: str) -> tuple[str, Any]:

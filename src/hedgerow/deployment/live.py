@@ -10,9 +10,10 @@ from __future__ import annotations
 import datetime as dt
 import hmac
 import json
+import os
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
@@ -21,7 +22,7 @@ from threading import Condition, Thread
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from hedgerow.deployment.progress import RunEvent, event_in_words
+from hedgerow.deployment.progress import SITES, RunEvent, event_in_words
 from hedgerow.federation.audit_log import AuditLine, in_words
 from hedgerow.report.page.page import live_page
 
@@ -31,6 +32,7 @@ from hedgerow.report.page.page import live_page
 # A page only puts down what it is told here; it computes nothing.
 
 ENDS = ("finished", "ended")
+LATE = ("slow", "lost")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Shown:
     paths: tuple[tuple[str, ...], ...] = ()
     is_new_tree: bool = False
     is_last: bool = False
+    sites: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """How every site is at the moment, by name; a line without words shows nothing else."""
 
 
 class Teller(Protocol):
@@ -58,6 +62,10 @@ class Teller(Protocol):
     has_tree: bool
 
     def shown(self, event: dict[str, Any]) -> Shown: ...
+
+    def values(self) -> dict[str, float | dict[str, float]]:
+        """Numbers for machines that watch."""
+        ...
 
 
 @dataclass
@@ -71,13 +79,31 @@ class RunTeller:
         "rounds": "Rounds",
         "sites": "Sites",
         "seconds": "Seconds",
+        "left": "Seconds left",
         "bytes": "Bytes per site",
         "spent": "Spent",
     }
     seconds: float = 0.0
     bytes: int = 0
+    rounds: int = 0
+    spent: float = 0.0
+    sites: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def values(self) -> dict[str, float | dict[str, float]]:
+        seen = {name: float(site["seen"]) for name, site in self.sites.items()}
+        late = {name: float(site["state"] in LATE) for name, site in self.sites.items()}
+        numbers: dict[str, float | dict[str, float]] = {
+            "run_rounds_total": float(self.rounds),
+            "run_seconds_total": self.seconds,
+            "run_bytes_total": float(self.bytes),
+            "run_budget_used_ratio": self.spent,
+        }
+        return numbers | {"site_seen_seconds": seen, "site_late": late}
 
     def shown(self, event: RunEvent) -> Shown:
+        if event["event"] == SITES:
+            self.sites = event["sites"]
+            return Shown(event["time"], "", {}, sites=event["sites"])
         words, name = event_in_words(event), event["event"]
         if name == "round":
             return self._round(event, words)
@@ -88,11 +114,14 @@ class RunTeller:
         self.seconds += event["seconds"]
         self.bytes += event["bytes"]
         spent, of = event["spent"], event["of"]
+        self.rounds, self.spent = event["round"], spent or 0.0
+        left = max(of - event["round"], 0) * self.seconds / event["round"] if of else None
         facts = {
             "state": "training",
             "rounds": f"{event['round']} of {of}" if of else f"{event['round']}",
             "sites": f"{event['sites']}",
             "seconds": f"{self.seconds:.1f}",
+            "left": "not known" if left is None else f"at most {left:.0f}",
             "bytes": f"{self.bytes}",
             "spent": "without noise" if spent is None else f"{100 * spent:.1f} %",
         }
@@ -117,6 +146,13 @@ class SiteTeller:
     served_studies: set[str] = field(default_factory=set)
     n_answered: int = 0
     n_refused: int = 0
+
+    def values(self) -> dict[str, float | dict[str, float]]:
+        return {
+            "site_studies": float(len(self.served_studies)),
+            "site_rounds_total": float(self.n_answered),
+            "site_refused_total": float(self.n_refused),
+        }
 
     def shown(self, event: AuditLine) -> Shown:
         facts, spent = self._changes_of(event)
@@ -170,11 +206,12 @@ class LiveView:
     def __init__(self, title: str, teller: Teller) -> None:
         self.page = live_page(title, teller.facts, teller.budget, teller.has_tree).encode()
         self._teller = teller
-        self.token = secrets.token_urlsafe(24)
+        self.token = os.environ.get("HEDGEROW_LIVE_TOKEN") or secrets.token_urlsafe(24)
         self._events: list[Shown] = []
         self._change = Condition()
         self._has_ended = False
-        self._server = _Server((LOOPBACK, 0), _Handler)
+        port = int(os.environ.get("HEDGEROW_LIVE_PORT") or 0)
+        self._server = LimitedServer((LOOPBACK, port), _Handler)
         self._server.view = self
         self._thread = Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -191,6 +228,10 @@ class LiveView:
         with self._change:
             self._events.append(self._teller.shown(event))
             self._change.notify_all()
+
+    def metrics(self) -> str:
+        with self._change:
+            return metrics_text(self._teller.values())
 
     def stream(self) -> Iterator[Shown | None]:
         """All events from the first on; None when nothing has happened for a while."""
@@ -217,7 +258,7 @@ class LiveView:
         self._thread.join()
 
 
-class _Server(ThreadingHTTPServer):
+class LimitedServer(ThreadingHTTPServer):
     """Knows its connections: shutdown waits only for those that showed the token."""
 
     daemon_threads = True
@@ -273,7 +314,7 @@ def _cut(line: socket.socket) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: LimitedServer
     protocol_version = "HTTP/1.0"
     timeout = ASKING_SECONDS
 
@@ -290,6 +331,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send("text/html; charset=utf-8", view.page)
         elif place.path == "/events":
             self._stream(view)
+        elif place.path == "/health":
+            self._send("text/plain; charset=utf-8", b"ok\n")
+        elif place.path == "/metrics":
+            self._send("text/plain; version=0.0.4", view.metrics().encode())
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
@@ -326,3 +371,21 @@ def live_view(title: str, teller: Teller) -> Iterator[LiveView]:
         yield view
     finally:
         view.close()
+
+
+# --------------------------------------------------------------------------------------------------
+# Health and metrics, for machines that watch machines.
+
+
+def metrics_text(values: Mapping[str, float | Mapping[str, float]]) -> str:
+    """Prometheus text; names that end in `_total` are counters, inner names are sites."""
+    lines = []
+    for name, value in values.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines.append(f"# TYPE hedgerow_{name} {kind}")
+        inner = value.items() if isinstance(value, Mapping) else [("", value)]
+        lines += [
+            f"hedgerow_{name}{f'{{site={json.dumps(of)}}}' if of else ''} {number:.12g}"
+            for of, number in inner
+        ]
+    return "\n".join(lines) + "\n"

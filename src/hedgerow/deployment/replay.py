@@ -16,6 +16,7 @@ from typing import Any
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
 from hedgerow.federation.exchange import Collected
+from hedgerow.federation.plausibility import Plausibility
 from hedgerow.federation.server import Server
 from hedgerow.federation.transcript import Transcript, TranscriptRound
 from hedgerow.federation.wire import Sender
@@ -75,6 +76,7 @@ class TranscriptSites:
     _attempt: int = -1
     _largest: Cost = Fraction(0)
     runs: set[bytes] = field(default_factory=set)
+    plausibility: Plausibility | None = None
 
     def round(self, number: int, asked: Sequence[Priced]) -> Collected:
         kept = self.transcript.rounds.get(number)
@@ -153,7 +155,9 @@ def replayed(
 ) -> tuple[PrivateEstimator, TranscriptSites]:
     """The model that the method learns from these sums; refuses a round that nobody asked for."""
     study, sites = study_file.study, TranscriptSites(study_file, transcript)
-    federation = Server(study, sites, MemoryLedger(study.limit))
+    plausibility = Plausibility(study, study_file.rows_at_most, goes_on=True)
+    federation = Server(study, sites, MemoryLedger(study.limit), plausibility=plausibility)
+    sites.plausibility = plausibility
     model = study_file.estimator()
     circumstances = Circumstances(simulated=False, persons_declared=study.by_person)
     train(model, study, study_file.method, federation, circumstances)
@@ -172,7 +176,7 @@ def replayed(
 
 
 @dataclass(frozen=True)
-class LastWord:
+class SiteClosing:
     """The CLOSED of one site, both signatures checked."""
 
     header: Header
@@ -180,9 +184,9 @@ class LastWord:
     digest: bytes
 
 
-def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, LastWord]:
+def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, SiteClosing]:
     """By site; refuses one that is not right, or of another transcript."""
-    found: dict[int, LastWord] = {}
+    found: dict[int, SiteClosing] = {}
     for message in transcript.closed:
         try:
             envelope = open_shown(message, study_file.study.hash, study_file.roster)
@@ -195,12 +199,12 @@ def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, LastW
         name = study_file.names[header.sender]
         if body.root not in (transcript.root, UNASKED):
             raise TranscriptError(f"{name} closed another transcript than this one.")
-        found[header.sender] = LastWord(header, body, digest("message", message))
+        found[header.sender] = SiteClosing(header, body, digest("message", message))
     return found
 
 
 def problems_of_releases(
-    study_file: StudyFile, transcript: Transcript, words: dict[int, LastWord]
+    study_file: StudyFile, transcript: Transcript, words: dict[int, SiteClosing]
 ) -> list[str]:
     """Messages that were changed, that the site never sent, or whose rounds are left out."""
     found = []
@@ -221,7 +225,7 @@ def problems_of_releases(
 
 
 def problems_of_charges(
-    study_file: StudyFile, sites: TranscriptSites, words: dict[int, LastWord]
+    study_file: StudyFile, sites: TranscriptSites, words: dict[int, SiteClosing]
 ) -> list[str]:
     """What each site was charged, computed from the questions it answered, is what it says."""
     found, study = [], study_file.study

@@ -14,6 +14,7 @@ from hedgerow.deployment.verify import closing_words, sign_model
 from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.federation.exchange import Exchange, RetryPolicy, pace_of, patient
 from hedgerow.federation.journal import FileJournal
+from hedgerow.federation.plausibility import Plausibility
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
 from hedgerow.methods.base import PrivateEstimator
@@ -28,10 +29,12 @@ def run_study(
     resume: bool = False,
     listen: Listen = ignore,
     show_trees: bool = False,
+    anyway: bool = False,
 ) -> PrivateEstimator:
     """Trains over the sites that the exchange reaches; the folder then holds the model.
 
-    `listen` hears of every round, with `show_trees` of the newest tree too.
+    `listen` hears of every round, with `show_trees` of the newest tree too. `anyway` goes on
+    where sums are beyond what honest sites send; the statement says so.
 
     Whatever stops it, the folder holds all that is needed to go on: what was answered is read
     from the record, and the round that was under way is asked again in the same words.
@@ -54,7 +57,8 @@ def run_study(
                 )
             ) as watch,
         ):
-            return _train(folder, study_file, exchange, journal, watch)
+            plausibility = Plausibility(study_file.study, study_file.rows_at_most, anyway)
+            return _train(folder, study_file, exchange, journal, watch, plausibility)
 
 
 def _close(sites: SecureSites, journal: FileJournal) -> None:
@@ -86,15 +90,21 @@ def _check_begun(folder: RunFolder, resume: bool) -> None:
 
 
 def _train(
-    folder: RunFolder, study_file: StudyFile, exchange: Exchange, journal: FileJournal, watch: Watch
+    folder: RunFolder,
+    study_file: StudyFile,
+    exchange: Exchange,
+    journal: FileJournal,
+    watch: Watch,
+    plausibility: Plausibility,
 ) -> PrivateEstimator:
     study = study_file.study
     identity = folder.identity(study_file)
     coordinator = coordinator_of(study_file, identity, journal, first_attempt=int(time.time()))
     names, timing = study_file.names, study_file.timing
     retry_policy = RetryPolicy(names, timing, watch.hear, pace=pace_of(exchange))
-    sites = SecureSites(study, coordinator, patient(exchange, retry_policy), retry_policy, journal)
-    federation = Server(study, sites, MemoryLedger(study.limit), watch.hear)
+    asking = patient(watch.over(exchange, names), retry_policy)
+    sites = SecureSites(study, coordinator, asking, retry_policy, journal)
+    federation = Server(study, sites, MemoryLedger(study.limit), watch.hear, plausibility)
     watch.follow(federation)
     watch.say("resumed" if journal.rounds or journal.under_way() else "begun", study=study.account)
     circumstances = Circumstances(simulated=False, persons_declared=study.by_person)

@@ -9,6 +9,7 @@ events.jsonl      what happened, for people and pages
 model.json        the result; statement.txt and report.html, a page for people, beside it
 evaluation.json   how good it is on records that were held out, where the study says so
 authority/        signs sites' certificates for the HTTPS transport
+enrollment.json   tokens of `hedgerow study invite`, and the keys that came with them, 0600
 """
 
 from __future__ import annotations
@@ -51,9 +52,16 @@ class RunFolder:
         if folder.study_file.exists() or folder.key_file.exists():
             raise ParameterError(f"{path} already holds a study; name a folder that is new.")
         make_private(path)
-        identity = Identity.generate()
-        write_private(folder.key_file, identity.to_bytes().hex().encode())
-        return folder, identity
+        return folder, folder.own_identity()
+
+    def own_identity(self) -> Identity:
+        """The coordinator's key in this folder; the first time it is made."""
+        if not self.key_file.exists():
+            write_private(self.key_file, Identity.generate().to_bytes().hex().encode())
+        try:
+            return Identity.from_bytes(bytes.fromhex(self.key_file.read_text("ascii")))
+        except ValueError:
+            raise ParameterError(f"{self.key_file} holds no key; bring the old one back.") from None
 
     def agreed(self) -> StudyFile:
         return StudyFile.read(self.study_file)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 from hedgerow.deployment.approve import ledger_of, printed_cost
 from hedgerow.deployment.site_state import StateFolder
+from hedgerow.methods.ledger import Ledger
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.privacy.ledger.events import (
     Approved,
     Charged,
@@ -57,6 +62,33 @@ def exported_ledger(root: Path) -> Iterator[str]:
                     "signature": entry.signature.hex(),
                 }
             )
+
+
+def lifetime_lines(path: Path) -> list[tuple[str, str]]:
+    """All studies of the same records together: of a site's state folder, or of a fits' ledger."""
+    if not path.is_dir():
+        total = Ledger(path).verify()
+        return [("together", total.summary), ("fits", str(total.fits))]
+    state = StateFolder.open(path)
+    with ledger_of(state) as ledger:
+        ledger.verify()
+        with ledger.current() as books:
+            spent, accounts = books.committed, list(books.accounts.values())
+    rules = state.policy()
+    measure, _ = rules.lifetime
+    together = f"{measure.value} {printed_cost(spent)}"
+    if measure is not Measure.PURE and isinstance(spent, Fraction):
+        epsilon = printed(conversions.epsilon_of(measure, spent, rules.lifetime_delta))
+        together = f"epsilon {epsilon} at delta {printed(float_above(rules.lifetime_delta))}"
+    limit = f"epsilon {printed_cost(rules.lifetime_epsilon)}"
+    studies = [
+        (
+            account.name or "a study",
+            f"at most {printed_cost(account.cap)} ({account.measure.value})",
+        )
+        for account in accounts
+    ]
+    return [("together", f"{together}, of {limit} allowed at {state.name}"), *studies]
 
 
 def _words(event: Event) -> str:

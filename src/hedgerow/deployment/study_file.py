@@ -25,7 +25,7 @@ from hedgerow.methods.common import CommonParameters
 from hedgerow.methods.dry_run import most_rounds
 from hedgerow.methods.method import Method
 from hedgerow.methods.parameters import declared_parameters
-from hedgerow.methods.registry import Maker, estimator_named
+from hedgerow.methods.registry import EstimatorMaker, estimator_named
 from hedgerow.methods.saving import read_parameters
 from hedgerow.methods.training import agree
 from hedgerow.privacy.accounting.budget import DPModel
@@ -36,8 +36,8 @@ from hedgerow.privacy.declaration import (
     STUDY,
     TABLES,
     Entries,
-    Entry,
     Problem,
+    StudyEntry,
     dotted,
     read_table,
     table_schema,
@@ -115,55 +115,58 @@ def _text(pattern: str = r"[\s\S]*") -> Rule:
     return Rule("str", "another text", read, {"type": "string", "pattern": f"^{pattern}$"})
 
 
-def _choice(*words: str) -> Entry:
-    return Entry(one_of({word: word for word in words}))
+def _choice(*words: str) -> StudyEntry:
+    return StudyEntry(one_of({word: word for word in words}))
 
 
-def _table(inside: Entries, words: str = "", **more: Any) -> Entry:
+def _table(inside: Entries, words: str = "", **more: Any) -> StudyEntry:
     rule = replace(TABLE, json=table_schema(inside))
-    return Entry(rule, words, "write a table", inside=inside, **more)
+    return StudyEntry(rule, words, "write a table", inside=inside, **more)
 
 
-def _tables(inside: Entries, words: str = "", **more: Any) -> Entry:
+def _tables(inside: Entries, words: str = "", **more: Any) -> StudyEntry:
     rule = replace(a(list), json={"type": "array", "items": table_schema(inside)})
-    return Entry(rule, words, "write a list of tables", inside=inside, **more)
+    return StudyEntry(rule, words, "write a list of tables", inside=inside, **more)
 
 
 TABLE = replace(a(dict), json={"type": "object"})
-SECONDS = Entry(number(above=0.0, below=MOST), usual=60.0)
-SITE_NAME = Entry(
+SECONDS = StudyEntry(number(above=0.0, below=MOST), usual=60.0)
+SITE_NAME = StudyEntry(
     _text("[A-Za-z0-9][A-Za-z0-9._-]{0,62}"),
     todo="use letters, digits, dots, dashes and underscores, 63 at most",
     is_required=True,
 )
-SITE_KEY = Entry(
+SITE_KEY = StudyEntry(
     _text("[0-9a-f]{128}"),
     todo="write the 128 hexadecimal digits of a public key, as `hedgerow site init` shows them",
     is_required=True,
 )
 CURATOR = {
-    "name": Entry(_text(r"[\s\S]+"), is_required=True),
+    "name": StudyEntry(_text(r"[\s\S]+"), is_required=True),
     "kind": _choice("Government", "Industry", "Nonprofit"),
 }
 FILE: Entries = {
-    "version": Entry(
+    "version": StudyEntry(
         replace(whole(VERSION, VERSION), json={"const": VERSION}),
         todo=f"this hedgerow reads version {VERSION}, so update hedgerow or write the file anew",
         is_required=True,
     ),
     "name": SITE_NAME,
-    "public_seed": Entry(
+    "public_seed": StudyEntry(
         whole(0, 2**32 - 1),
         "Public randomness: random cuts, orders. Never noise.",
         is_required=True,
     ),
     "model": _table(
-        {"estimator": Entry(_text(), is_required=True), "parameters": Entry(TABLE, usual={})},
+        {
+            "estimator": StudyEntry(_text(), is_required=True),
+            "parameters": StudyEntry(TABLE, usual={}),
+        },
         "An estimator of hedgerow, or a paper's method: papers.wang.local_rnm; and those of its "
         "parameters that are not its defaults.",
         is_required=True,
     ),
-    "schema": Entry(
+    "schema": StudyEntry(
         TABLE,
         "Public facts: ranges, categories and classes that are known without looking at a row. "
         '`file = "schema.toml"` instead takes them from a file beside this one.',
@@ -174,17 +177,19 @@ FILE: Entries = {
     "evaluation": _table(TABLES["evaluation"]),
     "coordinator": _table({"key": SITE_KEY}, is_required=True),
     "site": _tables(
-        {"name": SITE_NAME, "key": SITE_KEY},
-        "Every site's public key, as `hedgerow site init` shows it; confirm it out of band.",
+        {"name": SITE_NAME, "key": SITE_KEY, "rows_at_most": StudyEntry(COUNT)},
+        "Every site's public key, as `hedgerow site init` shows it; confirm it out of band. "
+        "`rows_at_most`, not part of the agreement: a public number, rounded up by its people, "
+        "above which sums are held to be wrong.",
         is_required=True,
     ),
     "timing": _table(
         {
             "answer_seconds": SECONDS,
-            "asks": Entry(COUNT, usual=3),
-            "patience_seconds": Entry(number(least=0.0, below=MOST), usual=3600.0),
+            "asks": StudyEntry(COUNT, usual=3),
+            "patience_seconds": StudyEntry(number(least=0.0, below=MOST), usual=3600.0),
             "return_seconds": SECONDS,
-            "at_once": Entry(replace(a(bool), json={"type": "boolean"}), usual=True),
+            "at_once": StudyEntry(replace(a(bool), json={"type": "boolean"}), usual=True),
         },
         "The coordinator's own, not part of the agreement: seconds for one exchange, how often the "
         "silent are asked again before a round goes on without them, how long a run waits while "
@@ -194,12 +199,12 @@ FILE: Entries = {
     "about": _table(
         {
             "curator": _tables(CURATOR),
-            "intended_use": Entry(_text()),
-            "region": Entry(_text()),
+            "intended_use": StudyEntry(_text()),
+            "region": StudyEntry(_text()),
             "sector": _choice(
                 "Technology", "Healthcare", "Education", "Government", "Energy", "Finance"
             ),
-            "publication_date": Entry(
+            "publication_date": StudyEntry(
                 _text("[0-9]{4}-[0-9]{2}-[0-9]{2}"), todo="write it as 2026-11-16"
             ),
         },
@@ -376,6 +381,12 @@ class StudyFile:
         return About(curators=curators, **about_fields)
 
     @property
+    def rows_at_most(self) -> int | None:
+        """A public bound on the records of all sites, if every site has one."""
+        bounds = [site.get("rows_at_most") for site in self.content["site"]]
+        return None if None in bounds else sum(bounds)
+
+    @property
     def timing(self) -> Timing:
         return Timing(**self.content["timing"])
 
@@ -402,7 +413,7 @@ def _own_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
         ) from None
 
 
-def _check_parameters(kind: Maker, parameters: dict[str, Any]) -> None:
+def _check_parameters(kind: EstimatorMaker, parameters: dict[str, Any]) -> None:
     for name, value in parameters.items():
         if type(value) is int and abs(value) >= MOST:
             raise ParameterError(f"{name} has more than 12 digits; use a number that it can have.")
@@ -443,7 +454,7 @@ def _line_of_error(text: str, message: str) -> int | None:
 
 HEADING = """\
 # What all sites of this study agree on. Its content has the hash that sites approve: change
-# anything but [timing] and [about], and everybody has to approve it anew.
+# anything but [timing], [about] and rows_at_most, and everybody has to approve it anew.
 """
 
 
@@ -482,7 +493,7 @@ def _declared_table(study_file: StudyFile, table: str) -> Iterator[str]:
     for name, entry in TABLES[table].items():
         if name in values or not entry.is_required:
             value = values.get(name, getattr(study_file.study, FIELD_OF[table, name]))
-            lines += [*_comment(entry.words), f"{name} = {_value(value)}"]
+            lines += [*_comment(entry.words), f"{name} = {toml_value(value)}"]
     if lines:
         yield "\n".join([f"[{table}]", *lines, ""])
 
@@ -498,19 +509,19 @@ def _schema(schema: Schema) -> str:
 
 
 def _lines(table: dict[str, Any]) -> str:
-    return "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
     if isinstance(value, DPModel):
         value = value.name.lower()
     if isinstance(value, Fraction):
         value = float(value) if Fraction(str(float(value))) == value else str(value)
     if isinstance(value, dict):
-        inner = ", ".join(f"{key} = {_value(item)}" for key, item in value.items())
+        inner = ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items())
         return f"{{ {inner} }}"
     if isinstance(value, list):
-        return f"[{', '.join(_value(item) for item in value)}]"
+        return f"[{', '.join(toml_value(item) for item in value)}]"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

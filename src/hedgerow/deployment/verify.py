@@ -130,6 +130,8 @@ def add_vouch(path: Path, roster: Path, transcript: Path, identity: Identity) ->
 
 SUM_TOLERANCE = 1e-9
 """Parts of a budget are told as floats; their sums are right to this."""
+PLAUSIBLE = "plausible"
+"""The check that sums are such as honest sites send."""
 MOST_PROBLEMS = 10
 """Of a file's form, in one answer."""
 FORMAT = "file format"
@@ -239,6 +241,9 @@ def _transcript(
     problems = problems_of_charges(study_file, sites, words_of_sites)
     told = "; ".join(problems) or "every site was charged what was asked, and no more"
     yield CheckResult.of("charges", not problems, told)
+    if sites.plausibility is not None:
+        plausibility = sites.plausibility
+        yield CheckResult.of(PLAUSIBLE, not plausibility.findings, plausibility.words)
     open_sites = [name for k, name in enumerate(study_file.names) if k not in words_of_sites]
     if open_sites:
         told = f"{', '.join(open_sites)} did not close: count them at the study's whole budget"
@@ -279,7 +284,7 @@ def closing_words(folder: RunFolder, study_file: StudyFile) -> list[str]:
     """What was verified of a run that ended, for the statement that its folder holds."""
     transcript = folder.path / TRANSCRIPT
     checks = verified(folder.model_file, folder.study_file, transcript)
-    names = [check.words for check in checks if check.what == "final"]
+    names = [check.words for check in checks if check.what in ("final", PLAUSIBLE)]
     how = "hedgerow verify model.json --roster study.toml --transcript transcript.bin"
     return [verdict(checks), *names, f"whoever has these files can do it again: {how}"]
 

@@ -81,11 +81,11 @@ def lines_of(path: Path) -> Iterator[AuditLine]:
 def reason_of(error: BaseException) -> str:
     """Why something was refused, in full: this is the site's own file."""
     causes: list[str] = []
-    found: BaseException | None = error
-    while found is not None and len(causes) < 4:
-        text = str(found).strip()
-        causes.append(f"{type(found).__name__}: {text}" if text else type(found).__name__)
-        found = found.__cause__
+    result: BaseException | None = error
+    while result is not None and len(causes) < 4:
+        text = str(result).strip()
+        causes.append(f"{type(result).__name__}: {text}" if text else type(result).__name__)
+        result = result.__cause__
     return "; because ".join(causes)[:LONGEST_REASON]
 
 

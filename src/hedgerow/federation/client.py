@@ -1,9 +1,9 @@
 """A site's end of the wire: `handle(bytes) -> bytes`, whatever comes.
 
 The order of a round: who asks and whether it fits the run; what is asked, and whether the study
-admits it; the charge; then rows, noise and masks; one transaction; and only then bytes leave.
-Nothing before the charge looks at a row, and no row can make anything fail after it. Should an
-answer not be computed all the same, the charge stays and the study is closed here for good.
+admits it; the charge, held; rows and noise; one transaction of charge, masks and message; and only
+then bytes leave. Nothing before the hold looks at a row, and no row can make anything fail after.
+Should an answer not be computed all the same, the charge stays and the study is closed for good.
 Outside, a refusal is a constant code; the reason is in the site's own log.
 Every reply leaves at the site's fixed intervals, so that its time does not depend on the rows:
 one that had to wait for a round of the same study, or for the store, would
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, groupby
 from operator import itemgetter
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from hedgerow.errors import (
     UnsupportedQuery,
 )
 from hedgerow.federation.audit_log import LOG
+from hedgerow.federation.policy import Policy
 from hedgerow.federation.wire import Bundle, Receiver
 from hedgerow.kernels.noise import invert
 from hedgerow.privacy.accounting.budget import DPModel
@@ -99,16 +100,16 @@ def respond(
     Noise is drawn whole, before rows are touched, for every coordinate of every site.
     """
     rows.require_open()
-    summed = [one.noise for one in asked if one.noise is not None]
+    summed = [item.noise for item in asked if item.noise is not None]
     try:
         samplers = samplers or Samplers(sampling.draw, MECHANISMS)
         noise = drawn(summed, secret, samplers.draw)
         if rows.permanent is None:
-            exact = rows.sums.integers_of_all([one.query for one in summed], rows.study.unit)
+            exact = rows.sums.integers_of_all([item.query for item in summed], rows.study.unit)
         else:  # labels are told in bits: every question gets a report of its own
-            exact = [_told(rows, one, secret) for one in summed]
-        parts = [x * one.refinement + z for one, x, z in zip(summed, exact, noise, strict=True)]
-        queries = (one.query for one in asked)
+            exact = [_told(rows, item, secret) for item in summed]
+        parts = [x * item.refinement + z for item, x, z in zip(summed, exact, noise, strict=True)]
+        queries = (item.query for item in asked)
         selections = tuple(
             _pick(rows, q, secret, samplers.choose) for q in queries if not isinstance(q, Summed)
         )
@@ -119,13 +120,13 @@ def respond(
 
 def drawn(summed: Sequence[Noise], secret: SecretRandomness, draw: Draw) -> list[IntArray]:
     """The noise of each query; those in a row that have one law draw together."""
-    sized = [(one.of_site, one.size) for one in summed]
-    found = list[IntArray]()
+    sized = [(item.of_site, item.size) for item in summed]
+    result = list[IntArray]()
     for law, alike in groupby(sized, key=itemgetter(0)):
         ends = list(accumulate(size for _, size in alike))
         together = draw(law, ends[-1], secret, invert=invert)
-        found += np.split(together, ends[:-1])
-    return found
+        result += np.split(together, ends[:-1])
+    return result
 
 
 def _told(rows: StudyRows, one: Noise, secret: SecretRandomness) -> IntArray:
@@ -170,6 +171,9 @@ REFUSAL_BYTES = 48
 """All refusals are as long as each other."""
 
 
+Computed = TypeVar("Computed")
+
+
 class Store(Memory, Protocol):
     """What a site must not forget of one study: a store's file, or RAM for a simulation."""
 
@@ -182,11 +186,16 @@ class Store(Memory, Protocol):
         ...
 
     def transact(
-        self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
+        self,
+        charges: Sequence[Charge],
+        begun: Fresh,
+        compute: Callable[[], Computed],
+        mask: Callable[[LedgerHead, Computed], StoredRound],
     ) -> bytes:
-        """Charges, masks and keeps a round in one transaction; the message may then leave.
+        """Holds the charges, computes, then charges, masks and keeps the round in one transaction.
 
-        If `mask` raises ComputationFailed the charge is kept and the study is closed.
+        The message may then leave. If `compute` or `mask` raises ComputationFailed the charge is
+        kept and the study is closed.
         """
         ...
 
@@ -212,6 +221,7 @@ class Client:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
         reply_interval: Callable[[], int] | None = None,
+        policy: Policy | None = None,
     ) -> None:
         check_same_study(rows.study, site)
         self.study, self.rows, self.site, self.store = rows.study, rows, site, store
@@ -219,6 +229,7 @@ class Client:
         self._lock = threading.Lock()
         self._ended = False
         self._noted, self._clock, self._wait = noted, clock, wait
+        self._policy = policy or Policy.open()
         self._slot = reply_interval or (lambda: rows.study.reply_interval)
 
     def handle(self, message: bytes) -> bytes:
@@ -277,7 +288,7 @@ class Client:
     def _round(self, message: bytes) -> bytes:
         """ROUND -> MASKED. The same request again gets the same bytes, at no charge.
 
-        The charge comes first; rows are read only once it stands.
+        The charge is held first; rows are read only once the account has room for it.
         """
         begun = self.site.begin(message)
         if isinstance(begun, Resend):
@@ -287,15 +298,20 @@ class Client:
             asked = admitted(self.study, queries)
         except UnsupportedQuery as reason:
             raise SiteRefused(Code.POLICY_REFUSED.value) from reason
+        fractions = [item.query.fraction for item in asked]
+        self._policy.check_request(self.study, len(message), fractions)
 
-        def masked(head: LedgerHead) -> StoredRound:
-            left = respond(self.rows, asked, SecretRandomness())
+        def computed() -> Response:
+            return respond(self.rows, asked, SecretRandomness())
+
+        def masked(head: LedgerHead, left: Response) -> StoredRound:
             try:
                 return self.site.mask(begun, left.summed, head, left.selections)
             except Exception as error:
                 raise self.rows.closed_by(error) from error
 
-        reply = self.store.transact([one.charge for one in asked], begun, masked)
+        charges = [item.charge for item in asked]
+        reply = self.store.transact(charges, begun, computed, masked)
         self.receiver.keep(learned)
         return reply
 

@@ -7,6 +7,7 @@ any other study is refused. Everything is noted in the audit log, refusals with 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Collection, Sequence
@@ -22,7 +23,7 @@ from hedgerow.federation.site_store import SiteStore
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.privacy.ledger.charges import Charge
-from hedgerow.privacy.ledger.events import cost_of_text
+from hedgerow.privacy.ledger.events import MOST_WORDS, cost_of_text
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.codes import Code
@@ -70,7 +71,12 @@ class Daemon:
             pins=self._pins,
         )
         client = Client(
-            StudyRows(study, rows), site, store, audit.of_message, reply_interval=self._slot
+            StudyRows(study, rows),
+            site,
+            store,
+            audit.of_message,
+            reply_interval=self._slot,
+            policy=self._policy.policy,
         )
         with self._changing:
             self._clients = self._clients | {study.hash: client}
@@ -189,16 +195,24 @@ class SiteAudit:
 def manifest(
     study: Study, charges: Sequence[Charge], run_id: bytes, round: int, head: LedgerHead
 ) -> dict[str, Any]:
-    """What leaves in a round, for a person: every query in words, what it costs, what is spent."""
-    said = [charge.what for charge in charges]
-    more = len(said) - _SAID_AT_MOST
+    """What leaves in a round, for a person: what was asked, what it costs, what is spent.
+
+    A line stays short however much is asked: it spells out a few queries, and names all of them by
+    their number and a digest. The ledger has each.
+    """
+    shown = [{"what": c.what[:MOST_WORDS], "cost": _cost(c.cost)} for c in charges[:_SAID_AT_MOST]]
+    more = len(charges) - _SAID_AT_MOST
+    whole = hashlib.sha256("\n".join(f"{c.what} {_cost(c.cost)}" for c in charges).encode())
+    said = "; ".join(query["what"] for query in shown)
     return {
         "study": study.account,
         "name": study.name,
         "run": run_id.hex(),
         "round": round,
-        "said": "; ".join(said[:_SAID_AT_MOST]) + (f"; and {more} more" if more > 0 else ""),
-        "queries": [{"what": c.what, "cost": _cost(c.cost)} for c in charges],
+        "said": said + (f"; and {more} more" if more > 0 else ""),
+        "queries": shown,
+        "asked": len(charges),
+        "digest": whole.hexdigest(),
         "spent": f"{_cost(cost_of_text(head.spent))} of {_cost(study.limit)}",
         "measure": study.measure.value,
         "ledger_entry": head.seq,

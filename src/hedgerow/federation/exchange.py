@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,32 @@ from hedgerow.federation.client import refused_with
 from hedgerow.privacy.bundles import MOST_BYTES, MOST_INTEGERS
 from hedgerow.privacy.statement.record import Listener, Progress, silent
 from hedgerow.secagg.codes import Code
+
+# --------------------------------------------------------------------------------------------------
+# How long a message may be, whoever carries it: checked before anything is allocated.
+
+_BESIDE = 1 << 20
+"""Room for headers, signatures, and a sealed share from every site."""
+
+MAX_MESSAGE_BYTES = 2 * MOST_BYTES + _BESIDE
+"""To a site: questions and definitions."""
+LONGEST_ANSWER = 8 * MOST_INTEGERS + _BESIDE
+"""From a site: a masked vector."""
+SHORT_ANSWER = 1 << 18
+"""From a site, where no vector is asked for: keys, signatures, and a little from every peer."""
+
+
+def longest_answer(integers: int, selections: int, n_sites: int) -> int:
+    """Bytes of a masked vector, of selections, and of what each peer is given beside them."""
+    return SHORT_ANSWER + 8 * integers + 4 * selections + BESIDE_A_PEER * n_sites
+
+
+BESIDE_A_PEER = 4096
+"""Bytes of keys, ciphertexts, shares and heads for one peer, in any message."""
+
+
+# --------------------------------------------------------------------------------------------------
+# What a round brought.
 
 
 @dataclass(frozen=True)
@@ -90,6 +116,8 @@ class Quorum:
     """How often silent sites are asked then."""
     seconds: float = math.inf
     """For how long one try waits at most."""
+    longest: int = LONGEST_ANSWER
+    """Bytes that an answer can have, by what was asked; a transport takes no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +130,8 @@ class Missed:
     lacking: frozenset[int] = frozenset()
     """Do not know a name in their message."""
     slow: frozenset[int] = frozenset()
+    refused: frozenset[int] = frozenset()
+    """Said no, twice, where the others suffice: one site cannot end a run by its word."""
 
 
 Exchange = Callable[[Messages, Accept, Quorum], Missed]
@@ -136,7 +166,7 @@ class NamedExchange:
 
     def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
         names = {site: self.names[site] for site in messages}
-        answers = self.ask({names[site]: one for site, one in messages.items()}, quorum.seconds)
+        answers = self.ask({names[site]: item for site, item in messages.items()}, quorum.seconds)
         by_place = {site: answers[name] for site, name in names.items() if name in answers}
         return hand_over(messages, by_place, accept)
 
@@ -193,7 +223,9 @@ class _ReplyCollector:
     gone: set[int] = field(default_factory=set)
     lacking: set[int] = field(default_factory=set)
     slow: set[int] = field(default_factory=set)
-    _refused: dict[int, str] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+    _codes: dict[int, str] = field(default_factory=dict)
+    """What each site refused with last."""
 
     def run(self) -> Missed:
         started, tries, pause = self.retry_policy.clock(), 0, FIRST_PAUSE
@@ -209,14 +241,14 @@ class _ReplyCollector:
             if not arrived:
                 self.retry_policy.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-        found = (self.waiting, self.gone, self.lacking, self.slow)
-        return Missed(*map(frozenset, found))
+        missing_sites = (self.waiting, self.gone, self.lacking, self.slow, self.refused)
+        return Missed(*map(frozenset, missing_sites))
 
     def _once(self) -> dict[int, bytes]:
         """The answers of those who are there, refusals too."""
         answers: dict[int, bytes] = {}
         seconds = min(self.quorum.seconds, self.retry_policy.timing.answer_seconds)
-        once = Quorum(self.quorum.is_met, asks=1, seconds=seconds)
+        once = replace(self.quorum, asks=1, seconds=seconds)
         try:
             self.exchange(self.waiting, answers.__setitem__, once)
         except EngineLost as error:
@@ -240,12 +272,12 @@ class _ReplyCollector:
             if self._fits(site, answer):
                 del self.waiting[site]
             return False
-        known, self._refused[site] = self._refused.get(site), code
-        if code in NOT_YET and known != code:
+        last_code, self._codes[site] = self._codes.get(site), code
+        if code in NOT_YET and last_code != code:
             self.retry_policy.note("not yet approved by", {site})
-        elif known == code:
+        elif last_code == code:
             self._believe(site, code)
-        return known != code and code not in NOT_YET
+        return last_code != code and code not in NOT_YET
 
     def _believe(self, site: int, code: str) -> None:
         """A refusal that was given twice."""
@@ -253,7 +285,11 @@ class _ReplyCollector:
             del self.waiting[site]
             (self.gone if code in NEEDS_NEW_KEYS else self.lacking).add(site)
         elif code not in NOT_YET:
-            raise SiteRefused(code, self.retry_policy.names[site])
+            del self.waiting[site]
+            if not self.quorum.is_met(len(self.waiting) + len(self.lacking)):
+                raise SiteRefused(code, self.retry_policy.names[site])
+            self.retry_policy.note(f"refused with {code}; the run goes on without", {site})
+            self.refused.add(site)
 
     def _fits(self, site: int, answer: bytes) -> bool:
         """What does not is an old answer or a damaged one; the right one is asked for again."""
@@ -265,15 +301,3 @@ class _ReplyCollector:
             self.retry_policy.note("an answer that does not fit came from", {site})
             return False
         return True
-
-
-# --------------------------------------------------------------------------------------------------
-# How long a message may be, whoever carries it: checked before anything is allocated.
-
-_BESIDE = 1 << 20
-"""Room for headers, signatures, and a sealed share from every site."""
-
-MAX_MESSAGE_BYTES = 2 * MOST_BYTES + _BESIDE
-"""To a site: questions and definitions."""
-LONGEST_ANSWER = 8 * MOST_INTEGERS + _BESIDE
-"""From a site: a masked vector."""

@@ -126,7 +126,7 @@ class Record(Journal):
 
     def keys(self) -> list[bytes]:
         """KEYS of the last key session; none if the run was stopped before there were any."""
-        return [base64.b64decode(one) for one in self.run["keys"]]
+        return [base64.b64decode(item) for item in self.run["keys"]]
 
     def recorded(self, number: int) -> Answered | Void | None:
         return self._recorded.get(number)
@@ -143,8 +143,8 @@ class Record(Journal):
                 self._recorded[line["round"]] = _answered(line)
                 self._under_way = None
             case "void":
-                found = Void(line["round"], line["attempt"], line["digest"], line["reason"])
-                self._recorded[line["round"]] = found
+                result = Void(line["round"], line["attempt"], line["digest"], line["reason"])
+                self._recorded[line["round"]] = result
                 self._under_way = None
         if "heads" in line:
             self.heads = {int(k): _head(held) for k, held in line["heads"].items()}
@@ -250,7 +250,7 @@ class FileJournal(Record):
         self.run = {
             "run_id": coordinator.run_id.hex(),
             "attempt": coordinator.attempt,
-            "keys": [_text(one) for one in keys],
+            "keys": [_text(item) for item in keys],
         }
         new = self.run_file.with_name("run.json.new")
         with new.open("w", encoding="utf-8") as file:
@@ -273,8 +273,8 @@ def _read_run(path: Path) -> dict[str, Any]:
             f"{path} is damaged, so this run cannot be taken up again; begin a new one in another "
             "folder."
         ) from None
-    found: dict[str, Any] = content
-    return found
+    result: dict[str, Any] = content
+    return result
 
 
 def _plain_line(line: dict[str, Any]) -> bytes:
@@ -330,4 +330,4 @@ def receipts_of(folder: Path, site: int) -> list[str]:
     """All that a run has of one site's signed headers, in hexadecimal digits, in order."""
     lines = _whole_lines(folder / "answers.jsonl")
     kept = (line["receipts"].get(str(site), []) for line in lines if line["what"] == "answered")
-    return [base64.b64decode(one).hex() for held in kept for one in held]
+    return [base64.b64decode(item).hex() for held in kept for item in held]

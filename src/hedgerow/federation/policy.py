@@ -49,6 +49,10 @@ class Policy:
     """Of answers that leave."""
     max_disk: int | None = 10**9
     """Bytes that its rounds keep or write down here."""
+    max_message: int | None = 1 << 26
+    """Bytes of one message with questions."""
+    min_fraction: Fraction | None = Fraction(1, 10**9)
+    """Of the budget, for one query: so many tiny ones would cost a disk, and no budget."""
 
     @staticmethod
     def open() -> Policy:
@@ -66,6 +70,8 @@ class Policy:
             max_rounds=None,
             max_bytes=None,
             max_disk=None,
+            max_message=None,
+            min_fraction=None,
         )
 
     def check(self, study: Study) -> None:
@@ -75,6 +81,14 @@ class Policy:
     def check_volume(self, study: Study, volume: Volume) -> None:
         """The same for what a study has taken here with the round that is about to leave."""
         self._refuse(study, list(self._excesses(volume)))
+
+    def check_request(self, study: Study, size: int, fractions: Iterable[Fraction]) -> None:
+        """The same for one message: its bytes, and the parts of the budget that it asks for."""
+        reasons = list(_above("bytes of a message", size, self.max_message))
+        least = min(fractions, default=None)
+        if least is not None and self.min_fraction is not None and least < self.min_fraction:
+            reasons.append(f"a query of {least} of the budget is below {self.min_fraction}")
+        self._refuse(study, reasons)
 
     def _refuse(self, study: Study, reasons: Sequence[str]) -> None:
         if reasons:
@@ -88,7 +102,7 @@ class Policy:
 
     def reasons(self, study: Study, rounds: int | None = None) -> Iterator[str]:
         """Every reason for refusing a study that takes so many rounds, where that is known."""
-        if self.methods is not None and not _matches(study.method, self.methods):
+        if self.methods is not None and not is_method_allowed(study.method, self.methods):
             yield (
                 "your policy does not allow this method; to allow it add: "
                 f'methods = ["{study.method}"]'
@@ -110,7 +124,7 @@ class Policy:
             yield f"features {sorted(strange)} are not allowed"
 
 
-def _matches(name: str, allowed: Iterable[str]) -> bool:
+def is_method_allowed(name: str, allowed: Iterable[str]) -> bool:
     """Whether a method is named; `papers.wang.*` names all methods of a paper."""
     return any(fnmatchcase(name, pattern) for pattern in allowed)
 
@@ -127,6 +141,7 @@ ANY = "any"
 UNLIMITED = "unlimited"
 
 CLOSED = Policy()
+LEAST = str(CLOSED.min_fraction)
 
 TEMPLATE = f"""\
 # What this site allows, whoever asks. Anything else is refused.
@@ -145,6 +160,8 @@ records_per_person = {CLOSED.max_records_per_person}
 rounds_per_study = {CLOSED.max_rounds}
 bytes_per_study = {CLOSED.max_bytes}  # of answers that leave
 disk_per_study = {CLOSED.max_disk}    # bytes that its rounds keep or write down here
+message_bytes = {CLOSED.max_message}     # of one message with questions
+least_fraction = "{CLOSED.min_fraction}"  # of the budget, for one query
 
 [lifetime]            # all studies of this site together
 epsilon = "0"         # or "{UNLIMITED}", for records that are no secret
@@ -168,11 +185,12 @@ _COUNTS = {
     "rounds_per_study": "max_rounds",
     "bytes_per_study": "max_bytes",
     "disk_per_study": "max_disk",
+    "message_bytes": "max_message",
 }
 """Whole numbers of the file, by what a policy calls them."""
 _FIELDS = {
     *("methods", "features", "dp_models", "epsilon_per_study", "delta_per_study"),
-    *("lifetime", "trusted_sites", *_COUNTS),
+    *("lifetime", "trusted_sites", "least_fraction", *_COUNTS),
 }
 
 
@@ -226,6 +244,7 @@ def _policy(raw: dict[str, Any]) -> SitePolicy:
             dp_models=frozenset(_dp_models(raw)),
             max_epsilon=_number("epsilon_per_study", raw.get("epsilon_per_study", "0")),
             max_delta=_number("delta_per_study", raw.get("delta_per_study", "0")),
+            min_fraction=_number("least_fraction", raw.get("least_fraction", LEAST)),
             **{own: _whole(name, raw[name]) for name, own in _COUNTS.items() if name in raw},
         ),
         lifetime_epsilon=math.inf if whole == UNLIMITED else _number("lifetime epsilon", whole),
@@ -243,19 +262,19 @@ def _require_known(what: str, raw: Mapping[str, Any], known: set[str]) -> None:
 
 
 def _table(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = raw.get(name, {})
-    if not isinstance(found, dict):
-        raise ParameterError(f"{name} is {found!r}; write it as a table, [{name}].")
-    return found
+    result = raw.get(name, {})
+    if not isinstance(result, dict):
+        raise ParameterError(f"{name} is {result!r}; write it as a table, [{name}].")
+    return result
 
 
 def _names(raw: Mapping[str, Any], name: str) -> frozenset[str] | None:
-    found = raw.get(name, [])
-    if found == ANY:
+    result = raw.get(name, [])
+    if result == ANY:
         return None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ParameterError(f"{name} is {found!r}; write a list of names, or {ANY!r}.")
-    return frozenset(found)
+    if not isinstance(result, list) or not all(isinstance(item, str) for item in result):
+        raise ParameterError(f"{name} is {result!r}; write a list of names, or {ANY!r}.")
+    return frozenset(result)
 
 
 def _dp_models(raw: Mapping[str, Any]) -> Iterator[DPModel]:

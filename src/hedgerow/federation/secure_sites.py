@@ -28,6 +28,7 @@ from hedgerow.federation.exchange import (
     Missed,
     Quorum,
     RetryPolicy,
+    longest_answer,
 )
 from hedgerow.federation.journal import Answered, AskedRound, Journal, Void
 from hedgerow.federation.session_state import CoordinatorSession
@@ -36,6 +37,7 @@ from hedgerow.federation.wire import Bundle, Sender
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.study import Study
+from hedgerow.secagg.closing import RELEASED, Release
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header
@@ -130,7 +132,10 @@ class SecureSites:
             require(self.coordinator.accept_closed(answer, root) == site, Code.BAD_MESSAGE, site)
             said[site] = answer
 
-        enough = Quorum(lambda more: True, asks=self.retry_policy.timing.asks)
+        releases = rounds * len(RELEASED) * Release.WIDTH
+        longest = longest_answer(0, 0, self.study.n_sites) + releases
+        asks = self.retry_policy.timing.asks
+        enough = Quorum(lambda more: True, asks=asks, longest=longest)
         try:
             self.exchange(self.coordinator.close(root, rounds), keep, enough)
         except SiteRefused as error:  # whoever refuses counts at the study's whole budget
@@ -159,8 +164,8 @@ class SecureSites:
         return UnderWay(asked, encoded)
 
     def _started(self, number: int, bundle: Sequence[Priced], under_way: UnderWay) -> SecureSum:
-        selections = sum(one.noise is None for one in bundle)
-        size = max(sum(one.size for one in bundle), 1)
+        selections = sum(item.noise is None for item in bundle)
+        size = max(sum(item.size for item in bundle), 1)
         questions, asked = under_way.encoded.questions, under_way.asked
         who, mode = asked.participants, asked.mode
         return self.coordinator.start(questions, size, who, selections, round=number, mode=mode)
@@ -177,12 +182,16 @@ class SecureSites:
 
     def _with(self, first: Missed, second: Missed) -> Missed:
         restarted, slow = first.restarted | second.restarted, first.slow | second.slow
-        return replace(second, restarted=restarted, slow=slow)
+        refused = first.refused | second.refused
+        return replace(second, restarted=restarted, slow=slow, refused=refused)
 
     def _quorum(self, secure: SecureSum, under_way: UnderWay) -> Quorum:
-        needed = self._needed(under_way)
-        asks = self.retry_policy.timing.asks
-        return Quorum(lambda more: len(secure.arrived) + more >= needed, asks)
+        least = self._needed(under_way)
+        asks, longest = self.retry_policy.timing.asks, self._longest(secure)
+        return Quorum(lambda more: len(secure.arrived) + more >= least, asks, longest=longest)
+
+    def _longest(self, secure: SecureSum) -> int:
+        return longest_answer(*secure.size, self.study.n_sites)
 
     def _needed(self, under_way: UnderWay) -> int:
         return len(under_way.asked.members) or self.session_state.threshold
@@ -191,6 +200,7 @@ class SecureSites:
         """From here on it is opened for these or for nobody: sites sign one set a round."""
         waiting, arrived = missed.silent | missed.lacking, len(secure.arrived)
         self.session_state.doubt(missed.slow)
+        self.session_state.exclude(missed.refused)
         if missed.restarted:
             self.session_state.needs_session = True
             self.retry_policy.note("started anew", missed.restarted)
@@ -204,18 +214,18 @@ class SecureSites:
         if waiting:
             self.retry_policy.note("goes on without", waiting)
         if secure.mode is Mode.AT_ONCE:
-            self.session_state.leave_out(waiting | missed.restarted)
+            self.session_state.leave_out(waiting | missed.restarted | missed.refused)
 
     def _uncover(self, secure: SecureSum, sent: Traffic) -> Opened:
         messages, members = secure.close(), tuple(sorted(secure.arrived))
         if secure.mode is Mode.AT_ONCE:
             return secure.opened()
         self.journal.closed(secure.round, members)
-        threshold = self.session_state.threshold
+        threshold, short = self.session_state.threshold, longest_answer(0, 0, self.study.n_sites)
         if messages:
-            enough = Quorum(lambda more: len(secure.signed) + more >= threshold, asks=1)
+            enough = Quorum(lambda more: len(secure.signed) + more >= threshold, 1, longest=short)
             self._ask(secure, sent.put(messages), sent.kept(secure.accept_signature), enough)
-        enough = Quorum(lambda more: secure.missing() is None or more > 0, asks=1)
+        enough = Quorum(lambda more: secure.missing() is None or more > 0, 1, longest=short)
         self._ask(secure, sent.put(secure.unmask()), sent.kept(secure.accept_shares), enough)
         return secure.opened()
 
@@ -225,8 +235,9 @@ class SecureSites:
         self.session_state.doubt(missed.slow)
         if quorum.is_met(0):
             return
-        if missed.restarted:
-            names = ", ".join(self.retry_policy.named(missed.restarted))
+        self.session_state.exclude(missed.refused)
+        if unable := missed.restarted | missed.refused:
+            names = ", ".join(self.retry_policy.named(unable))
             raise RoundFailed(
                 f"round {secure.round}: {names} cannot answer for it any more. Nothing was "
                 "opened; the charge stays."
@@ -273,7 +284,7 @@ class SecureSites:
         """In the words of the key session: they depend on what it has heard."""
         if attempt != self._names_of:
             self._begin_names(attempt)
-        return self.sender.encode([one.query for one in bundle])
+        return self.sender.encode([item.query for item in bundle])
 
     def _encoded_again(
         self, attempt: int, digest: str, number: int, bundle: Sequence[Priced]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import BudgetExceeded, RoundFailed
 from hedgerow.federation.exchange import Collected
+from hedgerow.federation.plausibility import Plausibility
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.bundles import cut
 from hedgerow.privacy.ledger.charges import ENTRY_ID, ChargeLedger
@@ -58,8 +59,10 @@ class Server:
         sites: Sites,
         ledger: ChargeLedger,
         listener: Listener = silent,
+        plausibility: Plausibility | None = None,
     ) -> None:
         self.study = study
+        self.plausibility = plausibility
         self.sites = sites
         self.ledger = ledger
         self.listener = listener
@@ -118,13 +121,13 @@ class Server:
                 f"Nothing was asked; name more than {graph.rounds} rounds in the study, or use the "
                 "complete graph."
             )
-        self.ledger.reserve([one.charge for one in bundle], f"round {number}")
-        self.slack += sum((one.noise.slack for one in bundle if one.noise), Fraction(0))
-        self.listener(Progress(number, tuple(one.query for one in bundle), done=False))
+        self.ledger.reserve([item.charge for item in bundle], f"round {number}")
+        self.slack += sum((item.noise.slack for item in bundle if item.noise), Fraction(0))
+        self.listener(Progress(number, tuple(item.query for item in bundle), done=False))
         return number
 
     def _void(self, number: int, bundle: Sequence[Priced]) -> None:
-        self.asked += [replace(asked_in(number, one), void=True) for one in bundle]
+        self.asked += [replace(asked_in(number, item), void=True) for item in bundle]
         self.record.rounds.append(RoundRecord(number, _manifest(bundle), void=True))
 
     def _reserve_pays(self) -> bool:
@@ -133,20 +136,30 @@ class Server:
         return bool(paid(worst_path(failed)) <= self.study.reserve)
 
     def _answered(self, number: int, bundle: Sequence[Priced], got: Collected) -> list[Reply]:
-        self.asked += [asked_in(number, one) for one in bundle]
+        self.asked += [asked_in(number, item) for item in bundle]
         size, sites = len(got.total), len(got.members)
         record = RoundRecord(
             number, _manifest(bundle), size, got.bytes_out, got.bytes_in, sites=sites
         )
         self.record.rounds.append(record)
-        self.listener(Progress(number, tuple(one.query for one in bundle), done=True))
-        chosen, ends = zip(*got.selections, strict=True), accumulate(one.size for one in bundle)
+        self.listener(Progress(number, tuple(item.query for item in bundle), done=True))
+        self._check(number, bundle, got)
+        chosen, ends = zip(*got.selections, strict=True), accumulate(item.size for item in bundle)
         return [
-            _picked(one.query, next(chosen))
-            if one.noise is None
-            else self._answer(one.noise, got.total[end - one.size : end], sites)
-            for one, end in zip(bundle, ends, strict=True)
+            _picked(item.query, next(chosen))
+            if item.noise is None
+            else self._answer(item.noise, got.total[end - item.size : end], sites)
+            for item, end in zip(bundle, ends, strict=True)
         ]
+
+    def _check(self, number: int, bundle: Sequence[Priced], got: Collected) -> None:
+        """Whether honest sites can have sent this, once the round is on record."""
+        if self.plausibility is None:
+            return
+        ends = accumulate(item.size for item in bundle)
+        pairs = zip(bundle, ends, strict=True)
+        sums = [(item.noise, got.total[end - item.size : end]) for item, end in pairs if item.noise]
+        self.plausibility.check(number, sums, len(got.members))
 
     def _answer(self, noise: Noise, integers: NDArray[np.int64], members: int) -> Answer:
         values = integers.reshape(noise.query.shape).astype(np.float64) / noise.scale
@@ -174,7 +187,7 @@ class Server:
 
 
 def _manifest(bundle: Sequence[Priced]) -> tuple[str, ...]:
-    return tuple(one.charge.what for one in bundle)
+    return tuple(item.charge.what for item in bundle)
 
 
 def _picked(query: Query, selections: tuple[int, ...]) -> Selections:

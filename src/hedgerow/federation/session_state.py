@@ -14,7 +14,16 @@ from fractions import Fraction
 from typing import NoReturn
 
 from hedgerow.errors import RunEnded, SiteRefused
-from hedgerow.federation.exchange import Accept, Exchange, Messages, Missed, Quorum, RetryPolicy
+from hedgerow.federation.exchange import (
+    SHORT_ANSWER,
+    Accept,
+    Exchange,
+    Messages,
+    Missed,
+    Quorum,
+    RetryPolicy,
+    longest_answer,
+)
 from hedgerow.federation.journal import Journal
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.pricing import Priced
@@ -131,9 +140,11 @@ class CoordinatorSession:
     def _asked(
         self, messages: Messages, accept: Accept, kept: dict[int, bytes], asks: float
     ) -> Missed:
-        quorum = Quorum(lambda more: len(kept) + more >= self.threshold, asks)
+        longest = longest_answer(0, 0, self.study.n_sites)
+        quorum = Quorum(lambda more: len(kept) + more >= self.threshold, asks, longest=longest)
         missed = self.exchange(messages, accept, quorum)
         self.doubt(missed.slow)
+        self.exclude(missed.refused)
         return missed
 
     # ---------------------------------------------------------------------------------- rounds
@@ -165,7 +176,8 @@ class CoordinatorSession:
                 self.needs_session = True
 
         self._asked_back, self._doubted = self.retry_policy.clock(), frozenset()
-        now = Quorum(lambda more: True, asks=1, seconds=self.retry_policy.return_seconds)
+        seconds = self.retry_policy.return_seconds
+        now = Quorum(lambda more: True, asks=1, seconds=seconds, longest=SHORT_ANSWER)
         try:
             missed = self.exchange(self.coordinator.asking(sites), keep, now)
         except SiteRefused:  # whoever refuses for good is told of in the next round that asks it
@@ -206,6 +218,7 @@ class CoordinatorSession:
     def exclude(self, sites: Iterable[int]) -> None:
         """For the rest of the run."""
         self._excluded |= frozenset(sites)
+        self.present -= self._excluded
 
     # ------------------------------------------------------------------------------- the end
     def _require_enough(self, there: int, silent: Iterable[int], what: str) -> None:

@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from hedgerow.errors import ComputationFailed, LedgerBroken, ParameterError
+from hedgerow.federation.client import Computed
 from hedgerow.federation.policy import Volume
 from hedgerow.privacy.ledger import sqlite
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, Receipt
@@ -22,7 +23,7 @@ from hedgerow.privacy.ledger.file import exclusive, open_ledger, signed_ledger
 from hedgerow.privacy.ledger.sqlite import SqliteLedger, Table
 from hedgerow.privacy.ledger.store import (
     Hook,
-    Store,
+    LedgerStore,
     check_version,
     connect,
     copy_private,
@@ -80,7 +81,7 @@ _FOURTH = (
 class StoreTables:
     """The tables beside the ledger."""
 
-    def __init__(self, store: Store, secret: bytes) -> None:
+    def __init__(self, store: LedgerStore, secret: bytes) -> None:
         def table(name: str, columns: str, keys: int) -> Table:
             return Table(store, name, tuple(columns.split()), keys, secret)
 
@@ -98,12 +99,12 @@ class StoreTables:
             table.check()
 
 
-def _first_layout(store: Store, tables: StoreTables) -> None:
+def _first_layout(store: LedgerStore, tables: StoreTables) -> None:
     for statement in _FIRST:
         store.create(statement)
 
 
-def _second_layout(store: Store, tables: StoreTables) -> None:
+def _second_layout(store: LedgerStore, tables: StoreTables) -> None:
     """Codes on rows; sets are entries of the ledger; accounts go by hash instead of by name.
 
     Rounds of version 1 can be neither sent nor opened in version 2, and its studies have other
@@ -120,13 +121,13 @@ def _second_layout(store: Store, tables: StoreTables) -> None:
         tables.peers.put(key, seq, head, b"")
 
 
-def _third_layout(store: Store, tables: StoreTables) -> None:
+def _third_layout(store: LedgerStore, tables: StoreTables) -> None:
     """What each study has taken is counted; of rounds before, nothing is."""
     _require_layout(store, _SECOND)
     store.create(_THIRD[-1])
 
 
-def _fourth_layout(store: Store, tables: StoreTables) -> None:
+def _fourth_layout(store: LedgerStore, tables: StoreTables) -> None:
     """What leaves is listed, and the last word in a study is kept. Stored answers of version 2 can
     be sent no more.
     """
@@ -136,13 +137,13 @@ def _fourth_layout(store: Store, tables: StoreTables) -> None:
         store.create(statement)
 
 
-LAYOUT_STEPS: tuple[Callable[[Store, StoreTables], None], ...] = (
+LAYOUT_STEPS: tuple[Callable[[LedgerStore, StoreTables], None], ...] = (
     *(_first_layout, _second_layout),
     *(_third_layout, _fourth_layout),
 )
 
 
-def bring_up_to_date(store: Store, tables: StoreTables) -> None:
+def bring_up_to_date(store: LedgerStore, tables: StoreTables) -> None:
     """Takes the steps that the file lacks, all or none, and checks what is then there."""
     with store.transaction():
         missing = LAYOUT_STEPS[layout_version(store) :]
@@ -153,7 +154,7 @@ def bring_up_to_date(store: Store, tables: StoreTables) -> None:
         _require_layout(store, _FOURTH)
 
 
-def _require_layout(store: Store, statements: tuple[str, ...]) -> None:
+def _require_layout(store: LedgerStore, statements: tuple[str, ...]) -> None:
     if store.layout() != {*sqlite.LAYOUT, *statements}:
         raise LedgerBroken(
             "the tables of the site's file are not those of its version; nothing was changed. "
@@ -180,22 +181,22 @@ class PeerHeads:
     News is kept in memory and written with the next round: forgetting it costs evidence only.
     """
 
-    def __init__(self, store: Store, tables: StoreTables) -> None:
+    def __init__(self, store: LedgerStore, tables: StoreTables) -> None:
         self._store, self._table = store, tables.peers
         self._news: dict[bytes, SignedHeader] = {}
 
     def highest(self, peer: bytes) -> Position | None:
         if peer in self._news:
             return self._news[peer].header.ledger.position
-        found = self._table.get(peer)
-        return None if found is None else (found[1], found[2])
+        result = self._table.get(peer)
+        return None if result is None else (result[1], result[2])
 
     def receipt(self, peer: bytes) -> SignedHeader | None:
         """The message header that shows it; none was kept by version 1."""
         if peer in self._news:
             return self._news[peer]
-        found = self._table.get(peer)
-        return SignedHeader.read(found[3]) if found is not None and found[3] else None
+        result = self._table.get(peer)
+        return SignedHeader.read(result[3]) if result is not None and result[3] else None
 
     def receipts(self) -> dict[bytes, bytes]:
         kept = {row[0]: row[3] for row in self._table.rows() if row[3]}
@@ -216,7 +217,12 @@ class StudyMemory:
     """What `hedgerow.secagg.client.Site` must not forget, in a file."""
 
     def __init__(
-        self, store: Store, ledger: SqliteLedger, tables: StoreTables, peers: PeerHeads, study: str
+        self,
+        store: LedgerStore,
+        ledger: SqliteLedger,
+        tables: StoreTables,
+        peers: PeerHeads,
+        study: str,
     ) -> None:
         self._store, self._ledger, self._tables = store, ledger, tables
         self._peers, self._study = peers, study
@@ -226,14 +232,14 @@ class StudyMemory:
 
     # ----------------------------------------------------------------------------------- runs
     def current_run(self) -> bytes | None:
-        found = self._tables.runs.rows(study=self._study, open=1)
-        return bytes(found[0][1]) if found else None
+        result = self._tables.runs.rows(study=self._study, open=1)
+        return bytes(result[0][1]) if result else None
 
     def open_run(self, run_id: bytes) -> None:
         with self._store.transaction():
-            found = self._tables.runs.get(self._study, run_id)
-            require(found is None or found[2] == 1, Code.RUN_SUPERSEDED)
-            if found is None:
+            result = self._tables.runs.get(self._study, run_id)
+            require(result is None or result[2] == 1, Code.RUN_SUPERSEDED)
+            if result is None:
                 self.close_runs()
                 self._tables.runs.put(self._study, run_id, 1, 0)
 
@@ -246,8 +252,8 @@ class StudyMemory:
             self._tables.outbox.delete(study=self._study)
 
     def high_water(self, run_id: bytes) -> int:
-        found = self._tables.runs.get(self._study, run_id)
-        return int(found[3]) if found else 0
+        result = self._tables.runs.get(self._study, run_id)
+        return int(result[3]) if result else 0
 
     def rounds(self) -> int:
         return sum(int(run[3]) for run in self._tables.runs.rows(study=self._study))
@@ -270,8 +276,8 @@ class StudyMemory:
         last = self._last
         if last is not None and (last.run_id, last.round) == (run_id, round):
             return last
-        found = self._tables.outbox.get(self._study, run_id, round)
-        return None if found is None else StoredRound.from_bytes(found[3])
+        result = self._tables.outbox.get(self._study, run_id, round)
+        return None if result is None else StoredRound.from_bytes(result[3])
 
     def store(self, record: StoredRound) -> None:
         with self._store.transaction():
@@ -297,8 +303,8 @@ class StudyMemory:
     def releases(self, run_id: bytes) -> list[Release]:
         """What has left in a run, in that order."""
         rows = self._tables.released.rows(study=self._study, run=run_id)
-        ordered = sorted(rows, key=lambda row: int(row[4]))
-        return [Release(row[2], MessageKind(row[3]), bytes(row[5])) for row in ordered]
+        in_order = sorted(rows, key=lambda row: int(row[4]))
+        return [Release(row[2], MessageKind(row[3]), bytes(row[5])) for row in in_order]
 
     def charged(self) -> int:
         """Rounds in all runs that have left, which are those that were charged."""
@@ -306,20 +312,20 @@ class StudyMemory:
 
     def last_word(self) -> bytes | None:
         if self._last_word is None:
-            found = self._tables.last_words.get(self._study)
-            self._last_word = None if found is None else bytes(found[1])
+            result = self._tables.last_words.get(self._study)
+            self._last_word = None if result is None else bytes(result[1])
         return self._last_word
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Reply) -> bytes:
-        name, wanted = round_name(run_id, round), set_hash(members)
+        name, target = round_name(run_id, round), set_hash(members)
         with self._store.transaction():
-            found = self._ledger.opened(self._study, name)
-            if found is None:
-                found = self._ledger.open_set(self._study, name, wanted)
-            require(found.members == wanted, Code.SECOND_SET)
-            head = self._ledger.head_at(found.seq)
+            result = self._ledger.opened(self._study, name)
+            if result is None:
+                result = self._ledger.open_set(self._study, name, target)
+            require(result.members == target, Code.SECOND_SET)
+            head = self._ledger.head_at(result.seq)
             kind, make = reply
-            message = make(LedgerHead(found.seq, head or b"", short_text(found.spent)))
+            message = make(LedgerHead(result.seq, head or b"", short_text(result.spent)))
             self._release(run_id, round, kind, message_digest(message))
         return message
 
@@ -370,7 +376,12 @@ class StudyStore(StudyMemory):
     """One study in the store: its memory, and the transaction of its rounds."""
 
     def __init__(
-        self, site_store: SiteStore, store: Store, tables: StoreTables, peers: PeerHeads, study: str
+        self,
+        site_store: SiteStore,
+        store: LedgerStore,
+        tables: StoreTables,
+        peers: PeerHeads,
+        study: str,
     ) -> None:
         super().__init__(store, site_store.ledger, tables, peers, study)
         self._site_store = site_store
@@ -384,10 +395,29 @@ class StudyStore(StudyMemory):
         self._ledger.reserve_once(charges, ENTRY_ID)
 
     def transact(
-        self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
+        self,
+        charges: Sequence[Charge],
+        begun: Fresh,
+        compute: Callable[[], Computed],
+        mask: Callable[[LedgerHead, Computed], StoredRound],
     ) -> bytes:
+        """The charge is held while rows are read, and written with what may leave.
+
+        Rows are read outside the file's transaction: other studies go on meanwhile. Nobody else
+        charges this study then, since its client answers one message at a time.
+        """
+        self._ledger.require_room(charges, round_name(begun.run_id, begun.round))
+        computed: Computed | None = None
+        failure: ComputationFailed | None = None
+        try:
+            computed = compute()
+        except ComputationFailed as error:
+            failure = error
+
         def observed(head: LedgerHead) -> StoredRound:
-            record = mask(head)
+            if computed is None:
+                raise failure or ComputationFailed("nothing was computed.")
+            record = mask(head, computed)
             self.observer(charges, head, record)
             return record
 
@@ -407,7 +437,7 @@ class SiteStore:
     """The file of a site that serves. One process at a time holds it."""
 
     def __init__(
-        self, store: Store, identity: Identity, anchor: Path, lock: sqlite3.Connection
+        self, store: LedgerStore, identity: Identity, anchor: Path, lock: sqlite3.Connection
     ) -> None:
         check_version(store)
         store.check()
@@ -434,7 +464,7 @@ class SiteStore:
         make_private(path.parent)
         with ExitStack() as opened:
             lock = opened.enter_context(closing(exclusive(path)))
-            store = opened.enter_context(closing(Store(connect(path), hook)))
+            store = opened.enter_context(closing(LedgerStore(connect(path), hook)))
             site_store = cls(store, identity, anchor, lock)
             opened.pop_all()
         return site_store
@@ -502,12 +532,12 @@ class SiteStore:
         would be in two folds, and pay in one.
         """
         with self._store.transaction():
-            found = self._tables.secrets.get(study)
-            if found is None:
+            result = self._tables.secrets.get(study)
+            if result is None:
                 self._require_unspent(study)
-                found = study, os.urandom(32)
-                self._tables.secrets.put(*found)
-        return bytes(found[1])
+                result = study, os.urandom(32)
+                self._tables.secrets.put(*result)
+        return bytes(result[1])
 
     def close_study(self, study: str) -> None:
         """Ends a study: no more charges, and nothing left that could open its rounds.
@@ -547,7 +577,7 @@ class SiteStore:
         `held` are receipts of this site that others hold. They tell, with the anchor, which
         entries the backup lacks.
         """
-        receipts = [_verified(one, identity) for one in held]
+        receipts = [_verified(item, identity) for item in held]
         path = path.resolve()
         make_private(path.parent)
         with closing(exclusive(path)):
@@ -562,7 +592,7 @@ class SiteStore:
         Receipts are headers of messages that this site has signed; coordinators keep them.
         Studies then go on from what they had really spent.
         """
-        self.ledger.reconcile(_as_receipt(_verified(one, self._identity)) for one in held)
+        self.ledger.reconcile(_as_receipt(_verified(item, self._identity)) for item in held)
 
     def receipts(self) -> dict[bytes, bytes]:
         """By peer, its highest signed header: to be given back to it if it lost its file."""
@@ -571,26 +601,26 @@ class SiteStore:
 
 def backup_store(site_store: Path, path: Path) -> None:
     """The same from another process, while a service holds the store."""
-    with closing(Store(connect(site_store))) as store:
+    with closing(LedgerStore(connect(site_store))) as store:
         check_version(store)
         _copy_without_answers(store, path)
 
 
-def _copy_without_answers(store: Store, path: Path) -> None:
+def _copy_without_answers(store: LedgerStore, path: Path) -> None:
     store.copy(path)
-    with closing(Store(connect(path))) as copied:
+    with closing(LedgerStore(connect(path))) as copied:
         copied.execute("DELETE FROM outbox")
     sync_file(path)
 
 
 def _verified(receipt: bytes, identity: Identity) -> SignedHeader:
-    found = SignedHeader.read(receipt)
-    if found.header.sender == COORDINATOR:
+    result = SignedHeader.read(receipt)
+    if result.header.sender == COORDINATOR:
         raise ParameterError(
             "a coordinator's message is no receipt; give headers of site messages."
         )
-    found.verify(identity.public)
-    return found
+    result.verify(identity.public)
+    return result
 
 
 def _as_receipt(signed: SignedHeader) -> Receipt:

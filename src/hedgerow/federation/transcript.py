@@ -73,10 +73,10 @@ class TranscriptRound:
     @property
     def leaf(self) -> bytes:
         headers = map(shown_header, self.messages)
-        digests = [digest("message", one) for one in self.messages]
-        listed = [(h.sender, h.kind, made) for h, made in zip(headers, digests, strict=True)]
+        digests = [digest("message", item) for item in self.messages]
+        listing = [(h.sender, h.kind, made) for h, made in zip(headers, digests, strict=True)]
         outcome, asked = (self.is_void, self.mode), (self.questions, self.definitions)
-        return round_leaf(self.number, outcome, asked, self.participants, listed)
+        return round_leaf(self.number, outcome, asked, self.participants, listing)
 
 
 @dataclass
@@ -95,10 +95,10 @@ class Transcript:
     @classmethod
     def read(cls, path: Path) -> Transcript:
         """Refuses a file that is torn: `FileTranscript` alone may take up one that is."""
-        found, whole, size = cls(), 0, path.stat().st_size if path.exists() else 0
+        result, whole, size = cls(), 0, path.stat().st_size if path.exists() else 0
         try:
             for tag, content, end in _records(path):
-                found._take(tag, content)
+                result._take(tag, content)
                 whole = end
         except SiteRefused:
             raise ParameterError(
@@ -106,7 +106,7 @@ class Transcript:
             ) from None
         if whole != size:
             raise ParameterError(f"{path} ends in the middle of a record; get it anew.")
-        return found
+        return result
 
     def _take(self, tag: bytes, content: bytes) -> None:
         reader = Reader(content)
@@ -115,8 +115,8 @@ class Transcript:
                 attempt = reader.u32()
                 self.epochs[attempt] = reader.take(DIGEST), reader.table(PUBLIC_KEY)
             case b"R":
-                one = TranscriptRound.read(content)
-                self.rounds[one.number] = one
+                item = TranscriptRound.read(content)
+                self.rounds[item.number] = item
             case b"C":
                 self.closed = tuple(_fields(reader))
             case _:
@@ -146,7 +146,7 @@ class FileTranscript:
     def _take(self, tag: bytes, content: bytes) -> None:
         part = Transcript()
         part._take(tag, content)
-        self.leaves |= {number: one.leaf for number, one in part.rounds.items()}
+        self.leaves |= {number: item.leaf for number, item in part.rounds.items()}
         self.closed = part.closed or self.closed
 
     def close(self) -> None:
@@ -171,8 +171,8 @@ class FileTranscript:
 
 def shown_messages(messages: Mapping[tuple[int, MessageKind], bytes]) -> tuple[bytes, ...]:
     """As a transcript holds them, by kind and site."""
-    ordered = sorted(messages, key=lambda key: (key[1], key[0]))
-    return tuple(shown(messages[key]) for key in ordered)
+    in_order = sorted(messages, key=lambda key: (key[1], key[0]))
+    return tuple(shown(messages[key]) for key in in_order)
 
 
 def _records(path: Path) -> Iterator[tuple[bytes, bytes, int]]:

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from hedgerow.errors import ParameterError, SiteRefused
-from hedgerow.models import losses
+from hedgerow.models import losses, surfaces
 from hedgerow.models import model as models
 from hedgerow.models.layers import (
     MOST_TESTS,
@@ -45,6 +45,8 @@ from hedgerow.secagg.codes import Code
 MOST_DEPTH = 32
 MOST_INTEGER_DIGITS = 80
 """Of an integer: a set of 256 cells has 78."""
+MOST_VALUES = 1 << 22
+"""Of one JSON text, counted before it is read: a zero and a comma become an object of a list."""
 RATIONAL = re.compile(r"-?[0-9]{1,64}(/[0-9]{1,64})?")
 
 
@@ -53,17 +55,22 @@ def pack_blobs(blobs: Sequence[bytes]) -> bytes:
 
 
 def parse(text: bytes) -> Any:
-    """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting."""
+    """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting.
+
+    How many values it holds at most is seen before one of them is made.
+    """
+    if sum(map(text.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise ParameterError(f"more than {MOST_VALUES} values stand in one text.")
     content = (_CAREFUL if _MANY_DIGITS.search(text) else _QUICK).decode(text.decode())
     _check_depth(content)
     return content
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    result = dict(pairs)
+    if len(result) != len(pairs):
         raise ParameterError("a key stands twice.")
-    return found
+    return result
 
 
 def _integer(digits: str) -> int:
@@ -129,6 +136,7 @@ _PLAIN: dict[str, type[Any]] = {
         losses.OddsLoss,
         models.Curve,
         models.Additive,
+        surfaces.Basis,
         queries.Binning,
         queries.Scoring,
         queries.MultiwaySplit,
@@ -144,7 +152,7 @@ _VALUES = ChainMap(_PLAIN, queries.STATISTICS, queries.GROUPINGS)
 _ENUMS: dict[str, type[Enum]] = {
     e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
 }
-_NAMED = (Tree, models.Curve, queries.Binning, queries.Thresholds, regions.Split)
+_NAMED = (Tree, models.Curve, surfaces.Basis, queries.Binning, queries.Thresholds, regions.Split)
 """Sent once, then by digest; models, layers and regions too, as what is new in them."""
 _REPEATED = (queries.Binning, queries.Thresholds, regions.Split)
 """Asked about so often that their names are kept."""
@@ -303,11 +311,11 @@ class Receiver:
         if bundle.size > MOST_BYTES:
             raise SiteRefused(Code.BAD_MESSAGE.value)
         key = (self.past, bundle)
-        found = _READ.get(key)
-        if found is None:
-            found = self._read(bundle)
-            _keep_last(key, found)
-        return list(found[0]), found[1]
+        result = _READ.get(key)
+        if result is None:
+            result = self._read(bundle)
+            _keep_last(key, result)
+        return list(result[0]), result[1]
 
     def _read(self, bundle: Bundle) -> _Read:
         learned: dict[str, Any] = {}
@@ -410,8 +418,8 @@ class _Reading:
         ((mark, content),) = plain.items()
         match mark:
             case "@":
-                found = self.name(content)
-                return found.region() if isinstance(found, _Path) else found
+                result = self.name(content)
+                return result.region() if isinstance(result, _Path) else result
             case "%":
                 return parse_rational(content)
             case "#":

@@ -14,6 +14,7 @@ from hedgerow.kernels.dispatch import Kernel
 from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
 from hedgerow.kernels.noise import invert
 from hedgerow.kernels.sums import count_cells, sum_cells
+from hedgerow.kernels.surfaces import add_at_places, look_up
 from hedgerow.kernels.trees import (
     add_values,
     count_sides,
@@ -37,7 +38,7 @@ STATS = np.zeros((1, 2), np.int64)
 def compile_kernels() -> None:
     """Compiles or loads all loops; from then on this process runs compiled loops alone."""
     with dispatch.assumed_costs(start=0.0, compile=0.0):
-        for work in (_encoding, _sums, _trees, _layers, _newton, _noise):
+        for work in (_encoding, _sums, _trees, _layers, _newton, _surfaces, _noise):
             work()
     Kernel.everyones_seconds = max(Kernel.everyones_seconds, dispatch.PRICES.start)
 
@@ -79,6 +80,12 @@ def _layers() -> None:
 def _newton() -> None:
     z, score = scaled_rows(np.zeros((1, N_CODES)), CODES, 1.0, 1.0, np.zeros(2))
     add_newton_vectors(z, score, score, 1, np.zeros(5, np.int64))
+
+
+def _surfaces() -> None:
+    layout, tables = np.array([[0, 0, 0, 1]]), np.zeros(1)
+    look_up(CODES, layout, tables, tables)
+    add_at_places(CODES, layout, np.zeros(CODES.shape[1], np.int64), np.zeros(1, np.int64))
 
 
 def _noise() -> None:

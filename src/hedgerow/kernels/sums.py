@@ -27,13 +27,13 @@ from hedgerow.kernels.dispatch import (
 from hedgerow.kernels.loops import sum_cells_loop
 from hedgerow.schema.arrays import Codes, GroupCodes, Int32, IntArray
 
-Selections = Sequence[Int32] | None
+RowSelections = Sequence[Int32] | None
 """The rows of each of N nodes. None: one node that holds all rows."""
 
 
 def count_cells(
     codes: GroupCodes,
-    nodes: Selections,
+    nodes: RowSelections,
     features: ArrayLike,
     labels: Codes,
     n_bins: int,
@@ -59,7 +59,7 @@ def count_cells(
 
 
 def sum_cells(
-    codes: GroupCodes, nodes: Selections, features: ArrayLike, stats: IntArray, n_bins: int
+    codes: GroupCodes, nodes: RowSelections, features: ArrayLike, stats: IntArray, n_bins: int
 ) -> IntArray:
     """(N, f, B, C) sums of `stats` (n, C) over each node in each bin of the f features.
 
@@ -104,7 +104,7 @@ class _Layout(NamedTuple):
         return values if self.rows is None else as_input(values[self.rows], values.dtype)
 
 
-def _lay_out(nodes: Selections, n_rows: int) -> _Layout:
+def _lay_out(nodes: RowSelections, n_rows: int) -> _Layout:
     """How to visit the rows of all nodes: by selection, or all rows in order.
 
     Selecting rows costs more than passing over them. So if most rows are needed, once each, all

@@ -44,7 +44,7 @@ from hedgerow.methods import mlflow
 from hedgerow.methods.common import PRIVATE, CommonParameters
 from hedgerow.methods.inputs import (
     by_schema_names,
-    check_columns,
+    check_column_names,
     check_task,
     checked_labels,
     checked_rows,
@@ -56,7 +56,7 @@ from hedgerow.methods.ledger import Ledger, search_around, warn_of_search
 from hedgerow.methods.method import Method
 from hedgerow.methods.parameters import ATTRIBUTES, CLASSES_ATTRIBUTE, check_parameters
 from hedgerow.methods.predicting import outputs
-from hedgerow.methods.saving import plain_state, save_model, set_state
+from hedgerow.methods.saving import plain_state, set_state, write_model
 from hedgerow.methods.sources import (
     Columns,
     named_columns,
@@ -141,6 +141,7 @@ class PrivateEstimator(CommonParameters):
         target: str | None = None,
         sql: str | None = None,
         push_down: bool = False,
+        temp_folder: Any = None,
         site: Any = None,
         sites: Any = None,
         person: Any = None,
@@ -162,6 +163,9 @@ class PrivateEstimator(CommonParameters):
             What to select from the database.
         push_down : bool, default=False
             Whether the database itself makes cells and counts, so that integers come back.
+        temp_folder : str, Path or None, default=None
+            Where cells are kept in a memory-mapped file during the fit, for rows that are more
+            than memory holds: a byte of disk for each value.
         site : array, str or None, default=None
             The site of each row, or the column that names it; None is one site of all.
         sites : sequence of str or None, default=None
@@ -177,11 +181,11 @@ class PrivateEstimator(CommonParameters):
         """
         refuse(fit_params)
         check_parameters(self)  # before a schema is read from the rows
-        source = source_of(X, y, target, sql, push_down)
+        source = source_of(X, y, target, sql, push_down, temp_folder is not None)
         if source is not None:
             columns = named_columns(target, site, sites, person)
-            if stays_elsewhere(source, push_down):
-                return self._fit_elsewhere(source, columns)
+            if temp_folder is not None or stays_elsewhere(source, push_down):
+                return self._fit_elsewhere(source, columns, temp_folder)
             return self._fit_sources([source], columns)
         X, labels = checked_rows(X), self._checked_labels(y)
         if len(labels) == 0:
@@ -230,9 +234,9 @@ class PrivateEstimator(CommonParameters):
         self._held_out_draws = held_out
         return self._set_names()
 
-    def _fit_elsewhere(self, source: Any, columns: Columns) -> Self:
-        """Trains on rows that a database engine holds and sums."""
-        study, method, remote_rows = open_elsewhere(self, source, columns)
+    def _fit_elsewhere(self, source: Any, columns: Columns, temp_folder: Any) -> Self:
+        """Trains on rows that an engine holds and sums."""
+        study, method, remote_rows = open_elsewhere(self, source, columns, temp_folder)
         self.data_report_ = remote_rows.report
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
@@ -320,7 +324,7 @@ class PrivateEstimator(CommonParameters):
     def _outputs(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")
         X = by_schema_names(checked_rows(X), self.schema_)
-        check_columns(X, self)
+        check_column_names(X, self)
         with using(self.n_jobs or 1):
             return outputs(self.model_, X, self.schema_)
 
@@ -392,7 +396,7 @@ class PrivateEstimator(CommonParameters):
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
         check_is_fitted(self, "model_")
-        save_model(path, self)
+        write_model(path, self)
 
     def export(self, path: str | Path, to: str) -> Path:
         """Writes the fitted model for another program; docs/exports.md says how each is used.
@@ -416,10 +420,13 @@ class PrivateEstimator(CommonParameters):
         check_is_fitted(self, "model_")
         return mlflow.save_model(self, path) if to == "mlflow" else exported(self, path, to)
 
-    def report(self, path: str | Path) -> Path:
-        """Writes a page about the fitted model: one HTML file that needs no network."""
+    def report(self, path: str | Path | None = None) -> Path | page.InlinePage:
+        """Writes a page about the fitted model: one HTML file that needs no network.
+
+        Without a path it is shown where a notebook shows the cell's value.
+        """
         check_is_fitted(self, "model_")
-        return page.report(self, path)
+        return page.InlinePage(page.page_of(self)) if path is None else page.report(self, path)
 
     def _html_repr(self) -> str:
         """HTML for notebooks: the guarantee of a fitted model, else scikit-learn's diagram."""
@@ -506,7 +513,7 @@ def refuse(parameters: dict[str, Any]) -> None:
     if strange:
         raise TypeError(
             f"fit() got unexpected arguments {strange}; it takes X, y, target, sql, "
-            "push_down, site, sites and person."
+            "temp_folder, push_down, site, sites and person."
         )
 
 

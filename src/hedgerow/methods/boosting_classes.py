@@ -8,8 +8,10 @@ Our own method; each stage is a block that other methods use as well.
     round 2   noisy counts of a public grid -> bins, as fine as the noise allows
     round 3   class histograms of all features -> smoothed curves of log-odds
     rounds 4-6   one weight per curve, by private Newton steps (two classes)
-    then      random oblivious trees with Wiener leaves, one round per batch, if the signal is
-              strong enough to pay for them
+    then      two classes: curves and surfaces of pairs of features by 21 rounds of gradient
+              descent (15 over several sites), if the signal is strong enough to pay for them
+    then      random oblivious trees with Wiener leaves, one round per batch: below that signal,
+              for three classes and more, and on top of surfaces where the signal is stronger still
     between   where it is stronger still, ten interaction queries (tables of pairs of features),
               which guide half of the trees; there, and for three classes and more,
               features whose tests gained in earlier trees are drawn more often
@@ -29,7 +31,7 @@ from functools import partial
 import numpy as np
 
 from hedgerow.methods.base import PrivateClassifier, StagedTrees
-from hedgerow.methods.blocks import curves, pair_guided, private_bins, random_trees
+from hedgerow.methods.blocks import curves, pair_guided, private_bins, random_trees, surfaces
 from hedgerow.methods.blocks.boosting import (
     BATCH_OVERLAP,
     TREES_PER_ROUND,
@@ -70,6 +72,7 @@ from hedgerow.privacy.queries import (
     Gradients,
     Leaves,
     QueryKinds,
+    SurfaceGradients,
     Whole,
     sums,
 )
@@ -94,6 +97,11 @@ MANY_CLASSES = constant(4, unit="classes", evidence="classes.md#0118")
 """Classes from which log-odds reach further."""
 MANY_DEVIATION = constant(0.3, unit="deviation", evidence="classes.md#0118")
 """How far leaves are expected to lie from zero then."""
+SURFACES_FROM = constant(4500.0, unit="signal times columns", evidence="boosting.md#0161")
+LEAST_FOR_SURFACES = constant(80.0, unit="signal", evidence="boosting.md#0161")
+"""From both on curves and surfaces are learned by gradient descent."""
+TREES_ON_SURFACES_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0161")
+"""Signal from which trees follow, with half of what surfaces would have had."""
 BATCH_DEVIATION = constant(0.25, unit="power", evidence="boosting.md#0160")
 """Leaves of trees that share a round are expected so much further from zero."""
 LEAST_CHANCE = constant(0.05, unit="chance")
@@ -147,7 +155,8 @@ class SmoothedBoost(Method):
         return Needs(tasks=frozenset({Task.CLASSES}))
 
     def asks(self, schema: Schema) -> QueryKinds:
-        stacking = sums(CurveNewton, Whole) if len(schema.classes or ()) == 2 else frozenset()
+        two = sums(CurveNewton, Whole) | sums(SurfaceGradients, Whole)
+        stacking = two if len(schema.classes or ()) == 2 else frozenset()
         counts, trees = sums(ClassCounts, Cells, Whole, Leaves), sums(Gradients, Leaves)
         return private_bins.ASKS | counts | stacking | trees
 
@@ -159,14 +168,14 @@ class SmoothedBoost(Method):
         scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
         leaves, model = scale.complete(self.max_depth + DEEPER), self._model_bytes(scale, loss)
         one_size = partial(scale.trees, channels=loss.channels, shared_bytes=model)
-        pairs = one_size(math.comb(pair_guided.FEATURES, 2), pair_guided.GROUPS**2)
+        pairs = one_size(math.comb(pair_guided.FEATURES, 2), pair_guided.PAIR_GROUPS**2)
         trees = self._batches(schema).largest(
             lambda n: one_size(n, leaves), pairs, pair_guided.INTERACTION_ROUNDS
         )
         return self._before_trees(schema) + trees | GuidedForest().largest(schema)
 
     def _before_trees(self, schema: Schema) -> Size:
-        """The number of records, bins, curves and their weights."""
+        """The number of records, bins, curves, their weights, and surfaces."""
         scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
         size = scale.total() * 2 + scale.tables(channels=1) + scale.tables(channels=scale.channels)
         if len(schema.classes or ()) != 2:
@@ -174,11 +183,13 @@ class SmoothedBoost(Method):
         dimension = scale.columns + 1
         weights = QUERY + NUMBER * dimension + self._model_bytes(scale, loss)
         channels = dimension * (dimension + 3) // 2
-        return size + Size.of_step(integers=channels, bytes=weights) * curves.ROUNDS
+        stacking = Size.of_step(integers=channels, bytes=weights) * curves.ROUNDS
+        return size + stacking + surfaces.largest(scale)
 
     def _model_bytes(self, scale: Scale, loss: Loss) -> int:
         tests = self.max_depth + DEEPER  # one for each level
-        return scale.model_bytes(self.n_estimators, scale.complete(tests), loss.outputs, tests)
+        trees = scale.model_bytes(self.n_estimators, scale.complete(tests), loss.outputs, tests)
+        return trees + (surfaces.tree_bytes(scale) if loss.outputs == 1 else 0)
 
     def _batches(self, schema: Schema) -> BatchPlan:
         loss = loss_for(len(schema.classes or ()))
@@ -217,21 +228,43 @@ class SmoothedBoost(Method):
             rest = 1 - root_counts.spent - private_bins.BINS_FRACTION
             return (yield from shares_alone(schema, target, root_counts, rest, noise_model))
         part = for_trees(strength, n_classes)
+        of_surfaces = Fraction(0)
+        plan = self._batches(schema)
+        if n_classes == 2 and not noise_model.is_pure and plan.fits(noise_model):
+            part, of_surfaces = with_surfaces(part, strength, len(schema.grids))
         shares = StageFractions.with_trees(part, n_classes == 2, root_counts.spent)
         effects = yield from _curves(grids, active, n_classes, shares.curves)
         stacking = even_stacking(effects)
         if shares.stacking:
-            stacking = yield from stack(effects, grids, shares.stacking)
+            stacking = yield from stack(
+                effects, grids, shares.stacking, is_constant_free=of_surfaces > 0
+            )
         score, of_trees = starting_score(effects, grids, stacking), list[FloatArray]()
-        if shares.trees:
-            plan = self._batches(schema)
-            rounds = Rounds(plan.sizes(noise_model), shares.trees)
+        of_curves = effects.noise(grids, stacking.weights, stacking.deviations)
+        drawables = drawable_features(effects, stacking)
+        if of_surfaces:
+            learned = yield from surfaces.learn_surfaces(
+                effects,
+                stacking,
+                grids,
+                drawables,
+                score,
+                shares.trees * of_surfaces,
+                noise_model.n_sites,
+            )
+            score, of_trees = learned.score(), [tree.deviations for tree in learned.trees()]
+            pairs = zip(of_curves, learned.curve_noise(), strict=True)
+            of_curves = [np.hypot(a, b) for a, b in pairs]
+        if shares.trees and of_surfaces < 1:
+            if not of_surfaces and n_classes == 2:
+                plan = replace(plan, before=plan.before - sum(surfaces.SHARED_DESCENT_ROUNDS))
+            rounds = Rounds(plan.sizes(noise_model), shares.trees * (1 - of_surfaces))
             curve_values = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
-            start = Start(grids, drawable_features(effects, stacking), curve_values, strength)
+            start = Start(grids, drawables, curve_values, strength)
             splitting = self._splitting(start, rounds, n_classes, plan.is_shared(noise_model))
             update = partial(leaves_for, n_classes)
-            score, of_trees = yield from boost(rounds, splitting, update, score, rng)
-        of_curves = effects.noise(grids, stacking.weights, stacking.deviations)
+            score, noise_of_trees = yield from boost(rounds, splitting, update, score, rng)
+            of_trees += noise_of_trees
         noise = ScoreNoise.of(of_trees, of_curves)
         parts = effects.parts(grids)
         return TrainingResult(Model(score, output_for(n_classes), parts=parts, noise=noise))
@@ -243,6 +276,8 @@ class SmoothedBoost(Method):
         grids, features, loss = start.grids, start.features, loss_for(n_classes)
         if start.strength >= INTERACTIONS_FROM:
             deeper = GainSampledTrees(grids, features, loss, self.max_depth + DEEPER)
+            if n_classes == 2:  # surfaces have learned the pairs
+                return deeper
             return pair_guided.pair_guided_trees(
                 grids, deeper, start.curve_values, rounds, in_one_round
             )
@@ -266,6 +301,19 @@ def for_trees(strength: float, n_classes: int) -> Fraction:
     few, plenty = TREE_GATE if n_classes == 2 else TREE_GATE_OF_MANY
     part = np.log(strength / few) / np.log(plenty / few)
     return Fraction(round(10_000 * MOST_FOR_TREES * float(np.clip(part, 0.0, 1.0))), 10_000)
+
+
+def with_surfaces(part: Fraction, strength: float, columns: int) -> tuple[Fraction, Fraction]:
+    """Budget fraction of surfaces and trees together, and the surfaces' part of it.
+
+    One vector a record is asked, however many columns there are; the more there are, the less
+    the weights of their curves can be told from a noisy Hessian.
+    """
+    if strength < LEAST_FOR_SURFACES or strength * columns < SURFACES_FROM:
+        return part, Fraction(0)
+    if strength < TREES_ON_SURFACES_FROM:
+        return Fraction(MOST_FOR_TREES), Fraction(1)
+    return Fraction(MOST_FOR_TREES), Fraction(1, 2)
 
 
 def _curves(

@@ -383,6 +383,33 @@ def honest_factor_of_medians(k: int, rho: Fraction = Fraction(1, 2)) -> Fraction
     return 1 - rho + rho * (k + Fraction(1, 2)) / 2
 
 
+def excess_squared_error(rows: int, least: int, leaf_epsilon: float, bound: float) -> float:
+    """Theorem 1: how much more a private median split errs than the exact one, at most.
+
+    Where each side has `least` rows or more; targets lie within plus or minus `bound`.
+    """
+    return bound**2 * (4.0 * rows - 8.0 * least + 16.0 / (leaf_epsilon**2 * least))
+
+
+def accuracy_loss(least: int, leaf_epsilon: float, purity: float) -> float:
+    """Theorem 2: the accuracy that noisy counts of sides of `least` rows or more lose, at most.
+
+    `purity` is the share of the commoner class in the less pure side.
+    """
+    x = leaf_epsilon * least * (2.0 * purity - 1.0)
+    return (x / 4.0 + 0.5) * math.exp(-x)
+
+
+def balance_probability(spread: float, split_epsilon: float) -> float:
+    """Theorem 3: the chance, at least, that a private median leaves t rows on each side.
+
+    `spread` is the part of the range that all but the t outermost rows of each end cover; an
+    epsilon of 0 is a random cut, as in DP-ERT.
+    """
+    outside = math.exp(-split_epsilon)
+    return spread / (outside + spread * (1.0 - outside))
+
+
 def _printed_factor(schema: Schema, values: Values) -> Fraction:
     n = len(schema.features)
     k = min(values["max_features"] or n, n)

@@ -56,7 +56,7 @@ def split_proxy_rows(
 
 def _as_array(X: Any, schema: Schema) -> Any:
     if hasattr(X, "columns"):
-        return np.stack([np.asarray(X[name], dtype=object) for name in schema.names], axis=1)
+        return np.stack([np.asarray(X[name], dtype=object) for name in schema.columns], axis=1)
     return np.asarray(X, dtype=object)
 
 
@@ -148,14 +148,15 @@ class DryRun:
     def runs(
         self, name: str, n: int, epsilon: float, step: Callable[[Trial], Trial]
     ) -> list[Trial]:
-        rows = (
-            split_proxy_rows(self.schema, n, self.proxy_rows, seed) for seed in range(self.repeats)
-        )
-        return [step(self._trial(name, proxy_rows, epsilon)) for proxy_rows in rows]
+        schema = self.schema if self.proxy_rows is not None else self.schema.without_parsers
+        rows = (split_proxy_rows(schema, n, self.proxy_rows, seed) for seed in range(self.repeats))
+        return [step(self._trial(name, schema, proxy_rows, epsilon)) for proxy_rows in rows]
 
-    def _trial(self, name: str, rows: tuple[Any, Any, Any, Any], epsilon: float) -> Trial:
+    def _trial(
+        self, name: str, schema: Schema, rows: tuple[Any, Any, Any, Any], epsilon: float
+    ) -> Trial:
         X, y, X_test, y_test = rows
-        schema, n_sites = self.schema, self.n_sites
+        n_sites = self.n_sites
         estimator = estimators()[name](schema, epsilon=epsilon, delta=self.delta, random_state=0)
         began = time.perf_counter()
         with warnings.catch_warnings():

@@ -71,7 +71,7 @@ def predict_file(model: Any, source: Source) -> tuple[FloatArray, list[str]]:
 
 def first_rows(source: Source, schema: Schema, count: int) -> Any:
     """(count, F) the first rows of a source as objects, in the schema's order of columns."""
-    columns = next(iter(open_table(source, schema.names).chunks(schema.names, count)), None)
+    columns = next(iter(open_table(source, schema.columns).chunks(schema.columns, count)), None)
     if columns is None:
         raise DataError(f"{source} holds no rows; give at least one.")
     return np.stack([objects_of(column[:count]) for column in columns], axis=1)
@@ -83,9 +83,9 @@ def rows_of_sites(
     """(n, F) rows of all sources, their labels, and the site and person columns."""
     label = target or the_other_column(sources[0], schema, Columns(person=person))
     outcome = schema.label_columns(label)
-    names = [*schema.names, *outcome, *([person] if person else [])]
+    names = [*schema.columns, *outcome, *([person] if person else [])]
     tables = [whole_table(source, names) for source in sources]
-    rows, columns = np.concatenate(tables), len(schema.names)
+    rows, columns = np.concatenate(tables), len(schema.columns)
     whose: dict[str, Any] = {"person": rows[:, -1]} if person else {}
     if len(tables) > 1:
         whose["site"] = np.repeat(np.arange(len(tables)), [len(table) for table in tables])

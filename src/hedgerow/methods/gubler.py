@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Literal
@@ -81,6 +82,15 @@ def honest_factor(
         unspent = Fraction(p - 1, p) if slope > 1 else Fraction(0)
         below, slope = below + slope * level, bounds + hists * (1 - unspent + unspent * slope)
     return leaf_fraction + below + slope * level
+
+
+def impurity_bound(rows: Sequence[int], impurities: Sequence[float]) -> float:
+    """Theorem 7: no split of a feature has less impurity than this over all sites together.
+
+    For each site its rows in the node, and the least impurity of a split of that feature on them.
+    """
+    total = sum(rows)
+    return sum(n * impurity for n, impurity in zip(rows, impurities, strict=True)) / max(total, 1)
 
 
 @method(

@@ -49,7 +49,7 @@ def by_schema_names(X: Any, schema: Schema) -> Any:
     is_arrow = isinstance(X, pa.Table)
     columns = [str(name) for name in (X.column_names if is_arrow else X.columns)]
     new_names = dict(enumerate(columns))
-    for name in set(schema.names) - set(columns):
+    for name in set(schema.columns) - set(columns):
         places = [at for at, column in enumerate(columns) if column.endswith(f"__{name}")]
         if len(places) != 1:
             return X
@@ -81,16 +81,16 @@ def _check_is_table(X: Any) -> None:
 
 def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
     """Signed times of a structured array or a frame of two columns: the event and the time."""
-    structured: Any = getattr(getattr(y, "dtype", None), "names", None)
-    names = list(structured or getattr(y, "columns", ()))
+    fields: Any = getattr(getattr(y, "dtype", None), "names", None)
+    names = list(fields or getattr(y, "columns", ()))
     if len(names) != 2:
         late = " Late entry (left truncation) is not supported." if len(names) > 2 else ""
         raise DataError(
             f"y has the fields {names}; give the event and the time of each row, as a structured "
             f"array (sksurv.util.Surv.from_arrays(event, time)) or a frame of two columns.{late}"
         )
-    known = survival is not None and set(names) == set(survival.columns)
-    event = survival.event if known and survival is not None else _event_in(y, names)
+    is_declared = survival is not None and set(names) == set(survival.columns)
+    event = survival.event if is_declared and survival is not None else _event_in(y, names)
     time = names[1 - names.index(event)]
     columns = [numbers(as_column(y[name])) for name in (time, event)]
     for name, (values, strange) in zip((time, event), columns, strict=True):
@@ -204,7 +204,7 @@ def name_columns(estimator: Any, X: Any) -> None:
         del estimator.feature_names_in_  # of a fit before this one
 
 
-def check_columns(X: Any, estimator: Any) -> None:
+def check_column_names(X: Any, estimator: Any) -> None:
     """Checks the number of columns; arrays have no names, so their order is trusted."""
     if hasattr(X, "columns"):
         return

@@ -19,9 +19,9 @@ from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.accounting.conversions import check_guarantee
 from hedgerow.privacy.accounting.guarantee import (
     Guarantee,
+    add_guarantees,
     guarantee_of_words,
-    shown,
-    together,
+    shown_cost,
     unit_words,
 )
 from hedgerow.privacy.accounting.rounding import printed
@@ -144,7 +144,7 @@ class Ledger:
 
     def _require_room(self, books: Books, to_make: Sequence[Guarantee]) -> None:
         lifetime, fits = _lifetime(books), len(to_make)
-        whole = together(_spent(books), *to_make)
+        whole = add_guarantees(_spent(books), *to_make)
         if not (whole.epsilon <= lifetime.limit and whole.delta <= lifetime.delta):
             raise BudgetExceeded(
                 f"{'this fit' if fits == 1 else f'this search, with {fits} fits to make,'} would "
@@ -164,7 +164,7 @@ def as_ledger(value: Any) -> Ledger:
     raise ValueError
 
 
-def describe(number: int, event: Event) -> str:
+def describe_event(number: int, event: Event) -> str:
     """One line for people."""
     match event:
         case LifetimeSet(_, limit, delta, unit):
@@ -193,7 +193,7 @@ def _total(books: Books, ledger: SqliteLedger) -> Total:
 
 
 def _guarantee(epsilon: Cost, delta: Cost) -> str:
-    return f"epsilon = {printed(shown(epsilon))}, delta = {printed(shown(delta))}"
+    return f"epsilon = {printed(shown_cost(epsilon))}, delta = {printed(shown_cost(delta))}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def search_around(guarantee: Guarantee) -> Search | None:
         for epsilon, delta in zip(epsilons, deltas, strict=True)
     ]
     number = settings[0] * folds[1] + folds[0]
-    return Search(settings[1], folds[1], number, together(*fold_guarantees * folds[1]))
+    return Search(settings[1], folds[1], number, add_guarantees(*fold_guarantees * folds[1]))
 
 
 def _callers() -> Iterator[FrameType]:

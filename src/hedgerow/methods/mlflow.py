@@ -44,18 +44,18 @@ def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: A
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / MODEL_FILE)
     metadata = {**tags_of(model), **(more.pop("metadata", None) or {})}
-    described = mlflow_model or mlflow.models.Model()
-    described.metadata = {**(described.metadata or {}), **metadata}
-    described.signature = more.pop("signature", None) or signature_of(model)
-    described.add_flavor(FLAVOR, hedgerow_version=__version__, data=MODEL_FILE)
+    description = mlflow_model or mlflow.models.Model()
+    description.metadata = {**(description.metadata or {}), **metadata}
+    description.signature = more.pop("signature", None) or signature_of(model)
+    description.add_flavor(FLAVOR, hedgerow_version=__version__, data=MODEL_FILE)
     mlflow.pyfunc.add_to_model(
-        described, loader_module=__name__, data=MODEL_FILE, python_env="python_env.yaml"
+        description, loader_module=__name__, data=MODEL_FILE, python_env="python_env.yaml"
     )
     environment = mlflow.utils.environment._PythonEnv.current()
     environment.dependencies = ["-r requirements.txt"]
     environment.to_yaml(str(folder / "python_env.yaml"))
     (folder / "requirements.txt").write_text(f"hedgerow=={__version__}\n", encoding="utf-8")
-    described.save(str(folder / "MLmodel"))
+    description.save(str(folder / "MLmodel"))
     return folder
 
 

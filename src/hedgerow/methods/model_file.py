@@ -25,7 +25,7 @@ from typing import Any
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.version import __version__
 
-FORMAT = "hedgerow-model"
+MODEL_FORMAT = "hedgerow-model"
 FORMAT_VERSION = 6
 OLDEST_VERSION = 5
 BESIDE = ("signed", "evaluation")
@@ -73,7 +73,7 @@ def check_place(path: str | Path) -> None:
 def _serialize(content: dict[str, Any], beside: dict[str, Any]) -> bytes:
     """A line for each entry, so that the content can be found without reading it."""
     body = _canonical_json(content)
-    head = {"format": FORMAT, "version": FORMAT_VERSION, "release": __version__}
+    head = {"format": MODEL_FORMAT, "version": FORMAT_VERSION, "release": __version__}
     entries = {name: _canonical_json(entry) for name, entry in (head | beside).items()}
     entries |= {"digest": _canonical_json(_file_digest(__version__, body)), "content": body}
     names = (*FILE_ENTRIES, *beside)
@@ -113,7 +113,7 @@ def open_document(path: str | Path) -> dict[str, Any]:
     text = _text(path)
     document_as_written = _parse_unchanged(text)
     document = _parse(path, text) if document_as_written is None else document_as_written
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    if not isinstance(document, dict) or document.get("format") != MODEL_FORMAT:
         raise DataError(f"{path} is no hedgerow model; give a file written by save().")
     _check_version(path, document)
     check_entries(path, document, FILE_ENTRIES)
@@ -183,7 +183,7 @@ def _parse(path: str | Path, text: bytes) -> Any:
     try:
         return json.loads(text.decode())
     except ValueError as error:
-        if f'"{FORMAT}"'.encode() in text[:HEAD]:
+        if f'"{MODEL_FORMAT}"'.encode() in text[:HEAD]:
             raise DataError(f"{path} is a model file that is cut short or torn; {AGAIN}") from error
         raise DataError(f"{path} is no JSON text; give a file written by save().") from error
     except RecursionError:

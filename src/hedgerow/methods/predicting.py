@@ -61,10 +61,11 @@ def one_row(X: Any, schema: Schema) -> Codes | None:
     """(F, 1) codes of a single row of plain values; None if it has to be read by columns."""
     if len(X) != 1:
         return None
-    values = _of_frame(X, schema.names) if hasattr(X, "iloc") else _of_array(X)
-    if values is None or len(values) != len(schema.grids):
+    values = _of_frame(X, schema.columns) if hasattr(X, "iloc") else _of_array(X)
+    if values is None or len(values) != len(schema.columns):
         return None
-    codes = [_code(grid, value) for grid, value in zip(schema.grids, values, strict=True)]
+    row = [values[place] for place in schema.sources]
+    codes = [_code(grid, value) for grid, value in zip(schema.grids, row, strict=True)]
     return None if None in codes else np.array(codes, np.uint8)[:, None]
 
 
@@ -86,9 +87,10 @@ def _code(grid: Grid, value: Any) -> int | None:
     """The cell of a plain value; None for one that is not plain, or that the schema refuses."""
     if type(value) not in PLAIN:
         return None
+    read_value = grid.read(value)
     if grid.kind is ColumnKind.NUMERIC:
-        is_number = type(value) is not str or number_of(value) is not None
+        is_number = type(read_value) in (float, int, bool) or number_of(read_value) is not None
         return code_of_value(value, grid) if is_number else None
-    token = token_of(value)
+    token = token_of(read_value)
     is_read = grid.knows(token) or (grid.other and not isinstance(token, Unusable))
     return grid.category_code(token) if is_read else None

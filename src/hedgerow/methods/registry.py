@@ -19,7 +19,7 @@ from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.method import METHODS, Method
 from hedgerow.methods.presets import PRESETS, Departure
 
-Maker = Callable[..., PrivateEstimator]
+EstimatorMaker = Callable[..., PrivateEstimator]
 """An estimator's class, or a method of a paper: takes a schema and parameters."""
 
 
@@ -47,9 +47,9 @@ def estimators() -> dict[str, type[PrivateEstimator]]:
     return {name: kind for name in public for kind in kinds if kind.__name__ == name}
 
 
-def estimator_named(name: str) -> Maker:
+def estimator_named(name: str) -> EstimatorMaker:
     """The estimator or method of a paper with this name."""
-    kinds: dict[str, Maker] = {**estimators(), **paper_methods()}
+    kinds: dict[str, EstimatorMaker] = {**estimators(), **paper_methods()}
     if name not in kinds:
         raise ParameterError(f"estimator is {name!r}; use one of {sorted(kinds)}.")
     return kinds[name]
@@ -91,7 +91,7 @@ def paper_departures() -> dict[str, tuple[Departure, ...]]:
     return {name: import_module(f"hedgerow.methods.{name}").DEPARTURES for name in paper_titles()}
 
 
-def paper_methods() -> dict[str, Maker]:
+def paper_methods() -> dict[str, EstimatorMaker]:
     """`papers.wang.local_rnm` and so on."""
     modules()
     return {

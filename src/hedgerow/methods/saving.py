@@ -83,7 +83,7 @@ LABEL_KINDS = "biufUO"
 """NumPy's kinds of labels: booleans, numbers, texts, objects."""
 
 
-def save_model(path: str | Path, estimator: Any) -> None:
+def write_model(path: str | Path, estimator: Any) -> None:
     evaluation = kept_evaluation(estimator)
     model_file.write(
         path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 
 from hedgerow.data.engines.dask import OnCluster, is_dask
 from hedgerow.data.engines.database import InDatabase
-from hedgerow.data.engines.engine import Elsewhere
+from hedgerow.data.engines.engine import Elsewhere, OnDisk
 from hedgerow.data.reading.containers import positions_of
 from hedgerow.data.reading.databases import Selected
 from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.reading.sources import Source, is_elsewhere, open_table
+from hedgerow.data.rows import Draws
 from hedgerow.data.site_rows import UNNAMED, draws_of_sites, warn_of_crowds
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.threads import using
@@ -54,12 +56,22 @@ class ReadRows:
 
 
 def source_of(
-    X: Any, y: Any, target: str | None, sql: str | None, push_down: bool
+    X: Any, y: Any, target: str | None, sql: str | None, push_down: bool, in_file: bool = False
 ) -> Source | None:
     """The source to read by column names; None if rows and labels were passed directly."""
     if push_down and sql is None:
         raise ParameterError("push_down is for rows in a database; say which: sql='SELECT ...'.")
+    if in_file and (push_down or is_dask(X)):
+        raise ParameterError(
+            "temp_folder is for rows that are read here, and these are summed where they are; "
+            "leave it out."
+        )
     if sql is None and target is None and not is_elsewhere(X) and not is_dask(X):
+        if in_file:
+            raise ParameterError(
+                "temp_folder is for rows that are read by the names of their columns; leave y out "
+                "and name the column: target='...'."
+            )
         return None
     if y is not None:
         raise ParameterError(
@@ -74,7 +86,7 @@ def stays_elsewhere(source: Source, push_down: bool) -> bool:
 
 
 def open_elsewhere(
-    estimator: PrivateEstimator, source: Source, columns: Columns
+    estimator: PrivateEstimator, source: Source, columns: Columns, temp_folder: Any = None
 ) -> tuple[Study, Method, Elsewhere]:
     """The study of one site whose engine sums; refuses unsupported queries before any charge."""
     for name, value in (("site", columns.site), ("person", columns.person)):
@@ -87,26 +99,38 @@ def open_elsewhere(
     warn_of_marks(schema)
     study, method = agree(estimator, schema, 1)
     (draws,) = draws_of_sites(study)
-    if is_dask(source):
-        label = _named(_outcome(schema, columns))
-        remote_rows: Elsewhere = OnCluster(source, study.schema, label, draws)
-    else:
-        label = _outcome(schema, columns) or the_other_column(source, schema, columns)
-        remote_rows = InDatabase(source, study.schema, label, draws)
+    label = _outcome(schema, columns)
+    label = _named(label) if is_dask(source) else label or the_other_column(source, schema, columns)
+    remote_rows = _open(estimator, source, study.schema, label, draws, temp_folder)
     remote_rows.answering(study)
     remote_rows.check()
     return study, method, remote_rows
 
 
+def _open(
+    estimator: PrivateEstimator,
+    source: Source,
+    grid: Schema,
+    label: str,
+    draws: Draws,
+    temp_folder: Any,
+) -> Elsewhere:
+    if temp_folder is not None:
+        with using(estimator.n_jobs or 1):
+            return OnDisk(source, grid, label, draws, Path(temp_folder))
+    engine = OnCluster if is_dask(source) else InDatabase
+    return engine(source, grid, label, draws)
+
+
 def _outcome(schema: Schema, columns: Columns) -> str | None:
     """The column that was named; it is no other than the schema's, if that names one."""
-    known = None if schema.survival is None else schema.survival.time
-    if None not in (known, columns.target) and known != columns.target:
+    time_column = None if schema.survival is None else schema.survival.time
+    if None not in (time_column, columns.target) and time_column != columns.target:
         raise ParameterError(
-            f"target is {columns.target!r}, but the schema says that times are in {known!r}; leave "
-            "target out."
+            f"target is {columns.target!r}, but the schema says that times are in {time_column!r}; "
+            "leave target out."
         )
-    return known or columns.target
+    return time_column or columns.target
 
 
 def _named(target: str | None) -> str:
@@ -175,9 +199,9 @@ def _read_source(
 
 def the_other_column(source: Source, schema: Schema, columns: Columns) -> str:
     """The only column that the schema does not declare: the target."""
-    table = open_table(source, schema.names)
-    positions_of(table, schema.names)
-    other_names = (*schema.names, columns.site, columns.person)
+    table = open_table(source, schema.columns)
+    positions_of(table, schema.columns)
+    other_names = (*schema.columns, columns.site, columns.person)
     left = [name for name in table.names if name not in other_names]
     if len(left) == 1:
         return left[0]

@@ -65,7 +65,7 @@ from hedgerow.models.survival import (
     actuarial,
     at_risk,
     concordance,
-    middles_of,
+    interval_middles,
     smoothed_events,
 )
 from hedgerow.models.uncertainty import ScoreNoise
@@ -101,7 +101,9 @@ WEAK_TIME_FRACTION = constant(Fraction(1, 5), unit="fraction of the budget for t
 ONE_CURVE_FRACTION = constant(Fraction(9, 10), unit="fraction of the budget for one curve alone")
 FIRST_LOOK_FRACTION = constant(Fraction(3, 10), unit="fraction of what times take")
 SCORE_FRACTION = constant(Fraction(1, 100), unit="fraction of the budget for scores")
-CALIBRATION_FRACTION = constant(Fraction(4, 100), unit="fraction of the budget for calibration")
+SURVIVAL_CALIBRATION_FRACTION = constant(
+    Fraction(4, 100), unit="fraction of the budget for calibration"
+)
 FEWEST_CELLS = constant(6, unit="cells of the public grid of times, at least")
 MOST_CELLS = constant(64, unit="cells of the public grid of times, at most")
 DEVIATIONS_PER_CELL = constant(6.0, unit="deviations of noise that a cell of times should hold")
@@ -109,12 +111,12 @@ FEWEST_EDGES = constant(4, unit="intervals of equal event mass, at least")
 MOST_EDGES = constant(12, unit="intervals of equal event mass, at most")
 FEWEST_EVENTS = constant(8.0, unit="events of an interval, at least")
 FOLLOWED_UP = constant(0.97, unit="part of the follow-up before the last edge")
-STANDS_OUT = constant(2.0, unit="deviations by which a cell of times stands out")
-LEAST_RECORDS = constant(50.0, unit="records there are taken to be at least")
+CELL_STANDS_OUT = constant(2.0, unit="deviations by which a cell of times stands out")
+LEAST_RECORDS_OF_CURVE = constant(50.0, unit="records there are taken to be at least")
 STACK_ROUNDS = constant(3, unit="Newton steps on the weights of the curves")
 WEIGHT_DEVIATION = constant(0.35, unit="prior deviation of a weight")
-LEAST_WEIGHT = constant(-0.3, unit="weight of a curve, at least")
-MOST_WEIGHT = constant(1.6, unit="weight of a curve, at most")
+LEAST_CURVE_WEIGHT = constant(-0.3, unit="weight of a curve, at least")
+MOST_CURVE_WEIGHT = constant(1.6, unit="weight of a curve, at most")
 SCORE_CUTS = constant(
     (-2.0, -1.5, -1.1, -0.8, -0.5, -0.25, 0.0, 0.25, 0.5, 0.8, 1.1, 1.5, 2.0, 2.5, 3.2),
     unit="deviations of the score",
@@ -175,18 +177,18 @@ class SurvivalBoost(SmoothedBoost):
     def flow(
         self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
     ) -> Flow[TrainingResult]:
-        counted = yield from private_bins.count_until_clear()
-        strength = signal_to_noise(counted, len(schema.grids))
-        one_curve = strength < ONE_CURVE_BELOW or not counted.count.is_seen
+        noisy_count = yield from private_bins.count_until_clear()
+        strength = signal_to_noise(noisy_count, len(schema.grids))
+        one_curve = strength < ONE_CURVE_BELOW or not noisy_count.count.is_seen
         part = TIME_FRACTION if strength >= WEAK else WEAK_TIME_FRACTION
         if one_curve:
-            part = min(ONE_CURVE_FRACTION, 1 - counted.count.spent)
-        cells = yield from first_look(schema, counted, part * FIRST_LOOK_FRACTION)
-        edges = interval_edges(*cells, counted, part * (1 - FIRST_LOOK_FRACTION))
-        time_table = count_times(edges, counted, part * (1 - FIRST_LOOK_FRACTION))
+            part = min(ONE_CURVE_FRACTION, 1 - noisy_count.count.spent)
+        cells = yield from first_look(schema, noisy_count, part * FIRST_LOOK_FRACTION)
+        edges = interval_edges(*cells, noisy_count, part * (1 - FIRST_LOOK_FRACTION))
+        time_table = count_times(edges, noisy_count, part * (1 - FIRST_LOOK_FRACTION))
         if one_curve:
             return TrainingResult((yield from time_table).everybody(), instead=ONE_CURVE)
-        bins = private_bins.bins_by_count(schema, counted)
+        bins = private_bins.bins_by_count(schema, noisy_count)
         times, binning = (yield from together({"times": time_table, "bins": bins})).values()
         assert isinstance(times, Times)
         assert isinstance(binning, Binning)
@@ -194,38 +196,46 @@ class SurvivalBoost(SmoothedBoost):
         active = active_features(grids)
         if not active:
             return TrainingResult(times.everybody(), instead=ONE_CURVE)
-        spent = counted.count.spent + part + private_bins.BINS_FRACTION
-        rest = 1 - spent - 2 * SCORE_FRACTION - CALIBRATION_FRACTION
+        spent = noisy_count.count.spent + part + private_bins.BINS_FRACTION
+        rest = 1 - spent - 2 * SCORE_FRACTION - SURVIVAL_CALIBRATION_FRACTION
         trees = rest * for_trees(strength, 2)
         stacking = (rest - trees) * STACK_PART
-        asked = Gradients(times.loss, Additive((0.0,)))
+        gradients = Gradients(times.loss, Additive((0.0,)))
         by = Cells(active, binning)
-        tables = yield from ask_tables(EVERYONE, asked, by, rest - trees - stacking)
+        tables = yield from ask_tables(EVERYONE, gradients, by, rest - trees - stacking)
         shapes = gradient_shapes(grids, tables, times.loss)
-        stacked = yield from stack(shapes, grids, times.loss, stacking)
-        score, noise = starting_score(shapes, grids, stacked), list[FloatArray]()
-        spread = _score_deviation(shapes, stacked)
-        scores = yield from score_distribution(score, stacked.shift, spread, SCORE_FRACTION)
+        stacked_curves = yield from stack_curves(shapes, grids, times.loss, stacking)
+        score, noise = starting_score(shapes, grids, stacked_curves), list[FloatArray]()
+        spread = _score_deviation(shapes, stacked_curves)
+        scores = yield from score_distribution(score, stacked_curves.shift, spread, SCORE_FRACTION)
         if trees:
             loss = OddsLoss(times.edges, baseline(times.marginal, *scores))
-            update = Wiener(loss, deviation=self._leaf_deviation(counted, tables.total[0], trees))
-            drawn = DrawnTrees(
-                random_trees.oblivious(grids, drawable_features(shapes, stacked), self.max_depth)
+            update = Wiener(
+                loss, deviation=self._leaf_deviation(noisy_count, tables.total[0], trees)
+            )
+            tree_source = DrawnTrees(
+                random_trees.oblivious(
+                    grids, drawable_features(shapes, stacked_curves), self.max_depth
+                )
             )
             rounds = Rounds(equal_sizes(self.n_estimators, self.trees_per_round), trees)
-            score, noise = yield from boost(rounds, drawn, lambda _: update, score, rng)
-            scores = yield from score_distribution(score, stacked.shift, spread, SCORE_FRACTION)
-        curve = yield from calibrate(times, score, scores, CALIBRATION_FRACTION)
-        of_curves = shapes.noise(grids, stacked.weights, stacked.deviations)
-        kept = ScoreNoise.of(noise, of_curves)
+            score, noise = yield from boost(rounds, tree_source, lambda _: update, score, rng)
+            scores = yield from score_distribution(
+                score, stacked_curves.shift, spread, SCORE_FRACTION
+            )
+        curve = yield from calibrate_hazard(times, score, scores, SURVIVAL_CALIBRATION_FRACTION)
+        of_curves = shapes.noise(grids, stacked_curves.weights, stacked_curves.deviations)
+        score_noise = ScoreNoise.of(noise, of_curves)
         parts = shapes.parts(grids)
-        return TrainingResult(Model(score, Output.VALUE, parts=parts, noise=kept, survival=curve))
+        return TrainingResult(
+            Model(score, Output.VALUE, parts=parts, noise=score_noise, survival=curve)
+        )
 
     def _leaf_deviation(
-        self, counted: private_bins.NoisyCount, totals: FloatArray, fraction: Fraction
+        self, noisy_count: private_bins.NoisyCount, totals: FloatArray, fraction: Fraction
     ) -> float:
         """How far leaves are expected to lie from zero: less where little noise holds them back."""
-        noise = counted.deviation**2 * self.n_estimators / float(fraction)
+        noise = noisy_count.deviation**2 * self.n_estimators / float(fraction)
         hessian = max(float(totals[1]) / OddsLoss.hessian_scale, 1.0) / 2**self.max_depth
         if noise > 4.0 * hessian:
             return LEAF_DEVIATION
@@ -254,12 +264,12 @@ class Times:
 
 
 def first_look(
-    schema: Schema, counted: private_bins.NoisyCount, fraction: Fraction
+    schema: Schema, noisy_count: private_bins.NoisyCount, fraction: Fraction
 ) -> Flow[tuple[FloatArray, FloatArray]]:
     """Ends of public cells of time, and (2, cells) what stands out of the noise in them."""
     assert schema.survival is not None
-    noise = counted.deviation / np.sqrt(float(fraction))
-    cells = counted.records / (DEVIATIONS_PER_CELL * max(noise, 1e-9))
+    noise = noisy_count.deviation / np.sqrt(float(fraction))
+    cells = noisy_count.records / (DEVIATIONS_PER_CELL * max(noise, 1e-9))
     n = int(np.clip(cells, FEWEST_CELLS, MOST_CELLS))
     steps = np.arange(1, 1 + n // 4) / (4.0 if n < 48 else 6.0)
     horizon = schema.survival.horizon
@@ -269,61 +279,63 @@ def first_look(
     edges = tuple(float(end) for end in ends)
     answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), Whole(), fraction))
     table = answer.values[0, 0].reshape(2, -1)[:, :-1]
-    return ends, _denoised(table, answer.variance, counted.records, ends)
+    return ends, _denoised(table, answer.variance, noisy_count.records, ends)
 
 
 def _denoised(table: FloatArray, variance: float, records: float, ends: FloatArray) -> FloatArray:
     """Cells that stand out; what is left of the records is spread over the others by width."""
-    seen = np.where(table > STANDS_OUT * np.sqrt(variance), table, 0.0)
-    if seen.sum() <= 0.0:
-        seen = np.full_like(seen, records / seen.size)
-    empty = seen.sum(axis=0) == 0.0
+    clear_cells = np.where(table > CELL_STANDS_OUT * np.sqrt(variance), table, 0.0)
+    if clear_cells.sum() <= 0.0:
+        clear_cells = np.full_like(clear_cells, records / clear_cells.size)
+    empty = clear_cells.sum(axis=0) == 0.0
     widths = np.diff(np.concatenate([[0.0], ends])) * empty
-    left = max(records - float(seen.sum()), 0.0) * widths / max(float(widths.sum()), 1e-12)
-    return np.asarray(seen + left * seen.sum(axis=1, keepdims=True) / seen.sum())
+    left = max(records - float(clear_cells.sum()), 0.0) * widths / max(float(widths.sum()), 1e-12)
+    return np.asarray(
+        clear_cells + left * clear_cells.sum(axis=1, keepdims=True) / clear_cells.sum()
+    )
 
 
 def interval_edges(
-    ends: FloatArray, table: FloatArray, counted: private_bins.NoisyCount, fraction: Fraction
+    ends: FloatArray, table: FloatArray, noisy_count: private_bins.NoisyCount, fraction: Fraction
 ) -> tuple[float, ...]:
     """Intervals of equal noisy event mass, two more by follow-up; the last has most of it."""
-    gone = np.cumsum(table.sum(axis=0)) / table.sum()
+    left_fraction = np.cumsum(table.sum(axis=0)) / table.sum()
     events = np.cumsum(table[1])
-    last = min(int(np.searchsorted(gone, FOLLOWED_UP)), len(ends) - 1)
-    noise = counted.deviation / np.sqrt(float(fraction))
-    wanted = events[last] / max(DEVIATIONS_PER_CELL * noise, FEWEST_EVENTS)
-    k = int(np.clip(wanted, FEWEST_EDGES, MOST_EDGES))
+    last = min(int(np.searchsorted(left_fraction, FOLLOWED_UP)), len(ends) - 1)
+    noise = noisy_count.deviation / np.sqrt(float(fraction))
+    n_intervals = events[last] / max(DEVIATIONS_PER_CELL * noise, FEWEST_EVENTS)
+    k = int(np.clip(n_intervals, FEWEST_EDGES, MOST_EDGES))
     by_event = np.searchsorted(events, events[last] * np.arange(1, k) / k)
     parts = np.array([0.5] if len(ends) < 20 else [0.33, 0.67])
-    by_followup = np.searchsorted(gone, parts * gone[last])
+    by_followup = np.searchsorted(left_fraction, parts * left_fraction[last])
     places = np.minimum(np.concatenate([by_event, by_followup, [last]]), last)
     return tuple(float(ends[place]) for place in np.unique(places))
 
 
 def count_times(
-    edges: tuple[float, ...], counted: private_bins.NoisyCount, fraction: Fraction
+    edges: tuple[float, ...], noisy_count: private_bins.NoisyCount, fraction: Fraction
 ) -> Flow[Times]:
     """The curve of all records, from the counts of each interval."""
     answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), Whole(), fraction))
     table = answer.values[0, 0].reshape(2, -1)
     deviation = float(np.sqrt(answer.variance))
-    records = _records(table, answer, counted)
+    records = _records(table, answer, noisy_count)
     risk = at_risk(table, records)
     marginal = actuarial(smoothed_events(table, risk, edges, deviation), risk)
-    released = RiskTable((), edges, tuple(table.reshape(-1).tolist()), deviation)
-    return Times(edges, tuple(canonical(marginal).tolist()), released)
+    risk_table = RiskTable((), edges, tuple(table.reshape(-1).tolist()), deviation)
+    return Times(edges, tuple(canonical(marginal).tolist()), risk_table)
 
 
-def _records(table: FloatArray, answer: Answer, counted: private_bins.NoisyCount) -> float:
+def _records(table: FloatArray, answer: Answer, noisy_count: private_bins.NoisyCount) -> float:
     """Their number by the count and by the table's total, each as far as it is certain."""
-    by_count, by_table = counted.count.deviation**2, answer.variance * table.size
+    by_count, by_table = noisy_count.count.deviation**2, answer.variance * table.size
     weights = 1.0 / max(by_count, 1e-9), 1.0 / max(by_table, 1e-9)
-    both = weights[0] * counted.count.number + weights[1] * float(table.sum())
-    return max(both / sum(weights), LEAST_RECORDS)
+    both = weights[0] * noisy_count.count.number + weights[1] * float(table.sum())
+    return max(both / sum(weights), LEAST_RECORDS_OF_CURVE)
 
 
 # --------------------------------------------------------------------------------------- stacking
-def stack(
+def stack_curves(
     shapes: FeatureEffects, grids: Grids, loss: OddsLoss, fraction: Fraction
 ) -> Flow[Stacking]:
     """One weight a curve: the posterior mean given the sums of all rounds, later ones first.
@@ -334,38 +346,38 @@ def stack(
     first = first_step(shapes, grids, loss)
     start = np.array(first.weights)
     weights, d = start, len(start)
-    mean, seen, squares = np.zeros((d, d + 1)), 0.0, 0.0
+    mean, weight_sum, squares = np.zeros((d, d + 1)), 0.0, 0.0
     for place in range(STACK_ROUNDS):
-        asked = replace(first, weights=tuple(weights.tolist()))
-        answer = yield from ask(SumQuery(EVERYONE, asked, Whole(), fraction / STACK_ROUNDS))
-        gradient, values, vectors = newton_sums(asked, answer)
+        newton_step = replace(first, weights=tuple(weights.tolist()))
+        answer = yield from ask(SumQuery(EVERYONE, newton_step, Whole(), fraction / STACK_ROUNDS))
+        gradient, values, vectors = newton_sums(newton_step, answer)
         hessian = (vectors * values) @ vectors.T
-        told = hessian @ (weights - start) - gradient
-        mean += (place + 1.0) * np.column_stack([hessian, told])
-        seen, squares = seen + place + 1.0, squares + (place + 1.0) ** 2
-        noise = first.radius**2 * answer.variance * squares / seen**2
-        h, z = mean[:, :d] / seen, mean[:, d] / seen
+        target = hessian @ (weights - start) - gradient
+        mean += (place + 1.0) * np.column_stack([hessian, target])
+        weight_sum, squares = weight_sum + place + 1.0, squares + (place + 1.0) ** 2
+        noise = first.radius**2 * answer.variance * squares / weight_sum**2
+        h, z = mean[:, :d] / weight_sum, mean[:, d] / weight_sum
         prior = WEIGHT_DEVIATION**2
         spread = prior * h @ h + h + (noise + 1e-9) * np.eye(d)
         gain = prior * np.linalg.solve(spread, h).T
-        weights = canonical(np.clip(start + gain @ z, LEAST_WEIGHT, MOST_WEIGHT))
+        weights = canonical(np.clip(start + gain @ z, LEAST_CURVE_WEIGHT, MOST_CURVE_WEIGHT))
     deviations = np.sqrt(np.maximum((gain**2).sum(axis=1) * noise, 0.0))
     return Stacking(weights[:-1], float(weights[-1] * first.constant), canonical(deviations[:-1]))
 
 
 # -------------------------------------------------------------------------------------- baseline
-Scores = tuple[tuple[float, ...], FloatArray]
+EdgeScores = tuple[tuple[float, ...], FloatArray]
 """Cuts of the score, and the part of the records in each interval."""
 
 
-def _score_deviation(shapes: FeatureEffects, stacked: Stacking) -> float:
-    variance = float(shapes.strengths.sum()) * float(np.mean(stacked.weights) ** 2)
+def _score_deviation(shapes: FeatureEffects, stacking: Stacking) -> float:
+    variance = float(shapes.strengths.sum()) * float(np.mean(stacking.weights) ** 2)
     return max(float(np.sqrt(variance)), 0.2)
 
 
 def score_distribution(
     score: Additive, center: float, spread: float, fraction: Fraction
-) -> Flow[Scores]:
+) -> Flow[EdgeScores]:
     """Noisy parts of the records by interval of the score; cells of noise count half."""
     cuts = tuple(canonical(center + np.array(SCORE_CUTS) * spread).tolist())
     by = PredictionCells(score, cuts)
@@ -379,19 +391,22 @@ def baseline(
     marginal: Sequence[float], cuts: tuple[float, ...], parts: FloatArray
 ) -> tuple[float, ...]:
     """Odds at which the mean chance over all scores is the marginal one; by halving."""
-    wanted, scores = np.clip(marginal, 1e-5, 1.0 - 1e-5), middles_of(cuts)
-    low, high = np.full(len(wanted), -30.0), np.full(len(wanted), 30.0)
+    chances, scores = np.clip(marginal, 1e-5, 1.0 - 1e-5), interval_middles(cuts)
+    low, high = np.full(len(chances), -30.0), np.full(len(chances), 30.0)
     for _ in range(60):
         middle = (low + high) / 2.0
-        found = sigmoid(middle[:, None] + scores) @ parts
-        low, high = np.where(found < wanted, middle, low), np.where(found < wanted, high, middle)
+        mean_chances = sigmoid(middle[:, None] + scores) @ parts
+        low, high = (
+            np.where(mean_chances < chances, middle, low),
+            np.where(mean_chances < chances, high, middle),
+        )
     odds = canonical(np.exp((low + high) / 2.0))
     return tuple(np.maximum.accumulate(odds).tolist())
 
 
 # ------------------------------------------------------------------------------------ calibration
-def calibrate(
-    times: Times, score: Additive, scores: Scores, fraction: Fraction
+def calibrate_hazard(
+    times: Times, score: Additive, scores: EdgeScores, fraction: Fraction
 ) -> Flow[SurvivalCurve]:
     """The curve with a shift of its level and a drift of the score's effect over time.
 
@@ -405,13 +420,13 @@ def calibrate(
     places = np.unique(np.maximum(steps, 1)) - 1
     ends = tuple(times.edges[place] for place in places)
     below = np.cumsum(parts)
-    found = np.interp(GROUP_QUANTILES, below, middles_of(cuts))
-    groups = tuple(np.unique(canonical(found)).tolist())
+    quantiles = np.interp(GROUP_QUANTILES, below, interval_middles(cuts))
+    groups = tuple(np.unique(canonical(quantiles)).tolist())
     by = PredictionCells(score, groups)
     answer = yield from ask(SumQuery(EVERYONE, EventCounts(ends), by, fraction))
     deviation = float(np.sqrt(answer.variance))
     table = RiskTable(groups, ends, tuple(answer.values.reshape(-1).tolist()), deviation)
-    center = float(canonical(parts @ middles_of(cuts)))
+    center = float(canonical(parts @ interval_middles(cuts)))
     ones = (1.0,) * len(times.edges)
     curve = SurvivalCurve(
         times.edges,
@@ -427,8 +442,8 @@ def calibrate(
     at_ends = (np.arange(len(ends)) + 0.5) / len(ends) - 0.5
     shift, drift = _fit_drift(curve, places, at_ends if len(ends) > 1 else np.zeros(1))
     slopes = 1.0 + drift * np.interp(times.edges, ends, at_ends)
-    shifted = canonical(np.asarray(odds) * np.exp(shift))
-    return replace(curve, odds=tuple(shifted.tolist()), slopes=tuple(canonical(slopes).tolist()))
+    new_odds = canonical(np.asarray(odds) * np.exp(shift))
+    return replace(curve, odds=tuple(new_odds.tolist()), slopes=tuple(canonical(slopes).tolist()))
 
 
 def _fit_drift(
@@ -442,22 +457,22 @@ def _fit_drift(
     left = np.cumsum(table.sum(axis=1)[:, ::-1], axis=1)[:, ::-1]
     risk = np.maximum(left[:, :-1] - table[:, 0, :-1] / 2.0, 1.0)
     events = table[:, 1, :-1]
-    summed = 2.0 * np.arange(table.shape[2], 1, -1)  # counts in each number at risk
+    n_counts = 2.0 * np.arange(table.shape[2], 1, -1)  # counts in each number at risk
 
     def hazards(at: FloatArray) -> FloatArray:
         return _hazards(logs + at[0] + (1.0 + at[1] * u) * groups)
 
-    found, prior = np.zeros(2), np.array(CALIBRATION_PRIOR) ** 2
+    solution, prior = np.zeros(2), np.array(CALIBRATION_PRIOR) ** 2
     for _ in range(12):
-        now = hazards(found)
-        spread = noise * (1.0 + now**2 * summed) + risk * now * (1.0 - now) + 1e-6
-        moved = [risk * (hazards(found + step) - now) / 1e-4 for step in 1e-4 * np.eye(2)]
-        jacobian = np.stack([one.ravel() for one in moved], axis=1)
-        weighted = jacobian / spread.reshape(-1, 1)
-        curvature = weighted.T @ jacobian + np.diag(1.0 / prior)
-        gradient = weighted.T @ (events - risk * now).ravel() - found / prior
-        found = np.clip(found + np.linalg.solve(curvature, gradient), -1.0, 1.0)
-    return float(found[0]), float(found[1])
+        now = hazards(solution)
+        spread = noise * (1.0 + now**2 * n_counts) + risk * now * (1.0 - now) + 1e-6
+        slopes = [risk * (hazards(solution + step) - now) / 1e-4 for step in 1e-4 * np.eye(2)]
+        jacobian = np.stack([slope.ravel() for slope in slopes], axis=1)
+        weighted_jacobian = jacobian / spread.reshape(-1, 1)
+        curvature = weighted_jacobian.T @ jacobian + np.diag(1.0 / prior)
+        gradient = weighted_jacobian.T @ (events - risk * now).ravel() - solution / prior
+        solution = np.clip(solution + np.linalg.solve(curvature, gradient), -1.0, 1.0)
+    return float(solution[0]), float(solution[1])
 
 
 def _hazards(logits: FloatArray) -> FloatArray:
@@ -501,15 +516,15 @@ class PrivateSurvivalModel(PrivateEstimator):
     _survival = True
 
     def _checked_labels(self, y: Any) -> NDArray[Any]:
-        given = self.schema
-        return checked_times(y, given.survival if isinstance(given, Schema) else None)
+        schema = self.schema
+        return checked_times(y, schema.survival if isinstance(schema, Schema) else None)
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
         schema = super()._given_schema(X, y)
         if self.schema is not None:
             return schema
-        seen = Survival("time", "event", float(np.abs(y).max()), mark=Mark())
-        return replace(schema, target=seen)
+        survival = Survival("time", "event", float(np.abs(y).max()), mark=Mark())
+        return replace(schema, target=survival)
 
     def _name_classes(self, as_codes: bool = False) -> None:
         """At the end of `fit`: says where there is too little to learn from."""
@@ -517,9 +532,9 @@ class PrivateSurvivalModel(PrivateEstimator):
         noise = _whole_budget_noise(self.curve_.everyone, len(self.schema_.grids))
         few = counts.sum() < FEW_RECORDS * noise, counts[1].sum() < FEW_EVENTS * noise
         if any(few) and self.model_.score.curves:
-            what = "records" if few[0] else "events"
+            words = "records" if few[0] else "events"
             warn(
-                f"there are few {what} for this epsilon: expect little beyond the survival curve "
+                f"there are few {words} for this epsilon: expect little beyond the survival curve "
                 "of all records. At epsilon 1 use about 1,500 records with 300 events, or more.",
                 SignalWarning,
             )
@@ -551,8 +566,8 @@ class PrivateSurvivalModel(PrivateEstimator):
 
     def predict_proba_by(self, X: Any, time: Any) -> FloatArray:
         """(n,) the chance of an event until a time, or (n, T) until each of several."""
-        found = 1.0 - self.curve_.survival(self.predict(X), np.atleast_1d(time))
-        return found[:, 0] if np.ndim(time) == 0 else found
+        chances = 1.0 - self.curve_.survival(self.predict(X), np.atleast_1d(time))
+        return chances[:, 0] if np.ndim(time) == 0 else chances
 
     def score(self, X: Any, y: Any) -> float:
         """Harrell's concordance index, without any noise: for rows of one's own."""
@@ -561,9 +576,9 @@ class PrivateSurvivalModel(PrivateEstimator):
     def _functions(self, values: FloatArray, first: float, return_array: bool) -> Any:
         if return_array:
             return values
-        times, found = self.unique_times_, np.empty(len(values), object)
-        found[:] = [SurvivalFunction(times, row, first) for row in values]
-        return found
+        times, functions = self.unique_times_, np.empty(len(values), object)
+        functions[:] = [SurvivalFunction(times, row, first) for row in values]
+        return functions
 
 
 @estimator

@@ -631,6 +631,65 @@ WANG_DEFAULTS = {
 of the budget for the leaves, 10 thresholds a number, pure epsilon."""
 CHOOSING = {**WANG_DEFAULTS, "index_fraction": 0.5}
 
+
+def rows_needed(
+    error: float,
+    advantage: float,
+    max_splits: int,
+    epsilon: float,
+    failure: float,
+    n_candidates: int,
+    *,
+    sites: int = 1,
+    noisy_counts: bool = False,
+    budget: BudgetName = "even",
+) -> int:
+    """Rows from which Theorem 3 (several sites: Corollary 16) promises this training error.
+
+    Under the weak learning assumption with this advantage, the noise spoils the growth of a tree
+    of `max_splits` splits with at most this probability of failure. Constants are those of the
+    proofs: zeta of A.5, weights and labels of A.5 and Corollary 16, splits of Theorem 14, or with
+    `noisy_counts` of Theorem 15. The bound is far from tight; most tables have fewer rows.
+    """
+    part = float(min(TopDown(max_splits=max_splits, budget=budget)._parts()))
+    zeta = advantage**2 * error / (48.0 * max_splits * math.log2(2.0 / error))
+    node = epsilon * part / 2.0
+    weights = math.log(8.0 * sites * max_splits / failure) * 2.0 * sites / (zeta * node)
+    labels = math.log(4.0 * sites * (max_splits + 1) / failure)
+    labels *= 8.0 * sites * (max_splits + 1) / (error * epsilon)
+    one_split = rows_for_split(
+        zeta,
+        node / 2.0,
+        failure / (2.0 * (2 * max_splits + 1)),
+        n_candidates,
+        sites=sites,
+        noisy_counts=noisy_counts,
+    )
+    return math.ceil(max(weights, labels, 2.0 * max_splits / error * one_split))
+
+
+def rows_for_split(
+    zeta: float,
+    epsilon: float,
+    failure: float,
+    n_candidates: int,
+    *,
+    sites: int = 1,
+    noisy_counts: bool = False,
+) -> int:
+    """Rows of a node from which its split is within zeta of the best: Theorem 14, or 15.
+
+    N lg-terms are solved by Lemma 13: m >= 2 b ln b gives m >= b ln m.
+    """
+    if noisy_counts:
+        counts = 3.0 * sites * n_candidates
+        b = 5.0 * math.log(counts / failure) * 2.0 * counts / (epsilon * zeta)
+    else:
+        b = math.log(n_candidates / failure) * 40.0 / (epsilon * zeta)
+    b /= math.log(2.0)
+    return math.ceil(2.0 * b * math.log(b))
+
+
 single_machine_rnm = preset(
     "single_machine_rnm",
     "SingleMachine RNM",

@@ -192,8 +192,8 @@ class OddsLoss:
     hessian_norms: ClassVar[Norms] = Norms(Fraction(1, 2), QUARTER, Fraction(1, 2))
 
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
-        end, start, happened = self._chances(raw, target)
-        g = end + start - happened
+        end, start, has_event = self._chances(raw, target)
+        g = end + start - has_event
         return np.stack([g, 2.0 * (end * (1.0 - end) + start * (1.0 - start))], axis=1)
 
     def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
@@ -208,13 +208,13 @@ class OddsLoss:
         """
         edges, odds = np.array([0.0, *self.edges]), np.array([0.0, *self.odds])
         time = np.minimum(np.abs(target), edges[-1])
-        happened = (target > 0.0) & (target <= edges[-1])
+        has_event = (target > 0.0) & (target <= edges[-1])
         place = np.minimum(np.searchsorted(edges, time, side="left"), len(edges) - 1)
-        ends = np.where(happened, odds[place], np.interp(time, edges, odds))
-        starts = np.where(happened, odds[np.maximum(place - 1, 0)], 0.0)
+        ends = np.where(has_event, odds[place], np.interp(time, edges, odds))
+        starts = np.where(has_event, odds[np.maximum(place - 1, 0)], 0.0)
         score = np.exp(np.clip(raw[:, 0], -30.0, 30.0))
         a, b = ends * score, starts * score
-        return a / (1.0 + a), b / (1.0 + b), happened.astype(np.float64)
+        return a / (1.0 + a), b / (1.0 + b), has_event.astype(np.float64)
 
 
 class _Counting:

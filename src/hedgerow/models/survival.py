@@ -64,18 +64,18 @@ class SurvivalCurve:
     def survival(self, score: FloatArray, times: FloatArray) -> FloatArray:
         """(n, T) the chance that no event happened until each of some times."""
         at_edges = np.pad(self.chances(score), ((0, 0), (1, 0)))
-        edges, known = np.array([0.0, *self.edges]), np.asarray(times, np.float64)
-        place = np.clip(np.searchsorted(edges, known, side="right") - 1, 0, len(edges) - 2)
-        part = np.clip((known - edges[place]) / np.diff(edges)[place], 0.0, 1.0)
+        edges, at_times = np.array([0.0, *self.edges]), np.asarray(times, np.float64)
+        place = np.clip(np.searchsorted(edges, at_times, side="right") - 1, 0, len(edges) - 2)
+        part = np.clip((at_times - edges[place]) / np.diff(edges)[place], 0.0, 1.0)
         return np.asarray(1.0 - (1.0 - part) * at_edges[:, place] - part * at_edges[:, place + 1])
 
     def group_scores(self, cuts: tuple[float, ...]) -> FloatArray:
         """(G,) the mean score of each group, from the released distribution of scores."""
-        middles, parts = middles_of(self.score_cuts), np.asarray(self.score_parts) + 1e-9
+        middles, parts = interval_middles(self.score_cuts), np.asarray(self.score_parts) + 1e-9
         group = np.searchsorted(np.asarray(cuts), middles)
         sums = np.bincount(group, parts * middles, minlength=len(cuts) + 1)
-        found = sums / np.maximum(np.bincount(group, parts, minlength=len(cuts) + 1), 1e-12)
-        return np.where(found == 0.0, middles_of(cuts), found)
+        scores = sums / np.maximum(np.bincount(group, parts, minlength=len(cuts) + 1), 1e-12)
+        return np.where(scores == 0.0, interval_middles(cuts), scores)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -103,13 +103,13 @@ def _table(d: dict[str, Any]) -> RiskTable:
 
 
 def _numbers(values: Any) -> tuple[float, ...]:
-    found = tuple(map(float, values))
-    if not np.isfinite(found).all():
+    numbers = tuple(map(float, values))
+    if not np.isfinite(numbers).all():
         raise ValueError("a number of a survival curve is not finite")
-    return found
+    return numbers
 
 
-def middles_of(cuts: tuple[float, ...]) -> FloatArray:
+def interval_middles(cuts: tuple[float, ...]) -> FloatArray:
     """Of the intervals between cuts; the outer ones are as wide as their neighbors."""
     if len(cuts) < 2:
         return np.array([*(c - 0.5 for c in cuts), *(c + 0.5 for c in cuts)] or [0.0])
@@ -118,15 +118,15 @@ def middles_of(cuts: tuple[float, ...]) -> FloatArray:
     return np.asarray((ends[:-1] + ends[1:]) / 2.0)
 
 
-def concordance(risk: FloatArray, signed: FloatArray) -> float:
+def concordance(risk: FloatArray, signed_times: FloatArray) -> float:
     """Harrell's C: of pairs of which one is known to have had its event first, the part in which
     it has the higher risk; equal risks count half. `signed` are times, negative if censored.
     """
-    time, happened = np.abs(signed), signed > 0.0
+    time, has_event = np.abs(signed_times), signed_times > 0.0
     right, pairs = 0.0, 0
-    for t in np.unique(time[happened]):
-        first = happened & (time == t)
-        later = (time > t) | ((time == t) & ~happened)
+    for t in np.unique(time[has_event]):
+        first = has_event & (time == t)
+        later = (time > t) | ((time == t) & ~has_event)
         if later.any():
             others = np.sort(risk[later])
             below = np.searchsorted(others, risk[first], side="left")
@@ -142,8 +142,8 @@ def concordance(risk: FloatArray, signed: FloatArray) -> float:
 
 def at_risk(table: FloatArray, records: float) -> FloatArray:
     """(K,) records at risk in each interval of a table (2, K + 1), half of the censored counted."""
-    gone = np.concatenate([[0.0], np.cumsum(table.sum(axis=0))])[: table.shape[1] - 1]
-    present = np.maximum(records - gone, LEAST_AT_RISK * records)
+    left_counts = np.concatenate([[0.0], np.cumsum(table.sum(axis=0))])[: table.shape[1] - 1]
+    present = np.maximum(records - left_counts, LEAST_AT_RISK * records)
     floor = max(LEAST_AT_RISK * records, 1.0)
     return np.asarray(np.maximum(present - np.maximum(table[0, :-1], 0.0) / 2.0, floor))
 
@@ -159,7 +159,7 @@ def smoothed_events(
 ) -> FloatArray:
     """(K,) events of each interval, shrunk towards a constant hazard as far as noise asks for."""
     events = np.maximum(table[1, :-1], 0.0)
-    exposed = np.maximum(risk - events / 2.0, 1.0) * np.diff(np.array([0.0, *edges]))
-    expected = exposed * max(float(events.sum()), 1.0) / exposed.sum()
-    trust = expected**2 / (expected**2 + deviation**2 + expected)
-    return np.asarray(expected + (events - expected) * trust)
+    exposure = np.maximum(risk - events / 2.0, 1.0) * np.diff(np.array([0.0, *edges]))
+    expectation = exposure * max(float(events.sum()), 1.0) / exposure.sum()
+    trust = expectation**2 / (expectation**2 + deviation**2 + expectation)
+    return np.asarray(expectation + (events - expectation) * trust)

@@ -37,6 +37,7 @@ from hedgerow.privacy.queries import (
     Query,
     Statistic,
     Summed,
+    SurfaceGradients,
     kind_of,
 )
 from hedgerow.privacy.study import Study
@@ -127,6 +128,8 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
     unit, statistic = study.unit(query), query.statistic
     if isinstance(statistic, CurveNewton):
         too_large = unit**2 * (2 * statistic.dimension + 20) >= LARGEST_CLAMPED
+    elif isinstance(statistic, SurfaceGradients):  # an L1 norm is in no clamp of its own
+        too_large = statistic.bound(unit).l2_squared >= LARGEST_CLAMPED
     else:
         bound = statistic.bound(unit)
         norms = bound.l1, bound.l2_squared, statistic.channels * bound.linf**2

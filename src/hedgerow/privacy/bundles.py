@@ -19,6 +19,7 @@ from typing import Any, Final
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.models.layers import Layer, NodeTests
 from hedgerow.models.model import Additive, Curve
+from hedgerow.models.surfaces import Basis
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.models.validation import MOST_STEPS
 from hedgerow.privacy.queries import BoundQuery, Query, SumQuery, Thresholds
@@ -104,6 +105,8 @@ class Weight:
             case Curve():
                 size = prod((len(value.values), len(value.values[0])))
                 return NAME + self._once(("curve", id(value)), lambda: NUMBER * (2 + size))
+            case Basis():
+                return NAME + self._once(("basis", id(value)), lambda: self._of_fields(value))
             case Binning() | Thresholds() | Split():
                 return NAME + self._once(value, lambda: self._of_fields(value))
         return self._of_fields(value)

@@ -50,7 +50,7 @@ class _Plain(NamedTuple):
 
 
 AS_IT_IS = _Plain()
-RATIONAL = _Plain(str, Fraction)
+RATIONAL_FIELD = _Plain(str, Fraction)
 
 
 def closed(properties: Mapping[str, Any], required_names: list[str]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def closed(properties: Mapping[str, Any], required_names: list[str]) -> dict[str
 
 
 @dataclass(frozen=True)
-class Entry:
+class StudyEntry:
     """One entry of a table of the study file."""
 
     rule: Rule
@@ -75,7 +75,7 @@ class Entry:
     is_required: bool = False
     usual: Any = None
     """What a file means that does not say it; None is worked out from the rest."""
-    inside: Mapping[str, Entry] | None = None
+    inside: Mapping[str, StudyEntry] | None = None
     """Of an entry that may be a table, or a list of them: what stands there."""
     table: str = ""
     name: str = ""
@@ -87,7 +87,7 @@ class Entry:
     @property
     def is_rational(self) -> bool:
         """Whether a text like "1/3" stands for a number."""
-        return self.plain is RATIONAL
+        return self.plain is RATIONAL_FIELD
 
     def value_of(self, plain_value: Any) -> Any:
         """The value as a user of Python would pass it."""
@@ -112,7 +112,7 @@ class Entry:
         return {**self.rule.json, **description}
 
 
-Entries = Mapping[str, Entry]
+Entries = Mapping[str, StudyEntry]
 
 
 def table_schema(entries: Entries) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def _rational(words: str, fits: Callable[[Fraction], bool]) -> Rule:
 
 
 COUNT = whole(1, MOST_COUNTED)
-GRAPH = {field_.name: Entry(COUNT, is_required=True) for field_ in fields(Sparse)}
+GRAPH = {field_.name: StudyEntry(COUNT, is_required=True) for field_ in fields(Sparse)}
 GRAPHS = {"anyOf": [{"const": COMPLETE}, table_schema(GRAPH)]}
 SEVERAL = {"enum": [p.name.lower() for p in DPModel if p is not DPModel.CENTRAL]}
 """Placements of a study, which has several sites."""
@@ -177,7 +177,7 @@ SEVERAL = {"enum": [p.name.lower() for p in DPModel if p is not DPModel.CENTRAL]
 
 def entry(table: str, rule: Rule, words: str, *, default: Any = MISSING, **more: Any) -> Any:
     """Declares a field of a study and its entry in the file; `default` is that of a simulation."""
-    new_entry = Entry(rule, words, table=table, **more)
+    new_entry = StudyEntry(rule, words, table=table, **more)
     return field(default=default, metadata={"entry": new_entry, "plain": new_entry.plain})
 
 
@@ -200,7 +200,7 @@ class Declaration:
         _rational(GUARANTEES, is_epsilon),
         "The guarantee: one record changes the probability of no outcome by more than a factor "
         "of e to this power. Smaller is more private, and noisier.",
-        plain=RATIONAL,
+        plain=RATIONAL_FIELD,
         is_required=True,
     )
     delta: Fraction = entry(
@@ -211,7 +211,7 @@ class Declaration:
         "is smaller as soon as a record takes part in about nine sums, as it does with nine "
         "columns or a few levels. 0 is pure differential privacy (discrete Laplace noise); see "
         "docs/accounting.md. Under dp_model 'label' the default stands for 0.",
-        plain=RATIONAL,
+        plain=RATIONAL_FIELD,
     )
     by_person: bool = entry(
         "privacy",
@@ -245,7 +245,7 @@ class Declaration:
         "privacy",
         _rational("a part of the budget, 0 or more and below 1", lambda part: 0 <= part < 1),
         "The part of the budget that no query may have: it pays for rounds that fail.",
-        plain=RATIONAL,
+        plain=RATIONAL_FIELD,
         usual=0.05,
         default=Fraction(0),
     )
@@ -335,7 +335,7 @@ FIELD_OF = {
 }
 
 
-def table_entries(table: str) -> dict[str, Entry]:
+def table_entries(table: str) -> dict[str, StudyEntry]:
     """The entries of one table by the names that its file gives them."""
     return {name: STUDY[of] for (where, name), of in FIELD_OF.items() if where == table}
 
@@ -381,7 +381,7 @@ def read_table(
 
 
 def _read_entry(
-    table_entry: Entry, value: Any, where: tuple[str | int, ...], problems: list[Problem]
+    table_entry: StudyEntry, value: Any, where: tuple[str | int, ...], problems: list[Problem]
 ) -> Any:
     before = len(problems)
     if table_entry.inside is not None and isinstance(value, dict):

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from hedgerow.privacy.accounting.budget import DPModel, Measure
-from hedgerow.privacy.accounting.coalition import Release
+from hedgerow.privacy.accounting.coalition import CoalitionRelease
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.mechanisms.mechanisms import NoiseLaw
@@ -89,7 +89,7 @@ class Noise:
     unit: int
     refinement: int
     of_site: NoiseLaw
-    release: Release
+    release: CoalitionRelease
     slack: Fraction
 
     @property

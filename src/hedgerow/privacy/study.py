@@ -18,7 +18,7 @@ from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.models.validation import MOST_FOLDS
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
-from hedgerow.privacy.accounting.coalition import Release
+from hedgerow.privacy.accounting.coalition import CoalitionRelease
 from hedgerow.privacy.declaration import STUDY, Declaration, content_hash, content_of, rebuilt
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.mechanisms import sampling
@@ -293,10 +293,10 @@ class Study(Declaration):
         whole = _law(self.measure, cost, sensitivity.of_person(factor))
         return _Noise(factor, whole, whole.share(shares) if is_noise_divided else whole)
 
-    def release(self, query: Summed) -> Release:
+    def release(self, query: Summed) -> CoalitionRelease:
         """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
         by_record = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
-        return Release(
+        return CoalitionRelease(
             law=self.sum_law(query),
             sensitivity=self._scaled_sensitivity(query),
             touched_coordinates=by_record * self.records_per_person,

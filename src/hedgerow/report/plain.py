@@ -16,8 +16,8 @@ from hedgerow.models.model import Curve, Output
 from hedgerow.models.survival import SurvivalCurve
 from hedgerow.models.tree import Tree
 from hedgerow.report.weighing import Readable, weight_of_a_tree
-from hedgerow.schema.grids import MISSING_TEXTS, ColumnKind, Grid
-from hedgerow.schema.tokens import token_of
+from hedgerow.schema.grids import ColumnKind, Grid
+from hedgerow.schema.tokens import MISSING_TEXTS, token_of
 
 Outputs = tuple[float, ...]
 
@@ -217,13 +217,13 @@ def spellings(grid: Grid) -> dict[str, int]:
         return codes
     for code, value in enumerate(grid.values):
         codes.pop(value, None)
-        for text in {value, *_other_spellings(value)}:
+        for text in {value, *other_spellings(value)}:
             if grid.category_code(token_of(text)) == code:
                 codes[text] = code
     return codes
 
 
-def _other_spellings(value: str) -> set[str]:
+def other_spellings(value: str) -> set[str]:
     token = token_of(value)
     assert isinstance(token, str)
     truths = {"1": {"True", "true"}, "0": {"False", "false"}}

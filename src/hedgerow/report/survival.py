@@ -37,18 +37,19 @@ def survival_measures(
 ) -> tuple[dict[str, EstimatedMeasure], tuple[CalibrationBin, ...]]:
     """Grouped concordance, Brier score, events until the last time; calibration half-way."""
     counts, variance = table.table, table.deviation**2
-    said = chances_of_groups(table, curve)
+    chances = chances_of_groups(table, curve)
     measures: dict[str, TableMeasure] = {
         "grouped_c_index": _grouped_c,
-        "integrated_brier": lambda c: _brier(c, said, table.edges),
+        "integrated_brier": lambda c: _brier(c, chances, table.edges),
         "events_by_the_last_time": lambda c: float(_chances(c.sum(axis=0))[-1]),
     }
     if not stand_out(counts.reshape(-1, 1), variance):
         return {name: EstimatedMeasure(math.nan, *UNIT) for name in measures}, ()
-    found = {
-        name: estimate(one, counts, variance, confidence, UNIT) for name, one in measures.items()
+    estimates = {
+        name: estimate(measure, counts, variance, confidence, UNIT)
+        for name, measure in measures.items()
     }
-    return found, calibration_at(table, curve, len(table.edges) // 2, confidence)
+    return estimates, calibration_at(table, curve, len(table.edges) // 2, confidence)
 
 
 def chances_of_groups(table: RiskTable, curve: SurvivalCurve) -> FloatArray:
@@ -61,9 +62,9 @@ def calibration_at(
     table: RiskTable, curve: SurvivalCurve, place: int, confidence: float
 ) -> tuple[CalibrationBin, ...]:
     """Said and found chances of an event until one of the times, for each group that is seen."""
-    said = chances_of_groups(table, curve)[:, place]
-    found = list[CalibrationBin]()
-    for chance, counts in zip(said, table.table, strict=True):
+    chances = chances_of_groups(table, curve)[:, place]
+    groups = list[CalibrationBin]()
+    for chance, counts in zip(chances, table.table, strict=True):
         noise = table.deviation * math.sqrt(counts.size)
         if counts.sum() > GROUP_STANDS_OUT * noise:
             share = estimate(
@@ -74,8 +75,8 @@ def calibration_at(
                 UNIT,
             )
             records = round(float(counts.sum()), 1)
-            found.append(CalibrationBin(float(chance), float(chance), records, share))
-    return tuple(found)
+            groups.append(CalibrationBin(float(chance), float(chance), records, share))
+    return tuple(groups)
 
 
 def _chances(counts: FloatArray) -> FloatArray:
@@ -108,11 +109,13 @@ def _grouped_c(counts: FloatArray) -> float:
     return float(right / total) if total > 0.0 else math.nan
 
 
-def _brier(counts: FloatArray, said: FloatArray, times: tuple[float, ...]) -> float:
+def _brier(counts: FloatArray, chances: FloatArray, times: tuple[float, ...]) -> float:
     """Over the times, of all groups: squared distance of what was said from what happened."""
     records = np.maximum(counts.sum(axis=(1, 2)), 0.0)
-    found = np.stack([_chances(one) for one in counts])
-    errors = found * (1.0 - said) ** 2 + (1.0 - found) * said**2  # (G, T)
+    observed_chances = np.stack([_chances(part) for part in counts])
+    errors = (
+        observed_chances * (1.0 - chances) ** 2 + (1.0 - observed_chances) * chances**2
+    )  # (G, T)
     widths = np.diff(np.array([0.0, *times]))
     mean = (records @ errors) / max(float(records.sum()), 1.0)
     return float(mean @ widths / widths.sum())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
 from functools import partial
 from numbers import Integral
+from typing import Any
 
 from hedgerow.errors import ParameterError
 from hedgerow.schema.grids import (
@@ -22,6 +23,7 @@ from hedgerow.schema.grids import (
     uniform_edges,
     wide_edges,
 )
+from hedgerow.schema.parsers import NUMBERS, TO_TEXT, Parser
 from hedgerow.schema.problems import Problems, all_of
 from hedgerow.schema.tokens import Token, Unusable, spell, token_of
 from hedgerow.schema.visible import has_hidden
@@ -63,6 +65,8 @@ class Mark:
 
     confirmed_by: str | None = None
     confirmed_on: str | None = None
+    source: str | None = None
+    """By which anybody may know the values, where a person has named it."""
 
     def __post_init__(self) -> None:
         if (self.confirmed_by is None) != (self.confirmed_on is None):
@@ -75,6 +79,9 @@ class Mark:
         if not isinstance(self.confirmed_by, str) or not self.confirmed_by.strip():
             raise ParameterError(f"confirmed_by is {self.confirmed_by!r}; give a person's name.")
         _check_visible("confirmed_by", self.confirmed_by)
+        if self.source is not None:
+            object.__setattr__(self, "source", str(self.source))
+            _check_visible("the source", str(self.source))
         object.__setattr__(self, "confirmed_on", _day(self.confirmed_on))
 
     @property
@@ -100,10 +107,14 @@ class Numeric:
     spacing: Spacing = Spacing.UNIFORM
     edges: tuple[float, ...] | None = None
     mark: Mark | None = field(default=None, compare=False)
+    column: str | None = None
+    parse: Parser | str | Mapping[str, Any] | None = None
+    missing: tuple[str | float, ...] = ()
 
     def __post_init__(self) -> None:
         where, problems = _named_column(self.name), Problems()
         problems.past(lambda: _settle_range(self, where))
+        problems.past(lambda: _settle_parser(self, where))
         spacing = problems.past(lambda: _spacing(where, self.spacing))
         bins = problems.past(lambda: _count(where, "bins", self.bins, MAX_BINS))
         problems.tell()
@@ -149,7 +160,12 @@ class Numeric:
     def grid(self) -> Grid:
         edges = self._grid_edges() if self.edges is None else self.edges
         return Grid(
-            feature=self.name, kind=ColumnKind.NUMERIC, edges=edges, low=self.low, high=self.high
+            feature=self.name,
+            kind=ColumnKind.NUMERIC,
+            edges=edges,
+            low=self.low,
+            high=self.high,
+            **_reading(self),
         )
 
 
@@ -161,10 +177,14 @@ class Categorical:
     values: tuple[str, ...]
     other: bool = True
     mark: Mark | None = field(default=None, compare=False)
+    column: str | None = None
+    parse: Parser | str | Mapping[str, Any] | None = None
+    missing: tuple[str | float, ...] = ()
 
     def __post_init__(self) -> None:
         where = _named_column(self.name)
         object.__setattr__(self, "values", distinct_values(where, "values", self.values))
+        _settle_parser(self, where)
         if len(self.values) > MAX_VALUES:
             raise ParameterError(
                 f"{where} lists {len(self.values)} values; at most {MAX_VALUES} fit in one byte. "
@@ -181,7 +201,11 @@ class Categorical:
     @property
     def grid(self) -> Grid:
         return Grid(
-            feature=self.name, kind=ColumnKind.CATEGORICAL, values=self.values, other=self.other
+            feature=self.name,
+            kind=ColumnKind.CATEGORICAL,
+            values=self.values,
+            other=self.other,
+            **_reading(self),
         )
 
 
@@ -195,15 +219,20 @@ class Hashed:
     name: str
     buckets: int = 64
     mark: Mark | None = field(default=None, compare=False)
+    column: str | None = None
+    parse: Parser | str | Mapping[str, Any] | None = None
+    missing: tuple[str | float, ...] = ()
 
     def __post_init__(self) -> None:
-        buckets = _count(_named_column(self.name), "buckets", self.buckets, MAX_VALUES)
+        where = _named_column(self.name)
+        _settle_parser(self, where)
+        buckets = _count(where, "buckets", self.buckets, MAX_VALUES)
         object.__setattr__(self, "buckets", buckets)
 
     @property
     def grid(self) -> Grid:
         values = tuple(f"bucket {i}" for i in range(self.buckets))
-        return Grid(feature=self.name, kind=ColumnKind.HASHED, values=values)
+        return Grid(feature=self.name, kind=ColumnKind.HASHED, values=values, **_reading(self))
 
 
 Feature = Numeric | Categorical | Hashed
@@ -265,6 +294,40 @@ def _named_column(name: object) -> str:
         raise ParameterError(f"a column is named {name!r}; use a text that is not empty.")
     _check_visible("a column's name", name)
     return f"column {name!r}"
+
+
+def _settle_parser(feature: Feature, where: str) -> None:
+    """The column it is read from, how that is written, and what stands for a missing value."""
+    if feature.column is not None:
+        _named_column(feature.column)
+        is_same = feature.column == feature.name
+        object.__setattr__(feature, "column", None if is_same else feature.column)
+    try:
+        parser = Parser.of(feature.parse)
+    except (ParameterError, TypeError) as error:
+        raise ParameterError(f"{where}: {error}") from None
+    sentinels = distinct_values(where, "missing", feature.missing)
+    object.__setattr__(feature, "parse", parser)
+    object.__setattr__(feature, "missing", sentinels)
+    is_number = isinstance(feature, Numeric)
+    if parser is not None and parser.kind in (TO_TEXT if is_number else NUMBERS):
+        kinds = ("values or buckets", "a number") if is_number else ("low and high", "a text")
+        raise ParameterError(
+            f"{where}: parse is {parser.kind!r}, whose column has {kinds[0]}; it cannot be "
+            f"{kinds[1]}."
+        )
+    listed = {token_of(value) for value in getattr(feature, "values", ())}
+    both = [text for text in sentinels if token_of(text) in listed]
+    if both:
+        raise ParameterError(f"{where}: {both} are values and missing; keep them in one list.")
+
+
+def _reading(feature: Feature) -> dict[str, Any]:
+    return {
+        "column": feature.column or "",
+        "parser": feature.parse,
+        "sentinels": feature.missing,
+    }
 
 
 def _check_visible(subject: str, text: str) -> None:

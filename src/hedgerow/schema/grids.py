@@ -21,13 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
+from hedgerow.schema.parsers import Parser, reader, rules_of
 from hedgerow.schema.regions import Split, cells
-from hedgerow.schema.tokens import Token, Unusable, token_of
-
-MISSING_TEXTS = frozenset(
-    {"", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "NULL", "null", "None", "<NA>"}
-)
-"""Text that means "no value", unless the schema lists it as a category."""
+from hedgerow.schema.tokens import MISSING_TEXTS, Token, Unusable, token_of
 
 FINE_UNIFORM_CELLS = 64
 LOG_DECADES = 7
@@ -57,6 +53,7 @@ class Grid:
     Numeric: cell k holds edges[k-1] <= x < edges[k], after x is clamped to [low, high]. The range
     decides no code, since all edges lie in (low, high]; it only decides how many were clamped.
     Categorical: one cell per value, then `other` if there is one. Hashed: one cell per bucket.
+    A value is read by `parser` and `sentinels` first, if there are any.
     """
 
     feature: str
@@ -66,6 +63,9 @@ class Grid:
     other: bool = False
     low: float = -math.inf
     high: float = math.inf
+    column: str = ""
+    parser: Parser | None = None
+    sentinels: tuple[str, ...] = ()
 
     @cached_property
     def n_cells(self) -> int:
@@ -85,8 +85,28 @@ class Grid:
     def digest(self) -> str:
         """Hash of all that decides a code: two tests are equal only if it agrees."""
         edges = [repr(edge) for edge in self.edges]
-        meaning = ["grid 1", self.feature, self.kind.value, edges, self.values, self.other]
+        decides = [self.feature, self.kind.value, edges, self.values, self.other]
+        meaning: list[Any] = ["grid 1", *decides]
+        if self.is_parsed or self.source != self.feature:
+            meaning += [self.source, self.rules]
         return hashlib.sha256(canonical_bytes(meaning)).hexdigest()
+
+    @property
+    def source(self) -> str:
+        """The column of the rows that the feature is read from."""
+        return self.column or self.feature
+
+    @property
+    def is_parsed(self) -> bool:
+        return self.parser is not None or bool(self.sentinels)
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        return rules_of(self.parser, self.sentinels)
+
+    def read(self, value: object) -> Any:
+        """What a value stands for by the declared parser; without one, itself."""
+        return reader(self.parser, self.sentinels)(value) if self.is_parsed else value
 
     @cached_property
     def _code_of(self) -> dict[Token, int]:

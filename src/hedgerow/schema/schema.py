@@ -121,6 +121,16 @@ class Schema:
         return tuple(feature.name for feature in self.features)
 
     @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of rows that features are read from, each once."""
+        return tuple(dict.fromkeys(grid.source for grid in self.grids))
+
+    @cached_property
+    def sources(self) -> tuple[int, ...]:
+        """For each feature the place of its column among `columns`."""
+        return tuple(self.columns.index(grid.source) for grid in self.grids)
+
+    @cached_property
     def grids(self) -> tuple[Grid, ...]:
         return tuple(feature.grid for feature in self.features)
 
@@ -173,6 +183,12 @@ class Schema:
             for feature in self.features
         )
         return replace(self, features=tuple(features))
+
+    @property
+    def without_parsers(self) -> Schema:
+        """The same features, each read from a column of its own that holds parsed values."""
+        plain = (replace(f, column=None, parse=None, missing=()) for f in self.features)
+        return replace(self, features=tuple(plain))
 
     # ---- where it comes from --------------------------------------------------------------------
 

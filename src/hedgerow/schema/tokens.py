@@ -36,6 +36,11 @@ class Unusable(Enum):
 Token = str | Unusable | None
 """None: the value is missing."""
 
+MISSING_TEXTS: Final = frozenset(
+    {"", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "NULL", "null", "None", "<NA>"}
+)
+"""Text that means "no value", unless the schema lists it as a category."""
+
 TRUTHS: Final = {"True": "1", "true": "1", "False": "0", "false": "0"}
 """As Python and NumPy write booleans among texts, and as Arrow and Polars do."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
@@ -20,12 +21,14 @@ from hedgerow.schema.features import (
     Survival,
     Target,
 )
+from hedgerow.schema.parsers import Parser
 from hedgerow.schema.problems import Problems
 
 OPEN = "read_from_rows"
-MARKS = (OPEN, "confirmed_by", "confirmed_on")
+MARKS = (OPEN, "confirmed_by", "confirmed_on", "source")
 """Entries that mark values read from rows; those of the classes begin with `classes_`."""
 CLASSES = "classes_"
+BARE = re.compile("[A-Za-z0-9_-]+")
 DRAFTED = """\
 # Drafted from rows. What is marked `read_from_rows` was read from them and is not public: as long
 # as a mark stands open, a fit guarantees nothing (epsilon is infinite). Correct each entry to what
@@ -87,13 +90,13 @@ def _arguments_of(
 
 
 def mark_of(where: str, entry: Mapping[str, Any], prefix: str = "") -> Mark | None:
-    is_read, by, on = (entry.get(prefix + word) for word in MARKS)
+    is_read, by, on, source = (entry.get(prefix + word) for word in MARKS)
     if is_read not in (None, True, False):
         raise ParameterError(f"{where}: {prefix}{OPEN} is {is_read!r}; use true or false.")
     if by is None and on is None:
         return Mark() if is_read else None
     try:
-        return Mark(by, on)
+        return Mark(by, on, source)
     except ParameterError as error:
         raise ParameterError(f"{where}: {error}") from None
 
@@ -103,13 +106,15 @@ def words_of_mark(mark: Mark | None, prefix: str = "") -> dict[str, Any]:
         return {}
     if mark.is_open:
         return {prefix + OPEN: True}
-    return {prefix + "confirmed_by": mark.confirmed_by, prefix + "confirmed_on": mark.confirmed_on}
+    words = {"confirmed_by": mark.confirmed_by, "confirmed_on": mark.confirmed_on}
+    words |= {"source": mark.source} if mark.source else {}
+    return {prefix + word: text for word, text in words.items()}
 
 
 def spec_entries(spec: Feature | Target) -> dict[str, Any]:
     names = [field.name for field in fields(spec) if field.init and field.name != "mark"]
     values = {name: _plain(getattr(spec, name)) for name in names}
-    set_values = {name: value for name, value in values.items() if value is not None}
+    set_values = {n: v for n, v in values.items() if v is not None and (n, v) != ("missing", [])}
     return set_values | words_of_mark(spec.mark)
 
 
@@ -118,6 +123,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Parser):
+        return value.entries
     return repr(value) if isinstance(value, float) else value
 
 
@@ -129,6 +136,9 @@ def _toml_lines(table: Mapping[str, Any]) -> list[str]:
 def _toml(value: Any, is_number: bool = False) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_toml(item, is_number) for item in value)}]"
+    if isinstance(value, Mapping):
+        pairs = (f"{k if BARE.fullmatch(k) else _toml(k)} = {_toml(v)}" for k, v in value.items())
+        return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, str) and not is_number:
         # JSON's escapes are TOML's too, but for one control character that JSON leaves bare.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

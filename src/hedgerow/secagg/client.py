@@ -344,10 +344,10 @@ class Site:
 
     def _open_shares(self, asked: Unmask, record: StoredRound) -> dict[int, bytes]:
         """My share of every member's self-mask: those sealed for me, and my own."""
-        wanted = set(asked.members) & set(record.share_keys)
-        require(set(asked.sealed) == wanted, Code.BAD_SHARE)
+        target = set(asked.members) & set(record.share_keys)
+        require(set(asked.sealed) == target, Code.BAD_SHARE)
         shares = {self._author.me: record.own_share}
-        for peer in wanted:
+        for peer in target:
             key, sealed = record.share_keys[peer], asked.sealed[peer]
             shares[peer] = open_share(key, record.context, peer, self._author.me, sealed)
         return shares

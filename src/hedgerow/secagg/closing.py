@@ -47,6 +47,8 @@ class Release:
     kind: MessageKind
     digest: bytes
 
+    WIDTH = 8 + 1 + DIGEST
+
     def to_bytes(self) -> bytes:
         return u64(self.round) + bytes((self.kind,)) + self.digest
 
@@ -68,9 +70,9 @@ class Close:
     @classmethod
     def read(cls, body: Buffer) -> Close:
         reader = Reader(body)
-        found = cls(reader.take(DIGEST), reader.count())
+        result = cls(reader.take(DIGEST), reader.count())
         reader.finish()
-        return found
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,8 @@ class Closed:
         return self._content() + bytes_field(self.key) + bytes_field(self.signature)
 
     def _content(self) -> bytes:
-        listed = b"".join(one.to_bytes() for one in self.releases)
-        return self.root + u64(self.rounds) + u32(len(self.releases)) + listed
+        listing = b"".join(item.to_bytes() for item in self.releases)
+        return self.root + u64(self.rounds) + u32(len(self.releases)) + listing
 
     def by(self, identity: Identity, header: Header) -> Closed:
         signature = identity.sign_lasting(self.signed(header))
@@ -104,9 +106,9 @@ class Closed:
         reader = Reader(body)
         root, rounds, count = reader.take(DIGEST), reader.count(), reader.u32()
         releases = tuple(Release.read(reader) for _ in range(count))
-        found = cls(root, rounds, releases, reader.bytes_field(), reader.bytes_field())
+        result = cls(root, rounds, releases, reader.bytes_field(), reader.bytes_field())
         reader.finish()
-        return found
+        return result
 
     def verify(self, public: bytes, header: Header) -> None:
         right = is_signed_lasting(public, self.key, self.signature, self.signed(header))
@@ -128,9 +130,9 @@ def round_leaf(
 
     Messages count in whatever order they came.
     """
-    listed = b"".join(u16(site) + bytes((kind,)) + one for site, kind, one in sorted(messages))
+    listing = b"".join(u16(site) + bytes((kind,)) + item for site, kind, item in sorted(messages))
     place = u64(round), bytes(outcome), digest("questions", *asked), ids(participants)
-    return digest("leaf", *place, listed)
+    return digest("leaf", *place, listing)
 
 
 def tree_root(leaves: Sequence[bytes]) -> bytes:

@@ -111,9 +111,9 @@ class Reader:
 
     def members(self) -> tuple[int, ...]:
         count = self.u16()
-        found = struct.unpack(f">{count}H", self.view(2 * count))
-        _require_increasing(found)
-        return found
+        result = struct.unpack(f">{count}H", self.view(2 * count))
+        _require_increasing(result)
+        return result
 
     def table(self, width: int) -> dict[int, bytes]:
         rows = self.view((2 + width) * self.u16())

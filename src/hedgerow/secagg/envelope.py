@@ -174,9 +174,9 @@ class SignedHead:
     @classmethod
     def read(cls, data: Buffer) -> SignedHead:
         reader = Reader(data)
-        found = cls(_read_head(reader), reader.take(DIGEST), reader.take(SIGNATURE))
+        result = cls(_read_head(reader), reader.take(DIGEST), reader.take(SIGNATURE))
         reader.finish()
-        return found
+        return result
 
     def is_by(self, site: bytes) -> bool:
         """Did the site with this key say so, as a site and of its own ledger?"""
@@ -200,9 +200,9 @@ class SignedHeader:
     @classmethod
     def read(cls, data: Buffer) -> SignedHeader:
         reader = Reader(data)
-        found = cls(Header.read(reader), reader.take(DIGEST), reader.take(SIGNATURE))
+        result = cls(Header.read(reader), reader.take(DIGEST), reader.take(SIGNATURE))
         reader.finish()
-        return found
+        return result
 
     @property
     def signed_head(self) -> SignedHead:

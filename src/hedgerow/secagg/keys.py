@@ -169,6 +169,21 @@ def is_weak(key: bytes) -> bool:
     return second >= PRIME or second in _SMALL_ORDER
 
 
+_CONSONANTS, _VOWELS = "bdfghjklmnprstvz", "aiou"
+
+
+def spoken_words(content: bytes) -> str:
+    """Six words that anybody can say and spell: proquints of 16 bits each (Wilkerson 2009)."""
+    start = digest("spoken words", content)[:12]
+    return " ".join(_spoken(int.from_bytes(start[k : k + 2])) for k in range(0, 12, 2))
+
+
+def _spoken(number: int) -> str:
+    con, vow = _CONSONANTS, _VOWELS
+    first = con[number >> 12] + vow[number >> 10 & 3] + con[number >> 6 & 15]
+    return first + vow[number >> 4 & 3] + con[number & 15]
+
+
 def check_pins(roster: Roster, me: int, pinned: Collection[str], threshold: int) -> None:
     """Refuses a study in which too few peers are known to this site's own people.
 
@@ -185,10 +200,10 @@ def verify(public: bytes, signature: bytes, message: bytes, code: Code) -> None:
 
 def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
     """Kept: all sites of one process look at the same signatures, most of them made there."""
-    found = _found(public, signature, message)
-    if not found:
-        found[:] = [_is_signed(public, signature, message)]
-    return found[0]
+    result = _found(public, signature, message)
+    if not result:
+        result[:] = [_is_signed(public, signature, message)]
+    return result[0]
 
 
 @lru_cache(maxsize=4096)

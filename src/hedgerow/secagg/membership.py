@@ -52,22 +52,22 @@ class Heads:
 
     def meet(self, head: Position) -> None:
         """Somebody holds a head of mine: it must be on my chain, else my file went back."""
-        seq, found = head
+        seq, result = head
         mine = bytes(DIGEST) if seq == 0 else self.memory.head_at(seq)
-        require(mine == found, Code.LEDGER_ROLLED_BACK)
+        require(mine == result, Code.LEDGER_ROLLED_BACK)
 
     def check(self, joining: Iterable[Joining]) -> None:
         """Refuses a key session in which my ledger, or that of a peer, has gone back."""
-        for one in joining:
-            told = one.heads.get(self.me)
+        for item in joining:
+            told = item.heads.get(self.me)
             if told is not None and told.is_by(self.roster.sites[self.me]):
                 self.meet(told.head)
-            seen = self.memory.highest_head(self.roster.sites[one.sender])
-            require(seen is None or follows(one.head, seen), Code.LEDGER_ROLLED_BACK)
+            seen = self.memory.highest_head(self.roster.sites[item.sender])
+            require(seen is None or follows(item.head, seen), Code.LEDGER_ROLLED_BACK)
 
     def keep(self, joining: Iterable[Joining]) -> None:
-        for one in joining:
-            self.memory.see_head(self.roster.sites[one.sender], one.receipt)
+        for item in joining:
+            self.memory.see_head(self.roster.sites[item.sender], item.receipt)
 
     def told(self) -> dict[int, SignedHead]:
         """The highest head of each peer, in its own words, to be told to all."""
@@ -112,7 +112,7 @@ class Membership:
         keys = Open.read(opening.body).keys
         if self._keys is None or self._own_keys not in keys:
             raise SiteRefused(Code.UNKNOWN_KEY.value)
-        joining = [read_keys(one, self._heads.roster, self._author.study_hash) for one in keys]
+        joining = [read_keys(item, self._heads.roster, self._author.study_hash) for item in keys]
         session = form_session(joining, self._invited, self._author.study_hash, self._parameters)
         expected = (session.run_id, session.id, 0)
         require((header.run_id, header.session_id, header.round) == expected, Code.BAD_MESSAGE)

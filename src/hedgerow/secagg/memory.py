@@ -246,9 +246,9 @@ class MemoryInRam:
         self._released.setdefault(run_id, {}).setdefault((round, kind), digest)
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Reply) -> bytes:
-        wanted = set_hash(members)
-        kept = self._sets.setdefault((run_id, round), wanted)
-        require(kept == wanted, Code.SECOND_SET)
+        target = set_hash(members)
+        kept = self._sets.setdefault((run_id, round), target)
+        require(kept == target, Code.SECOND_SET)
         message = reply[1](self._records[run_id, round].ledger)
         self._release(run_id, round, reply[0], message_digest(message))
         return message
@@ -257,8 +257,8 @@ class MemoryInRam:
         if self._last_word is None:
             each = [key for run in self._released.values() for key in run]
             charged = sum(kind is MessageKind.MASKED for _, kind in each)
-            listed = self._released.get(run_id, {}).items()
-            releases = [Release(*key, made) for key, made in listed]
+            listing = self._released.get(run_id, {}).items()
+            releases = [Release(*key, made) for key, made in listing]
             self._last_word = closed(self._ended, charged, releases)
         return self._last_word
 

@@ -119,6 +119,11 @@ class SecureSum:
         self._picked[sender] = masked.selections
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Integers and selections that each site is asked for, lanes included."""
+        return len(self._total), self._selections
+
+    @property
     def arrived(self) -> frozenset[int]:
         """Those whose vectors are in the sum."""
         return frozenset(self._picked)
@@ -130,11 +135,11 @@ class SecureSum:
 
     def close(self) -> dict[int, bytes]:
         """Those who arrived are the members; SURVIVORS for each of them if somebody is lost."""
-        members, needed = tuple(sorted(self._picked)), self._run.parameters.threshold
-        if len(members) < needed:
+        members, least = tuple(sorted(self._picked)), self._run.parameters.threshold
+        if len(members) < least:
             raise TooFewSites(
                 f"round {self.round}: {len(members)} of {len(self.participants)} sites sent a "
-                f"vector, {needed} are needed. Nothing was opened; the charge stays. Ask again "
+                f"vector, {least} are needed. Nothing was opened; the charge stays. Ask again "
                 "in a new round."
             )
         if members == self.participants:
@@ -158,11 +163,11 @@ class SecureSum:
 
     def unmask(self) -> dict[int, bytes]:
         """UNMASK for every member, each with the shares that were sealed for it."""
-        members, needed = self._settled(), self._run.parameters.threshold
-        if self._lost() and len(self._certificate) < needed:
+        members, least = self._settled(), self._run.parameters.threshold
+        if self._lost() and len(self._certificate) < least:
             raise RoundFailed(
                 f"round {self.round}: {len(self._certificate)} sites signed the set of "
-                f"survivors, {needed} are needed. Nothing was opened; the charge stays. Wait "
+                f"survivors, {least} are needed. Nothing was opened; the charge stays. Wait "
                 "for more signatures, or ask again in a new round."
             )
         return self._messages(MessageKind.UNMASK, members, self._unmask_body)
@@ -179,10 +184,10 @@ class SecureSum:
 
     def missing(self) -> str | None:
         """Why the sum cannot be opened yet, or None when it can."""
-        needed = self._run.parameters.neighborhood.threshold
+        least = self._run.parameters.neighborhood.threshold
         for member in self._settled() if self.mode is Mode.IN_TWO else ():
-            if len(self._givers(member)) < needed:
-                return f"fewer than {needed} sites gave their share for site {member}"
+            if len(self._givers(member)) < least:
+                return f"fewer than {least} sites gave their share for site {member}"
             if self._peers[member] & self._lost() and member not in self._answers:
                 return f"site {member} has not sent its seeds for the lost sites"
         return None

@@ -94,7 +94,7 @@ class Coordinator:
         """
         run = cls(identity, roster, parameters, study_hash, heads, entropy=lambda _: run_id)
         joining = run._joining(keys)
-        run.attempt = max((one.attempt for one in joining), default=0)
+        run.attempt = max((item.attempt for item in joining), default=0)
         run._form(joining)
         run._round = round - 1
         return run
@@ -116,10 +116,10 @@ class Coordinator:
         A new key session needs new KEYS of all.
         """
         joining = self._joining(keys)
-        for one in joining:
-            held = self.heads.get(one.sender, EMPTY_LEDGER)
-            require(follows(one.head, held.position), Code.LEDGER_ROLLED_BACK, one.sender)
-            self.heads[one.sender] = one.receipt.header.ledger
+        for item in joining:
+            held = self.heads.get(item.sender, EMPTY_LEDGER)
+            require(follows(item.head, held.position), Code.LEDGER_ROLLED_BACK, item.sender)
+            self.heads[item.sender] = item.receipt.header.ledger
         self._form(joining)
         body = Open(self.keys).to_bytes()
         sites = self.session.ephemerals
@@ -152,9 +152,9 @@ class Coordinator:
 
     def sender_of_keys(self, message: bytes) -> int:
         """Whose KEYS these are, for the last invitation; refuses any other message."""
-        one = read_keys(message, self.roster, self._author.study_hash)
-        require(one.invitation == (self.run_id, self.attempt), Code.BAD_MESSAGE, one.sender)
-        return one.sender
+        item = read_keys(message, self.roster, self._author.study_hash)
+        require(item.invitation == (self.run_id, self.attempt), Code.BAD_MESSAGE, item.sender)
+        return item.sender
 
     @property
     def session(self) -> KeySession:
@@ -229,13 +229,13 @@ class Coordinator:
         return envelope
 
     def _joining(self, keys: Iterable[bytes]) -> list[Joining]:
-        return [read_keys(one, self.roster, self._author.study_hash) for one in keys]
+        return [read_keys(item, self.roster, self._author.study_hash) for item in keys]
 
     def _form(self, joining: Iterable[Joining]) -> None:
         everyone = tuple(joining)
         invitation = self.run_id, self.attempt
         self._session = form_session(everyone, invitation, self._author.study_hash, self.parameters)
-        self.keys, self._capsules = tuple(one.message for one in everyone), {}
+        self.keys, self._capsules = tuple(item.message for item in everyone), {}
 
     def _message(
         self, kind: MessageKind, site: int, session_id: bytes, round: int, body: bytes

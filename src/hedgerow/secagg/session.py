@@ -170,10 +170,10 @@ class Joined:
     def _taken(self, peer: int, capsule: bytes) -> bytes:
         """Without the tag a changed ciphertext would show only as masks that do not cancel."""
         ciphertext, tag = capsule[:CIPHERTEXT], capsule[CIPHERTEXT:]
-        found = self._root_with(peer, decapsulate(self.keys.encapsulation, ciphertext), ciphertext)
-        right = confirmation(found, self.session.id, peer, self.me)
+        result = self._root_with(peer, decapsulate(self.keys.encapsulation, ciphertext), ciphertext)
+        right = confirmation(result, self.session.id, peer, self.me)
         require(hmac.compare_digest(right, tag), Code.BAD_KEY, peer)
-        return found
+        return result
 
     def _root_with(self, peer: int, secret: bytes, ciphertext: bytes) -> bytes:
         keys = self.session.ephemerals

@@ -91,11 +91,11 @@ def _barycentric(nodes: tuple[int, ...]) -> tuple[int, ...]:
     """
     below = [_product(node - other for other in nodes if other != node) for node in nodes]
     partial = list(accumulate(below, lambda a, b: a * b % PRIME, initial=1))
-    inverse, found = pow(partial[-1], -1, PRIME), list[int]()
+    inverse, result = pow(partial[-1], -1, PRIME), list[int]()
     for value, before in zip(reversed(below), reversed(partial[:-1]), strict=True):
-        found.append(inverse * before % PRIME)
+        result.append(inverse * before % PRIME)
         inverse = inverse * value % PRIME
-    return tuple(reversed(found))
+    return tuple(reversed(result))
 
 
 @lru_cache(maxsize=2048)
@@ -117,7 +117,7 @@ def _product(factors: Iterable[int]) -> int:
 @lru_cache(maxsize=32)
 def _inverses(bits: int) -> tuple[int, ...]:
     """1 / k for each k of so many bits, from those of smaller numbers; 0 has none."""
-    found = [0, 1]
+    result = [0, 1]
     for k in range(2, 1 << bits):
-        found.append(-(PRIME // k) * found[PRIME % k] % PRIME)
-    return tuple(found)
+        result.append(-(PRIME // k) * result[PRIME % k] % PRIME)
+    return tuple(result)

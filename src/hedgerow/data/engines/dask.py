@@ -1,39 +1,44 @@
-"""Rows as a Dask collection: cells and partial sums where the partitions are, one vector back.
+"""Rows as a Dask collection: cells and scores where the partitions are, one vector back.
 
-A partition is read by the one reader of rows, on a worker, and its cells stay there. Each round
-sends the queries to the partitions and adds their integers up on the way back. A worker that is
-lost takes its cells with it: Dask reads those partitions again and the sums are the same, since
-they are sums of integers. The collection must give the same rows when it is read again.
+A partition is read by the one reader of rows, on a worker. Its cells then belong to an actor of
+that worker, a `Keeper`, which is asked directly in each round and keeps raw scores from one to the
+next. A worker that is lost takes its keeper with it: its partitions are read again, a new keeper is
+sent the whole public model, and the sums are the same, since they are sums of integers. The
+collection must give the same rows when it is read again.
 
 The site's secret travels to the workers, which are the site's own machines: folds are drawn there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hedgerow.data.engines.engine import Elsewhere, Work, added
-from hedgerow.data.reading.containers import check_named
+from hedgerow.data.engines.engine import (
+    InKeepers,
+    Keeper,
+    Messages,
+    Work,
+    check_columns,
+    count_part,
+    read_counts,
+)
 from hedgerow.data.reading.encoding import Encoded, encode
-from hedgerow.data.reading.report import EngineCounts
-from hedgerow.data.rows import Draws, Rows, copies_among
-from hedgerow.data.sums import Answering
-from hedgerow.errors import ParameterError
+from hedgerow.data.rows import Draws
+from hedgerow.errors import ComputationFailed, ParameterError
 from hedgerow.schema.arrays import IntArray
 from hedgerow.schema.schema import Schema
 
-BUCKETS = 16
-"""Into so many parts record names are dealt to be counted, so that no machine holds them all."""
-ADDED_AT_ONCE = 8
-
-Names = NDArray[np.uint64]
-Block = tuple[Rows, Encoded]
-"""The rows of a partition, and what reading them told."""
+ROWS_FOR_TWO = 1 << 18
+"""Fewer rows are kept by one worker: to ask a second one takes longer than it saves."""
+MOST_REBUILDS = 5
+"""For one answer, before the cluster is taken to be broken."""
+LOOK_AFTER = 2.0
+"""Seconds without an answer after which a worker is looked after; it may take longer."""
 
 
 def is_dask(source: Any) -> bool:
@@ -41,7 +46,7 @@ def is_dask(source: Any) -> bool:
     return hasattr(source, "__dask_graph__") and hasattr(source, "to_delayed")
 
 
-class OnCluster(Elsewhere):
+class OnCluster(InKeepers):
     """The partitions of a dataframe, on the workers of the cluster that is in use."""
 
     where = "the Dask cluster"
@@ -54,117 +59,91 @@ class OnCluster(Elsewhere):
         if not hasattr(frame, "columns"):
             raise ParameterError("the Dask collection has no columns; give a dask.dataframe.")
         outcome = schema.label_columns(target)
-        check_named(self.where, list(frame.columns), target=outcome)
-        absent = [name for name in schema.names if name not in set(frame.columns)]
-        if absent:
-            raise ParameterError(
-                f"{self.where} has no column {absent[0]!r}; it has {[*frame.columns]}. Rename the "
-                "column, or correct the schema."
-            )
-        self.schema, self.target = schema, target
+        check_columns(self.where, list(frame.columns), schema, outcome)
+        self.schema, self.target, self._draws = schema, target, draws
         read_part = delayed(partial(_cells_of, schema=schema, target=target), pure=True)
-        cells = [read_part(part) for part in frame[[*schema.names, *outcome]].to_delayed()]
-        if draws is not None:
-            cells = _number_rows(cells, schema, draws)
-        else:
-            cells = [delayed(partial(_rows_of, schema=schema), pure=True)(part) for part in cells]
-        persist: Any = dask.base.persist
-        self._blocks = list(persist(*cells))
+        parts = [read_part(part) for part in frame[[*schema.columns, *outcome]].to_delayed()]
         names = (*schema.names, target)
-        count_block = delayed(partial(_count_block, names=names))
-        (counts,) = self._sum_parts([count_block(block) for block in self._blocks])
-        self.read_counts = _read_counts(counts, names)
+        base: Any = dask.base
+        self._client: Any = getattr(base.get_scheduler(), "__self__", None)  # None: no cluster
+        if self._client is None:
+            cells = base.compute(*parts)
+            counts = [count_part(part, names) for part in cells]
+            self._keepers = [Keeper([part], schema, draws) for part in cells]
+        else:
+            cells = self._client.compute(parts)
+            counts = self._client.gather(self._client.map(partial(count_part, names=names), cells))
+            groups = self._group(parts, cells, sum(int(part[0]) for part in counts))
+            self._parts = [own for own, _, _ in groups]
+            self._keepers = [self._keeper(*group) for group in groups]
+            self._messages = Messages()
+        self.read_counts = read_counts(np.sum(counts, axis=0), names)
 
-    def total(self, work: Work) -> list[IntArray]:
-        from dask.delayed import delayed
+    # -------------------------------------------------------------------------------------- keepers
+    def _group(
+        self, parts: list[Any], cells: list[Any], n: int
+    ) -> list[tuple[list[Any], list[Any], str | None]]:
+        """The partitions of each keeper: those whose cells a worker has, if rows are many."""
+        groups: dict[str | None, tuple[list[Any], list[Any]]] = {}
+        workers = self._client.who_has(cells)
+        for part, own in zip(parts, cells, strict=True):
+            near = None if n < ROWS_FOR_TWO else next(iter(workers[own.key]), None)
+            group = groups.setdefault(near, ([], []))
+            group[0].append(part)
+            group[1].append(own)
+        return [(*group, worker) for worker, group in groups.items()]
 
-        return self._sum_parts([delayed(partial(_run_work, work))(block) for block in self._blocks])
+    def _keeper(
+        self, parts: list[Any], cells: list[Any] | None = None, near: str | None = None
+    ) -> Any:
+        """An actor, on the worker that has the cells; without cells partitions are read again."""
+        place = {} if near is None else {"workers": [near], "allow_other_workers": True}
+        cells = self._client.compute(parts) if cells is None else cells
+        future = self._client.submit(
+            Keeper, cells, self.schema, self._draws, actor=True, pure=False, **place
+        )
+        return future.result()
 
-    def _sum_parts(self, parts: list[Any]) -> list[IntArray]:
-        """In a tree: no machine sees more than a few vectors at once."""
-        from dask.delayed import delayed
+    def _answers(self, work: Work) -> list[list[IntArray]]:
+        if self._client is None:
+            return super()._answers(work)
+        replies: dict[int, bytes | None] = dict.fromkeys(range(len(self._keepers)))
+        for attempt in range(MOST_REBUILDS):
+            missing = [place for place, reply in replies.items() if reply is None]
+            if not missing:
+                return [pickle.loads(reply) for reply in replies.values() if reply is not None]
+            if work.has_draws:
+                self._number_records()
+            message = self._messages.pack(work, whole=attempt > 0)  # for one that is made anew
+            answers = self._call("answer", {place: (message,) for place in missing})
+            replies.update(zip(missing, answers, strict=True))
+        raise ComputationFailed(f"workers of the cluster were lost {MOST_REBUILDS} times in a row.")
 
-        while len(parts) > 1:
-            groups = range(0, len(parts), ADDED_AT_ONCE)
-            parts = [delayed(added)(parts[at : at + ADDED_AT_ONCE]) for at in groups]
-        totals: list[IntArray] = parts[0].compute()
-        return totals
+    def _call(self, method: str, calls: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        """All at once. A keeper that is lost is made anew: it has no answer yet."""
+        if self._client is None:
+            return super()._call(method, calls)
+        futures = {place: self._ask(place, method, own) for place, own in calls.items()}
+        return [self._reply(place, future) for place, future in futures.items()]
 
+    def _ask(self, place: int, method: str, arguments: tuple[Any, ...]) -> Any:
+        try:
+            return getattr(self._keepers[place], method)(*arguments)
+        except RuntimeError:  # its worker was lost since the last round
+            return None
 
-def _number_rows(cells: list[Any], schema: Schema, draws: Draws) -> list[Any]:
-    """Each record's number among equal ones, over all partitions: it names it for its draws."""
-    from dask.delayed import delayed
-
-    row_names = [delayed(partial(_names_of, schema=schema, draws=draws))(part) for part in cells]
-    dealt = [delayed(_dealt, nout=BUCKETS)(names) for names in row_names]
-    copies = [
-        delayed(_copies, nout=len(cells))([part[bucket] for part in dealt])
-        for bucket in range(BUCKETS)
-    ]
-    make = delayed(partial(_rows_of, schema=schema, draws=draws))
-    return [
-        make(part, names, [numbers[place] for numbers in copies])
-        for place, (part, names) in enumerate(zip(cells, row_names, strict=True))
-    ]
+    def _reply(self, place: int, future: Any) -> Any:
+        keeper = self._keepers[place]
+        while future is not None and keeper._future.status in ("finished", "pending"):
+            try:
+                return future.result(timeout=LOOK_AFTER)
+            except TimeoutError:  # an actor of a lost worker may never answer
+                continue
+            except OSError:
+                break
+        self._keepers[place], self._numbered = self._keeper(self._parts[place]), False
+        return None
 
 
 def _cells_of(part: Any, schema: Schema, target: str) -> Encoded:
     return encode(part, schema, target=target)
-
-
-def _names_of(part: Encoded, schema: Schema, draws: Draws) -> Names:
-    return Rows(part, schema, draws).content_names()
-
-
-def _bucket_of(names: Names) -> NDArray[np.uint64]:
-    return names[:, 0] % np.uint64(BUCKETS)
-
-
-def _dealt(names: Names) -> list[Names]:
-    bucket = _bucket_of(names)
-    return [names[bucket == k] for k in range(BUCKETS)]
-
-
-def _copies(parts: list[Names]) -> list[NDArray[np.uint64]]:
-    numbers = copies_among(np.concatenate(parts))
-    return np.split(numbers, np.cumsum([len(part) for part in parts])[:-1])
-
-
-def _rows_of(
-    part: Encoded,
-    names: Names | None = None,
-    numbers: list[NDArray[np.uint64]] | None = None,
-    *,
-    schema: Schema,
-    draws: Draws | None = None,
-) -> Block:
-    if names is None or numbers is None:
-        return Rows(part, schema), part
-    bucket, copies = _bucket_of(names), np.empty(len(names), np.uint64)
-    for k, some in enumerate(numbers):
-        copies[bucket == k] = some
-    return Rows(part, schema, draws, copies=copies), part
-
-
-def _count_block(block: Block, names: Sequence[str]) -> list[IntArray]:
-    rows, encoded_rows = block
-    by_kind = (encoded_rows.clamped, encoded_rows.unknown, encoded_rows.missing)
-    counts = [
-        rows.n,
-        encoded_rows.skipped,
-        *(kind.get(name, 0) for kind in by_kind for name in names),
-    ]
-    return [np.array(counts, np.int64)]
-
-
-def _read_counts(counts: IntArray, names: Sequence[str]) -> EngineCounts:
-    n, n_skipped, *rest = counts.tolist()
-    parts = [dict(zip(names, rest[k * len(names) :], strict=False)) for k in range(3)]
-    return EngineCounts(
-        n=n, skipped=n_skipped, clamped=parts[0], unknown=parts[1], missing=parts[2]
-    )
-
-
-def _run_work(work: Work, block: Block) -> list[IntArray]:
-    rows, _ = block
-    return work(Answering(rows, rows.schema))

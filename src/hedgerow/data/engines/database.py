@@ -7,7 +7,9 @@ one, since no two engines trim and compare texts alike.
 
 Pushed down to the engine are `PUSHED` statistics by `PUSHED_BY` groupings, in regions of tests.
 All else is summed here over cells that are streamed: losses need `exp`, which differs by engine,
-and folds need secret draws, which no engine may know.
+and folds need secret draws, which no engine may know. Few cells are streamed once and kept here. Of
+many those columns are streamed in each round that are looked at, and raw scores are kept from one
+round to the next: here, or in a table of the session (`InDatabase.manner` says which, and why).
 """
 
 from __future__ import annotations
@@ -15,22 +17,24 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hedgerow.data.engines.engine import Elsewhere, QueryInUnit, Work, added
+from hedgerow.data.engines.engine import Elsewhere, QueryInUnit, Work, added, join
+from hedgerow.data.reading.columns import code_of_value, number_of
 from hedgerow.data.reading.containers import check_named
-from hedgerow.data.reading.databases import Database, Selected, quoted
+from hedgerow.data.reading.databases import Database, Selected, interval, quoted, sql_number
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.reading.report import EngineCounts
 from hedgerow.data.rows import Draws, Rows
-from hedgerow.data.sums import Answering
+from hedgerow.data.sums import Answering, trees_in_common
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.models.model import Additive, Curve
 from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import (
@@ -46,12 +50,12 @@ from hedgerow.privacy.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.schema.arrays import IntArray
+from hedgerow.schema.arrays import FloatArray, IntArray
 from hedgerow.schema.features import SMALLEST_TIME
 from hedgerow.schema.grids import ColumnKind, Grid
-from hedgerow.schema.regions import Fold, HeldOut, Region, Split
+from hedgerow.schema.regions import Fold, HeldOut, Region
 from hedgerow.schema.schema import Schema, Survival
-from hedgerow.schema.tokens import Token, token_of
+from hedgerow.schema.tokens import token_of
 
 # --------------------------------------------------------------------------------------------------
 # Cells, regions, leaves and target intervals as SQL that DuckDB and PostgreSQL both understand.
@@ -61,29 +65,13 @@ from hedgerow.schema.tokens import Token, token_of
 # that IEEE 754 rounds correctly and a rounding to whole numbers. No engine is asked for `exp`.
 
 Y = "y"
+PLACE = "r"
+"""The column that numbers the rows of the cells."""
 
 
 def cell(feature: int) -> str:
     """The column of a feature's cells."""
     return f"c{feature}"
-
-
-def sql_number(value: float) -> str:
-    """A number as text, which engines read to the nearest float8; a bare decimal may differ."""
-    return f"'{value!r}'::float8"
-
-
-def interval(value: str, edges: Sequence[float]) -> str:
-    """The number of edges at or below a value that is a number: halves, not one edge by one."""
-
-    def among(low: int, high: int) -> str:
-        if low == high:
-            return str(low)
-        middle = (low + high + 1) // 2
-        below, above = among(low, middle - 1), among(middle, high)
-        return f"CASE WHEN {value} < {sql_number(edges[middle - 1])} THEN {below} ELSE {above} END"
-
-    return among(0, len(edges))
 
 
 def is_no_number(value: str) -> str:
@@ -114,22 +102,45 @@ def in_cells(feature: int, bits: int) -> str:
     return " OR ".join(runs)
 
 
-def leaf(tree: Tree, schema: Schema) -> str:
-    """The SQL expression of a row's leaf number. Nodes are in preorder."""
+def leaf(tree: Tree, schema: Schema, words: Sequence[str] | None = None) -> str:
+    """The SQL expression of a row's leaf: its number, or its word. Nodes are in preorder."""
     nodes = iter(zip(tree.tests, tree.leaf.tolist(), strict=True))
 
     def below() -> str:
         test, place = next(nodes)
         if test is None:
-            return str(place)
+            return str(place) if words is None else words[place]
+        goes_left = in_cells(schema.index(test.feature), test.left)
         left, right = below(), below()
-        return f"CASE WHEN {_question(test, schema)} THEN {left} ELSE {right} END"
+        return f"CASE WHEN {goes_left} THEN {left} ELSE {right} END"
 
     return below()
 
 
-def _question(test: Split, schema: Schema) -> str:
-    return in_cells(schema.index(test.feature), test.left)
+def score_sql(model: Additive, n_scored: int | None, schema: Schema) -> list[str]:
+    """The SQL expressions of raw scores: those of earlier trees, in `s0`, ..., and the new trees.
+
+    The same additions in the same order as in memory, which IEEE 754 rounds alike everywhere.
+    """
+    scores = [f"s{k}" for k in range(model.outputs)]
+    if n_scored is None:
+        scores = [sql_number(value) for value in model.base]
+        for curve in model.curves:
+            scores = [f"({score} + {curve_sql(curve, k)})" for k, score in enumerate(scores)]
+    for tree in model.trees[n_scored or 0 :]:
+        for k, score in enumerate(scores):
+            words = [sql_number(value) for value in tree.values[:, k].tolist()]
+            total = f"({score} + {leaf(tree, schema, words)})"
+            if model.clip is not None:
+                low, high = map(sql_number, model.clip)
+                total = f"LEAST(GREATEST({total}, {low}), {high})"
+            scores[k] = total
+    return scores
+
+
+def curve_sql(curve: Curve, output: int) -> str:
+    cases = (f"WHEN {k} THEN {sql_number(v[output])}" for k, v in enumerate(curve.values))
+    return f"CASE {cell(curve.feature)} {' '.join(cases)} ELSE {sql_number(0.0)} END"
 
 
 def parts_of(statistic: Fractions, unit: int, nearest: str) -> list[str]:
@@ -199,7 +210,7 @@ def snapshot(selection: Selected, schema: Schema, target: str, name: str) -> Eng
         raise ParameterError("the schema declares neither classes nor a target; add one of them.")
     database, raw = selection.database, f"{name}_raw"
     outcome = schema.label_columns(target)
-    columns = [*schema.names, *outcome]
+    columns = [*schema.columns, *outcome]
     check_named(selection.where, selection.names, target=outcome)
     missing = [column for column in columns if column not in selection.names]
     if missing:
@@ -211,14 +222,16 @@ def snapshot(selection: Selected, schema: Schema, target: str, name: str) -> Eng
     kinds = database.schema(f"SELECT * FROM {raw}")
     making = _Making(database, raw)
     for place, grid in enumerate(schema.grids):
-        _add_feature(making, selection.where, grid, kinds.field(grid.feature).type, place)
+        _add_feature(making, selection.where, grid, kinds.field(grid.source).type, place)
     label_kinds = {name: kinds.field(name).type for name in outcome}
     y = _label(making, selection.where, schema, target, label_kinds)
     database.run(
-        f"CREATE TEMP TABLE {name} AS SELECT {', '.join([*making.cells, f'{y} AS {Y}'])} "
-        f"FROM {raw} {' '.join(making.joins)} WHERE ({y}) IS NOT NULL"
+        f"CREATE TEMP TABLE {name} AS SELECT {', '.join([*making.cells, f'{y} AS {Y}'])}, "
+        f"row_number() OVER () - 1 AS {PLACE} FROM {raw} {' '.join(making.joins)} "
+        f"WHERE ({y}) IS NOT NULL"
     )
     database.run(f"ANALYZE {name}")  # else engines plan for a table of unknown size
+    database.release()
     read_counts = _read_counts(making, y)
     for table in (raw, *making.code_tables):
         database.run(f"DROP TABLE {table}")
@@ -244,18 +257,20 @@ def _read_counts(making: _Making, y: str) -> EngineCounts:
 
 
 def _add_feature(making: _Making, where: str, grid: Grid, kind: Any, place: int) -> None:
-    column = f"{making.raw}.{quoted(grid.feature)}"
-    if grid.kind is ColumnKind.NUMERIC:
+    column = f"{making.raw}.{quoted(grid.source)}"
+    if grid.kind is ColumnKind.NUMERIC and not grid.is_parsed:
         value = _number(column, where, grid.feature, kind)
-        inside = interval(value, grid.edges)
+        inside = making.database.interval(value, grid.edges)
         making.count("missing", grid.feature, is_no_number(value))
         making.count("clamped", grid.feature, _outside(value, grid.low, grid.high))
         code = f"CASE WHEN {is_no_number(value)} THEN {grid.missing} ELSE {inside} END"
     else:
-        codes = _codes(making, where, grid.feature, kind, grid.category_code, grid.knows)
+        codes = _codes(making, where, grid.source, kind, partial(_read, grid), grid.is_parsed)
         code, is_known = f"COALESCE({codes}.code, {grid.missing})", f"COALESCE({codes}.known, 1)"
         making.count("missing", grid.feature, f"{code} = {grid.missing} AND {is_known} = 1")
         making.count("unknown", grid.feature, f"{is_known} = 0")
+        if grid.kind is ColumnKind.NUMERIC:
+            making.count("clamped", grid.feature, f"{codes}.clamped = 1")
     making.cells.append(f"CAST({code} AS SMALLINT) AS {cell(place)}")
 
 
@@ -264,7 +279,8 @@ def _label(
 ) -> str:
     """NULL for a row that has none."""
     if schema.target is None:
-        return f"{_codes(making, where, target, kinds[target], schema.class_code)}.code"
+        code_of = partial(_class_code, schema)
+        return f"{_codes(making, where, target, kinds[target], code_of)}.code"
     numbers = {
         name: _number(f"{making.raw}.{quoted(name)}", where, name, kind)
         for name, kind in kinds.items()
@@ -310,29 +326,54 @@ def _number(column: str, where: str, name: str, kind: Any) -> str:
     )
 
 
+Reading = tuple[int | None, int, int]
+"""The code of a value, whether it is known, and whether it is clamped."""
+
+
+def _read(grid: Grid, value: object) -> Reading:
+    read_value = grid.read(value)
+    if grid.kind is not ColumnKind.NUMERIC:
+        token = token_of(read_value)
+        return grid.category_code(token), int(grid.knows(token)), 0
+    number = number_of(read_value)
+    is_outside = number is not None and (number < grid.low or number > grid.high)
+    return code_of_value(value, grid), int(number is not None), int(is_outside)
+
+
+def _class_code(schema: Schema, value: object) -> Reading:
+    return schema.class_code(token_of(value)), 1, 0
+
+
 def _codes(
     making: _Making,
     where: str,
     name: str,
     kind: Any,
-    code_of: Callable[[Token], int | None],
-    knows: Callable[[Token], bool] = lambda token: True,
+    read: Callable[[object], Reading],
+    is_parsed: bool = False,
 ) -> str:
-    """A joined table of the values: the code of each, if it has one, and whether it is known."""
+    """A joined table of the values, and what each is read as."""
     column, table = f"{making.raw}.{quoted(name)}", f"{making.raw}_{len(making.code_tables)}"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column = f'CAST({column} AS TEXT) COLLATE "C"'  # equal are equal bytes, and nothing else
-    elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or _is_float(kind)):
+    elif not (
+        pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or _is_float(kind)
+        or (is_parsed and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)))
+    ):
         raise DataError(
             f"{where}, column {name!r} is {kind}; numbers, texts or booleans are wanted. Cast it "
             "in the query."
         )
     distinct_values = making.database.table(f"SELECT DISTINCT {column} AS value FROM {making.raw}")
     values = distinct_values["value"].drop_null()
-    tokens = [token_of(value) for value in values.to_pylist()]
-    codes = pa.array([code_of(token) for token in tokens], pa.int16())
-    is_known = pa.array([int(knows(token)) for token in tokens], pa.int16())
-    making.database.put(table, pa.table({"value": values, "code": codes, "known": is_known}))
+    readings = [read(value) for value in values.to_pylist()]
+    columns = {
+        name: pa.array([reading[k] for reading in readings], pa.int16())
+        for k, name in enumerate(("code", "known", "clamped"))
+    }
+    making.database.put(table, pa.table({"value": values, **columns}))
     making.code_tables.append(table)
     making.joins.append(f"LEFT JOIN {table} ON {column} = {table}.value")
     return table
@@ -347,7 +388,11 @@ PUSHED: tuple[type, ...] = (Count, ClassCounts, TargetClassCounts, Fractions)
 PUSHED_BY: tuple[type, ...] = (Whole, Cells, Leaves, TargetCells)
 MOST_NODES = 128
 """Of trees whose leaves an engine counts: it plans longer over more than a stream would take."""
-ROWS_A_BATCH = 1 << 16
+ROWS_A_BATCH = 1 << 17
+MOST_CELL_BYTES = 1 << 26
+"""Of cells that are kept here once they were streamed; more are streamed in every round."""
+MOST_SCORE_BYTES = 1 << 28
+"""Of raw scores that are kept here; more are kept in a table of the session."""
 
 
 class InDatabase(Elsewhere):
@@ -358,10 +403,18 @@ class InDatabase(Elsewhere):
     def __init__(
         self, selection: Selected, schema: Schema, target: str, draws: Draws | None = None
     ) -> None:
+        if not selection.database.sums:
+            raise ParameterError(
+                f"push_down was given with {selection.where}; only the SQL of DuckDB and Postgres "
+                f"is tested to sum as memory does. {self.instead.capitalize()}."
+            )
         self.where, self.schema, self.target = selection.where, schema, target
         self._database, self._draws = selection.database, draws
         self._cells = f"hedgerow_cells_{secrets.token_hex(6)}"
         self.read_counts = snapshot(selection, schema, target, self._cells)
+        self._scored_model: Additive | None = None
+        self._scores = np.empty((0, 0))
+        self._score_table: str | None = None
 
     # ------------------------------------------------------------------------------------ answers
     def sums(self, queries: Sequence[QueryInUnit]) -> list[IntArray]:
@@ -379,11 +432,81 @@ class InDatabase(Elsewhere):
         return can_push and within(query.region, self.schema) is not None
 
     def total(self, work: Work) -> list[IntArray]:
+        """Block by block. Scores that an error leaves half advanced are computed anew."""
+        if self._are_cells_here:
+            return work(self._all_rows)
         total: list[IntArray] | None = None
-        for block in self._blocks():
-            block_sums = work(Answering(block, self.schema))
+        model = next(iter(work.models), None)
+        if any(other != model for other in work.models):
+            model = None  # of several models no scores are kept
+        scored_model, self._scored_model = self._scored_model, None if model else self._scored_model
+        if model is not None and not self._are_scores_here:
+            scored_model = self._advance_session(model, scored_model)
+        elif model is not None and self._scores.shape != (self.n, model.outputs):
+            self._scores, scored_model = np.empty((self.n, model.outputs)), None
+        features = sorted(work.features(self.schema, model and scored_model))
+        table = self._numbered if work.has_draws else self._cells
+        for part, batch, places in self._blocks(features, table, model and scored_model):
+            copies = np.asarray(batch.column("copy"), np.uint64) if work.has_draws else None
+            rows = Rows(part, self.schema, self._draws, copies=copies)
+            answering = Answering(rows, self.schema)
+            if model is not None and scored_model is not None:
+                answering.resume(scored_model, self._raw(batch, places, scored_model))
+            block_sums = work(answering)
             total = block_sums if total is None else added([total, block_sums])
+            if model is not None and self._are_scores_here:
+                self._scores[places] = answering.raw(model)
+        self._scored_model = model or self._scored_model
         return total or []
+
+    # --------------------------------------------------------------------------------------- scores
+    @property
+    def manner(self) -> str:
+        """How sums are made that no database makes, and why."""
+        cells, scores = self.n * len(self.schema.grids), self.n * 8
+        if self._are_cells_here:
+            return f"{cells:,} bytes of cells are few: streamed once, then kept in this process"
+        streamed = f"{cells:,} bytes of cells are too many to keep: streamed in every round"
+        if self._are_scores_here:
+            return f"{streamed}; {scores:,} bytes of raw scores are kept in this process"
+        return f"{streamed}; {scores:,} bytes of raw scores are kept in a table of the session"
+
+    @property
+    def _are_cells_here(self) -> bool:
+        return self.n * len(self.schema.grids) <= MOST_CELL_BYTES
+
+    @property
+    def _are_scores_here(self) -> bool:
+        return self.n * 8 <= MOST_SCORE_BYTES
+
+    @cached_property
+    def _all_rows(self) -> Answering:
+        every = tuple(range(len(self.schema.grids)))
+        parts = [part for part, _, _ in self._blocks(every, self._cells)]
+        return Answering(Rows(join(parts), self.schema, self._draws), self.schema)
+
+    def _advance_session(self, model: Additive, scored_model: Additive | None) -> Additive:
+        """Adds the new trees to the session's table, a few at a time."""
+        n_scored = trees_in_common(scored_model, model) or 0
+        if scored_model is None or trees_in_common(scored_model, model) is None:
+            scored_model = replace(model, trees=())
+            self._write_scores(score_sql(scored_model, None, self.schema), None)
+        for trees in _in_plans(model.trees[n_scored:]):
+            more = scored_model.plus(*trees)
+            self._write_scores(
+                score_sql(more, len(scored_model.trees), self.schema), self._score_table
+            )
+            scored_model = more
+        return model
+
+    def _write_scores(self, scores: list[str], earlier: str | None) -> None:
+        table = f"{self._cells}_s{secrets.token_hex(4)}"
+        columns = ", ".join(f"{score} AS s{k}" for k, score in enumerate(scores))
+        cells = self._cells if earlier is None else f"{self._cells} JOIN {earlier} USING ({PLACE})"
+        self._database.run(f"CREATE TEMP TABLE {table} AS SELECT {PLACE}, {columns} FROM {cells}")
+        if self._score_table is not None:
+            self._database.run(f"DROP TABLE {self._score_table}")
+        self._score_table = table
 
     # ---------------------------------------------------------------------------------- pushed down
     def _push_sum(self, query: SumQuery, unit: int) -> IntArray:
@@ -453,42 +576,68 @@ class InDatabase(Elsewhere):
         return sums
 
     # ------------------------------------------------------------------------------------- streamed
-    def _blocks(self) -> Iterator[Rows]:
-        """At least one, if of no rows, so that sums have their length."""
-        columns = [cell(k) for k in range(len(self.schema.grids))]
-        query = f"SELECT {', '.join([*columns, Y, 'copy'])} FROM {self._number_rows}"
-        empty = True
+    def _blocks(
+        self, features: Sequence[int], table: str, scored_model: Additive | None = None
+    ) -> Iterator[tuple[Encoded, Any, slice | IntArray]]:
+        """At least one, if of no rows, so that sums have their length. With the rows' places."""
+        columns = [*map(cell, features), Y, PLACE]
+        if table != self._cells:
+            columns.append("copy")
+        if scored_model is not None and not self._are_scores_here:
+            table = f"{table} JOIN {self._score_table} USING ({PLACE})"
+            columns += [f"s{k}" for k in range(scored_model.outputs)]
+        query, is_empty = f"SELECT {', '.join(columns)} FROM {table}", True
         with closing(self._database.batches(query, ROWS_A_BATCH)) as batches:  # type: ignore[type-var]
             for batch in batches:
-                empty = False
-                yield self._block(batch)
-        if empty:
-            yield self._block(self._database.schema(query).empty_table())
+                is_empty = False
+                yield self._block(batch, features)
+        if is_empty:
+            yield self._block(self._database.schema(query).empty_table(), features)
 
     @cached_property
-    def _number_rows(self) -> str:
+    def _numbered(self) -> str:
         """The cells, with each record's number among equal ones: it names the record for draws."""
         columns = [cell(k) for k in range(len(self.schema.grids))]
-        name = f"{self._cells}_number_rows"
+        name = f"{self._cells}_n"
         self._database.run(
             f"CREATE TEMP TABLE {name} AS SELECT *, row_number() OVER "
             f"(PARTITION BY {', '.join([*columns, Y])}) - 1 AS copy FROM {self._cells}"
         )
         return name
 
-    def _block(self, batch: Any) -> Rows:
+    def _block(self, batch: Any, features: Sequence[int]) -> tuple[Encoded, Any, slice | IntArray]:
         grids, y = self.schema.grids, np.asarray(batch.column(Y).to_numpy())
-        codes = np.empty((len(grids), len(batch)), np.uint8)
-        for k in range(len(grids)):
+        codes = np.zeros((len(grids), len(batch)), np.uint8)  # a column nobody looks at stays empty
+        for k in features:
             codes[k] = batch.column(cell(k)).to_numpy()
         labels = y.astype(np.uint8) if self.schema.target is None else y.astype(np.float64)
-        encoded_rows = Encoded(codes=codes, y=labels)
-        return Rows(
-            encoded_rows,
-            self.schema,
-            self._draws,
-            copies=np.asarray(batch.column("copy"), np.uint64),
-        )
+        places = np.asarray(batch.column(PLACE).to_numpy(), np.int64)
+        return Encoded(codes=codes, y=labels), batch, _as_slice(places)
+
+    def _raw(self, batch: Any, places: slice | IntArray, scored_model: Additive) -> FloatArray:
+        if self._are_scores_here:
+            return self._scores[places]
+        columns = [batch.column(f"s{k}").to_numpy() for k in range(scored_model.outputs)]
+        return np.stack(columns, axis=1)
+
+
+def _as_slice(places: IntArray) -> slice | IntArray:
+    """Rows come in their order, as a rule: then their scores need no copy."""
+    first = int(places[0]) if len(places) else 0
+    in_order = np.array_equal(places, np.arange(first, first + len(places)))
+    return slice(first, first + len(places)) if in_order else places
+
+
+def _in_plans(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
+    """Trees of one statement: so many that an engine plans it soon."""
+    plan = list[Tree]()
+    for tree in trees:
+        if plan and sum(len(other.tests) for other in (*plan, tree)) > MOST_NODES:
+            yield plan
+            plan = []
+        plan.append(tree)
+    if plan:
+        yield plan
 
 
 def _integers(column: Any) -> NDArray[np.int64]:

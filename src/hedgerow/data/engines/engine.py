@@ -6,19 +6,41 @@ records, for example a bound or a score, is computed here from such sums.
 
 An engine reports what it cannot do before anything is charged: see `Elsewhere.reason_against`.
 Noise is drawn by the site alone, never by an engine.
+
+Rows that several processes hold are held by a `Keeper` in each, which keeps raw scores between
+rounds: a model that grew by a tree is evaluated for that tree alone. All that a keeper keeps can be
+computed again from its rows and the public model, so one that is lost is made anew.
 """
 
 from __future__ import annotations
 
+import copyreg
+import io
+import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hedgerow.data.reading.containers import check_named
+from hedgerow.data.reading.encoding import Encoded, encode_blocks
 from hedgerow.data.reading.report import DataReport, EngineCounts, allowed, report_of
-from hedgerow.data.sums import Answering, best_impurities, counts_for, is_of_target
+from hedgerow.data.rows import Draws, Rows, copies_among
+from hedgerow.data.sums import (
+    Answering,
+    best_impurities,
+    counts_for,
+    is_of_target,
+    trees_in_common,
+)
 from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
+from hedgerow.kernels.threads import map_parts
+from hedgerow.models.model import Additive
+from hedgerow.models.tree import Tree
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import (
     Binning,
@@ -26,8 +48,16 @@ from hedgerow.privacy.queries import (
     Cells,
     ClassCounts,
     Count,
+    CurveNewton,
+    Gradients,
+    Hessians,
+    Leaves,
+    PredictionCells,
+    ResidualCells,
     Score,
+    ScoreCells,
     Selecting,
+    Sides,
     Statistic,
     Summed,
     SumQuery,
@@ -35,13 +65,73 @@ from hedgerow.privacy.queries import (
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import N_CODES, IntArray
 from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import Fold, HeldOut, Region
 from hedgerow.schema.schema import Schema
-
-Work = Callable[[Answering], list[IntArray]]
-"""What is computed of one block of rows. It travels to other processes."""
 
 QueryInUnit = tuple[SumQuery, int]
 """A query and the unit in which it is answered."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is computed of a block of rows, in whatever process: integers, or tables for scores."""
+
+    queries: tuple[QueryInUnit, ...] = ()
+    tables: tuple[Selecting, tuple[int, ...]] | None = None
+
+    def __call__(self, block: Answering) -> list[IntArray]:
+        if self.tables is not None:
+            return [block.tables(*self.tables)]
+        units = {id(query): unit for query, unit in self.queries}
+        queries = [query for query, _ in self.queries]
+        return block.integers_of_all(queries, lambda query: units[id(query)])
+
+    @property
+    def regions(self) -> list[Region]:
+        selecting = [] if self.tables is None else [self.tables[0].region]
+        return [*selecting, *(query.region for query, _ in self.queries)]
+
+    @property
+    def has_draws(self) -> bool:
+        """Whether secret draws decide which records are counted."""
+        steps = (step for region in self.regions for step in region)
+        return any(isinstance(step.test, Fold | HeldOut) for step in steps)
+
+    @property
+    def models(self) -> list[Additive]:
+        """All models whose raw scores are looked at."""
+        models = list[Additive]()
+        for query, _ in self.queries:
+            for part in (query.statistic, query.by):
+                if isinstance(part, ScoreCells):
+                    models.extend(part.at)
+                elif isinstance(part, Gradients | Hessians | ResidualCells | PredictionCells):
+                    models.append(part.at)
+        return models
+
+    def features(self, schema: Schema, scored_model: Additive | None) -> set[int]:
+        """The columns that are looked at; `scored_model` is a model whose raw scores are there."""
+        if self.has_draws or any(isinstance(query.by, Sides) for query, _ in self.queries):
+            return set(range(len(schema.grids)))  # the whole content names a record
+        names = {step.test.feature for region in self.regions for step in region}  # type: ignore[union-attr]
+        columns = set() if self.tables is None else set(self.tables[1])
+        for query, _ in self.queries:
+            if isinstance(query.by, Cells):
+                columns |= set(query.by.features)
+            elif isinstance(query.by, Leaves):
+                names |= _tested(query.by.trees)
+            if isinstance(query.statistic, CurveNewton):
+                columns |= {curve.feature for curve in query.statistic.curves}
+        for model in self.models:
+            n_scored = trees_in_common(scored_model, model)
+            if n_scored is None:
+                columns |= {curve.feature for curve in model.curves}
+            names |= _tested(model.trees[n_scored or 0 :])
+        return columns | {schema.index(name) for name in names}
+
+
+def _tested(trees: Sequence[Tree]) -> set[str]:
+    return {test.feature for tree in trees for test in tree.tests if test is not None}
 
 
 class Elsewhere(ABC):
@@ -70,7 +160,7 @@ class Elsewhere(ABC):
 
     def sums(self, queries: Sequence[QueryInUnit]) -> list[IntArray]:
         """The integers of each query; an engine that can sum by itself overrides this."""
-        return self.total(partial(integers_of_block, queries)) if queries else []
+        return self.total(Work(tuple(queries))) if queries else []
 
     def reason_against(self, study: Study) -> str | None:
         """Why a study cannot be answered here; None if it can. Checked before any charge."""
@@ -142,7 +232,7 @@ class AnsweringElsewhere:
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
         """Counts are sums like any other; the moments of a target are summed over blocks."""
         if is_of_target(query):
-            return self._rows.total(partial(tables_of_block, query, tuple(features)))[0]
+            return self._rows.total(Work(tables=(query, tuple(features))))[0]
         schema = self._rows.schema
         by = Cells(tuple(features), Binning.of_cells(schema))
         of_all = query.scoring.score is Score.BALANCE
@@ -159,18 +249,232 @@ class AnsweringElsewhere:
         return best_impurities(query, counts.reshape(shape), grids, unit)
 
 
-def integers_of_block(queries: Sequence[QueryInUnit], block: Answering) -> list[IntArray]:
-    units = {id(query): unit for query, unit in queries}
-    return block.integers_of_all([query for query, _ in queries], lambda query: units[id(query)])
-
-
-def tables_of_block(query: Selecting, features: Sequence[int], block: Answering) -> list[IntArray]:
-    return [block.tables(query, features)]
-
-
 def added(parts: Sequence[list[IntArray]]) -> list[IntArray]:
     """The integers of some blocks, query by query."""
     return [
         np.asarray(np.sum(of_query, axis=0, dtype=np.int64))
         for of_query in zip(*parts, strict=True)
     ]
+
+
+# --------------------------------------------------------------------------------------------------
+# Rows in several processes, each with what was computed of its rows in earlier rounds.
+
+Names = NDArray[np.uint64]
+NAMES_AT_ONCE = 1 << 22
+"""Of records that are numbered among equal ones together: no machine holds all their names."""
+
+
+class Keeper:
+    """Some rows with their raw scores and selections, between rounds."""
+
+    def __init__(
+        self, parts: Sequence[Encoded], schema: Schema, draws: Draws | None, lean: bool = False
+    ) -> None:
+        """A lean one computes again what takes more room than scores and selections."""
+        self._rows = Rows(join(parts), schema, draws, self._record_ids)
+        self._answering, self._lean = Answering(self._rows, schema), lean
+        self._copies: NDArray[np.uint64] | None = None
+        self._messages = Messages()
+
+    def run(self, work: Work) -> list[IntArray]:
+        sums = work(self._answering)
+        if self._lean:
+            self._answering.release()
+        return sums
+
+    def answer(self, message: bytes) -> bytes | None:
+        """None if the message builds on a model that was never here."""
+        work = self._messages.unpack(message)
+        return None if work is None else pickle.dumps(self.run(work))
+
+    # ------------------------------------------------------------------- names of records for draws
+    def names(self, bucket: int, buckets: int) -> Names:
+        names = self._rows.content_names()
+        return np.asarray(names[names[:, 0] % np.uint64(buckets) == bucket])
+
+    def number(self, bucket: int, buckets: int, copies: NDArray[np.uint64]) -> None:
+        """Takes the numbers of its records of a bucket among equal ones of all keepers."""
+        if self._copies is None:
+            self._copies = np.zeros(self._rows.n, np.uint64)
+        names = self._rows.content_names()
+        self._copies[names[:, 0] % np.uint64(buckets) == bucket] = copies
+
+    def _record_ids(self) -> Names:
+        if self._copies is None:
+            raise UnsupportedQuery("a draw was asked of records that are not numbered yet.")
+        ids = self._rows.content_names()
+        ids[:, 1] += self._copies
+        return ids
+
+
+def join(parts: Sequence[Encoded]) -> Encoded:
+    if len(parts) == 1:
+        return parts[0]
+    labels: list[NDArray[Any]] = [part.y for part in parts if part.y is not None]
+    codes = np.concatenate([part.codes for part in parts], axis=1)
+    return Encoded(codes=codes, y=np.concatenate(labels))
+
+
+class InKeepers(Elsewhere):
+    """Rows that are dealt to keepers; here all of them are in this process."""
+
+    _keepers: list[Any]
+    _numbered = False
+
+    def total(self, work: Work) -> list[IntArray]:
+        if work.has_draws:
+            self._number_records()
+        return added(self._answers(work))
+
+    def _answers(self, work: Work) -> list[list[IntArray]]:
+        return map_parts(lambda keeper: keeper.run(work), self._keepers)
+
+    def _call(self, method: str, calls: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        """Calls a method of some keepers, each with arguments of its own."""
+        return map_parts(lambda k: getattr(self._keepers[k], method)(*calls[k]), calls)
+
+    def _number_records(self) -> None:
+        """Each record's number among equal ones names it for its draws, whoever keeps it.
+
+        Keepers have an order, and equal records are interchangeable: to number them again, after
+        one keeper was made anew, gives every keeper the numbers that it had.
+        """
+        buckets, places = 1 + self.n // NAMES_AT_ONCE, range(len(self._keepers))
+        while not self._numbered:
+            self._numbered = True  # until a keeper is made anew
+            for bucket in range(buckets):
+                parts = self._call("names", {k: (bucket, buckets) for k in places})
+                if not self._numbered:
+                    break
+                ends = np.cumsum([len(part) for part in parts])[:-1]
+                numbers = np.split(copies_among(np.concatenate(parts)), ends)
+                self._call("number", {k: (bucket, buckets, numbers[k]) for k in places})
+
+
+class OnDisk(InKeepers):
+    """Rows of one machine whose cells are in memory-mapped files, a keeper for each block.
+
+    A process needs memory for labels, raw scores and selections alone; the system reads cells from
+    the files and forgets them as it has room.
+    """
+
+    where = "the file of cells"
+    instead = "leave temp_folder out, so that they are read into memory"
+
+    def __init__(
+        self,
+        source: Any,
+        schema: Schema,
+        target: str,
+        draws: Draws | None,
+        folder: Path,
+        check: bool = True,
+    ) -> None:
+        if not folder.is_dir():
+            raise ParameterError(f"temp_folder {str(folder)!r} is no folder; make it first.")
+        blocks = encode_blocks(source, schema, target=target, check=check, folder=folder)
+        self.schema, self.target = schema, target
+        self._keepers = [Keeper([block], schema, draws, lean=True) for block in blocks]
+        names = (*schema.names, target)
+        counts = np.sum([count_part(block, names) for block in blocks], axis=0)
+        self.read_counts = read_counts(counts, names)
+
+
+def check_columns(where: str, names: list[str], schema: Schema, outcome: Sequence[str]) -> None:
+    check_named(where, names, target=outcome)
+    absent = [name for name in schema.columns if name not in names]
+    if absent:
+        raise ParameterError(
+            f"{where} has no column {absent[0]!r}; it has {names}. Rename the column, or correct "
+            "the schema."
+        )
+
+
+def count_part(part: Encoded, names: Sequence[str]) -> IntArray:
+    """What reading some rows told, as one vector that can be added up."""
+    by_kind = (part.clamped, part.unknown, part.missing)
+    counts = [part.n, part.skipped, *(kind.get(name, 0) for kind in by_kind for name in names)]
+    return np.array(counts, np.int64)
+
+
+def read_counts(counts: IntArray, names: Sequence[str]) -> EngineCounts:
+    n, n_skipped, *rest = counts.tolist()
+    parts = [dict(zip(names, rest[k * len(names) :], strict=False)) for k in range(3)]
+    return EngineCounts(
+        n=n, skipped=n_skipped, clamped=parts[0], unknown=parts[1], missing=parts[2]
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Work as bytes: of a model that grew since the last message, the new trees alone.
+
+
+class Messages:
+    """One end of a line of messages: both ends know the model of the last one that had any."""
+
+    def __init__(self) -> None:
+        self._model: Additive | None = None
+        self._number = 0
+
+    def pack(self, work: Work, whole: bool = False) -> bytes:
+        """`whole` repeats the last message for an end that lacks the model which it builds on."""
+        body, base = io.BytesIO(), None if whole else self._model
+        pickler = _Pickler(body, base)
+        pickler.dump(work)
+        needs = self._number if pickler.is_based else None
+        if pickler.last_model is not None and not whole:
+            self._model, self._number = pickler.last_model, self._number + 1
+        return pickle.dumps((needs, self._number, body.getvalue()))
+
+    def unpack(self, message: bytes) -> Work | None:
+        needs, number, body = pickle.loads(message)
+        if needs is not None and needs != self._number:
+            return None
+        unpickler = _Unpickler(io.BytesIO(body), self._model)
+        work: Work = unpickler.load()
+        if unpickler.last_model is not None:
+            self._model, self._number = unpickler.last_model, number
+        return work
+
+
+def _grown(*trees: Tree) -> Additive:
+    """Stands in a message for the model that both ends know, with more trees."""
+    raise UnsupportedQuery("a message was read without the model that it builds on.")
+
+
+def _whole(*content: Any) -> Additive:
+    return Additive(*content)
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, base: Additive | None) -> None:
+        super().__init__(file, protocol=5)
+        self.dispatch_table = {**copyreg.dispatch_table, Additive: self._reduce}
+        self._base, self.is_based = base, False
+        self.last_model: Additive | None = None
+
+    def _reduce(self, model: Additive) -> tuple[Callable[..., Additive], tuple[Any, ...]]:
+        self.last_model, n = model, trees_in_common(self._base, model)
+        if n is None:
+            return _whole, (model.base, model.curves, model.trees, model.clip)
+        self.is_based = True
+        return _grown, model.trees[n:]
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, base: Additive | None) -> None:
+        super().__init__(file)
+        self._base = base
+        self.last_model: Additive | None = None
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == __name__ and name == _grown.__name__ and self._base is not None:
+            return lambda *trees, base=self._base: self._note(base.plus(*trees))
+        if module == __name__ and name == _whole.__name__:
+            return lambda *content: self._note(Additive(*content))
+        return super().find_class(module, name)
+
+    def _note(self, model: Additive) -> Additive:
+        self.last_model = model
+        return model

@@ -19,8 +19,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hedgerow.data.reading.lines import is_text
-from hedgerow.schema.grids import MISSING_TEXTS, ColumnKind, Grid
-from hedgerow.schema.tokens import TRUTHS, Token, Unusable, nearest_float, plain_of, token_of
+from hedgerow.schema.grids import ColumnKind, Grid
+from hedgerow.schema.tokens import (
+    MISSING_TEXTS,
+    TRUTHS,
+    Token,
+    Unusable,
+    nearest_float,
+    plain_of,
+    token_of,
+)
 
 Column = Any
 """A NumPy array of numbers or booleans, a pyarrow Array of a plain type, or an array of objects."""
@@ -92,6 +100,7 @@ def is_truth(column: Column) -> bool:
 
 def code_of_value(value: object, grid: Grid) -> int:
     """The cell of any value, independent of its container and of other values."""
+    value = grid.read(value)
     if grid.kind is not ColumnKind.NUMERIC:
         return grid.category_code(token_of(value))
     number = number_of(value)
@@ -109,6 +118,50 @@ def numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
         values[rows], some = (_one_by_one if _holds_objects(part) else _typed_numbers)(part)
         strange += some
     return values, strange
+
+
+def parsed_numbers(column: Column, grid: Grid) -> tuple[NDArray[np.float64], Strange]:
+    """`numbers` of what the values stand for by the column's parser."""
+    if not grid.is_parsed:
+        return numbers(column)
+    at_once = _numbers_without_sentinels(column, grid)
+    if at_once is not None:
+        return at_once
+    raw = _each(column)
+    read_values = [number_of(grid.read(value)) for value in raw.values]
+    values = np.array([np.nan if v is None else v for v in read_values], np.float64)
+    return values[raw.index], raw.met([v is None for v in read_values])
+
+
+def parsed_distinct(column: Column, grid: Grid) -> tuple[Distinct, list[Token]]:
+    """The distinct values as they are written, and the token of each by the column's parser."""
+    raw = _each(column) if grid.is_parsed else distinct(column)
+    return raw, [token_of(grid.read(value)) for value in raw.values]
+
+
+def _each(column: Column) -> Distinct:
+    """Distinct values of a typed column; objects one by one, since dates share one token."""
+    if not _holds_objects(column):
+        return _typed_distinct(column)
+    return Distinct(list(column), np.arange(len(column)))
+
+
+def _numbers_without_sentinels(
+    column: Column, grid: Grid
+) -> tuple[NDArray[np.float64], Strange] | None:
+    """Of a column whose type is a number; None for others, or where a number is no number."""
+    is_typed = not _holds_objects(column) and (
+        isinstance(column, np.ndarray) or _is_number(column.type)
+    )
+    if not is_typed or grid.rules["kind"] not in ("", "number"):
+        return None
+    values = _typed_numbers(column)[0].copy()
+    for token in grid.rules["sentinels"]:
+        number = number_of(token)
+        if number is not None:
+            near = np.flatnonzero(values.astype(np.float32) == np.float32(number))
+            values[[row for row in near if token_of(values[row].item()) == token]] = np.nan
+    return values, []
 
 
 def distinct(column: Column) -> Distinct:

@@ -7,8 +7,9 @@ array of objects or a column of objects declares none, so what it holds is read 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain
 from typing import Any, Protocol
 
@@ -121,8 +122,9 @@ def cells_of(rows: Sequence[Any]) -> NDArray[np.object_]:
 # --------------------------------------------------------------------------------------------------
 # Named columns that are read chunk by chunk: what every source of rows becomes.
 
-OTHER_SEPARATORS = (";", "\t", "|")
-"""Of files that are read as one column, since only commas part values."""
+
+ROWS_READ: ContextVar[Callable[[str, int], None]] = ContextVar("rows read", default=lambda *_: None)
+"""Is told after every chunk which source is read, and how many of its rows: for progress."""
 
 
 class RowTable(Protocol):
@@ -150,7 +152,8 @@ def positions_of(table: RowTable, names: Sequence[str]) -> list[int]:
     for name in names:
         if times[name] == 0:
             raise DataError(
-                f"{table.where} has no column {name!r}; it has {table.names}. {_advice(table)}."
+                f"{table.where} has no column {name!r}; it has {table.names}. "
+                "Rename the column or correct the schema."
             )
         if times[name] > 1:
             raise DataError(f"{table.where} has {times[name]} columns named {name!r}; keep one.")
@@ -166,21 +169,6 @@ def check_named(where: str, names: Sequence[str], **columns: str | Sequence[str]
                 f"{where} has no column {name!r}, which `{parameter}` names; it has {list(names)}. "
                 f"Correct `{parameter}`."
             )
-
-
-def _advice(table: RowTable) -> str:
-    return other_separator(table) or "Rename the column or correct the schema"
-
-
-def other_separator(table: RowTable) -> str | None:
-    """A hint that the file has another separator: its only column name holds several names."""
-    only = table.names[0] if len(table.names) == 1 else ""
-    separator = next((sign for sign in OTHER_SEPARATORS if sign in only), None)
-    return (
-        None
-        if separator is None
-        else f"It seems to be separated by {separator!r}; save it with commas"
-    )
 
 
 @contextmanager

@@ -1,23 +1,28 @@
 """Databases that hold rows: what a query selects comes as Arrow, batch by batch.
 
-Two kinds are known: DuckDB, and PostgreSQL through ADBC. Whoever has no connection names a place:
+DuckDB, PostgreSQL through ADBC, and any other database that has an ADBC driver: those are streamed
+alone, since nobody has tried what their SQL sums. Whoever has no connection names a place:
 the path of a DuckDB file, which is opened to be read only, or postgresql://user@host/database.
 """
 
 from __future__ import annotations
 
+import secrets
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hedgerow.data.reading.columns import Column
 from hedgerow.data.reading.containers import as_column, as_data_error, positions_of
 from hedgerow.errors import ParameterError
+from hedgerow.kernels.codes import encode_edges
 
 POSTGRES = ("postgresql://", "postgres://")
 DUCKDB = (".duckdb", ".ddb")
@@ -39,6 +44,8 @@ class Database(ABC):
     where: str
     nearest: str
     """The nearest whole number of {}, a float8; of two the even one."""
+    sums = False
+    """Whether its SQL is known to make the integers that memory makes."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -62,10 +69,56 @@ class Database(ABC):
         """All that a query finds, where that is little."""
         ...
 
+    def project(self, query: str, names: Sequence[str]) -> str:
+        return f"SELECT {', '.join(map(quoted, names))} FROM ({query}) AS selected"
+
+    def interval(self, value: str, edges: Sequence[float]) -> str:
+        """The number of edges at or below a value that is a number, by an engine's own means."""
+        return interval(value, edges)
+
+    def release(self) -> None:
+        """Drops what `interval` made; its expressions are not used any more."""
+        return
+
+
+def sql_number(value: float) -> str:
+    """A number as text, which engines read to the nearest float8; a bare decimal may differ."""
+    return f"'{value!r}'::float8"
+
+
+def interval(value: str, edges: Sequence[float]) -> str:
+    """The number of edges at or below a value that is a number: halves, not one edge by one."""
+
+    def among(low: int, high: int) -> str:
+        if low == high:
+            return str(low)
+        middle = (low + high + 1) // 2
+        below, above = among(low, middle - 1), among(middle, high)
+        return f"CASE WHEN {value} < {sql_number(edges[middle - 1])} THEN {below} ELSE {above} END"
+
+    return among(0, len(edges))
+
 
 class DuckDb(Database):
     where = "the DuckDB query"
     nearest = "round_even({}, 0)"
+    sums = True
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
+        self._functions = list[str]()
+
+    def interval(self, value: str, edges: Sequence[float]) -> str:
+        """By the reader's own loop: DuckDB runs in this process, and plans long over many CASEs."""
+        name = f"hedgerow_{secrets.token_hex(8)}"
+        count = partial(_count_edges, tuple(edges))
+        self._connection.create_function(name, count, ["DOUBLE"], "SMALLINT", type="arrow")
+        self._functions.append(name)
+        return f"{name}({value})"
+
+    def release(self) -> None:
+        while self._functions:
+            self._connection.remove_function(self._functions.pop())
 
     def run(self, statement: str) -> None:
         self._connection.execute(statement)
@@ -88,9 +141,22 @@ class DuckDb(Database):
         self._connection.unregister(view_name)
 
 
-class Postgres(Database):
-    where = "the PostgreSQL query"
-    nearest = "round({})"
+def _count_edges(edges: tuple[float, ...], values: Any) -> Any:
+    numbers = np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
+    codes = np.empty(len(numbers), np.uint8)
+    encode_edges(numbers, edges, codes)
+    return pa.array(codes, pa.int16())
+
+
+class Adbc(Database):
+    """Any database with an ADBC driver: its rows are streamed, its SQL is the user's alone."""
+
+    nearest = ""
+
+    def __init__(self, connection: Any, vendor: str = "") -> None:
+        super().__init__(connection)
+        if vendor:
+            self.where = f"the {vendor} query"
 
     def run(self, statement: str) -> None:
         with self._connection.cursor() as cursor:
@@ -104,8 +170,11 @@ class Postgres(Database):
 
     def schema(self, query: str) -> pa.Schema:
         with self._connection.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM ({query}) AS asked LIMIT 0")
+            cursor.execute(query)
             return cursor.fetch_record_batch().schema
+
+    def project(self, query: str, names: Sequence[str]) -> str:
+        return query
 
     def table(self, query: str) -> pa.Table:
         with self._connection.cursor() as cursor:
@@ -117,6 +186,19 @@ class Postgres(Database):
             cursor.adbc_ingest(name, table, mode="create", temporary=True)
 
 
+class Postgres(Adbc):
+    where = "the PostgreSQL query"
+    nearest = "round({})"
+    sums = True
+    project = Database.project
+
+    def interval(self, value: str, edges: Sequence[float]) -> str:
+        return f"width_bucket({value}, '{{{','.join(map(repr, edges))}}}'::float8[])"
+
+    def schema(self, query: str) -> pa.Schema:
+        return super().schema(f"SELECT * FROM ({query}) AS asked LIMIT 0")
+
+
 def database_of(connection: Any) -> Database:
     """The database of an open connection, or of a place to connect to."""
     if isinstance(connection, str | Path):
@@ -126,12 +208,10 @@ def database_of(connection: Any) -> Database:
         return DuckDb(connection)
     if module.startswith("adbc_driver"):
         vendor = connection.adbc_get_info().get("vendor_name")
-        if vendor == "PostgreSQL":
-            return Postgres(connection)
-        raise ParameterError(f"the connection is to {vendor}; known are DuckDB and PostgreSQL.")
+        return Postgres(connection) if vendor == "PostgreSQL" else Adbc(connection, str(vendor))
     raise ParameterError(
-        f"sql was given with a {type(connection).__name__}; give a DuckDB connection, one of "
-        "adbc_driver_postgresql.dbapi, the path of a DuckDB file or postgresql://..."
+        f"sql was given with a {type(connection).__name__}; give a DuckDB connection, one of an "
+        "ADBC driver, the path of a DuckDB file or postgresql://..."
     )
 
 
@@ -179,7 +259,7 @@ class Selected:
                 yield [as_column(plain_storage(batch.column(name))) for name in names]
 
     def of(self, names: Sequence[str]) -> str:
-        return f"SELECT {', '.join(map(quoted, names))} FROM ({self.query}) AS selected"
+        return self.database.project(self.query, names)
 
 
 def plain_storage(column: Any) -> Any:

@@ -11,14 +11,25 @@ column too, since one row decides it: a date among objects is one unknown value.
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.data.reading.columns import Column, Strange, distinct, is_utf8, numbers
-from hedgerow.data.reading.containers import RowTable, as_column, check_named
+from hedgerow.data.reading.columns import (
+    Column,
+    Strange,
+    distinct,
+    is_utf8,
+    numbers,
+    parsed_distinct,
+    parsed_numbers,
+)
+from hedgerow.data.reading.containers import ROWS_READ, RowTable, as_column, check_named
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.codes import encode_edges
@@ -79,27 +90,56 @@ def encode(
     and `Rows.of_each_person` keeps a few of them. `site` is a column that says who holds each row,
     where one source has the rows of several.
     """
+    in_source = {"target": target, "person": person, "site": site}
+    return _fill(source, schema, y=y, check=check, chunk_rows=chunk_rows, **in_source).finish()
+
+
+def encode_blocks(
+    source: Source, schema: Schema, *, target: str, check: bool, folder: Path
+) -> list[Encoded]:
+    """Blocks of rows whose codes are in memory-mapped files without a name, removed by the system.
+
+    All counts are those of the first block.
+    """
+    return _fill(source, schema, target=target, check=check, folder=folder).finish_blocks()
+
+
+def _fill(
+    source: Source,
+    schema: Schema,
+    *,
+    y: Any = None,
+    target: str | None = None,
+    person: Any = None,
+    site: str | None = None,
+    check: bool = False,
+    chunk_rows: int = CHUNK_ROWS,
+    folder: Path | None = None,
+) -> _Encoder:
     if y is not None and target is not None:
         raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
-    table = open_table(source, schema.names)
+    table = open_table(source, schema.columns)
     in_source = isinstance(person, str)
     outcome = () if target is None else schema.label_columns(target)
     whose = person if in_source else None
     check_named(table.where, table.names, target=outcome, person=whose, site=site)
     labels = None if y is None else one_per_row(table, y, "y", "label")
     persons = None if person is None or in_source else _persons_for(table, person)
-    encoder = _Encoder(schema, table, check, target or LABEL, target is not None or y is not None)
+    has_labels = target is not None or y is not None
+    encoder = _Encoder(schema, table, check, target or LABEL, has_labels, folder)
     extra = [*outcome, *(name for name in (whose, site) if name is not None)]
     at = 0
-    for columns in table.chunks([*schema.names, *extra], chunk_rows):
-        features, rest = columns[: len(schema.names)], iter(columns[len(schema.names) :])
+    for columns in table.chunks([*schema.columns, *extra], chunk_rows):
+        features = [columns[place] for place in schema.sources]
+        rest = iter(columns[len(schema.columns) :])
         rows = slice(at, at + len(columns[0]))
         read = [next(rest) for _ in outcome] or [_part(labels, rows)]
         person_column = next(rest) if in_source else _part(persons, rows)
         label = read if len(read) > 1 else read[0]
         encoder.add(features, label, person_column, None if site is None else next(rest))
         at = rows.stop
-    return encoder.finish()
+        ROWS_READ.get()(table.where, at)
+    return encoder
 
 
 def encode_features(X: Source, schema: Schema) -> NDArray[np.uint8]:
@@ -143,7 +183,13 @@ class _Encoder:
     """
 
     def __init__(
-        self, schema: Schema, table: RowTable, check: bool, label_name: str, has_labels: bool
+        self,
+        schema: Schema,
+        table: RowTable,
+        check: bool,
+        label_name: str,
+        has_labels: bool,
+        folder: Path | None = None,
     ) -> None:
         if has_labels and schema.classes is None and schema.target is None:
             raise ParameterError(
@@ -151,10 +197,12 @@ class _Encoder:
             )
         self._schema, self._table, self._check = schema, table, check
         self._label_name = label_name
+        self._sources = {grid.feature: grid.source for grid in schema.grids}
         self._kind = np.uint8 if schema.classes is not None else np.float64
         self._has_labels = has_labels
         self._full: list[_Block] = []
-        self._block = self._new_block(table.capacity)
+        self._folder = folder
+        self._block = self._new_block(0 if folder else table.capacity)
         self._persons: list[NDArray[np.uint64]] = []
         self._site_rows: list[NDArray[np.int32]] = []
         self._site_names: dict[str, int] = {}
@@ -171,6 +219,7 @@ class _Encoder:
         person: Column | None,
         site: Column | None = None,
     ) -> None:
+        self._broken_lines()  # the first is told at once, not after the whole file
         keep = np.ones(len(features[0]), np.bool_)
         self._make_room(len(keep))
         if person is not None:
@@ -197,7 +246,9 @@ class _Encoder:
             self._block = self._new_block(max(rows, BLOCK_BYTES // len(self._schema.features)))
 
     def _new_block(self, rows: int) -> _Block:
-        codes = np.empty((len(self._schema.features), rows), np.uint8)
+        shape = (len(self._schema.features), rows)
+        on_disk = self._folder is not None and rows > 0
+        codes = _mapped(self._folder, shape) if on_disk else np.empty(shape, np.uint8)
         return _Block(codes, np.empty(rows, self._kind) if self._has_labels else None)
 
     def _sites_of(self, column: Column) -> NDArray[np.int32]:
@@ -221,7 +272,18 @@ class _Encoder:
         self._n_skipped += self._broken_lines()
         self._full.append(self._block)
         self._block = self._new_block(0)
-        codes, y = _join_blocks(self._full)
+        return self._encoded(*_join_blocks(self._full))
+
+    def finish_blocks(self) -> list[Encoded]:
+        self._n_skipped += self._broken_lines()
+        first, *others = [block for block in self._full if block.n] or [self._block]
+        others += [self._block] if self._block.n and self._block is not first else []
+        codes = [_without_the_rest(block.codes, block.n) for block in others]
+        parts = zip(codes, [block.labels for block in others], strict=True)
+        whole = self._encoded(_without_the_rest(first.codes, first.n), first.labels)
+        return [whole, *(Encoded(codes=part, y=y) for part, y in parts)]
+
+    def _encoded(self, codes: NDArray[np.uint8], y: NDArray[Any] | None) -> Encoded:
         if self._check and not codes.shape[1]:
             raise DataError(f"{self._table.where} holds no rows; give at least one.")
         return Encoded(
@@ -244,9 +306,10 @@ class _Encoder:
     def _broken_lines(self) -> int:
         broken = self._table.malformed_lines
         if broken and self._check:
+            problem = getattr(self._table, "first_problem", None) or f"{broken} line(s) are broken"
             raise DataError(
-                f"{self._table.where} has {broken} line(s) with another number of cells than its "
-                "header, with an open quote, or too long; correct or remove them."
+                f"{self._table.where}, {problem}; correct or remove it. A record has as many cells "
+                "as the header and closes its quotes."
             )
         return broken
 
@@ -260,18 +323,17 @@ class _Encoder:
             out[at] = self._feature(grid, column)[keep]
 
     def _feature(self, grid: Grid, column: Column) -> NDArray[np.uint8]:
-        self._check_text(grid.feature, column)
+        self._check_text(grid.source, column)
         if grid.kind is ColumnKind.NUMERIC:
-            values, strange = numbers(column)
-            self._note(grid.feature, strange, "is not a number", "Correct it or leave it empty.")
+            values, strange = parsed_numbers(column, grid)
+            self._note(grid.feature, strange, *_no_number(grid))
             codes = np.empty(len(values), np.uint8)
             encode_edges(values, grid.edges, codes)
             self._count(self._clamped_counts, grid.feature, grid.n_outside(values))
             self._count_missing(grid, codes, strange)
             self._note_reach(grid.feature, values)
             return codes
-        distinct_values = distinct(column)
-        tokens = distinct_values.tokens()
+        distinct_values, tokens = parsed_distinct(column, grid)
         strange = distinct_values.met([not grid.knows(token) for token in tokens])
         advice = f"Allowed are {list(grid.values[:20])}; set other to true to admit any value."
         self._note(
@@ -372,10 +434,13 @@ class _Encoder:
                 f"{self._table.where}, column {name!r} is not UTF-8 text; save the file as UTF-8."
             )
 
-    def _place(self, name: str) -> str:
+    def _place(self, name: str, value: object = None) -> str:
         """In the user's words: a column of the rows, or the labels that came beside them."""
-        is_beside = name == LABEL and name not in self._table.names
-        return "y" if is_beside else f"{self._table.where}, column {name!r}"
+        if name == LABEL and name not in self._table.names:
+            return "y"
+        column, find = self._sources.get(name, name), getattr(self._table, "find", None)
+        line = find(column, value) if find is not None and value is not None else None
+        return ", ".join(part for part in (self._table.where, line, f"column {column!r}") if part)
 
     def _note(
         self, name: str, strange: Strange, complaint: str, advice: str, is_allowed: bool = False
@@ -385,6 +450,7 @@ class _Encoder:
                 where = self._place(name)
                 refuse_unusable(where, value)
                 if not is_allowed:
+                    where = self._place(name, value)
                     raise DataError(f"{where}: {spell(value)!r} {complaint}. {advice}")
         self._count(self._unknown, name, sum(times for _, times in strange))
 
@@ -402,6 +468,13 @@ class _Encoder:
     def _count(self, counts: dict[str, int], name: str, n: int) -> None:
         if n:
             counts[name] = counts.get(name, 0) + n
+
+
+def _no_number(grid: Grid) -> tuple[str, str]:
+    if grid.parser is None:
+        return "is not a number", "Correct it or leave it empty."
+    words = ", ".join(f"{key} {value}" for key, value in grid.parser.entries.items())
+    return f"cannot be read ({words})", "Correct it, or list it in `missing` of the column."
 
 
 NO_CAUSES = (
@@ -425,6 +498,20 @@ def refuse_times(where: str, survival: Survival, times: Any, events: Any) -> Non
         raise DataError(f"{where}, column {survival.time!r} holds {value:g}; use times from 0 on.")
     for value in events[~np.isnan(events) & (events != 0.0) & (events != 1.0)][:1]:
         raise DataError(f"{where}, column {survival.event!r} holds {value:g}. {NO_CAUSES}")
+
+
+def _mapped(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
+    """Room in a file that has no name: it is gone with the process, however that ends."""
+    try:
+        with TemporaryFile(dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):  # a full disk is found now, not at a later write
+                os.posix_fallocate(file.fileno(), 0, shape[0] * shape[1])
+            return np.memmap(file, np.uint8, "w+", shape=shape)
+    except OSError as error:
+        raise DataError(
+            f"temp_folder {str(folder)!r} cannot hold {shape[0] * shape[1]:,} bytes more "
+            f"({error.strerror}); name a folder with room for one byte of each value."
+        ) from None
 
 
 def _join_blocks(blocks: list[_Block]) -> tuple[NDArray[np.uint8], NDArray[Any] | None]:
@@ -466,6 +553,6 @@ def refuse_unusable(where: str, value: object) -> None:
         )
     if token is Unusable.NO_VALUE:
         raise DataError(
-            f"{where} holds a {type(value).__name__}; use numbers, text or booleans. Turn a date "
-            "into a number first, such as days since a public date."
+            f"{where} holds a {type(value).__name__}; use numbers, text or booleans. For a date "
+            'declare parse = "date" in the schema: it becomes days since a public date.'
         )

@@ -1,14 +1,18 @@
-"""Files of rows, streamed: CSV, Parquet, Arrow, and several of them as one table.
+"""Files of rows, streamed: CSV, Excel, Parquet, Arrow, and several of them as one table.
 
 A site's rows never sit in memory as floats all at once.
 """
 
 from __future__ import annotations
 
+import csv
 import glob
 import io
 import mmap
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from contextvars import ContextVar
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +22,14 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from hedgerow.data.reading.columns import Column
-from hedgerow.data.reading.containers import RowTable, as_column, as_data_error, positions_of
-from hedgerow.data.reading.lines import SoundLines, header_is_sound
+from hedgerow.data.reading.containers import (
+    RowTable,
+    as_column,
+    as_data_error,
+    objects_of,
+    positions_of,
+)
+from hedgerow.data.reading.lines import SoundLines, delimiter_of, header_is_sound, header_of
 from hedgerow.errors import DataError
 
 CSV_BLOCK_BYTES = 1 << 20
@@ -27,8 +37,12 @@ CSV_BLOCK_BYTES = 1 << 20
 PARQUET_BUFFER_BYTES = 1 << 16
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
-FILE_KINDS = (".csv", *PARQUET, *ARROW)
-KINDS_IN_WORDS = ".csv, .parquet or .arrow file"
+TEXT = (".csv", ".tsv")
+EXCEL = ".xlsx"
+FILE_KINDS = (*TEXT, EXCEL, *PARQUET, *ARROW)
+KINDS_IN_WORDS = ".csv, .csv.gz, .tsv, .xlsx, .parquet or .arrow file"
+DELIMITER: ContextVar[str | None] = ContextVar("delimiter", default=None)
+"""The sign between cells of text files, where a person has declared one."""
 
 
 def open_files(place: str) -> RowTable:
@@ -45,10 +59,18 @@ def open_files(place: str) -> RowTable:
     raise DataError(f"there is no file {place!r}; check the path.")
 
 
+def kind_of(path: Path) -> str:
+    """How the file's name ends; of a compressed one, how it ended before."""
+    names = [suffix.lower() for suffix in path.suffixes[-2:]]
+    return names[0] if len(names) == 2 and names[1] == ".gz" else "".join(names[-1:])
+
+
 def open_file(path: Path) -> RowTable:
-    kind = path.suffix.lower()
-    if kind == ".csv":
+    kind = kind_of(path)
+    if kind in TEXT:
         return Csv(path)
+    if kind == EXCEL:
+        return Excel(path)
     if kind in PARQUET:
         return Parquet(path)
     if kind in ARROW:
@@ -57,47 +79,108 @@ def open_file(path: Path) -> RowTable:
 
 
 class Csv:
-    """A UTF-8 file with a header. Cells stay bytes here: one bad cell must not stop the rest.
+    """A text file with a header. Cells stay bytes here: one bad cell must not stop the rest.
 
-    Every line is a record: a broken one is left out alone, and no value holds a line break.
+    The header alone decides the delimiter, unless it is declared; `lines` says what a record is.
     """
 
     def __init__(self, path: Path) -> None:
         self.where = f"file {path.name!r}"
-        self.malformed_lines = 0
+        self.malformed_lines = self.recoded_lines = self._skipped = 0
+        self.first_problem: str | None = None
         self._path = path
-        if not header_is_sound(path, CSV_BLOCK_BYTES // 2):
+        with as_data_error(self.where, EOFError):
+            header = header_of(path, CSV_BLOCK_BYTES // 2)
+        self._delimiter = (DELIMITER.get() or "").encode() or delimiter_of(header)
+        if not header_is_sound(path, CSV_BLOCK_BYTES // 2, self._delimiter):
             raise DataError(
                 f"{self.where} has a header that is too long or ends inside quotes; correct it."
             )
         with as_data_error(self.where), self._lines() as lines:
             self.names = self._reader(lines, {}).schema.names
-        self.capacity = _count_line_ends(path) + 1
+        is_packed = path.suffix.lower() == ".gz"
+        self.capacity = 0 if is_packed else _count_line_ends(path) + 1
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         positions_of(self, names)
-        self.malformed_lines = 0
-        with as_data_error(self.where), self._lines() as lines:
+        self.malformed_lines, self._skipped = 0, 0
+        with as_data_error(self.where, EOFError), self._lines() as lines:
             for batch in self._reader(lines, dict.fromkeys(names, pa.binary())):
+                self._note(lines)
                 yield [batch.column(name) for name in names]
-            self.malformed_lines += lines.dropped_lines
+            self._note(lines)
+
+    def _note(self, lines: SoundLines) -> None:
+        self.malformed_lines = self._skipped + lines.dropped_lines
+        self.recoded_lines = lines.recoded_lines
+        self.first_problem = lines.first_problem or self.first_problem
+        if self._skipped and self.first_problem is None:
+            with self._lines() as again:
+                for _ in again.records():
+                    if again.first_problem:
+                        break
+            self.first_problem = again.first_problem
+
+    def find(self, name: str, value: object) -> str | None:
+        """Where the first cell of a column with that text stands: read again, for an error."""
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        place, sign = self.names.index(name), self._delimiter.decode()
+        with self._lines() as lines:
+            for number, record in lines.records():
+                cells = next(csv.reader(io.StringIO(record.decode(), newline=""), delimiter=sign))
+                if len(cells) > place and cells[place] == text:
+                    return f"line {number}"
+        return None
 
     def _lines(self) -> SoundLines:
-        return SoundLines(self._path, CSV_BLOCK_BYTES // 2)
+        return SoundLines(self._path, CSV_BLOCK_BYTES // 2, self._delimiter)
 
     def _reader(self, lines: SoundLines, types: dict[str, Any]) -> Any:
         def skip(row: Any) -> str:
-            self.malformed_lines += 1
+            self._skipped += 1
             return "skip"
 
         return pa.csv.open_csv(
             io.BufferedReader(lines, CSV_BLOCK_BYTES),  # whole blocks: Arrow takes a short one ill
             read_options=pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-            parse_options=pa.csv.ParseOptions(invalid_row_handler=skip),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=self._delimiter.decode(),
+                newlines_in_values=True,  # each is inside a record that is whole
+                invalid_row_handler=skip,
+            ),
             convert_options=pa.csv.ConvertOptions(
                 column_types=types, include_columns=list(types), check_utf8=False
             ),
         )
+
+
+class Excel:
+    """The first sheet of a workbook, whose first row has the names. Cells have their own types."""
+
+    malformed_lines = 0
+
+    def __init__(self, path: Path) -> None:
+        self.where, self._path, self.capacity = f"file {path.name!r}", path, 0
+        first = next(self._rows(), ())
+        self.names = ["" if name is None else str(name) for name in first]
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        places = positions_of(self, names)
+        cells = (row for row in islice(self._rows(), 1, None) if any(v is not None for v in row))
+        while block := list(islice(cells, rows)):
+            yield [objects_of([row[k] if k < len(row) else None for row in block]) for k in places]
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        try:
+            from openpyxl import load_workbook
+        except ImportError:
+            raise DataError(
+                f"{self.where} needs openpyxl; pip install 'hedgerow[excel]', or save it as .csv."
+            ) from None
+        with as_data_error(self.where, Exception):
+            book = load_workbook(self._path, read_only=True, data_only=True)
+            with closing(book):
+                yield from book.worksheets[0].iter_rows(values_only=True)
 
 
 class Parquet:
@@ -167,7 +250,7 @@ class Files:
 
     def __init__(self, where: str, paths: Sequence[Path]) -> None:
         self.where = where
-        files = sorted(path for path in paths if path.suffix.lower() in FILE_KINDS)
+        files = sorted(path for path in paths if kind_of(path) in FILE_KINDS)
         if not files:
             raise DataError(f"{where} holds no {KINDS_IN_WORDS}; put some there.")
         self._tables = [open_file(file) for file in files]
@@ -178,6 +261,15 @@ class Files:
     @property
     def malformed_lines(self) -> int:
         return sum(table.malformed_lines for table in self._tables)
+
+    @property
+    def first_problem(self) -> str | None:
+        told = ((t.where, getattr(t, "first_problem", None)) for t in self._tables)
+        return next((f"{where}, {words}" for where, words in told if words), None)
+
+    def find(self, name: str, value: object) -> str | None:
+        told = ((t.where, t.find(name, value)) for t in self._tables if isinstance(t, Csv))
+        return next((f"{where}, {words}" for where, words in told if words), None)
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         for table in self._tables:

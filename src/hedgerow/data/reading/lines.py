@@ -1,44 +1,139 @@
-"""The lines of a CSV file, each a record of its own.
+"""The records of a CSV file: what becomes of one depends on its own lines alone.
 
 A parser takes a quote that is never closed as the start of a value that runs over all lines below
-it. Here a value ends with its line at the latest: a line that would swallow the next ones is left
-out, alone, and so is one that is longer than any parser's block.
+it. Here a line that is whole by itself, or that opens a quote by itself, begins a record; any other
+line may continue one. So a value may hold line breaks, and a broken record is left out alone: it
+never swallows a whole line, nor the first line of a record of several.
 """
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = codecs.BOM_UTF8
+GZIP = b"\x1f\x8b"
+WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+DELIMITERS = (b",", b";", b"\t", b"|")
 
 _QUOTED = rb'"(?:[^"\r\n]++|"")*+"'
-_CELL = rb"(?:" + _QUOTED + rb'(?!")[^,\r\n]*+|(?!")[^,\r\n]*+)'
-_CLOSED = re.compile(_CELL + rb"(?:," + _CELL + rb")*+")
-"""A line at whose end no quote is open. A quote opens a value only as its first character."""
-
-_TIDY = re.compile(rb'(?:[^"]*+(?<![^,\r\n])' + _QUOTED + rb'(?=[,\r\n]))*+[^"]*+')
-"""Any number of lines in which quotes are nowhere but around whole cells."""
-
-_QUOTED_CELL = re.compile(rb"(?<![^,])" + _QUOTED)
 _LINE_END = re.compile(rb"[\r\n]")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The patterns of one delimiter, for records of so many cells."""
+
+    delimiter: bytes
+    cells: int
+    closed: Any = None
+    opens: Any = None
+    whole: Any = None
+    tidy: Any = None
+    quoted: Any = None
+
+    def __post_init__(self) -> None:
+        sign = re.escape(self.delimiter)
+        cell = rb"(?:" + _QUOTED + rb'(?!")[^' + sign + rb'\r\n]*+|(?!")[^' + sign + rb"\r\n]*+)"
+        long_cell = rb'(?:"(?:[^"]++|"")*+"|(?!")[^' + sign + rb'"\r\n]*+)'
+        more = b"{%d}+" % (self.cells - 1)
+        patterns = {
+            "closed": cell + rb"(?:" + sign + cell + rb")*+",
+            # A quote before a delimiter or the end rather closes what an earlier line has opened.
+            "opens": rb'(?!"(?:' + sign + rb"|\Z))(?:" + cell + sign + rb')*+"(?:[^"\r\n]++|"")*+',
+            "whole": long_cell + rb"(?:" + sign + long_cell + rb")" + more,
+            # Any number of lines in which quotes are nowhere but around whole cells.
+            "tidy": rb'(?:[^"]*+(?<![^'
+            + sign
+            + rb"\r\n])"
+            + _QUOTED
+            + rb"(?=["
+            + sign
+            + rb'\r\n]))*+[^"]*+',
+            "quoted": rb"(?<![^" + sign + rb"])" + _QUOTED,
+        }
+        for name, pattern in patterns.items():
+            object.__setattr__(self, name, re.compile(pattern))
+
+    def width(self, line: bytes) -> int:
+        """The number of cells."""
+        return int(self.quoted.sub(b"", line).count(self.delimiter)) + 1
+
+
+@cache
+def dialect_of(delimiter: bytes, cells: int = 1) -> Dialect:
+    return Dialect(delimiter, cells)
+
+
+def delimiter_of(header: bytes) -> bytes:
+    """The sign that parts most names, by the header: no record decides how others are read."""
+    return max(DELIMITERS, key=lambda sign: dialect_of(sign).width(header))
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """The file as UTF-8, whether it is compressed or of 16 bits a letter."""
+    with path.open("rb") as file:
+        is_packed = file.read(2) == GZIP
+    raw: Any = (gzip.GzipFile if is_packed else open)(path, "rb")
+    start = raw.read(4)
+    raw.seek(0)
+    encoding = WIDE.get(start[:2]) or _without_mark(start)
+    return raw if encoding is None else _Narrowed(raw, encoding)  # type: ignore[return-value]
+
+
+def _without_mark(start: bytes) -> str | None:
+    """Two letters of a header in 16 bits each, of which the upper eight are zero."""
+    upper, lower = start[::2], start[1::2]
+    if upper == b"\0\0" and min(lower) >= 0x20:
+        return "utf-16-be"
+    return "utf-16-le" if lower == b"\0\0" and min(upper) >= 0x20 else None
+
+
+class _Narrowed:
+    """A file of 16 bits a letter, read as UTF-8."""
+
+    def __init__(self, file: IO[bytes], encoding: str) -> None:
+        self._file, self._decoder = file, codecs.getincrementaldecoder(encoding)("replace")
+        self.close = file.close
+
+    def read(self, size: int) -> bytes:
+        text = ""
+        while not text:
+            block = self._file.read(size)
+            text = self._decoder.decode(block, final=not block)
+            if not block:
+                break
+        return text.encode("utf-8", "replace")
+
+    def __enter__(self) -> _Narrowed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class SoundLines(io.RawIOBase):
     """A CSV file without lines that would stop or mislead a parser; `dropped_lines` counts them.
 
-    Left out are lines with an open quote, lines of more than `longest` bytes, and lines that have
-    another number of cells than the header and are no UTF-8 (Arrow cannot skip those by itself).
+    Left out are records whose quotes do not close, lines of more than `longest` bytes, and, where
+    lines are looked at one by one, those with another number of cells than the header. A line that
+    is not UTF-8 is read as Windows-1252, alone.
     """
 
-    def __init__(self, path: Path, longest: int) -> None:
-        self.dropped_lines = 0
-        self._longest = longest
-        self._width = _width(_header(path, longest))
-        self._file = path.open("rb")
+    def __init__(self, path: Path, longest: int, delimiter: bytes) -> None:
+        self.dropped_lines = self.recoded_lines = 0
+        self.first_problem: str | None = None
+        self._longest, self._path = longest, path
+        self._dialect = dialect_of(delimiter, dialect_of(delimiter).width(header_of(path, longest)))
+        self._line, self._pending, self._begun = 0, list[bytes](), 0
+        self._file = open_bytes(path)
         self._blocks = self._sound_blocks()
         self._left = memoryview(b"")
 
@@ -59,40 +154,88 @@ class SoundLines(io.RawIOBase):
         self._file.close()
         super().close()
 
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Every record with the number of its first line."""
+        for block in _whole_lines(self._file, self._longest):
+            yield from self._sound(block)
+        self._drop_pending()
+
     def _sound_blocks(self) -> Iterator[bytes]:
         for block in _whole_lines(self._file, self._longest):
-            if block is None:
-                self.dropped_lines += 1
-            elif _TIDY.fullmatch(block) and is_text(block):
+            if block and not self._pending and self._is_tidy(block):
+                self._line += max(block.count(b"\n"), block.count(b"\r"))
                 yield block
             else:
-                yield b"".join(self._sound(block.splitlines(keepends=True)))
+                yield b"".join(record for _, record in self._sound(block))
+        self._drop_pending()
 
-    def _sound(self, lines: list[bytes]) -> Iterator[bytes]:
-        for line in lines:
-            content = line.rstrip(b"\r\n")
-            is_readable = is_text(content) or _width(content) == self._width
-            if is_readable and _CLOSED.fullmatch(content):
-                yield line
-            else:
-                self.dropped_lines += 1
+    def _is_tidy(self, block: bytes) -> bool:
+        return bool(self._dialect.tidy.fullmatch(block)) and is_text(block)
+
+    def _sound(self, block: bytes | None) -> Iterator[tuple[int, bytes]]:
+        if block is None:
+            self._line += 1
+            self._drop(self._line, f"is longer than {self._longest} bytes")
+        for raw in (block or b"").splitlines(keepends=True):
+            self._line += 1
+            line = self._as_text(raw)
+            content, dialect = line.rstrip(b"\r\n"), self._dialect
+            is_whole = dialect.closed.fullmatch(content) and dialect.width(content) == dialect.cells
+            if is_whole and (content or dialect.cells > 1 or not self._pending):
+                self._drop_pending()
+                yield self._line, line
+            elif dialect.opens.fullmatch(content):
+                self._drop_pending()
+                self._pending, self._begun = [line], self._line
+            elif self._pending:
+                yield from self._continued(line)
+            elif content:
+                self._drop(self._line, self._cells_of(content))
+
+    def _continued(self, line: bytes) -> Iterator[tuple[int, bytes]]:
+        self._pending.append(line)
+        record = b"".join(self._pending)
+        if len(record) > self._longest:
+            self._drop_pending()
+        elif self._dialect.whole.fullmatch(record.rstrip(b"\r\n")):
+            self._pending = []
+            yield self._begun, record
+
+    def _as_text(self, line: bytes) -> bytes:
+        if is_text(line):
+            return line
+        self.recoded_lines += 1
+        try:
+            return line.decode("cp1252").encode()
+        except UnicodeDecodeError:
+            return line.decode("latin-1").encode()
+
+    def _cells_of(self, content: bytes) -> str:
+        if not self._dialect.closed.fullmatch(content):
+            return "has a quote that does not close"
+        return f"has {self._dialect.width(content)} cells, the header {self._dialect.cells}"
+
+    def _drop_pending(self) -> None:
+        if self._pending:
+            self._drop(self._begun, "opens a quote that does not close")
+            self.dropped_lines += len(self._pending) - 1
+            self._pending = []
+
+    def _drop(self, line: int, words: str) -> None:
+        self.dropped_lines += 1
+        self.first_problem = self.first_problem or f"line {line} {words}"
 
 
-def header_is_sound(path: Path, longest: int) -> bool:
-    header = _header(path, longest)
-    return len(header) < longest and _CLOSED.fullmatch(header) is not None
+def header_is_sound(path: Path, longest: int, delimiter: bytes) -> bool:
+    header = header_of(path, longest)
+    return len(header) < longest and dialect_of(delimiter).closed.fullmatch(header) is not None
 
 
-def _header(path: Path, longest: int) -> bytes:
+def header_of(path: Path, longest: int) -> bytes:
     """The first line with anything on it."""
-    with path.open("rb") as file:
+    with open_bytes(path) as file:
         start = file.read(longest).removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
     return _LINE_END.split(start, maxsplit=1)[0]
-
-
-def _width(line: bytes) -> int:
-    """The number of cells."""
-    return _QUOTED_CELL.sub(b"", line).count(b",") + 1
 
 
 def is_text(text: bytes) -> bool:

@@ -69,16 +69,24 @@ class Request:
     @classmethod
     def read(cls, path: Path) -> Request:
         try:
-            raw = json.loads(path.read_bytes()[:_LONGEST_REQUEST])
+            return cls.parse(path.read_bytes()[:_LONGEST_REQUEST], str(path))
+        except OSError as error:
+            raise ParameterError(f"{path} cannot be read: {error.strerror}; check it.") from None
+
+    @classmethod
+    def parse(cls, content: bytes, place: str) -> Request:
+        """`place` is named in errors."""
+        try:
+            raw = json.loads(content)
             return cls(
                 name=raw["name"],
                 identity=bytes.fromhex(raw["identity"]),
                 csr=raw["request"].encode("ascii"),
                 signature=bytes.fromhex(raw["signature"]),
             )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ParameterError(
-                f"{path} is no request for a certificate ({error}); a site makes one with "
+                f"{place} is no request for a certificate ({error}); a site makes one with "
                 "`hedgerow site request`."
             ) from None
 
@@ -186,10 +194,10 @@ def accept_certificate(reply: bytes, told: str, key: Key, name: str) -> tuple[by
             "the reply does not hold two certificates, the site's and the authority's; ask for "
             "what `hedgerow study sign` wrote."
         ) from None
-    found = certificate_fingerprint(authority)
-    if _plain(told) != _plain(found):
+    result = certificate_fingerprint(authority)
+    if _plain(told) != _plain(result):
         raise ParameterError(
-            f"the authority's fingerprint is {found}, and {told} was given; nothing was kept. "
+            f"the authority's fingerprint is {result}, and {told} was given; nothing was kept. "
             "Ask the coordinator out of band (telephone): somebody may stand in between."
         )
     try:
@@ -309,8 +317,8 @@ def _named(name: str) -> x509.Name:
 
 
 def _common_name(subject: x509.Name) -> str:
-    (found,) = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(found.value)
+    (result,) = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(result.value)
 
 
 def _host(host: str) -> x509.GeneralName:

@@ -127,8 +127,10 @@ class PipeController(Controller):  # type: ignore[misc]
         """Tasks are refused until a site's job process runs: asks until each has answered."""
         missing, end = set(self._sites), time.monotonic() + HELLO_SECONDS
         while missing and time.monotonic() < end and not abort_signal.triggered:
-            found = self._each({name: Shareable() for name in missing}, HELLO, 1.0, optional=True)
-            missing -= {n for n, reply in found.items() if reply.get_return_code() == ReturnCode.OK}
+            result = self._each({name: Shareable() for name in missing}, HELLO, 1.0, optional=True)
+            missing -= {
+                n for n, reply in result.items() if reply.get_return_code() == ReturnCode.OK
+            }
             time.sleep(0.05)
         return missing
 
@@ -162,10 +164,10 @@ class PipeController(Controller):  # type: ignore[misc]
 
         def one(name: str) -> tuple[str, Any]:
             with self._engine.new_context() as context:
-                found = self._engine.send_aux_request(
+                result = self._engine.send_aux_request(
                     [name], topic, asked[name], timeout, context, optional
                 )
-            return name, (found or {}).get(name)
+            return name, (result or {}).get(name)
 
         return {name: reply for name, reply in self._pool.map(one, asked) if reply is not None}
 

@@ -50,10 +50,10 @@ _PERMISSIONS = {
 def untried_version() -> str | None:
     """That of the FLARE which is installed here, if no test has seen its locks refuse anything."""
     try:
-        found = version("nvflare")
+        result = version("nvflare")
     except PackageNotFoundError:  # a kit may be locked where FLARE is not
         return None
-    return None if found.startswith(f"{TRIED}.") else found
+    return None if result.startswith(f"{TRIED}.") else result
 
 
 def lock(kit: Path, socket: Path | None) -> list[Path]:
@@ -85,7 +85,7 @@ def lock(kit: Path, socket: Path | None) -> list[Path]:
 
 
 def _site(resources: dict[str, Any]) -> dict[str, Any]:
-    kept = [one for one in resources["components"] if one["id"] != "site_log_streamer"]
+    kept = [item for item in resources["components"] if item["id"] != "site_log_streamer"]
     return resources | _allowing(EXECUTOR) | {"allow_log_streaming": False, "components": kept}
 
 

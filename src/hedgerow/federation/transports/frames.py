@@ -50,8 +50,8 @@ def send_note(connection: socket.socket, note: Mapping[str, Any]) -> None:
 
 def receive_note(connection: socket.socket) -> dict[str, Any]:
     """What `send_note` sent; nothing if the other end said goodbye with an empty message."""
-    found: dict[str, Any] = json.loads(receive_message(connection, LONGEST_NOTE) or b"{}")
-    return found
+    result: dict[str, Any] = json.loads(receive_message(connection, LONGEST_NOTE) or b"{}")
+    return result
 
 
 def send_named(connection: socket.socket, messages: Mapping[str, bytes], **more: Any) -> None:

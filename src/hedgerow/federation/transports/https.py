@@ -35,6 +35,7 @@ from hedgerow.federation.audit_log import LOG
 from hedgerow.federation.exchange import (
     LONGEST_ANSWER,
     MAX_MESSAGE_BYTES,
+    SHORT_ANSWER,
     Accept,
     Messages,
     Missed,
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 HANDSHAKE_SECONDS = 10.0
 MOST_STRANGERS = 64
 """In the middle of a handshake at the same time."""
+MOST_CONNECTIONS = 4
+"""Of one site at the same time."""
 MOST_LINES, LINES_SECONDS = 20, 60.0
 """Of the log, about callers that were turned away, in so many seconds."""
 FULL = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -77,14 +80,14 @@ class LimitedListener:
         """Listens at every address of the host; the port, where 0 chooses one."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._note_fault)
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, address in dict.fromkeys((one[0], one[4]) for one in found):
+        result = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, address in dict.fromkeys((item[0], item[4]) for item in result):
             place: Any = (address[0], port, *address[2:])
             listener = socket.create_server(place, family=family)
             listener.setblocking(False)
             self._listeners.append(listener)
             port = listener.getsockname()[1]
-        self._accepting = [loop.create_task(self._accept(one)) for one in self._listeners]
+        self._accepting = [loop.create_task(self._accept(item)) for item in self._listeners]
         return port
 
     async def close(self) -> None:
@@ -192,6 +195,8 @@ HUNG_UP = "has ended, as it should; it is called again until it is back"
 class _Message:
     content: bytes
     answer: asyncio.Future[bytes]
+    longest: int
+    """Bytes of its answer, at most."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
@@ -201,6 +206,7 @@ class _Dispatcher:
 
     message: _Message | None = None
     calls: int = 0
+    connections: int = 0
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -221,7 +227,7 @@ class HttpsExchange:
         self._thread.start()
 
     def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
-        asking = asyncio.run_coroutine_threadsafe(self._ask(messages, quorum.seconds), self._loop)
+        asking = asyncio.run_coroutine_threadsafe(self._ask(messages, quorum), self._loop)
         return hand_over(messages, asking.result(), accept)
 
     def close(self) -> None:
@@ -230,10 +236,11 @@ class HttpsExchange:
             self._thread.join()
 
     # ------------------------------------------------------------------------------------ asking
-    async def _ask(self, messages: Messages, timeout: float) -> dict[int, bytes]:
-        waiting = {site: self._lay_out(site, content) for site, content in messages.items()}
+    async def _ask(self, messages: Messages, quorum: Quorum) -> dict[int, bytes]:
+        longest, seconds = quorum.longest, quorum.seconds
+        waiting = {site: self._lay_out(site, item, longest) for site, item in messages.items()}
         if waiting:
-            await asyncio.wait([message.answer for message in waiting.values()], timeout=timeout)
+            await asyncio.wait([message.answer for message in waiting.values()], timeout=seconds)
         for site, message in waiting.items():
             if self._desks[site].message is message:
                 self._desks[site].message = None
@@ -243,8 +250,8 @@ class HttpsExchange:
             if message.answer.done()
         }
 
-    def _lay_out(self, site: int, content: bytes) -> _Message:
-        desk, message = self._desks[site], _Message(content, self._loop.create_future())
+    def _lay_out(self, site: int, content: bytes, longest: int) -> _Message:
+        desk, message = self._desks[site], _Message(content, self._loop.create_future(), longest)
         desk.message = message
         desk.news.set()
         return message
@@ -305,27 +312,50 @@ class HttpsExchange:
             return web.Response(status=403)
         self.seen.add(name)
         desk = self._desks[place]
-        if not await self._take(request, desk):
-            return web.Response(status=408)
+        if desk.connections == MOST_CONNECTIONS:
+            return web.Response(status=429)
+        desk.connections += 1
+        try:
+            return await self._served(request, desk)
+        finally:
+            desk.connections -= 1
+
+    async def _served(self, request: web.Request, desk: _Dispatcher) -> web.Response:
+        from aiohttp import web
+
+        refused = await self._take(request, desk)
+        if refused:
+            return web.Response(status=refused)
         message = await self._wait(desk)
         if message is None:
             return web.Response(status=410 if self._ends else 204)
         return web.Response(body=message.content, headers={MESSAGE: message.id})
 
-    async def _take(self, request: web.Request, desk: _Dispatcher) -> bool:
-        """Hands an answer to whoever waits for it; one that is late is read and forgotten."""
+    async def _take(self, request: web.Request, desk: _Dispatcher) -> int:
+        """Hands an answer to whoever waits for it; one that is late is read and forgotten.
+
+        0, or the status that refuses it: too slow, or longer than what was asked can be.
+        """
+        message = desk.message
+        if message is None or request.headers.get(MESSAGE) != message.id:
+            message = None
+        longest = SHORT_ANSWER if message is None else message.longest
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                body = await request.read()
+                body = await _read_body(request, longest)
         except TimeoutError:
-            return False
-        message = desk.message
-        if message is not None and request.headers.get(MESSAGE) == message.id:
+            return 408
+        if message is None:  # late: what it answers is not waited for any more
+            return 0
+        if body is None:
+            LOG.warning("a site answered with more than %d bytes; nothing was taken", longest)
+            return 413
+        if desk.message is message:
             desk.message = None
             desk.news.clear()
-            if not message.answer.done():
-                message.answer.set_result(body)
-        return True
+        if not message.answer.done():
+            message.answer.set_result(body)
+        return 0
 
     async def _wait(self, desk: _Dispatcher) -> _Message | None:
         """The message for this site. A newer call of the same site ends an older one's wait."""
@@ -338,6 +368,18 @@ class HttpsExchange:
                     desk.news.clear()
                     await desk.news.wait()
         return desk.message if desk.calls == call else None
+
+
+async def _read_body(request: web.Request, longest: int) -> bytes | None:
+    """The body, if it has no more bytes than that; the rest is neither kept nor waited for."""
+    if (request.content_length or 0) > longest:
+        return None
+    body = bytearray()
+    async for part in request.content.iter_any():
+        body += part
+        if len(body) > longest:
+            return None
+    return bytes(body)
 
 
 def name_in(certificate: Any) -> str:

@@ -56,8 +56,8 @@ class OneSite:
     def round(self, number: int, asked: Sequence[Priced]) -> Collected:
         """The same order as over a wire: admitted, charged, computed. Nothing is serialized."""
         self.rows.require_open()
-        asked = admitted(self.study, [one.query for one in asked])
-        self.ledger.reserve([one.charge for one in asked], f"round {number}")
+        asked = admitted(self.study, [item.query for item in asked])
+        self.ledger.reserve([item.charge for item in asked], f"round {number}")
         left = client.respond(self.rows, asked, SecretRandomness())
         return Collected(left.vector, (left.selections,), 8 * len(left.vector), 0, (0,))
 
@@ -81,10 +81,15 @@ class RamStore(MemoryInRam):
         self.ledger.reserve_once(charges, ENTRY_ID)
 
     def transact(
-        self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
+        self,
+        charges: Sequence[Charge],
+        begun: Fresh,
+        compute: Callable[[], client.Computed],
+        mask: Callable[[LedgerHead, client.Computed], StoredRound],
     ) -> bytes:
         receipt = self.ledger.reserve(charges, f"round {begun.round}")
-        record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
+        head = LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent))
+        record = mask(head, compute())
         self.store(record)
         self._last = record.ledger
         return record.message

@@ -134,6 +134,11 @@ class BatchPlan:
         is_few = max(sizes) <= self._most_trees
         return sizes if is_few else equal_sizes(self.n_estimators, self._most_trees)
 
+    def fits(self, noise_model: NoiseModel) -> bool:
+        """Whether a study's rounds are enough for all that comes before the trees, and for them."""
+        most = noise_model.max_rounds
+        return not most or noise_model.n_sites == 1 or self.before + self._fewest <= most
+
     def is_shared(self, noise_model: NoiseModel) -> bool:
         return self.trees_per_round is None and noise_model.n_sites > 1
 

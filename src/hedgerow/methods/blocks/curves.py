@@ -119,18 +119,18 @@ def gradient_shapes(grids: Grids, tables: Tables, loss: Loss) -> FeatureEffects:
     Each is one step: minus the gradient is H theta with the noise of the sum and the records' own
     scatter, whose variance is H.
     """
-    agreed = consistent(tables)
+    agreement = consistent(tables)
     values, masses, deviations = [], [], []
     for position, feature in enumerate(tables.features):
-        sums = agreed.of(position)
+        sums = agreement.of(position)
         slope = np.maximum(sums[:, 1] / loss.hessian_scale, 1e-6)
         is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
         noise = np.full(len(slope), tables.variance)
         spread = noise + slope
         unit = _families(len(slope), is_numeric)
         prior = likeliest(-sums[:, 0], slope, spread, unit)
-        solved = np.linalg.solve(slope[:, None] * prior * slope + np.diag(spread), -sums[:, 0])
-        offsets = np.clip(prior @ (slope * solved), -LARGEST_EFFECT, LARGEST_EFFECT)
+        solution = np.linalg.solve(slope[:, None] * prior * slope + np.diag(spread), -sums[:, 0])
+        offsets = np.clip(prior @ (slope * solution), -LARGEST_EFFECT, LARGEST_EFFECT)
         mean = np.broadcast_to(slope / slope.sum(), (len(slope), len(slope)))
         values.append(canonical(offsets - mean @ offsets)[:, None])
         deviations.append(canonical(_deviations(np.stack([slope, noise, spread]), prior, mean)))
@@ -274,12 +274,15 @@ def even_stacking(shapes: FeatureEffects) -> Stacking:
     return Stacking(np.full(n, weight), 0.0, np.zeros(n))
 
 
-def stack(shapes: FeatureEffects, grids: Grids, fraction: Fraction) -> Flow[Stacking]:
+def stack(
+    shapes: FeatureEffects, grids: Grids, fraction: Fraction, is_constant_free: bool = False
+) -> Flow[Stacking]:
     """`ROUNDS` Newton steps of logistic regression; each is one sum with a bound of its own.
 
     Curves count up to 1.5 times their mean square and the constant column a quarter of that on
     top, so few records are scaled down to the radius. Proof: docs/proofs/curve_newton.md.
-    A step by G removes the part G H of the noise of earlier steps and adds its own.
+    A step by G removes the part G H of the noise of earlier steps and adds its own. Weak signals
+    keep the constant within the bounds of weights: noise would move it (boosting.md#0161).
     """
     start = first_step(shapes, grids)
     weights = np.array(start.weights)
@@ -288,7 +291,9 @@ def stack(shapes: FeatureEffects, grids: Grids, fraction: Fraction) -> Flow[Stac
         statistic = replace(start, weights=tuple(weights.tolist()))
         answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), fraction / ROUNDS))
         step, contraction, own = newton_step(statistic, answer)
-        weights = canonical(np.clip(weights - step, LEAST_WEIGHT, MOST_WEIGHT))
+        weights = canonical(weights - step)
+        bounded = slice(None, -1) if is_constant_free else slice(None)
+        weights[bounded] = np.clip(weights[bounded], LEAST_WEIGHT, MOST_WEIGHT)
         noise = contraction @ noise @ contraction.T + own
     spread = np.sqrt(np.maximum(np.diagonal(noise), 0.0))
     return Stacking(weights[:-1], float(weights[-1] * start.constant), canonical(spread[:-1]))

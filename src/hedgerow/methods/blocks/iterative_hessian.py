@@ -36,7 +36,7 @@ from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
 
-Run = tuple[int, int]
+CellRun = tuple[int, int]
 """Cells from the first up to, not including, the second."""
 
 
@@ -135,7 +135,7 @@ class HessianCuts:
         return binning_of(schema, runs)
 
 
-def binning_of(schema: Schema, runs: Mapping[int, list[Run]]) -> Binning:
+def binning_of(schema: Schema, runs: Mapping[int, list[CellRun]]) -> Binning:
     bins = [tuple(range(g.n_cells)) for g in schema.grids]
     for j, mine in runs.items():
         number_bins = [b for b, (first, end) in enumerate(mine) for _ in range(first, end)]
@@ -143,14 +143,14 @@ def binning_of(schema: Schema, runs: Mapping[int, list[Run]]) -> Binning:
     return Binning(tuple(bins))
 
 
-def runs_of(schema: Schema, binning: Binning, feature: int) -> list[Run]:
+def runs_of(schema: Schema, binning: Binning, feature: int) -> list[CellRun]:
     """The cells of each bin of a number, without `missing`."""
     number_bins = np.asarray(binning.bins[feature][: schema.grids[feature].missing])
     starts = [0, *(np.flatnonzero(np.diff(number_bins)) + 1).tolist()]
     return list(zip(starts, [*starts[1:], len(number_bins)], strict=True))
 
 
-def even_runs(grid: Grid, n_bins: int) -> list[Run]:
+def even_runs(grid: Grid, n_bins: int) -> list[CellRun]:
     """Runs of cells of about equal width."""
     even_edges = grid.low + (grid.high - grid.low) * np.arange(1, n_bins) / n_bins
     edges = np.array(grid.edges)
@@ -159,10 +159,10 @@ def even_runs(grid: Grid, n_bins: int) -> list[Run]:
     return list(zip([0, *starts], [*starts, grid.missing], strict=True))
 
 
-def refine_runs(grid: Grid, runs: list[Run], mass: FloatArray, n_bins: int) -> list[Run]:
+def refine_runs(grid: Grid, runs: list[CellRun], mass: FloatArray, n_bins: int) -> list[CellRun]:
     """Algorithm 2 for one feature: join light runs to the right, halve heavy ones, fill up."""
     enough = max(float(mass.sum()), 0.0) / n_bins
-    heavy_runs = list[tuple[float, Run]]()
+    heavy_runs = list[tuple[float, CellRun]]()
     first, run_mass = runs[0][0], 0.0
     for (_, end), m in zip(runs, mass.tolist(), strict=True):
         run_mass += m
@@ -177,14 +177,14 @@ def refine_runs(grid: Grid, runs: list[Run], mass: FloatArray, n_bins: int) -> l
     return [run for _, run in sorted(_fill_up(grid, halves, n_bins), key=lambda h: h[1])]
 
 
-def _halves(grid: Grid, run_mass: float, run: Run, heavy: bool) -> list[tuple[float, Run]]:
+def _halves(grid: Grid, run_mass: float, run: CellRun, heavy: bool) -> list[tuple[float, CellRun]]:
     middle = _middle(grid, run) if heavy else None
     if middle is None:
         return [(run_mass, run)]
     return [(run_mass / 2, (run[0], middle)), (run_mass / 2, (middle, run[1]))]
 
 
-def _middle(grid: Grid, run: Run) -> int | None:
+def _middle(grid: Grid, run: CellRun) -> int | None:
     """The cell that begins at the edge nearest to the run's middle; None for a single cell."""
     inside = np.array(grid.edges[run[0] : run[1] - 1])
     if not len(inside):
@@ -194,9 +194,11 @@ def _middle(grid: Grid, run: Run) -> int | None:
     return run[0] + 1 + int(np.argmin(np.abs(inside - middle)))
 
 
-def _fill_up(grid: Grid, halves: list[tuple[float, Run]], n_bins: int) -> list[tuple[float, Run]]:
+def _fill_up(
+    grid: Grid, halves: list[tuple[float, CellRun]], n_bins: int
+) -> list[tuple[float, CellRun]]:
     """The heaviest runs halved until there are `n_bins` of them or only single cells."""
-    single_cells = list[tuple[float, Run]]()
+    single_cells = list[tuple[float, CellRun]]()
     while halves and len(single_cells) + len(halves) < n_bins:
         heaviest = max(range(len(halves)), key=lambda i: halves[i][0])
         run_mass, run = halves.pop(heaviest)

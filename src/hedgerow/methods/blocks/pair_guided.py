@@ -53,7 +53,7 @@ INTERACTION_FRACTION = constant(
 )
 """Part of the trees' budget, for all of them together."""
 FEATURES = constant(8, unit="strongest features whose pairs are asked", evidence="boosting.md#0034")
-GROUPS = constant(8, unit="groups of a feature in a table", evidence="boosting.md#0034")
+PAIR_GROUPS = constant(8, unit="groups of a feature in a table", evidence="boosting.md#0034")
 RANDOM_TREES = constant(0.5, unit="part of the trees", evidence="boosting.md#0034")
 """Part of the trees that do not follow the tables."""
 RANDOM_TESTS = constant(2, unit="random tests", evidence="boosting.md#0034")
@@ -213,7 +213,11 @@ class FeatureGroups:
 
 
 def strongest(
-    grids: Grids, drawables: Sequence[DrawableFeature], values: Sequence[FloatArray]
+    grids: Grids,
+    drawables: Sequence[DrawableFeature],
+    values: Sequence[FloatArray],
+    many: int = FEATURES,
+    n_groups: int = PAIR_GROUPS,
 ) -> list[FeatureGroups]:
     """The features with the strongest curves; `values` are the curves (bins, O) of the model.
 
@@ -224,20 +228,21 @@ def strongest(
         float((k.mass @ v**2).sum() / max(k.mass.sum(), 1.0))
         for k, v in zip(drawables, values, strict=True)
     ]
-    order = np.argsort(-np.array(strengths), kind="stable")[:FEATURES]
+    order = np.argsort(-np.array(strengths), kind="stable")[:many]
     groupings = [
-        FeatureGroups(drawables[i], _groups(grids, drawables[i], values[i])) for i in order.tolist()
+        FeatureGroups(drawables[i], _groups(grids, drawables[i], values[i], n_groups))
+        for i in order.tolist()
     ]
     return [feature for feature in groupings if feature.n_groups > 1]
 
 
-def _groups(grids: Grids, drawable: DrawableFeature, values: FloatArray) -> IntArray:
+def _groups(grids: Grids, drawable: DrawableFeature, values: FloatArray, n_groups: int) -> IntArray:
     order = np.arange(len(drawable.mass))
     if grids.grid(drawable.feature).kind is not ColumnKind.NUMERIC:
         direction = np.linalg.svd(values, full_matrices=False)[2][0]
         order = np.argsort(values @ direction, kind="stable")
     groups = np.empty(len(order), np.int64)
-    groups[order] = merge(drawable.mass[order], max(float(drawable.mass.sum()) / GROUPS, 1e-9))
+    groups[order] = merge(drawable.mass[order], max(float(drawable.mass.sum()) / n_groups, 1e-9))
     return groups
 
 

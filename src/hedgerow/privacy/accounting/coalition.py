@@ -45,7 +45,7 @@ class Coalition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class CoalitionRelease:
     """A sum under a law: how far one person moves it, and in how many coordinates at most."""
 
     law: NoiseLaw
@@ -58,7 +58,7 @@ class Release:
         return min(self.touched_coordinates or self.sensitivity.l1, self.sensitivity.l1)
 
 
-def cost_against(measure: Measure, release: Release, coalition: Coalition) -> Cost:
+def cost_against(measure: Measure, release: CoalitionRelease, coalition: Coalition) -> Cost:
     """The cost of a release, priced by the noise the coalition does not know; rounded up."""
     law, shape = release.law, coalition.shape
     if shape == 0:
@@ -73,7 +73,7 @@ def cost_against(measure: Measure, release: Release, coalition: Coalition) -> Co
     return math.inf
 
 
-def _laplace_cost(rate: Fraction, shape: Fraction, release: Release) -> Fraction:
+def _laplace_cost(rate: Fraction, shape: Fraction, release: CoalitionRelease) -> Fraction:
     """The loss is concave in the change of a coordinate, so an even spread is the worst."""
     per_coordinate, extra = divmod(release.sensitivity.l1, release.coordinates)
     even = release.coordinates - extra

@@ -95,7 +95,7 @@ class Guarantee:
     @property
     def numbers(self) -> tuple[float, float]:
         """Epsilon and delta, rounded up."""
-        return shown(self.epsilon), shown(self.delta)
+        return shown_cost(self.epsilon), shown_cost(self.delta)
 
     @property
     def summary(self) -> str:
@@ -126,11 +126,11 @@ class Guarantee:
         )
 
 
-def shown(cost: Cost) -> float:
+def shown_cost(cost: Cost) -> float:
     return float_above(cost) if isinstance(cost, Fraction) else math.inf
 
 
-def together(first: Guarantee, *others: Guarantee) -> Guarantee:
+def add_guarantees(first: Guarantee, *others: Guarantee) -> Guarantee:
     """The guarantee of releases that may all be of the same records: epsilons and deltas add.
 
     Where one protects labels alone and another whole records, features lie open by the first, and
@@ -139,7 +139,7 @@ def together(first: Guarantee, *others: Guarantee) -> Guarantee:
     return reduce(lambda a, b: _combine(a, b, lambda x, y: x + y), others, first)
 
 
-def apart(first: Guarantee, second: Guarantee) -> Guarantee:
+def combine_disjoint(first: Guarantee, second: Guarantee) -> Guarantee:
     """The guarantee of releases of disjoint parts: the larger counts. Refused without a proof."""
     reason = reason_not_apart(first, second)
     if reason is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,6 +19,8 @@ from hedgerow.schema.regions import Fold, HeldOut, Region, Split, Step, Test
 
 MOST_DIGITS = 64
 _PLACES = 40
+MOST_WORDS = 500
+"""Characters of a charge's purpose that an entry keeps."""
 NONE = "0/1"
 """What an entry of version 1 says where later ones name a delta."""
 
@@ -157,9 +159,10 @@ def _fields(event: Event) -> dict[str, Any]:
             limit_texts = {"cap": cost_text(cap), "delta": cost_text(delta)}
             return kind | names | {"measure": measure.name} | limit_texts
         case Charged(study, round_id, charges):
-            lines = [_charge_fields(charge) for charge in charges]
-            content = {"measure": measure_of(charges, round_id).name, "charges": lines}
-            return kind | {"study": study, "round": round_id} | content
+            steps = StepTable()
+            lines = [_charge_fields(charge, steps) for charge in charges]
+            content = {"measure": measure_of(charges, round_id).name, "steps": steps.lines}
+            return kind | {"study": study, "round": round_id} | content | {"charges": lines}
         case SetOpened(study, round_id, members, spent):
             place = {"study": study, "round": round_id}
             return kind | place | {"members": members.hex(), "spent": cost_text(spent)}
@@ -184,7 +187,8 @@ def _event(raw: dict[str, Any], approvals: Approvals) -> Event:
         case "Charged":
             study = raw["study"]
             measure = Measure[raw["measure"]] if "measure" in raw else approvals(study)
-            charges = tuple(_charge(line, study, measure) for line in raw["charges"])
+            regions = _regions(raw.get("steps", ()))
+            charges = tuple(_charge(line, regions, study, measure) for line in raw["charges"])
             return Charged(study, raw["round"], charges)
         case "SetOpened":
             members, spent = bytes.fromhex(raw["members"]), cost_of_text(raw["spent"])
@@ -201,13 +205,46 @@ def _event(raw: dict[str, Any], approvals: Approvals) -> Event:
     raise ValueError(f"unknown kind {raw['kind']!r}")
 
 
-def _charge_fields(charge: Charge) -> dict[str, Any]:
-    region = [_step_fields(step) for step in charge.region]
-    return {"what": charge.what, "cost": cost_text(charge.cost), "region": region}
+class StepTable:
+    """The regions of one entry as a tree: each step once, with the line of the step above it.
+
+    Thousands of deep regions in a short message would else fill a disk with their common steps.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[list[Any]] = []
+        self._places: dict[tuple[int, Step], int] = {}
+
+    def place(self, region: Region) -> int:
+        """The line of a region's last step, counted from 1; 0 is everybody."""
+        place = 0
+        for step in region:
+            below = self._places.get((place, step))
+            if below is None:
+                self.lines.append([place, *_step_fields(step)])
+                below = self._places[place, step] = len(self.lines)
+            place = below
+        return place
 
 
-def _charge(raw: dict[str, Any], study: str, measure: Measure) -> Charge:
-    region: Region = tuple(_step(step) for step in raw["region"])
+def _regions(lines: Sequence[list[Any]]) -> list[Region]:
+    regions: list[Region] = [()]
+    for above, *step in lines:
+        if not 0 <= above < len(regions):
+            raise ValueError(f"a step stands below line {above}, which is not before it")
+        regions.append((*regions[above], _step(step)))
+    return regions
+
+
+def _charge_fields(charge: Charge, steps: StepTable) -> dict[str, Any]:
+    what = charge.what if len(charge.what) <= MOST_WORDS else f"{charge.what[: MOST_WORDS - 3]}..."
+    return {"what": what, "cost": cost_text(charge.cost), "region": steps.place(charge.region)}
+
+
+def _charge(raw: dict[str, Any], regions: Sequence[Region], study: str, measure: Measure) -> Charge:
+    """A region is a line of the entry's steps; entries of version 2 spell each one out."""
+    place = raw["region"]
+    region = regions[place] if type(place) is int else tuple(_step(step) for step in place)
     return Charge(region, cost_of_text(raw["cost"]), raw["what"], study, measure)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from hedgerow.errors import LedgerBroken, LedgerUnavailable, ParameterError
 from hedgerow.privacy.ledger.chain import Anchor
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
-from hedgerow.privacy.ledger.store import Store, check_version, connect, write_private
+from hedgerow.privacy.ledger.store import LedgerStore, check_version, connect, write_private
 from hedgerow.secagg.keys import Identity, is_signed
 
 WAIT_SECONDS = 60.0
@@ -76,7 +76,7 @@ def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def signed_ledger(store: Store, identity: Identity, anchor: Path) -> SqliteLedger:
+def signed_ledger(store: LedgerStore, identity: Identity, anchor: Path) -> SqliteLedger:
     def is_ours(signature: bytes, message: bytes) -> bool:
         return is_signed(identity.public, signature, message)
 
@@ -101,6 +101,6 @@ def exclusive(path: Path, wait_seconds: float = 0.0) -> sqlite3.Connection:
 @contextmanager
 def open_ledger(path: Path, identity: Identity, anchor: Path) -> Iterator[SqliteLedger]:
     """The ledger alone, to read it or to approve a study while another process serves."""
-    with closing(Store(connect(path))) as store:
+    with closing(LedgerStore(connect(path))) as store:
         check_version(store)
         yield signed_ledger(store, identity, anchor)

@@ -17,6 +17,7 @@ from hedgerow.errors import BudgetExceeded, ParameterError
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.privacy.ledger.charges import (
+    Change,
     Tally,
     measure_of,
     readable_cost,
@@ -175,6 +176,15 @@ class Books:
 
     @_apply.register
     def _(self, event: Charged) -> None:
+        self._add(event)
+        self.account(event.study).rounds.add(event.round_id)
+
+    def require_room(self, event: Charged) -> None:
+        """Raises as `apply` would; changes nothing either way."""
+        self.account(event.study).tally.undo(self._add(event))
+
+    def _add(self, event: Charged) -> list[Change]:
+        """Adds charges to their account, or raises; what was changed can be undone."""
         account = self.account(event.study)
         measure = measure_of(event.charges, event.round_id)
         require_measure(measure, account.measure, event.round_id)
@@ -188,7 +198,7 @@ class Books:
         except BudgetExceeded:
             account.tally.undo(changes)
             raise
-        account.rounds.add(event.round_id)
+        return changes
 
     @_apply.register
     def _(self, event: SetOpened) -> None:

@@ -32,7 +32,7 @@ from hedgerow.privacy.ledger.events import (
     from_json,
 )
 from hedgerow.privacy.ledger.rules import Books, OpenedSet, next_seq
-from hedgerow.privacy.ledger.store import Store
+from hedgerow.privacy.ledger.store import LedgerStore
 
 # --------------------------------------------------------------------------------------------------
 # The chain in its file: read once, checked against itself and against the anchor, appended to.
@@ -52,7 +52,9 @@ LAYOUT = (
 class StoredChain:
     """`books` are what the entries up to `end` add up to."""
 
-    def __init__(self, store: Store, sign: Sign, verify: Verify, anchor: Anchor | None) -> None:
+    def __init__(
+        self, store: LedgerStore, sign: Sign, verify: Verify, anchor: Anchor | None
+    ) -> None:
         self._store, self._sign, self._verify, self._anchor = store, sign, verify, anchor
         self.books: Books = Books()
         self.end: ChainLink = START
@@ -219,7 +221,7 @@ class Table:
     """`columns` are those of the table, in order, without the code; the first `keys` name a row."""
 
     def __init__(
-        self, store: Store, name: str, columns: tuple[str, ...], keys: int, secret: bytes
+        self, store: LedgerStore, name: str, columns: tuple[str, ...], keys: int, secret: bytes
     ) -> None:
         self._store, self._name, self._secret = store, name, secret
         self._columns, self._keys = columns, columns[:keys]
@@ -299,7 +301,7 @@ class SqliteLedger:
 
     def __init__(
         self,
-        store: Store,
+        store: LedgerStore,
         *,
         sign: Sign,
         verify: Verify,
@@ -334,6 +336,12 @@ class SqliteLedger:
             seq, head = self._chain.end.position
             spent = books.account(study).spent
         return Receipt(study=study, round_id=round_id, seq=seq, head=head, spent=spent)
+
+    def require_room(self, charges: Sequence[Charge], round_id: str) -> None:
+        """Raises if `reserve` would refuse the round now; writes nothing."""
+        with self.current() as books:
+            event = Charged(study_of(charges, round_id), round_id, tuple(charges))
+            books.require_room(event)
 
     def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
         """Charges a round unless it was charged before, by whichever process."""

@@ -126,7 +126,7 @@ KNOWN_LAYOUTS = 4
 """Layouts of a site's file that this release reads: the ledger alone, and the steps after it."""
 
 
-class Store:
+class LedgerStore:
     """A connection and its only way to write."""
 
     def __init__(self, connection: sqlite3.Connection, hook: Hook = no_hook) -> None:
@@ -268,7 +268,7 @@ def _in_our_words(error: sqlite3.Error | UnicodeDecodeError) -> LedgerError:
     )
 
 
-def layout_version(store: Store) -> int:
+def layout_version(store: LedgerStore) -> int:
     (version,) = cast(tuple[int], store.execute("PRAGMA user_version")[0])
     if not 0 <= version <= KNOWN_LAYOUTS:
         raise LedgerUnavailable(
@@ -278,6 +278,6 @@ def layout_version(store: Store) -> int:
     return version
 
 
-def check_version(store: Store) -> None:
+def check_version(store: LedgerStore) -> None:
     """Refuses a file that a later hedgerow has changed."""
     layout_version(store)

@@ -57,6 +57,7 @@ from hedgerow.privacy.queries.statistics import (
     Hessians,
     LabelReports,
     Statistic,
+    SurfaceGradients,
     TargetClassCounts,
 )
 from hedgerow.schema.arrays import FloatArray
@@ -121,6 +122,7 @@ __all__ = [
     "Statistic",
     "SumQuery",
     "Summed",
+    "SurfaceGradients",
     "TargetCells",
     "TargetClassCounts",
     "Thresholds",

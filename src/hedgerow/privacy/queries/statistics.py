@@ -33,7 +33,8 @@ from hedgerow.models.losses import (
 )
 from hedgerow.models.model import Additive, Curve
 from hedgerow.models.sensitivity import Sensitivity
-from hedgerow.models.validation import model_incompatibility
+from hedgerow.models.surfaces import Basis, basis_incompatibility
+from hedgerow.models.validation import curve_incompatibility, model_incompatibility
 from hedgerow.privacy.queries.words import Phrase, counting
 from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, GroupCodes
 from hedgerow.schema.candidates import Binning
@@ -259,8 +260,8 @@ class EventCounts(_Counted):
 
     def channel(self, records: Records) -> Codes:
         place = np.searchsorted(np.asarray(self.edges), np.abs(records.target), side="left")
-        happened = (records.target > 0.0) * (len(self.edges) + 1)
-        return (place + happened).astype(np.uint8)
+        has_event = (records.target > 0.0) * (len(self.edges) + 1)
+        return (place + has_event).astype(np.uint8)
 
     def incompatibility(self, schema: Schema) -> str | None:
         if self.channels > N_CODES:
@@ -398,6 +399,72 @@ class CurveNewton(_Fractional):
             return f"{type(self.loss).__name__} has no bound for a step on weights"
         start = Additive((self.base,), self.curves)
         return loss_incompatibility(self.loss, schema) or model_incompatibility(start, schema)
+
+
+COARSER = 16
+"""Units of a study's lattice to one of a surface gradient's: its functions are integers already."""
+LARGEST_SURFACE_RADIUS = 1 << 20
+
+
+@statistic
+@dataclass(frozen=True)
+class SurfaceGradients(_Fractional):
+    """One gradient step on curves and surfaces: g F / max(1, |F| / R), F the basis's integers.
+
+    g is the gradient of the loss at the model and the coefficients, |g| <= 1. The whole vector has
+    norm at most R. What multiplies F is an integer in units of 16 of the lattice, so sums over
+    records are exact products of tables. Proof: docs/proofs/surface_gradients.md.
+    """
+
+    basis: Basis
+    at: Additive
+    coefficients: tuple[float, ...]
+    radius: int
+    loss: Loss = LogLoss()  # noqa: RUF009  (a frozen value)
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase(
+            "sums for one gradient step on {number} of curves and surfaces",
+            (counting("number", self.channels),),
+        )
+
+    @property
+    def channels(self) -> int:
+        return self.basis.channels
+
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        raise UnsupportedQuery("gradients of surfaces are too long to be held; they are summed.")
+
+    @staticmethod
+    def units(unit: int) -> int:
+        """Of a multiple of F, to 1.0."""
+        return max(unit // COARSER, 1)
+
+    def bound(self, unit: int) -> Sensitivity:
+        # L1 <= sqrt(channels) L2, rounded up.
+        l2 = self.units(unit) * self.radius
+        return Sensitivity(math.isqrt(self.channels * l2**2) + 1, l2**2, l2)
+
+    def incompatibility(self, schema: Schema) -> str | None:
+        if not 1 <= self.radius <= LARGEST_SURFACE_RADIUS:
+            return f"the radius {self.radius} is too small or too large"
+        if not isinstance(self.loss, LogLoss):
+            return f"{type(self.loss).__name__} has no bound for a step on surfaces"
+        reason = basis_incompatibility(self.basis)
+        if reason is None and len(self.coefficients) != self.channels:
+            reason = f"{len(self.coefficients)} coefficients came for {self.channels} channels"
+        functions = (
+            curve_incompatibility(curve, len(curve.values[0]), schema)
+            for curve in self.basis.functions
+            if reason is None
+        )
+        return (
+            reason
+            or next(filter(None, functions), None)
+            or loss_incompatibility(self.loss, schema)
+            or _incompatibility_at(self.loss, self.at, schema)
+        )
 
 
 def _other_classes(n_classes: int, schema: Schema) -> str | None:

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from hedgerow.privacy.accounting.budget import Cost
-from hedgerow.privacy.accounting.coalition import Release
+from hedgerow.privacy.accounting.coalition import CoalitionRelease
 from hedgerow.privacy.accounting.guarantee import INFINITY, Guarantee, guarantee_of_words
 from hedgerow.privacy.pricing import Priced, label_mechanism
 from hedgerow.privacy.queries.words import Phrase, condensed
@@ -31,7 +31,7 @@ class Asked:
     cost: Cost
     phrase: Phrase
     mechanism: str
-    release: Release | None = None
+    release: CoalitionRelease | None = None
     void: bool = False
     """Whether the round failed: it was charged and nobody got an answer."""
 

@@ -15,7 +15,7 @@ from hedgerow.privacy.accounting.guarantee import (
     Drawn,
     Guarantee,
     guarantee_of_words,
-    shown,
+    shown_cost,
     unit_words,
 )
 from hedgerow.privacy.accounting.meaning import Meaning, meaning_of
@@ -146,6 +146,17 @@ class PrivacyStatement:
         facts["about"] = About.from_dict(d["about"]) if d.get("about") else None
         return PrivacyStatement(**facts)
 
+    def to_frame(self) -> Any:
+        """A pandas table of what was spent, round by round, and of what is left."""
+        import pandas as pd
+
+        rows = [
+            *((line.rounds, line.what, line.part, "training") for line in self.spending),
+            *((line.rounds, line.what, line.part, "held out") for line in self.held_out),
+            *(("", part.what, part.part, "not used") for part in self.unspent),
+        ]
+        return pd.DataFrame(rows, columns=["rounds", "what", "part", "records"])
+
     def __repr__(self) -> str:
         return f"PrivacyStatement({self.summary}, unit = {self.unit})"
 
@@ -275,7 +286,7 @@ def statement(
     no_noise = study.dp_model is DPModel.NONE
     is_schema_inferred = bool(study.schema.unconfirmed)
     cost = _epsilon(study, spent)
-    epsilon = shown(cost)
+    epsilon = shown_cost(cost)
     guarantee = wording.guarantee_of(study, persons_declared, epsilon=cost, sample=sample)
     path = [] if no_noise else worst_path(queries)
     test_queries = [query for query in queries if study.is_held_out(query.region)]
@@ -305,6 +316,7 @@ def statement(
             *([instead] if instead else []),
             *([OF_TIMES] if _learns_times(study) else []),
             *_warnings(study, epsilon, is_schema_inferred, found_sites, is_simulation, queries),
+            *wording.unvetted(study),
             *_of_persons(study, persons_declared),
             *([HELD_OUT.format(study.hold_out)] if study.hold_out else []),
             *([EVALUATED.format(guarantee.summary)] if test_queries else []),
@@ -426,8 +438,8 @@ def _of_persons(study: Study, persons_declared: bool) -> list[str]:
     """Notes on whether the records of persons were counted, and by whom."""
     most = study.records_per_person
     if not persons_declared:
-        assumed = f"assumption: nobody has more than {most} records. Name the column of persons "
-        return [f"{assumed}(`person`) to enforce it."] if most > 1 else []
+        assumption = f"assumption: nobody has more than {most} records. Name the column of persons "
+        return [f"{assumption}(`person`) to enforce it."] if most > 1 else []
     which = "by a secret random draw; the others were left out"
     notes = [f"each site kept at most {most} records of each person, {which}."]
     if study.n_sites > 1:

@@ -8,16 +8,16 @@ from dataclasses import replace
 from functools import cache
 
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Cost, DPModel
+from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.accounting.coalition import Coalition, cost_against
 from hedgerow.privacy.accounting.guarantee import (
     Drawn,
     Guarantee,
     Protected,
     Unit,
-    apart,
+    add_guarantees,
+    combine_disjoint,
     reason_not_apart,
-    together,
     unit_words,
 )
 from hedgerow.privacy.accounting.meaning import Meaning
@@ -41,15 +41,40 @@ ALWAYS = (
     "that a model was trained, and how many rounds it took",
 )
 SEVERAL_SITES = "which sites take part, and how many may be lost or collude"
-LENGTHS = "how long messages are: the study and earlier noisy answers decide it, not the rows"
+LENGTHS_OF_MESSAGES = (
+    "how long messages are: the study and earlier noisy answers decide it, not the rows"
+)
 TIMES = "when sites answer: {}"
+ON_PAPER = {
+    "LocalSelection": "selections by single sites",
+    "ENTROPY": "the entropy score of splits",
+    "PolyaDifference": "Laplace noise that sites divide",
+    "RandomizedResponse": "labels by randomized response",
+    "BloomRandomizedResponse": "labels by Bloom reports",
+}
+"""Parts of a study whose proof no machine has checked, by the names of their cards."""
+UNVETTED = "not machine-checked, proved on paper: {}. No outside reader has checked the proof yet."
+
+
+def unvetted(study: Study) -> list[str]:
+    """Says so where a study uses parts that are proved on paper alone."""
+    if study.dp_model is DPModel.NONE:
+        return []
+    names = {name for kind in study.asks for name in (kind.query, kind.what)}
+    if study.dp_model is DPModel.DISTRIBUTED and study.measure is Measure.PURE:
+        names.add("PolyaDifference")
+    if study.dp_model is DPModel.LABEL:
+        reports = study.label_reports
+        names.add("RandomizedResponse" if reports is None else type(reports).__name__)
+    words = [ON_PAPER[name] for name in ON_PAPER if name in names]
+    return [UNVETTED.format(", ".join(words))] if words else []
 
 
 def unprotected(study: Study, is_schema_inferred: bool, is_simulation: bool) -> tuple[str, ...]:
     """Quantities that are public or that nobody protects, most surprising last."""
     lines = [*ALWAYS]
     if study.n_sites > 1:
-        lines += [SEVERAL_SITES, LENGTHS]
+        lines += [SEVERAL_SITES, LENGTHS_OF_MESSAGES]
     if not is_simulation:
         lines.append(TIMES.format(_times(study)))
     if is_schema_inferred:
@@ -117,7 +142,7 @@ def neighbors(study: Study, persons_declared: bool = False) -> str:
 
 def together_words(parts: Sequence[Guarantee]) -> str:
     """The joint guarantee of releases that may be of the same records, or why there is none."""
-    whole = together(*parts)
+    whole = add_guarantees(*parts)
     if {Protected.LABEL, Protected.RECORD} <= {part.protected for part in parts}:
         return f"{whole.summary}: some protect labels alone, with features in the open"
     return whole.summary
@@ -138,7 +163,7 @@ def evaluation_words(fits: Sequence[Guarantee], evaluation: Guarantee) -> str:
     sum_words = together_words([*fits, evaluation])
     if evaluation.drawn is None:
         return f"if any of these records was trained on, both add up for it: {sum_words}."
-    whole, subject = together(*fits), LEFT_OUT
+    whole, subject = add_guarantees(*fits), LEFT_OUT
     if len(fits) > 1:
         subject = (
             f"{subject}; the others were trained on by each of {len(fits)} fits, which together "
@@ -147,7 +172,7 @@ def evaluation_words(fits: Sequence[Guarantee], evaluation: Guarantee) -> str:
     reason = reason_not_apart(whole, evaluation)
     if reason is not None:
         return f"{subject}. But {reason}: training and evaluation together guarantee {sum_words}."
-    joint_words = apart(whole, evaluation).summary
+    joint_words = combine_disjoint(whole, evaluation).summary
     return (
         f"{subject}. No record paid for both, so training and evaluation together guarantee "
         f"{joint_words}."

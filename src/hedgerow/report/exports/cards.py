@@ -77,8 +77,8 @@ MEASURED_POINT = "2(g)"
 
 def facts_of(model: Any) -> dict[str, str]:
     """The facts of a fitted model as texts; what nobody stated is left out."""
-    found = {name: reduce(_part, source.split("."), model) for name, source in FACTS.items()}
-    return {name: _text(value) for name, value in found.items() if value not in (None, ())}
+    facts = {name: reduce(_part, source.split("."), model) for name, source in FACTS.items()}
+    return {name: _text(value) for name, value in facts.items() if value not in (None, ())}
 
 
 def _part(value: Any, attribute: str) -> Any:
@@ -123,13 +123,19 @@ def outcome_words(schema: Schema) -> str:
 
 def metrics_of(model: Any) -> Iterator[tuple[str, str, float, float, float]]:
     """(name, group, value, low, high) of the private evaluation that a model keeps."""
-    found = kept_evaluation(model)
-    if found is None:
+    evaluation = kept_evaluation(model)
+    if evaluation is None:
         return
-    for part in found.parts[0]:
-        for name, one in part.measures.items():
-            if all(map(math.isfinite, (one.value, one.low, one.high))):
-                yield measure_name(name, found.classes), part.group, one.value, one.low, one.high
+    for part in evaluation.parts[0]:
+        for name, measure in part.measures.items():
+            if all(map(math.isfinite, (measure.value, measure.low, measure.high))):
+                yield (
+                    measure_name(name, evaluation.classes),
+                    part.group,
+                    measure.value,
+                    measure.low,
+                    measure.high,
+                )
 
 
 # ------------------------------------------------------------------------------------ model cards
@@ -169,22 +175,22 @@ def annex_iv(model: Any) -> str:
         "claim of conformity; every other point says who writes it.",
     ]
     for point, title, names in ANNEX_IV:
-        known = [(name, facts[name]) for name in names.split() if name in facts]
-        content = list(_table(("fact", "value"), known)) if known else [BY_PROVIDER]
+        section_facts = [(name, facts[name]) for name in names.split() if name in facts]
+        content = list(_table(("fact", "value"), section_facts)) if section_facts else [BY_PROVIDER]
         content = list(_measured(model)) if point == MEASURED_POINT else content
         lines += ["", f"## {point} {title}", "", *content]
     return "\n".join([*lines, ""])
 
 
 def _measured(model: Any) -> Iterator[str]:
-    found = [
+    measures = [
         (name, group, f"{v:.3f}", f"{a:.3f}", f"{b:.3f}")
         for name, group, v, a, b in metrics_of(model)
     ]
-    if not found:
+    if not measures:
         yield "None is kept with this model. `hedgerow evaluate --keep` measures it privately."
         return
-    yield from _table(("measure", "records", "value", "low", "high"), found)
+    yield from _table(("measure", "records", "value", "low", "high"), measures)
 
 
 def _table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -235,8 +241,8 @@ def cyclonedx(model: Any) -> str:
 
 
 def _model_card(model: Any) -> dict[str, Any]:
-    schema, said = model.schema_, model.privacy_
-    use = said.about.intended_use if said.about else None
+    schema, statement = model.schema_, model.privacy_
+    use = statement.about.intended_use if statement.about else None
     return {
         "modelParameters": {
             "approach": {"type": "supervised"},
@@ -260,12 +266,12 @@ def _model_card(model: Any) -> dict[str, Any]:
         },
         "considerations": {
             **({"useCases": [use]} if use else {}),
-            "technicalLimitations": list(said.caveats),
+            "technicalLimitations": list(statement.caveats),
             "ethicalConsiderations": [
                 {"name": f"not protected: {line}", "mitigationStrategy": "none by this model"}
-                for line in said.unprotected
+                for line in statement.unprotected
             ]
-            + [{"name": line, "mitigationStrategy": said.summary} for line in meanings(model)],
+            + [{"name": line, "mitigationStrategy": statement.summary} for line in meanings(model)],
         },
         "properties": [
             {"name": f"hedgerow:{name}", "value": value} for name, value in facts_of(model).items()
@@ -275,7 +281,7 @@ def _model_card(model: Any) -> dict[str, Any]:
 
 def _dataset(model: Any) -> dict[str, Any]:
     about = model.privacy_.about
-    names = [one.name for one in about.curators] if about else []
+    names = [curator.name for curator in about.curators] if about else []
     owners = [{"organization": {"name": name}} for name in names]
     return {
         "type": "dataset",

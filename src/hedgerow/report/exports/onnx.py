@@ -1,7 +1,9 @@
 """A model as ONNX: one TreeEnsemble of ai.onnx.ml opset 5, in double precision throughout.
 
 Every column is an input of its own, (n, 1): numbers as double (NaN is missing), categories as
-string, hashed columns as the number of their bucket. Needs `pip install hedgerow[onnx]`.
+string, hashed columns as the number of their bucket. Sentinels and words for true and false are
+read here; dates, amounts, ranks and prefixes come parsed, as `inputs(row)` of the Python export
+gives them: the property `preprocessing` names them. Needs `pip install hedgerow[onnx]`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from hedgerow.report.plain import (
     spellings,
     unknown_code,
 )
+from hedgerow.schema.features import NUMERAL
 from hedgerow.schema.grids import ColumnKind, Grid
+from hedgerow.schema.tokens import token_of
 from hedgerow.version import __version__
 
 LESS_OR_EQUAL, LESS, MEMBER = 0, 1, 6
@@ -56,10 +60,17 @@ def to_onnx(model: PlainModel) -> bytes:
         producer_name="hedgerow",
         producer_version=__version__,
     )
-    helper.set_model_props(onnx_model, {"classes": json.dumps(model.classes)})
+    parsers = {grid.feature: _preprocessing(grid) for grid in model.grids if grid.is_parsed}
+    properties = {"preprocessing": json.dumps(parsers)} if parsers else {}
+    helper.set_model_props(onnx_model, {"classes": json.dumps(model.classes)} | properties)
     onnx.checker.check_model(onnx_model, full_check=True)
     content: bytes = onnx_model.SerializeToString()
     return content
+
+
+def _preprocessing(grid: Grid) -> dict[str, Any]:
+    parser = grid.parser.entries if grid.parser is not None else None
+    return {"column": grid.source, "parse": parser, "missing": list(grid.sentinels)}
 
 
 class _Graph:
@@ -120,11 +131,15 @@ def _column(graph: _Graph, grid: Grid) -> str:
     kind = str if grid.kind is ColumnKind.CATEGORICAL else float
     graph.inputs.append(graph.value(name, kind, ["n", 1]))
     if grid.kind is ColumnKind.NUMERIC:
+        for sentinel in grid.sentinels if grid.parser is None else ():
+            if NUMERAL.fullmatch(sentinel):
+                is_missing = graph.node("Equal", name, graph.constant([[float(sentinel)]]))
+                name = graph.node("Where", is_missing, graph.constant([[np.nan]]), name)
         return name
     if grid.kind is ColumnKind.HASHED:
         absent = graph.node("IsNaN", name)
         return graph.node("Where", absent, graph.constant([[float(grid.missing)]]), name)
-    codes = spellings(grid)
+    codes = spellings(grid) | _words(grid)
     return graph.node(
         "LabelEncoder",
         name,
@@ -133,6 +148,12 @@ def _column(graph: _Graph, grid: Grid) -> str:
         values_tensor=graph.tensor(list(codes.values()), np.float64, "codes"),
         default_tensor=graph.tensor([unknown_code(grid)], np.float64, "unknown"),
     )
+
+
+def _words(grid: Grid) -> dict[str, int]:
+    """Words that a parser of true and false knows, and sentinels, as they are mostly written."""
+    words = {w for word in grid.rules.get("words", ()) for w in (word, word.upper(), word.title())}
+    return {w: grid.category_code(token_of(grid.read(w))) for w in {*words, *grid.sentinels}}
 
 
 def _add_terms(graph: _Graph, model: PlainModel, rows: str) -> str:
@@ -196,15 +217,15 @@ def _finish(graph: _Graph, model: PlainModel, sums: str) -> None:
 
 def _survival(graph: _Graph, curve: SurvivalCurve, sums: str) -> None:
     """(n, K) the chance of no event until each of the times, which never rises."""
-    centered = graph.node("Sub", sums, graph.constant([[curve.center]]))
-    scaled = graph.node("Mul", centered, graph.constant([curve.slopes]))
+    centered_scores = graph.node("Sub", sums, graph.constant([[curve.center]]))
+    scaled_scores = graph.node("Mul", centered_scores, graph.constant([curve.slopes]))
     levels = [math.log(odds) + curve.center for odds in curve.odds]
-    chances = graph.node("Sigmoid", graph.node("Add", scaled, graph.constant([levels])))
-    kept = list[str]()
+    chances = graph.node("Sigmoid", graph.node("Add", scaled_scores, graph.constant([levels])))
+    outputs = list[str]()
     for place in range(len(curve.edges)):
         column = graph.node("Gather", chances, graph.constant([place], np.int64), axis=1)
-        kept.append(graph.node("Max", column, kept[-1]) if kept else column)
-    highest = graph.node("Concat", *kept, axis=1)
+        outputs.append(graph.node("Max", column, outputs[-1]) if outputs else column)
+    highest = graph.node("Concat", *outputs, axis=1)
     graph.node("Sub", graph.constant([[1.0]]), highest, to="survival")
     graph.node("Identity", graph.constant(curve.edges), to="times")
     graph.outputs += [

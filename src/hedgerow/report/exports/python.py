@@ -8,9 +8,11 @@ from typing import Any
 
 from hedgerow.report.plain import PlainBranch, PlainLeaf, PlainModel, PlainNode, nodes_of
 from hedgerow.schema.grids import Grid
+from hedgerow.schema.parsers import MONTHS
 from hedgerow.schema.tokens import token_of
 from hedgerow.version import __version__
 
+SHARED = "# ---- the text of exported Python files"
 CODE_TEMPLATE = "python_template.txt"
 """The code around the numbers; no module of this package, so that nobody imports it."""
 
@@ -33,7 +35,17 @@ def to_python(model: PlainModel) -> str:
         data["survival"] = {name: getattr(model.survival, name) for name in names}
     fields = ",\n".join(f"    {name!r}: {_literal(value)}" for name, value in data.items())
     head = f"{model.name}, exported by hedgerow {__version__}"
-    return template.replace("@HEAD@", head).replace("{'@': 'MODEL'}", "{\n" + fields + ",\n}")
+    text = template.replace("@HEAD@", head).replace("{'@': 'MODEL'}", "{\n" + fields + ",\n}")
+    return text.replace("# @PARSERS@\n", _parsers(model.grids))
+
+
+def _parsers(grids: tuple[Grid, ...]) -> str:
+    """The library's own functions, where a column is parsed."""
+    if not any(grid.is_parsed for grid in grids):
+        return ""
+    source = files("hedgerow.schema").joinpath("parsers.py").read_text("utf-8")
+    months = ", ".join(map(repr, MONTHS))
+    return f"\n\nMONTHS = [{months}]\n{source[source.index(SHARED) :].partition(chr(10))[2]}"
 
 
 def _column(grid: Grid) -> dict[str, Any]:
@@ -46,6 +58,8 @@ def _column(grid: Grid) -> dict[str, Any]:
         "buckets": len(grid.values) if grid.kind.value == "hashed" else 0,
         "other": grid.other,
         "missing": grid.missing,
+        **({"column": grid.source} if grid.column else {}),
+        **({"rules": grid.rules} if grid.is_parsed else {}),
     }
 
 

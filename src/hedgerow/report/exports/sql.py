@@ -7,8 +7,12 @@ go into one step; a longer sum would pass the depth of expressions that database
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
 from collections.abc import Sequence
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any
 
 from hedgerow.models.survival import SurvivalCurve
 from hedgerow.report.exports.plain_text import sum_words
@@ -21,10 +25,14 @@ from hedgerow.report.plain import (
     category_set,
     is_missing_in,
     nodes_of,
+    other_spellings,
     spellings,
     unknown_code,
 )
+from hedgerow.schema.features import NUMERAL
 from hedgerow.schema.grids import ColumnKind, Grid
+from hedgerow.schema.parsers import MONTHS
+from hedgerow.schema.tokens import MISSING_TEXTS
 from hedgerow.version import __version__
 
 TERMS_PER_STEP = 40
@@ -36,7 +44,7 @@ HIGHEST_POWER = 700.0
 
 
 def to_sql(model: PlainModel) -> str:
-    steps = [_clean_columns(model), *_sums(model), _apply_link(model, len(_steps_of(model)))]
+    steps = [*_clean_columns(model), *_sums(model), _apply_link(model, len(_steps_of(model)))]
     return "\n".join([*_head(model), "WITH " + ",\n".join(steps[:-1]), steps[-1] + ";"]) + "\n"
 
 
@@ -47,23 +55,41 @@ def _head(model: PlainModel) -> list[str]:
         f"{sum_words(model)}.",
         f"Reads `records`, a table or view with {RECORD}, to tell records apart, and our columns.",
         *(f"{name + '_bucket'!r} is the number of the bucket of {name!r}." for name in buckets),
+        *(f"{g.feature!r} is read from the text of {g.source!r}." for g in model.grids if g.parser),
     ]
     return [f"-- {' '.join(line.splitlines())}" for line in lines]
 
 
-def _clean_columns(model: PlainModel) -> str:
+def _clean_columns(model: PlainModel) -> list[str]:
     columns = {n.column for t in model.terms for n in nodes_of(t) if isinstance(n, PlainBranch)}
     parts = [RECORD, *(f"{_clean(model.grids[j])} AS {_name(model, j)}" for j in sorted(columns))]
-    return f"cleaned AS MATERIALIZED (\n  SELECT {_join_lines(parts)}\n  FROM records\n)"
+    steps = _texts([model.grids[j] for j in sorted(columns) if model.grids[j].is_parsed])
+    rows = f"texts_{len(steps)}" if steps else "records"
+    return [*steps, f"cleaned AS MATERIALIZED (\n  SELECT {_join_lines(parts)}\n  FROM {rows}\n)"]
+
+
+def _texts(parsed: Sequence[Grid]) -> list[str]:
+    """The records, with the texts of columns that are parsed, and dates taken apart."""
+    texts = {grid.source: _text_of(grid) for grid in parsed if grid.kind is not ColumnKind.HASHED}
+    dates = [_date_slots(grid) for grid in parsed if grid.rules["kind"] == "date"]
+    trimmed = [f"trim({_quote(name)}::text, {SPACES}) AS {text}" for name, text in texts.items()]
+    texts_of = [f"{_parsed_text(g)} AS {_category_of(g)}" for g in parsed if _is_listed(g)]
+    parts = [part for part in (trimmed, dates, texts_of) if part]
+    sources = ["records", *(f"texts_{k}" for k in range(1, len(parts)))]
+    return [
+        f"texts_{k} AS MATERIALIZED (\n  SELECT {_join_lines(['*', *part])}\n  FROM {source}\n)"
+        for k, (part, source) in enumerate(zip(parts, sources, strict=False), 1)
+    ]
 
 
 def _clean(grid: Grid) -> str:
-    if grid.kind is ColumnKind.NUMERIC:
-        return f"NULLIF({_quote(grid.feature)}::float8, 'NaN'::float8)"
     if grid.kind is ColumnKind.HASHED:
         column = _quote(grid.feature + "_bucket")
         return f"NULLIF({column}::float8, 'NaN'::float8)::integer"
-    column = f"trim({_quote(grid.feature)}::text)"
+    if grid.kind is ColumnKind.NUMERIC:
+        number = f"NULLIF({_quote(grid.source)}::float8, 'NaN'::float8)"
+        return _parsed_number(grid, number) if grid.is_parsed else number
+    column = _category_of(grid) if grid.is_parsed else f"trim({_quote(grid.source)}::text)"
     texts: dict[int, list[str]] = {}
     for text, code in spellings(grid).items():
         texts.setdefault(code, []).append(text)
@@ -79,6 +105,154 @@ def _clean(grid: Grid) -> str:
             f"ELSE {_category(grid, unknown_code(grid))} END",
         ]
     )
+
+
+# ---- declared parsers: the patterns of `schema.parsers`, which both databases understand ---------
+#
+# A cast or a date takes only what a CASE has let through, so that no text of a row is an error.
+
+SPACES = " || ".join(f"chr({n})" for n in range(0x3001) if chr(n).isspace())
+
+
+def _text_of(grid: Grid) -> str:
+    return _quote(f"text of {grid.source}")
+
+
+def _category_of(grid: Grid) -> str:
+    return _quote(f"category of {grid.feature}")
+
+
+def _is_listed(grid: Grid) -> bool:
+    return grid.kind is ColumnKind.CATEGORICAL
+
+
+def _is_sentinel(grid: Grid) -> str:
+    texts = {t for s in grid.rules["sentinels"] for t in {s, *other_spellings(s)}}
+    return f"{_text_of(grid)} IN ({', '.join(map(_text, sorted(texts)))})" if texts else "FALSE"
+
+
+def _parsed_number(grid: Grid, number: str) -> str:
+    if grid.rules["kind"]:
+        number = PARSED[grid.rules["kind"]](grid)
+    values = [_number(float(s)) for s in grid.rules["sentinels"] if NUMERAL.fullmatch(s)]
+    if grid.rules["kind"] == "number" and values:
+        number = f"CASE WHEN {number} IN ({', '.join(values)}) THEN NULL ELSE {number} END"
+    return (
+        f"CASE WHEN {_is_sentinel(grid)} THEN NULL ELSE {number} END" if grid.sentinels else number
+    )
+
+
+def _parsed_text(grid: Grid) -> str:
+    """NULL for a missing value; what is unreadable is no category."""
+    rules, column = grid.rules, _text_of(grid)
+    value = column
+    if rules["kind"] == "code":
+        value = _code(rules, column)
+    elif rules["kind"]:
+        value = f"COALESCE({PARSED[rules['kind']](grid)}::bigint::text, '()')"
+    missing = ", ".join(map(_text, sorted(MISSING_TEXTS - set(rules.get("words", ())))))
+    kept = f"WHEN {column} IN ({missing}) THEN {column}"
+    absent = f"{column} IS NULL OR {_is_sentinel(grid)}"
+    return f"CASE WHEN {absent} THEN NULL {kept} ELSE {value} END"
+
+
+def _group(pattern: str, column: str, place: int) -> str:
+    return f"regexp_replace({column}, {pattern}, '\\{place}')"
+
+
+def _read_number(grid: Grid) -> str:
+    rules, column = grid.rules, _text_of(grid)
+    pattern = _text(f"^(?:{rules['pattern']})$")
+    sign, whole, part, power, unit = (_group(pattern, column, k) for k in range(1, 6))
+    digits = "regexp_replace({}, '[^0-9]', '', 'g')"
+    is_number = (
+        f"{column} ~ {pattern} AND {digits.format(column)} <> '' "
+        f"AND (position('(' in {column}) > 0) = (position(')' in {column}) > 0)"
+    )
+    powers = f"CASE {power} WHEN '' THEN '0' ELSE {power} END"
+    if rules["units"]:
+        ways = " ".join(f"WHEN {_text(u)} THEN '{p}'" for u, p in rules["units"].items())
+        powers = f"CASE {unit} {ways} ELSE '0' END"
+    text = (
+        f"CASE {sign} WHEN '' THEN '' ELSE '-' END || '0' || {digits.format(whole)} || '.' "
+        f"|| {part} || '0e' || {powers}"
+    )
+    return f"CAST(CASE WHEN {is_number} THEN {text} ELSE NULL END AS float8)"
+
+
+DATE_SLOTS = "YymbdHMZ"
+
+
+def _date_slots(grid: Grid) -> str:
+    """The parts of a date in one order, whatever its format; NULL if it has none of them."""
+    ways = []
+    for named in grid.rules["patterns"]:
+        places = {name: k for k, name in enumerate(re.findall(r"\?P<(\w)>", named), 1)}
+        pattern = _text("^(?:" + re.sub(r"\?P<\w>", "", named) + ")$")
+        slots = "|".join(f"\\{places[name]}" if name in places else "" for name in DATE_SLOTS)
+        text = _text_of(grid)
+        ways.append(f"WHEN {text} ~ {pattern} THEN regexp_replace({text}, {pattern}, '{slots}')")
+    return f"CASE {' '.join(ways)} ELSE NULL END AS {_slots_of(grid)}"
+
+
+def _slots_of(grid: Grid) -> str:
+    return _quote(f"date of {grid.feature}")
+
+
+def _read_date(grid: Grid) -> str:
+    slots, part = _slots_of(grid), grid.rules["part"]
+
+    def slot(name: str) -> str:
+        return f"split_part({slots}, '|', {DATE_SLOTS.index(name) + 1})"
+
+    def whole(text: str) -> str:
+        return f"CAST(NULLIF({text}, '') AS integer)"
+
+    short = whole(slot("y"))
+    year = f"COALESCE({whole(slot('Y'))}, {short} + CASE WHEN {short} > 68 THEN 1900 ELSE 2000 END)"
+    names = " ".join(f"WHEN {_text(name)} THEN {k}" for k, name in enumerate(MONTHS, 1))
+    month = f"COALESCE({whole(slot('m'))}, CASE lower({slot('b')}) {names} ELSE 1 END)"
+    day, hour, minute = (
+        f"COALESCE({whole(slot(name))}, {usual})" for name, usual in (("d", 1), ("H", 0), ("M", 0))
+    )
+    zone = f"rpad(replace({slot('Z')}, ':', ''), 5, '0')"
+    shift = f"({whole(f'substr({zone}, 2, 2)')} * 60 + {whole(f'substr({zone}, 4, 2)')})"
+    shift = f"CASE substr({zone}, 1, 1) WHEN '-' THEN {shift} WHEN '+' THEN -{shift} ELSE 0 END"
+    first = f"make_timestamp({year}, {month}, 1, {hour}, {minute}, 0)"
+    local = f"({first} + ({day} - 1) * INTERVAL '1 day')"
+    moment = f"({local} + {shift} * INTERVAL '1 minute')"
+    since = datetime.date.fromordinal(grid.rules["since"]).isoformat()
+    value = f"EXTRACT({'isodow' if part == 'weekday' else part} FROM {moment})"
+    if part == "days":
+        value = f"(CAST({moment} AS DATE) - DATE '{since}')"
+    return f"CASE WHEN EXTRACT(month FROM {local}) = {month} THEN {value} ELSE NULL END::float8"
+
+
+def _read_words(grid: Grid) -> str:
+    rules, column = grid.rules, _text_of(grid)
+    folded = f"translate({column}, {_text(ascii_uppercase)}, {_text(ascii_lowercase)})"
+    ways = [
+        f"WHEN {text} IN ({', '.join(map(_text, sorted({word, *other_spellings(word)})))}) "
+        f"THEN {_number(value)}"
+        for text in (column, folded)
+        for word, value in rules["words"].items()
+    ]
+    return f"CASE {' '.join(ways)} ELSE NULL END"
+
+
+PARSED = {"number": _read_number, "date": _read_date, "words": _read_words}
+
+
+def _code(rules: dict[str, Any], column: str) -> str:
+    text = f"regexp_replace({column}, '^(-?[0-9]+)[.]0$', '\\1')"
+    if rules["upper"]:
+        text = f"translate({text}, {_text(ascii_lowercase)}, {_text(ascii_uppercase)})"
+    if rules["drop"]:
+        text = f"regexp_replace({text}, '[{rules['drop']}]', '', 'g')"
+    if rules["digits"]:
+        whole = f"lpad(regexp_replace({text}, '-.*$', ''), {rules['digits']}, '0')"
+        text = f"CASE WHEN {text} ~ '^[0-9]{{1,5}}(-[0-9]{{4}})?$' THEN {whole} ELSE {text} END"
+    return f"substr({text}, 1, {rules['length']})"
 
 
 def _category(grid: Grid, code: int) -> str:

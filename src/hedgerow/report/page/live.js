@@ -27,6 +27,17 @@
   const source = new EventSource(`events${location.search}`);
   source.onmessage = (message) => {
     const event = JSON.parse(message.data);
+    const sites = Object.entries(event.sites);
+    if (sites.length) {
+      byId("live-each-site").replaceChildren(...sites.map(([name, site]) => {
+        const row = make("tr", `site ${site.state}`), head = make("th", "", name);
+        head.scope = "row";
+        const seen = site.seen ? new Date(1000 * site.seen).toLocaleTimeString() : "none yet";
+        row.append(head, make("td", "", site.state), make("td", "", seen));
+        return row;
+      }));
+    }
+    if (!event.words) return;
     const line = make("li", "event");
     line.append(make("time", "when", new Date(1000 * event.time).toLocaleTimeString()), ` ${event.words}`);
     list.prepend(line);

@@ -25,7 +25,7 @@ ALL = (
     "The chance of no event, for all records together. The band is two deviations of sampling and "
     "noise; numbers at risk are noisy too. Nobody's time left a site."
 )
-GROUPS = (
+RISK_GROUPS = (
     "Lines are what the model says of groups of risk, the highest line of the lowest risk; dots "
     "are the noisy chances that were found in them, with two deviations."
 )
@@ -42,7 +42,7 @@ def survival_section(model: Readable) -> Html:
     assert outcome is not None
     parts = [tag("p", ALL), _all_records(curve.everyone, outcome), _at_risk(curve, outcome)]
     if curve.groups is not None:
-        parts += [tag("h3", "Groups of risk"), tag("p", GROUPS), _groups(curve, outcome)]
+        parts += [tag("h3", "Groups of risk"), tag("p", RISK_GROUPS), _groups(curve, outcome)]
         parts += [tag("p", words) for words in _drift(curve)]
         parts += [_calibration(curve, outcome), *_ratios(model)]
     return section("survival", "Over time", *parts)
@@ -60,45 +60,45 @@ def script_survival(model: Readable) -> dict[str, Any] | None:
 
 def typical_deviation(noise: ScoreNoise) -> float:
     """Of the noise in the score of an average record, all bins and leaves alike."""
-    parts = [np.square(one[0]).mean() for one in (*noise.trees, *noise.curves)]
+    parts = [np.square(deviation[0]).mean() for deviation in (*noise.trees, *noise.curves)]
     return float(np.sqrt(sum(parts)))
 
 
 # --------------------------------------------------------------------------------------- pictures
 def _all_records(counts: RiskTable, outcome: Survival) -> Html:
-    found = curve_with_band(counts, 0)
+    parts = curve_with_band(counts, 0)
     times = np.array([0.0, *counts.edges])
-    line, low, high = (np.array([1.0, *one]) for one in found)
+    line, low, high = (np.array([1.0, *part]) for part in parts)
     back = _points(times[::-1], low[::-1], times[-1])
     band = f'<polygon class="band k0" points="{_points(times, high, times[-1])} {back}"/>'
-    drawn = f'<polyline class="curve k0" points="{_points(times, line, times[-1])}"/>'
+    drawing = f'<polyline class="curve k0" points="{_points(times, line, times[-1])}"/>'
     words = "; ".join(
         f"until {t:g}: {s:.2f} ({a:.2f} to {b:.2f})"
-        for t, s, a, b in zip(counts.edges, *found, strict=True)
+        for t, s, a, b in zip(counts.edges, *parts, strict=True)
     )
-    return _figure("All records", band + drawn, times[-1], outcome, words)
+    return _figure("All records", band + drawing, times[-1], outcome, words)
 
 
 def _groups(curve: SurvivalCurve, outcome: Survival) -> Html:
     counts = curve.groups
     assert counts is not None
     times, last = np.array([0.0, *curve.edges]), curve.edges[-1]
-    said = 1.0 - curve.chances(curve.group_scores(counts.cuts))
-    drawn = list[str]()
-    for group, line in enumerate(said):
+    chances = 1.0 - curve.chances(curve.group_scores(counts.cuts))
+    drawing = list[str]()
+    for group, line in enumerate(chances):
         color = f"k{group % MOST_COLORS}"
         points = _points(times, np.array([1.0, *line]), last)
-        drawn.append(f'<polyline class="curve {color}" points="{points}"/>')
+        drawing.append(f'<polyline class="curve {color}" points="{points}"/>')
         if counts.table[group].sum() > 0.0:
-            drawn += _dots(counts, curve_with_band(counts, group), color, last)
+            drawing += _dots(counts, curve_with_band(counts, group), color, last)
     chances = chances_of_groups(counts, curve)[:, -1]
     words = "; ".join(f"group {k + 1}: said {1.0 - c:.2f} at last" for k, c in enumerate(chances))
-    return _figure("Groups of risk, said and found", "".join(drawn), last, outcome, words)
+    return _figure("Groups of risk, said and found", "".join(drawing), last, outcome, words)
 
 
-def _dots(counts: RiskTable, found: FloatArray, color: str, last: float) -> list[str]:
+def _dots(counts: RiskTable, calibration: FloatArray, color: str, last: float) -> list[str]:
     marks = list[str]()
-    for time, (middle, low, high) in zip(counts.edges, found.T, strict=True):
+    for time, (middle, low, high) in zip(counts.edges, calibration.T, strict=True):
         x, y = _x(time, last), _y(middle)
         ends = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_y(high):.1f}" y2="{_y(low):.1f}"'
         marks.append(f'<line class="curve {color}" opacity=".5" {ends}/>')
@@ -106,14 +106,14 @@ def _dots(counts: RiskTable, found: FloatArray, color: str, last: float) -> list
     return marks
 
 
-def _figure(title: str, drawn: str, last: float, outcome: Survival, words: str) -> Html:
+def _figure(title: str, drawing: str, last: float, outcome: Survival, words: str) -> Html:
     right, bottom = LEFT + WIDE, TOP + HIGH
     ticks = "".join(
         f'<text x="{_x(t, last):.1f}" y="{bottom + 16}" text-anchor="middle">{t:.4g}</text>'
         for t in (last / 4, last / 2, 3 * last / 4)
     )
     inner = (
-        f'<rect class="frame" x="{LEFT}" y="{TOP}" width="{WIDE}" height="{HIGH}"/>{drawn}{ticks}'
+        f'<rect class="frame" x="{LEFT}" y="{TOP}" width="{WIDE}" height="{HIGH}"/>{drawing}{ticks}'
         f'<text x="{LEFT - 4}" y="{TOP + 8}" text-anchor="end">1</text>'
         f'<text x="{LEFT - 4}" y="{bottom}" text-anchor="end">0</text>'
     )
@@ -179,14 +179,14 @@ def _ratios(model: Readable) -> list[Html]:
     if not rows:
         return []
     head = ["Column", "Lowest odds", "Highest odds"]
-    found = table(head, rows, "Odds ratios")
-    return [tag("h3", "Odds ratios"), tag("p", RATIOS), found]
+    ratios = table(head, rows, "Odds ratios")
+    return [tag("h3", "Odds ratios"), tag("p", RATIOS), ratios]
 
 
 def _ratio(model: Readable, name: str) -> list[str]:
-    found = feature_effect(model, name)
-    values, low, high = found.values[:, 0], found.band[0][:, 0], found.band[1][:, 0]
+    ratio = feature_effect(model, name)
+    values, low, high = ratio.values[:, 0], ratio.band[0][:, 0], ratio.band[1][:, 0]
     return [
-        f"{np.exp(values[k]):.2f} ({np.exp(low[k]):.2f} to {np.exp(high[k]):.2f}): {found.words[k]}"
+        f"{np.exp(values[k]):.2f} ({np.exp(low[k]):.2f} to {np.exp(high[k]):.2f}): {ratio.words[k]}"
         for k in (int(np.argmin(values)), int(np.argmax(values)))
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,14 +49,14 @@ def page_of(model: Reportable) -> str:
     form = plain(model)
     statement, run = model.privacy_, model.run_
     body = [
-        _tree_section(model, form),
-        *([survival_section(model)] if form.survival is not None else []),
-        _columns_section(model, form),
-        _why_section(form),
         sections.guarantee(statement),
+        sections.evaluation(kept_evaluation(model), form.classes, statement),
+        _columns_section(model, form),
+        *([survival_section(model)] if form.survival is not None else []),
+        _tree_section(model, form),
+        _why_section(form),
         sections.spent(statement, getattr(model, "signed_", None)),
         sections.left(run, statement),
-        sections.evaluation(kept_evaluation(model), form.classes),
         sections.not_protected(statement),
         sections.origin(form, statement, _parameters(model), model.model_.score.digest),
     ]
@@ -64,7 +66,7 @@ def page_of(model: Reportable) -> str:
             "div",
             tag(
                 "div",
-                tag("div", tag("p", LOGO, "hedgerow", class_="kicker"), tag("h1", _title(form))),
+                tag("div", tag("p", LOGO, "hedgerow", class_="kicker"), tag("h1", title_of(form))),
                 sections.guarantee_card(statement),
                 class_="title",
             ),
@@ -78,7 +80,7 @@ def page_of(model: Reportable) -> str:
             Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
             Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-            tag("title", f"{_title(form)} · hedgerow"),
+            tag("title", f"{title_of(form)} · hedgerow"),
             Html(f"<style>{page_file('page.css')}</style></head><body>"),
             tag("a", "Skip to the report", class_="skip", href="#main"),
             head,
@@ -102,25 +104,29 @@ FOOT = (
     "records; the page asks nothing of any network."
 )
 PLACES = {
-    "tree": "Trees",
-    "columns": "Columns",
-    "why": "Why?",
     "guarantee": "The guarantee",
+    "evaluation": "How good",
+    "columns": "Columns",
+    "survival": "Over time",
+    "tree": "Trees",
+    "why": "Why?",
     "spent": "Spent",
     "left": "What left",
-    "evaluation": "How good",
     "unprotected": "Not protected",
     "origin": "Origin",
 }
 
 
 def _navigation(form: PlainModel) -> Html:
-    places = PLACES if form.survival is None else {"survival": "Over time", **PLACES}
-    links = [tag("li", tag("a", words, href=f"#{place}")) for place, words in places.items()]
+    links = [
+        tag("li", tag("a", words, href=f"#{place}"))
+        for place, words in PLACES.items()
+        if place != "survival" or form.survival is not None
+    ]
     return tag("nav", tag("div", tag("ul", *links), class_="inner"), aria_label="Sections")
 
 
-def _title(form: PlainModel) -> str:
+def title_of(form: PlainModel) -> str:
     if form.survival is not None:
         return "Boosted trees for the time to an event"
     words = {"Classifier": "classifier", "Regressor": "regressor"}
@@ -304,6 +310,25 @@ def page_file(name: str) -> str:
     return files("hedgerow.report.page").joinpath(name).read_text("utf-8")
 
 
+@dataclass(frozen=True, repr=False)
+class InlinePage:
+    """A whole page in a frame of a notebook: its styles and scripts touch nothing outside."""
+
+    html: str
+    height: int = 640
+
+    def _repr_html_(self) -> str:
+        content = escape(self.html, quote=True)
+        return (
+            f'<iframe title="hedgerow report" sandbox="allow-scripts" srcdoc="{content}" '
+            f'style="width:100%;height:{self.height}px;border:1px solid #9aa894;'
+            'border-radius:10px"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return "a report page; model.report(path) writes it to a file"
+
+
 def card(model: Reportable) -> str:
     """A few lines for a notebook: what it is, what it guarantees."""
     form, statement = plain(model), model.privacy_
@@ -311,12 +336,16 @@ def card(model: Reportable) -> str:
         "border:1px solid #9aa894;border-radius:10px;padding:.8em 1.1em;max-width:46em;"
         "font-family:system-ui,sans-serif"
     )
-    facts = f"{_title(form)}: {sections.made_of(form)}, from {len(form.grids)} columns"
+    facts = f"{title_of(form)}: {sections.made_of(form)}, from {len(form.grids)} columns"
     lines = [
         tag("strong", facts),
         tag("div", f"{statement.summary} · {statement.unit}"),
         *(tag("div", line) for line in sections.meaning_lines(statement)),
-        tag("div", "model.report(path) writes the whole page.", style="opacity:.75"),
+        tag(
+            "div",
+            "model.report() shows the whole page, model.report(path) writes it.",
+            style="opacity:.75",
+        ),
     ]
     return str(tag("div", *lines, style=style))
 
@@ -345,8 +374,13 @@ def live_page(title: str, facts: dict[str, str], budget: str, has_tree: bool) ->
         '<rect class="c1" id="live-bar" width="0" height="22"/></svg>'
     )
     tree = [tag("p", NO_TREE, class_="small"), tag("ul", "", id="live-tree", aria_live="off")]
+    heads = [tag("th", words, scope="col") for words in ("Site", "State", "Last answer")]
+    rows = Html('<tbody id="live-each-site"></tbody>')
+    sites = tag("details", tag("summary", "Sites, one by one"),
+                tag("table", tag("thead", tag("tr", *heads)), rows), open="open")  # fmt: skip
     parts = [
         tag("section", tag("h2", budget), bar),
+        *([tag("section", tag("h2", "Sites"), sites)] if has_tree else []),
         *([tag("section", tag("h2", "The tree so far"), *tree)] if has_tree else []),
         tag("section", tag("h2", "What happened"), tag("ol", "", id="live-events")),
     ]

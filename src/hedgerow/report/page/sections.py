@@ -361,9 +361,20 @@ def _manifest(record: RoundRecord) -> Html:
 
 NOT_EVALUATED = (
     "This model carries no evaluation. A score on records of the sites is a release of its own, "
-    "with noise and a charge: hedgerow.evaluate asks for it, model.keep puts it here. A score on "
-    "other rows is outside the guarantee."
+    "with noise and a charge. "
 )
+
+
+def how_to_evaluate(statement: PrivacyStatement) -> str:
+    """How to get an evaluation, and what it costs."""
+    price = "" if math.isinf(statement.epsilon) else f" for {statement.summary}"
+    return (
+        "Not measured. Train with hold_out=5: one record in five then measures the model and "
+        f"pays for nothing else{price}; the guarantee stays as it is. Of this model: "
+        "hedgerow.evaluate on other records, each of which pays the epsilon that is given."
+    )
+
+
 IN_THE_RUN = (
     "It is one more round of the run that made the model: records that were kept out of training "
     "answered it and paid for nothing else, so that the model's guarantee covers both."
@@ -378,14 +389,17 @@ NAMES = {
 SIDE, MARGIN = 220.0, 24.0
 
 
-def evaluation(result: Evaluation | None, classes: tuple[str, ...] | None) -> Html:
+def evaluation(
+    result: Evaluation | None, classes: tuple[str, ...] | None, statement: PrivacyStatement
+) -> Html:
     if result is None:
-        return section("evaluation", "How good it is", tag("p", NOT_EVALUATED))
+        words = NOT_EVALUATED + how_to_evaluate(statement)
+        return section("evaluation", "How good it is", tag("p", words))
     groups = result.parts[0]
-    statement = result.privacy_
+    paid = result.privacy_
     words = (
         f"Measured by one private query over records that were given for it. They paid for it: "
-        f"{statement.summary}; {statement.unit}. Intervals hold {result.confidence:.0%} of the "
+        f"{paid.summary}; {paid.unit}. Intervals hold {result.confidence:.0%} of the "
         "time and count both, that records are a sample and the noise."
     )
     return section(
@@ -410,7 +424,7 @@ def _group(group_measures: Measured, has_name: bool, classes: tuple[str, ...]) -
     if not group_measures.is_told:
         return tag("div", *title, tag("p", f"{HIDDEN_BY_NOISE.capitalize()}."))
     rows = [
-        (_name(name, classes), f"{m.value:.3f}", _between(m))
+        (measure_title(name, classes), f"{m.value:.3f}", interval_words(m))
         for name, m in group_measures.measures.items()
     ]
     measures = table(["Measure", "Estimate", "Interval"], rows, "What was measured")
@@ -423,14 +437,14 @@ def _group(group_measures: Measured, has_name: bool, classes: tuple[str, ...]) -
     return tag("div", *title, measures, *picture, class_="measured")
 
 
-def _name(name: str, classes: tuple[str, ...]) -> str:
+def measure_title(name: str, classes: tuple[str, ...]) -> str:
     words = measure_name(name, classes)
     if words != name:
         return f"{words[0].upper()}{words[1:]}"
     return NAMES.get(name) or name.replace("_", " ").capitalize()
 
 
-def _between(m: EstimatedMeasure) -> str:
+def interval_words(m: EstimatedMeasure) -> str:
     return f"{m.low:.3f} to {m.high:.3f}"
 
 
@@ -439,7 +453,7 @@ def calibration_figure(bins: tuple[CalibrationBin, ...], caption: str) -> Html:
     visible_bins = [b for b in bins if not math.isnan(b.share.value)]
     marks = "".join(_mark(b) for b in visible_bins)
     words = "; ".join(
-        f"said {b.low:.2g} to {b.high:.2g}, found {b.share.value:.2f} ({_between(b.share)})"
+        f"said {b.low:.2g} to {b.high:.2g}, found {b.share.value:.2f} ({interval_words(b.share)})"
         for b in visible_bins
     )
     low, high = MARGIN, MARGIN + SIDE

@@ -1,0 +1,282 @@
+"""A whole study on this machine, by the commands that its people would type on theirs.
+
+Real processes, keys, certificates and HTTPS on the loopback. All that was started is stopped, and
+all that was written stays in one folder.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import hedgerow
+from hedgerow.deployment.draft import site_names
+from hedgerow.deployment.run_folder import RunFolder
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.errors import EngineLost, ParameterError
+from hedgerow.schema.schema import Schema
+
+START_SECONDS = 300.0
+Say = Callable[[str], None]
+
+
+@dataclass
+class Walk:
+    """Commands run one after the other in one folder; what they print is kept and shown."""
+
+    folder: Path
+    say: Say = print
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    steps: list[tuple[str, str]] = field(default_factory=list)
+
+    def do(self, command: str) -> str:
+        """One command to its end; a failure ends the walk."""
+        (output,) = self.do_all([command])
+        return output
+
+    def do_all(self, commands: Sequence[str]) -> list[str]:
+        """Commands of several people, who do not wait for each other."""
+        with ThreadPoolExecutor(len(commands)) as pool:
+            ended = list(pool.map(self._run, commands))
+        for command, process in zip(commands, ended, strict=True):
+            self._keep(command, process.stdout + process.stderr)
+            if process.returncode:
+                raise EngineLost(f"`{command}` ended with {process.returncode}: {process.stderr}")
+        return [process.stdout for process in ended]
+
+    def _run(self, command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self._words(command),
+            cwd=self.folder,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+        )
+
+    def leave_running(self, command: str) -> Path:
+        """One command that goes on; `stop` ends it. Its output goes to the file."""
+        path = self.folder / f"{len(self.running)}.log"
+        with path.open("wb") as log:
+            self.running.append(
+                subprocess.Popen(
+                    self._words(command),
+                    cwd=self.folder,
+                    env=_environment(),
+                    stdout=log,
+                    stderr=log,
+                )
+            )
+        self._keep(f"{command} &", "")
+        return path
+
+    def wait_for(self, paths: Sequence[Path]) -> None:
+        """Until what runs has made these files; if it ended instead, its last words."""
+        self.wait_until(lambda: all(path.exists() for path in paths), f"{list(map(str, paths))}")
+
+    def wait_until(self, is_done: Callable[[], bool], purpose: str) -> None:
+        end = time.monotonic() + START_SECONDS
+        while not is_done():
+            for number, process in enumerate(self.running):
+                if process.poll():
+                    words = (self.folder / f"{number}.log").read_text(encoding="utf-8")
+                    raise EngineLost(f"a command that should go on ended: {words.strip()}")
+            if time.monotonic() > end:
+                raise EngineLost(f"waited {START_SECONDS:.0f} s in vain for {purpose}.")
+            time.sleep(0.1)
+
+    def write(self, name: str, text: str) -> None:
+        """A file that somebody edits by hand."""
+        (self.folder / name).write_text(text, encoding="utf-8")
+        self._keep(f"cat {name}", text)
+
+    def show_top(self, name: str, lines: int = 4) -> None:
+        """A file that is there already, and too long to be shown."""
+        with (self.folder / name).open(encoding="utf-8") as file:
+            self._keep(f"head -{lines} {name}", "".join(islice(file, lines)))
+
+    def stop(self) -> None:
+        for process in self.running:
+            process.terminate()
+        for process in self.running:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _words(self, command: str) -> list[str]:
+        program, *rest = shlex.split(command)
+        assert program == "hedgerow"
+        return [sys.executable, "-c", "from hedgerow.cli.main import entry; entry()", *rest]
+
+    def _keep(self, command: str, output: str) -> None:
+        self.steps.append((command, output))
+        self.say(f"$ {command}")
+        if output:
+            self.say(output.rstrip())
+
+
+@contextmanager
+def walking(folder: Path, say: Say = print) -> Iterator[Walk]:
+    walk = Walk(folder, say)
+    try:
+        yield walk
+    finally:
+        walk.stop()
+
+
+def _environment() -> dict[str, str]:
+    source = str(Path(hedgerow.__file__).parents[1])
+    path = [source, os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), "COLUMNS": "100"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# -------------------------------------------------------------------------------------- rehearsals
+@dataclass(frozen=True)
+class Plan:
+    """What is rehearsed: the coordinator's folder, and rows and policy of each site."""
+
+    study: RunFolder
+    rows: Mapping[str, Path]
+    policies: Mapping[str, Path]
+    target: str
+
+    @classmethod
+    def of(cls, place: Path, data: Sequence[Path] = (), target: str | None = None) -> Plan:
+        """From a folder that `hedgerow new` made, or a study's own; `data` are other rows."""
+        study = next((p for p in (place / "study", place) if (p / "study.toml").is_file()), None)
+        if study is None:
+            raise ParameterError(
+                f"{place} holds no study.toml; name the folder of a study, or make one with "
+                "`hedgerow new`."
+            )
+        project = study.parent if study.name == "study" else study
+        names = [path.stem for path in data] or site_names(RunFolder(study))
+        rows = dict(zip(names, data, strict=False)) if data else _rows_below(project, names)
+        if len(set(names)) < max(2, len(data)):
+            raise ParameterError(
+                f"the sites are {names}; name at least two files, each after its site: "
+                "north.csv, south.csv."
+            )
+        policies = {name: project / "sites" / name / "policy.toml" for name in names}
+        first = next(iter(rows.values()))
+        return cls(
+            RunFolder(study),
+            rows,
+            {name: path for name, path in policies.items() if path.is_file()},
+            target or _target_of(first, _schema_of(study)),
+        )
+
+
+def _rows_below(project: Path, names: Sequence[str]) -> dict[str, Path]:
+    rows = {name: project / "sites" / name / "rows.csv" for name in names}
+    missing = [str(path) for path in rows.values() if not path.is_file()]
+    if missing or not rows:
+        raise ParameterError(f"{missing or 'sites'} are not there; name rows with --data.")
+    return rows
+
+
+def _schema_of(study: Path) -> Schema:
+    """The schema of a study that may have no keys yet."""
+    table = tomllib.loads((study / "study.toml").read_text(encoding="utf-8")).get("schema", {})
+    if set(table) == {"file"}:
+        return Schema.from_toml(study / str(table["file"]))
+    return Schema.from_dict(table)
+
+
+def _target_of(rows: Path, schema: Schema) -> str:
+    """The only column that is no feature."""
+    with rows.open(encoding="utf-8-sig", newline="") as file:
+        header = next(csv.reader(file), [])
+    others = [name for name in header if name not in schema.names]
+    if len(others) != 1:
+        raise ParameterError(
+            f"{rows} has the columns {others} beside the schema's; say with --target which one is "
+            "predicted."
+        )
+    return others[0]
+
+
+def rehearse(plan: Plan, folder: Path, say: Say, show: Callable[[str], None]) -> RunFolder:
+    """The whole study in a new folder; `show` gets the address of the live page."""
+    from hedgerow.kernels.compilation import compile_kernels
+
+    folder.mkdir(parents=True)
+    coordinator = RunFolder(folder / "study")
+    coordinator.path.mkdir(mode=0o700)
+    text = plan.study.study_file.read_text(encoding="utf-8")
+    text = re.sub(r'(?m)^key = "[0-9a-f]*"', 'key = ""', text)  # keys of this rehearsal alone
+    coordinator.study_file.write_text(text, encoding="utf-8")
+    if (plan.study.path / "schema.toml").is_file():
+        shutil.copy(plan.study.path / "schema.toml", coordinator.path)
+    compile_kernels()  # or all sites would compile at once
+    names, port = list(plan.rows), free_port()
+    with walking(folder, say) as walk:
+        _enroll_all(walk, names, port)
+        for name, path in plan.policies.items():
+            shutil.copyfile(path, folder / name / "policy.toml")
+        rows = {name: shlex.quote(str(path.resolve())) for name, path in plan.rows.items()}
+        target = shlex.quote(plan.target)
+        walk.do_all(
+            [
+                f"hedgerow site accept study/study.toml --data {rows[name]} --target {target} "
+                f"--state {name} --yes"
+                for name in names
+            ]
+        )
+        for name in names:
+            walk.leave_running(f"hedgerow site serve {name}")
+        walk.wait_for([folder / name / "run/socket" for name in names])
+        run = walk.leave_running(
+            f"hedgerow study run study --listen 127.0.0.1:{port} --host localhost --watch"
+        )
+        walk.wait_until(lambda: "watch the run at" in run.read_text("utf-8"), "the live page")
+        show(re.findall(r"watch the run at (\S+)", run.read_text("utf-8"))[0])
+        walk.running[-1].wait()
+        if walk.running[-1].returncode:
+            raise EngineLost(f"the run ended without a model: {run.read_text('utf-8').strip()}")
+        walk.do(
+            "hedgerow verify study/model.json --roster study/study.toml "
+            "--transcript study/transcript.bin"
+        )
+        text = "\n".join(f"$ {command}\n{output}" for command, output in walk.steps)
+        (folder / "transcript.txt").write_text(text, encoding="utf-8")
+    StudyFile.read(coordinator.study_file)
+    return coordinator
+
+
+def _enroll_all(walk: Walk, names: Sequence[str], port: int) -> None:
+    """The coordinator invites; every site enrolls with the line that it was sent."""
+    sites = " ".join(f"--site {name}" for name in names)
+    log = walk.leave_running(
+        f"hedgerow study invite study --listen 127.0.0.1:{port} --host localhost {sites} --yes"
+    )
+    line = re.compile(r"hedgerow site enroll (hr1-\S+)\n\n")
+    walk.wait_until(lambda: len(line.findall(log.read_text("utf-8"))) == len(names), "tokens")
+    tokens = dict(zip(names, line.findall(log.read_text("utf-8")), strict=True))
+    walk.do_all(
+        [f"hedgerow site enroll {tokens[name]} --anchor anchors/{name} --yes" for name in names]
+    )
+    walk.running[-1].wait(START_SECONDS)
+    if walk.running[-1].returncode:
+        raise EngineLost(f"sites could not enroll: {log.read_text('utf-8').strip()}")

@@ -1,0 +1,122 @@
+"""Scores and sums of curves and surfaces: a record's place in the table of every term.
+
+A term reads two groups of a record; its table has a number for every pair of them. Scores and
+squared norms add up what tables hold at a record's places, sums add a record's number there. All
+of it goes term after term, so that what becomes of a record depends on that record alone.
+
+Shapes: C rows of groups, n records, T terms (rows of `Basis.layout`), M cells of all tables.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.errors import ParameterError
+from hedgerow.kernels.dispatch import Kernel, as_input
+from hedgerow.schema.arrays import Codes, FloatArray, IntArray
+
+MARGIN = 1.0 - 2.0**-48
+"""Of the bound: more than all rounding of what is compared with it."""
+
+
+def look_up(
+    groups: Codes, layout: IntArray, tables: FloatArray, squares: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(n,) sums of the tables' numbers at each record's places, and the same of `squares`."""
+    _check(groups, layout, len(tables), len(squares))
+    score, norm = np.zeros((2, groups.shape[1]))
+    inputs = as_input(groups, np.uint8), as_input(layout, np.int64)
+    LOOK_UP.run(*inputs, as_input(tables, np.float64), as_input(squares, np.float64), score, norm)
+    return score, norm
+
+
+def add_at_places(groups: Codes, layout: IntArray, multiples: IntArray, totals: IntArray) -> None:
+    """Adds each record's integer to `totals` (M,), at its place of every term."""
+    _check(groups, layout, len(totals), len(totals))
+    if len(multiples) != groups.shape[1]:
+        raise ParameterError(f"{len(multiples)} numbers came for {groups.shape[1]} records.")
+    inputs = as_input(groups, np.uint8), as_input(layout, np.int64)
+    ADD_AT_PLACES.run(*inputs, as_input(multiples, np.int64), totals)
+
+
+def bounded_multiples(gradient: FloatArray, norm: FloatArray, units: int, radius: int) -> IntArray:
+    """(n,) integers m near units g min(1, R / |F|), with m^2 |F|^2 <= (units R)^2.
+
+    `norm` is |F|^2, an exact integer. A record whose number is not finite, or beyond the bound,
+    adds nothing; honest ones are not: their |g| is below 1 - 2^-44.
+    """
+    if (units * radius) ** 2 >= 2**52 or units >= 2**26:
+        raise ParameterError(f"the bound {units} x {radius} is too large; use a smaller unit.")
+    with np.errstate(all="ignore"):
+        scale = radius / np.sqrt(np.maximum(norm, float(radius) ** 2))
+        multiples = np.trunc(units * (gradient * scale))
+        fits = multiples * multiples * norm <= (units * radius) ** 2 * MARGIN
+    return np.where(fits, multiples, 0.0).astype(np.int64)
+
+
+def _check(groups: Codes, layout: IntArray, *sizes: int) -> None:
+    """The compiled loops check no bounds: the last place of every term lies within the tables."""
+    most = groups.max(axis=1, initial=0).astype(np.int64)
+    last = layout[:, 2] + layout[:, 3] * most[layout[:, 0]] + most[layout[:, 1]]
+    if len(layout) and (last.max() >= min(sizes) or layout.min() < 0):
+        raise ParameterError(f"places up to {last.max()} in tables of {min(sizes)} cells.")
+
+
+def _places(groups: Codes, term: IntArray) -> IntArray:
+    first, second, begin, width = term.tolist()
+    return np.asarray(begin + width * groups[first].astype(np.int64) + groups[second])
+
+
+def _look_up_plain(
+    groups: Codes,
+    layout: IntArray,
+    tables: FloatArray,
+    squares: FloatArray,
+    score: FloatArray,
+    norm: FloatArray,
+) -> None:
+    for term in layout:
+        places = _places(groups, term)
+        score += tables[places]
+        norm += squares[places]
+
+
+def _add_at_places_plain(
+    groups: Codes, layout: IntArray, multiples: IntArray, totals: IntArray
+) -> None:
+    """Sums of these integers are far below 2^53, so that floating point adds exactly."""
+    for term in layout:
+        sums = np.bincount(_places(groups, term), multiples, len(totals))
+        totals += sums.astype(np.int64)
+
+
+def _look_up_loop(
+    groups: Codes,
+    layout: IntArray,
+    tables: FloatArray,
+    squares: FloatArray,
+    score: FloatArray,
+    norm: FloatArray,
+) -> None:
+    for t in range(layout.shape[0]):
+        first, second = groups[layout[t, 0]], groups[layout[t, 1]]
+        begin, width = np.uint64(layout[t, 2]), np.uint64(layout[t, 3])
+        for i in range(first.size):
+            place = begin + width * np.uint64(first[i]) + np.uint64(second[i])
+            score[i] += tables[place]
+            norm[i] += squares[place]
+
+
+def _add_at_places_loop(
+    groups: Codes, layout: IntArray, multiples: IntArray, totals: IntArray
+) -> None:
+    for t in range(layout.shape[0]):
+        first, second = groups[layout[t, 0]], groups[layout[t, 1]]
+        begin, width = np.uint64(layout[t, 2]), np.uint64(layout[t, 3])
+        for i in range(first.size):
+            place = begin + width * np.uint64(first[i]) + np.uint64(second[i])
+            totals[place] += multiples[i]
+
+
+LOOK_UP = Kernel(_look_up_loop, _look_up_plain, effort=2)
+ADD_AT_PLACES = Kernel(_add_at_places_loop, _add_at_places_plain, effort=2)

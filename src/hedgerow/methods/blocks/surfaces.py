@@ -1,0 +1,338 @@
+"""Curves and surfaces by private gradient descent: a few functions of every column and of pairs.
+
+Each column has up to four orthonormal functions of its bins: its curve, then polynomials of the
+rank. Pairs of the strongest columns have all products of theirs. The coefficients are learned by
+rounds of one bounded sum each: gradients of the log-loss, a record's vector scaled to a common
+norm. A step is short enough that early stopping is close to the best linear filter of the noise,
+so no Hessian is asked. After a third of the rounds the prior of each column and pair follows the
+energy of its coefficients. Touches no row.
+
+The result is curves, and one tree for every surface: a table of two columns whose leaves are its
+cells, so that whatever reads trees reads surfaces.
+
+Shapes: B bins of a column, q functions, d channels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from hedgerow.methods.blocks.curves import FeatureEffects, Stacking
+from hedgerow.methods.blocks.flow import Flow, ask
+from hedgerow.methods.blocks.pair_guided import FeatureGroups, PairTable, strongest
+from hedgerow.methods.blocks.random_trees import DrawableFeature
+from hedgerow.methods.blocks.sizes import QUERY, Scale
+from hedgerow.methods.constants import constant
+from hedgerow.models.losses import sigmoid
+from hedgerow.models.model import Additive, Curve
+from hedgerow.models.surfaces import ALONE, Basis
+from hedgerow.models.uncertainty import NoisyTree
+from hedgerow.privacy.bundles import DEFINITION, NAME, NUMBER, Size
+from hedgerow.privacy.queries import SumQuery, SurfaceGradients, Whole
+from hedgerow.privacy.queries.statistics import COARSER
+from hedgerow.schema.arrays import FloatArray, IntArray, canonical
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.grids import ColumnKind
+from hedgerow.schema.regions import EVERYONE
+
+FUNCTIONS = constant(4, unit="functions of a column", evidence="boosting.md#0161")
+LARGEST_FUNCTION = constant(2.5, unit="deviations of a function at most, either way")
+PAIRED = constant(8, unit="strongest columns whose pairs are learned", evidence="boosting.md#0161")
+GROUPS = constant(12, unit="groups of a column in a surface", evidence="boosting.md#0161")
+DECAY = constant(0.7, unit="prior deviation from function to function", evidence="boosting.md#0161")
+PRIOR_OF_CURVES = constant(0.12, unit="deviation of a coefficient", evidence="boosting.md#0161")
+PRIOR_OF_SURFACES = constant(0.1, unit="deviation of a coefficient", evidence="boosting.md#0161")
+PRIOR_OF_CONSTANT = constant(0.3, unit="deviation of the constant", evidence="boosting.md#0161")
+LENGTH = constant(0.4, unit="part of the squared prior norm", evidence="boosting.md#0161")
+"""Squared norm to which records are scaled: most of them use their whole sensitivity."""
+NOISE_KEPT = constant(0.25, unit="deviation of a coefficient", evidence="boosting.md#0161")
+"""Deviation of a coefficient's noise after all steps, in prior deviations."""
+DESCENT_ROUNDS = constant((7, 14), unit="gradient steps", evidence="boosting.md#0161")
+"""Before and after priors are estimated anew."""
+SHARED_DESCENT_ROUNDS = constant(
+    (5, 10), unit="steps of several sites", evidence="boosting.md#0161"
+)
+FIRST_PART = constant(Fraction(7, 20), unit="part of the stage", evidence="boosting.md#0161")
+STEEPEST = constant(0.12, unit="part of the records' variance", evidence="boosting.md#0161")
+"""Curvature of the steepest direction, by that of all records in one direction."""
+TURNED = constant(4.0, unit="deviations of a gradient against the last one")
+LEAST_PRIOR, MOST_PRIOR = constant((0.3, 3.0), unit="times the mean", evidence="boosting.md#0161")
+PRIOR_POWER = constant(0.5, unit="power of the energy's root", evidence="boosting.md#0161")
+RADIUS = constant(2048, unit="integers")
+"""Integer norm of a record: what one count is worth beside it is below every noise."""
+
+
+def largest(scale: Scale) -> Size:
+    """All rounds of the descent, whatever the rows are."""
+    paired = min(PAIRED, scale.columns)
+    pairs = math.comb(paired, 2)
+    channels = 1 + FUNCTIONS * scale.columns + FUNCTIONS**2 * pairs
+    function = NAME + DEFINITION + NUMBER * (2 + FUNCTIONS * scale.cells)
+    terms = 4 * NUMBER * (scale.columns + pairs)
+    basis = 2 * DEFINITION + (scale.columns + paired) * function + terms
+    model = scale.model_bytes(0, 0, 1)
+    size = QUERY + NUMBER * channels + basis + model
+    steps = Size.of_step(integers=channels, bytes=size) * sum(DESCENT_ROUNDS)
+    # fewer among sites; none where a study allows few rounds
+    return replace(steps, rounds=sum(SHARED_DESCENT_ROUNDS), fewest_rounds=0)
+
+
+def tree_bytes(scale: Scale) -> int:
+    """Of the trees that surfaces become."""
+    pairs = math.comb(min(PAIRED, scale.columns), 2)
+    return pairs * scale.tree_bytes((GROUPS + 2) ** 2, 1, 2 * (GROUPS + 2))
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Functions and terms of a basis, with the prior deviation of each term's first channel."""
+
+    functions: tuple[Curve, ...]
+    terms: tuple[tuple[int, int], ...]
+    priors: FloatArray
+    pairs: tuple[tuple[FeatureGroups, FeatureGroups], ...]
+
+    def basis(self) -> tuple[Basis, float]:
+        """The basis whose records have the norm `RADIUS`, and the integer of a deviation of 1."""
+        total = PRIOR_OF_CONSTANT**2 + float((self.priors**2 * self._norms()).sum())
+        scale = float(canonical(RADIUS / np.sqrt(LENGTH * total)))
+        weights = tuple(canonical(scale * self.priors).tolist())
+        constant_value = round(scale * PRIOR_OF_CONSTANT)
+        return Basis(self.functions, self.terms, weights, constant_value), scale
+
+    def _norms(self) -> FloatArray:
+        """(T,) mean squared norm of each term's functions at a prior of 1."""
+        own = [sum(DECAY ** (2 * k) for k in range(len(c.values[0]))) for c in self.functions]
+        return np.array([own[a] * (1.0 if b == ALONE else own[b]) for a, b in self.terms])
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where coefficients stand, in units of the basis, and the variance of their noise."""
+
+    basis: Basis
+    coefficients: FloatArray
+    variance: FloatArray
+
+
+def orthonormal_functions(values: FloatArray, mass: FloatArray, is_ordered: bool) -> FloatArray:
+    """(B, q) the curve and polynomials of the rank, each smaller than the one before it."""
+    part = np.maximum(mass, 1e-9) / np.maximum(mass, 1e-9).sum()
+    order = np.arange(len(values)) if is_ordered else np.argsort(values, kind="stable")
+    rank = np.empty(len(values))
+    rank[order] = 2.0 * (np.cumsum(part[order]) - 0.5 * part[order]) - 1.0
+    earlier, functions = [np.ones(len(values))], list[FloatArray]()
+    for function in (values, rank, rank**2, rank**3, rank**4):
+        for _ in range(2):
+            for known in earlier:
+                function = function - (part @ (function * known)) * known
+        size = float(np.sqrt(part @ function**2))
+        if size > 1e-3 and len(functions) < FUNCTIONS:
+            earlier.append(function / size)
+            bounded = np.clip(function / size, -LARGEST_FUNCTION, LARGEST_FUNCTION)
+            functions.append(DECAY ** len(functions) * bounded)
+    return canonical(np.stack(functions or [np.zeros(len(values))], axis=1))
+
+
+def _terms(
+    effects: FeatureEffects,
+    stacking: Stacking,
+    grids: Grids,
+    drawables: Sequence[DrawableFeature],
+) -> _Terms:
+    weighted = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
+    spreads = np.abs(stacking.weights) * np.sqrt(effects.strengths) + 1e-6
+    importance = dict(
+        zip(effects.features, 0.5 + 0.5 * np.sqrt(spreads / spreads.mean()), strict=True)
+    )
+    functions = [_of_bins(grids, effects, place) for place in range(len(effects.features))]
+    terms = [(place, ALONE) for place in range(len(functions))]
+    priors = [PRIOR_OF_CURVES * importance[j] for j in effects.features]
+    paired = strongest(grids, drawables, weighted, PAIRED, GROUPS)
+    places = {j: place for place, j in enumerate(effects.features)}
+    first = len(functions)
+    for grouped in paired:
+        values = effects.values[places[grouped.drawable.feature]][:, 0]
+        functions.append(_of_groups(grids, grouped, values))
+    pairs = list(combinations(range(len(paired)), 2))
+    for a, b in pairs:
+        terms.append((first + a, first + b))
+        both = importance[paired[a].drawable.feature] * importance[paired[b].drawable.feature]
+        priors.append(PRIOR_OF_SURFACES * float(np.sqrt(both)))
+    tables = tuple((paired[a], paired[b]) for a, b in pairs)
+    return _Terms(tuple(functions), tuple(terms), np.array(priors), tables)
+
+
+def _of_bins(grids: Grids, effects: FeatureEffects, place: int) -> Curve:
+    feature, values = effects.features[place], effects.values[place][:, 0]
+    is_ordered = grids.grid(feature).kind is ColumnKind.NUMERIC
+    functions = orthonormal_functions(values, effects.masses[place], is_ordered)
+    return _by_cell(grids, feature, functions)
+
+
+def _of_groups(grids: Grids, grouped: FeatureGroups, values: FloatArray) -> Curve:
+    mass = np.maximum(grouped.drawable.mass, 1e-9)
+    total = np.asarray(np.bincount(grouped.groups, mass), np.float64)
+    means = np.bincount(grouped.groups, mass * values) / total
+    functions = orthonormal_functions(means, total, is_ordered=True)  # groups follow the curve
+    return _by_cell(grids, grouped.drawable.feature, functions[grouped.groups])
+
+
+def _by_cell(grids: Grids, feature: int, functions: FloatArray) -> Curve:
+    by_cell = functions[list(grids.binning.bins[feature])]
+    return Curve(feature, tuple(map(tuple, by_cell.tolist())))
+
+
+# ----------------------------------------------------------------------------------------- descent
+def descend(
+    begin: Descent, scale: float, start: Additive, rounds: int, fraction: Fraction, curvature: float
+) -> Flow[Descent]:
+    """Gradient steps, all of one length, each one round; `curvature` is that of the steepest way.
+
+    With s the noise of a gradient and T steps, a step of c / (sqrt(T) s) leaves the noise c in a
+    coefficient. Where the loss bends more than that allows, steps are shorter. A gradient that
+    turns back upon the last one by more than noise says how much too long the step was (a secant).
+    """
+    basis, coefficients = begin.basis, begin.coefficients
+    variance, last, short = begin.variance, np.zeros(basis.channels), 1.0
+    for _ in range(rounds):
+        at = tuple(coefficients.tolist())
+        statistic = SurfaceGradients(basis, start, at, RADIUS)
+        answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), fraction / rounds))
+        gradient, noise = COARSER * answer.values[0, 0], COARSER * np.sqrt(answer.variance)
+        turn, length = float(gradient @ last), float(np.linalg.norm(last))
+        if turn < -TURNED * noise * length:
+            short /= 1.0 - turn / length**2
+        slope = max(np.sqrt(rounds) * noise * scale / NOISE_KEPT, curvature * RADIUS**2)
+        step = short / slope
+        coefficients = canonical(coefficients - step * gradient)
+        variance, last = variance + (step * noise) ** 2, gradient
+    return Descent(basis, coefficients, variance)
+
+
+def estimated_priors(terms: _Terms, descent: Descent, scale: float) -> FloatArray:
+    """(T,) priors by the energy of each term's coefficients beyond the noise, by kind."""
+    ends = np.cumsum(descent.basis.widths)
+    excess = (descent.coefficients**2 - descent.variance) * scale**2
+    noise = float(descent.variance.mean()) * scale**2
+    energy = np.array([part.mean() for part in np.split(excess, ends[:-1])[1:]])
+    priors, is_pair = terms.priors.copy(), np.array([b != ALONE for _, b in terms.terms])
+    for kind in (is_pair, ~is_pair):
+        mean = float(energy[kind].mean()) if kind.any() else 0.0
+        if mean > 0.0:
+            ratio = energy[kind] / max(mean, 0.1 * noise)
+            bounded = np.clip(ratio, LEAST_PRIOR**2, MOST_PRIOR**2)
+            priors[kind] *= bounded ** (0.5 * PRIOR_POWER)
+    return priors
+
+
+def learn_surfaces(
+    effects: FeatureEffects,
+    stacking: Stacking,
+    grids: Grids,
+    drawables: Sequence[DrawableFeature],
+    start: Additive,
+    fraction: Fraction,
+    n_sites: int,
+) -> Flow[Surfaces]:
+    """Curves and surfaces on top of `start`, whose curves are those of `effects`."""
+    terms = _terms(effects, stacking, grids, drawables)
+    basis, scale = terms.basis()
+    zeros = np.zeros(basis.channels)
+    chance = float(sigmoid(effects.base)[0])
+    records = float(np.mean([mass.sum() for mass in effects.masses]))
+    curvature = STEEPEST * records * chance * (1.0 - chance)
+    first, second = DESCENT_ROUNDS if n_sites == 1 else SHARED_DESCENT_ROUNDS
+    begin = Descent(basis, zeros, zeros)
+    parts = fraction * FIRST_PART, fraction * (1 - FIRST_PART)
+    descent = yield from descend(begin, scale, start, first, parts[0], curvature)
+    terms = replace(terms, priors=canonical(estimated_priors(terms, descent, scale)))
+    basis, scale = terms.basis()
+    again = _moved(descent, basis)
+    descent = yield from descend(again, scale, start, second, parts[1], curvature)
+    return Surfaces(descent, terms, start, grids)
+
+
+def _moved(descent: Descent, basis: Basis) -> Descent:
+    """The same functions in units of another basis; what integers round apart is a new start."""
+    old, new = descent.basis, basis
+    before = np.array([old.constant, *old.weights])
+    after = np.maximum(np.array([new.constant, *new.weights]), 1e-12)
+    ratio = np.repeat(before / after, basis.widths)
+    coefficients = canonical(descent.coefficients * ratio)
+    return Descent(basis, coefficients, descent.variance * ratio**2)
+
+
+@dataclass(frozen=True)
+class Surfaces:
+    """What the descent learned, on top of `start`: as curves by cell, and as trees."""
+
+    descent: Descent
+    terms: _Terms
+    start: Additive
+    grids: Grids
+
+    def score(self) -> Additive:
+        values, many = self._values(self.descent.coefficients), len(self.start.curves)
+        base = (float(canonical(self.start.base[0] + values[0][0])),)
+        curves = tuple(
+            _raised(curve, own[self._groups(place)][: len(curve.values)])
+            for place, (curve, own) in enumerate(
+                zip(self.start.curves, values[1 : 1 + many], strict=True)
+            )
+        )
+        return Additive(base, curves).plus(*(noisy.tree for noisy in self.trees()))
+
+    def curve_noise(self) -> list[FloatArray]:
+        """(cells, 1) deviations of what is added to each curve."""
+        noise = self._noise()[1 : 1 + len(self.start.curves)]
+        return [
+            own[self._groups(place)][: len(curve.values), None]
+            for place, (curve, own) in enumerate(zip(self.start.curves, noise, strict=True))
+        ]
+
+    def trees(self) -> list[NoisyTree]:
+        many = len(self.start.curves)
+        values, noise = self._values(self.descent.coefficients), self._noise()
+        out = []
+        for k, (first, second) in enumerate(self.terms.pairs):
+            a, b = self.terms.terms[many + k]
+            rows, columns = self._of_groups(a, first), self._of_groups(b, second)
+            width = int(self.descent.basis.groups[b].max()) + 1
+            places = (width * rows[:, None] + columns[None, :]).ravel()
+            tree = PairTable.of(self.grids, first, second).tree
+            leaves = canonical(values[1 + many + k][places])[:, None]
+            deviations = noise[1 + many + k][places][:, None]
+            out.append(NoisyTree(tree.with_values(leaves), deviations))
+        return out
+
+    def _values(self, coefficients: FloatArray) -> list[FloatArray]:
+        return self.descent.basis.values(coefficients)
+
+    def _noise(self) -> list[FloatArray]:
+        """By term: to first order the noise of coefficients is independent."""
+        basis = self.descent.basis
+        parts = np.split(self.descent.variance, np.cumsum(basis.widths)[:-1])
+        pairs = zip(basis.tables, parts, strict=True)
+        return [np.sqrt((table.astype(np.float64) ** 2) @ part) for table, part in pairs]
+
+    def _groups(self, place: int) -> IntArray:
+        return np.asarray(self.descent.basis.groups[place], np.int64)
+
+    def _of_groups(self, place: int, grouped: FeatureGroups) -> IntArray:
+        """The basis's number of each group of a column."""
+        bins = np.asarray(self.grids.binning.bins[grouped.drawable.feature])
+        cells = grouped.groups[bins]
+        firsts = [int(np.flatnonzero(cells == g)[0]) for g in range(grouped.n_groups)]
+        return self._groups(place)[firsts]
+
+
+def _raised(curve: Curve, more: FloatArray) -> Curve:
+    values = canonical(np.array([row[0] for row in curve.values]) + more)
+    return replace(curve, values=tuple((v,) for v in values.tolist()))

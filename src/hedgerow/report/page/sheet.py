@@ -1,0 +1,220 @@
+"""The officer's sheet: one printed A4 about a model, for whoever signs that it may be used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hedgerow.report.evaluation import kept_evaluation
+from hedgerow.report.exports.export import write_file
+from hedgerow.report.page import sections
+from hedgerow.report.page.html import Html, bullet_list, joined, table, tag
+from hedgerow.report.page.page import POLICY, Reportable, title_of
+from hedgerow.report.page.qr import SIDE, qr_code
+from hedgerow.report.plain import PlainModel, plain
+from hedgerow.schema.features import Mark, Numeric
+from hedgerow.schema.schema import Schema
+
+MOST_COLUMNS = 8
+"""Of the schema that one page has room for; the rest is counted."""
+MOST_NOTES = 4
+MOST_STUDIES = 5
+STYLE = """
+@page{size:A4;margin:11mm}
+*{box-sizing:border-box}
+body{font:9pt/1.34 system-ui,sans-serif;color:#16211a;background:#fff;margin:0 auto;padding:8mm;
+max-width:210mm}
+@media print{body{padding:0}}
+h1{font-size:17pt;margin:0}h2{font-size:10.5pt;margin:3.2mm 0 1mm;border-bottom:1px solid #6b7a6d}
+p{margin:.8mm 0}.lead{font-size:10.6pt}
+header{display:flex;justify-content:space-between;gap:6mm;align-items:flex-start}
+svg{width:27mm;height:27mm;flex:none}
+.two{display:grid;grid-template-columns:1fr 1fr;gap:0 7mm}
+.box{border:1.5px solid #16211a;border-radius:2mm;padding:2mm 3mm;margin:1mm 0}
+.big{font-size:15pt;font-weight:650}
+table{border-collapse:collapse;width:100%;font-size:8.2pt}caption{text-align:left;display:none}
+th,td{text-align:left;padding:.35mm 2mm .35mm 0;border-bottom:1px solid #cdd5cd;vertical-align:top}
+ul{margin:.6mm 0;padding-left:4mm}li{margin:.2mm 0}
+code{font-size:8pt;overflow-wrap:anywhere}
+.sign{display:grid;grid-template-columns:2fr 2fr 1fr 2fr;gap:5mm;margin-top:9mm}
+.sign div{border-top:1px solid #16211a;font-size:8.4pt}
+"""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the model file alone does not say: the ledger's total, and what was verified."""
+
+    lifetime: Sequence[tuple[str, str]] = ()
+    """Titles and words about all studies of the same records."""
+    verdict: str = ""
+
+
+def sheet(model: Reportable, path: str | Path, context: Context | None = None) -> Path:
+    """Writes the sheet as HTML; a browser prints it, or saves it as PDF."""
+    return write_file(path, sheet_of(model, context or Context()).encode())
+
+
+def sheet_of(model: Reportable, context: Context) -> str:
+    form, statement = plain(model), model.privacy_
+    digest = model.model_.score.digest
+    head = tag(
+        "header",
+        tag("div", tag("h1", f"Privacy sheet: {title_of(form).lower()}"), _first(model, form)),
+        _picture(f"hedgerow sha256:{digest}"),
+    )
+    parts = [
+        head,
+        tag("div", _this_study(model), _all_studies(model, context), class_="two"),
+        tag("div", _ranges(model.schema_), _tested(model, form, context), class_="two"),
+        _assumptions(model),
+        tag("h2", "Decision"),
+        tag("p", "This model may be used for the purpose and by the people named here: "),
+        _signatures(),
+        tag("h2", "Which model"),
+        tag("p", "SHA-256 ", tag("code", digest), f" · hedgerow {statement.release}. Check: ",
+            tag("code", "hedgerow verify model.json"), "."),
+    ]  # fmt: skip
+    return joined(
+        [
+            Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
+            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+            Html('<link rel="icon" href="data:,">'),
+            tag("title", f"Privacy sheet: {title_of(form)} · hedgerow"),
+            Html(f"<style>{STYLE}</style></head><body>"),
+            tag("main", *parts),
+            Html("</body></html>\n"),
+        ]
+    )
+
+
+def _first(model: Reportable, form: PlainModel) -> Html:
+    statement = model.privacy_
+    sites = "one site" if statement.n_sites == 1 else sections.many(statement.n_sites, "site")
+    if form.survival is not None:
+        task = "the time to an event"
+    else:
+        task = "a number" if form.classes is None else " or ".join(form.classes[:4])
+    words = (
+        f"This is a program that predicts {task} from {sections.many(len(form.grids), 'column')}. "
+        f"It was learned from records of {sites}; no record is in it. "
+        f"{sections.meaning_lines(statement)[0]}"
+    )
+    return tag("p", words, class_="lead")
+
+
+def _picture(text: str) -> Html:
+    """The digest for a camera."""
+    cells = "".join(
+        f"M{x + 4} {y + 4}h1v1h-1z"
+        for y, row in enumerate(qr_code(text))
+        for x, is_black in enumerate(row)
+        if is_black
+    )
+    side = SIDE + 8
+    return Html(
+        f'<svg viewBox="0 0 {side} {side}" role="img" aria-label="QR code of the model&#39;s '
+        f'SHA-256" shape-rendering="crispEdges"><rect width="{side}" height="{side}" '
+        f'fill="#fff"/><path d="{cells}"/></svg>'
+    )
+
+
+def _this_study(model: Reportable) -> Html:
+    statement = model.privacy_
+    spent = statement.spent_fraction
+    used = "no noise was added" if spent is None else f"{spent:.1%} of it was used"
+    return tag(
+        "section",
+        tag("h2", "This study"),
+        tag("div", tag("p", statement.summary, class_="big"),
+            tag("p", f"{statement.unit}; {used}."), class_="box"),
+        tag("p", *(f"{line} " for line in sections.meaning_lines(statement)[1:2])),
+    )  # fmt: skip
+
+
+NO_LEDGER = (
+    "Not known here: the model file names no ledger. `hedgerow report --sheet --ledger LEDGER` (a "
+    "ledger of fits, or a site's state folder) adds all studies of the same records."
+)
+
+
+def _all_studies(model: Reportable, context: Context) -> Html:
+    lines = list(context.lifetime)
+    total = model.privacy_.total
+    if not lines and total is not None:
+        lines = [("all fits up to this one", total.summary), ("fits", str(total.fits))]
+    if len(lines) > MOST_STUDIES:
+        more = f"{len(lines) - MOST_STUDIES} more"
+        lines = [*lines[:MOST_STUDIES], (more, "in `hedgerow ledger show`")]
+    content = table(["What", "Value"], lines, "All studies") if lines else tag("p", NO_LEDGER)
+    return tag("section", tag("h2", "All studies of these records together"), content)
+
+
+def _ranges(schema: Schema) -> Html:
+    rows = [(f.name, _values(f), _who(f.mark)) for f in schema.features[:MOST_COLUMNS]]
+    if schema.classes is not None:
+        rows.append(("classes", _some(schema.classes), _who(schema.classes_mark)))
+    more = len(schema.features) - MOST_COLUMNS
+    if more > 0:
+        rows.append((f"{more} more", "see the report", ""))
+    ranges = table(["Column", "Public range", "Confirmed by"], rows, "Public ranges")
+    return tag("section", tag("h2", "Who confirmed which range"), ranges)
+
+
+def _values(feature: object) -> str:
+    if isinstance(feature, Numeric):
+        is_open = getattr(feature, "is_open", False)
+        return "none declared" if is_open else f"{feature.low:g} to {feature.high:g}"
+    return _some(getattr(feature, "values", ())) or "hashed"
+
+
+def _some(values: Sequence[object]) -> str:
+    shown = ", ".join(map(str, values[:3]))
+    return shown + (f" and {len(values) - 3} more" if len(values) > 3 else "")
+
+
+def _who(mark: Mark | None) -> str:
+    if mark is None:
+        return "declared"
+    return "nobody: no guarantee" if mark.is_open else f"{mark.confirmed_by}, {mark.confirmed_on}"
+
+
+def _tested(model: Reportable, form: PlainModel, context: Context) -> Html:
+    result = kept_evaluation(model)
+    rows = [("file", context.verdict)] if context.verdict else []
+    if result is not None:
+        groups = [group for group in result.parts[0] if group.is_told][:1]
+        rows += [
+            (
+                sections.measure_title(name, form.classes or ()),
+                f"{m.value:.3f} ({sections.interval_words(m)})",
+            )
+            for group in groups
+            for name, m in list(group.measures.items())[:6]
+        ]
+        who = "held-out records" if result.privacy_.held_out else "the records it was given"
+        rows.append(("paid by", f"{who}: {result.privacy_.summary}"))
+    else:
+        rows.append(("how good", sections.how_to_evaluate(model.privacy_)))
+    return tag("section", tag("h2", "What was tested"), table(["What", "Result"], rows, "Tests"))
+
+
+def _assumptions(model: Reportable) -> Html:
+    statement = model.privacy_
+    trust = [f"Against {adversary}: {bound}" for adversary, bound in statement.trust]
+    notes = [*statement.unprotected, *statement.caveats]
+    more = [f"and {len(notes) - MOST_NOTES} more, in the report"] if len(notes) > MOST_NOTES else []
+    return tag(
+        "div",
+        tag("section", tag("h2", "Assumptions"), bullet_list(trust)),
+        tag("section", tag("h2", "Not protected, and notes"),
+            bullet_list([*notes[:MOST_NOTES], *more])),
+        class_="two",
+    )  # fmt: skip
+
+
+def _signatures() -> Html:
+    line = [tag("div", words) for words in ("Name", "Role, institution", "Date", "Signature")]
+    return joined([tag("div", *line, class_="sign") for _ in range(2)])

@@ -1,0 +1,85 @@
+"""`hedgerow new` and `hedgerow rehearse`: what a project holds, and a whole study from it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import hedgerow as hr
+from hedgerow.cli.main import app
+from hedgerow.deployment.rehearsal import Plan
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.deployment.verify import verdict, verified
+from hedgerow.errors import ParameterError
+from hedgerow.federation.policy import SitePolicy
+
+RUN = CliRunner()
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    folder = tmp_path / "readmission"
+    done = RUN.invoke(app, ["new", str(folder)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def test_a_new_project_has_all_files_and_each_is_what_its_reader_expects(project):
+    plan = Plan.of(project)
+    assert list(plan.rows) == ["north", "south", "west"]
+    assert plan.target == "outcome"
+    for site, path in plan.policies.items():
+        rules = SitePolicy.read(path)
+        assert not rules.allows_nothing
+        assert rules.policy.max_epsilon == 2, site
+    compose = yaml.safe_load((project / "compose.yaml").read_text())
+    assert set(compose["services"]) == {"north", "south", "west", "coordinator"}
+    assert all(one["read_only"] for one in compose["services"].values())
+    workflow = yaml.safe_load((project / ".github/workflows/rehearse.yml").read_text())
+    assert workflow["jobs"]["rehearse"]["steps"][-1]["run"].startswith("hedgerow rehearse")
+    for name in ("coordinator.key", "enrollment.json", "rehearsal-1"):
+        assert any(
+            Path(name).match(p.strip("/")) for p in (project / ".gitignore").read_text().split()
+        )
+    with pytest.raises(ParameterError, match=r"key is ''"):
+        StudyFile.read(project / "study/study.toml")
+    refused = RUN.invoke(app, ["new", str(project)])
+    assert "is not empty" in str(refused.exception)
+
+
+def test_what_cannot_be_rehearsed_is_said_before_anything_starts(project, tmp_path):
+    with pytest.raises(ParameterError, match=r"holds no study\.toml"):
+        Plan.of(tmp_path)
+    (tmp_path / "a.csv").write_text("age,outcome,other\n1,yes,2\n")
+    with pytest.raises(ParameterError, match=r"\['outcome', 'other'\] beside the schema's"):
+        Plan.of(project, [tmp_path / "a.csv", tmp_path / "b.csv"])
+    with pytest.raises(ParameterError, match="at least two files"):
+        Plan.of(project, [tmp_path / "a.csv"], "outcome")
+    (project / "sites/west/rows.csv").unlink()
+    with pytest.raises(ParameterError, match="are not there; name rows with --data"):
+        Plan.of(project)
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_a_rehearsal_ends_with_a_valid_model_and_no_process(project):
+    with tempfile.TemporaryDirectory(prefix="hr-", dir="/tmp") as short:
+        folder = Path(short) / "all"
+        before = set(psutil.Process().children(recursive=True))
+        words = ["rehearse", str(project), "--output", str(folder), "--no-browser"]
+        done = RUN.invoke(app, words, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        assert "live: http://127.0.0.1:" in done.output
+        study = folder / "study"
+        checks = verified(study / "model.json", study / "study.toml", study / "transcript.bin")
+        assert verdict(checks).startswith("valid, computed anew from what the sites signed")
+        assert hr.load(study / "model.json").evaluation_ is not None
+        assert set(psutil.Process().children(recursive=True)) <= before
+        text = (folder / "transcript.txt").read_text(encoding="utf-8")
+        assert text.count("$ hedgerow site accept") == 3
+        assert "site approve" not in text  # nothing but the short way

@@ -1,0 +1,148 @@
+"""The page on which a person confirms a schema: nothing by default, everything by name and day."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import threading
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hedgerow as hr
+from hedgerow.cli.review import OUTCOME, Review, ReviewServer, reviewed
+from hedgerow.data.schema_draft import diagnose
+from support.browser import Watched, chromium
+
+ROWS = "record,Age,paid,ward,y\n" + "".join(
+    f'R{k:04d},{-999 if k % 9 == 0 else 20 + k % 60},"€{k},5",{"ns"[k % 2]},{["no", "yes"][k % 2]}'
+    "\n"
+    for k in range(90)
+)
+TODAY = datetime.date.today().isoformat()
+
+
+@pytest.fixture
+def review(tmp_path: Path) -> Review:
+    (tmp_path / "rows.csv").write_text(ROWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        diagnosis = diagnose(tmp_path / "rows.csv", "y")
+    (tmp_path / "schema.toml").write_text(diagnosis.to_toml())
+    return Review(tmp_path / "schema.toml", diagnosis.findings)
+
+
+@contextmanager
+def served(review: Review) -> Iterator[tuple[str, list[list[str]]]]:
+    told: list[list[str]] = []
+    server = ReviewServer(review, told.append)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.address, told
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def sent(address: str, content: Any) -> tuple[int, Any]:
+    request = urllib.request.Request(address, json.dumps(content).encode(), method="POST")
+    try:
+        with urllib.request.urlopen(request) as reply:
+            return reply.status, json.load(reply)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_an_empty_answer_confirms_nothing(review) -> None:
+    everything = review.schema.unconfirmed
+    empty = {name: {"value": " ", "source": ""} for name in [*review.schema.names, OUTCOME]}
+    assert reviewed(review.schema, empty, "A. Huber", TODAY).unconfirmed == everything
+    assert reviewed(review.schema, {}, "A. Huber", TODAY).unconfirmed == everything
+    assert review.confirm(empty, "A. Huber") == everything
+
+
+def test_a_typed_value_and_a_named_source_confirm_their_own_column_alone(review) -> None:
+    answers = {"Age": {"source": "WHO"}, "paid": {"value": "0 1000"}, OUTCOME: {"value": "no, yes"}}
+    assert review.confirm(answers, "A. Huber") == ["column 'ward'"]
+    schema = hr.Schema.from_toml(review.path)
+    age, paid, _ = schema.features
+    assert age.mark == hr.Mark("A. Huber", TODAY, "WHO")
+    assert (age.low, age.high) == (0.0, 120.0)
+    assert (paid.low, paid.high) == (0.0, 1000.0)
+    assert paid.mark == schema.classes_mark == hr.Mark("A. Huber", TODAY)
+    assert 'source = "WHO"' in review.path.read_text()
+
+
+def test_what_was_confirmed_before_is_not_confirmed_again(review) -> None:
+    review.confirm({"Age": {"value": "0 110"}}, "A. Huber")
+    review.confirm({"Age": {"value": "0 99"}, OUTCOME: {"value": "no, yes"}}, "B. Maier")
+    review.confirm({OUTCOME: {"value": "yes, no"}}, "C. Mayr")
+    assert review.schema.features[0].high == 110.0
+    assert review.schema.classes == ("no", "yes")
+
+
+def test_the_server_refuses_strangers_mistakes_and_a_changed_file(review) -> None:
+    with served(review) as (address, told):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(address.rsplit("/", 2)[0] + "/")
+        assert sent(address, {"answers": {}, "by": " "})[0] == 400
+        assert sent(address, ["no answer"]) == (400, {"error": "this is no answer"})
+        code, said = sent(address, {"answers": {"Age": {"value": "wide"}}, "by": "me"})
+        assert code == 400
+        assert "is no range" in said["error"]
+        review.path.write_text(review.path.read_text() + "\n")
+        code, said = sent(address, {"answers": {"Age": {"value": "0 9"}}, "by": "me"})
+        assert "was changed meanwhile" in said["error"]
+        assert told == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_person_reviews_in_a_browser_and_enter_confirms_nothing(review, scheme, tmp_path) -> None:
+    pytest.importorskip("axe_core_python")
+    script = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+    with served(review) as (address, told), chromium() as browser:
+        watched = Watched(browser, address, color_scheme=scheme)
+        page = watched.page
+        page.goto(address)
+        assert _axe(browser, address, script, scheme) == []
+        assert "another value in every row" in page.inner_text("main")
+        for field in page.locator("input").all():
+            field.press("Enter")
+        page.fill("#by", "A. Huber")
+        page.click("#confirm")
+        page.wait_for_load_state("networkidle")
+        assert len(review.schema.unconfirmed) == 4
+        page.click("section[data-key=Age] button")
+        page.fill("section[data-key=paid] [name=value]", "0 1000")
+        page.fill("section[data-key=ward] [name=value]", "n, s")
+        page.fill("section[data-key=''] [name=source]", "the study's protocol")
+        page.fill("#by", "A. Huber")
+        page.click("#confirm")
+        page.wait_for_function("document.querySelector('#result').textContent.includes('All')")
+        assert told[-1] == []
+        assert watched.complaints == []
+    schema = hr.Schema.from_toml(review.path)
+    assert schema.unconfirmed == []
+    assert {mark.confirmed_by for mark in schema.marks.values()} == {"A. Huber"}
+
+
+def _axe(browser: Any, address: str, script: str, scheme: str) -> list[Any]:
+    """In a context that may run another script than the page's own."""
+    context = browser.new_context(bypass_csp=True, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(address)
+    page.evaluate(script)
+    found = page.evaluate("axe.run()")["violations"]
+    context.close()
+    return [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found]
