@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import sys
 from contextlib import closing
 from fractions import Fraction
@@ -16,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
+from hedgerow.deployment import serve
 from hedgerow.deployment.approve import missing_lines
 from hedgerow.deployment.site_state import StateFolder
 from hedgerow.deployment.study_file import StudyFile
@@ -209,18 +209,15 @@ def test_rows_are_selected_from_a_database(world, tmp_path):
     assert "rows that can be used: 40" in done.output
 
 
-def test_a_service_that_is_stopped_while_loops_are_compiled_leaves_a_line(world, monkeypatch):
-    def interrupted() -> None:
-        signal.raise_signal(signal.SIGTERM)
-
-    monkeypatch.setattr("hedgerow.deployment.serve.compile_kernels", interrupted)
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        done = RUN.invoke(app, ["site", "serve", str(world.sites[0].root)])
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert done.exit_code != 0
-    assert "nothing was served" in noted(world.sites[0], "stopped")
+@pytest.mark.parametrize(("from_rows", "times"), [(0, 1), (10**9, 0)], ids=["many", "few"])
+def test_a_service_compiles_loops_for_many_rows_alone(world, monkeypatch, from_rows, times):
+    compiled = []
+    monkeypatch.setattr(serve, "compile_kernels", lambda: compiled.append(1))
+    monkeypatch.setattr(serve, "COMPILED_ROWS", from_rows)
+    world.approve(world.study_file)
+    with closing(serve.Serving(world.sites[0])) as one:
+        assert len(one.daemon.studies) == 1
+    assert len(compiled) == times
 
 
 # ----------------------------------------------------------------------------------------- Flower

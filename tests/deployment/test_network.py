@@ -91,6 +91,37 @@ def test_three_processes_grow_the_tree_of_one_and_nothing_listens_at_a_site(runn
         assert [line["event"] for line in running.world.lines(k, "stopped")] == ["stopped"]
 
 
+HEAVY = {"sklearn", "scipy", "pandas", "numba", "llvmlite", "duckdb", "matplotlib"}
+MOST_MEGABYTES = 140
+
+
+def libraries(process: psutil.Process) -> set[str]:
+    """Packages whose compiled modules a process has loaded."""
+    paths = [Path(one.path).parts for one in process.memory_maps()]
+    return {part for parts in paths for part in parts if part in HEAVY}
+
+
+@pytest.fixture
+def without_pandas(tmp_path: Path, monkeypatch):
+    """As hedgerow is installed: Arrow loads pandas wherever it is there, and no site needs it."""
+    (tmp_path / "absent").mkdir()
+    (tmp_path / "absent/pandas.py").write_text("raise ImportError\n")
+    monkeypatch.setenv("HEDGEROW_TEST_PATH", str(tmp_path / "absent"))
+
+
+@pytest.mark.network
+@pytest.mark.usefixtures("without_pandas")
+def test_a_site_is_small_and_loads_nothing_that_only_coordinators_need(running):
+    running.world.train(running.transport)
+    for process in running.sites:
+        watched = psutil.Process(process.pid)
+        assert libraries(watched) == set()
+        assert watched.memory_info().rss < MOST_MEGABYTES * 1e6
+    assert "sklearn" in libraries(
+        psutil.Process()
+    )  # negative control: this process has an estimator
+
+
 NAMED = {
     "papers.wang.local_rnm": ("max_splits = 3", "per_site", 0),
     "papers.liu.fet_ldp": ("n_estimators = 2\nmax_depth = 3", "label", 0),

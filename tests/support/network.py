@@ -190,7 +190,8 @@ class Processes:
 
     @staticmethod
     def environment(**more: str) -> dict[str, str]:
-        path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+        ahead = os.environ.get("HEDGEROW_TEST_PATH", "")
+        path = os.pathsep.join([*filter(None, [ahead]), str(ROOT / "src"), str(ROOT / "tests")])
         return {**os.environ, "PYTHONPATH": path, **more}
 
     def start(

@@ -21,14 +21,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hedgerow.data.engines.database import InDatabase
-from hedgerow.data.prepared import Held
-from hedgerow.data.reading.databases import Selected
-from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.reading.report import DataReport, report_of
-from hedgerow.data.reading.sources import give_room_back
-from hedgerow.data.rows import Draws, Rows
-from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder
+from hedgerow.deployment.site_state import (
+    DataPlace,
+    StateFolder,
+    StudyFolder,
+    in_database,
+    read_rows,
+)
 from hedgerow.deployment.study_file import StudyFile, as_text, toml_value
 from hedgerow.errors import HedgerowError, LedgerUnavailable, ParameterError, SiteRefused
 from hedgerow.federation.audit_log import Audit
@@ -60,40 +60,6 @@ def check(study_file: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
         return database_rows.n, database_rows.report
     encoded_rows = read_rows(study_file.study, place)
     return encoded_rows.n, report_of([encoded_rows], study_file.study.schema, place.target)
-
-
-def held_rows(study: Study, place: DataPlace, draws: Draws) -> Held:
-    """The rows of a run: in memory, or in their database."""
-    if place.push_down:
-        return in_database(study, place, draws)
-    rows = Rows(read_rows(study, place), study.schema, draws)
-    give_room_back()
-    return rows
-
-
-def read_rows(study: Study, place: DataPlace) -> Encoded:
-    """The rows as a run reads them: no single row is an error."""
-    if (study.by_person or study.records_per_person > 1) and place.person is None:
-        raise ParameterError(
-            f"the study keeps {study.records_per_person} records of each person; name the column "
-            "that says whose record it is (--person)."
-        )
-    return encode(place.source, study.schema, target=place.target, person=place.person)
-
-
-def in_database(study: Study, place: DataPlace, draws: Draws | None = None) -> InDatabase:
-    """Refused, before anything is approved, if the database cannot answer the study."""
-    if not isinstance(place.source, Selected):
-        raise ParameterError(
-            "a database that makes the sums must be asked for something; give --sql."
-        )
-    if place.person is not None:
-        raise ParameterError(
-            "a database that makes the sums knows no persons; leave --person or --push-down out."
-        )
-    database_rows = InDatabase(place.source, study.schema, place.target, draws)
-    database_rows.answering(study)
-    return database_rows
 
 
 # ------------------------------------------------------------------------------------- what leaves
@@ -424,7 +390,14 @@ def approve(
         write_private(folder.data_file, place.to_toml().encode())
         total = books.committed
     by, now = getpass.getuser(), dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    approval = {"study": study.account, "by": by, "time": now, "cap": cost_text(study.limit)}
+    file = folder.file_digest
+    approval = {
+        "study": study.account,
+        "file": file,
+        "by": by,
+        "time": now,
+        "cap": cost_text(study.limit),
+    }
     write_private(folder.approval_file, json.dumps(approval, indent=2).encode())
     budget_words = _budget_words(state, total) if is_new else "nothing more is taken"
     audit.note(
@@ -445,6 +418,7 @@ def _budget_words(state: StateFolder, total: Cost) -> str:
 def _keep_study(folder: StudyFolder, study_file: StudyFile) -> None:
     """Writes the study as it was shown, including a schema from a file of its own."""
     write_private(folder.study_file, as_text(study_file).encode())
+    write_private(folder.content_file, json.dumps(study_file.study.to_dict()).encode())
     if StudyFile.read(folder.study_file).study.hash != study_file.study.hash:
         raise ParameterError(
             f"{study_file.name!r} is another study once it is kept; nothing was approved."

@@ -18,10 +18,8 @@ from pathlib import Path
 
 import hedgerow
 from hedgerow.data.rows import Draws, public_draws
-from hedgerow.deployment.approve import held_rows
-from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder
-from hedgerow.deployment.study_file import StudyFile
-from hedgerow.errors import HedgerowError, ParameterError
+from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder, held_rows
+from hedgerow.errors import HedgerowError
 from hedgerow.federation.audit_log import LOG, Audit, AuditLine, reason_of, untold
 from hedgerow.federation.daemon import Daemon, note_quietly
 from hedgerow.federation.transports.certificates import client_context
@@ -33,6 +31,8 @@ from hedgerow.privacy.study import Study
 
 LOOK_SECONDS = 2.0
 """How often the folder of studies is looked at."""
+COMPILED_ROWS = 20_000
+"""Rows from which loops are compiled before a study is served; fewer need no compiler in memory."""
 AGAIN_SECONDS = 60.0
 """How often a study that could not be served is tried again."""
 
@@ -108,9 +108,11 @@ class Serving:
     def _take_up(self, folder: StudyFolder) -> None:
         """Opens one study; a study that cannot be served does not stop the others."""
         try:
-            study, place = _read_approved(folder), DataPlace.read(folder.data_file)
+            study, place = folder.approved_study(), DataPlace.read(folder.data_file)
             self.daemon.require_open(study)
             rows = held_rows(study, place, self._draws(study))
+            if rows.n >= COMPILED_ROWS:
+                compile_kernels()
             self.daemon.open(study, rows)
         except (HedgerowError, OSError) as error:
             self._note_failure(folder, reason_of(error))
@@ -158,7 +160,7 @@ class Serving:
 
 
 def prepare(state: StateFolder) -> None:
-    """Prepares a process before it serves: its log, its cache, its compiled loops."""
+    """Prepares a process before it serves: its log, and where compiled loops are kept."""
     if not os.access(Path(hedgerow.__file__).parent, os.W_OK):
         os.environ.setdefault("NUMBA_CACHE_DIR", str(state.numba))
     os.umask(0o077)
@@ -166,21 +168,3 @@ def prepare(state: StateFolder) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     LOG.addHandler(handler)
     LOG.propagate = False
-    audit = Audit(state.audit_file)
-    audit.note("starts", what="loops are compiled, the first time for a while")
-    try:
-        compile_kernels()
-    except KeyboardInterrupt:
-        audit.note("stopped", what="before loops were compiled; nothing was served")
-        raise
-
-
-def _read_approved(folder: StudyFolder) -> Study:
-    """The study in the folder, if it is the one that somebody approved."""
-    study = StudyFile.read(folder.study_file).study
-    if study.account != folder.approval().get("study"):
-        raise ParameterError(
-            f"{folder.study_file} was changed after it was approved; bring the approved file "
-            "back, or revoke and approve anew."
-        )
-    return study

@@ -21,6 +21,7 @@ The anchor lies elsewhere, where a restored backup of this folder does not bring
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -30,10 +31,13 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hedgerow.data.prepared import Held
 from hedgerow.data.reading.databases import Selected
-from hedgerow.data.reading.sources import Source
+from hedgerow.data.reading.encoding import Encoded, encode
+from hedgerow.data.reading.sources import Source, give_room_back
+from hedgerow.data.rows import Draws, Rows
 from hedgerow.errors import LedgerRolledBack, LedgerUnavailable, ParameterError
 from hedgerow.federation.audit_log import Audit
 from hedgerow.federation.policy import TEMPLATE, SitePolicy
@@ -44,7 +48,11 @@ from hedgerow.privacy.ledger.store import (
     sync_directory,
     write_private,
 )
+from hedgerow.privacy.study import Study
 from hedgerow.secagg.keys import Identity
+
+if TYPE_CHECKING:
+    from hedgerow.data.engines.database import InDatabase
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _KEY_BYTES = 32
@@ -96,6 +104,42 @@ class DataPlace:
         return cls(**raw)
 
 
+def held_rows(study: Study, place: DataPlace, draws: Draws) -> Held:
+    """The rows of a run: in memory, or in their database."""
+    if place.push_down:
+        return in_database(study, place, draws)
+    rows = Rows(read_rows(study, place), study.schema, draws)
+    give_room_back()
+    return rows
+
+
+def read_rows(study: Study, place: DataPlace) -> Encoded:
+    """The rows as a run reads them: no single row is an error."""
+    if (study.by_person or study.records_per_person > 1) and place.person is None:
+        raise ParameterError(
+            f"the study keeps {study.records_per_person} records of each person; name the column "
+            "that says whose record it is (--person)."
+        )
+    return encode(place.source, study.schema, target=place.target, person=place.person)
+
+
+def in_database(study: Study, place: DataPlace, draws: Draws | None = None) -> InDatabase:
+    """Refused, before anything is approved, if the database cannot answer the study."""
+    if not isinstance(place.source, Selected):
+        raise ParameterError(
+            "a database that makes the sums must be asked for something; give --sql."
+        )
+    if place.person is not None:
+        raise ParameterError(
+            "a database that makes the sums knows no persons; leave --person or --push-down out."
+        )
+    from hedgerow.data.engines.database import InDatabase
+
+    database_rows = InDatabase(place.source, study.schema, place.target, draws)
+    database_rows.answering(study)
+    return database_rows
+
+
 @dataclass(frozen=True)
 class StudyFolder:
     """One study's folder in the state folder."""
@@ -105,6 +149,11 @@ class StudyFolder:
     @property
     def study_file(self) -> Path:
         return self.path / "study.toml"
+
+    @property
+    def content_file(self) -> Path:
+        """The study in plain values: a service reads it and needs no estimator for it."""
+        return self.path / "study.json"
 
     @property
     def data_file(self) -> Path:
@@ -121,6 +170,21 @@ class StudyFolder:
     def approval(self) -> dict[str, Any]:
         content = json.loads(self.approval_file.read_text(encoding="utf-8"))
         return dict(content)
+
+    @property
+    def file_digest(self) -> str:
+        return hashlib.sha256(self.study_file.read_bytes()).hexdigest()
+
+    def approved_study(self) -> Study:
+        """The study that somebody approved, if neither of its files was changed since."""
+        approval = self.approval()
+        study = Study.from_dict(json.loads(self.content_file.read_text(encoding="utf-8")))
+        if (study.account, self.file_digest) != (approval.get("study"), approval.get("file")):
+            raise ParameterError(
+                f"{self.study_file} was changed after it was approved; bring the approved file "
+                "back, or revoke and approve anew."
+            )
+        return study
 
     def revoke(self) -> None:
         self.approval_file.replace(self.path / "revoked.json")
