@@ -324,8 +324,8 @@ READING: Final = (
     Mutant(
         "a line with an open quote is let through",
         "data/reading/lines.py",
-        "is_whole = dialect.closed.fullmatch(content) and dialect.width(content) == dialect.cells",
-        "is_whole = dialect.width(content) == dialect.cells",
+        "            elif dialect.opens.fullmatch(content):",
+        "            elif dialect.opens.fullmatch(content) and (yield self._line, line):",
         "data/test_values_alone.py::test_a_line_of_a_file_changes_no_other",
     ),
     Mutant(

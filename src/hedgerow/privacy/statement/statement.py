@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.accounting.guarantee import (
