@@ -40,7 +40,9 @@ def table() -> str:
 
 def _departures(paper: str) -> str:
     """The list that the paper's file has, which help and tests read too."""
-    return "\n".join(f"* {departure}" for departure in paper_departures()[paper])
+    return (
+        "\n".join(f"* {departure}" for departure in paper_departures()[paper]) or "None is listed."
+    )
 
 
 def _measured(method: PaperMethod) -> str:

@@ -232,6 +232,8 @@ def test_a_toy_that_adds_three_and_declares_one_is_caught_by_name(tmp_path):
 
 # ------------------------------------------------------------------------ a paper as one file
 PAPER_GATES = {
+    "test_every_departure_is_off_under_the_paper_s_names_or_says_why_it_cannot_be",
+    "test_help_and_page_tell_each_departure",
     "test_the_line_as_it_stands_in_the_table_fits_and_says_its_epsilon",
     "test_what_papers_made_for_several_sites_fits_over_several",
     "test_every_parameter_of_a_name_changes_what_is_built_or_is_refused_by_name",

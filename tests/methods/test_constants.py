@@ -24,6 +24,8 @@ STRUCTURAL = {
     "FORMAT_VERSION": "a name",
     "OLDEST_VERSION": "a name",
     "HEAD": "a fact of the file",
+    "CERTAIN": "log-odds whose chance is 0 to the last bit that counts",
+    "PART_BY_PART": "a norm of the paper",
     "LINE_WIDTH": "of docstrings",
     "HALF_A_DIGEST": "a fact of older files",
     "GRID_LETTERS": "a fact of older files",

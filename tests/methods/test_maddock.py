@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from fractions import Fraction
 from typing import get_args
@@ -50,6 +51,7 @@ def trained(method, schema, n=600, **options):
 def test_the_default_recipe_spends_the_whole_budget_whatever_it_decides(
     schema, epsilon, n_estimators, looks, trees_per_round, monkeypatch
 ):
+    monkeypatch.setattr(boosting_classes, "LEAST_FOR_SURFACES", 1e9)  # trees follow curves alone
     if n_estimators == 0:  # near a gate the noise of the count decides, so the gate is moved away
         for gate in ("TREE_GATE", "TREE_GATE_OF_MANY"):
             monkeypatch.setattr(boosting_classes, gate, (1e9, 2e9))
@@ -60,6 +62,18 @@ def test_the_default_recipe_spends_the_whole_budget_whatever_it_decides(
     bins_and_curves = 3 + (STACKING_ROUNDS if schema is TWO else 0)
     batches = -(-n_estimators // trees_per_round)
     assert len(fed.record.rounds) == bins_and_curves + batches + min(looks, batches)
+
+
+@pytest.mark.parametrize("on_top", [0, 7])
+def test_surfaces_spend_the_whole_budget_with_and_without_trees_on_top(on_top, monkeypatch):
+    gate = 0.0 if on_top else 1e9
+    monkeypatch.setattr(boosting_classes, "TREES_ON_SURFACES_FROM", gate)
+    method = SmoothedBoost(n_estimators=7)
+    found, fed = trained(method, method.grid(TWO), epsilon="50", delta=DELTA)
+    assert fed.ledger.spent(fed.study.account) == fed.study.total
+    surfaces = math.comb(len(TWO.names), 2)
+    assert len(found.model.score.trees) == surfaces + on_top
+    assert len(fed.record.rounds) - on_top <= 40
 
 
 @pytest.mark.parametrize(("n_classes", "between"), [(2, 346.0), (3, 118.0), (26, 118.0)])

@@ -91,7 +91,7 @@ NOT_YET = frozenset((Code.NOT_APPROVED.value,))
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 """Seconds between two tries, doubled each time; for transports that know at once who is away."""
 STALE_SECONDS = 1.0
-"""In less time no process ends and another takes its place."""
+"""In less time no process ends and another takes its place, unless a transport says so."""
 RETURN_SECONDS = 2.0
 """How long a lost site may take to say that it is back, while all others wait."""
 PACES = 2.0
@@ -250,7 +250,7 @@ class _ReplyCollector:
         seconds = min(self.quorum.seconds, self.retry_policy.timing.answer_seconds)
         once = replace(self.quorum, asks=1, seconds=seconds)
         try:
-            self.exchange(self.waiting, answers.__setitem__, once)
+            self.slow |= self.exchange(self.waiting, answers.__setitem__, once).slow
         except EngineLost as error:
             self.retry_policy.note(f"no site can be reached ({error})")
             return {}

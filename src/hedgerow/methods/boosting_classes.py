@@ -261,7 +261,9 @@ class SmoothedBoost(Method):
             rounds = Rounds(plan.sizes(noise_model), shares.trees * (1 - of_surfaces))
             curve_values = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
             start = Start(grids, drawables, curve_values, strength)
-            splitting = self._splitting(start, rounds, n_classes, plan.is_shared(noise_model))
+            splitting = self._splitting(
+                start, rounds, n_classes, plan.is_shared(noise_model), of_surfaces > 0
+            )
             update = partial(leaves_for, n_classes)
             score, noise_of_trees = yield from boost(rounds, splitting, update, score, rng)
             of_trees += noise_of_trees
@@ -270,13 +272,18 @@ class SmoothedBoost(Method):
         return TrainingResult(Model(score, output_for(n_classes), parts=parts, noise=noise))
 
     def _splitting(
-        self, start: Start, rounds: Rounds, n_classes: int, in_one_round: bool
+        self,
+        start: Start,
+        rounds: Rounds,
+        n_classes: int,
+        in_one_round: bool,
+        has_surfaces: bool,
     ) -> Splitting:
         """Pair-guided trees where the signal is strong; else gain-sampled or plain ones."""
         grids, features, loss = start.grids, start.features, loss_for(n_classes)
         if start.strength >= INTERACTIONS_FROM:
             deeper = GainSampledTrees(grids, features, loss, self.max_depth + DEEPER)
-            if n_classes == 2:  # surfaces have learned the pairs
+            if has_surfaces:  # they have learned the pairs
                 return deeper
             return pair_guided.pair_guided_trees(
                 grids, deeper, start.curve_values, rounds, in_one_round

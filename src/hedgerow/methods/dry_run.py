@@ -148,15 +148,19 @@ class DryRun:
     def runs(
         self, name: str, n: int, epsilon: float, step: Callable[[Trial], Trial]
     ) -> list[Trial]:
-        schema = self.schema if self.proxy_rows is not None else self.schema.without_parsers
-        rows = (split_proxy_rows(schema, n, self.proxy_rows, seed) for seed in range(self.repeats))
-        return [step(self._trial(name, schema, proxy_rows, epsilon)) for proxy_rows in rows]
+        rows = (
+            split_proxy_rows(self._schema, n, self.proxy_rows, seed) for seed in range(self.repeats)
+        )
+        return [step(self._trial(name, proxy_rows, epsilon)) for proxy_rows in rows]
 
-    def _trial(
-        self, name: str, schema: Schema, rows: tuple[Any, Any, Any, Any], epsilon: float
-    ) -> Trial:
+    @property
+    def _schema(self) -> Schema:
+        """Rows that are drawn have numbers already: nothing is parsed."""
+        return self.schema if self.proxy_rows is not None else self.schema.without_parsers
+
+    def _trial(self, name: str, rows: tuple[Any, Any, Any, Any], epsilon: float) -> Trial:
         X, y, X_test, y_test = rows
-        n_sites = self.n_sites
+        schema, n_sites = self._schema, self.n_sites
         estimator = estimators()[name](schema, epsilon=epsilon, delta=self.delta, random_state=0)
         began = time.perf_counter()
         with warnings.catch_warnings():

@@ -88,7 +88,8 @@ def paper_titles() -> dict[str, str]:
 
 def paper_departures() -> dict[str, tuple[Departure, ...]]:
     """What each paper's file says of its differences from the paper."""
-    return {name: import_module(f"hedgerow.methods.{name}").DEPARTURES for name in paper_titles()}
+    files = {name: import_module(f"hedgerow.methods.{name}") for name in paper_titles()}
+    return {name: getattr(file, "DEPARTURES", ()) for name, file in files.items()}
 
 
 def paper_methods() -> dict[str, EstimatorMaker]:

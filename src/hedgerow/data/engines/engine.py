@@ -61,6 +61,7 @@ from hedgerow.privacy.queries import (
     Statistic,
     Summed,
     SumQuery,
+    SurfaceGradients,
 )
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import N_CODES, IntArray
@@ -70,6 +71,10 @@ from hedgerow.schema.schema import Schema
 
 QueryInUnit = tuple[SumQuery, int]
 """A query and the unit in which it is answered."""
+
+
+OF_A_MODEL = Gradients | Hessians | ResidualCells | PredictionCells | SurfaceGradients
+"""What is computed of raw scores, of the model `at`."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ class Work:
             for part in (query.statistic, query.by):
                 if isinstance(part, ScoreCells):
                     models.extend(part.at)
-                elif isinstance(part, Gradients | Hessians | ResidualCells | PredictionCells):
+                elif isinstance(part, OF_A_MODEL):
                     models.append(part.at)
         return models
 
@@ -122,6 +127,8 @@ class Work:
                 names |= _tested(query.by.trees)
             if isinstance(query.statistic, CurveNewton):
                 columns |= {curve.feature for curve in query.statistic.curves}
+            elif isinstance(query.statistic, SurfaceGradients):
+                columns |= {curve.feature for curve in query.statistic.basis.functions}
         for model in self.models:
             n_scored = trees_in_common(scored_model, model)
             if n_scored is None:

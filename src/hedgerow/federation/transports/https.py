@@ -26,7 +26,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -198,6 +198,7 @@ class _Message:
     longest: int
     """Bytes of its answer, at most."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    fetches: int = 0
 
 
 @dataclass
@@ -228,7 +229,8 @@ class HttpsExchange:
 
     def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
         asking = asyncio.run_coroutine_threadsafe(self._ask(messages, quorum), self._loop)
-        return hand_over(messages, asking.result(), accept)
+        answers, fetched_again = asking.result()
+        return replace(hand_over(messages, answers, accept), slow=fetched_again)
 
     def close(self) -> None:
         if self._thread.is_alive():
@@ -236,7 +238,10 @@ class HttpsExchange:
             self._thread.join()
 
     # ------------------------------------------------------------------------------------ asking
-    async def _ask(self, messages: Messages, quorum: Quorum) -> dict[int, bytes]:
+    async def _ask(
+        self, messages: Messages, quorum: Quorum
+    ) -> tuple[dict[int, bytes], frozenset[int]]:
+        """The answers, and who fetched a message twice: perhaps a process in another's place."""
         longest, seconds = quorum.longest, quorum.seconds
         waiting = {site: self._lay_out(site, item, longest) for site, item in messages.items()}
         if waiting:
@@ -244,11 +249,12 @@ class HttpsExchange:
         for site, message in waiting.items():
             if self._desks[site].message is message:
                 self._desks[site].message = None
-        return {
+        answers = {
             site: message.answer.result()
             for site, message in waiting.items()
             if message.answer.done()
         }
+        return answers, frozenset(site for site, item in waiting.items() if item.fetches > 1)
 
     def _lay_out(self, site: int, content: bytes, longest: int) -> _Message:
         desk, message = self._desks[site], _Message(content, self._loop.create_future(), longest)
@@ -329,6 +335,7 @@ class HttpsExchange:
         message = await self._wait(desk)
         if message is None:
             return web.Response(status=410 if self._ends else 204)
+        message.fetches += 1
         return web.Response(body=message.content, headers={MESSAGE: message.id})
 
     async def _take(self, request: web.Request, desk: _Dispatcher) -> int:

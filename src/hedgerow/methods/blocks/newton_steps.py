@@ -29,7 +29,7 @@ from hedgerow.schema.arrays import FloatArray
 DOUBT = constant(2.0, unit="Hessian", evidence="boosting.md#0031")
 """Hessian by which a leaf is shrunk, per deviation of a gradient's noise."""
 
-DEVIATION = 0.15
+DEVIATION = constant(0.15, unit="log-odds")
 """How far leaves are expected to lie from zero."""
 
 NoiseVariance = FloatArray | float
