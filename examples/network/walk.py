@@ -159,7 +159,7 @@ words>` and `<time>`. What ends in `&` goes on running. What each step is for:
 [network.md](network.md).
 
 """
-LONG = 16
+LONG = 10
 """Lines of one command's output that are shown."""
 
 
