@@ -1,7 +1,8 @@
 """One row through `predict_proba`, as a service would ask for it, beside XGBoost's.
 
-The default boosted classifier with 100 trees and 30 curves. Checks of the input, reading and
-output included. A call is timed as a part of many, since one is shorter than the clock's step.
+The default boosted classifier with 100 trees, its surfaces and 30 curves. Checks of the input,
+reading and output included. A call is timed as a part of many, since one is shorter than the
+clock's step.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ def frame(X: Any) -> pd.DataFrame:
 
 
 def private_model(X: Any, y: Any) -> hr.BoostedTreesClassifier:
-    """With a budget that pays for all trees; what a row costs does not depend on it."""
+    """With a budget that pays for all trees on top of surfaces, each of which is a tree too."""
     schema = hr.Schema(tuple(hr.Numeric(name, -6.0, 6.0) for name in NAMES), classes=("0", "1"))
     model = hr.BoostedTreesClassifier(schema, 16.0, 1e-6, n_estimators=TREES, random_state=0).fit(
         X, y
     )
-    assert len(model.model_.score.trees) == TREES
+    assert len(model.model_.score.trees) >= TREES
     return model
 
 
