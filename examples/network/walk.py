@@ -154,8 +154,8 @@ For engineers who want to see every command and its answer before they type it.
 
 Each hospital has a table of 10,000 invented patients, and all agree on a schema; both are shown
 first. Made by `python -m examples.network.walk docs/network_walk.md`; a test walks it again. Keys,
-hashes and times are other ones each time and stand here as `<64 digits>`, `<16 digits>`, `<six
-words>` and `<time>`. What ends in `&` goes on running. What each step is for:
+hashes and times are other ones each time and stand here as `<128 digits>`, `<64 digits>`, `<16
+digits>`, `<six words>` and `<time>`. What ends in `&` goes on running. What each step is for:
 [network.md](network.md).
 
 """
@@ -176,6 +176,7 @@ def transcript(walk: Walk, port: int) -> str:
 def masked(text: str, port: int) -> str:
     """What is another thing each time gets a word instead: keys, hashes, times."""
     text = re.sub(r"\b[0-9A-F]{2}(:[0-9A-F]{2}){31}\b", "<fingerprint>", text)
+    text = re.sub(r"\b[0-9a-f]{128}\b", "<128 digits>", text)
     text = re.sub(r"\b[0-9a-f]{64}\b", "<64 digits>", text)
     text = re.sub(r"\b[0-9a-f]{16}\b", "<16 digits>", text)
     word = "[bdfghjklmnprstvz][aiou][bdfghjklmnprstvz][aiou][bdfghjklmnprstvz]"
