@@ -32,7 +32,11 @@ from hedgerow.privacy.study import Study
 LOOK_SECONDS = 2.0
 """How often the folder of studies is looked at."""
 COMPILED_ROWS = 20_000
-"""Rows from which loops are compiled before a study is served; fewer need no compiler in memory."""
+"""Rows from which loops are compiled before a study is served; fewer need no compiler in memory.
+
+Not where replies leave at fixed intervals: compiling in the middle of a round, at a time that the
+number of rows decides, would take longer than one.
+"""
 AGAIN_SECONDS = 60.0
 """How often a study that could not be served is tried again."""
 
@@ -111,7 +115,7 @@ class Serving:
             study, place = folder.approved_study(), DataPlace.read(folder.data_file)
             self.daemon.require_open(study)
             rows = held_rows(study, place, self._draws(study))
-            if rows.n >= COMPILED_ROWS:
+            if study.reply_interval or rows.n >= COMPILED_ROWS:
                 compile_kernels()
             self.daemon.open(study, rows)
         except (HedgerowError, OSError) as error:
