@@ -129,7 +129,7 @@ def test_a_person_reviews_in_a_browser_and_enter_confirms_nothing(review, scheme
         page.fill("section[data-key=''] [name=source]", "the study's protocol")
         page.fill("#by", "A. Huber")
         page.click("#confirm")
-        page.wait_for_function("document.querySelector('#result').textContent.includes('All')")
+        page.locator("#result", has_text="All").wait_for()
         assert told[-1] == []
         assert watched.complaints == []
     schema = hr.Schema.from_toml(review.path)
