@@ -217,7 +217,7 @@ def a_coordinator_of_another_authority(scene: Scene) -> str:
         caller = Caller(f"https://127.0.0.1:{false.port}", tls, lambda message: b"", said.append)
         with pytest.raises(ssl.SSLCertVerificationError) as refused:
             caller._call()
-        assert false.seen == set()
+        assert false.callers == set()
     finally:
         false.close()
     caller._tell(str(refused.value))

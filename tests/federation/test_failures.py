@@ -66,7 +66,7 @@ def opened(failing=(), **terms):
 
 
 def said_of(fed):
-    return statement(fed.study, fed.sites.spent(), fed.asked, is_simulation=True)
+    return statement(fed.study, fed.sites.spent(), fed.queries, is_simulation=True)
 
 
 def test_a_failed_round_is_asked_again_under_a_new_number_and_paid_twice():
@@ -122,7 +122,7 @@ def test_failed_rounds_left_out_of_the_sum_would_be_seen():
     """Twin: a coordinator that forgets what failed prints less than the sites paid."""
     fed = opened(failing={1}, retry_budget=TENTH)
     fed.ask([COUNTS])
-    fed.asked = [query for query in fed.asked if not query.void]
+    fed.queries = [query for query in fed.queries if not query.void]
     said = said_of(fed)
     assert sum(line.part for line in said.spending) < said.spent_fraction - 0.05
 

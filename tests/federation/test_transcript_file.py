@@ -48,12 +48,12 @@ def test_what_was_written_comes_back(played, tmp_path):
     assert found.epochs == {
         1: (group.coordinator.session.id, dict(group.coordinator.session.ephemerals))
     }
-    assert found.closed == ()
+    assert found.last_words == ()
     file = FileTranscript(path)
     word = secure.messages[0, MessageKind.MASKED]
     file.add_closed([word])
     file.close()
-    assert Transcript.read(path).closed == (shown(word),)
+    assert Transcript.read(path).last_words == (shown(word),)
     assert digest("message", shown(word)) == message_digest(word)
 
 

@@ -16,7 +16,7 @@ from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.serve import Serving
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.federation.audit_log import AuditLine, lines_of
-from hedgerow.federation.exchange import Accept, Exchange, Messages, Missed, Quorum, pace_of
+from hedgerow.federation.exchange import Accept, Exchange, Messages, Misses, Quorum, pace_of
 from hedgerow.federation.transports.pipe import PipeExchange
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.privacy.ledger.events import Charged, Head
@@ -268,7 +268,7 @@ class Interrupted:
         self.inner, self.at, self.when, self.event, self.asked = inner, at, when, event, 0
         self.pace = pace_of(inner)
 
-    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
         self.asked += 1
         if (self.asked, self.when) == (self.at, "before"):
             self.event()

@@ -52,7 +52,7 @@ def _binomial(n: int, p: float) -> FloatArray:
 class NoiseSeen:
     """Released numbers less what they would be without noise, in deviations of their claim.
 
-    `square` is the mean of their squares: 1 if the noise is as loud as it says. `tail` is the
+    `square` is the mean of their squares: 1 if the noise has the variance it claims. `tail` is the
     kurtosis of the law less 1: 2 for a Gaussian, 5 for a wide Laplace law.
     """
 

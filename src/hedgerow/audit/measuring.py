@@ -1,9 +1,9 @@
 """From watched fits to a verdict: what was lost, against what was claimed.
 
-White box: noise that is released minus what it hides shows how loud it is; what a canary adds
+White box: noise that is released minus what it hides shows its variance; what a canary adds
 shows how far it pulls. The two together are the loss of a sum, which is held against its charge,
 kind of statistic by kind of statistic, and over a canary's whole path against the budget. Choices
-and labels that are told at random have their own eyes: audit/choices.py.
+and randomized labels are measured in audit/choices.py.
 One run: released sums less their expectation, projected on each canary's own vector; who guesses
 by them which canaries were in refutes small epsilons (audit/bounds.py).
 """
@@ -45,9 +45,9 @@ ROUNDING = 1.005
 
 @dataclass(frozen=True)
 class KindOfRelease:
-    """All sums of one statistic, all choices by one mechanism, or all labels that were told.
+    """All sums of one statistic, all choices by one mechanism, or all randomized labels.
 
-    How loud their noise is, and the most that a charge was passed.
+    The deviation of their noise, and the most by which a charge was exceeded.
     """
 
     what: str
@@ -155,7 +155,7 @@ def _choices(
 
 
 def _of_labels(fits: Sequence[Watched]) -> tuple[KindOfRelease, float, tuple[int, int]]:
-    """A coin decided the label of each canary; what it told is the guess."""
+    """A coin decided the label of each canary; what was reported is the guess."""
     reports = [fit.told for fit in fits if fit.told is not None]
     lost = loss_of_labels(reports, ERROR)
     kind = KindOfRelease(
@@ -274,7 +274,7 @@ class Watched:
     included: BoolArray  # (M,)
     chosen: tuple[Chosen, ...] = ()
     told: RandomizedLabels | None = None
-    """Where labels are told at random there is nothing else to see."""
+    """Where labels are randomized there is nothing else to see."""
 
 
 class _Recording:

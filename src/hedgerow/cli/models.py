@@ -339,12 +339,12 @@ def verify(
         checks += _against(model, against)
     if json:
         check_content = [
-            {"what": c.what, "outcome": c.outcome.value, "words": c.words} for c in checks
+            {"what": c.name, "outcome": c.outcome.value, "words": c.words} for c in checks
         ]
         say_json({"verdict": verdict(checks), "checks": check_content})
     elif not quiet:
         for check in checks:
-            tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
+            tell(f"{check.outcome.value:>8}  {check.name:<14} {check.words}")
         tell(verdict(checks))
     if any(check.has_failed for check in checks):
         raise typer.Exit(FOUND_SOMETHING)

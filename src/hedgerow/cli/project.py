@@ -212,11 +212,11 @@ def rehearse(
     """
     import time
 
-    from hedgerow.deployment.rehearsal import Plan
+    from hedgerow.deployment.rehearsal import RehearsalPlan
     from hedgerow.deployment.rehearsal import rehearse as run
     from hedgerow.errors import ParameterError
 
-    plan = Plan.of(study, data or (), target)
+    plan = RehearsalPlan.of(study, data or (), target)
     folder = output or _next_folder(study)
     if folder.exists():
         raise ParameterError(f"{folder} is there already; name a folder that is new.")

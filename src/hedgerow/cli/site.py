@@ -80,11 +80,11 @@ def enroll(
 
     The private key stays here. Compare the six words with the coordinator before you say yes.
     """
-    from hedgerow.deployment.enrollment import Token
+    from hedgerow.deployment.enrollment import SiteToken
     from hedgerow.deployment.enrollment import enroll as ask
     from hedgerow.deployment.site_state import StateFolder
 
-    invitation = Token.read(sys.stdin.read() if token == "-" else token)
+    invitation = SiteToken.read(sys.stdin.read() if token == "-" else token)
     root = state or Path(invitation.name)
     if (root / "site.toml").exists():
         folder = StateFolder.open(root)
@@ -314,7 +314,7 @@ def verify(
     roster = study or study_of_model(folder, model)
     checks = add_vouch(model, roster, transcript, folder.identity())
     for check in checks:
-        tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
+        tell(f"{check.outcome.value:>8}  {check.name:<14} {check.words}")
     tell(verdict(checks))
     if any(check.has_failed for check in checks):
         raise typer.Exit(FOUND_SOMETHING)
@@ -623,10 +623,10 @@ def _teller(as_json: bool) -> Callable[[AuditLine], None]:
     """JSON for programs, words for a terminal, nothing where nobody looks."""
     import json
 
-    from hedgerow.federation.audit_log import in_words, untold
+    from hedgerow.federation.audit_log import ignore_line, in_words
 
     if as_json:
         return lambda line: tell(json.dumps(line), flush=True)
     if sys.stdout.isatty():
         return lambda line: tell(in_words(line), flush=True)
-    return untold
+    return ignore_line

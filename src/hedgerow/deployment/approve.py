@@ -107,7 +107,7 @@ STATISTIC_WORDS = {
     "CurveNewton": "one Newton step on the weights of the curves",
     "SurfaceGradients": "one gradient step on curves and on surfaces of two columns",
 }
-GROUPS = {
+GROUP_WORDS = {
     "Whole": "in total",
     "Cells": "per column and bin",
     "Leaves": "per leaf",
@@ -123,7 +123,7 @@ def _words(kind: QueryKind) -> str:
     quantity = _split_words(kind.what)
     match kind.query:
         case "SumQuery":
-            return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUPS[kind.by]}"
+            return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUP_WORDS[kind.by]}"
         case "BoundQuery":
             return "masked noisy sums: best impurity that this site could reach"
         case _:
@@ -219,16 +219,16 @@ def _missing_ceilings(policy: Policy, study: Study, rounds: int) -> Iterator[Pol
         ("records_per_person", study.records_per_person, policy.max_records_per_person),
         ("rounds_per_study", rounds, policy.max_rounds),
     ]
-    for name, wanted, most in ceilings:
-        if most is not None and wanted > most:
-            value = _number_text(wanted) if isinstance(wanted, Fraction) else wanted
+    for name, needs, most in ceilings:
+        if most is not None and needs > most:
+            value = _number_text(needs) if isinstance(needs, Fraction) else needs
             yield PolicyLine("", name, value, f"at most {_number_text(Fraction(most))} until now")
-    for name, wanted, least in (
+    for name, needs, least in (
         ("fewest_sites", study.n_sites, policy.min_sites),
         ("fewest_colluders", study.colluders, policy.min_colluders),
     ):
-        if wanted < least:
-            yield PolicyLine("", name, wanted, f"at least {least} until now; fewer protect less")
+        if needs < least:
+            yield PolicyLine("", name, needs, f"at least {least} until now; fewer protect less")
 
 
 def _missing_lifetime(state: StateFolder, study: Study, rules: SitePolicy) -> Iterator[PolicyLine]:
@@ -268,12 +268,12 @@ def _pays(state: StateFolder, study: Study, rules: SitePolicy) -> bool:
 def _missing_pins(
     state: StateFolder, study_file: StudyFile, rules: SitePolicy
 ) -> Iterator[PolicyLine]:
-    own, pinned = state.identity().public, set(rules.pins.values())
+    own, pins = state.identity().public, set(rules.pins.values())
     peers = [(name, key) for name, key in _sites(study_file) if key != own]
-    if sum(fingerprint(key) in pinned for _, key in peers) >= study_file.study.threshold - 1:
+    if sum(fingerprint(key) in pins for _, key in peers) >= study_file.study.threshold - 1:
         return
     for name, key in peers:
-        if fingerprint(key) not in pinned:
+        if fingerprint(key) not in pins:
             words = f"call {name}; its people must read you: {spoken_words(key)}"
             yield PolicyLine("trusted_sites", name, fingerprint(key), words)
 
@@ -309,8 +309,8 @@ def _with_line(text: str, line: PolicyLine, note: str) -> str:
     end = min((k for k in heads if k >= start), default=len(rows))
     key = line.name if not line.table or line.table == "lifetime" else json.dumps(line.name)
     fresh = f"{key} = {toml_value(line.value)}  # {note}"
-    named = re.compile(rf"""\s*["']?{re.escape(line.name)}["']?\s*=""")
-    place = next((k for k in range(start, end) if named.match(rows[k])), None)
+    pattern = re.compile(rf"""\s*["']?{re.escape(line.name)}["']?\s*=""")
+    place = next((k for k in range(start, end) if pattern.match(rows[k])), None)
     if place is not None:
         rows[place : _end_of_value(rows, place)] = [fresh]
     else:

@@ -12,7 +12,7 @@
     audit.jsonl         what was done, in words
     site.log            details, for whoever looks for a fault
     numba/              compiled loops
-    run/socket          where a network engine on the same machine knocks
+    run/socket          where a network engine on the same machine connects
     next/               a new key with its store, while `rotate-key` puts them in place
     retired/            keys, stores and anchors of before
 

@@ -14,7 +14,7 @@ from typing import Any
 from hedgerow.errors import ParameterError
 from hedgerow.schema.problems import Problems
 
-NUMBERS = {"number", "integer", "float", "double", "int"}
+NUMBER_TYPES = {"number", "integer", "float", "double", "int"}
 TRUTH_KINDS = {"boolean", "bool"}
 
 
@@ -32,7 +32,7 @@ class ColumnDescription:
     def problem(self) -> str | None:
         if self.values is not None or self.kind in TRUTH_KINDS:
             return None
-        if self.kind in NUMBERS:
+        if self.kind in NUMBER_TYPES:
             absent = [k for k in ("minimum", "maximum") if getattr(self, k) is None]
             return f"column {self.name!r} has no {' and no '.join(absent)}" if absent else None
         return f"column {self.name!r} is {self.kind or 'of no type'} without an enum of its values"

@@ -45,7 +45,7 @@ class Unit:
     """The unit of privacy: one record, or one person with up to `most` records.
 
     `counted` says that sites knew whose each record is and kept no more, each site for itself;
-    otherwise `most` is believed.
+    otherwise `most` is an assumption.
     """
 
     most: int = 1
