@@ -14,7 +14,6 @@ from importlib import import_module
 
 from benchmarks import results
 from benchmarks.timing import Row
-from hedgerow.kernels.compilation import compile_kernels
 
 NAMES = ("kernels", "predict", "noise", "masks", "guards", "cold_start", "ours")
 PART = "lines"
@@ -26,7 +25,6 @@ HEADER = (
 
 def main(names: tuple[str, ...]) -> None:
     measured = {}
-    compile_kernels()
     print(*HEADER, sep="\n", flush=True)
     for name in names or NAMES:
         for row in import_module(f"benchmarks.bench_{name}").rows():
