@@ -13,14 +13,10 @@ import pytest
 
 from studies import kept
 from studies.__main__ import STUDIES, Order
-from studies.evidence.entries import FILE, Entry, stored
-from studies.evidence.figures import draw
-from studies.evidence.full_pages import write_all
-from studies.evidence.one_screen import PAGES, share
-from studies.evidence.quoted import RESULTS, SECTIONS
-from studies.files import SOURCES
+from studies.data_files import LISTED, SOURCES
+from studies.evidence import FILE, Entry, stored
+from studies.evidence_pages import PAGES, RESULTS, SECTIONS, draw, share, write_full_pages
 from studies.harness import Computation
-from studies.needs import LISTED
 from studies.planned import measured
 
 MOST_WORDS, MOST_BYTES, MOST_OF_A_FIGURE = 350, 200_000, 60_000
@@ -160,9 +156,9 @@ def test_a_full_page_is_made_of_its_archive_without_data_or_a_run(name, tmp_path
 
 @pytest.mark.slow
 def test_a_full_page_is_made_once_for_the_same_tables_and_code(tmp_path):
-    assert write_all(tmp_path, ["first_model"]) == 1
+    assert write_full_pages(tmp_path, ["first_model"]) == 1
     made = (tmp_path / "first_model/README.md").stat().st_mtime_ns
-    assert write_all(tmp_path, ["first_model"]) == 0
+    assert write_full_pages(tmp_path, ["first_model"]) == 0
     assert (tmp_path / "first_model/README.md").stat().st_mtime_ns == made
 
 

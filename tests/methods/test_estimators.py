@@ -300,7 +300,7 @@ PROCESSORS = {
 FITS = """
 import warnings
 import hedgerow as hr
-from studies.fixed_noise import fixed_noise
+from studies.simulation import fixed_noise
 from studies.tests.answers import small_table
 
 warnings.simplefilter("ignore")
