@@ -11,7 +11,7 @@ import pytest
 
 from hedgerow.kernels import build, codes, dispatch, newton, noise, sums, surfaces, trees, units
 from hedgerow.kernels.build import FOR_ANY, FOR_AVX2
-from hedgerow.kernels.dispatch import PLAIN, Kernel, as_input, using
+from hedgerow.kernels.dispatch import PLAIN, Kernel, as_input
 from hedgerow.models.packing import PackedTrees
 
 MODULES = (codes, newton, noise, sums, surfaces, trees, units)
@@ -44,7 +44,8 @@ def test_every_kernel_runs_compiled_and_every_loop_has_a_kernel() -> None:
 def test_the_plain_form_does_not_run_where_a_loop_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codes.RECODE, "plain", None)
     assert codes.recode(CELLS, TABLE).tolist() == [[255] * 4]
-    with using(PLAIN), pytest.raises(TypeError):
+    monkeypatch.setattr(dispatch, "FORM", PLAIN)
+    with pytest.raises(TypeError):
         codes.recode(CELLS, TABLE)
 
 

@@ -6,7 +6,8 @@ The definitions below are written row by row, on purpose: they share no trick wi
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.kernels import dispatch
 from hedgerow.kernels.build import FOR_ANY, FOR_AVX2
 from hedgerow.kernels.codes import encode_edges, recode, split_rows
-from hedgerow.kernels.dispatch import PLAIN, using
+from hedgerow.kernels.dispatch import PLAIN
 from hedgerow.kernels.noise import invert
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import (
@@ -43,6 +45,16 @@ N_ROWS = st.sampled_from([0, 1, 2, 17, BLOCK - 1, BLOCK, BLOCK + 1, 9001])
 N_FEATURES = st.integers(1, 5)
 N_CELLS = st.sampled_from([1, 2, 33, 255, 256])
 SEEDS = st.integers(0, 2**32 - 1)
+
+
+@contextmanager
+def using(form: str) -> Iterator[None]:
+    """Another form than the fastest, for a while."""
+    before, dispatch.FORM = dispatch.FORM, form
+    try:
+        yield
+    finally:
+        dispatch.FORM = before
 
 
 def in_both_forms(work: Callable[[], Any]) -> Any:

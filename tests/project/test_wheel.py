@@ -12,9 +12,8 @@ from zipfile import ZipFile
 import pytest
 import yaml
 
-from hedgerow.kernels.build import build
-
 from docs.release_check import PROJECT, lock_lines, placeholders
+from hedgerow.kernels.build import build
 from hedgerow.version import __version__
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,6 @@ import logging
 import struct
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any, cast
 
@@ -33,7 +32,7 @@ NUMBERS = {"N": float, "W": int}
 FLOAT = struct.Struct("d32x")
 PLAIN = "plain"
 FORM = FOR_AVX2
-"""The fastest that is tried; processors without AVX2 run the loops for any."""
+"""The fastest form that is tried; processors without AVX2 run loops for any, tests all forms."""
 KERNEL_LOG = logging.getLogger("hedgerow.kernels")
 
 
@@ -80,17 +79,6 @@ def _spread(args: tuple[Any, ...]) -> Iterator[Any]:
             yield from arg
         else:
             yield arg
-
-
-@contextmanager
-def using(form: str) -> Iterator[None]:
-    """Another form than the fastest, in all threads, for a while: plain, or for any processor."""
-    global FORM
-    before, FORM = FORM, form
-    try:
-        yield
-    finally:
-        FORM = before
 
 
 @cache

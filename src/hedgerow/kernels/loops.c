@@ -1,10 +1,8 @@
 /* The compiled loops over rows; `dispatch.py` loads them and calls them.
 
-   A loop takes the arguments of its plain NumPy form, which is its definition, in the same order,
-   and leaves the same bits: integers wrap around, and floating point is added in one order, never
-   fused or reordered (the flags in `build.py` see to that). A loop checks no bounds: the Python
-   function that calls it has checked them. It is written for the compiler: an element is read
-   before it is chosen by, since a branch stays otherwise.
+   A loop takes the arguments of its plain NumPy form, its definition, and leaves the same bits:
+   integers wrap around, and floating point is added in one order, never fused or reordered. Bounds
+   were checked by the caller. An element is read before it is chosen by: a branch stays otherwise.
 
    Shapes: F features, n rows, k rows of a selection, N nodes, B bins, C channels, T trees, O
    outputs, P groups (features or trees, an even number of them). Codes are feature-major (F, n). */
@@ -17,13 +15,8 @@
 #include <cpuid.h>
 #endif
 
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int16_t i16;
-typedef int32_t i32;
-typedef int64_t i64;
+typedef uint8_t u8; typedef uint16_t u16; typedef uint32_t u32; typedef uint64_t u64;
+typedef int16_t i16; typedef int32_t i32; typedef int64_t i64;
 
 /* An array with its shape, all elements side by side, or one number. */
 typedef struct {
@@ -41,6 +34,7 @@ typedef struct {
 
 enum {
     BLOCK = 4096,      /* rows that stay in the first-level cache while all groups pass over them */
+    FEW_ROWS = 8,      /* fewer walk down: in a block every node of a tree is evaluated */
     BYTE_LEAVES = 256, /* up to here a leaf number is a byte, and 32 rows are routed at a time */
     CHECKED = 512,     /* records between truncation and check */
     TILE = 64,         /* records whose entries stay while the sums of one entry pass over them */
@@ -210,8 +204,7 @@ INLINE i64 sum_cells_of(const Arg *a, int wide)
     return end_sums(s, 1);
 }
 
-/* (codes, rows, node_of, pairs, stats, out): adds the stats (k, C) of rows to out (P, N, B, C). 0
-   if a code is not below B: it was not counted, and others may not have been. */
+/* (codes, rows, node_of, pairs, stats, out (P, N, B, C)): adds stats (k, C). 0: a code is no bin. */
 i64 sum_cells(const Arg *a) { return sum_cells_of(a, 0); }
 i64 sum_wide_cells(const Arg *a) { return sum_cells_of(a, 1); }
 
@@ -270,8 +263,8 @@ static void by_levels(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 
 
 INLINE u64 goes_left(const u64 *bits, u8 cell) { return bits[cell >> 6] >> (cell & 63) & 1; }
 
-/* For trees of more leaves than a byte can number: all rows go a level a time. No row leaves
-   early, since a row at its leaf stays there: that costs less than a branch. */
+/* For few rows, or trees of more leaves than a byte can number: all rows go a level a time. No row
+   leaves early, since a row at its leaf stays there: that costs less than a branch. */
 static void by_rows(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 n, u16 *leaves)
 {
     i32 node[BLOCK];
@@ -293,7 +286,7 @@ static void route(const Arg *trees, i64 t, const Arg *codes, i64 lo, i64 n, u8 *
 {
     const u8 *cells = (const u8 *)codes->data + lo;
     i64 stride = codes->shape[1];
-    if (FIELD(i32, N_LEAVES)[t] > BYTE_LEAVES) {
+    if (n < FEW_ROWS || FIELD(i32, N_LEAVES)[t] > BYTE_LEAVES) {
         by_rows(trees, t, cells, stride, n, leaves);
         return;
     }
