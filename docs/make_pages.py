@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks import faults_page, network_page  # noqa: E402
 from benchmarks import page as speed_page  # noqa: E402
-from docs import make_cards, make_checks, make_constants, make_parameters  # noqa: E402
+from docs import make_cards, make_checks, make_constants, make_parameters, make_pictures  # noqa: E402
 from mutants import page as mutants_page  # noqa: E402
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -33,6 +33,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def main() -> None:
+    make_pictures.main()
     for name, made in PAGES.items():
         _write(DOCS / f"{name}.md", made())
     _write(EVIDENCE / "speed" / "README.md", speed_page.page())
