@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import lightgbm
 import numpy as np
-import pandas as pd
 import xgboost
 from numpy.typing import NDArray
 
-import hedgerow as hr
 from benchmarks.timing import Row, named, race, sized
 from hedgerow.kernels.codes import encode_edges, split_rows
 from hedgerow.kernels.sums import count_cells, sum_cells
@@ -21,8 +18,6 @@ from hedgerow.models.packing import PackedTrees, pack
 from hedgerow.models.tree import Tree
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step, cells
 
-# --------------------------------------------------------------------------------------------------
-# Histograms, random trees and prediction, one thread, against LightGBM and XGBoost.
 N_ROWS, N_FEATURES, N_BINS = sized(1_000_000, 2_000), 30, 32
 N_TREES = 20  # of a batch of random trees
 PART = 16_384
@@ -250,67 +245,3 @@ def check_same(theirs: NDArray[np.float32], ours: NDArray[np.float64]) -> None:
     """Up to XGBoost's base score and its single precision."""
     difference = theirs - ours[:, 0]
     assert np.ptp(difference) < 1e-4, "not the same model"
-
-
-# --------------------------------------------------------------------------------------------------
-# One row through `predict_proba`, as a service would ask for it, beside XGBoost's.
-#
-# The default boosted classifier with 100 trees, its surfaces and 30 curves. Checks of the input,
-# reading and output included. A call is timed as a part of many, since one is shorter than the
-# clock's step.
-PREDICT_ROWS, PREDICT_FEATURES, PREDICT_TREES = sized(100_000, 10_000), 30, sized(100, 5)
-CALLS = sized(200, 2)
-COLUMN_NAMES = [f"x{j}" for j in range(PREDICT_FEATURES)]
-
-
-def predict_rows() -> list[Row]:
-    X, y = predict_data()
-    ours, theirs = private_model(X, y), xgboost_model(X, y)
-    return [*one_row(ours, theirs, X[:1], "NumPy"), *one_row(ours, theirs, frame(X[:1]), "pandas")]
-
-
-def predict_data() -> tuple[Any, Any]:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(PREDICT_ROWS, PREDICT_FEATURES))
-    score = X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * (X[:, 3] > 0.3) + rng.normal(size=PREDICT_ROWS)
-    return X, (score > 0).astype(int)
-
-
-def frame(X: Any) -> pd.DataFrame:
-    return pd.DataFrame(X, columns=COLUMN_NAMES)
-
-
-def private_model(X: Any, y: Any) -> hr.BoostedTreesClassifier:
-    """With a budget that pays for all trees on top of surfaces, each of which is a tree too."""
-    schema = hr.Schema(
-        tuple(hr.Numeric(name, -6.0, 6.0) for name in COLUMN_NAMES), classes=("0", "1")
-    )
-    model = hr.BoostedTreesClassifier(
-        schema, 16.0, 1e-6, n_estimators=PREDICT_TREES, random_state=0
-    ).fit(X, y)
-    assert len(model.model_.score.trees) >= PREDICT_TREES
-    return model
-
-
-def xgboost_model(X: Any, y: Any) -> xgboost.XGBClassifier:
-    return xgboost.XGBClassifier(
-        n_estimators=PREDICT_TREES, max_depth=6, n_jobs=1, tree_method="hist"
-    ).fit(frame(X), y)
-
-
-def one_row(ours: Any, theirs: Any, row: Any, kind: str) -> list[Row]:
-    best = race({"ours": lambda: repeated(ours, row), "theirs": lambda: repeated(theirs, row)})
-    return [
-        Row(
-            work=f"one row predicted, default boosted classifier, {PREDICT_TREES} trees, {kind}",
-            seconds=best["ours"] / CALLS,
-            reference=named("xgboost-cpu", f"predict_proba, {PREDICT_TREES} trees, {kind}"),
-            reference_seconds=best["theirs"] / CALLS,
-            most_ratio=3.0,
-        )
-    ]
-
-
-def repeated(model: Any, row: Any) -> None:
-    for _ in range(CALLS):
-        model.predict_proba(row)

@@ -18,7 +18,7 @@ from hedgerow.kernels.compilation import compile_kernels
 
 BENCHES = {
     "kernels": ("bench_kernels", "rows"),
-    "predict": ("bench_kernels", "predict_rows"),
+    "predict": ("bench_predict", "rows"),
     "noise": ("bench_parts", "noise_rows"),
     "masks": ("bench_parts", "mask_rows"),
     "guards": ("bench_parts", "guard_rows"),

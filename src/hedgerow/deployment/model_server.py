@@ -27,6 +27,7 @@ import numpy as np
 
 from hedgerow.deployment.live import metrics_text
 from hedgerow.errors import EngineLost, HedgerowError, ParameterError
+from hedgerow.kernels.dispatch import assumed_costs
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.predicting import outputs
 from hedgerow.schema.grids import ColumnKind, Grid
@@ -256,7 +257,8 @@ def serve(
     stop_event: threading.Event | None = None,
 ) -> None:
     """Until SIGTERM, SIGINT or `stop_event`; requests that are being answered get their answer."""
-    asyncio.run(_serve(model, host, port, ready, stop_event))
+    with assumed_costs(start=0.0, compile=0.0):  # a process that lives long compiles at once
+        asyncio.run(_serve(model, host, port, ready, stop_event))
 
 
 async def _serve(
@@ -269,8 +271,7 @@ async def _serve(
     from aiohttp import web
 
     server = ModelServer(model)
-    names = model.schema_.names
-    server.model.predict(np.array([[None] * len(names)], dtype=object))  # loops are loaded now
+    server.predict([{}])  # loops are loaded now
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=5.0)
     await runner.setup()
     _limit(runner.server)

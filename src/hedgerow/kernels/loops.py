@@ -18,6 +18,7 @@ LeafIds = NDArray[np.uint16]
 BLOCK = 4096  # rows that stay in the first-level cache while all features or trees pass over them
 MOST_PACKED = 2**30 // BLOCK  # smaller numbers: a block of them cannot overflow half a word
 BYTE_LEAVES = 256  # up to here a leaf number is a byte, and a tree is evaluated 32 rows at a time
+FEW_ROWS = 8  # fewer walk down one by one: in a block every node of a tree is evaluated
 
 
 def sum_cells_loop(
@@ -200,6 +201,10 @@ def _route(
     trees: PackedTrees, t: int, codes: Codes, lo: int, stack: Codes, leaves: LeafIds
 ) -> None:
     """Leaf of each row from `lo` on, as many as `leaves` has room for."""
+    if leaves.size < FEW_ROWS:
+        for i in range(leaves.size):
+            leaves[i] = _walk(trees, t, codes, lo + i)
+        return
     if trees.n_leaves[t] > BYTE_LEAVES:
         _by_rows(trees, t, codes, lo, leaves)
         return
@@ -209,6 +214,18 @@ def _route(
         _by_nodes(trees, t, codes, lo, leaves.size, stack)
     for i in range(leaves.size):
         leaves[i] = stack[0, i]
+
+
+@helper
+def _walk(trees: PackedTrees, t: int, codes: Codes, row: int) -> int:
+    """Leaf of one row. It does not stop early, as rows of a block do not."""
+    q = np.uint64(trees.root[t])
+    for _ in range(trees.depth[t]):
+        cell = np.uint64(codes[np.uint64(max(trees.feature[q], 0)), np.uint64(row)])
+        word = trees.left_bits[q, cell >> np.uint64(6)]
+        left, right = np.uint64(trees.left[q]), np.uint64(trees.right[q])
+        q = left if (word >> (cell & np.uint64(63))) & np.uint64(1) else right
+    return int(trees.leaf[q])
 
 
 @helper
