@@ -11,11 +11,11 @@ import pytest
 from hedgerow.methods.consul import honest_factor_of_medians
 from hedgerow.schema.schema import Numeric, Schema
 from studies import authors
-from studies.boosted.cells import Cells
-from studies.boosted.claims import claims as boosted_claims
-from studies.boosted.learners import LEAVES, batched, components
-from studies.boosted.paper import JUDGED_SETS, weight_updates
-from studies.boosted.published import Published
+from studies import gubler as gubler_page
+from studies.boosted_claims import Cells
+from studies.boosted_claims import claims as boosted_claims
+from studies.boosted_fits import JUDGED_SETS, LEAVES, batched, components, weight_updates
+from studies.boosted_published import Published
 from studies.claims import (
     FAILS,
     HOLDS,
@@ -27,11 +27,10 @@ from studies.claims import (
     section,
     where_it_holds,
 )
-from studies.diprime.claims import DEPTHS, SHARED_DEPTHS, ahead
-from studies.diprime.claims import claims as diprime_claims
-from studies.gubler import page as gubler_page
-from studies.gubler.claims import claims as gubler_claims
-from studies.gubler.methods import AS_PRINTED, AS_RELEASED
+from studies.diprime_claims import DEPTHS, SHARED_DEPTHS, ahead
+from studies.diprime_claims import claims as diprime_claims
+from studies.gubler_claims import claims as gubler_claims
+from studies.gubler_fits import AS_PRINTED, AS_RELEASED
 from studies.measures import auc, calibration_error, of_classes
 from studies.pages import evenly, left_out, line
 
@@ -87,17 +86,17 @@ def mixture(gain):
 @pytest.mark.parametrize(("gain", "verdict"), [(0.05, HOLDS), (-0.05, FAILS)])
 def test_gublers_claims_turn_with_the_rows(gain, verdict):
     found = {claim.says: claim for claim in gubler_claims(mixture(gain))}
-    for words in ("as released", "as printed", "made sound"):
+    for words in ("as released", "as published", "corrected"):
         says = f"Saving budget is consistently more accurate than plain: {words}"
         assert found[says].verdict == verdict
-    deeper = found["The gain grows with the depth: as printed"]
+    deeper = found["The gain grows with the depth: as published"]
     assert deeper.verdict == NOT_RUN
 
 
 def test_a_clear_lead_of_too_few_pairs_is_no_verdict():
     both = pd.concat([mixture(0.0), mixture(0.05).assign(depth=10)])
     found = {claim.says: claim for claim in gubler_claims(both)}
-    deeper = found["The gain grows with the depth: as printed"]
+    deeper = found["The gain grows with the depth: as published"]
     assert "+5.0" in deeper.ours
     assert re.fullmatch(r"open: \d+ of the 100 draws that a verdict on depth needs", deeper.verdict)
 
