@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hedgerow.data.reading import encoding
 from hedgerow.methods import wang
 from hedgerow.methods.method import Method
-from hedgerow.methods.wang import Finding, TopDown, TopDownTreeClassifier
+from hedgerow.methods.wang import SplitMethod, TopDown, TopDownTreeClassifier
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.schema.schema import Numeric, Schema
 from studies import datasets, simulation
@@ -288,7 +288,7 @@ def power_of_two_above(rows: int) -> int:
     return 1 << rows.bit_length()
 
 
-def timed(seed: int, split: Finding, max_splits: int) -> dict[str, float]:
+def timed(seed: int, split: SplitMethod, max_splits: int) -> dict[str, float]:
     """One tree through the whole secure sum, every split taken, beside scikit-learn's."""
     from sklearn.tree import DecisionTreeClassifier
 

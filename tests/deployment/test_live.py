@@ -16,7 +16,7 @@ from hedgerow.cli.main import app
 from hedgerow.deployment.live import RunTeller, SiteTeller, live_view
 from hedgerow.deployment.progress import SITES_EVENT, WITHOUT, Watch
 from hedgerow.deployment.run import run_study
-from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.serve import Service
 from hedgerow.federation.audit_log import ignore_line
 from hedgerow.federation.exchange import Quorum, hand_over
 from hedgerow.privacy.statement.record import Progress
@@ -158,7 +158,7 @@ def test_a_site_s_own_people_see_what_it_answers(tmp_path):
         page = Watched(browser, view.address).page
         tells = [view.tell, ignore_line, ignore_line]
         serving = [
-            opened.enter_context(closing(Serving(site, tell=tell)))
+            opened.enter_context(closing(Service(site, tell=tell)))
             for site, tell in zip(world.sites, tells, strict=True)
         ]
         transport = Direct(

@@ -89,8 +89,8 @@ class Copied:
         old = Transcript.read(self.transcript)
         self.transcript.unlink()
         new = FileTranscript(self.transcript)
-        for attempt, (session_id, keys) in old.epochs.items():
-            new.add_epoch(attempt, _Epoch(session_id, keys))
+        for attempt, (session_id, keys) in old.key_sessions.items():
+            new.add_session(attempt, _Epoch(session_id, keys))
         for one in change([old.rounds[number] for number in sorted(old.rounds)]):
             new.add_round(one)
         if closed:

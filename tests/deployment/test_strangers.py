@@ -23,7 +23,7 @@ from deployment.test_serve import Kept, Served
 from federation.test_https import posted
 from hedgerow.deployment import live
 from hedgerow.deployment.live import LiveView, RunTeller, live_view
-from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.serve import Service
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import ParameterError
 from hedgerow.federation.client import refused_with
@@ -261,7 +261,7 @@ def a_study_file_changed_at_the_site(scene: Scene) -> str:
     text = folder.study_file.read_text().replace("max_depth = 2", "max_depth = 3")
     folder.study_file.write_text(text)
     scene.served.all[0].close()
-    scene.served.all[0] = Serving(scene.world.sites[0])
+    scene.served.all[0] = Service(scene.world.sites[0])
     assert not scene.served.all[0].daemon.studies
     return scene.site_says("cannot serve")
 

@@ -12,7 +12,7 @@ import pytest
 import hedgerow as hr
 from deployment.test_serve import Served, charged
 from hedgerow.data.sums import Answering
-from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.serve import Service
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import ComputationFailed, ParameterError, SiteRefused, TooFewSites
 from hedgerow.federation.client import refusal, refused_with
@@ -334,7 +334,7 @@ def test_a_service_says_in_its_audit_log_why_a_study_is_closed_and_a_restart_kee
         join = world.link(served.transport).coordinator.join()[0]
         assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
         served.all[0].close()
-        served.all[0] = Serving(world.sites[0])
+        served.all[0] = Service(world.sites[0])
         assert agreed.hash not in served.all[0].daemon.studies
         assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
         (told,) = world.lines(0, "cannot serve")

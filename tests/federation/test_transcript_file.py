@@ -32,7 +32,7 @@ def a_round(secure, number=1, **changed):
 
 def written(path, group, rounds):
     file = FileTranscript(path)
-    file.add_epoch(1, group.coordinator.session)
+    file.add_session(1, group.coordinator.session)
     for one in rounds:
         file.add_round(one)
     file.close()
@@ -45,7 +45,7 @@ def test_what_was_written_comes_back(played, tmp_path):
     written(path, group, rounds)
     found = Transcript.read(path)
     assert list(found.rounds.values()) == rounds
-    assert found.epochs == {
+    assert found.key_sessions == {
         1: (group.coordinator.session.id, dict(group.coordinator.session.ephemerals))
     }
     assert found.last_words == ()

@@ -215,3 +215,34 @@ def test_names_with_a_head_noun_pass():
     assert is_bare("_saved")
     assert is_bare("clipped")
     assert not any(map(is_bare, ("noisy_counts", "kept_rows", "split_gains", "seed")))
+
+
+# --------------------------------------------------------------------------------------------------
+# A public name means one thing; commands have the names that users type, whatever they call.
+SHARED_NAMES = {"DEPARTURES", "PAPER", "dp_rf"}
+"""Each file of a paper's method has the first two; two papers call a method by the third."""
+
+
+def public_names(tree: ast.Module) -> Iterator[str]:
+    """Classes, functions and constants at the top of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield node.name
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_a_public_name_is_defined_in_one_file():
+    places: dict[str, set[str]] = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        for name in public_names(syntax_of(file)):
+            if not name.startswith("_"):
+                places.setdefault(name, set()).add(str(file.relative_to(SOURCE)))
+    doubled = {name: files for name, files in places.items() if len(files) > 1}
+    commands = {name for name, files in doubled.items() if any(f.startswith("cli/") for f in files)}
+    assert set(doubled) - {name for name in commands if name.islower()} == SHARED_NAMES
+
+
+def test_names_at_the_top_of_a_module_are_seen():
+    tree = ast.parse("class A:\n    B = 1\ndef c():\n    pass\nD = 1\nE: int = 2\n")
+    assert list(public_names(tree)) == ["A", "c", "D", "E"]

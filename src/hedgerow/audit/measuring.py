@@ -118,9 +118,9 @@ def _by_kind(fits: Sequence[Watched]) -> list[KindOfRelease]:
 
 def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfRelease:
     noise = _noise(group)
-    louder = noise.at_most(QUIET_DEVIATIONS)
+    scale = noise.at_most(QUIET_DEVIATIONS)
     ratios = [
-        _losses(s, release, louder).max() / float(s.cost(release.query)) for s, release in group
+        _losses(s, release, scale).max() / float(s.cost(release.query)) for s, release in group
     ]
     return KindOfRelease(
         what=name,
@@ -176,12 +176,12 @@ def _noise(group: Sequence[tuple[Study, Released]]) -> NoiseSeen:
     return NoiseSeen(count, square / max(count, 1), tail / max(count, 1))
 
 
-def _losses(study: Study, release: Released, louder: float) -> FloatArray:
+def _losses(study: Study, release: Released, scale: float) -> FloatArray:
     """(M,) what each canary loses by one sum, if noise has so many times its claimed variance."""
     pulls = release.pulls.reshape(len(release.pulls), -1)
-    if math.isinf(louder):
+    if math.isinf(scale):
         return np.zeros(len(pulls))
-    variance = release.variance * _counted_part(study) * louder
+    variance = release.variance * _counted_part(study) * scale
     if study.measure is Measure.GDP:
         return np.asarray((pulls**2).sum(axis=1) / variance)
     unit = _unit(study, release)
@@ -218,11 +218,11 @@ def _whole_path(fits: Sequence[Watched], lost_by_choices: Sequence[list[FloatArr
     """Epsilon of the canary that lost most over all sums and choices, at least."""
     study = fits[0].study
     noise = _noise([(fit.study, release) for fit in fits for release in fit.released])
-    louder = noise.at_most(QUIET_DEVIATIONS)
+    scale = noise.at_most(QUIET_DEVIATIONS)
     lost = 0.0
     for k, fit in enumerate(fits):
         path = np.sum([by_law[k] for by_law in lost_by_choices], axis=0)
-        path += np.sum([_losses(fit.study, release, louder) for release in fit.released], axis=0)
+        path += np.sum([_losses(fit.study, release, scale) for release in fit.released], axis=0)
         lost = max(lost, float(path.max()))
     return conversions.epsilon_of(study.measure, Fraction(lost), study.noise_delta)
 

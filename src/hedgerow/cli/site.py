@@ -39,7 +39,7 @@ Here = Annotated[
         "--state", envvar="HEDGEROW_STATE", help="Use this state folder, not the one found here."
     ),
 ]
-Coordinator = Annotated[
+CoordinatorUrl = Annotated[
     str | None,
     typer.Option(help="Call this coordinator, https://host:port; none with FLARE or Flower."),
 ]
@@ -127,7 +127,7 @@ def accept(
     person: Person = None,
     sql: Sql = None,
     push_down: PushDown = False,
-    coordinator: Coordinator = None,
+    coordinator: CoordinatorUrl = None,
     authority: AuthorityName = None,
     by: Annotated[
         str | None, typer.Option(help="Who decides; written into the policy.", show_default=False)
@@ -224,7 +224,7 @@ def approve(
     person: Person = None,
     sql: Sql = None,
     push_down: PushDown = False,
-    coordinator: Coordinator = None,
+    coordinator: CoordinatorUrl = None,
     authority: AuthorityName = None,
     yes: Yes = False,
 ) -> None:
@@ -339,7 +339,7 @@ def serve(
     import threading
     from contextlib import closing
 
-    from hedgerow.deployment.serve import Serving, prepare
+    from hedgerow.deployment.serve import Service, prepare
     from hedgerow.deployment.site_state import StateFolder
 
     folder = StateFolder.open(state)
@@ -351,7 +351,7 @@ def serve(
     with (
         _listeners(folder, as_json, watch) as heard_by,
         closing(
-            Serving(folder, tell=heard_by, socket=socket, group=socket_group, stop_event=stop_event)
+            Service(folder, tell=heard_by, socket=socket, group=socket_group, stop_event=stop_event)
         ) as serving,
     ):
         serving.run()

@@ -141,9 +141,9 @@ class TranscriptSites:
     def _run(self, entry: TranscriptRound) -> TranscriptRun:
         """Keys are not signed here: the context that every site has signed is a hash of them."""
         study = self.study_file.study
-        if entry.attempt not in self.transcript.epochs:
+        if entry.attempt not in self.transcript.key_sessions:
             raise TranscriptError(f"the keys of round {entry.number} are not shown.")
-        session_id, keys = self.transcript.epochs[entry.attempt]
+        session_id, keys = self.transcript.key_sessions[entry.attempt]
         parameters = Parameters.of(study.parameters)
         run_id = next(iter(self.runs), bytes(16))
         session = KeySession(run_id, session_id, keys, {}, parameters.graph(session_id))

@@ -33,7 +33,7 @@ AGAIN_SECONDS = 60.0
 """How often a study that could not be served is tried again."""
 
 
-class Serving:
+class Service:
     """A site's service and its ways to the outside, as long as the process lives."""
 
     def __init__(

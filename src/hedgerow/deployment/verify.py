@@ -185,7 +185,7 @@ def _signer(document: dict[str, Any], expected: str | None) -> Iterator[CheckRes
         key, right = b"", False
     names = (fingerprint(key), spoken_words(key))
     words = f"signed with the key {names[0]}"
-    yield CheckResult.of(SIGNATURE, right, words if right else f"not {words}: it was changed later")
+    yield CheckResult.of(SIGNER, right, words if right else f"not {words}: it was changed later")
     if expected is None:
         words = f"whose key? Its owner reads you: {names[1]}; or give --signer"
         yield CheckResult("signer", Outcome.SKIPPED, words)
@@ -195,7 +195,7 @@ def _signer(document: dict[str, Any], expected: str | None) -> Iterator[CheckRes
         yield CheckResult.of("signer", same, words)
 
 
-SIGNATURE = "signature"
+SIGNER = "signature"
 SUM_TOLERANCE = 1e-9
 """Parts of a budget are floats in the file; their sums are right to this."""
 PLAUSIBLE = "plausible"
@@ -245,7 +245,7 @@ def verdict(checks: Sequence[CheckResult]) -> str:
         return f"intact, unsigned{rest}"
     words = {check.name: check.words for check in checks}
     if SITES not in words:
-        by_one = f", {words[SIGNATURE]}" if SIGNATURE in words else ""
+        by_one = f", {words[SIGNER]}" if SIGNER in words else ""
         return f"intact{by_one}{rest}"
     vouches = f"; {words[VOUCHES]}" if VOUCHES in words else ""
     if MODEL in words:

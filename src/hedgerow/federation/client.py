@@ -111,7 +111,7 @@ def respond(
         parts = [x * item.refinement + z for item, x, z in zip(sums, exact, noise, strict=True)]
         queries = (item.query for item in bundle)
         selections = tuple(
-            _pick(rows, q, secret, samplers.choose) for q in queries if not isinstance(q, Summed)
+            _select(rows, q, secret, samplers.choose) for q in queries if not isinstance(q, Summed)
         )
     except Exception as error:
         raise rows.closed_by(error) from error
@@ -144,7 +144,7 @@ def _reports(rows: StudyRows, secret: SecretRandomness) -> IntArray:
     return np.concatenate([bits, np.ones((len(bits), 1), np.int64)], axis=1)
 
 
-def _pick(
+def _select(
     rows: StudyRows,
     query: Selecting,
     secret: SecretRandomness,

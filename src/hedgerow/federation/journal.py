@@ -184,7 +184,7 @@ class FileJournal(Record):
 
     def session(self, coordinator: Coordinator) -> None:
         self._write_run(coordinator, coordinator.keys)
-        self.transcript.add_epoch(coordinator.attempt, coordinator.session)
+        self.transcript.add_session(coordinator.attempt, coordinator.session)
 
     def add_request(self, request: AskedRound, heads: LedgerHeads) -> None:
         self._append(

@@ -83,7 +83,7 @@ class TranscriptRound:
 class Transcript:
     """A run as it was written down."""
 
-    epochs: dict[int, tuple[bytes, dict[int, bytes]]] = field(default_factory=dict)
+    key_sessions: dict[int, tuple[bytes, dict[int, bytes]]] = field(default_factory=dict)
     """By attempt: id and X25519 keys."""
     rounds: dict[int, TranscriptRound] = field(default_factory=dict)
     last_words: tuple[bytes, ...] = ()
@@ -113,7 +113,7 @@ class Transcript:
         match tag:
             case b"E":
                 attempt = reader.u32()
-                self.epochs[attempt] = reader.take(DIGEST), reader.table(PUBLIC_KEY)
+                self.key_sessions[attempt] = reader.take(DIGEST), reader.table(PUBLIC_KEY)
             case b"R":
                 item = TranscriptRound.read(content)
                 self.rounds[item.number] = item
@@ -152,7 +152,7 @@ class FileTranscript:
     def close(self) -> None:
         self._file.close()
 
-    def add_epoch(self, attempt: int, session: KeySession) -> None:
+    def add_session(self, attempt: int, session: KeySession) -> None:
         self._add(b"E", u32(attempt) + session.id + table_field(dict(session.ephemerals)))
 
     def add_round(self, entry: TranscriptRound) -> None:
