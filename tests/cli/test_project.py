@@ -77,7 +77,9 @@ def test_a_rehearsal_ends_with_a_valid_model_and_no_process(project):
         assert "live: http://127.0.0.1:" in done.output
         study = folder / "study"
         checks = verified(study / "model.json", study / "study.toml", study / "transcript.bin")
-        assert verdict(checks).startswith("valid, computed anew from what the sites signed")
+        assert verdict(checks) == (
+            "valid, computed anew from what the sites signed, receipts of 3 of 3 sites"
+        )
         assert hr.load(study / "model.json").evaluation_ is not None
         assert set(psutil.Process().children(recursive=True)) <= before
         text = (folder / "transcript.txt").read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ from hedgerow.deployment.site_state import StateFolder
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import ParameterError
 from hedgerow.federation.audit_log import lines_of
+from hedgerow.federation.daemon import Daemon
 from hedgerow.federation.policy import TEMPLATE
 from support.network import World
 
@@ -218,6 +219,22 @@ def test_a_service_compiles_loops_for_many_rows_alone(world, monkeypatch, from_r
     with closing(serve.Serving(world.sites[0])) as one:
         assert len(one.daemon.studies) == 1
     assert len(compiled) == times
+
+
+@pytest.mark.parametrize(("interval", "first"), [(1, ["compiled", "opened"]), (0, ["opened"])])
+def test_loops_are_compiled_before_replies_leave_at_fixed_intervals(
+    world, monkeypatch, interval, first
+):
+    """However few the rows are: within a round it would take longer than an interval."""
+    happened = []
+    monkeypatch.setattr(serve, "compile_kernels", lambda: happened.append("compiled"))
+    plainly = Daemon.open
+    monkeypatch.setattr(Daemon, "open", lambda *words: happened.append("opened") or plainly(*words))
+    asked = f"[sum]\nreply_interval_seconds = {interval}\n\n[coordinator]"
+    world.approve(world.write_study("intervals", **{"[coordinator]": asked}))
+    with closing(serve.Serving(world.sites[0])) as one:
+        assert len(one.daemon.studies) == 1
+    assert happened == first
 
 
 # ----------------------------------------------------------------------------------------- Flower
