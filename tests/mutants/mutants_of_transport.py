@@ -111,6 +111,14 @@ ENDPOINT: Final = (
         f"{SLOTS}::test_a_refusal_and_bytes_sent_again_keep_the_slot_as_well",
     ),
     Mutant(
+        "loops are compiled within a round that has an interval",
+        "deployment/serve.py",
+        "if study.reply_interval or rows.n >= COMPILED_ROWS:",
+        "if rows.n >= COMPILED_ROWS:",
+        "cli/test_site_commands.py::"
+        "test_loops_are_compiled_before_replies_leave_at_fixed_intervals",
+    ),
+    Mutant(
         "labels that are told at random cost nothing",
         "federation/client.py",
         "            self.store.enter(entry)\n",
