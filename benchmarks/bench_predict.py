@@ -28,8 +28,7 @@ import psutil
 import xgboost
 
 import hedgerow as hr
-from benchmarks.sizes import sized
-from benchmarks.timing import Row, named, race
+from benchmarks.timing import Row, named, race, sized
 from hedgerow.deployment.rehearsal import free_port
 
 ROWS, FEATURES, TREES = sized(100_000, 10_000), 30, sized(100, 5)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -104,16 +106,27 @@ def codes(study: str, tables: str) -> str:
     return " ".join(code[:8] for code in pd.concat(named).value_counts().index[:3]) if named else ""
 
 
+ORIGIN = ("unit", "study", "table", "code", "command")
+"""What neighbors mostly share: the file says it once, above the numbers that it is true of."""
+
+
 def store(entries: Iterable[Entry]) -> None:
-    """A line for each, so that a change can be read."""
-    lines = (
-        json.dumps(asdict(entry), ensure_ascii=False, separators=(",", ":")) for entry in entries
-    )
-    FILE.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    """Blocks of one origin, and below it a line for each number, so that a change can be read."""
+    blocks = []
+    for origin, block in groupby(entries, attrgetter(*ORIGIN)):
+        lines = [_spelled(dict(zip(ORIGIN, origin, strict=True)))]
+        lines += [_spelled([e.id, e.value, e.low, e.high, e.n]) for e in block]
+        blocks.append("[" + ",\n".join(lines) + "]")
+    FILE.write_text("[\n" + ",\n".join(blocks) + "\n]\n", encoding="utf-8")
 
 
 def stored(path: Path = FILE) -> list[Entry]:
-    return [Entry(**line) for line in json.loads(path.read_text(encoding="utf-8"))]
+    blocks = json.loads(path.read_text(encoding="utf-8"))
+    return [Entry(*number, **origin) for origin, *numbers in blocks for number in numbers]
+
+
+def _spelled(part: Any) -> str:
+    return json.dumps(part, ensure_ascii=False, separators=(",", ":"))
 
 
 # --------------------------------------------------------------------------------------------------

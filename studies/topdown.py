@@ -323,7 +323,7 @@ Noisy counts take one round per split (both children in one) and one for all lea
 and the single machine take two per split. `tests/methods/test_wang.py` counts them.
 Trees of up to {speed["max_splits"].max()} splits on adult, four sites in one process, through the
 real secure sum, with an even budget and no stop rule; CPU seconds, on a busy machine, beside a
-scikit-learn tree of as many leaves on the pooled rows (`benchmarks/bench_topdown.py` races them):
+scikit-learn tree of as many leaves on the pooled rows (`benchmarks/bench_fits.py` races them):
 
 {markdown_table(speed.drop(columns=["seed", "code"], errors="ignore"))}
 """
