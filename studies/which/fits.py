@@ -1,10 +1,25 @@
-"""What gradient boosting without privacy reaches on the same splits."""
+"""The default classifier without its stage of surfaces, and boosting without privacy."""
 
 from __future__ import annotations
 
+import math
+from unittest.mock import patch
+
 import numpy as np
 
-from studies.boosted.fits import TEST_PART, loaded, measures
+from hedgerow.methods import boosting_classes
+from studies.boosted.fits import TEST_PART, loaded, measures, work
+from studies.boosted.learners import DEFAULT
+
+
+def fit_stage(
+    dataset: str, surfaces: int, epsilon: float, n_sites: int, split: int
+) -> dict[str, float]:
+    """The default; without surfaces it is the default of before: no signal passes their gate."""
+    if surfaces:
+        return work(dataset, DEFAULT, epsilon, n_sites, split)
+    with patch.object(boosting_classes, "LEAST_FOR_SURFACES", math.inf):
+        return work(dataset, DEFAULT, epsilon, n_sites, split)
 
 
 def fit_lightgbm(dataset: str, split: int) -> dict[str, float]:

@@ -17,7 +17,7 @@ from studies.boosted.learners import DEFAULT, DEFAULT_SETS, SHARES_PARTIES
 from studies.harness import Cell, Computation, Work
 from studies.ours.run import NO_GUARANTEE, cells
 from studies.ours.tasks import NUMBERS, SMALL_UNSEEN, fit_classes, fit_numbers
-from studies.which.fits import fit_lightgbm
+from studies.which.fits import fit_lightgbm, fit_stage
 from studies.which.page import write
 
 FIRST_SPLIT = 800  # no choice was ever made on the splits from here on
@@ -38,6 +38,9 @@ TASKS = (
     "letter",
     "puc_rio_har",
 )
+FIRST_STAGE_SPLIT = 960  # surfaces were decided on splits 710 to 729
+STAGE_SPLITS = 10
+STAGE_EPSILONS = (1.0, 3.0, 0.5, 8.0, 0.1)
 TASK_SEED = 40  # of splits that no page uses
 TASK_EPSILONS = (1.0, 0.1, 8.0)
 
@@ -74,6 +77,7 @@ def _jobs(wanted: Wanted) -> dict[str, tuple[Work, list[Cell]]]:
     return {
         "limits": (fit_lightgbm, limits),
         "fresh": (fit_default, list(fresh_cells(wanted.splits, sets))),
+        "surfaces": (fit_stage, stage_cells(1 if wanted.quick else STAGE_SPLITS, sets)),
         "classes": (fit_classes, class_cells(wanted.tasks, wanted.quick)),
         "numbers": (fit_numbers, number_cells(wanted.tasks, wanted.quick)),
     }
@@ -99,6 +103,16 @@ def fresh_cells(splits: int, names: tuple[str, ...]) -> Iterator[Cell]:
             "n_sites": n_sites,
             "split": split,
         }
+
+
+def stage_cells(splits: int, names: tuple[str, ...]) -> list[Cell]:
+    """Pairs with and without surfaces, split by split."""
+    seeds = range(FIRST_STAGE_SPLIT, FIRST_STAGE_SPLIT + splits)
+    grid = product(seeds, (1, SHARES_PARTIES), STAGE_EPSILONS, names, (1, 0))
+    return [
+        {"dataset": d, "surfaces": on, "epsilon": e, "n_sites": n, "split": split}
+        for split, n, e, d, on in grid
+    ]
 
 
 def class_cells(splits: int, quick: bool) -> list[Cell]:
