@@ -33,7 +33,7 @@ help:
 	@echo "make bench-quick  the same on a few rows, without figures: to see that all of it runs"
 
 # What a user installs: enough for the demo.
-$(CORE): pyproject.toml constraints.txt
+$(CORE): pyproject.toml constraints.txt src/hedgerow/kernels/loops.c
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks.network_world import identities
+from benchmarks.network_site import identities
 from hedgerow.federation.exchange import Exchange, RetryPolicy, pace_of, patient
 from hedgerow.federation.journal import FileJournal
 from hedgerow.federation.secure_sites import SecureSites

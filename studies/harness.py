@@ -1,11 +1,4 @@
-"""Grids of fits on all cores: what is computed, what is reused, and how far it is.
-
-A cell is a mapping of plain values; its row lands in a file as soon as it is there, with the digest
-of the code that made it. By default everything is computed. `resume` takes rows that the same code
-has made, from a table or from a run that was cut short: Ctrl-C, kill -9 or a full disk lose one
-cell. A table is replaced only when a run ends, by the end of its grid or of its minutes; a cell
-that the run did not reach keeps the row it had, with the digest of the code that made that one.
-"""
+"""How far a computation is: plain lines with a total and an estimate, on a terminal or in a log."""
 
 from __future__ import annotations
 
@@ -22,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pandas as pd
 
@@ -33,11 +26,53 @@ from hedgerow.errors import (
     QualityWarning,
     SignalWarning,
 )
-from studies.code_version import code_version
-from studies.earlier_code import gives_the_same
+from studies.code_version import code_version, gives_the_same
 from studies.kept import Tables
-from studies.progress import Progress
 
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Progress:
+    """Says how many of how many are done, at most every ten seconds, and at the end."""
+
+    def __init__(
+        self, title: str, total: int, out: TextIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.title, self.total, self.done = title, total, 0
+        self._out, self._clock = out, clock
+        self._began = self._said = clock()
+        print(f"{title}: {total} to compute", file=out, flush=True)
+
+    def advance(self) -> None:
+        self.done += 1
+        now = self._clock()
+        if self.done == self.total or now - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = now
+            print(self.line(now - self._began), file=self._out, flush=True)
+
+    def line(self, seconds: float) -> str:
+        left = seconds / self.done * (self.total - self.done)
+        return (
+            f"{self.title}: {self.done} of {self.total}, {_spoken(seconds)} gone, "
+            f"about {_spoken(left)} left"
+        )
+
+
+def _spoken(seconds: float) -> str:
+    if seconds < 100.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 6000.0 else f"{seconds / 3600.0:.1f} h"
+
+
+# --------------------------------------------------------------------------------------------------
+# Grids of fits on all cores: what is computed, what is reused, and how far it is.
+#
+# A cell is a mapping of plain values; its row lands in a file as soon as it is there, with the
+# digest of the code that made it. By default everything is computed. `resume` takes rows that the
+# same code has made, from a table or from a run that was cut short: Ctrl-C, kill -9 or a full disk
+# lose one cell. A table is replaced only when a run ends, by the end of its grid or of its minutes;
+# a cell that the run did not reach keeps the row it had, with the digest of the code that made that
+# one.
 Cell = Mapping[str, Any]
 Work = Callable[..., Mapping[str, float]]
 """Called with a cell's values as keywords; gives measured numbers."""

@@ -23,7 +23,7 @@ from sklearn.model_selection import train_test_split
 import hedgerow as hr
 from hedgerow.methods.plan import OWN_METHODS, preferred_names
 from studies.harness import Cell, Computation
-from studies.ours.tasks import Task, task
+from studies.ours_fits import Task, task
 from studies.pages import markdown_table, write_page
 
 MOST_ROWS = 8_000

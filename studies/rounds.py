@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 import hedgerow as hr
 from studies.harness import Cell, Computation
-from studies.ours.tasks import task
+from studies.ours_fits import task
 from studies.pages import markdown_table, write_page
 
 CLASSES = ("adult", "bank", "credit_default", "credit_gmsc", "higgs_18k", "spambase")

@@ -6,6 +6,8 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
+from hedgerow.kernels.build import build
+
 for library in ("OPENBLAS", "OMP"):
     # Workers share the cores; threads of a library would only wait for each other, at full speed.
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
@@ -21,6 +23,8 @@ def pytest_configure(config: pytest.Config) -> None:
     suite = "short" if "not slow" in config.option.markexpr else "long"
     os.environ["HEDGEROW_TESTS"] = suite
     settings.load_profile(suite)
+    if not hasattr(config, "workerinput"):
+        build()  # of this source, which may be newer than what is installed
 
 
 @pytest.hookimpl(trylast=True)

@@ -29,7 +29,7 @@ USUAL_TEST_PART = 0.2
 
 
 def division(n: int, name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """As in studies.extra_trees.run."""
+    """As in studies.extra_trees."""
     rows = np.random.default_rng(seed).permutation(n)
     n_test = int(TEST_PART.get(name, USUAL_TEST_PART) * n)
     return rows[n_test:], rows[:n_test]

@@ -3,8 +3,8 @@ Shape functions with noise bands
 ================================
 
 For clinicians and modellers. What does age add to the risk, all else equal? The default boosted
-trees are a sum of curves, surfaces and small trees, so each column has a curve. It was made from noisy
-sums, and the model knows how noisy they were: the band is two deviations of the privacy noise.
+trees are a sum of curves, surfaces and small trees, so each column has a curve. It was made from
+noisy sums, and the model knows how noisy: the band is two deviations of the privacy noise.
 
 .. image:: /images/gallery/plot_03_shapes_with_noise_bands.png
    :alt: Shape functions with noise bands

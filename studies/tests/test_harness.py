@@ -17,12 +17,10 @@ from typer.testing import CliRunner
 
 from hedgerow.errors import DataError, ParameterError
 from studies import __main__ as command
-from studies import harness, needs
-from studies.code_version import code_version, reached
-from studies.earlier_code import SAME_ANSWERS
-from studies.harness import CODE, Computation
+from studies import data_files, harness
+from studies.code_version import SAME_ANSWERS, code_version, reached
+from studies.harness import CODE, Computation, Progress
 from studies.kept import Tables, overlaid
-from studies.progress import Progress
 
 CELLS = [{"seed": seed, "name": name} for seed in (0, 1) for name in ("a", "b")]
 
@@ -250,13 +248,13 @@ def test_words_change_no_digest_and_a_constant_does(toy):
 
 
 def test_the_digest_covers_the_package_and_no_page():
-    from studies.boosted.fits import work as boosted
-    from studies.diprime.fits import fit as diprime
-    from studies.extra_trees.fits import work as extra_trees
-    from studies.gubler.fits import on_data as gubler
-    from studies.ours.tasks import fit_classes as ours
-    from studies.topdown.fits import fit as topdown
-    from studies.which.fits import fit_lightgbm as which
+    from studies.boosted_fits import fit_lightgbm as which
+    from studies.boosted_fits import work as boosted
+    from studies.diprime_fits import fit as diprime
+    from studies.extra_trees_fits import work as extra_trees
+    from studies.gubler_fits import on_data as gubler
+    from studies.ours_fits import fit_classes as ours
+    from studies.topdown_fits import fit as topdown
 
     for work in (boosted, diprime, extra_trees, gubler, ours, topdown, which):
         modules = reached(work.__module__)
@@ -283,9 +281,9 @@ def test_progress_has_a_total_and_an_estimate():
 def test_what_is_missing_is_named_before_any_work(tmp_path):
     (tmp_path / "adult.parquet").touch()
     with pytest.raises(DataError, match=r"lacks bank\.parquet, skin\.parquet"):
-        needs.check((), ("adult", "bank", "skin"), tmp_path)
+        data_files.check_needs((), ("adult", "bank", "skin"), tmp_path)
     with pytest.raises(ParameterError, match="no_such_package"):
-        needs.check(("no_such_package",), (), None)
+        data_files.check_needs(("no_such_package",), (), None)
 
 
 def test_a_command_without_its_files_computes_nothing(tmp_path, monkeypatch):
@@ -301,14 +299,14 @@ def test_a_command_without_its_files_computes_nothing(tmp_path, monkeypatch):
 def test_other_bytes_are_noticed(tmp_path, monkeypatch):
     (tmp_path / "adult.parquet").write_bytes(b"rows")
     listed = tmp_path / "files.csv"
-    monkeypatch.setattr(needs, "LISTED", listed)
+    monkeypatch.setattr(data_files, "LISTED", listed)
     with listed.open("w", newline="", encoding="utf-8") as out:
         csv.writer(out).writerows(
-            [["name", "sha256"], ["adult", needs.digest(tmp_path / "adult.parquet")]]
+            [["name", "sha256"], ["adult", data_files.digest(tmp_path / "adult.parquet")]]
         )
-    assert needs.other_files(("adult",), tmp_path) == []
+    assert data_files.other_files(("adult",), tmp_path) == []
     (tmp_path / "adult.parquet").write_bytes(b"other rows")
-    assert needs.other_files(("adult",), tmp_path) == ["adult"]
+    assert data_files.other_files(("adult",), tmp_path) == ["adult"]
 
 
 @pytest.mark.parametrize("kept", [command.ARCHIVES, command.WORK, command.EVIDENCE])

@@ -10,13 +10,31 @@ from hedgerow.errors import ParameterError
 from hedgerow.methods import boosting_classes, forest, tree
 from hedgerow.methods.blocks import fallback
 from hedgerow.methods.blocks.target import declared_target
+from studies import learned
 from studies.harness import Computation
-from studies.learned import page
-from studies.learned.constants import AND, CLASSES, NUMBERS, OF_METHODS, fitted_with
-from studies.learned.differences import Difference, paired
-from studies.learned.fits import fit_made, fit_real
-from studies.learned.made import MOST_COLUMNS, MOST_TRAIN, TEST_ROWS, made
-from studies.learned.run import Wanted, again_grid, judge_grid, learned, run, search_grid
+from studies.learned import (
+    Difference,
+    Wanted,
+    again_grid,
+    judge_grid,
+    learned_settings,
+    paired,
+    run,
+    search_grid,
+)
+from studies.learned_fits import (
+    AND,
+    CLASSES,
+    MOST_COLUMNS,
+    MOST_TRAIN,
+    NUMBERS,
+    OF_METHODS,
+    TEST_ROWS,
+    fit_made,
+    fit_real,
+    fitted_with,
+    made,
+)
 
 TREE = ("tree", CLASSES)
 EVERY = {c.label: c for constants in OF_METHODS.values() for c in constants}
@@ -127,7 +145,7 @@ def test_only_clear_gains_are_learned_and_the_better_factor_of_each():
     small, large = EVERY["tree.ROOT_FRACTION"].settings()
     unclear = EVERY["tree.LEAST_ROWS"].settings()[0]
     worse = EVERY["plain.FALLBACK_BELOW"].settings()[1]
-    found = learned(searched({small: 0.05, large: 0.1, unclear: 0.001, worse: -0.1}))
+    found = learned_settings(searched({small: 0.05, large: 0.1, unclear: 0.001, worse: -0.1}))
     assert found[TREE] == large
     assert not any(setting for learner, setting in found.items() if learner != TREE)
 
@@ -135,7 +153,7 @@ def test_only_clear_gains_are_learned_and_the_better_factor_of_each():
 def test_what_moves_nothing_is_not_learned():
     same = searched({})
     same = pd.concat([same, same.assign(setting="tree.LEAST_ROWS x 2")])
-    assert learned(same)[TREE] == ""
+    assert learned_settings(same)[TREE] == ""
 
 
 def test_pairs_are_of_the_same_cell():
@@ -162,10 +180,10 @@ def test_one_table_alone_is_refused(tmp_path):
 # -------------------------------------------------------------------------------------------- page
 def test_constants_are_kept_if_clearly_better_and_no_set_is_hurt():
     better = {f"set {k}": Difference(0.05 + 0.01 * k, 0.01, 10) for k in range(4)}
-    assert page.is_kept(better)
-    assert not page.is_kept(better | {"hurt": Difference(-0.01, 0.001, 10)})
-    assert not page.is_kept({"one": better["set 0"]})
-    assert not page.is_kept({})
+    assert learned.is_kept(better)
+    assert not learned.is_kept(better | {"hurt": Difference(-0.01, 0.001, 10)})
+    assert not learned.is_kept({"one": better["set 0"]})
+    assert not learned.is_kept({})
 
 
 def test_the_page_tells_what_was_learned_and_what_it_did(tmp_path):
@@ -181,7 +199,9 @@ def test_the_page_tells_what_was_learned_and_what_it_did(tmp_path):
         columns=["split", "task_name", "method", "epsilon", "setting", "score"],
     )
     tables = {"search": search, "again": search, "judge": judge}
-    page.write(Computation(tmp_path / "learned"), tables, learned(search), "the command")
+    learned.write(
+        Computation(tmp_path / "learned"), tables, learned_settings(search), "the command"
+    )
     said = (tmp_path / "learned" / "README.md").read_text()
     assert "something was learned, to be kept: none." in said
     assert "| adult | **+0.2020 (0.0007)** |" in said

@@ -8,8 +8,7 @@ import pytest
 
 from studies import reconstruction as study
 from studies.datasets import of_frame
-from studies.evidence.entries import stored
-from studies.evidence.own import CELLS, RECORDS
+from studies.evidence import CELLS, RECORDS, stored
 
 OTHERS, MOVES = 12, 100_000
 FEW = {"OWN_ROWS": 60, "TREES": 6, "DEPTH": 6}

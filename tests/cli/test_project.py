@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import psutil
@@ -67,19 +66,21 @@ def test_what_cannot_be_rehearsed_is_said_before_anything_starts(project, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.network
-def test_a_rehearsal_ends_with_a_valid_model_and_no_process(project):
-    with tempfile.TemporaryDirectory(prefix="hr-", dir="/tmp") as short:
-        folder = Path(short) / "all"
-        before = set(psutil.Process().children(recursive=True))
-        words = ["rehearse", str(project), "--output", str(folder), "--no-browser"]
-        done = RUN.invoke(app, words, catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        assert "live: http://127.0.0.1:" in done.output
-        study = folder / "study"
-        checks = verified(study / "model.json", study / "study.toml", study / "transcript.bin")
-        assert verdict(checks).startswith("valid, computed anew from what the sites signed")
-        assert hr.load(study / "model.json").evaluation_ is not None
-        assert set(psutil.Process().children(recursive=True)) <= before
-        text = (folder / "transcript.txt").read_text(encoding="utf-8")
-        assert text.count("$ hedgerow site accept") == 3
-        assert "site approve" not in text  # nothing but the short way
+def test_a_rehearsal_in_a_deep_folder_ends_with_a_valid_model_and_no_process(project, tmp_path):
+    folder = tmp_path.joinpath(*["a_folder_of_a_project"] * 6) / "all"
+    folder.parent.mkdir(parents=True)
+    before = set(psutil.Process().children(recursive=True))
+    words = ["rehearse", str(project), "--output", str(folder), "--no-browser"]
+    done = RUN.invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "live: http://127.0.0.1:" in done.output
+    study = folder / "study"
+    checks = verified(study / "model.json", study / "study.toml", study / "transcript.bin")
+    assert verdict(checks) == (
+        "valid, computed anew from what the sites signed, receipts of 3 of 3 sites"
+    )
+    assert hr.load(study / "model.json").evaluation_ is not None
+    assert set(psutil.Process().children(recursive=True)) <= before
+    text = (folder / "transcript.txt").read_text(encoding="utf-8")
+    assert text.count("$ hedgerow site accept") == 3
+    assert "site approve" not in text  # nothing but the short way

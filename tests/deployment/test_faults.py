@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.faults_page import page
+from benchmarks.network_page import faults_page
 from support.engine_world import FLARE_FAULTS, FLOWER_FAULTS
 from support.faults import FAULTS, MAY_BE_VOID, network
 from support.network import why_no_namespace
@@ -21,7 +21,7 @@ PLAYS = [
 
 
 def test_the_page_shows_every_play():
-    text = page()
+    text = faults_page()
     for fault in (*FAULTS, *FLARE_FAULTS, *FLOWER_FAULTS):
         assert f"`{fault.name}`" in text
 

@@ -20,7 +20,6 @@ from hedgerow.deployment.approve import ledger_of
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.federation.audit_log import lines_of
 from hedgerow.federation.exchange import RetryPolicy, Timing
-from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.ledger.store import write_private
 from support.network import Processes, World, namespace, processes, tree_of
@@ -156,7 +155,6 @@ class Network:
     """Three site processes that serve many studies, and coordinators that come and go."""
 
     def __init__(self, folder: Path, started: Processes) -> None:
-        compile_kernels()  # once, before three processes would all do it
         self.folder, self.started = folder, started
         self.world = World(folder)
         self.port = free_port()

@@ -269,8 +269,7 @@ async def _serve(
     from aiohttp import web
 
     server = ModelServer(model)
-    names = model.schema_.names
-    server.model.predict(np.array([[None] * len(names)], dtype=object))  # loops are loaded now
+    server.predict([{}])  # loops are loaded now
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=5.0)
     await runner.setup()
     _limit(runner.server)

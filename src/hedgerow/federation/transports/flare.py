@@ -29,6 +29,7 @@ from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES
 from hedgerow.federation.transports.flare_locks import CONTROLLER, EXECUTOR, SOCKET_FILE
 from hedgerow.federation.transports.frames import (
     ask_service,
+    connect_unix,
     receive_named,
     send_named,
     send_note,
@@ -116,8 +117,7 @@ class PipeController(Controller):  # type: ignore[misc]
         with ThreadPoolExecutor(max(1, len(self._sites))) as pool:
             self._pool = pool
             missing = self._greet(abort_signal)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as pipe:
-                pipe.connect(self._path)
+            with connect_unix(self._path) as pipe:
                 send_note(pipe, {"missing": sorted(missing), "pid": os.getpid()})
                 with suppress(OSError):  # the coordinator is gone, and this job with it
                     while self._pass_on(pipe, abort_signal):

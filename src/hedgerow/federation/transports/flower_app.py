@@ -11,7 +11,6 @@ a SuperNode says which site it is and where the site's own service listens, neve
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -20,7 +19,7 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from .frames import ask_service, receive_named, send_named, send_note
+from .frames import ask_service, connect_unix, receive_named, send_named, send_note
 
 RECORD, SITE, MESSAGE, ANSWER = "hedgerow", "site", "message", "answer"
 LONGEST = 1 << 30
@@ -50,8 +49,7 @@ def answered(message: Message, site: str, path: str) -> Message:
 def pass_on(grid: Grid, context: Context) -> None:
     """Exchanges from the coordinator's socket, until it says goodbye or is gone."""
     sites = SiteGrid(grid)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as pipe:
-        pipe.connect(str(context.run_config["pipe"]))
+    with connect_unix(str(context.run_config["pipe"])) as pipe:
         send_note(pipe, {"nodes": len(list(grid.get_node_ids()))})
         with suppress(OSError):
             while True:

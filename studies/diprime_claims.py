@@ -1,0 +1,511 @@
+"""The numbers that Consul and Williamson 2020 print, and what their released code gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from studies import authors
+from studies.claims import NOT_RUN, NOTHING, Claim, Lead, joined, lead, listed, where_it_holds
+from studies.diprime_fits import (
+    CLASSIFICATION,
+    LEFT_EDGES,
+    MOST_ROWS,
+    OCCUPANCY_EDGES,
+    REGRESSION,
+    TRAIN_PART,
+)
+from studies.measures import student
+from studies.pages import markdown_table
+
+SETS = {
+    "parkinsons": 1e2,
+    "appliances_energy": 1e3,
+    "metro_traffic": 1e3,
+    "gas_turbine": 1e4,
+    "flights_nyc13": 1e4,
+    "banknote": 1.0,
+    "credit_default": 1.0,
+    "wall_robot": 1.0,
+    "higgs_18k": 1.0,
+    "puc_rio_har": 1.0,
+}
+"""In the order of Tables 1 and 2, with the units in which an error is printed."""
+
+_TABLE_1 = """
+RF 1.59 .07 6.27 .48 4.64 .20 1.22 .04 1.98 .06
+ERT 2.56 .16 7.17 .50 6.31 .35 2.25 .11 2.05 .06
+Median 1.88 .09 6.17 .43 6.66 .41 1.08 .04 2.09 .07
+DP-RF 5.61 1.26 40.7 6.2 33.1 5.6 241 56 407 26
+DP-ERT 3.46 .14 8.72 .62 43.2 3.3 41.9 9.9 2.72 .08
+DiPriMe 3.36 .13 8.58 .63 50.6 5.5 15.7 .9 2.38 .07
+DiPriMeExp 3.32 .10 8.53 .60 31.8 2.3 9.60 1.11 2.38 .07
+DiPriMeFlip 3.30 .12 8.46 .60 24.7 2.9 8.12 .66 2.32 .06
+"""
+_TABLE_2 = """
+RF .989 .007 .819 .005 .987 .004 .702 .003 1.000 .000
+ERT .983 .009 .814 .006 .878 .008 .648 .003 1.000 .000
+Median .985 .009 .789 .005 .953 .004 .695 .003 1.000 .000
+DP-DF .557 .029 .781 .005 .600 .014 .530 .003 .515 .004
+DP-RF .853 .024 .792 .005 .728 .021 .540 .003 .985 .009
+DP-ERT .684 .022 .674 .004 .594 .008 .506 .001 .787 .022
+DiPriMe .910 .011 .783 .006 .759 .015 .599 .007 .999 .001
+DiPriMeExp .907 .021 .784 .005 .762 .016 .606 .005 1.000 .000
+DiPriMeFlip .903 .012 .781 .005 .784 .019 .608 .005 1.000 .000
+"""
+NAMES = {
+    "Median, no noise": "Median",
+    "DiPriMeExp, paid": "DiPriMeExp",
+    "DiPriMeFlip, paid": "DiPriMeFlip",
+    "DiPriMeExp as printed": "DiPriMeExp",
+}
+"""Our rows that stand for one of the paper's under another name."""
+VARIANTS = ("DiPriMe", "DiPriMeExp", "DiPriMeFlip")
+
+
+def _read(text: str, sets: list[str]) -> dict[tuple[str, str], tuple[float, float]]:
+    found = {}
+    for row in text.strip().splitlines():
+        method, *numbers = row.split()
+        for i, name in enumerate(sets):
+            mean, deviation = float(numbers[2 * i]), float(numbers[2 * i + 1])
+            found[method, name] = (mean / SETS[name], deviation / SETS[name])
+    return found
+
+
+PRINTED = _read(_TABLE_1, list(SETS)[:5]) | _read(_TABLE_2, list(SETS)[5:])
+"""(method, set) -> mean and standard deviation, an error in its own units."""
+
+
+def printed(method: str, name: str) -> tuple[float, float] | None:
+    return PRINTED.get((NAMES.get(method, method), name))
+
+
+def best_variant(name: str) -> tuple[float, float]:
+    """The paper's best DiPriMe: the smallest error, the highest accuracy."""
+    found = [PRINTED[variant, name] for variant in VARIANTS]
+    return min(found) if SETS[name] > 1.0 else max(found)
+
+
+ROWS = {"higgs_18k": 100_000, "puc_rio_har": 122_244, "flights_nyc13": 800_000}
+"""Rows that the paper names for sets of which we have others."""
+
+
+# --------------------------------------------------------------------------------------------------
+# What the tables of the median forests say: ours beside the paper's numbers and beside rivals.
+TIMES = {name: times for name, times in SETS.items() if times > 1.0}
+"""The paper's units of the mean squared error."""
+RIVALS = ("DP-RF", "DP-DF", "DP-ERT", "diffprivlib forest")
+PEER = "diffprivlib forest"
+ROUNDING = 5e-4
+"""Of an accuracy as the paper prints it."""
+
+
+def scaled(name: str, mean: float, deviation: float | None = None) -> str:
+    """In the paper's units."""
+    times = TIMES.get(name, 1.0)
+    digits = 2 if name in TIMES else 3
+    shown = f"{times * mean:.{digits}f}"
+    return shown if deviation is None else f"{shown} ± {times * deviation:.{digits}f}"
+
+
+def scores(table: pd.DataFrame, name: str, method: str) -> pd.Series[float]:
+    """By split."""
+    mine = table[(table.data == name) & (table.method == method)]
+    return mine.set_index("seed").score
+
+
+# ------------------------------------------------------------------------------ against the paper
+def against_paper(table: pd.DataFrame, names: tuple[str, ...]) -> str:
+    """Per set: is ours no worse than the paper's best, give or take its deviation?"""
+    lines = []
+    for name in names:
+        mine = scores(table, name, "ours")
+        if not len(mine) or name in MOST_ROWS:  # a stand-in is no comparison
+            continue
+        paper = scaled(name, *best_variant(name))
+        lines.append(
+            f"- {name}: ours is {_word(name, float(mine.mean()))} the paper's best, {paper}."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _word(name: str, mean: float) -> str:
+    paper, deviation = best_variant(name)
+    ahead = paper - mean if name in REGRESSION else mean - paper
+    if ahead > 0:
+        return "better than"
+    within = ahead >= -max(deviation, 0.0 if name in REGRESSION else ROUNDING)
+    return "as good, within the paper's deviation, as" if within else "**worse** than"
+
+
+# ----------------------------------------------------------------------------- against the rivals
+class SplitLead(NamedTuple):
+    """Mean lead of ours over a rival on the same splits, and how far it is known.
+
+    In accuracy, or in squared error that ours does not make.
+
+    `error` is half of a 95 % interval for new rows of the same kind, by Student's law with the
+    variance of Nadeau and Bengio 2003: splits of one set share rows, so n of them tell less than
+    n samples would. `plain` is that of a paired t-test, which speaks of divisions of these very
+    rows alone.
+    """
+
+    mean: float
+    error: float
+    plain: float
+    splits: int
+
+    @property
+    def word(self) -> str:
+        if self.mean <= 0:
+            return "**behind**"
+        return "ahead" if self.mean > self.error else "ahead, **not established**"
+
+
+def split_lead(table: pd.DataFrame, name: str, rival: str) -> SplitLead | None:
+    """None where the two share fewer than two splits."""
+    both = pd.concat([scores(table, name, "ours"), scores(table, name, rival)], axis=1).dropna()
+    n = len(both)
+    if n < 2:
+        return None
+    ahead = (both.iloc[:, 0] - both.iloc[:, 1]) * (-1 if name in REGRESSION else 1)
+    wide = student(n) * float(ahead.std(ddof=1))
+    shared = (1 - TRAIN_PART) / TRAIN_PART
+    return SplitLead(float(ahead.mean()), wide * math.sqrt(1 / n + shared), wide / math.sqrt(n), n)
+
+
+def against_rivals(table: pd.DataFrame, names: tuple[str, ...]) -> str:
+    """A table of leads, and in words where ours is not ahead."""
+    there = [n for n in names if n in set(table.data)]
+    leads = {
+        (rival, name): found
+        for rival in RIVALS
+        for name in there
+        if (found := split_lead(table, name, rival)) is not None
+    }
+    if not leads:
+        return "One split: nothing is established.\n"
+    rivals = list(dict.fromkeys(rival for rival, _ in leads))
+    lines = [[r, *(_shown(n, leads.get((r, n))) for n in there)] for r in rivals]
+    shown = markdown_table(pd.DataFrame(lines, columns=["lead over", *there]))
+    return f"{shown}\n{_in_words(leads)}"
+
+
+def _shown(name: str, found: SplitLead | None) -> str:
+    if found is None:
+        return ""
+    plain = scaled(name, found.plain)
+    return f"{scaled(name, found.mean, found.error)} ({plain}), {found.word}"
+
+
+def _in_words(leads: dict[tuple[str, str], SplitLead]) -> str:
+    """Where ours is behind, and where its lead may be chance."""
+    lost = [f"{n} against {r}" for (r, n), found in leads.items() if found.mean <= 0]
+    unsure = {k: lead for k, lead in leads.items() if 0 < lead.mean <= lead.error}
+    said = [f"Ours is ahead in {len(leads) - len(lost)} of {len(leads)} cells"]
+    if lost:
+        said.append(f"**not** in: {'; '.join(lost)}")
+    if unsure:
+        said.append(f"ahead but **not established** in: {_named(unsure)}")
+    elif not lost:
+        said.append("and each lead is larger than its error")
+    return "; ".join(said) + ".\n"
+
+
+def _named(leads: dict[tuple[str, str], SplitLead]) -> str:
+    """The cells, and whether a test about these very rows would call the lead one."""
+    return "; ".join(
+        f"{n} against {r} ({'though' if lead.mean > lead.plain else 'nor'} by the plain t-test)"
+        for (r, n), lead in leads.items()
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# The claims of Consul and Williamson 2020, judged split by split at the honest epsilon.
+Tables = Mapping[str, pd.DataFrame]
+
+PAID = ("DiPriMeExp, paid", "DiPriMeFlip, paid")
+ALL = ("DiPriMe", *PAID)
+DEPTHS, SIZES = (2, 4, 6, 8, 9, 10), (4, 10, 25)
+"""Levels, and numbers of trees, of Figure 1."""
+BEST_DEPTH = 8
+"""Where the paper's curve has its minimum."""
+SHARED_DEPTHS = DEPTHS[:4]
+"""Levels that Figure 5, on all rows, has too."""
+PLANNED = {"depth": DEPTHS, "n_estimators": SIZES}
+LITTLE = 0.02
+"""Of accuracy: what "little to choose" means here."""
+PROGRAMS_NAMES = {"DiPriMeExp, paid": "DiPriMeExp", "DiPriMeFlip, paid": "DiPriMeFlip"}
+NEARLY_EMPTY = f"leaf to {OCCUPANCY_EDGES[1]:g}"
+EVEN = tuple(f"left to {edge:g}" for edge in LEFT_EDGES[3:6])
+"""Columns of the table of balance: leaves with hardly a row, and nodes that split evenly."""
+
+
+def claims(tables: Tables) -> list[Claim]:
+    return [
+        *_rivals(tables.get("table1"), PAID, ("DP-ERT", "DP-RF"), REGRESSION, "Table 1"),
+        *_rivals(
+            tables.get("table2"), ALL, ("DP-ERT", "DP-RF", "DP-DF"), CLASSIFICATION, "Table 2"
+        ),
+        _little_to_choose(tables.get("table2")),
+        *_with_epsilon(tables.get("figure2")),
+        _deeper(tables.get("figure1_depth"), "Deeper trees cost accuracy", "Figure 1 (a)"),
+        _more_trees(tables.get("figure1_trees")),
+        _flip_at_small_epsilon(tables.get("figure1_epsilon")),
+        *_large_rho(tables.get("figure7_8_rho")),
+        _all_rows(tables.get("figure1_depth"), tables.get("figure5_depth")),
+        *_balance(tables.get("balance")),
+    ]
+
+
+def ahead(table: pd.DataFrame, name: str, first: str, second: str) -> Lead:
+    """First over second on the splits of a set that both have; an error less is a lead."""
+    both = pd.concat([scores(table, name, first), scores(table, name, second)], axis=1).dropna()
+    sign = -SETS[name] if name in REGRESSION else 1.0
+    return lead(sign * (both.iloc[:, 0] - both.iloc[:, 1]))
+
+
+# ------------------------------------------------------------------------------------- the tables
+def _rivals(
+    table: pd.DataFrame | None,
+    methods: Sequence[str],
+    rivals: Sequence[str],
+    names: Sequence[str],
+    where: str,
+) -> list[Claim]:
+    return [
+        Claim(
+            f"{method.split(',')[0]} leads {rival}",
+            where,
+            where_it_holds(found),
+            listed(found, 2 if names is REGRESSION else 3),
+            leads=found,
+            program=authors.ahead(names, PROGRAMS_NAMES.get(method, method), rival, SETS),
+            decimals=2 if names is REGRESSION else 3,
+        )
+        for method in methods
+        for rival in rivals
+        if (found := _by_set(table, names, method, rival))
+    ]
+
+
+def _by_set(
+    table: pd.DataFrame | None, names: Sequence[str], method: str, rival: str
+) -> dict[str, Lead]:
+    if table is None or table.empty:
+        return {}
+    leads = {name: ahead(table, name, method, rival) for name in names}
+    return {name: found for name, found in leads.items() if found.n}
+
+
+def _little_to_choose(table: pd.DataFrame | None) -> Claim:
+    """Do two variants differ by more than so much?"""
+    verdicts, found = {}, {}
+    for name in CLASSIFICATION:
+        for one, two in ((ALL[0], ALL[1]), (ALL[1], ALL[2])):
+            if table is not None and not table.empty and (gap := ahead(table, name, one, two)).n:
+                place = f"{one.split(',')[0]} less {two.split(',')[0]} on {name}"
+                found[place], verdicts[place] = gap, gap.within(LITTLE)
+    return Claim(
+        f"There is little to choose between the variants (here: {LITTLE:g})",
+        "Table 2",
+        joined(verdicts),
+        listed(found) or NOTHING,
+        leads=found,
+    )
+
+
+# ------------------------------------------------------------------------------------ the figures
+def _at(table: pd.DataFrame, method: str, **setting: float) -> pd.Series:
+    """Scores by split."""
+    mine = table[table["method"] == method]
+    for column, value in setting.items():
+        mine = mine[mine[column] == value]
+    return mine.set_index("seed")["score"]
+
+
+def _with_epsilon(table: pd.DataFrame | None) -> list[Claim]:
+    if table is None or table.empty:
+        return []
+    top = float(table["epsilon"].max())
+    found = {
+        rival: lead(_at(table, "DiPriMe", epsilon=top) - _at(table, rival, epsilon=top))
+        for rival in ("DP-ERT", "DP-DF")
+    }
+    return [
+        Claim(
+            "DP-ERT and DP-DF stay behind DiPriMe even as epsilon grows",
+            "Figure 2",
+            where_it_holds(found),
+            f"lead of DiPriMe at epsilon {top:g}: {listed(found)}",
+            leads=found,
+        )
+    ]
+
+
+def _errors(
+    table: pd.DataFrame | None, method: str, column: str, planned: Sequence[int] = ()
+) -> pd.DataFrame:
+    """(split, value of a column), of the splits that have all values that are planned."""
+    if table is None or table.empty:
+        return pd.DataFrame()
+    mine = table[table["method"] == method]
+    wide = mine.pivot_table(index="seed", columns=column, values="score")
+    return wide.reindex(columns=list(planned or PLANNED[column])).dropna()
+
+
+def _worse_at_most(
+    table: pd.DataFrame | None,
+    column: str,
+    says: str,
+    where: str,
+    noun: str,
+    program: Mapping[str, Lead] | None = None,
+) -> Claim:
+    """Is the largest value that is planned clearly worse than the best of the smaller ones?"""
+    found, best_at = {}, []
+    for method in ALL:
+        errors = _errors(table, method, column)
+        if len(errors):
+            *_, most = errors.columns
+            best = errors.drop(columns=most).mean().idxmin()
+            found[method] = lead(1e3 * (errors[most] - errors[best]))
+            best_at.append(f"{method}: {best:g}")
+    if not found:
+        return Claim(says, where, NOT_RUN, NOTHING)
+    return Claim(
+        says,
+        where,
+        where_it_holds(found),
+        f"{noun} {most:g} less the best of the smaller ones ({'; '.join(best_at)}), {UNITS}: "
+        f"{listed(found, 2)}",
+        leads=found,
+        program=program or {},
+        decimals=2,
+    )
+
+
+UNITS = "error in units of Table 1"
+
+
+def _deeper(table: pd.DataFrame | None, says: str, where: str) -> Claim:
+    program = {
+        f"DiPriMe, {d} less {BEST_DEPTH}": authors.deeper("DiPriMe", d, BEST_DEPTH)
+        for d in DEPTHS
+        if d > BEST_DEPTH
+    }
+    return _worse_at_most(
+        table, "depth", says, where, "depth", {k: v for k, v in program.items() if v.n}
+    )
+
+
+def _more_trees(table: pd.DataFrame | None) -> Claim:
+    return _worse_at_most(
+        table,
+        "n_estimators",
+        "More trees help only up to a limit",
+        "Figure 1 (b)",
+        "number of trees",
+    )
+
+
+def _flip_at_small_epsilon(table: pd.DataFrame | None) -> Claim:
+    says, where = "At small epsilon DiPriMeFlip falls behind DiPriMeExp", "Figure 1 (c)"
+    if table is None or table.empty:
+        return Claim(says, where, NOT_RUN, NOTHING)
+    least = float(table["epsilon"].min())
+    gap = lead(1e3 * (_at(table, PAID[1], epsilon=least) - _at(table, PAID[0], epsilon=least)))
+    return Claim(
+        says,
+        where,
+        gap.verdict,
+        f"error of Flip less Exp at epsilon {least:g}: {gap.shown(2)}",
+        leads={"": gap},
+    )
+
+
+def _large_rho(table: pd.DataFrame | None) -> list[Claim]:
+    if table is None or table.empty:
+        return []
+    low, high = float(table["rho"].min()), float(table["rho"].max())
+    made = []
+    for method, figure in zip(PAID, ("Figure 7", "Figure 8"), strict=True):
+        found = {
+            f"epsilon {e:g}": lead(
+                1e3
+                * (_at(table, method, epsilon=e, rho=high) - _at(table, method, epsilon=e, rho=low))
+            )
+            for e in sorted(table["epsilon"].unique())
+        }
+        made.append(
+            Claim(
+                f"A large rho leaves too little for the means: {method.split(',')[0]}",
+                figure,
+                where_it_holds(found),
+                f"error at rho {high:g} less {low:g}: {listed(found, 2)}",
+                leads=found,
+            )
+        )
+    return made
+
+
+def _all_rows(folds: pd.DataFrame | None, every: pd.DataFrame | None) -> Claim:
+    """Split by split, the best depth on all rows less that on folds."""
+    found = {}
+    for method in ALL:
+        part, full = (_errors(t, method, "depth", SHARED_DEPTHS) for t in (folds, every))
+        if len(part) and len(full):
+            found[method] = lead((full.idxmin(axis=1) - part.idxmin(axis=1)).dropna())
+    return Claim(
+        "The best depth is larger if trees share all rows",
+        "Figure 5",
+        where_it_holds(found),
+        f"best depth on all rows less on folds, split by split: {listed(found, 1)}"
+        if found
+        else NOTHING,
+        leads=found,
+    )
+
+
+def _balance(table: pd.DataFrame | None) -> list[Claim]:
+    """Split by split: fewer leaves nearly empty, and more nodes that split evenly."""
+    if table is None or table.empty:
+        return []
+    leaves = _by_method(table, "wall_robot", [NEARLY_EMPTY])
+    nodes = _by_method(table, "banknote", EVEN)
+    emptier = {m: lead(leaves[m] - leaves["DiPriMe"]) for m in ("DP-ERT", "DP-RF", "DP-DF")}
+    edge = NEARLY_EMPTY.rsplit(" ", 1)[1]
+    return [
+        Claim(
+            "Median splits leave fewer leaves nearly empty than DP-ERT, DP-RF and DP-DF",
+            "Figure 3",
+            where_it_holds(emptier),
+            f"part of the leaves with at most {edge} of the rows: {_shares(leaves.mean())}; less "
+            f"DiPriMe's: {listed(emptier, 2)}",
+            leads=emptier,
+        ),
+        Claim(
+            "Median splits are more even than random ones",
+            "Figure 4",
+            (even := lead(nodes["DiPriMe"] - nodes["DP-ERT"])).verdict,
+            "part of the nodes that send a quarter to three quarters left: "
+            f"{_shares(nodes.mean()[['DiPriMe', 'DP-ERT']])}; difference: {even.shown(2)}",
+            leads={"": even},
+        ),
+    ]
+
+
+def _by_method(table: pd.DataFrame, name: str, columns: Sequence[str]) -> pd.DataFrame:
+    """(split, method) the sum of some columns of the table of balance."""
+    mine = table[table["data"] == name]
+    return mine.assign(part=mine[list(columns)].sum(axis=1)).pivot(
+        index="seed", columns="method", values="part"
+    )
+
+
+def _shares(values: pd.Series) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in values.items())

@@ -1,0 +1,666 @@
+"""All that is made of the evidence: figures and pages of results, and the full pages of studies.
+
+The leading figure of every results page shows values with their intervals, from the entries alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from importlib import import_module
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
+
+from studies import data_files
+from studies.authors import PROGRAMS
+from studies.code_version import code_version
+from studies.data_files import LISTED
+from studies.evidence import (
+    ACCURACY,
+    AT_ONE,
+    BELOW,
+    CELLS,
+    CHANGE,
+    PAPERS,
+    PER_CENT,
+    PLANNED,
+    PROGRAM,
+    RANGES,
+    RATIO,
+    RECORDS,
+    RIVALS,
+    ROUND,
+    STAGE,
+    SURVIVAL,
+    TAKEN,
+    TARGETS,
+    UNSEEN,
+    VERDICT,
+    Entry,
+    Paper,
+    ours,
+    reconstruction,
+    robustness,
+    speed,
+    store,
+    stored,
+    survival,
+)
+from studies.kept import ROOT, archived
+from studies.measures import CONFIDENCE
+from studies.planned import NEAR
+from studies.reconstruction import OTHER_ROWS, OWN_ROWS, TOLERANCE
+from studies.robust_fits import EPSILON
+from studies.which import CLOSE
+
+Entries = Sequence[Entry]
+WIDE = 60
+"""Letters of a label."""
+COLORS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#666666")
+MAIN_UNIT = {"gubler": PER_CENT, "maddock": "AUC", "wang": ACCURACY, "liu": ACCURACY}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a figure: its label, and values that may belong to named series."""
+
+    label: str
+    values: Sequence[tuple[str, Entry]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    rows: Sequence[Row]
+    axis: str
+    zero: float | None = 0.0
+    is_log: bool = False
+    is_skewed: bool = False
+    """Whether some values are far larger than most: then by logarithms beyond a hundredth."""
+
+
+def _claims(page: str, unit: str, entries: Entries) -> Figure:
+    mine = [e for e in entries if e.parts[0] == page and e.unit == unit and len(e.parts) == 3]
+    rows = [
+        Row(said.rsplit(" [", 1)[0], [("", e) for e in mine if e.parts[1] == said])
+        for said in dict.fromkeys(e.parts[1] for e in mine)
+        if page != "wang" or ": as printed [" not in said
+    ]
+    return Figure(rows, f"{unit}; above zero: as claimed", is_skewed=page == "wang")
+
+
+def _by_series(entries: Iterable[Entry], axis: str, zero: float | None) -> Figure:
+    rows: dict[str, list[tuple[str, Entry]]] = {}
+    for entry in entries:
+        rows.setdefault(entry.parts[2], []).append((entry.parts[3], entry))
+    return Figure([Row(label, values) for label, values in rows.items()], axis, zero)
+
+
+def _ours(entries: Entries) -> Figure:
+    return _by_series(_of(entries, "ours", AT_ONE), AT_ONE, None)
+
+
+def _robustness(entries: Entries) -> Figure:
+    found = _of(entries, "robustness", CHANGE)
+    return _by_series(found, "score less that of clean records", 0.0)
+
+
+def _reconstruction(entries: Entries) -> Figure:
+    found = {words: _of(entries, "reconstruction", words) for words in (CELLS, RECORDS)}
+    rows: dict[str, list[tuple[str, Entry]]] = {}
+    for words, mine in found.items():
+        for entry in mine:
+            rows.setdefault(entry.parts[2], []).append((words, entry))
+    return Figure([Row(label, values) for label, values in rows.items()], "share", 0.0)
+
+
+def _speed(entries: Entries) -> Figure:
+    found = [e for e in _of(entries, "speed", RATIO) if "(goal " in e.unit]
+    rows = [Row(e.parts[2], [("", e)]) for e in found]
+    return Figure(rows, "CPU seconds over those of the reference", 1.0, is_log=True)
+
+
+def _survival(entries: Entries) -> Figure:
+    found = _of(entries, "survival", SURVIVAL["c"])
+    rows = [Row(e.parts[2], [("", e)]) for e in found]
+    return Figure(rows, "C-index, mean of the data sets", None)
+
+
+def _of(entries: Entries, page: str, words: str) -> list[Entry]:
+    return [e for e in entries if e.parts[0] == page and e.parts[1] == words]
+
+
+FIGURES: dict[str, Callable[[Entries], Figure]] = {
+    **{
+        paper.page: lambda entries, page=paper.page: _claims(  # type: ignore[misc]
+            page, MAIN_UNIT.get(page, ACCURACY), entries
+        )
+        for paper in PAPERS
+    },
+    "ours": _ours,
+    "robustness": _robustness,
+    "reconstruction": _reconstruction,
+    "speed": _speed,
+    "survival": _survival,
+}
+
+
+def draw(name: str, entries: Entries, path: Path) -> None:
+    """As SVG with plain text: the same numbers give the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_picture(FIGURES[name](entries)), encoding="utf-8")
+
+
+PIXELS, LEFT, RIGHT, TOP, ROW = 720, 340, 12, 24, 20
+"""Of a figure: its width, what labels and the right margin take, the legend's line, and a row."""
+LINEAR_TO = 0.01
+"""On a skewed axis, the value beyond which steps are logarithms."""
+STYLE = (
+    "text{font:10px sans-serif}.grid{stroke:#ddd}.zero{stroke:#000}.frame{fill:none;stroke:#000}"
+)
+
+
+def _skewed(value: float) -> float:
+    part = abs(value) / LINEAR_TO
+    return math.copysign(part if part <= 1.0 else 1.0 + math.log10(part), value)
+
+
+class _Axis:
+    """Where a value stands, in pixels from the left, and which values are named below."""
+
+    def __init__(self, figure: Figure) -> None:
+        self.bend = math.log10 if figure.is_log else _skewed if figure.is_skewed else float
+        found = [entry for row in figure.rows for _, entry in row.values]
+        values = [v for e in found for v in (e.value, e.low, e.high) if isinstance(v, float | int)]
+        bent = [self.bend(v) for v in values + ([] if figure.zero is None else [figure.zero])]
+        margin = 0.03 * (max(bent) - min(bent))
+        self.low, self.high = min(bent) - margin, max(bent) + margin
+
+    def at(self, value: float) -> float:
+        part = (self.bend(value) - self.low) / (self.high - self.low)
+        return round(LEFT + part * (PIXELS - LEFT - RIGHT), 1)
+
+    def named(self) -> list[float]:
+        tens = [10.0**k for k in range(-5, 6)]
+        if self.bend is math.log10:
+            known = [m * ten for ten in tens for m in (1, 3)]
+        elif self.bend is _skewed:
+            known = [0.0, *(sign * ten for ten in tens for sign in (1, -1) if ten >= LINEAR_TO)]
+        else:
+            wide = self.high - self.low
+            step = next(m * ten for ten in tens for m in (1, 2, 5) if wide / (m * ten) <= 6)
+            known = [
+                k * step for k in range(math.floor(self.low / step), 8 + int(self.high / step))
+            ]
+        return [value for value in known if self.low <= self.bend(value) <= self.high]
+
+
+def _picture(figure: Figure) -> str:
+    axis, bottom = _Axis(figure), TOP + ROW * len(figure.rows)
+    series = list(dict.fromkeys(name for row in figure.rows for name, _ in row.values))
+    colors = {name: COLORS[k % len(COLORS)] for k, name in enumerate(series)}
+    lines = [*_ticks(axis, bottom), *_legend(colors)]
+    if figure.zero is not None:
+        lines.append(_upright(axis.at(figure.zero), bottom, "zero"))
+    for k, row in enumerate(figure.rows):
+        lines += _row(row, TOP + ROW * (k + 0.5), axis, colors)
+    frame = f'x="{LEFT}" y="{TOP}" width="{PIXELS - LEFT - RIGHT}" height="{bottom - TOP}"'
+    middle = (LEFT + PIXELS - RIGHT) / 2
+    lines += [f'<rect {frame} class="frame"/>', _text(middle, bottom + 32, figure.axis, "middle")]
+    size = f'viewBox="0 0 {PIXELS} {bottom + 40}" width="{PIXELS}" height="{bottom + 40}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>{STYLE}</style>'
+    ground = '<rect width="100%" height="100%" fill="#fff"/>'
+    return "\n".join([head, ground, *lines, "</svg>\n"])
+
+
+def _row(row: Row, middle: float, axis: _Axis, colors: Mapping[str, str]) -> Iterator[str]:
+    label = textwrap.shorten(row.label, WIDE, placeholder=" ...")
+    yield _text(LEFT - 8, middle + 4, label, "end")
+    for k, (name, entry) in enumerate(row.values):
+        y = round(middle + 0.6 * ROW * ((k + 0.5) / len(row.values) - 0.5), 1)
+        color, x = colors[name], axis.at(float(entry.value))
+        if entry.low is not None and entry.high is not None:
+            yield f'<path d="M{axis.at(entry.low)} {y}H{axis.at(entry.high)}" stroke="{color}"/>'
+        face = color if entry.low is None or entry.is_clear else "#fff"
+        yield f'<circle cx="{x}" cy="{y}" r="2.5" fill="{face}" stroke="{color}"/>'
+
+
+def _ticks(axis: _Axis, bottom: float) -> Iterator[str]:
+    for value in axis.named():
+        yield _upright(axis.at(value), bottom, "grid")
+        yield _text(axis.at(value), bottom + 14, f"{value:g}", "middle")
+
+
+def _legend(colors: Mapping[str, str]) -> Iterator[str]:
+    x = float(LEFT)
+    for name in filter(None, colors):
+        yield f'<circle cx="{x + 4:g}" cy="12" r="2.5" fill="{colors[name]}"/>'
+        yield _text(x + 12, 15.5, name, "start")
+        x += 30 + 5.5 * len(name)
+
+
+def _upright(x: float, bottom: float, kind: str) -> str:
+    return f'<path d="M{x} {TOP}V{bottom}" class="{kind}"/>'
+
+
+def _text(x: float, y: float, words: str, anchor: str) -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+# --------------------------------------------------------------------------------------------------
+# The pages of results, one screen each, from docs/evidence.json and nothing else.
+FOR = "For data scientists and reviewers."
+GROUPS = {
+    "Holds": ("holds",),
+    "Holds in part": ("holds ",),
+    "Does not hold": ("does not hold",),
+    "Open": ("open", "not run"),
+}
+"""Heading, and how a verdict begins that stands below it; the first that fits counts."""
+METHODS = ("boosted", "forest", "tree")
+
+
+def of_page(entries: Entries, page: str) -> list[Entry]:
+    return [entry for entry in entries if entry.parts[0] == page]
+
+
+def subject(entries: Entries, page: str, words: str) -> list[Entry]:
+    return [entry for entry in of_page(entries, page) if entry.parts[1] == words]
+
+
+def provenance(entries: Entries, full: Sequence[str]) -> str:
+    """Last on every page: what made its numbers, and where the rest is."""
+    commands = dict.fromkeys(e.command for e in entries if e.unit != PROGRAM)
+    archives = dict.fromkeys(entry.study for entry in entries)
+    files = [
+        "benchmarks/results.json" if a == "benchmarks" else f"studies/data/{a}.zip"
+        for a in archives
+    ]
+    pages = ", ".join(f"`docs/_build/evidence/{name}/README.md`" for name in full)
+    return (
+        f"Numbers: `docs/evidence.json`, from {', '.join(f'`{name}`' for name in files)}, made by "
+        f"{', '.join(f'`{command}`' for command in commands)}. All tables and figures: "
+        f"`make evidence`, then {pages}."
+    )
+
+
+def joined(*parts: str) -> str:
+    return "\n\n".join(parts) + "\n"
+
+
+def figure(name: str, words: str) -> str:
+    return f"![{words}](figures/{name}.svg)"
+
+
+# ----------------------------------------------------------------------------------------- papers
+def paper_page(paper: Paper, entries: Entries) -> str:
+    mine = of_page(entries, paper.page)
+    verdicts = [e for e in mine if e.unit == VERDICT and not _is_left_out(e)]
+    groups = {title: [v for v in verdicts if _group(v) == title] for title in GROUPS}
+    compared = sum(e.unit not in (VERDICT, PROGRAM) for e in mine)
+    program = f"; *theirs*: by `{PROGRAMS[paper.page]}`" if paper.page in PROGRAMS else ""
+    parts = [
+        f"# {paper.title}",
+        f"{FOR} {paper.cited}: its claims, by Student's t at {CONFIDENCE:.0%}. A share: in so "
+        f"many of so many places; n: pairs or draws{program}. Of {compared} comparisons about "
+        f"{(1 - CONFIDENCE) * compared:.0f} would look clear by chance.",
+    ]
+    for title, found in groups.items():
+        if found:
+            parts += [f"## {title}", "\n".join(_claim(v, mine, verdicts) for v in found)]
+    parts.append(figure(paper.page, "differences with their intervals, claim by claim"))
+    parts.append(provenance(mine, [paper.study]))
+    return joined(*parts)
+
+
+def _is_left_out(verdict: Entry) -> bool:
+    """Claims of Wang et al. a second time, without our repairs: they are on the full page."""
+    return verdict.parts[0] == "wang" and ": as printed [" in verdict.id
+
+
+def _group(verdict: Entry) -> str:
+    said = str(verdict.value)
+    if said == "holds":
+        return "Holds"
+    return next(t for t, starts in GROUPS.items() if t != "Holds" and said.startswith(starts))
+
+
+def _claim(verdict: Entry, entries: Iterable[Entry], all_claims: Iterable[Entry]) -> str:
+    """Its words, with its place in the paper if another claim has the same ones."""
+    words, _, where = verdict.parts[1].rstrip("]").rpartition(" [")
+    twice = sum(v.parts[1].startswith(f"{words} [") for v in all_claims) > 1
+    below = [e for e in entries if e.id.startswith(f"{verdict.id} / ")]
+    places = [e.parts[-1] for e in below if e.unit != PROGRAM]
+    theirs = next((f"; theirs: {e.value}" for e in below if e.unit == PROGRAM), "")
+    held = share(str(verdict.value), places)
+    told = [f"* {words}{f' ({where})' if twice else ''}", *([held] if held else [])]
+    return f"{': '.join(told)}; n={verdict.n}{theirs}"
+
+
+def share(said: str, places: Sequence[str]) -> str:
+    """In how many of the places a verdict is what its first words say; empty if in all."""
+    first = said.partition(";")[0]
+    if first.startswith("holds in "):
+        return first.removeprefix("holds in ").replace(" of ", "/")
+    named = 0
+    for place in sorted(places, key=len, reverse=True):  # a name may be a part of another
+        if place in first:
+            first, named = first.replace(place, "", 1), named + 1
+    if not named:
+        return ""
+    return f"{len(places) - named if said.startswith('holds but') else named}/{len(places)}"
+
+
+# ------------------------------------------------------------------------------------------- ours
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"|{'|'.join(line)}|" for line in lines)
+
+
+def auc(value: float | str) -> str:
+    return f"{float(value):.3f}".removeprefix("0")
+
+
+def beside_others(entries: Entries) -> tuple[list[str], dict[str, dict[str, Entry]]]:
+    """Columns, and by data set the entries of test AUC at epsilon 1."""
+    found: dict[str, dict[str, Entry]] = {}
+    for entry in subject(entries, "ours", AT_ONE):
+        found.setdefault(entry.parts[2], {})[entry.parts[3]] = entry
+    return list(next(iter(found.values()))), found
+
+
+def ours_page(entries: Entries) -> str:
+    columns, found = beside_others(entries)
+    rows = [[name, *(auc(cells[c].value) for c in columns)] for name, cells in found.items()]
+    splits = sorted({entry.n for cells in found.values() for entry in cells.values()})
+    mine = of_page(entries, "ours")
+    return joined(
+        "# Our estimators beside others",
+        f"{FOR} `BoostedTreesClassifier` at its defaults, on splits that decided nothing "
+        f"({splits[0]} of each set).",
+        table([AT_ONE, *columns], rows),
+        _gains(entries),
+        _counts("## Tree and forest", entries, (TARGETS, RIVALS, UNSEEN)),
+        _counts(f"## Which to take: best of ours, or within {CLOSE:g}", entries, (TAKEN,)),
+        _counts(f"## Within {NEAR:g} of the best: what `hedgerow plan` names", entries, (PLANNED,)),
+        figure("ours", f"{AT_ONE}, with intervals, by data set"),
+        provenance(mine, ["which", "ours", "planned"]),
+    )
+
+
+def _gains(entries: Entries) -> str:
+    """What surfaces add to the mean AUC of all sets, by epsilon, at one site and at several."""
+    gains = subject(entries, "ours", STAGE)
+    places = [entry.parts[2].split(", ") for entry in gains]
+    epsilons, sites = (list(dict.fromkeys(place[k] for place in places)) for k in (0, 1))
+    texts = {
+        tuple(place): f"{entry.value:+.4f}{'' if entry.is_clear else ' ~'}"
+        for place, entry in zip(places, gains, strict=True)
+    }
+    rows = [[name, *(texts.get((epsilon, name), "") for epsilon in epsilons)] for name in sites]
+    words = (
+        f"AUC with its surfaces less without, mean of the sets, on {gains[0].n} other splits; ~ is "
+        "no clear difference:"
+    )
+    return f"{words}\n\n" + table(["", *epsilons], rows)
+
+
+def _counts(title: str, entries: Entries, subjects: Sequence[str]) -> str:
+    lines = [
+        f"* {_words(entry)}: {entry.value:g} {entry.unit}"
+        for name in subjects
+        for entry in subject(entries, "ours", name)
+    ]
+    return f"{title}\n\n" + "\n".join(lines)
+
+
+def _words(entry: Entry) -> str:
+    named = {TARGETS: "targets of {}", RIVALS: "{} than others", UNSEEN: "on unseen tasks {}"}
+    return named.get(entry.parts[1], "{}").format(", ".join(entry.parts[2:]))
+
+
+# ------------------------------------------------------------------------------------- robustness
+def robustness_page(entries: Entries) -> str:
+    found: dict[str, dict[str, Entry]] = {}
+    for entry in subject(entries, "robustness", CHANGE):
+        found.setdefault(entry.parts[2], {})[entry.parts[3]] = entry
+    (below,) = subject(entries, "robustness", BELOW)
+    ranges = "; ".join(
+        f"{entry.parts[2]}: {entry.value:+.3f} ({entry.low:+.3f} to {entry.high:+.3f})"
+        for entry in subject(entries, "robustness", RANGES)
+    )
+    rows = [
+        [
+            harm,
+            *(_change(cells.get(name)) for name in METHODS),
+            str(max(e.n for e in cells.values())),
+        ]
+        for harm, cells in found.items()
+    ]
+    return joined(
+        "# Hurt records",
+        f"{FOR} Epsilon {EPSILON:g}; score (AUC, accuracy or R2) less that of the same records "
+        "before they were hurt, mean over data sets and splits; a star: the interval at "
+        f"{CONFIDENCE:.0%} leaves zero out.",
+        table(["harm", *METHODS, "n"], rows),
+        f"Worse than no model: {below.value:g} {below.unit}. Ranges left open, AUC less that "
+        f"with true ones: {ranges}.",
+        figure("robustness", "change of the score with intervals, by harm"),
+        provenance(of_page(entries, "robustness"), ["robust", "open_ranges"]),
+    )
+
+
+def _change(entry: Entry | None) -> str:
+    return "-" if entry is None else f"{entry.value:+.3f}{'*' if entry.is_clear else ''}"
+
+
+# --------------------------------------------------------------------------------- reconstruction
+def reconstruction_page(entries: Entries) -> str:
+    cells = subject(entries, "reconstruction", CELLS)
+    whole = {e.parts[2]: e for e in subject(entries, "reconstruction", RECORDS)}
+    rows = [[e.parts[2], _share(e), _share(whole[e.parts[2]])] for e in cells]
+    return joined(
+        "# Can one site rebuild the records of the others?",
+        "For privacy officers and reviewers. An attack in the manner of TimberStrike (Di Gennaro "
+        f"et al. 2025): one site of {OWN_ROWS} records takes its own part off the sums that it "
+        f"sees and looks for {OTHER_ROWS} records that add up to the rest. A number counts as "
+        f"recovered within {TOLERANCE} of its standard deviation, a category exactly; records are "
+        f"matched as well as possible (mean and interval at {CONFIDENCE:.0%}, "
+        f"{cells[0].n} attacks each).",
+        table(["the attacker sees", "cells", "whole records"], rows),
+        "*Nothing seen* hands in the attacker's own records: what this measure gives away to "
+        "whoever knows similar people. *In the clear* is Newton boosting with exact sums: of "
+        "leaves, as where trees go round (Flower), or of every node by column and cell, as where "
+        "histograms are added up (FLARE). *hedgerow* is the same boosting (`split='histogram'` "
+        "or totally random trees) with all that the coordinator gets, which is more than a site "
+        "sees; without noise the attack works there too. Of two searches, the better counts.",
+        "Limits: small sites, where such attacks are strongest; two data sets; our own program, "
+        "not the authors', who report more on other data. Leaf sums gave our search no more "
+        "than a guess, which does not show that they are safe. A measured attack bounds nothing: "
+        "epsilon does.",
+        figure("reconstruction", "share of whole records recovered, by what the attacker sees"),
+        provenance(of_page(entries, "reconstruction"), ["reconstruction"]),
+    )
+
+
+def _share(entry: Entry) -> str:
+    if not entry.low and not entry.high:
+        return f"{float(entry.value):.0%}"
+    ends = "" if entry.low is None or entry.high is None else _ends(entry.low, entry.high)
+    return f"{float(entry.value):.0%}{ends}"
+
+
+def _ends(low: float, high: float) -> str:
+    return f" ({max(low, 0.0):.0%} to {min(high, 1.0):.0%})"
+
+
+# ------------------------------------------------------------------------------------------ speed
+def speed_page(entries: Entries) -> str:
+    lines = subject(entries, "speed", RATIO)
+    rounds = subject(entries, "speed", ROUND)
+    goals = [entry for entry in lines if "(goal " in entry.unit]
+    by_transport: Mapping[str, list[float]] = {
+        transport: [float(e.value) for e in rounds if e.parts[2].startswith(transport)]
+        for transport in ("HTTPS", "FLARE")
+    }
+    costs = "; ".join(f"{c}: {min(v):.1f} to {max(v):.1f}" for c, v in by_transport.items())
+    return joined(
+        "# Speed",
+        "For engineers and data scientists with many rows. CPU seconds of one thread as a "
+        "multiple of a named reference, both measured in one run.",
+        f"{_met(goals)} goals are met; of rounds between processes {_met(rounds)}.",
+        "\n".join(f"* {e.parts[2]}: {_times(e)}" for e in goals),
+        "A round between processes, CPU over an echo of as many bytes "
+        f"(goal {_goal(rounds[0]):g}): {costs}.",
+        figure("speed", "CPU seconds over those of the reference"),
+        provenance(lines + rounds, ["speed"]),
+    )
+
+
+def _met(entries: Entries) -> str:
+    return f"{sum(float(e.value) <= _goal(e) for e in entries)} of {len(entries)}"
+
+
+def _goal(entry: Entry) -> float:
+    return float(entry.unit.rpartition("(goal ")[2].rstrip(")"))
+
+
+def _times(entry: Entry) -> str:
+    reference = entry.unit.removeprefix("times ").partition(",")[0].partition(" (goal")[0]
+    return f"{float(entry.value):.2g}x {reference}"
+
+
+# --------------------------------------------------------------------------------------- survival
+def survival_page(entries: Entries) -> str:
+    found: dict[str, dict[str, Entry]] = {}
+    for words in SURVIVAL.values():
+        for entry in subject(entries, "survival", words):
+            found.setdefault(entry.parts[2], {})[words] = entry
+    rows = [
+        [name, *(f"{float(cells[words].value):.3f}" for words in SURVIVAL.values())]
+        for name, cells in found.items()
+    ]
+    mine = of_page(entries, "survival")
+    return joined(
+        "# Time to an event",
+        f"{FOR} `SurvivalBoostedTrees` on {max(e.n for e in mine)} data sets that all "
+        "methods were run on. Means over sets of each one's "
+        "splits; the full page has every set and split, made sets among them. A higher C-index "
+        "and a lower Brier score are better. "
+        "Kaplan-Meier is one curve for all; boosting and forest are scikit-survival's, trained on "
+        "a sample where sets are large. Without noise five sites learn what one would.",
+        table(["setting", *SURVIVAL.values()], rows),
+        "Many of these sets are small: with few records or events a small epsilon gives "
+        "little beyond the curve of all records.",
+        figure("survival", "C-index by setting"),
+        provenance(mine, ["survival"]),
+    )
+
+
+PAGES: dict[str, Callable[[Entries], str]] = {
+    **{paper.page: partial(paper_page, paper) for paper in PAPERS},
+    "ours": ours_page,
+    "robustness": robustness_page,
+    "reconstruction": reconstruction_page,
+    "speed": speed_page,
+    "survival": survival_page,
+}
+
+
+# --------------------------------------------------------------------------------------------------
+# docs/evidence.json from the archives, and all that is made of it: all pages and figures.
+RESULTS = ROOT / "docs" / "results"
+
+SECTIONS: dict[str, Callable[[], Iterable[Entry]]] = {
+    **{paper.page: paper.entries for paper in PAPERS},
+    "ours": ours,
+    "robustness": robustness,
+    "reconstruction": reconstruction,
+    "speed": speed,
+    "survival": survival,
+}
+"""By page, what computes its entries."""
+
+
+def computed() -> Iterator[Entry]:
+    return chain.from_iterable(section() for section in SECTIONS.values())
+
+
+def write_quoted() -> int:
+    """The numbers, then what reads nothing else; gives how many numbers there are."""
+    store(computed())
+    entries = stored()
+    for name, page in PAGES.items():
+        (RESULTS / f"{name}.md").write_text(page(entries), encoding="utf-8")
+        draw(name, entries, RESULTS / "figures" / f"{name}.svg")
+    assert set(PAGES) == set(FIGURES) == set(SECTIONS)
+    return len(entries)
+
+
+# --------------------------------------------------------------------------------------------------
+# The full pages of all studies, read off the archives; a page is drawn anew only if it must be.
+MARK = ".made"
+"""A file beside a page: the digest of all that the page was made from."""
+INDEX = """# All numbers
+
+For data scientists and reviewers. The page of every study as its command writes it, with all tables
+and figures, made by `make evidence` from the archives in `studies/data`. What they come to is on
+[one page for each subject](/results/index.md).
+
+```{toctree}
+:maxdepth: 1
+
+%s
+```
+"""
+
+
+def write_full_pages(out: Path, names: Sequence[str]) -> int:
+    """Pages that were not there, or not of today's tables and code; gives their number."""
+    out.mkdir(parents=True, exist_ok=True)
+    stale = [name for name in names if not _is_made(out, name)]
+    workers = min(len(stale), os.cpu_count() or 1)
+    if stale:
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            list(pool.map(write_one, [out] * len(stale), stale))
+    _write(out / "data" / "README.md", data_files.page())
+    pages = [f"{name}/README" for name in (*names, "speed", "data")]
+    _write(out / "index.md", INDEX % "\n".join([*pages, "ours/tasks"]))
+    return len(stale)
+
+
+def write_one(out: Path, name: str) -> None:
+    from studies.__main__ import STUDIES, Order
+
+    order = Order(name, page_only=True, tables=archived(name), out=out / name)
+    STUDIES[name](order)
+    _write(out / name / MARK, _digest(name))
+
+
+def _is_made(out: Path, name: str) -> bool:
+    mark = out / name / MARK
+    return mark.is_file() and mark.read_text(encoding="utf-8") == _digest(name)
+
+
+def _digest(name: str) -> str:
+    total = hashlib.sha256(LISTED.read_bytes())
+    archive = archived(name).archive
+    assert archive is not None
+    total.update(archive.read_bytes())
+    module = import_module(f"studies.{name.replace('-', '_')}")
+    total.update(code_version(module.run).encode())
+    return total.hexdigest()
+
+
+def _write(path: Path, text: str) -> None:
+    """Left alone if it says the same: Sphinx reads what is newer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")

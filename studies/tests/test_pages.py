@@ -1,0 +1,531 @@
+"""Pages of studies: their words are computed, and say of any numbers what these show."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow.schema.schema import Hashed, Numeric, Schema, Target
+from studies import boosted, boosted_fits, open_ranges, ours_claims, planned, robust, which
+from studies.boosted_claims import Cells
+from studies.boosted_fits import (
+    ORDERS,
+    TRAINING_ROWS,
+    at_the_papers_noise,
+    renyi_epsilon,
+    weight_updates,
+)
+from studies.harness import Computation
+from studies.ours import full_grids, quick_grids
+from studies.ours_fits import CLASSES, FOR_CLASSES, ON_EVEN_GRIDS, WITH_PIECES, Task
+from studies.robust import FIRST, LAST, grid
+from studies.robust_fits import HARMS
+from studies.which import Wanted, _jobs
+
+# --------------------------------------------------------------------------------------------------
+# No number of a page is typed: what its words say is computed from rows and settings.
+STUDIES = Path(__file__).parents[1]
+WORDS = ("page", "claims", "findings", "verdicts", "figures", "tables", "default", "words")
+WORDS += ("one_screen",)
+"""Modules that write sentences. Papers' numbers are data, in modules of their own."""
+TEMPLATES = sorted(path for path in STUDIES.rglob("*.py") if path.stem in WORDS)
+
+PLACES = r"(?:Figures?|Fig\.|Figs\.|Tables?|Algorithms?|Theorems?|[Ss]ections?|[Aa]ppendix|Panels?)"
+ALLOWED = re.compile(
+    rf"{PLACES} (?:[A-Z]\.)?\d+(?:\.\d+)*(?:(?:, | and | to |-)\d+)*"  # places in a paper
+    r"|Credit [12]|KDD Cup 99"  # names of data sets
+    r"|(?:docs|studies|benchmarks|tests)/\S+"  # files
+    r"|\b(?:19|20)\d\d\b"  # years
+    r"|^#+ \d+\."  # numbered headings
+    r"|\b[A-Za-z]+\d+\w*|\b\w+_\w+"  # names: F1, R2, figure_3
+    r"|\{[^{}]*\}",  # fields of templates
+    re.MULTILINE,
+)
+DIGIT = re.compile(r"\d")
+
+
+def typed_numbers(source: str) -> list[str]:
+    """Sentences of a module with a digit that is in no name, place, file or field."""
+    tree = ast.parse(source)
+    silent = {id(node) for node in ast.walk(tree) for node in _silent(node)}
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in silent
+        and " " in node.value.strip()
+        and DIGIT.search(ALLOWED.sub("", node.value))
+    ]
+
+
+def _silent(node: ast.AST) -> list[ast.AST]:
+    """Docstrings and format specifications, which no page shows."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return [node.value]
+    if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
+        return list(ast.walk(node.format_spec))
+    return []
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_no_number_of_a_page_is_typed(path):
+    assert typed_numbers(path.read_text(encoding="utf-8")) == []
+
+
+def test_every_study_has_a_template_here():
+    """Twin of the list: a page module with another name would go unread."""
+    studies = {path.parent.name for path in STUDIES.glob("*/run.py")}
+    assert studies <= {path.parent.name for path in TEMPLATES if path.stem == "page"}
+
+
+@pytest.mark.parametrize(
+    ("said", "is_typed"),
+    [
+        ('f"ours is {x:.3f} ahead"', False),
+        ('"ours is 0.904, theirs 0.929"', True),
+        ('f"ours is {x:.3f}, theirs .929"', True),
+        ('"DP-ERT is ahead in 4 of 5 sets"', True),
+        ('"Figure 3 and Tables 9 to 12 of the paper (2022); see docs/proofs/0050-x.md"', False),
+        ('"the F1 of figure_3"', False),
+        ('"epsilon {top:g} in all rows"', False),
+    ],
+)
+def test_a_typed_number_is_seen(said, is_typed):
+    """Twin: the grep finds what it is for, and lets names and places of a paper pass."""
+    assert bool(typed_numbers(f"words = {said}")) is is_typed
+
+
+# --------------------------------------------------------------------------------------------------
+# Pages about open ranges and plans say what their tables hold, and how much of them there is.
+def test_open_ranges_are_compared_in_pairs_and_clear_losses_are_named():
+    cells = open_ranges.cells(3, ("adult", "bank"))
+    lost = {"true": 0.90, "wide": 0.90, "open": 0.90}
+    rows = [
+        {**cell, "auc": lost[cell["schema"]] + 0.001 * cell["split"] * (cell["schema"] == "wide")}
+        for cell in cells
+    ]
+    for row in rows:
+        row["auc"] -= 0.02 * (row["dataset"] == "bank" and row["schema"] == "open")
+    head, table, words = open_ranges.page(pd.DataFrame(rows))
+    assert "mean of 3 split(s)" in head
+    assert "| adult | 1 | 0.5 | 0.900 | 0.901 | 0.900 | -0.0010 (0.0006) |" in table
+    assert "bank, 1 site(s), epsilon 0.5; bank, 1 site(s), epsilon 1" in words
+    assert "adult" not in words
+
+
+def test_a_plan_is_near_where_its_estimator_is():
+    sets = ("adult", "bank")
+    auc = dict(zip(planned.ESTIMATORS, (0.9, 0.895, 0.8), strict=True))
+    rows = [
+        {**cell, "auc": auc[cell["estimator"]]}
+        for cell in planned.cells(range(1), sets)
+        if cell["epsilon"] == 1.0
+    ]
+    taken = {"adult": "BoostedTrees", "bank": "Tree"}
+    head, words, table = planned.page(pd.DataFrame(rows), taken)
+    assert "mean of 1 split(s)" in head
+    assert "(goal 90%; 50% at 1)" in words
+    assert "Of 2 cells the plan's estimator is within 0.01 of the best in 50%" in words
+    assert "whatever the plan says, in 100%" in words
+    assert "| bank | 1 | 0.900 | 0.895 | 0.800 | Tree | 0.100 | 0.000 |" in table
+
+
+# --------------------------------------------------------------------------------------------------
+# The results page tells what was run, what holds, and what does not.
+MEASURES = ("auc", "log_loss", "accuracy", "calibration_error", "seconds", "rounds", "bytes")
+
+
+def table(*cells):
+    return pd.DataFrame(
+        [
+            {
+                **boosted._cell(dataset, learner, epsilon, 0),
+                **dict.fromkeys(MEASURES, 0.5),
+                "auc": auc,
+            }
+            for dataset, learner, epsilon, auc in cells
+        ]
+    )
+
+
+def written(tmp_path, rows):
+    tables = {"cells": rows, "published": pd.DataFrame()}
+    boosted.write(Computation(tmp_path), tables, "python -m studies boosted")
+    return (tmp_path / "README.md").read_text()
+
+
+def test_a_target_that_is_missed_is_called_missed_and_one_that_is_met_held(tmp_path):
+    text = written(
+        tmp_path,
+        table(
+            ("adult", boosted_fits.DEFAULT, 1.0, 0.91), ("bank", boosted_fits.DEFAULT, 1.0, 0.90)
+        ),
+    )
+    assert ".9060 held" in text
+    assert ".9120 MISSED" in text
+
+
+def test_a_cell_below_the_papers_deviation_is_listed_and_one_not_run_is_a_dash(tmp_path):
+    mean, deviation = weight_updates(0.5)["totally_random", "newton", "adult"]
+    learner = boosted_fits.components("totally_random", "newton")
+    text = written(tmp_path, table(("adult", learner, 0.5, mean - 2 * deviation)))
+    assert "These fall short" in text
+    assert "- / .8486" in text  # Bank, not run
+    good = written(tmp_path, table(("adult", learner, 0.5, mean)))
+    assert "None falls short" in good
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        ((0.004, -0.002, 0.001), "yes"),
+        ((0.030, 0.031, 0.029), "off"),
+        ((0.090, -0.060, 0.030), "no, within scatter"),
+    ],
+)
+def test_a_printed_cell_is_near_off_or_within_scatter(tmp_path, gaps, said):
+    mean, _ = weight_updates(0.5)["totally_random", "newton", "bank"]
+    learner = boosted_fits.components("totally_random", "newton")
+    rows = table(*(("bank", learner, 0.5, mean + gap) for gap in gaps))
+    rows["split"] = range(len(gaps))
+    text = written(tmp_path, rows)
+    assert f"| {said} |" in text
+
+
+def test_the_papers_noise_is_that_of_its_accountant():
+    """Google's Renyi accountant agrees, and the exact account charges less for the same noise."""
+    from dp_accounting import GaussianDpEvent, rdp
+
+    accountant = rdp.RdpAccountant(list(ORDERS)).compose(GaussianDpEvent(1 / 0.14))
+    assert renyi_epsilon(0.14, 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
+    for epsilon in (0.1, 0.5):
+        assert 0.8 * epsilon < at_the_papers_noise(epsilon, 20_000) < epsilon
+
+
+def test_training_rows_are_those_of_the_files():
+    with Path("studies/data/files.csv").open(newline="", encoding="utf-8") as lines:
+        rows = {row["name"]: int(row["rows"]) for row in csv.DictReader(lines)}
+    for name, n in TRAINING_ROWS.items():
+        assert n == rows[name] - math.ceil(boosted_fits.TEST_PART * rows[name])
+
+
+def test_every_recipe_of_the_grid_is_one_the_estimator_knows():
+    from hedgerow.schema.schema import Numeric, Schema
+
+    schema = Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes"))
+    for learner in {cell["learner"] for cell in boosted.cells(1)}:
+        boosted_fits.estimator(schema, learner)._method(schema)
+
+
+@pytest.mark.parametrize(("given", "error"), [([0.5, 0.5], 0.0), ([0.95, 0.05], 0.05)])
+def test_calibration_error_is_the_gap_between_promise_and_outcome(given, error):
+    import numpy as np
+
+    hit = np.array([1.0, 0.0])
+    assert boosted_fits.calibration_error(hit, np.array(given)) == pytest.approx(error)
+
+
+def test_the_default_is_called_behind_where_its_paired_lead_is_negative_beyond_the_scatter(
+    tmp_path,
+):
+    rivals = {"DP-RF": (-0.02, -0.021), "DP-TR Newton": (0.03, 0.031), "DP-GBM": (-0.01, 0.02)}
+    rows = []
+    for split in (0, 1):
+        rows.append((split, boosted_fits.DEFAULT, 0.8))
+        rows += [
+            (split, boosted_fits.named(n, 100), 0.8 - lead[split]) for n, lead in rivals.items()
+        ]
+    cells = boosted.Cells(
+        pd.DataFrame(
+            [
+                {**boosted._cell("adult", learner, 1.0, split), "auc": auc}
+                for split, learner, auc in rows
+            ]
+        )
+    )
+    text = boosted.Rivals(cells, {}).section()
+    assert "-0.0205 ± 0.0005 BEHIND" in text
+    assert "+0.0305 ± 0.0005 |" in text
+    assert "+0.0050 ± 0.0150 =" in text
+    assert "Of 3 comparisons the default is clearly ahead in 1, within the scatter in 1" in text
+
+
+def test_five_sites_together_add_the_noise_of_every_record():
+    from fractions import Fraction
+
+    from hedgerow.privacy.accounting import gaussian
+
+    delta = Fraction(1, 1000)
+    record = gaussian.mu_squared_within(Fraction(1), delta)
+    local = boosted_fits.guarantee(1.0, boosted_fits.EVERY_RECORD, 1000)
+    site = gaussian.mu_squared_within(Fraction(local["epsilon"]), delta)
+    assert local["dp_model"] == "per_site"
+    assert float(5 / site) == pytest.approx(float(1000 / record), rel=1e-3)
+    assert boosted_fits.guarantee(1.0, 5, 1000) == {"epsilon": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("aucs", "verdict"),
+    [
+        ([0.85, 0.86, 0.87], "held"),
+        ([0.80, 0.801, 0.799], "MISSED"),
+        ([0.85, 0.83, 0.86], "MISSED (within the scatter)"),
+        ([0.84], "MISSED (within the scatter)"),
+        ([], ""),
+    ],
+)
+def test_a_floor_is_clearly_missed_only_beyond_the_scatter(aucs, verdict):
+    assert boosted._verdict(pd.Series(aucs, dtype=float), 0.85) == verdict
+
+
+def test_a_table_says_how_many_of_its_cells_have_how_many_splits():
+    def said(splits_of):
+        rows = [
+            ("bank", boosted_fits.components("totally_random", update), 0.5, split, 0.8)
+            for update, n in splits_of.items()
+            for split in range(n)
+        ]
+        table = pd.DataFrame(rows, columns=["dataset", "learner", "epsilon", "split", "auc"])
+        return boosted._splits(Cells(table.assign(n_sites=1, seconds=1.0)), 0.5)
+
+    assert said({"newton": 5}) == "1 of 36 cells were run, on 5 splits each"
+    assert said({"newton": 5, "gradient": 2}) == "2 of 36 cells were run, on 2 to 5 splits each"
+    assert said({}) == "none of the cells was run"
+
+
+# --------------------------------------------------------------------------------------------------
+# The verdicts of the study of ours: paired by splits, clear only beyond their own error.
+def rows(who, accuracy, epsilon=1.0, task="wine"):
+    """One row a split."""
+    return pd.DataFrame(
+        {
+            "who": who,
+            "task_name": task,
+            "epsilon": epsilon,
+            "seed": range(len(accuracy)),
+            "accuracy": accuracy,
+        }
+    )
+
+
+def test_differences_are_taken_split_by_split():
+    """Splits differ by far more than the methods do; their pairs do not."""
+    table = pd.concat([rows("a", [0.5, 0.7, 0.9]), rows("b", [0.48, 0.68, 0.88])])
+    found = ours_claims.differences(table, "a", "b", "accuracy").loc[1.0]
+    assert found["mean"] == pytest.approx(0.02)
+    assert found["error"] == pytest.approx(0.0, abs=1e-9)
+    assert ours_claims.is_clear(found)
+
+
+def test_a_split_with_too_few_tasks_is_left_out_of_the_differences():
+    whole = pd.concat([rows(who, [0.5], task=task) for who in "ab" for task in ("wine", "skin")])
+    part = pd.concat([rows("a", [0.9]), rows("b", [0.1])]).assign(seed=7)
+    found = ours_claims.differences(pd.concat([whole, part]), "a", "b", "accuracy", n_tasks=2)
+    assert found.loc[1.0, "splits"] == 1
+    assert found.loc[1.0, "mean"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("theirs", "clear"),
+    [([0.6, 0.4, 0.5], False), ([0.4, 0.41, 0.4], True), ([0.4, 0.5, 0.4], False), ([0.4], False)],
+)
+def test_a_difference_is_clear_by_students_t_and_never_from_one_split(theirs, clear):
+    table = pd.concat([rows("a", [0.5] * len(theirs)), rows("b", theirs)])
+    found = ours_claims.differences(table, "a", "b", "accuracy").loc[1.0]
+    assert ours_claims.is_clear(found) is clear
+
+
+def test_a_split_without_all_tasks_does_not_count_for_a_target():
+    whole = pd.concat([rows("tree", [0.9], 0.5, task) for task in CLASSES])
+    part = rows("tree", [0.1], 0.5).assign(seed=7)
+    table = pd.concat([whole, part]).rename(columns={"who": "method"}).assign(noise="gaussian")
+    (line,) = ours_claims.accuracy_targets(table).itertuples(index=False)
+    assert line.splits == 1
+    assert line.met == "yes"
+
+
+def test_a_rival_that_is_clearly_above_is_named_with_its_lead():
+    table = pd.concat(
+        [rows("tree (pure)", [0.5, 0.5, 0.51]), rows("Algorithm 5 (pure)", [0.6, 0.61, 0.6])]
+    )
+    standing = ours_claims.unseen_verdicts(table).set_index("ours").loc["tree (pure)"]
+    assert standing["clearly below one at (by)"] == "1 (0.100)"
+    assert standing["clearly above all at"] == "none"
+
+
+def test_a_weaker_promise_is_no_rival_of_a_pure_method():
+    table = pd.concat([rows("Algorithm 5 (gaussian)", [0.9]), rows("LocalRNM (pure)", [0.9])])
+    assert ours_claims._rivals(table, "pure") == ["LocalRNM (pure)"]
+    assert len(ours_claims._rivals(table, "gaussian")) == 2
+
+
+def test_counts_of_the_verdicts():
+    cells = pd.Series(["none", "0.1 (0.200)", "0.1, 0.5, 1"])
+    assert ours_claims.epsilons_named(cells).tolist() == [0, 1, 3]
+    table = pd.DataFrame([["a", "+0.1 ± 0", "-0.1 ± 0", "+0 ± 1 ~", "+0.1, one split"]])
+    assert ours_claims.tally(table) == (1, 1, 3, 1)
+
+
+@pytest.mark.parametrize("grids", [full_grids, quick_grids])
+def test_every_method_of_the_grids_is_known(grids):
+    known = {*FOR_CLASSES, *ON_EVEN_GRIDS, *WITH_PIECES, "boosted", "mean", "CART", "HistGB"}
+    methods = {cell["method"] for cells in grids().values() for cell in cells}
+    assert methods <= known | {"random forest"}
+    assert not np.isnan(sum(cell["epsilon"] for cells in grids().values() for cell in cells))
+
+
+# --------------------------------------------------------------------------------------------------
+# The page that says which estimator to take: read off tables, whatever is finished of them.
+PLACE = {"dataset": "adult", "learner": "method=default", "epsilon": 8.0, "n_sites": 1}
+
+
+def fresh(aucs):
+    return pd.DataFrame(
+        [
+            {**PLACE, "split": 800 + i, "auc": auc, "log_loss": 0.3, "rounds": 116.0}
+            for i, auc in enumerate(aucs)
+        ]
+    )
+
+
+def task(method, score, epsilon=1.0, **more):
+    cell = {"seed": 40, "task_name": "iris", "method": method, "epsilon": epsilon}
+    return {**cell, "auc": float("nan"), "accuracy": score, **more}
+
+
+WHICH_CLASSES = pd.DataFrame(
+    [
+        task("boosted", 0.91),
+        task("forest", 0.905),
+        task("tree", 0.7),
+        task("HistGB", 0.95, float("inf")),
+    ]
+)
+NUMBERS = pd.DataFrame(
+    [
+        {"seed": 40, "task_name": "metro_traffic", "method": m, "epsilon": e, "mse": mse}
+        for m, e, mse in (("boosted", 1.0, 0.1), ("mean", float("inf"), 1.0))
+    ]
+)
+
+
+def stage(with_surfaces, without):
+    rows = [fresh(aucs).assign(surfaces=on) for on, aucs in ((1, with_surfaces), (0, without))]
+    return pd.concat(rows).assign(seconds=1.0)
+
+
+def written_which(tmp_path, now, surfaces=None):
+    out = tmp_path / "which"
+    out.mkdir()
+    limits = pd.DataFrame([{"dataset": "adult", "split": 800, "auc": 0.926}])
+    surfaces = stage([0.9], [0.9]) if surfaces is None else surfaces
+    tables = {"fresh": now, "limits": limits, "classes": WHICH_CLASSES, "numbers": NUMBERS}
+    which.write(Computation(out), {**tables, "surfaces": surfaces}, "python -m studies which")
+    return (out / "README.md").read_text()
+
+
+def test_a_run_that_time_cut_short_has_a_page_of_what_there_is(tmp_path):
+    nothing = pd.DataFrame(columns=["dataset", "split", "code"])
+    tables = dict.fromkeys(("limits", "classes", "numbers", "surfaces"), nothing)
+    tables["fresh"] = fresh([0.92])
+    which.write(Computation(tmp_path / "which"), tables, "python -m studies which")
+    said = (tmp_path / "which/README.md").read_text()
+    assert "0.9200" in said
+    assert "## Classes" not in said
+
+
+def test_the_page_names_the_best_and_what_is_close_to_it(tmp_path):
+    said = written_which(tmp_path, fresh([0.92]))
+    assert "| boosted, forest |" in said
+    assert "0.900" in said  # R2 of an error of a tenth
+
+
+def test_differences_are_paired_and_a_clear_loss_is_named(tmp_path):
+    said = written_which(tmp_path, fresh([0.9]), stage([0.90, 0.91], [0.92, 0.931]))
+    assert "-0.0205 ± 0.0005 (2 pairs)" in said
+    assert "standard errors: Adult at epsilon 8 (1 holders)" in said
+
+
+def test_one_pair_is_no_clear_loss(tmp_path):
+    said = written_which(tmp_path, fresh([0.925, 0.925]), stage([0.90], [0.92]))
+    assert "standard errors: none" in said
+    assert "held" in said
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_cell_is_asked_once(quick):
+    for _, cells in _jobs(Wanted(2, 1, quick)).values():
+        keys = [tuple(cell.values()) for cell in cells]
+        assert len(keys) == len(set(keys))
+
+
+# --------------------------------------------------------------------------------------------------
+# The page of hurt records: what is worse than before or than no model is named.
+def written_robust(tmp_path, rows, before=()):
+    out = tmp_path / "robust"
+    out.mkdir()
+    columns = ["task_name", "harm", "method", "score"]
+    pd.DataFrame(before, columns=columns).to_csv(out / "before.csv", index=False)
+    robust.write(Computation(out), pd.DataFrame(rows, columns=columns).assign(seed=50), "command")
+    return (out / "README.md").read_text()
+
+
+def test_what_became_worse_and_what_is_worse_than_no_model_is_named(tmp_path):
+    rows = [("adult", "clean", "forest", 0.9), ("gas_turbine", "target x 100", "tree", -0.5)]
+    before = [("adult", "clean", "forest", 0.95), ("gas_turbine", "target x 100", "tree", -0.9)]
+    said = written_robust(tmp_path, rows, before)
+    assert "1 are better by more than 0.02, 1 are worse: forest on adult, clean." in said
+    assert "Worse than no model: tree on gas_turbine, target x 100." in said
+    assert "| gas_turbine | - | - | - | - | -0.900 | -0.500 |" in said
+
+
+def test_a_run_without_rows_has_a_page(tmp_path):
+    assert "Worse than no model: none." in written_robust(tmp_path, [])
+
+
+def test_the_grid_begins_with_what_matters_most():
+    harms = list(dict.fromkeys(cell["harm"] for cell in grid(1, quick=False)))
+    assert tuple(harms[: len(FIRST)]) == FIRST
+    assert harms[-1] == LAST
+    assert set(harms) == set(HARMS)
+
+
+def toy(is_number):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.random(400), "b": rng.random(400)})
+    columns = (Numeric("a", 0.0, 1.0), Numeric("b", 0.0, 1.0))
+    if is_number:
+        return Task(X, rng.random(400), Schema(columns, target=Target(0.0, 1.0)))
+    y = np.where(rng.random(400) < 0.5, "no", "yes").astype(object)
+    return Task(X, y, Schema(columns, classes=("no", "yes")))
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_every_harm_leaves_a_task_that_fits_its_schema(harm):
+    given, train = toy("target" in harm or "both" in harm), np.arange(300)
+    hurt = HARMS[harm](given, train, np.random.default_rng(1))
+    assert [f.name for f in hurt.task.schema.features] == list(hurt.task.X.columns)
+    assert set(hurt.train) <= set(train)
+    assert hurt.site is None or len(hurt.site) == len(hurt.train)
+    assert len(hurt.task.X) == len(hurt.task.y) == 400
+
+
+def test_harms_hurt_as_they_say():
+    rng = np.random.default_rng(1)
+    train = np.arange(300)
+    rare = HARMS["1 : 99"](toy(False), train, rng)
+    assert (rare.task.y[rare.train] == "yes").sum() == 1
+    wide = HARMS["target x 100"](toy(True), train, rng).task.schema.target
+    assert (wide.low, wide.high) == (-49.5, 50.5)
+    site = HARMS["two rows, one class"](toy(False), train, rng).site
+    assert np.bincount(site)[4] == 2
+    hashed = HARMS["2,000 codes, hashed 4 times"](toy(False), train, rng).task.schema
+    assert sum(isinstance(f, Hashed) for f in hashed.features) == 4
