@@ -18,7 +18,6 @@ import hedgerow as hr
 from benchmarks import results
 from benchmarks.consortium import tree_over
 from benchmarks.works import cpu, normals, schema_of
-from hedgerow.kernels.compilation import compile_kernels
 
 PART = "growth"
 
@@ -159,7 +158,6 @@ def draw(path: Path) -> None:
 
 
 def main() -> None:
-    compile_kernels()
     found = {curve.name: curve for curve in [*kept(), *curves(sys.argv[1:])]}
     names = [f"{words}, by {grows}" for grows, words, _, _ in CURVES.values()]
     results.write(PART, {name: asdict(found[name]) for name in names if name in found})

@@ -20,7 +20,6 @@ from hedgerow.federation.site_store import SiteStore
 from hedgerow.federation.transports.certificates import client_context
 from hedgerow.federation.transports.https import Caller
 from hedgerow.federation.transports.socket import SocketListener
-from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.methods.boosting_classes import BoostedTreesClassifier
 from hedgerow.methods.method import Method
 from hedgerow.methods.training import agree
@@ -124,7 +123,6 @@ def endpoint(site_store: SiteStore, study: Study, place: int) -> Client:
 
 
 def main(n_sites: int, place: int, folder: Path, where: str) -> None:
-    compile_kernels()  # as `hedgerow site serve` does before it serves
     site_store = opened_vault(n_sites, place, folder)
     studies = (study_of(n_sites), boosted_study(n_sites)[0], boosted_study(n_sites, 1)[0])
     endpoints = {study.hash: endpoint(site_store, study, place) for study in studies}

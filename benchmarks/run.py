@@ -14,7 +14,6 @@ from importlib import import_module
 
 from benchmarks import results
 from benchmarks.timing import Row
-from hedgerow.kernels.compilation import compile_kernels
 
 BENCHES = {
     "kernels": ("bench_kernels", "rows"),
@@ -39,7 +38,6 @@ HEADER = (
 
 def main(names: tuple[str, ...]) -> None:
     measured = {}
-    compile_kernels()
     print(*HEADER, sep="\n", flush=True)
     for name in names or NAMES:
         for row in rows_of(name):

@@ -234,9 +234,6 @@ def postgres(rows: Path) -> Iterator[tuple[str, int]]:
 # -------------------------------------------------------------------------------------- measuring
 def one(place: str, rows: Path) -> None:
     """Prints what one fit took. Imports and loops that were compiled before are not counted."""
-    from hedgerow.kernels.compilation import compile_kernels
-
-    compile_kernels()
     fit = Timed(model())
     PLACES[place][1](fit, rows)
     found = {"seconds": fit.seconds, "beside_seconds": fit.beside, "peak_mb": _peak_mb()}

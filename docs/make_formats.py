@@ -133,6 +133,7 @@ def model_file() -> dict[str, Any]:
         "digest": FINGERPRINT,
         "content": closed(parts, list(ENTRIES)),
         "signed": {"type": "object"},
+        "signer": {"type": "object"},
         "evaluation": closed(
             {
                 "confidence": {"type": "number"},

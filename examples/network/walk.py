@@ -187,9 +187,6 @@ def masked(text: str, port: int) -> str:
 
 
 def main() -> None:
-    from hedgerow.kernels.compilation import compile_kernels
-
-    compile_kernels()  # or three sites would all compile at once
     with tempfile.TemporaryDirectory() as name, walking(Path(name)) as walk:
         port = free_port()
         over_https(walk, port)

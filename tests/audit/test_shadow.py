@@ -43,10 +43,11 @@ from hedgerow.privacy.accounting import conversions, gaussian
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.schema.regions import Fold, Step
+from support.effort import either
 from support.shadow_cases import case_of, listed
 from support.worlds import ROWS, TWO, World, sample
 
-EXAMPLES, BLOCKS, BLOCK = 400, 20, 1000
+EXAMPLES, BLOCKS, BLOCK = either(150, 400), 20, 1000
 FEWEST = 0.9
 """Of the combinations are run and not refused."""
 

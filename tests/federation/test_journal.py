@@ -15,7 +15,6 @@ from hedgerow.federation.exchange import Collected, RetryPolicy, patient
 from hedgerow.federation.journal import Answered, FileJournal, Record, narrowed
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
-from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE
@@ -86,6 +85,7 @@ def resident():
 
 def grown_by(folder, rounds, kind):
     """Bytes a round that three sites and their coordinator grow by in one process."""
+    folder.mkdir(exist_ok=True)
     world = World(folder, dp_model="distributed", epsilon="80")
     study, timing = world.study, RetryPolicy(world.names, world.agreed.timing)
     query = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1, 2 * QUERIES * rounds))
@@ -105,14 +105,11 @@ def grown_by(folder, rounds, kind):
 
 @pytest.mark.slow
 def test_memory_stays_flat_over_thousands_of_rounds(tmp_path):
-    """Loops are compiled first: a process that begins with NumPy's loads LLVM later, 100 MiB."""
-    compile_kernels()
     assert grown_by(tmp_path, ROUNDS, FileJournal) < MOST_BYTES_A_ROUND
 
 
 @pytest.mark.slow
 def test_a_journal_that_keeps_messages_is_seen_to_grow(tmp_path):
-    compile_kernels()
     plain, keeping = (
         grown_by(tmp_path / kind.__name__, 1500, kind) for kind in (FileJournal, KeepsMessages)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 
 import pytest
 
@@ -75,6 +76,7 @@ def test_a_bare_number_is_seen(line):
     assert not bare_numbers(f"X = constant({line.partition('= ')[2]}, unit='rows')")
 
 
+@cache
 def anchors(source: str) -> set[str]:
     text = (ROOT / source).read_text(encoding="utf-8")
     return {"", *re.findall(r'<a id="(\w+)">', text)}

@@ -181,9 +181,9 @@ SITE: Final = (
     ),
     Mutant(
         "the compiled clamp forgets one norm",
-        "kernels/units.py",
-        "n += (a + b > l1) | (a * a + b * b > l2_squared) | (a > linf) | (b > linf)",
-        "n += (a * a + b * b > l2_squared) | (a > linf) | (b > linf)",
+        "kernels/loops.c",
+        "beyond += (total > l1) | (squares > l2_squared) | (largest > linf);",
+        "beyond += (squares > l2_squared) | (largest > linf);",
         "kernels/test_units.py"
         "::test_a_record_that_exceeds_its_bound_adds_nothing_and_others_all_they_have",
     ),

@@ -17,7 +17,7 @@ FOLDER = {"": "project", "papers": "methods"}
 LONG = 60
 """Lines above which a module has a test file of its own."""
 LISTED = """
-    cli/demo.py cli/fit.py cli/ledger.py cli/models.py cli/schema.py data/reading/lines.py
+    cli/demo.py cli/ledger.py cli/models.py cli/schema.py data/reading/lines.py
     data/scoring.py deployment/site_ledger.py federation/audit_log.py
     methods/common.py methods/sources.py
     models/joining.py models/validation.py privacy/ledger/file.py

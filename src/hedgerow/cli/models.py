@@ -306,6 +306,28 @@ def _say(path: Path, hint: str, json: bool, quiet: bool) -> None:
 # `hedgerow verify`: whether a model file is what it says.
 
 
+def sign(
+    model: ModelPath,
+    key: Annotated[
+        Path, typer.Option(envvar="HEDGEROW_KEY", help="Sign with the private key in this file.")
+    ] = Path("~/.config/hedgerow/signing.key"),
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make the key first; nobody else can read it.")
+    ] = False,
+) -> None:
+    """Sign a model that was trained in one process, with a key of your own.
+
+    `hedgerow verify` names the key. Read its six words to whoever gets the model.
+    """
+    from hedgerow.deployment.verify import sign_fit, signing_key
+    from hedgerow.secagg.keys import spoken_words
+
+    identity = signing_key(key.expanduser(), new_key)
+    sign_fit(model, identity)
+    tell(f"{model}: signed with the key {identity.fingerprint}")
+    tell(f"its words: {spoken_words(identity.public)}")
+
+
 def verify(
     model: ModelPath,
     roster: Annotated[
@@ -314,6 +336,10 @@ def verify(
     transcript: Annotated[
         Path | None,
         typer.Option(help="The run's transcript.bin: sums and model are computed anew from it."),
+    ] = None,
+    signer: Annotated[
+        str | None,
+        typer.Option(help="The fingerprint or the six words of the key that signed it alone."),
     ] = None,
     against: Annotated[
         str | None,
@@ -334,7 +360,7 @@ def verify(
     """
     from hedgerow.deployment.verify import verdict, verified
 
-    checks = verified(model, roster, transcript)
+    checks = verified(model, roster, transcript, signer)
     if against is not None:
         checks += _against(model, against)
     if json:

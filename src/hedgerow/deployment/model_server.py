@@ -27,7 +27,6 @@ import numpy as np
 
 from hedgerow.deployment.live import metrics_text
 from hedgerow.errors import EngineLost, HedgerowError, ParameterError
-from hedgerow.kernels.dispatch import assumed_costs
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.predicting import outputs
 from hedgerow.schema.grids import ColumnKind, Grid
@@ -257,8 +256,7 @@ def serve(
     stop_event: threading.Event | None = None,
 ) -> None:
     """Until SIGTERM, SIGINT or `stop_event`; requests that are being answered get their answer."""
-    with assumed_costs(start=0.0, compile=0.0):  # a process that lives long compiles at once
-        asyncio.run(_serve(model, host, port, ready, stop_event))
+    asyncio.run(_serve(model, host, port, ready, stop_event))
 
 
 async def _serve(

@@ -219,8 +219,6 @@ def _target_of(rows: Path, schema: Schema) -> str:
 
 def rehearse(plan: Plan, folder: Path, say: Say, show: Callable[[str], None]) -> RunFolder:
     """The whole study in a new folder; `show` gets the address of the live page."""
-    from hedgerow.kernels.compilation import compile_kernels
-
     folder.mkdir(parents=True)
     coordinator = RunFolder(folder / "study")
     coordinator.path.mkdir(mode=0o700)
@@ -229,7 +227,6 @@ def rehearse(plan: Plan, folder: Path, say: Say, show: Callable[[str], None]) ->
     coordinator.study_file.write_text(text, encoding="utf-8")
     if (plan.study.path / "schema.toml").is_file():
         shutil.copy(plan.study.path / "schema.toml", coordinator.path)
-    compile_kernels()  # or all sites would compile at once
     names, port = list(plan.rows), free_port()
     with walking(folder, say) as walk:
         _enroll_all(walk, names, port)

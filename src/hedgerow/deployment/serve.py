@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import hedgerow
 from hedgerow.data.rows import Draws, public_draws
 from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder, held_rows
 from hedgerow.errors import HedgerowError
@@ -25,18 +24,11 @@ from hedgerow.federation.daemon import Daemon, note_quietly
 from hedgerow.federation.transports.certificates import client_context
 from hedgerow.federation.transports.https import Caller
 from hedgerow.federation.transports.socket import SocketListener
-from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.study import Study
 
 LOOK_SECONDS = 2.0
 """How often the folder of studies is looked at."""
-COMPILED_ROWS = 20_000
-"""Rows from which loops are compiled before a study is served; fewer need no compiler in memory.
-
-Not where replies leave at fixed intervals: compiling in the middle of a round, at a time that the
-number of rows decides, would take longer than one.
-"""
 AGAIN_SECONDS = 60.0
 """How often a study that could not be served is tried again."""
 
@@ -115,8 +107,6 @@ class Serving:
             study, place = folder.approved_study(), DataPlace.read(folder.data_file)
             self.daemon.require_open(study)
             rows = held_rows(study, place, self._draws(study))
-            if study.reply_interval or rows.n >= COMPILED_ROWS:
-                compile_kernels()
             self.daemon.open(study, rows)
         except (HedgerowError, OSError) as error:
             self._note_failure(folder, reason_of(error))
@@ -164,9 +154,7 @@ class Serving:
 
 
 def prepare(state: StateFolder) -> None:
-    """Prepares a process before it serves: its log, and where compiled loops are kept."""
-    if not os.access(Path(hedgerow.__file__).parent, os.W_OK):
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(state.numba))
+    """Prepares a process before it serves: its log, and who may read what it writes."""
     os.umask(0o077)
     handler = logging.FileHandler(state.log_file, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

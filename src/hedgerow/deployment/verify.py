@@ -35,6 +35,7 @@ from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.ledger.events import cost_of_text
+from hedgerow.privacy.ledger.store import write_private
 from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.study import Study
@@ -42,7 +43,13 @@ from hedgerow.report.evaluation import Evaluation, kept_evaluation
 from hedgerow.secagg.closing import UNASKED
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import SignedHeader, shown_header
-from hedgerow.secagg.keys import Identity, is_signed, is_signed_lasting
+from hedgerow.secagg.keys import (
+    Identity,
+    fingerprint,
+    is_signed,
+    is_signed_lasting,
+    spoken_words,
+)
 
 # --------------------------------------------------------------------------------------------------
 # Checks of files against the JSON Schemas that ship with hedgerow, in plain words.
@@ -185,14 +192,12 @@ def sign_model(
     study = study_file.study.hash.hex()
     content = model_file.read(folder.model_file)
     message = signed_message(model_file.digest_of(content), study, last, root.hex(), closed)
-    signature = {
+    signature: dict[str, Any] = {
         "study": study,
         "receipts": last,
         "transcript": root.hex(),
         "closed": closed,
-        "signature": identity.sign(message).hex(),
-        "lasting_key": identity.lasting.hex(),
-        "lasting_signature": identity.sign_lasting(message).hex(),
+        **_sign_twice(identity, message),
     }
     model_file.add(folder.model_file, "signed", signature)
     return signature
@@ -207,6 +212,15 @@ def signed_message(
         text for table in (receipts, closed) for pair in sorted(table.items()) for text in pair
     ]
     return digest("signed model", *(text.encode() for text in parts))
+
+
+def _sign_twice(identity: Identity, message: bytes) -> dict[str, str]:
+    """With Ed25519 and with ML-DSA-65."""
+    return {
+        "signature": identity.sign(message).hex(),
+        "lasting_key": identity.lasting.hex(),
+        "lasting_signature": identity.sign_lasting(message).hex(),
+    }
 
 
 def vouch_message(model_digest: str, study: str, root: str) -> bytes:
@@ -230,16 +244,70 @@ def add_vouch(path: Path, roster: Path, transcript: Path, identity: Identity) ->
     message = vouch_message(
         model_file.digest_of(document["content"]), signatures["study"], signatures["transcript"]
     )
-    vouch = {
-        "signature": identity.sign(message).hex(),
-        "lasting_key": identity.lasting.hex(),
-        "lasting_signature": identity.sign_lasting(message).hex(),
-    }
-    vouches = signatures.get("vouches", {}) | {name: vouch}
+    vouches = signatures.get("vouches", {}) | {name: _sign_twice(identity, message)}
     model_file.add(path, "signed", signatures | {"vouches": vouches})
     return verified(path, roster, transcript)
 
 
+# --------------------------------------------------------------------------------------------------
+# A model that was trained in one process has no study whose keys could sign. Whoever trained it
+# signs model and evaluation with a key of her own; others compare that key with her words.
+
+
+def signing_key(path: Path, create: bool) -> Identity:
+    """The key in a file that only its owner can read; a new one if `create`."""
+    if create:
+        if path.exists():
+            raise ParameterError(f"{path} holds a key already; sign with it, or name another file.")
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(path, Identity.generate().to_bytes())
+    try:
+        return Identity.from_bytes(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ParameterError(
+            f"{path} holds no signing key ({error}); make one with --new-key, or name its file "
+            "with --key."
+        ) from error
+
+
+def sign_fit(path: Path, identity: Identity) -> None:
+    """Adds `signer` to the file of a model that was trained in one process."""
+    document = model_file.open_document(path)
+    if document.get("signed") is not None:
+        raise ParameterError(
+            f"{path} is signed by the coordinator of its study; a site adds its own signature with "
+            "`hedgerow site verify`."
+        )
+    signature = _sign_twice(identity, _fit_message(document))
+    model_file.add(path, "signer", {"key": identity.public.hex(), **signature})
+
+
+def _fit_message(document: dict[str, Any]) -> bytes:
+    """The message of a signer: the model, and the evaluation that stands beside it."""
+    evaluation = json.dumps(document.get("evaluation"), sort_keys=True)
+    return digest("fit", model_file.digest_of(document["content"]).encode(), evaluation.encode())
+
+
+def _signer(document: dict[str, Any], expected: str | None) -> Iterator[CheckResult]:
+    """Whether one key signed all of the file, and whether it is the expected one."""
+    try:
+        key = bytes.fromhex(document["signer"]["key"])
+        right = _is_signed_twice(key, document["signer"], _fit_message(document))
+    except (LookupError, TypeError, ValueError):
+        key, right = b"", False
+    names = (fingerprint(key), spoken_words(key))
+    words = f"signed with the key {names[0]}"
+    yield CheckResult.of(SIGNATURE, right, words if right else f"not {words}: it was changed later")
+    if expected is None:
+        words = f"whose key? Its owner reads you: {names[1]}; or give --signer"
+        yield CheckResult("signer", Outcome.SKIPPED, words)
+    else:
+        same = " ".join(expected.lower().split()) in names
+        words = "the key that was expected" if same else f"expected {expected}"
+        yield CheckResult.of("signer", same, words)
+
+
+SIGNATURE = "signature"
 SUM_TOLERANCE = 1e-9
 """Parts of a budget are told as floats; their sums are right to this."""
 PLAUSIBLE = "plausible"
@@ -289,15 +357,21 @@ def verdict(checks: Sequence[CheckResult]) -> str:
         return f"intact, unsigned{rest}"
     words = {check.what: check.words for check in checks}
     if SITES not in words:
-        return f"intact{rest}"
+        by_one = f", {words[SIGNATURE]}" if SIGNATURE in words else ""
+        return f"intact{by_one}{rest}"
     vouches = f"; {words[VOUCHES]}" if VOUCHES in words else ""
     if MODEL in words:
         return f"valid, computed anew from what the sites signed, {words[SITES]}{vouches}{rest}"
     return f"signed by the coordinator, {words[SITES]}{vouches}{rest}"
 
 
-def verified(path: Path, roster: Path | None, transcript: Path | None = None) -> list[CheckResult]:
-    """All checks; a file that is torn or changed raises at once."""
+def verified(
+    path: Path, roster: Path | None, transcript: Path | None = None, signer: str | None = None
+) -> list[CheckResult]:
+    """All checks; a file that is torn or changed raises at once.
+
+    `signer` is the fingerprint, or the six words, of the key that should have signed.
+    """
     if transcript is not None and roster is None:
         raise ParameterError(
             "a transcript is held to a study's keys: give --roster study.toml too."
@@ -311,7 +385,13 @@ def verified(path: Path, roster: Path | None, transcript: Path | None = None) ->
     statement: PrivacyStatement = model.privacy_
     checks = [*first, *_arithmetic(statement)]
     if document.get("evaluation") is not None:
-        checks.append(_evaluation(model, document["evaluation"]))
+        checks.append(_evaluation(model, document))
+    if document.get("signer") is not None:
+        checks += _signer(document, signer)
+    elif signer is not None:
+        checks.append(CheckResult.of("signer", False, "nobody signed this file alone"))
+    if roster is None and document.get("signer") is not None:
+        return checks
     if roster is None:
         return [*checks, _without_roster(signatures)]
     if signatures is None:
@@ -417,10 +497,11 @@ def _form(document: dict[str, Any]) -> CheckResult:
     return CheckResult.of(FORMAT, not problems, words)
 
 
-def _evaluation(model: Any, content: dict[str, Any]) -> CheckResult:
-    """Checks that an evaluation measures this model; nobody signs it."""
-    evaluation = Evaluation.from_dict(content)
-    words = f"of this model, {evaluation.privacy_.summary} for its own records; signed by nobody"
+def _evaluation(model: Any, document: dict[str, Any]) -> CheckResult:
+    """Checks that an evaluation measures this model; of a study's nobody signs it."""
+    evaluation = Evaluation.from_dict(document["evaluation"])
+    by = "signed by nobody" if document.get("signer") is None else "signed with the model"
+    words = f"of this model, {evaluation.privacy_.summary} for its own records; {by}"
     return CheckResult.of("evaluation", model.model_.score.digest in evaluation.digests, words)
 
 

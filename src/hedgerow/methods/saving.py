@@ -227,9 +227,8 @@ def _earlier_boosting(name: str, parameters: Mapping[str, Any], schema: Mapping[
 
 
 def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
-    schema = estimator.schema
-    is_given = isinstance(schema, Schema) and schema.to_dict() == content["schema"]
-    estimator.schema_ = schema if is_given else Schema.from_dict(content["schema"])
+    is_given = content.get("parameters", {}).get("schema") == {"schema": content["schema"]}
+    estimator.schema_ = estimator.schema if is_given else Schema.from_dict(content["schema"])
     estimator.model_ = Model.from_dict(_with_whole_digests(content["model"], estimator.schema_))
     trees = estimator.model_.score.trees if content["leaves"] else ()
     estimator.leaf_statistics_ = tuple(
@@ -279,8 +278,10 @@ def _of_plain(value: Any) -> Any:
 
 def _with_whole_digests(model: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
     """Completes the grid digests of tests in older files, which have their first letters."""
-    whole = {grid.digest[:GRID_LETTERS]: grid.digest for grid in schema.grids}
     score = model["score"]
+    if all(len(test["grid"]) > GRID_LETTERS for test in score["tests"]):
+        return dict(model)
+    whole = {grid.digest[:GRID_LETTERS]: grid.digest for grid in schema.grids}
     tests = [{**test, "grid": whole.get(test["grid"], test["grid"])} for test in score["tests"]]
     return {**model, "score": {**score, "tests": tests}}
 

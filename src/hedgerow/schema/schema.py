@@ -128,7 +128,7 @@ class Schema:
         """The columns of a source that labels are read from, where one of them is `target`."""
         return (target,) if self.survival is None else self.survival.columns
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(feature.name for feature in self.features)
 
