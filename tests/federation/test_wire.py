@@ -65,7 +65,7 @@ def test_what_was_encoded_comes_back():
 def test_a_bundle_that_is_too_long_is_refused_before_it_is_read(monkeypatch):
     bundle = Sender().encode([QUERY])
     monkeypatch.setattr(wire, "MOST_BYTES", bundle.size - 1)
-    monkeypatch.setattr(wire, "parse", lambda text: pytest.fail("it was read"))
+    monkeypatch.setattr(wire, "parse_json", lambda text: pytest.fail("it was read"))
     with pytest.raises(SiteRefused, match="BadMessage"):
         decoded(bundle)
 
