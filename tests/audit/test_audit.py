@@ -27,8 +27,8 @@ from hedgerow.audit.choices import (
     log_chances,
     loss_of_labels,
     losses,
+    reports_of,
     sharpness,
-    told_in,
 )
 from hedgerow.audit.measuring import ERROR, ROUNDING, _ratio
 from hedgerow.audit.running import audited, estimators_named, lines
@@ -369,7 +369,7 @@ def told(reports: bool, monkeypatch, epsilon: str = "8"):
     X, y = sample(300, TWO)
     (rows,) = site_rows(X, y, np.zeros(300, int), 1, TWO)
     included = np.arange(20) % 2 == 0
-    return the_study, told_in(the_study, rows, Draws(b"s" * 32, "audit"), included)
+    return the_study, reports_of(the_study, rows, Draws(b"s" * 32, "audit"), included)
 
 
 @pytest.mark.parametrize("reports", [False, True], ids=["labels", "bits"])

@@ -312,12 +312,12 @@ class RandomizedLabels:
         return (1.0 - self.right / self.total) / (1.0 - self.claimed)
 
 
-def told_in(study: Study, site: Rows, draws: Draws, is_included: BoolArray) -> RandomizedLabels:
-    """What the first site tells: of its canaries, which are its last rows, and of many records."""
+def reports_of(study: Study, site: Rows, draws: Draws, is_included: BoolArray) -> RandomizedLabels:
+    """Reports of the first site: of its canaries, which are its last rows, and of many records."""
     canaries = int(is_included.sum())
     many = _repeated(site, draws)
     if study.label_reports is not None:
-        return _told_in_bits(study.label_reports, site, many, canaries)
+        return _bit_reports_of(study.label_reports, site, many, canaries)
     own = _told_labels(study, site)[site.n - canaries :]
     right = _told_labels(study, many) == _labels(many)
     return RandomizedLabels(
@@ -330,7 +330,7 @@ def told_in(study: Study, site: Rows, draws: Draws, is_included: BoolArray) -> R
     )
 
 
-def _told_in_bits(
+def _bit_reports_of(
     reports: BloomRandomizedResponse, site: Rows, many: Rows, canaries: int
 ) -> RandomizedLabels:
     """A canary's label is guessed to be the one whose bits are nearest."""

@@ -26,7 +26,7 @@ from hedgerow.audit.choices import (
     chosen_in,
     epsilon_at_least,
     loss_of_labels,
-    told_in,
+    reports_of,
 )
 from hedgerow.audit.paths import PathVerdict
 from hedgerow.data.reading.encoding import encode
@@ -163,7 +163,7 @@ def _choices(
 
 def _of_labels(fits: Sequence[Watched]) -> tuple[KindOfRelease, float, tuple[int, int]]:
     """A coin decided the label of each canary; what was reported is the guess."""
-    reports = [fit.told for fit in fits if fit.told is not None]
+    reports = [fit.label_reports for fit in fits if fit.label_reports is not None]
     lost = loss_of_labels(reports, ERROR)
     kind = KindOfRelease(
         what="randomized labels",
@@ -280,7 +280,7 @@ class Watched:
     released: tuple[Released, ...]
     included: BoolArray  # (M,)
     chosen: tuple[Chosen, ...] = ()
-    told: RandomizedLabels | None = None
+    label_reports: RandomizedLabels | None = None
     """Where labels are randomized there is nothing else to see."""
 
 
@@ -323,8 +323,8 @@ def watched_fit(
     public = np.random.default_rng(study.public_seed)
     run(method.flow(study.schema, federation, public), recording)
     if study.dp_model is DPModel.LABEL:
-        told = told_in(study, site_rows[0], draws[0], is_included)
-        return Watched(study, (), is_included, told=told)
+        reports = reports_of(study, site_rows[0], draws[0], is_included)
+        return Watched(study, (), is_included, label_reports=reports)
     alone = [
         _rows(extra_X[i : i + 1], extra_y[i : i + 1], study.schema, draws[0])
         for i in range(len(extra_y))

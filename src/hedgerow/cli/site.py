@@ -511,7 +511,7 @@ def flower(
         str, typer.Option(help="Where the SuperNode listens on this machine.")
     ] = "127.0.0.1:9094",
 ) -> None:
-    """Does the tasks of a Flower SuperNode with --isolation process; no shipped code runs."""
+    """Do the tasks of a Flower SuperNode with --isolation process; no shipped code runs."""
     from hedgerow.errors import ParameterError
 
     if not secret.is_file():
