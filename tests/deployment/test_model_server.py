@@ -125,10 +125,10 @@ def test_values_outside_the_schema_are_named(served):
 
 
 def test_a_batch_and_a_body_have_a_ceiling(served, monkeypatch):
-    monkeypatch.setattr(model_server, "MOST_ROWS", 3)
+    monkeypatch.setattr(model_server, "MOST_BODY_ROWS", 3)
     status, found = call(f"{served}/v1/predict", {"rows": [ROW] * 4})
     assert (status, "4 rows are too many" in found["error"]) == (422, True)
-    big = b'{"row": "' + b"x" * (model_server.MOST_BYTES + 1) + b'"}'
+    big = b'{"row": "' + b"x" * (model_server.MOST_BODY_BYTES + 1) + b'"}'
     with suppress(urllib.error.URLError, OSError):  # cut off while it still sends
         assert call(f"{served}/v1/predict", big)[0] == 413
 
