@@ -29,7 +29,7 @@ REACHES_LOCAL_BY = 2.0
 """The largest epsilon at which the report usually sees saving pass one party's own tree."""
 REACHES_LOCAL_WITH_FEW_ROWS = 5.0
 """The same with 100 rows (appendix A.2)."""
-ENOUGH = 100
+ENOUGH = 200
 """Draws, of two epsilons each, below which no verdict is given: a rerun could reverse it."""
 
 

@@ -98,7 +98,7 @@ def test_a_clear_lead_of_too_few_pairs_is_no_verdict():
     found = {claim.says: claim for claim in gubler_claims(both)}
     deeper = found["The gain grows with the depth: as printed"]
     assert "+5.0" in deeper.ours
-    assert re.fullmatch(r"open: \d+ of the 100 draws that a verdict on depth needs", deeper.verdict)
+    assert re.fullmatch(r"open: \d+ of the 200 draws that a verdict on depth needs", deeper.verdict)
 
 
 def boosted_cells(gap):

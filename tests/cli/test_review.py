@@ -141,8 +141,8 @@ def test_a_person_reviews_in_a_browser_and_enter_confirms_nothing(review, scheme
         for field in page.locator("input").all():
             field.press("Enter")
         page.fill("#by", "A. Huber")
-        page.click("#confirm")
-        page.wait_for_load_state("networkidle")
+        with page.expect_event("load"):  # or what is filled in next would be lost with the page
+            page.click("#confirm")
         assert len(review.schema.unconfirmed) == 4
         page.click("section[data-key=Age] button")
         page.fill("section[data-key=paid] [name=value]", "0 1000")

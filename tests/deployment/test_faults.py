@@ -12,8 +12,10 @@ from support.engine_world import FLARE_FAULTS, FLOWER_FAULTS
 from support.faults import FAULTS, MAY_BE_VOID, network
 from support.network import why_no_namespace
 
-QUICK = {"site-round-2-after", "coordinator-unmask-2-before"}
-"""In every run of the tests; all others in the long one."""
+QUICK = {"site-round-2-after"}
+"""In every run of the tests; all others in the long one. A coordinator that dies in any phase and
+goes on is played within one process in every run, by tests/deployment/test_run.py.
+"""
 PLAYS = [
     pytest.param(fault, id=fault.name, marks=[] if fault.name in QUICK else [pytest.mark.slow])
     for fault in FAULTS

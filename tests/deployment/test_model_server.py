@@ -22,7 +22,8 @@ import hedgerow as hr
 from hedgerow.cli.demo import SCHEMA, patients
 from hedgerow.deployment import model_server
 from hedgerow.deployment.model_server import ModelServer, openapi, serve
-from hedgerow.deployment.rehearsal import free_port
+from support.effort import LONG
+from support.faults import free_port
 
 pytestmark = pytest.mark.network
 ROOT = Path(__file__).parents[2]
@@ -49,10 +50,10 @@ def served(model):
 
     thread = threading.Thread(target=serve, args=(model, "127.0.0.1", 0, listen, stop))
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(LONG)
     yield f"http://127.0.0.1:{port[0]}"
     stop.set()
-    thread.join(30)
+    thread.join(LONG)
     assert not thread.is_alive()
 
 
@@ -61,7 +62,7 @@ def call(url: str, content: object = None) -> tuple[int, dict]:
         content if isinstance(content, bytes) or content is None else json.dumps(content).encode()
     )
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=30) as reply:
+        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=LONG) as reply:
             return reply.status, json.loads(reply.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -161,7 +162,7 @@ def test_health_metrics_and_description(served, model):
     assert call(f"{served}/health")[1]["model"] == model.model_.score.digest
     call(f"{served}/v1/predict", {"rows": [ROW] * 3})
     call(f"{served}/v1/predict", {"row": {"x": 1}})
-    with urllib.request.urlopen(f"{served}/metrics", timeout=30) as reply:
+    with urllib.request.urlopen(f"{served}/metrics", timeout=LONG) as reply:
         text = reply.read().decode()
     for line in ("requests_total 2", "rows_total 3", "refused_total 1", "waiting 0"):
         assert f"\nhedgerow_model_{line}\n" in f"\n{text}"
@@ -212,7 +213,8 @@ def test_killed_under_load_and_started_again_it_answers_the_same(model, tmp_path
             try:
                 status, found = call(url, {"row": ROW})
             except (OSError, ValueError):
-                continue  # it is down: nothing, or half of an answer, is no answer
+                stop.wait(0.02)  # it is down: nothing, or half of an answer, is no answer
+                continue
             same = status == 200 and found == {"model": model.model_.score.digest, **expected}
             (right if same else wrong).append(found)
 
@@ -236,7 +238,7 @@ def test_killed_under_load_and_started_again_it_answers_the_same(model, tmp_path
         for caller in callers:
             caller.join()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(LONG) == 0
         process.stdout.close()
     assert wrong == []
     assert len(right) >= 60

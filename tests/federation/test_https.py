@@ -34,6 +34,7 @@ from hedgerow.federation.transports.https import (
 )
 from hedgerow.secagg.keys import Identity
 from support.effort import LONG
+from support.faults import free_port
 from support.network import ask, calling, certified, https, names
 
 pytestmark = pytest.mark.network
@@ -106,7 +107,7 @@ def test_a_site_finds_a_coordinator_that_went_away_and_came_back(tmp_path):
     def listener(port: int = 0) -> HttpsExchange:
         return HttpsExchange(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1", port)
 
-    first, notes = listener(), list[str]()
+    first, notes = listener(free_port()), list[str]()
     with calling(f"https://127.0.0.1:{first.port}", tls, echo("site-1"), notes.append) as caller:
         assert ask(first, {"site-1": b"1"}, LONG)
         until(lambda: first._desks[0].calls == 2)  # it waits for the next message

@@ -85,6 +85,7 @@ def resident():
 
 def grown_by(folder, rounds, kind):
     """Bytes a round that three sites and their coordinator grow by in one process."""
+    folder.mkdir(exist_ok=True)
     world = World(folder, dp_model="distributed", epsilon="80")
     study, timing = world.study, RetryPolicy(world.names, world.agreed.timing)
     query = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1, 2 * QUERIES * rounds))

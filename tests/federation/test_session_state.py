@@ -279,14 +279,17 @@ def test_a_run_is_resumed_with_its_own_keys_only(noisy):
 
 
 # -------------------------------------------------------------------------- two threads, one site
-def answered_by_two_threads(link, monkeypatch):
-    """Both threads hold the same ROUND; each waits a while for the other inside the site."""
+def answered_by_two_threads(link, monkeypatch, seconds=0.3):
+    """Both threads hold the same ROUND; each waits a while for the other inside the site.
+
+    Where the lock holds the other back, all of the `seconds` pass; without it they end at once.
+    """
     both, got, failed = threading.Barrier(2), [], []
     client = link.clients[0]
 
     def meet_and_respond(make):
         with suppress(threading.BrokenBarrierError):
-            both.wait(timeout=0.3)
+            both.wait(timeout=seconds)
         return make()
 
     def answer(message):
@@ -314,7 +317,7 @@ def test_two_threads_that_ask_one_site_get_the_same_bytes_for_one_charge(noisy, 
 def test_without_the_lock_the_vault_still_decides(noisy, monkeypatch):
     """Both read rows behind the same hold; one transaction charges and sends, one finds that."""
     noisy.clients[0]._lock = nullcontext()
-    got, failed = answered_by_two_threads(noisy, monkeypatch)
+    got, failed = answered_by_two_threads(noisy, monkeypatch, LONG)
     assert (len(set(got)), len(failed)) == (1, 1)
     assert noisy.spent_at_sites()[0] == SHARE * noisy.study.total
 

@@ -102,16 +102,24 @@ KINDS = {
 
 
 # ------------------------------------------------------------------------------------ the search
+def whole_words(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w])({pattern})(?![\w])", re.IGNORECASE)
+
+
+EACH_RETIRED = {whole_words(pattern): better for pattern, better in RETIRED.items()}
+ANY_RETIRED = whole_words("|".join(RETIRED))
+
+
 def retired_words(text: Text) -> list[str]:
     """Each line with a retired word that no exception allows, and the word to use."""
     found = []
+    allowed = [one["text"] for one in EXCEPTIONS if text.place.startswith(one["where"])]
     for line in text.words.splitlines():
         rest = line
-        for one in EXCEPTIONS:
-            if text.place.startswith(one["where"]):
-                rest = rest.replace(one["text"], "")
-        for pattern, better in RETIRED.items():
-            if re.search(rf"(?<![\w])({pattern})(?![\w])", rest, re.IGNORECASE):
+        for words in allowed:
+            rest = rest.replace(words, "")
+        for retired, better in EACH_RETIRED.items() if ANY_RETIRED.search(rest) else ():
+            if retired.search(rest):
                 found.append(f"{text.place}: {line.strip()[:160]} -> {better}")
     return found
 

@@ -12,7 +12,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.errors import ParameterError
 from hedgerow.models.uncertainty import ScoreNoise
-from hedgerow.report.importances import contributions
+from hedgerow.report.importances import DEVIATIONS, contributions
 from hedgerow.report.weighing import MOST_OF_COLUMNS, surfaces_of
 from hedgerow.schema.grids import MOST_NAMED
 from support.worlds import THREE, TWO, VALUE, sample
@@ -250,3 +250,40 @@ def test_sides_that_nobody_can_reach_are_not_shown():
     assert isinstance(view, Question)
     assert not any(isinstance(child, Question) for child in view.children)
     assert "no age" not in hr.show_tree(Model())
+
+
+# ---------------------------------------------------------------------------------- in a notebook
+def test_importances_and_effects_show_their_noise_inline_and_escape_names():
+    X, y = sample(600, TWO)
+    names = dict(zip(TWO.names, ("a<b>", "dose", "ward"), strict=True))
+    features = tuple(replace(one, name=names[one.name]) for one in TWO.features)
+    model = hr.TreeClassifier(replace(TWO, features=features), epsilon=20.0, max_depth=3)
+    model.fit(X, y)
+    found = hr.importances(model)
+    assert list(found.deviations.values()) == model.feature_importances_std_.tolist()
+    html = found._repr_html_()
+    assert html.count("<tr>") == sum(part > 0.0 for part in found.values())
+    name, part = next(iter(found.items()))
+    band = f"<td>{part:.3g}</td><td>± {DEVIATIONS * found.deviations[name]:.2g}</td>"
+    assert band in html
+    effect = hr.feature_effect(model, "a<b>")
+    html = effect._repr_html_()
+    assert html.count("<tr>") == effect.values.size
+    assert "a&lt;b&gt;" in html
+    assert "<b>" not in html
+
+
+def test_effects_on_several_classes_have_a_table_each(model):
+    effect = model.feature_effect("dose")
+    assert effect._repr_html_().count("<table>") == effect.values.shape[1]
+
+
+def test_a_tree_without_a_path_is_shown_inline_as_it_is_written(tmp_path):
+    X, y = sample(300, TWO)
+    model = hr.TreeClassifier(TWO, epsilon=20.0, max_depth=2).fit(X, y)
+    picture = hr.draw_tree(model)
+    assert "draw_tree(path)" in repr(picture)
+    written = hr.draw_tree(model, tmp_path / "tree.svg").read_text(encoding="utf-8")
+    without_date = [re.sub("<dc:date>.*?</dc:date>", "", one) for one in (picture.svg, written)]
+    assert without_date[0] == without_date[1]
+    assert picture._repr_svg_() == picture.svg

@@ -368,7 +368,14 @@ def verify(
             {"what": c.what, "outcome": c.outcome.value, "words": c.words} for c in checks
         ]
         say_json({"verdict": verdict(checks), "checks": check_content})
-    elif not quiet:
+    tell_checks(checks, quiet or json)
+
+
+def tell_checks(checks: list[Any], quiet: bool = False) -> None:
+    """One line for each check and one for all; exit code 1 if one failed."""
+    from hedgerow.deployment.verify import verdict
+
+    if not quiet:
         for check in checks:
             tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
         tell(verdict(checks))

@@ -555,7 +555,7 @@ def _draft_code(name: str, words: str, texts: Sequence[str]) -> tuple[Feature, l
 
 @cache
 def known_ranges() -> list[dict[str, Any]]:
-    """Public ranges of common columns, each with why anybody may know it."""
+    """Public ranges of common columns, some with why anybody may know it."""
     text = files("hedgerow.data").joinpath("known_ranges.toml").read_text("utf-8")
     return list(tomllib.loads(text)["column"])
 
@@ -572,9 +572,10 @@ def _with_known_range(finding: Finding, words: str, column: Column) -> Finding:
             f"not in the public range {row['low']} to {row['high']} {row['unit']}: look at its unit"
         )
         return replace(finding, reasons=(*finding.reasons, reason))
-    reason = f"public range {row['low']} to {row['high']} {row['unit']}: {row['source']}"
+    source, bounds = row.get("source"), f"range {row['low']} to {row['high']} {row['unit']}"
+    reason = f"public {bounds}: {source}" if source else f"common {bounds}, not sourced"
     wide = replace(feature, low=float(row["low"]), high=float(row["high"]))
-    return replace(finding, feature=wide, reasons=(*finding.reasons, reason), source=row["source"])
+    return replace(finding, feature=wide, reasons=(*finding.reasons, reason), source=source)
 
 
 def _is_date(feature: Numeric) -> bool:

@@ -8,8 +8,9 @@ How its pieces are weighed is said in report/weighing.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 
@@ -51,6 +52,14 @@ class FeatureEffect:
         reach = DEVIATIONS * self.deviations
         return self.values - reach, self.values + reach
 
+    def _repr_html_(self) -> str:
+        """A bar for each bin, for notebooks; of several classes a table for each."""
+        tables = []
+        for k, (values, noise) in enumerate(zip(self.values.T, self.deviations.T, strict=True)):
+            title = self.feature if len(self.values.T) == 1 else f"{self.feature}, class {k + 1}"
+            tables.append(bars(title, list(zip(self.words, values, noise, strict=True))))
+        return "".join(tables)
+
 
 @dataclass(frozen=True)
 class PairEffect:
@@ -77,7 +86,40 @@ class Contributions:
     values: FloatArray
 
 
-def importances(model: Readable) -> dict[str, float]:
+class Importances(dict[str, float]):
+    """Importances by column, largest first, and the deviations of the noise in them."""
+
+    model: Readable
+
+    @property
+    def deviations(self) -> dict[str, float]:
+        noise = importance_deviations(self.model).tolist()
+        return dict(zip(self.model.schema_.names, noise, strict=True))
+
+    def _repr_html_(self) -> str:
+        noise = self.deviations
+        rows = [(name, part, noise[name]) for name, part in self.items() if part > 0.0]
+        return bars("Feature importance", rows)
+
+
+def bars(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
+    """A table for notebooks: value, two deviations of its noise, a bar with that band."""
+    reaches = [(value - DEVIATIONS * noise, value + DEVIATIONS * noise) for _, value, noise in rows]
+    low, high = min(0.0, *(a for a, _ in reaches)), max(1e-12, *(b for _, b in reaches))
+    lines = []
+    for (words, value, noise), reach in zip(rows, reaches, strict=True):
+        at = [round(200.0 * (x - low) / (high - low), 1) for x in (0.0, value, *reach)]
+        lines.append(
+            f'<tr><td style="text-align:left">{escape(words)}</td><td>{value:.3g}</td>'
+            f"<td>± {DEVIATIONS * noise:.2g}</td>"
+            f'<td><svg width="200" height="14" aria-hidden="true"><rect x="{min(at[:2])}" y="3" '
+            f'width="{abs(at[1] - at[0]):.1f}" height="8" fill="#4477AA"/><path d="M{at[2]} 7H{at[3]}" '
+            'stroke="#EE6677" stroke-width="2"/></svg></td></tr>'
+        )
+    return f"<table><caption>{escape(title)}</caption>{''.join(lines)}</table>"
+
+
+def importances(model: Readable) -> Importances:
     """The part of the score's variation that each column brings about, largest first; sum 1.
 
     Of a test: p (1 - p) times the squared difference of its two sides, by the chance to reach it.
@@ -85,8 +127,10 @@ def importances(model: Readable) -> dict[str, float]:
     model asks nothing.
     """
     share, _ = importance_parts(model)
-    order = np.argsort(-share, kind="stable")
-    return {model.schema_.names[j]: float(share[j]) for j in order}
+    order, names = np.argsort(-share, kind="stable"), model.schema_.names
+    by_name = Importances({names[j]: float(share[j]) for j in order})
+    by_name.model = model
+    return by_name
 
 
 def pair_importances(model: Readable) -> dict[tuple[str, ...], tuple[float, float]]:
