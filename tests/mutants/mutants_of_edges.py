@@ -103,8 +103,8 @@ EDGES: Final = (
     Mutant(
         "the ceiling for delta is that for epsilon",
         "federation/policy.py",
-        '_above("delta", study.delta, self.max_delta)',
-        '_above("delta", study.delta, self.max_epsilon)',
+        '"delta", study.delta, self.max_delta)',
+        '"delta", study.delta, self.max_epsilon)',
         f"{POLICY}test_each_ceiling_of_a_study_alone_can_say_no",
     ),
     Mutant(
