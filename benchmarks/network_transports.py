@@ -162,7 +162,7 @@ def over_engine(engine: Engine, n_sites: int, folder: Path) -> Iterator[Consorti
 def flare(
     stack: ExitStack, sockets: dict[str, Path], folder: Path
 ) -> tuple[Exchange, Callable[[], list[int]]]:
-    from examples.network.flare_network import ADMIN, flare_network
+    from examples.network.flare import ADMIN, flare_network
     from hedgerow.federation.transports.flare import FlareExchange
 
     network = stack.enter_context(flare_network(folder / "flare", sockets))
@@ -178,7 +178,7 @@ def flower(
     stack: ExitStack, sockets: dict[str, Path], folder: Path, *, executor: bool = True
 ) -> tuple[Exchange, Callable[[], list[int]]]:
     """Run it with the Python of the environment that has Flower."""
-    from examples.network.flower_network import LINK, flower_network
+    from examples.network.flower import LINK, flower_network
     from hedgerow.federation.transports.flower import FlowerExchange
 
     network = stack.enter_context(flower_network(folder / "flower", sockets, executor=executor))

@@ -18,8 +18,8 @@ from hedgerow.methods.saving import ENTRIES
 from hedgerow.models.model import Output
 from hedgerow.privacy.declaration import closed
 from hedgerow.schema.features import Categorical, Hashed, Numeric, Spacing, Survival, Target
+from hedgerow.schema.formats import CLASSES, MARKS, OPEN
 from hedgerow.schema.parsers import OPTIONS, PARTS, Parser
-from hedgerow.schema.toml import CLASSES, MARKS, OPEN
 
 FOLDER = Path(__file__).parents[1] / "src/hedgerow/deployment/json_schemas"
 """They ship with hedgerow, whose commands hold files against them."""

@@ -13,11 +13,13 @@ import warnings
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import PrivacyWarning
+from hedgerow.methods import boosting_classes
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.boosting_classes import BoostedTreesClassifier
 from hedgerow.methods.maddock import NAMED, ComponentBoostingClassifier
@@ -394,7 +396,17 @@ def named(name: str, trees: int = RANKED_TREES, leaves: str = PUBLISHED) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# What gradient boosting without privacy reaches on the same splits.
+# The default without its surfaces, and what gradient boosting without privacy reaches.
+def fit_stage(
+    dataset: str, surfaces: int, epsilon: float, n_sites: int, split: int
+) -> dict[str, float]:
+    """The default; without surfaces it is the default of before: no signal passes their gate."""
+    if surfaces:
+        return work(dataset, DEFAULT, epsilon, n_sites, split)
+    with patch.object(boosting_classes, "LEAST_FOR_SURFACES", math.inf):
+        return work(dataset, DEFAULT, epsilon, n_sites, split)
+
+
 def fit_lightgbm(dataset: str, split: int) -> dict[str, float]:
     """No privacy: LightGBM's defaults, categories as categories, on the rows of a fresh split."""
     import lightgbm

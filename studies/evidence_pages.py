@@ -38,6 +38,7 @@ from studies.evidence import (
     RECORDS,
     RIVALS,
     ROUND,
+    STAGE,
     SURVIVAL,
     TAKEN,
     TARGETS,
@@ -385,12 +386,30 @@ def ours_page(entries: Entries) -> str:
         f"{FOR} `BoostedTreesClassifier` at its defaults, on splits that decided nothing "
         f"({splits[0]} of each set).",
         table([AT_ONE, *columns], rows),
+        _gains(entries),
         _counts("## Tree and forest", entries, (TARGETS, RIVALS, UNSEEN)),
         _counts(f"## Which to take: best of ours, or within {CLOSE:g}", entries, (TAKEN,)),
         _counts(f"## Within {NEAR:g} of the best: what `hedgerow plan` names", entries, (PLANNED,)),
         figure("ours", f"{AT_ONE}, with intervals, by data set"),
         provenance(mine, ["which", "ours", "planned"]),
     )
+
+
+def _gains(entries: Entries) -> str:
+    """What surfaces add to the mean AUC of all sets, by epsilon, at one site and at several."""
+    gains = subject(entries, "ours", STAGE)
+    places = [entry.parts[2].split(", ") for entry in gains]
+    epsilons, sites = (list(dict.fromkeys(place[k] for place in places)) for k in (0, 1))
+    texts = {
+        tuple(place): f"{entry.value:+.4f}{'' if entry.is_clear else ' ~'}"
+        for place, entry in zip(places, gains, strict=True)
+    }
+    rows = [[name, *(texts.get((epsilon, name), "") for epsilon in epsilons)] for name in sites]
+    words = (
+        f"AUC with its surfaces less without, mean of the sets, on {gains[0].n} other splits; ~ is "
+        "no clear difference:"
+    )
+    return f"{words}\n\n" + table(["", *epsilons], rows)
 
 
 def _counts(title: str, entries: Entries, subjects: Sequence[str]) -> str:

@@ -17,9 +17,11 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from federation.test_member_choices import CASES, RECORDS, SCHEMA, SHARE, SPLITS
 from hedgerow.audit import choices
-from hedgerow.audit.bounds import NoiseSeen, chance_of, epsilon_at_least
 from hedgerow.audit.choices import (
+    NoiseSeen,
+    chance_of,
     chosen_in,
+    epsilon_at_least,
     evidence,
     gaussian_loss,
     log_chances,

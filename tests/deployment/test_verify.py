@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from hedgerow.cli.main import app
-from hedgerow.deployment import file_forms
+from hedgerow.deployment import verify
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.verify import sign_fit, verdict, verified
 from hedgerow.errors import DataError, ParameterError
@@ -157,7 +157,7 @@ def test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped(
     assert found["digest"] == found["file format"] == "ok"
     assert found["signatures"] == "skipped"
     assert said == "intact; not checked: signatures"
-    monkeypatch.setattr(file_forms, "find_spec", lambda name: None)
+    monkeypatch.setattr(verify, "find_spec", lambda name: None)
     found, said = outcomes(world.folder.model_file, "--roster", world.folder.study_file)
     assert found["file format"] == "skipped"
     assert said == (

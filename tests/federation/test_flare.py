@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("nvflare", reason="the extra hedgerow[flare] is not installed")
 
-from examples.network.flare_network import ADMIN, FlareNetwork, flare_network
+from examples.network.flare import ADMIN, FlareNetwork, flare_network
 from federation.test_transports import NAMES, SEVERAL, directly, grown, handles, world
 from hedgerow.errors import ParameterError
 from hedgerow.federation.exchange import RetryPolicy, patient

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="flwr's versions do not fit the other tools' (make test-flower)")
 
-from examples.network.flower_network import BIN, LINK, FlowerNetwork, flower_network
+from examples.network.flower import BIN, LINK, FlowerNetwork, flower_network
 from hedgerow.deployment.serve import Serving
 from hedgerow.federation.transports.flower import PROJECT, FlowerExchange
 from hedgerow.federation.transports.socket import SocketListener

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from docs.make_constants import METHODS, ROOT, constants, page
+from docs.make_methods import METHODS, ROOT, constants, constants_page
 from hedgerow.methods.constants import CHOSEN, constant
 
 STRUCTURAL = {
@@ -93,6 +93,6 @@ def test_evidence_is_there_or_is_said_to_be_missing():
 
 
 def test_the_page_names_every_constant_and_a_constant_is_its_value():
-    made = page()
+    made = constants_page()
     assert all(f"| `{one.name}` | {one.value} |" in made for one in constants())
     assert constant((1, 2), unit="rows") == (1, 2)

@@ -18,7 +18,6 @@ from hedgerow.federation.server import Server
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.mechanisms import sampling
 from hedgerow.privacy.mechanisms.coins import SecretRandomness, exp_bounds
-from hedgerow.privacy.mechanisms.laws import LAW_BITS, Digit, Gaussian, HalfGaussian, Polya
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -28,6 +27,11 @@ from hedgerow.privacy.mechanisms.mechanisms import (
 )
 from hedgerow.privacy.mechanisms.sampling import (
     EXACT_BITS,
+    LAW_BITS,
+    Digit,
+    Gaussian,
+    HalfGaussian,
+    Polya,
     table_of,
     total_variation,
     total_variation_of,

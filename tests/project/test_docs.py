@@ -276,7 +276,7 @@ def targets(kind: str) -> set[tuple[str, str]]:
 
 
 def known() -> set[str]:
-    ours = {*hr.__all__, "/files/model_file", "/statement", "/communication"}
+    ours = {*hr.__all__, "/files", "/statement", "/communication"}
     kept = (inventory_of(name).objects for name in SITES)
     return ours | {one.name for objects in kept for one in objects}
 
@@ -403,9 +403,9 @@ def test_every_public_name_s_page_links_to_code_that_uses_it():
 
 
 def test_a_page_that_a_docstring_names_becomes_a_link():
-    lines = ["Proof: docs/proofs/softmax.md. See `docs/schema.md`, not docs of others."]
+    lines = ["Proof: docs/proofs/losses.md. See `docs/schema.md`, not docs of others."]
     with_links(None, "", "", None, None, lines)
-    assert lines == ["Proof: :doc:`/proofs/softmax`. See :doc:`/schema`, not docs of others."]
+    assert lines == ["Proof: :doc:`/proofs/losses`. See :doc:`/schema`, not docs of others."]
 
 
 def test_every_estimator_has_its_line_of_checks_and_none_failed_unexpectedly():

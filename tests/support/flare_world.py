@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from examples.network.flare_network import ADMIN, FlareNetwork, flare_network
+from examples.network.flare import ADMIN, FlareNetwork, flare_network
 from hedgerow.federation.transports.flare import FlareExchange
 from support.effort import LONG
 from support.engine_world import EngineWorld, close

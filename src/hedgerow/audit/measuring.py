@@ -5,7 +5,7 @@ shows how far it pulls. The two together are the loss of a sum, which is held ag
 kind of statistic by kind of statistic, and over a canary's whole path against the budget. Choices
 and labels that are told at random have their own eyes: audit/choices.py.
 One run: released sums less their expectation, projected on each canary's own vector; who guesses
-by them which canaries were in refutes small epsilons (audit/bounds.py).
+by them which canaries were in refutes small epsilons (audit/choices.py).
 """
 
 from __future__ import annotations
@@ -19,8 +19,15 @@ from typing import Any
 import numpy as np
 
 from hedgerow.audit import choices
-from hedgerow.audit.bounds import NoiseSeen, epsilon_at_least
-from hedgerow.audit.choices import Chosen, RandomizedLabels, chosen_in, loss_of_labels, told_in
+from hedgerow.audit.choices import (
+    Chosen,
+    NoiseSeen,
+    RandomizedLabels,
+    chosen_in,
+    epsilon_at_least,
+    loss_of_labels,
+    told_in,
+)
 from hedgerow.audit.paths import PathVerdict
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Draws, Rows

@@ -222,8 +222,8 @@ def check(
 
 def _read_schema(path: Path) -> tuple[Schema | None, list[str]]:
     """The schema, if the file has one, and all its problems."""
-    from hedgerow.schema.problems import Problems
-    from hedgerow.schema.toml import parsed_toml
+    from hedgerow.schema.formats import parsed_toml
+    from hedgerow.schema.rules import Problems
 
     content, problems = parsed_toml(path), Problems()
     schema = problems.past(lambda: Schema.from_dict(content))

@@ -24,7 +24,7 @@ from hedgerow.schema.grids import (
     wide_edges,
 )
 from hedgerow.schema.parsers import NUMBERS, TO_TEXT, Parser
-from hedgerow.schema.problems import Problems, all_of
+from hedgerow.schema.rules import Problems, all_of
 from hedgerow.schema.tokens import Token, Unusable, spell, token_of
 from hedgerow.schema.visible import has_hidden
 

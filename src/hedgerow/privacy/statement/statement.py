@@ -15,11 +15,12 @@ from hedgerow.privacy.accounting.guarantee import (
     INFINITY,
     Drawn,
     Guarantee,
+    Meaning,
     guarantee_of_words,
+    meaning_of,
     shown_cost,
     unit_words,
 )
-from hedgerow.privacy.accounting.meaning import Meaning, meaning_of
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.privacy.pricing import CHOICES
 from hedgerow.privacy.statement import wording
@@ -36,8 +37,8 @@ from hedgerow.privacy.statement.spending import (
 )
 from hedgerow.privacy.statement.wording import unprotected
 from hedgerow.privacy.study import Study
-from hedgerow.schema.problems import html_table
 from hedgerow.schema.rules import exact
+from hedgerow.schema.visible import html_table
 from hedgerow.version import __version__, source_digest
 
 ACCOUNTANTS = {
