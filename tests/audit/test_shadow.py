@@ -141,7 +141,7 @@ def test_a_record_that_adds_more_to_a_surface_than_its_bound_is_named(monkeypatc
     monkeypatch.setattr(sums, "bounded_multiples", lambda *given: 8 * plain(*given))
     problems, judged = judged_sums(strong_case("fit", 1, 0), monkeypatch)
     assert judged > 0
-    assert any("moves its L2" in problem for problem in problems)
+    assert any("moves its squared L2" in problem for problem in problems)
 
 
 def test_every_method_is_among_the_combinations():

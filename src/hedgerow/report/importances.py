@@ -105,7 +105,7 @@ class Importances(dict[str, float]):
 def bars(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
     """A table for notebooks: value, two deviations of its noise, a bar with that band."""
     reaches = [(value - DEVIATIONS * noise, value + DEVIATIONS * noise) for _, value, noise in rows]
-    low, high = min(0.0, *(a for a, _ in reaches)), max(1e-12, *(b for _, b in reaches))
+    low, high = min([0.0, *(a for a, _ in reaches)]), max([1e-12, *(b for _, b in reaches)])
     lines = []
     for (words, value, noise), reach in zip(rows, reaches, strict=True):
         at = [round(200.0 * (x - low) / (high - low), 1) for x in (0.0, value, *reach)]
@@ -113,8 +113,8 @@ def bars(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
             f'<tr><td style="text-align:left">{escape(words)}</td><td>{value:.3g}</td>'
             f"<td>± {DEVIATIONS * noise:.2g}</td>"
             f'<td><svg width="200" height="14" aria-hidden="true"><rect x="{min(at[:2])}" y="3" '
-            f'width="{abs(at[1] - at[0]):.1f}" height="8" fill="#4477AA"/><path d="M{at[2]} 7H{at[3]}" '
-            'stroke="#EE6677" stroke-width="2"/></svg></td></tr>'
+            f'width="{abs(at[1] - at[0]):.1f}" height="8" fill="#4477AA"/>'
+            f'<path d="M{at[2]} 7H{at[3]}" stroke="#EE6677" stroke-width="2"/></svg></td></tr>'
         )
     return f"<table><caption>{escape(title)}</caption>{''.join(lines)}</table>"
 
