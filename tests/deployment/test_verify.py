@@ -212,7 +212,7 @@ def test_a_fit_of_one_is_signed_by_a_key_that_is_made_on_request(fitted, tmp_pat
     for signer in (mark, words):
         checks = verified(fitted, None, signer=signer)
         assert verdict(checks) == by_whom
-        assert "signed with the model" in {c.what: c.words for c in checks}["evaluation"]
+        assert "signed with the model" in {c.name: c.words for c in checks}["evaluation"]
     assert verdict(verified(fitted, None, signer="0" * 64)) == "FAILED: signer"
     assert run("verify", fitted, "--signer", mark).exit_code == 0
     assert run("verify", fitted, "--signer", "another").exit_code == 1
