@@ -21,14 +21,14 @@ from hedgerow.cli.main import app
 from hedgerow.models.survival import RiskTable, concordance
 from hedgerow.privacy.queries import GROUPINGS, STATISTICS
 from hedgerow.report.importances import contributions
-from hedgerow.report.page.over_time import survival_section, typical_deviation
-from hedgerow.report.page.pictures import MOST_BARS, effect_figures
-from hedgerow.report.survival import (
+from hedgerow.report.measures import (
     calibration_at,
     curve_with_band,
     evaluation_grid,
     survival_measures,
 )
+from hedgerow.report.page.over_time import survival_section, typical_deviation
+from hedgerow.report.page.pictures import MOST_BARS, effect_figures
 from hedgerow.report.view import leaf_of
 from methods.test_survival import SCHEMA, X, Y
 from studies.tests.answers import fixed_noise
