@@ -24,7 +24,7 @@ LISTED = """
     privacy/queries/groups.py privacy/queries/kinds.py report/evaluation.py
     report/exports/onnx.py report/exports/python.py report/exports/sql.py
     report/exports/xgboost.py report/page/data.py report/page/sections.py
-    report/picture.py report/weighing.py schema/candidates.py schema/features.py
+    report/picture.py schema/candidates.py schema/features.py
     schema/formats.py schema/rules.py
 """
 UNTESTED = frozenset(LISTED.split())

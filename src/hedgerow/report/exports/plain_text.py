@@ -61,7 +61,7 @@ def _lines(model: PlainModel, node: PlainNode, indent: str) -> Iterator[str]:
 
 # --------------------------------------------------------------------------------------------------
 # A model in the language of Graphviz: one cluster per tree or curve.
-STYLE = (
+DOT_STYLE = (
     'graph [fontname="sans-serif", rankdir=LR, ranksep=0.6];',
     'node [fontname="sans-serif", shape=box, style=rounded, color="#9a9a9a"];',
     'edge [fontname="sans-serif", fontsize=10, color="#9a9a9a"];',
@@ -69,7 +69,7 @@ STYLE = (
 
 
 def to_dot(model: PlainModel) -> str:
-    lines = ["digraph model {", *STYLE, f"label={_quote(f'{model.name}: {sum_words(model)}')};"]
+    lines = ["digraph model {", *DOT_STYLE, f"label={_quote(f'{model.name}: {sum_words(model)}')};"]
     numbers = count()
     lines.append(f"start [shape=plaintext, label={_quote(_start(model))}];")
     for place, (name, root) in enumerate(named_terms(model)):
