@@ -118,7 +118,7 @@ bench: $(READY)
 	$(BIN)/python -m studies evidence
 
 bench-quick: $(READY)
-	$(BIN)/python -m benchmarks.smoke
+	$(BIN)/python -m benchmarks.run --quick
 
 clean:
 	rm -rf $(VENV) $(FLOWER) .pytest_cache .mypy_cache .ruff_cache

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 # --------------------------------------------------------------------------------------------------
-# Full sizes, or such as only show that a benchmark still runs: `python -m benchmarks.smoke`.
+# Full sizes, or such as only show that a benchmark still runs: `python -m benchmarks.run --quick`.
 QUICK = "HEDGEROW_BENCH_QUICK"
 
 

@@ -261,7 +261,7 @@ def shares(sites: int) -> Measured:
 
 @work("tree over 1,000 sites in one process, sparse graph", "below 180 s")
 def thousand_sites() -> Measured:
-    from benchmarks.consortium import tree_over
+    from benchmarks.growth import tree_over
 
     return {"seconds": cpu(lambda: tree_over(sized(1000, 9), sparse=not is_quick()))}
 

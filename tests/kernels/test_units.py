@@ -22,11 +22,11 @@ from hedgerow.models.losses import (
     Loss,
     Norms,
     PlainLogLoss,
+    Sensitivity,
     SoftmaxLoss,
     SquaredLoss,
 )
 from hedgerow.models.model import Additive
-from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.queries import LATTICE, Gradients, Hessians, LabelReports, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE
 from kernels.test_loops import in_both_forms

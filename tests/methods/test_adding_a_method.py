@@ -35,7 +35,7 @@ from hedgerow.methods.method import Method, Needs, Task, TrainingResult, method
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.methods.presets import preset
 from hedgerow.models.model import Additive, Model, Output
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import SumQuery, Whole, sums
 from hedgerow.privacy.queries.statistics import statistic

@@ -48,7 +48,7 @@ PERSONS: Final = (
     ),
     Mutant(
         "the squares of a person's records add as if they fell apart",
-        "models/sensitivity.py",
+        "models/losses.py",
         "self.l2_squared * records**2, self.linf * records)",
         "self.l2_squared * records, self.linf * records)",
         GATE,

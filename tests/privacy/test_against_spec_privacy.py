@@ -9,7 +9,7 @@ import pytest
 from hedgerow.errors import BudgetExceeded
 from hedgerow.federation.wire import Bundle, Receiver
 from hedgerow.kernels.noise import invert
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.admission import reason_against
 from hedgerow.privacy.ledger.chain import START, seal_entry

@@ -19,7 +19,7 @@ from hedgerow.federation import client
 from hedgerow.federation.wire import Receiver
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting.budget import Measure, checked_cost
 from hedgerow.privacy.accounting.conversions import noise_law
 from hedgerow.privacy.ledger.charges import (

@@ -17,7 +17,7 @@ from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import Answering
 from hedgerow.errors import ParameterError
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting import coalition, conversions
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.accounting.coalition import (

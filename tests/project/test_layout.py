@@ -23,13 +23,13 @@ LISTED = """
     models/joining.py models/validation.py privacy/ledger/file.py
     privacy/queries/groups.py privacy/queries/kinds.py report/evaluation.py
     report/exports/onnx.py report/exports/python.py report/exports/sql.py
-    report/exports/xgboost.py report/measures.py report/page/data.py report/page/sections.py
+    report/exports/xgboost.py report/page/data.py report/page/sections.py
     report/picture.py schema/candidates.py schema/features.py
     schema/formats.py schema/rules.py
 """
 UNTESTED = frozenset(LISTED.split())
 """Modules that no file of their folder pins; others cover them. The list only shrinks."""
-MOST_UNTESTED = 32
+MOST_UNTESTED = 31
 NEEDS_MARKER = {
     "browser": {"chromium"},
     "network": {"processes", "https", "calling", "flare_world", "flower_world", "HttpsExchange"},

@@ -21,6 +21,12 @@ from hedgerow.cli.main import app
 from hedgerow.models.survival import RiskTable, concordance
 from hedgerow.privacy.queries import GROUPINGS, STATISTICS
 from hedgerow.report.importances import contributions
+from hedgerow.report.measures import (
+    calibration_at,
+    curve_with_band,
+    evaluation_grid,
+    survival_measures,
+)
 from hedgerow.report.page.over_time import survival_section, typical_deviation
 from hedgerow.report.page.pictures import (
     LEAST_PART,
@@ -28,12 +34,6 @@ from hedgerow.report.page.pictures import (
     MOST_SURFACES,
     SHADES,
     effect_figures,
-)
-from hedgerow.report.survival import (
-    calibration_at,
-    curve_with_band,
-    evaluation_grid,
-    survival_measures,
 )
 from hedgerow.report.text import MOST_REASONS, _towards
 from hedgerow.report.view import leaf_of

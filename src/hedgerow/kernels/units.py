@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import Kernel, as_input
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.schema.arrays import FloatArray, IntArray
 
 LARGEST_UNITS = 2.0**62  # truncated numbers are cut here; no bound allows nearly as much

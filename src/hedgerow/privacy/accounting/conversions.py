@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hedgerow.errors import ParameterError, PrivacyWarning, warn
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting import gaussian, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.privacy.accounting.rounding import context, real

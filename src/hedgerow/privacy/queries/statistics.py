@@ -28,11 +28,11 @@ from hedgerow.models.losses import (
     Loss,
     Norms,
     OddsLoss,
+    Sensitivity,
     SoftmaxLoss,
     SquaredLoss,
 )
 from hedgerow.models.model import Additive, Curve
-from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.models.surfaces import Basis, basis_incompatibility
 from hedgerow.models.validation import curve_incompatibility, model_incompatibility
 from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, GroupCodes
