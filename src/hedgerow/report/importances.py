@@ -113,8 +113,8 @@ def bars(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
             f'<tr><td style="text-align:left">{escape(words)}</td><td>{value:.3g}</td>'
             f"<td>± {DEVIATIONS * noise:.2g}</td>"
             f'<td><svg width="200" height="14" aria-hidden="true"><rect x="{min(at[:2])}" y="3" '
-            f'width="{abs(at[1] - at[0]):.1f}" height="8" fill="#4477AA"/><path d="M{at[2]} 7H{at[3]}" '
-            'stroke="#EE6677" stroke-width="2"/></svg></td></tr>'
+            f'width="{abs(at[1] - at[0]):.1f}" height="8" fill="#4477AA"/>'
+            f'<path d="M{at[2]} 7H{at[3]}" stroke="#EE6677" stroke-width="2"/></svg></td></tr>'
         )
     return f"<table><caption>{escape(title)}</caption>{''.join(lines)}</table>"
 
