@@ -439,8 +439,8 @@ def test_a_site_sees_what_its_records_could_have_changed(world, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_an_answer_without_its_noise_is_named(world, monkeypatch):
     """Negative control: a site that draws its noise and forgets to add it."""
-    run, plain = replay_run(world.folder.model_file), client.drawn
-    monkeypatch.setattr(client, "drawn", lambda *given: [0 * one for one in plain(*given)])
+    run, plain = replay_run(world.folder.model_file), client.draw_noise
+    monkeypatch.setattr(client, "draw_noise", lambda *given: [0 * one for one in plain(*given)])
     for one in judge_records(run.study, run.rounds, own_rows(world), most=2).values():
         assert any("carries no noise of its own" in problem for problem in one.problems)
 

@@ -105,7 +105,7 @@ class Importances(dict[str, float]):
 def bars(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
     """A table for notebooks: value, two deviations of its noise, a bar with that band."""
     reaches = [(value - DEVIATIONS * noise, value + DEVIATIONS * noise) for _, value, noise in rows]
-    low, high = min(0.0, *(a for a, _ in reaches)), max(1e-12, *(b for _, b in reaches))
+    low, high = min([0.0, *(a for a, _ in reaches)]), max([1e-12, *(b for _, b in reaches)])
     lines = []
     for (words, value, noise), reach in zip(rows, reaches, strict=True):
         at = [round(200.0 * (x - low) / (high - low), 1) for x in (0.0, value, *reach)]
