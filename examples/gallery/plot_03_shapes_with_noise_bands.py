@@ -40,15 +40,15 @@ def draw(axis, model, column):
 
 # %%
 # The made-up patients follow a formula: risk rises by 1.8 beyond an age of 75, by 1.8 beyond a
-# creatinine of 1.5, by 1.1 with each earlier stay.
+# creatinine of 1.5, by 1.1 with each earlier stay. Curves are of the second class, who stay well.
 
 columns = ("age", "creatinine", "earlier stays")
 figure, axes = plt.subplots(2, 3, figsize=(10, 5.4), sharey=True)
 for line, (epsilon, model) in zip(axes, models.items(), strict=True):
     for axis, column in zip(line, columns, strict=True):
         draw(axis, model, column)
-    line[0].set_ylabel(f"epsilon {epsilon:g}\nlog-odds of coming back")
-axes[0, 0].set_ylim(-2.5, 4.5)
+    line[0].set_ylabel(f"epsilon {epsilon:g}\nlog-odds of {model.classes_[1]}")
+axes[0, 0].set_ylim(-4.5, 2.5)
 axes[0, 1].set_xlim(0, 4)
 axes[1, 1].set_xlim(0, 4)
 axes[0, 2].set_xlim(0, 8)
