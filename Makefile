@@ -6,6 +6,8 @@ CORE := $(VENV)/core
 READY := $(VENV)/ready
 # Flower's requirements do not fit those of the other tools: an environment of its own.
 FLOWER := .venv-flower
+# Processes that tests start load what an earlier one compiled.
+unexport PYTHONDONTWRITEBYTECODE
 # Files go to workers whole, in the order of tests/conftest.py.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 

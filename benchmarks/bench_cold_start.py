@@ -10,8 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from benchmarks.sizes import sized
-from benchmarks.timing import Row, named
+from benchmarks.timing import Row, named, sized
 
 ROUNDS = sized(3, 1)
 CLOCK = "import time; print(time.process_time())\n"

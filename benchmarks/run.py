@@ -15,7 +15,20 @@ from importlib import import_module
 from benchmarks import results
 from benchmarks.timing import Row
 
+BENCHES = {
+    "kernels": ("bench_kernels", "rows"),
+    "predict": ("bench_predict", "rows"),
+    "noise": ("bench_parts", "noise_rows"),
+    "masks": ("bench_parts", "mask_rows"),
+    "guards": ("bench_parts", "guard_rows"),
+    "cold_start": ("bench_cold_start", "rows"),
+    "ours": ("bench_fits", "our_rows"),
+    "topdown": ("bench_fits", "topdown_rows"),
+    "extra_trees": ("bench_fits", "extra_trees_rows"),
+}
+"""By name, the module and the function that measure it; imported when it is run."""
 NAMES = ("kernels", "predict", "noise", "masks", "guards", "cold_start", "ours")
+"""What runs if nothing is named: all that needs no data folder."""
 PART = "lines"
 HEADER = (
     "| work | CPU s | reference | CPU s | ratio | target | met |",
@@ -27,11 +40,16 @@ def main(names: tuple[str, ...]) -> None:
     measured = {}
     print(*HEADER, sep="\n", flush=True)
     for name in names or NAMES:
-        for row in import_module(f"benchmarks.bench_{name}").rows():
+        for row in rows_of(name):
             measured[row.work] = asdict(row)
             print(line(row), flush=True)
     results.write(PART, {**(results.read(PART) if names else {}), **measured})
     results.add("machine", PART, machine())
+
+
+def rows_of(name: str) -> list[Row]:
+    module, function = BENCHES[name]
+    return list(getattr(import_module(f"benchmarks.{module}"), function)())
 
 
 def kept() -> list[Row]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.sizes import QUICK
+from benchmarks.timing import QUICK
 
 ROWS = 2_000
 
@@ -26,9 +26,9 @@ def parts() -> Iterator[str]:
 
 
 def _lines() -> Iterator[str]:
-    for name in import_module("benchmarks.run").NAMES:
-        found = list(import_module(f"benchmarks.bench_{name}").rows())
-        yield f"run {name}: {len(found)} lines"
+    run = import_module("benchmarks.run")
+    for name in run.NAMES:
+        yield f"run {name}: {len(run.rows_of(name))} lines"
 
 
 def _works() -> Iterator[str]:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import results
-from benchmarks.sizes import is_quick
+from benchmarks.timing import is_quick
 from benchmarks.works import ROOT, schema_of
 
 PART = "sources"

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import results
-from benchmarks.sizes import is_quick, sized
+from benchmarks.timing import is_quick, sized
 
 ROOT = Path(__file__).parents[1]
 LONGEST = 3600
@@ -223,12 +223,12 @@ def median_forest() -> Measured:
 
 @work("best-first tree, 512 splits, adult, 4 sites", "a third of before")
 def best_first() -> Measured:
-    from benchmarks import bench_topdown
+    from benchmarks import bench_fits
     from studies import datasets
 
     data = a_few_rows() if is_quick() else datasets.load("adult", datasets.folder(None))
-    bench_topdown.hr.TopDownTreeClassifier()  # imports what it needs
-    return {"seconds": cpu(lambda: bench_topdown.fit(data, split="noisy_counts"), sized(3, 1))}
+    bench_fits.hr.TopDownTreeClassifier()  # imports what it needs
+    return {"seconds": cpu(lambda: bench_fits.fit_topdown(data, split="noisy_counts"), sized(3, 1))}
 
 
 def a_few_rows() -> Any:

@@ -89,7 +89,7 @@ from support.examples import (  # noqa: E402
     rows_of,
 )
 
-ON_PAPER: dict[str, str] = {"SurfaceGradients": "surface_gradients"}
+ON_PAPER: dict[str, str] = {"SurfaceGradients": "losses"}
 """Registered statistics that no theorem bounds, and the page under docs/proofs that does."""
 WORLDS = [
     (BY_CLASS, CLASS_STATISTICS, CLASS_GROUPS),

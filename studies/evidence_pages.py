@@ -38,6 +38,7 @@ from studies.evidence import (
     RECORDS,
     RIVALS,
     ROUND,
+    STAGE,
     SURVIVAL,
     TAKEN,
     TARGETS,
@@ -90,7 +91,7 @@ def _claims(page: str, unit: str, entries: Entries) -> Figure:
     rows = [
         Row(said.rsplit(" [", 1)[0], [("", e) for e in mine if e.parts[1] == said])
         for said in dict.fromkeys(e.parts[1] for e in mine)
-        if page != "wang" or ": as printed [" not in said
+        if page != "wang" or ": as published [" not in said
     ]
     return Figure(rows, f"{unit}; above zero: as claimed", is_skewed=page == "wang")
 
@@ -321,7 +322,7 @@ def paper_page(paper: Paper, entries: Entries) -> str:
 
 def _is_left_out(verdict: Entry) -> bool:
     """Claims of Wang et al. a second time, without our repairs: they are on the full page."""
-    return verdict.parts[0] == "wang" and ": as printed [" in verdict.id
+    return verdict.parts[0] == "wang" and ": as published [" in verdict.id
 
 
 def _group(verdict: Entry) -> str:
@@ -385,12 +386,30 @@ def ours_page(entries: Entries) -> str:
         f"{FOR} `BoostedTreesClassifier` at its defaults, on splits that decided nothing "
         f"({splits[0]} of each set).",
         table([AT_ONE, *columns], rows),
+        _gains(entries),
         _counts("## Tree and forest", entries, (TARGETS, RIVALS, UNSEEN)),
         _counts(f"## Which to take: best of ours, or within {CLOSE:g}", entries, (TAKEN,)),
         _counts(f"## Within {NEAR:g} of the best: what `hedgerow plan` names", entries, (PLANNED,)),
         figure("ours", f"{AT_ONE}, with intervals, by data set"),
         provenance(mine, ["which", "ours", "planned"]),
     )
+
+
+def _gains(entries: Entries) -> str:
+    """What surfaces add to the mean AUC of all sets, by epsilon, at one site and at several."""
+    gains = subject(entries, "ours", STAGE)
+    places = [entry.parts[2].split(", ") for entry in gains]
+    epsilons, sites = (list(dict.fromkeys(place[k] for place in places)) for k in (0, 1))
+    texts = {
+        tuple(place): f"{entry.value:+.4f}{'' if entry.is_clear else ' ~'}"
+        for place, entry in zip(places, gains, strict=True)
+    }
+    rows = [[name, *(texts.get((epsilon, name), "") for epsilon in epsilons)] for name in sites]
+    words = (
+        f"AUC with its surfaces less without, mean of the sets, on {gains[0].n} other splits; ~ is "
+        "no clear difference:"
+    )
+    return f"{words}\n\n" + table(["", *epsilons], rows)
 
 
 def _counts(title: str, entries: Entries, subjects: Sequence[str]) -> str:
@@ -426,9 +445,9 @@ def robustness_page(entries: Entries) -> str:
         for harm, cells in found.items()
     ]
     return joined(
-        "# Hurt records",
+        "# Corrupted records",
         f"{FOR} Epsilon {EPSILON:g}; score (AUC, accuracy or R2) less that of the same records "
-        "before they were hurt, mean over data sets and splits; a star: the interval at "
+        "before they were corrupted, mean over data sets and splits; a star: the interval at "
         f"{CONFIDENCE:.0%} leaves zero out.",
         table(["harm", *METHODS, "n"], rows),
         f"Worse than no model: {below.value:g} {below.unit}. Ranges left open, AUC less that "

@@ -3,8 +3,8 @@ Shape functions with noise bands
 ================================
 
 For clinicians and modellers. What does age add to the risk, all else equal? The default boosted
-trees are a sum of curves and small trees, so each column has a curve. It was made from noisy
-sums, and the model knows how noisy they were: the band is two deviations of the privacy noise.
+trees are a sum of curves, surfaces and small trees, so each column has a curve. It was made from
+noisy sums, and the model knows how noisy: the band is two deviations of the privacy noise.
 
 .. image:: /images/gallery/plot_03_shapes_with_noise_bands.png
    :alt: Shape functions with noise bands
@@ -59,3 +59,9 @@ figure.tight_layout()
 # With eight times the epsilon bins are finer and bands narrower, but for bins that hold next to
 # nobody. The band speaks of the noise alone. It says neither what other patients would show nor
 # how far smoothing pulls a step into a slope.
+#
+# Two columns may count together, beyond their curves: a surface. Its part, and its largest value.
+
+for pair, (part, noise) in list(hr.pair_importances(models[4.0]).items())[:3]:
+    most = np.abs(hr.pair_effect(models[4.0], *pair).values).max()
+    print(f"{' with '.join(pair)}: {part:.1%} +- {2 * noise:.1%}, up to {most:.2f}")

@@ -17,9 +17,11 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from federation.test_member_choices import CASES, RECORDS, SCHEMA, SHARE, SPLITS
 from hedgerow.audit import choices
-from hedgerow.audit.bounds import NoiseSeen, chance_of, epsilon_at_least
 from hedgerow.audit.choices import (
+    NoiseSeen,
+    chance_of,
     chosen_in,
+    epsilon_at_least,
     evidence,
     gaussian_loss,
     log_chances,
@@ -77,8 +79,8 @@ def one_site_is_silent(monkeypatch):
         if rows is not first[0]:
             return respond(rows, asked, secret)
         with pytest.MonkeyPatch.context() as silent:
-            drawn = client.drawn
-            silent.setattr(client, "drawn", lambda *a: [0 * part for part in drawn(*a)])
+            drawn = client.draw_noise
+            silent.setattr(client, "draw_noise", lambda *a: [0 * part for part in drawn(*a)])
             return respond(rows, asked, secret)
 
     monkeypatch.setattr(client, "respond", some)

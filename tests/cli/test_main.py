@@ -97,6 +97,8 @@ MISTAKES = [
     *("new", "new folder", "new a.csv"),
     *each("rehearse {} --no-browser", "nowhere folder a.csv"),
     "rehearse --data a.csv --data nowhere.csv --no-browser",
+    *each("sign {} --key nowhere --new-key", MODELS),
+    *each("sign model.json --key {}", "nokey folder a.csv"),
     *each("audit {}", "--nope --estimator=Nope --epsilon=-1 --fits=0 --canaries=0 --dp_model=x"),
     *each("study {} {}", "check run status resume stop", "nowhere folder schema.toml"),
     *("study init", "study sign nowhere", "study receipts folder"),

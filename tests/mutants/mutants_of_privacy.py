@@ -23,14 +23,14 @@ NOISE: Final = (
     ),
     Mutant(
         "the Polya law falls too fast",
-        "privacy/mechanisms/laws.py",
+        "privacy/mechanisms/sampling.py",
         "(h * k + 1) // (h * (k + 1))",
         "(h * k + 1) // (h * (k + 1) + 1)",
         "privacy/test_sampling_slack.py::test_every_threshold_of_192_bits_is_within_two_units",
     ),
     Mutant(
         "the discrete Gaussian is too narrow",
-        "privacy/mechanisms/laws.py",
+        "privacy/mechanisms/sampling.py",
         "ratio = exp_bounds(1 / (2 * sigma2), LAW_BITS)[0]",
         "ratio = exp_bounds(1 / sigma2, LAW_BITS)[0]",
         "privacy/test_sampling_slack.py::test_every_threshold_of_192_bits_is_within_two_units",

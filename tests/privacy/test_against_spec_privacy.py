@@ -16,9 +16,8 @@ from hedgerow.privacy.ledger.chain import START, seal_entry
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.ledger.events import from_json
 from hedgerow.privacy.mechanisms import sampling, selection
-from hedgerow.privacy.mechanisms.laws import LAW_BITS, Polya
 from hedgerow.privacy.mechanisms.mechanisms import DiscreteLaplace, PolyaDifference
-from hedgerow.privacy.mechanisms.sampling import table_of
+from hedgerow.privacy.mechanisms.sampling import LAW_BITS, Polya, table_of
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.keys import Identity

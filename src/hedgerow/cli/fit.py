@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------------------
 # An estimator as it is typed: its name, and parameters after it, "TreeClassifier max_depth=4".
 
-FLAGS = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
+OPTION_NAMES = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
 """Parameters that the commands have flags for, or that are their own business."""
 
 
@@ -44,13 +44,13 @@ def typed_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
     name, *assignments = text.split()
     parameters = dict(typed_parameter(item) for item in assignments)
     kind = estimator_named(name)
-    flag_names = sorted(set(parameters) & set(FLAGS))
+    flag_names = sorted(set(parameters) & set(OPTION_NAMES))
     if flag_names:
         raise ParameterError(
             f"{text!r} sets {flag_names}, which is a flag of this command; give it there."
         )
     if isinstance(kind, type):  # a paper's method knows its own
-        names = {item.name for item in declared_parameters(kind)} - set(FLAGS)
+        names = {item.name for item in declared_parameters(kind)} - set(OPTION_NAMES)
         for strange in sorted(set(parameters) - names):
             raise ParameterError(
                 f"{strange} is no parameter of {name}; use some of {sorted(names)}."
@@ -125,6 +125,8 @@ def fit(
         else:
             model = _of_flags(schema, estimator, flags)
         model.progress = on_terminal(quiet)
+        if study is None and model.hold_out is None and not (push_down or json or quiet):
+            _propose_hold_out(model, _select_sources(data, sql))
         if push_down:
             _pushed_down(model, data, sql=sql, target=target, person=person)
         elif model.hold_out is not None:
@@ -142,6 +144,31 @@ def fit(
         if evaluation is not None:
             say(f"{evaluation}\n\n{evaluation.privacy_}\n")
         say(f"{output}: {type(model).__name__}, {model.privacy_.summary}.")
+
+
+ENOUGH_TO_HOLD_OUT = 1_000
+"""Rows of which a fifth measures an AUC to a few hundredths."""
+
+
+def _propose_hold_out(model: PrivateEstimator, sources: list[Any]) -> None:
+    """Where rows are enough: asks on a terminal, says so elsewhere. Nothing is spent yet."""
+    from hedgerow.methods.files import first_rows
+    from hedgerow.methods.sources import schema_for
+
+    schema, rows = schema_for(model), 0
+    for source in sources:
+        rows += len(first_rows(source, schema, ENOUGH_TO_HOLD_OUT))
+    if rows < ENOUGH_TO_HOLD_OUT:
+        return
+    words = (
+        "No record is held out, so nobody will know how good the model is. With --hold-out 5 one "
+        f"record in five measures it, for epsilon {model.epsilon:g}, and trains nothing; the "
+        "guarantee stays as it is."
+    )
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        tell(words, file=sys.stderr)
+    elif typer.confirm(f"{words} Hold out one in five?", err=True):
+        model.hold_out = 5
 
 
 def _select_sources(data: list[str], sql: str | None) -> list[Any]:

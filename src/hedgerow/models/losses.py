@@ -129,7 +129,7 @@ class PlainLogLoss(LogLoss):
 class SoftmaxLoss:
     """Multiclass log-loss on K raw scores: channels (g_1..g_K, 2 h_1..2 h_K), L2 <= sqrt 2.
 
-    Proof: docs/proofs/softmax.md. L1 = 2 + c (1 - 1 / (K - 1)) for K >= 3.
+    Proof: docs/proofs/losses.md. L1 = 2 + c (1 - 1 / (K - 1)) for K >= 3.
     """
 
     n_classes: int
@@ -178,7 +178,7 @@ class OddsLoss:
     logit P(T <= t) = log odds(t) + f, with `odds` at `edges` and linear between them. The target is
     signed (`schema.features.Survival`). An event in (t1, t2] has a = P(T <= t2), b = P(T <= t1),
     g = a + b - 1 and h = a (1 - a) + b (1 - b); a record censored at t has g = a, h = a (1 - a).
-    Whatever lies beyond the last edge is censored there. Proof: docs/proofs/odds_loss.md.
+    Whatever lies beyond the last edge is censored there. Proof: docs/proofs/losses.md.
     """
 
     edges: tuple[float, ...]

@@ -280,7 +280,7 @@ def stack(
     """`ROUNDS` Newton steps of logistic regression; each is one sum with a bound of its own.
 
     Curves count up to 1.5 times their mean square and the constant column a quarter of that on
-    top, so few records are scaled down to the radius. Proof: docs/proofs/curve_newton.md.
+    top, so few records are scaled down to the radius. Proof: docs/proofs/losses.md.
     A step by G removes the part G H of the noise of earlier steps and adds its own. Weak signals
     keep the constant within the bounds of weights: noise would move it (boosting.md#0161).
     """
@@ -303,7 +303,7 @@ def first_step(shapes: FeatureEffects, grids: Grids, loss: Loss | None = None) -
     """What the first step asks, with all weights alike.
 
     Curves count up to 1.5 times their mean square and the constant column a quarter of that on
-    top, so few records are scaled down to the radius. Proof: docs/proofs/curve_newton.md.
+    top, so few records are scaled down to the radius. Proof: docs/proofs/losses.md.
     """
     total = float(shapes.strengths.sum()) + 1e-6
     constant, radius = canonical([0.5 * np.sqrt(1.5 * total), np.sqrt(1.25 * 1.5 * total)])
