@@ -8,7 +8,7 @@ channels. Codes are uint8, feature-major (F, n); interval numbers may stand in a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,9 +43,9 @@ def count_cells(
     A class within a node is a smaller node, in which every row counts as one. A label that is no
     class counts nowhere.
     """
-    check_one_each(labels, codes.shape[1])
-    if any(unknown_labels(some, n_classes) is not None for some in _selected(labels, nodes)):
-        left_out = (labels < 0) | (labels >= n_classes)
+    left_out = unknown_labels(labels, n_classes)
+    if left_out is not None:
+        check_one_each(labels, codes.shape[1])
         nodes = [rows_without(left_out, rows) for rows in ([None] if nodes is None else nodes)]
         labels = np.where(left_out, 0, labels)
     layout = _lay_out(nodes, codes.shape[1])
@@ -55,14 +55,6 @@ def count_cells(
     out = _by_cell(codes, layout.rows, parts, n_parts, features, one_each(parts), n_bins)
     by_class = out.reshape(len(out), layout.n_nodes, n_classes, n_bins)
     return np.ascontiguousarray(by_class.transpose(1, 0, 3, 2)[: layout.n_wanted])
-
-
-def _selected(labels: Codes, nodes: RowSelections) -> Iterator[Codes]:
-    """Labels of each node's rows: all nodes of a level together are looked at once."""
-    for rows in [slice(None)] if nodes is None else nodes:
-        if not isinstance(rows, slice):
-            check_selection(rows, len(labels))
-        yield labels[rows]
 
 
 def sum_cells(
