@@ -215,14 +215,13 @@ enum { ROOT, FEATURE, LEFT_BITS, LEFT, RIGHT, LEAF, RUN_FIRST, RUN_START, RUN_WI
 enum { N_LEAVES = OBLIVIOUS + 1, DEPTH, VALUE, N_FEATURES, N_FIELDS };
 #define FIELD(type, name) (((const type *)trees[name].data))
 
-/* Rows whose cell is in the run take the left result; cells below `start` wrap to the top. Bytes
-   have a minimum and a test for equality on every processor, but not all have "less than". */
-static void take_left(const u8 *restrict cells, u8 start, u8 last, const u8 *restrict left,
+/* Rows whose cell is in the run take the left result; cells below `start` wrap to the top. */
+static void take_left(const u8 *restrict cells, u8 start, u8 width, const u8 *restrict left,
                       u8 *restrict result, i64 n)
 {
     for (i64 i = 0; i < n; i++) {
-        u8 yes = left[i], no = result[i], from = (u8)(cells[i] - start), least = MIN(from, last);
-        result[i] = least == from ? yes : no;
+        u8 yes = left[i], no = result[i];
+        result[i] = (u8)(cells[i] - start) < width ? yes : no;
     }
 }
 
@@ -240,14 +239,13 @@ static void by_nodes(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 n
         }
         for (i64 r = FIELD(i32, RUN_FIRST)[q]; r < FIELD(i32, RUN_FIRST)[q + 1]; r++)
             take_left(codes + FIELD(i32, FEATURE)[q] * stride, FIELD(u8, RUN_START)[r],
-                      FIELD(u8, RUN_WIDTH)[r] - 1, top, top - BLOCK, n);
+                      FIELD(u8, RUN_WIDTH)[r], top, top - BLOCK, n);
         top -= BLOCK;
     }
 }
 
 /* An oblivious tree: its leaf number in binary is the outcomes of its levels. */
-static void by_levels(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 n,
-                      u8 *restrict leaves)
+static void by_levels(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 n, u8 *leaves)
 {
     i64 first = FIELD(i32, ROOT)[t];
     memset(leaves, 0, n);
@@ -256,11 +254,9 @@ static void by_levels(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 
         for (i64 i = 0; i < n; i++)
             leaves[i] = (u8)(2 * leaves[i] + 1);
         for (i64 r = FIELD(i32, RUN_FIRST)[q]; r < FIELD(i32, RUN_FIRST)[q + 1]; r++) {
-            u8 start = FIELD(u8, RUN_START)[r], last = FIELD(u8, RUN_WIDTH)[r] - 1;
-            for (i64 i = 0; i < n; i++) {
-                u8 from = (u8)(cells[i] - start), least = MIN(from, last);
-                leaves[i] -= least == from;
-            }
+            u8 start = FIELD(u8, RUN_START)[r], width = FIELD(u8, RUN_WIDTH)[r];
+            for (i64 i = 0; i < n; i++)
+                leaves[i] -= (u8)(cells[i] - start) < width;
         }
     }
 }
@@ -272,16 +268,13 @@ INLINE u64 goes_left(const u64 *bits, u8 cell) { return bits[cell >> 6] >> (cell
 static void by_rows(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 n, u16 *leaves)
 {
     i32 node[BLOCK];
-    const i32 *restrict column = FIELD(i32, FEATURE), *restrict lefts = FIELD(i32, LEFT);
-    const i32 *restrict rights = FIELD(i32, RIGHT);
-    const u64 *restrict bits = FIELD(u64, LEFT_BITS);
     for (i64 i = 0; i < n; i++)
         node[i] = FIELD(i32, ROOT)[t];
     for (i64 level = 0; level < FIELD(i32, DEPTH)[t]; level++)
         for (i64 i = 0; i < n; i++) {
-            i64 q = node[i], feature = column[q] & ~(column[q] >> 31); /* a leaf reads the first */
-            i32 left = lefts[q], right = rights[q];
-            i32 is_left = goes_left(bits + 4 * q, codes[feature * stride + i]);
+            i64 q = node[i], feature = MAX(FIELD(i32, FEATURE)[q], 0);
+            i32 left = FIELD(i32, LEFT)[q], right = FIELD(i32, RIGHT)[q];
+            i32 is_left = goes_left(FIELD(u64, LEFT_BITS) + 4 * q, codes[feature * stride + i]);
             node[i] = right ^ ((left ^ right) & -is_left); /* one of the two, without a branch */
         }
     for (i64 i = 0; i < n; i++)
@@ -325,11 +318,10 @@ i64 sum_leaves(const Arg *trees)
     for (i64 lo = 0; ready && lo < node_of->shape[0]; lo += BLOCK) {
         begin_block(s, node_of->data, codes[3].data, lo, node_of->shape[0]);
         for (i64 j = 0; j < pairs->shape[0]; j += 2) {
-            int repeats = tree[j + 1] == tree[j]; /* an odd number of trees: the last one twice */
             route(trees, tree[j], codes, lo, s->n, stack, first);
-            if (!repeats)
+            if (tree[j + 1] != tree[j]) /* an odd number of trees has the last one twice */
                 route(trees, tree[j + 1], codes, lo, s->n, stack, second);
-            add_two(s, j, first, repeats ? first : second, 1);
+            add_two(s, j, first, tree[j + 1] != tree[j] ? second : first, 1);
         }
     }
     free(stack);
@@ -455,10 +447,8 @@ i64 encode(const Arg *a)
         by_guide(values, a + 1, a + 2, a[3].number, out, n);
     else
         by_search(values, a + 1, out, n);
-    for (i64 i = 0; i < n; i++) {
-        u8 code = out[i];
-        out[i] = values[i] == values[i] ? code : missing;
-    }
+    for (i64 i = 0; i < n; i++)
+        out[i] = values[i] == values[i] ? out[i] : missing;
     return 1;
 }
 

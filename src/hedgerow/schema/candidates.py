@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,14 +104,6 @@ class CandidateBlock:
         return {}
 
 
-class Reach(NamedTuple):
-    """What the tests of a region leave of one feature."""
-
-    bins: BoolArray  # (B,) read-only
-    n_known: int  # of the bins in reach, beside `missing`
-    cells: int  # the set of cells
-
-
 @dataclass(frozen=True)
 class Grids:
     """The schema's cells merged by a binning, with their candidate splits."""
@@ -162,36 +153,22 @@ class Grids:
 
         Cached by the cells that are left: a node narrows one feature, and all others stay.
         """
-        return self.reaches(region)[feature].bins
+        return self._reach(region, feature)[0]
 
-    def reaches(self, region: Region) -> Sequence[Reach]:
-        """What a region's tests leave in reach of every feature.
+    def n_known_reachable(self, region: Region, feature: int) -> int:
+        """How many of them there are beside `missing`."""
+        return self._reach(region, feature)[1]
 
-        The last is cached, since all features of a node are asked in a row. It is compared by
-        identity: a hash of a region takes longer than all else that is done here.
-        """
-        last = self._last[0] if self._last else None
-        if last is None or last[0] is not region:
-            last = region, list(self._whole)
-            for name, left in _cells_in(region).items():
-                place = self.schema.places[name]
-                last[1][place] = self._reach(place, left)
-            self._last[:] = [last]
-        return last[1]
+    def _reach(self, region: Region, feature: int) -> tuple[BoolArray, int]:
+        key = (feature, self._cells_in(region).get(self.grid(feature).feature, ALL_CELLS))
+        reach = self._reach_by_cells.get(key)
+        if reach is None:
+            bins = self._bins_of(*key)
+            reach = self._reach_by_cells[key] = bins, int(np.count_nonzero(bins[:-1]))
+        return reach
 
     @cached_property
-    def _whole(self) -> list[Reach]:
-        return [self._reach(feature, ALL_CELLS) for feature in range(self.n_features)]
-
-    def _reach(self, feature: int, cells: int) -> Reach:
-        if (feature, cells) not in self._reach_by_cells:
-            bins = self._bins_of(feature, cells)
-            reach = Reach(bins, int(np.count_nonzero(bins[:-1])), cells)
-            self._reach_by_cells[feature, cells] = reach
-        return self._reach_by_cells[feature, cells]
-
-    @cached_property
-    def _reach_by_cells(self) -> dict[tuple[int, int], Reach]:
+    def _reach_by_cells(self) -> dict[tuple[int, int], tuple[BoolArray, int]]:
         return {}
 
     def _bins_of(self, feature: int, cells: int) -> BoolArray:
@@ -202,23 +179,30 @@ class Grids:
         out[self.binning.luts[feature, :n_cells][is_reachable]] = True
         return frozen(out)
 
+    def _cells_in(self, region: Region) -> dict[str, int]:
+        """Sets of cells that the region's tests leave of each feature they test.
+
+        The last is cached, since all features of a node are asked in a row. It is compared by
+        identity: a hash of a region takes longer than all else that is done here.
+        """
+        last = self._last[0] if self._last else None
+        if last is None or last[0] is not region:
+            left: dict[str, int] = {}
+            for step in region:
+                if isinstance(test := step.test, Split):
+                    goes = test.left if step.outcome == 0 else ALL_CELLS & ~test.left
+                    left[test.feature] = left.get(test.feature, ALL_CELLS) & goes
+            last = (region, left)
+            self._last[:] = [last]
+        return last[1]
+
     @cached_property
-    def _last(self) -> list[tuple[Region, list[Reach]]]:
+    def _last(self) -> list[tuple[Region, dict[str, int]]]:
         return []
 
     def split(self, feature: int, left: BoolArray) -> Split:
         chosen = frozenset(int(b) for b in np.flatnonzero(left))
         return self.binning.split(self.grid(feature), feature, chosen)
-
-
-def _cells_in(region: Region) -> dict[str, int]:
-    """Sets of cells that the region's tests leave of each feature they test."""
-    left: dict[str, int] = {}
-    for step in region:
-        if isinstance(test := step.test, Split):
-            goes = test.left if step.outcome == 0 else ALL_CELLS & ~test.left
-            left[test.feature] = left.get(test.feature, ALL_CELLS) & goes
-    return left
 
 
 FeatureDraw = Callable[[np.random.Generator], tuple[int, ...]]

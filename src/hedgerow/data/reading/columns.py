@@ -70,8 +70,6 @@ class Distinct:
 def is_utf8(column: Column) -> bool:
     """Bytes of a file that are no text are read with replacement marks; an owner wants to know."""
     if _holds_objects(column):
-        if not any(issubclass(kind, bytes) for kind in {*map(type, column)}):
-            return True
         return all(map(is_text, (value for value in column if isinstance(value, bytes))))
     if isinstance(column, np.ndarray) or not pa.types.is_binary(column.type):
         return True

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -71,8 +72,8 @@ class MedianRules:
     def features(self, region: Region, k: int | None, rng: np.random.Generator) -> list[int]:
         """K (None: all) of the features that can still be split, drawn afresh for every node."""
         order = rng.permutation(self.grids.n_features).tolist()
-        reaches = self.grids.reaches(region)
-        return sorted([f for f in order if reaches[f].n_known > 1][:k])
+        able = (f for f in order if self.grids.n_known_reachable(region, f) > 1)
+        return sorted(islice(able, k))
 
     def cuts(self, region: Region, feature: int, rng: np.random.Generator) -> BoolArray:
         """(k, B) sets of bins to send left; `missing` goes to one random side in all of them."""
@@ -92,15 +93,14 @@ class MedianRules:
         if self.grids.grid(feature).kind is not ColumnKind.NUMERIC:
             cuts = self.cuts(region, feature, rng)
             return tuple(dict.fromkeys(self.grids.split(feature, left) for left in cuts))
-        reach, missing_left = self.grids.reaches(region)[feature], bool(rng.random() < 0.5)
-        key = (feature, reach.cells, missing_left)
-        run = self._runs.get(key)
-        if run is None:
-            run = self._runs[key] = self._run(feature, reach.bins, missing_left)
-        return (run,)
+        reach, missing_left = self.grids.reachable(region, feature), bool(rng.random() < 0.5)
+        key = (feature, reach.tobytes(), missing_left)
+        if key not in self._runs:
+            self._runs[key] = self._run(feature, reach, missing_left)
+        return (self._runs[key],)
 
     @cached_property
-    def _runs(self) -> dict[tuple[int, int, bool], Thresholds]:
+    def _runs(self) -> dict[tuple[int, bytes, bool], Thresholds]:
         """Cached by content: the same cuts occur at many nodes."""
         return {}
 
