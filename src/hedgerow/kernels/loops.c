@@ -274,8 +274,8 @@ static void by_rows(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 n,
         for (i64 i = 0; i < n; i++) {
             i64 q = node[i], feature = MAX(FIELD(i32, FEATURE)[q], 0);
             i32 left = FIELD(i32, LEFT)[q], right = FIELD(i32, RIGHT)[q];
-            u64 is_left = goes_left(FIELD(u64, LEFT_BITS) + 4 * q, codes[feature * stride + i]);
-            node[i] = is_left ? left : right;
+            i32 is_left = goes_left(FIELD(u64, LEFT_BITS) + 4 * q, codes[feature * stride + i]);
+            node[i] = right ^ ((left ^ right) & -is_left); /* one of the two, without a branch */
         }
     for (i64 i = 0; i < n; i++)
         leaves[i] = (u16)FIELD(i32, LEAF)[node[i]];
@@ -319,8 +319,9 @@ i64 sum_leaves(const Arg *trees)
         begin_block(s, node_of->data, codes[3].data, lo, node_of->shape[0]);
         for (i64 j = 0; j < pairs->shape[0]; j += 2) {
             route(trees, tree[j], codes, lo, s->n, stack, first);
-            route(trees, tree[j + 1], codes, lo, s->n, stack, second);
-            add_two(s, j, first, second, 1);
+            if (tree[j + 1] != tree[j]) /* an odd number of trees has the last one twice */
+                route(trees, tree[j + 1], codes, lo, s->n, stack, second);
+            add_two(s, j, first, tree[j + 1] != tree[j] ? second : first, 1);
         }
     }
     free(stack);
@@ -446,10 +447,8 @@ i64 encode(const Arg *a)
         by_guide(values, a + 1, a + 2, a[3].number, out, n);
     else
         by_search(values, a + 1, out, n);
-    for (i64 i = 0; i < n; i++) {
-        u8 code = out[i];
-        out[i] = values[i] == values[i] ? code : missing;
-    }
+    for (i64 i = 0; i < n; i++)
+        out[i] = values[i] == values[i] ? out[i] : missing;
     return 1;
 }
 
