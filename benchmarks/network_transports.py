@@ -134,7 +134,7 @@ def over_https(n_sites: int, folder: Path, latency: float = 0.0) -> Iterator[Con
         port = stack.enter_context(delayed(listener.port, latency)) if latency else listener.port
         places = [str(port)] * n_sites
         started = [stack.enter_context(site(n_sites, k, folder, places[k])) for k in range(n_sites)]
-        while len(listener.seen) < n_sites:
+        while len(listener.callers) < n_sites:
             time.sleep(0.1)
         yield Consortium(listener, n_sites, folder, lambda: [process.pid for process in started])
 

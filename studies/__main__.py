@@ -185,7 +185,7 @@ def boosted(
     order: Order,
     splits: Annotated[int, typer.Option(help="Splits of each data set; the paper has 15.")] = 15,
 ) -> None:
-    """Boosted trees: Maddock et al. 2022, Tables 3 to 6 and 9 to 12, and our default recipe."""
+    """Boosted trees: Maddock et al. 2022, Tables 3 to 6 and 9 to 12, and our default method."""
     from studies.boosted import files, run
 
     order.run(files(order.quick), lambda computation: run(computation, order.quick, splits))
@@ -225,7 +225,7 @@ def learned(
     tasks: Annotated[int, typer.Option(help="Made tasks of each kind, to learn on.")] = 36,
     splits: Annotated[int, typer.Option(help="Splits of each real data set, to judge on.")] = 10,
 ) -> None:
-    """Constants of our recipes learned on made tasks, judged on real ones."""
+    """Constants of our methods learned on made tasks, judged on real ones."""
     from studies.learned import Wanted, files, run
 
     wanted = Wanted(3, 1, True) if order.quick else Wanted(tasks, splits, False)

@@ -2,7 +2,7 @@
 
 Maddock et al. 2022 account by Renyi divergences (section 2.3: [64], converted as in [11]); ours is
 exact for Gaussian noise. At one epsilon the paper's noise is therefore about a tenth larger. A
-method as printed is best compared with its printed cell at the paper's noise.
+method as published is best compared with its published cell at the paper's noise.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def at_the_papers_noise(epsilon: float, records: int) -> float:
 #
 # Columns that cannot be compared are left out: Nomao is not in the data folder, and Higgs was drawn
 # from 200,000 records there and holds 18,000 here.
-# What the default recipe must reach at these epsilons, one holder.
+# What the default method must reach at these epsilons, one site.
 FLOORS = {
     "adult": (0.878, 0.902, 0.906),
     "bank": (0.870, 0.905, 0.912),
@@ -237,7 +237,7 @@ RANKS: dict[str, tuple[float, float, float]] = {
 # One fit of the study of boosted trees, on integers, with the noise of the real pipeline.
 TEST_PART = 0.3
 SHARES_PARTIES = 5
-EVERY_RECORD = 0  # as a number of parties: each record is a site and adds noise of its own
+EVERY_RECORD = 0  # as a number of sites: each record is a site and adds noise of its own
 
 
 def options(learner: str) -> dict[str, Any]:

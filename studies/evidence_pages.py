@@ -91,7 +91,7 @@ def _claims(page: str, unit: str, entries: Entries) -> Figure:
     rows = [
         Row(said.rsplit(" [", 1)[0], [("", e) for e in mine if e.parts[1] == said])
         for said in dict.fromkeys(e.parts[1] for e in mine)
-        if page != "wang" or ": as printed [" not in said
+        if page != "wang" or ": as published [" not in said
     ]
     return Figure(rows, f"{unit}; above zero: as claimed", is_skewed=page == "wang")
 
@@ -322,7 +322,7 @@ def paper_page(paper: Paper, entries: Entries) -> str:
 
 def _is_left_out(verdict: Entry) -> bool:
     """Claims of Wang et al. a second time, without our repairs: they are on the full page."""
-    return verdict.parts[0] == "wang" and ": as printed [" in verdict.id
+    return verdict.parts[0] == "wang" and ": as published [" in verdict.id
 
 
 def _group(verdict: Entry) -> str:
@@ -445,9 +445,9 @@ def robustness_page(entries: Entries) -> str:
         for harm, cells in found.items()
     ]
     return joined(
-        "# Hurt records",
+        "# Corrupted records",
         f"{FOR} Epsilon {EPSILON:g}; score (AUC, accuracy or R2) less that of the same records "
-        "before they were hurt, mean over data sets and splits; a star: the interval at "
+        "before they were corrupted, mean over data sets and splits; a star: the interval at "
         f"{CONFIDENCE:.0%} leaves zero out.",
         table(["harm", *METHODS, "n"], rows),
         f"Worse than no model: {below.value:g} {below.unit}. Ranges left open, AUC less that "

@@ -28,7 +28,7 @@ from studies.pages import markdown_table, write_page
 
 KEYS = ["dataset", "epsilon", "n_sites", "split"]
 OTHERS = {"against DP-EBM": "dp_ebm", "against diffprivlib": "diffprivlib"}
-"""Tables beside ours, by the column that compares; a peer has one holder."""
+"""Tables beside ours, by the column that compares; a peer has one site."""
 CLOSE = 0.01  # as good as the best
 TARGET = {3.0: 0.005, 8.0: 0.003, 100.0: 0.003, math.inf: 0.003}
 """How far below LightGBM the default may be."""
@@ -145,7 +145,7 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
         "## The default classifier on fresh splits\n\nAUC; delta is one over the rows, for "
         "comparison only. "
         "*against DP-EBM*, *against diffprivlib*: InterpretML's "
-        "private boosting and diffprivlib's forest with one holder, by benchmarks/peers, on the "
+        "private boosting and diffprivlib's forest with one site, by benchmarks/peers, on the "
         "same rows (their delta: one over the rows, and none): mean difference with the standard "
         "error of the pairs and their number. LightGBM: defaults, no privacy, the "
         'same rows. *no noise*: `dp_model="none"`.\n\n' + markdown_table(pd.DataFrame(rows))
@@ -154,7 +154,7 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
 
 def _place(dataset: str, n_sites: int, epsilon: float) -> dict[str, Any]:
     shown = "no noise" if math.isinf(epsilon) else f"{epsilon:g}"
-    return {"data": TITLES[dataset], "holders": n_sites, "epsilon": shown}
+    return {"data": TITLES[dataset], "sites": n_sites, "epsilon": shown}
 
 
 # -------------------------------------------------------------------------------------- surfaces
@@ -310,9 +310,9 @@ def _splits(wanted: int) -> range:
 
 
 def fresh_cells(splits: int, names: tuple[str, ...]) -> Iterator[Cell]:
-    """Split by split, one holder before five, so that a run cut short has whole tables.
+    """Split by split, one site before five, so that a run cut short has whole tables.
 
-    Without noise last, with one holder: with more of them the sums are the same.
+    Without noise last, with one site: with more of them the sums are the same.
     """
     of_all = product((1, SHARES_PARTIES), _splits(splits), EPSILONS, names)
     for n_sites, split, epsilon, name in chain(

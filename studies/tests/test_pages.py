@@ -451,7 +451,7 @@ def test_the_page_names_the_best_and_what_is_close_to_it(tmp_path):
 def test_differences_are_paired_and_a_clear_loss_is_named(tmp_path):
     said = written_which(tmp_path, fresh([0.9]), stage([0.90, 0.91], [0.92, 0.931]))
     assert "-0.0205 ± 0.0005 (2 pairs)" in said
-    assert "standard errors: Adult at epsilon 8 (1 holders)" in said
+    assert "standard errors: Adult at epsilon 8 (1 sites)" in said
 
 
 def test_one_pair_is_no_clear_loss(tmp_path):

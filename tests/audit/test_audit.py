@@ -79,8 +79,8 @@ def one_site_is_silent(monkeypatch):
         if rows is not first[0]:
             return respond(rows, asked, secret)
         with pytest.MonkeyPatch.context() as silent:
-            drawn = client.drawn
-            silent.setattr(client, "drawn", lambda *a: [0 * part for part in drawn(*a)])
+            drawn = client.draw_noise
+            silent.setattr(client, "draw_noise", lambda *a: [0 * part for part in drawn(*a)])
             return respond(rows, asked, secret)
 
     monkeypatch.setattr(client, "respond", some)

@@ -141,7 +141,7 @@ def test_a_record_that_adds_more_to_a_surface_than_its_bound_is_named(monkeypatc
     monkeypatch.setattr(sums, "bounded_multiples", lambda *given: 8 * plain(*given))
     problems, judged = judged_sums(strong_case("fit", 1, 0), monkeypatch)
     assert judged > 0
-    assert any("moves its L2" in problem for problem in problems)
+    assert any("moves its squared L2" in problem for problem in problems)
 
 
 def test_every_method_is_among_the_combinations():
@@ -439,8 +439,8 @@ def test_a_site_sees_what_its_records_could_have_changed(world, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_an_answer_without_its_noise_is_named(world, monkeypatch):
     """Negative control: a site that draws its noise and forgets to add it."""
-    run, plain = replay_run(world.folder.model_file), client.drawn
-    monkeypatch.setattr(client, "drawn", lambda *given: [0 * one for one in plain(*given)])
+    run, plain = replay_run(world.folder.model_file), client.draw_noise
+    monkeypatch.setattr(client, "draw_noise", lambda *given: [0 * one for one in plain(*given)])
     for one in judge_records(run.study, run.rounds, own_rows(world), most=2).values():
         assert any("carries no noise of its own" in problem for problem in one.problems)
 

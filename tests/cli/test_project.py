@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from hedgerow.cli.main import app
-from hedgerow.deployment.rehearsal import Plan
+from hedgerow.deployment.rehearsal import RehearsalPlan
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.deployment.verify import verdict, verified
 from hedgerow.errors import ParameterError
@@ -29,7 +29,7 @@ def project(tmp_path) -> Path:
 
 
 def test_a_new_project_has_all_files_and_each_is_what_its_reader_expects(project):
-    plan = Plan.of(project)
+    plan = RehearsalPlan.of(project)
     assert list(plan.rows) == ["north", "south", "west"]
     assert plan.target == "outcome"
     for site, path in plan.policies.items():
@@ -53,15 +53,15 @@ def test_a_new_project_has_all_files_and_each_is_what_its_reader_expects(project
 
 def test_what_cannot_be_rehearsed_is_said_before_anything_starts(project, tmp_path):
     with pytest.raises(ParameterError, match=r"holds no study\.toml"):
-        Plan.of(tmp_path)
+        RehearsalPlan.of(tmp_path)
     (tmp_path / "a.csv").write_text("age,outcome,other\n1,yes,2\n")
     with pytest.raises(ParameterError, match=r"\['outcome', 'other'\] beside the schema's"):
-        Plan.of(project, [tmp_path / "a.csv", tmp_path / "b.csv"])
+        RehearsalPlan.of(project, [tmp_path / "a.csv", tmp_path / "b.csv"])
     with pytest.raises(ParameterError, match="at least two files"):
-        Plan.of(project, [tmp_path / "a.csv"], "outcome")
+        RehearsalPlan.of(project, [tmp_path / "a.csv"], "outcome")
     (project / "sites/west/rows.csv").unlink()
     with pytest.raises(ParameterError, match="are not there; name rows with --data"):
-        Plan.of(project)
+        RehearsalPlan.of(project)
 
 
 @pytest.mark.slow

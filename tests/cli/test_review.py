@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,11 +29,13 @@ ROWS = "record,Age,paid,ward,y\n" + "".join(
     "\n"
     for k in range(90)
 )
-TODAY = datetime.date.today().isoformat()
+TODAY = "2026-01-31"
 
 
 @pytest.fixture
-def review(tmp_path: Path) -> Review:
+def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Review:
+    clock = SimpleNamespace(today=lambda: datetime.date.fromisoformat(TODAY))
+    monkeypatch.setattr("hedgerow.cli.review.datetime", SimpleNamespace(date=clock))
     (tmp_path / "rows.csv").write_text(ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from hedgerow.cli.main import app
-from hedgerow.deployment.approve import GROUPS, STATISTIC_WORDS, ledger_of, revoke
+from hedgerow.deployment.approve import GROUP_WORDS, STATISTIC_WORDS, ledger_of, revoke
 from hedgerow.deployment.site_state import StateFolder, rotate_key
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import LedgerError
@@ -48,7 +48,7 @@ def kinds_of(module) -> set[str]:
 
 def test_whatever_may_be_summed_has_words_for_the_person_who_approves():
     assert kinds_of(statistics) - {"Records", "Statistic"} == STATISTIC_WORDS.keys()
-    assert kinds_of(groups) - {"Groups"} == GROUPS.keys()
+    assert kinds_of(groups) - {"Groups"} == GROUP_WORDS.keys()
 
 
 @pytest.fixture

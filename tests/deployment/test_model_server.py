@@ -22,7 +22,7 @@ import hedgerow as hr
 from hedgerow.cli.demo import SCHEMA, patients
 from hedgerow.deployment import model_server
 from hedgerow.deployment.model_server import ModelServer, openapi, serve
-from support.effort import LONG
+from support.effort import LONG, either
 from support.faults import free_port
 
 pytestmark = pytest.mark.network
@@ -125,10 +125,10 @@ def test_values_outside_the_schema_are_named(served):
 
 
 def test_a_batch_and_a_body_have_a_ceiling(served, monkeypatch):
-    monkeypatch.setattr(model_server, "MOST_ROWS", 3)
+    monkeypatch.setattr(model_server, "MOST_BODY_ROWS", 3)
     status, found = call(f"{served}/v1/predict", {"rows": [ROW] * 4})
     assert (status, "4 rows are too many" in found["error"]) == (422, True)
-    big = b'{"row": "' + b"x" * (model_server.MOST_BYTES + 1) + b'"}'
+    big = b'{"row": "' + b"x" * (model_server.MOST_BODY_BYTES + 1) + b'"}'
     with suppress(urllib.error.URLError, OSError):  # cut off while it still sends
         assert call(f"{served}/v1/predict", big)[0] == 413
 
@@ -204,7 +204,7 @@ def start(file: Path, port: int) -> subprocess.Popen[str]:
 
 def test_killed_under_load_and_started_again_it_answers_the_same(model, tmp_path):
     model.save(tmp_path / "model.json")
-    port, stop = free_port(), threading.Event()
+    port, stop, kills = free_port(), threading.Event(), either(1, 2)
     url, right, wrong = f"http://127.0.0.1:{port}/v1/predict", [], []
     expected = ModelServer(model).predict([ROW])[0]
 
@@ -223,7 +223,7 @@ def test_killed_under_load_and_started_again_it_answers_the_same(model, tmp_path
     for caller in callers:
         caller.start()
     try:
-        for _ in range(2):
+        for _ in range(kills):
             before = len(right)
             while len(right) < before + 20:
                 stop.wait(0.01)
@@ -241,4 +241,4 @@ def test_killed_under_load_and_started_again_it_answers_the_same(model, tmp_path
         assert process.wait(LONG) == 0
         process.stdout.close()
     assert wrong == []
-    assert len(right) >= 60
+    assert len(right) >= 20 * (kills + 1)

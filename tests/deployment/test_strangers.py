@@ -23,7 +23,7 @@ from deployment.test_serve import Kept, Served
 from federation.test_https import posted
 from hedgerow.deployment import live
 from hedgerow.deployment.live import LiveView, RunTeller, live_view
-from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.serve import Service
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import ParameterError
 from hedgerow.federation.client import refused_with
@@ -226,7 +226,7 @@ def a_coordinator_of_another_authority(scene: Scene) -> str:
         caller = Caller(f"https://127.0.0.1:{false.port}", tls, lambda message: b"", said.append)
         with pytest.raises(ssl.SSLCertVerificationError) as refused:
             caller._call()
-        assert false.seen == set()
+        assert false.callers == set()
     finally:
         false.close()
     caller._tell(str(refused.value))
@@ -270,7 +270,7 @@ def a_study_file_changed_at_the_site(scene: Scene) -> str:
     text = folder.study_file.read_text().replace("max_depth = 2", "max_depth = 3")
     folder.study_file.write_text(text)
     scene.served.all[0].close()
-    scene.served.all[0] = Serving(scene.world.sites[0])
+    scene.served.all[0] = Service(scene.world.sites[0])
     assert not scene.served.all[0].daemon.studies
     return scene.site_says("cannot serve")
 

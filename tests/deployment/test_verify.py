@@ -29,7 +29,7 @@ def world(tmp_path_factory):
 
 
 def wrong(path, world):
-    return {check.what for check in verified(path, world.folder.study_file) if check.has_failed}
+    return {check.name for check in verified(path, world.folder.study_file) if check.has_failed}
 
 
 def changed(world, tmp_path, change):
@@ -45,7 +45,7 @@ def changed(world, tmp_path, change):
 def test_a_model_of_a_study_is_signed_by_all_and_right(world):
     checks = verified(world.folder.model_file, world.folder.study_file)
     assert not any(check.has_failed for check in checks), checks
-    names = [check.what for check in checks]
+    names = [check.name for check in checks]
     assert {"digest", "rounds", "study", "coordinator", "site site-1", "receipts"} <= set(names)
     assert hr.load(world.folder.model_file).privacy_.n_sites == 3
 
@@ -117,7 +117,7 @@ def test_a_model_of_another_study_is_not_this_one_s(world, tmp_path):
     other = World(tmp_path, dp_model="distributed", name="others")
     try:
         found = {
-            c.what
+            c.name
             for c in verified(world.folder.model_file, other.folder.study_file)
             if c.has_failed
         }

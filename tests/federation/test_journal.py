@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hedgerow.deployment.run_folder import coordinator_of
-from hedgerow.federation.exchange import Collected, RetryPolicy, patient
-from hedgerow.federation.journal import Answered, FileJournal, Record, narrowed
+from hedgerow.federation.exchange import RetryPolicy, RoundSum, patient
+from hedgerow.federation.journal import FileJournal, Record, RoundAnswer, narrow
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
 from hedgerow.privacy.ledger.charges import MemoryLedger
@@ -36,12 +36,12 @@ EDGES = [
 @pytest.mark.parametrize(("width", "numbers"), EDGES)
 def test_a_sum_takes_as_many_bytes_as_its_largest_number_and_comes_back(tmp_path, width, numbers):
     total = np.array(numbers, np.int64)
-    assert narrowed(total).itemsize == width
-    kept = Answered(1, 1, "digest", Collected(total, (), 10, 20, (0, 1)))
+    assert narrow(total).itemsize == width
+    kept = RoundAnswer(1, 1, "digest", RoundSum(total, (), 10, 20, (0, 1)))
     journal = FileJournal(tmp_path)
-    journal.answered(kept, {}, {})
+    journal.add_answer(kept, {}, {})
     journal.close()
-    found = Record(tmp_path).recorded(1).collected
+    found = Record(tmp_path).recorded(1).result
     assert found.total.dtype == np.int64
     assert found.total.tolist() == numbers
     assert (found.bytes_out, found.bytes_in, found.members) == (10, 20, (0, 1))
@@ -61,7 +61,7 @@ def test_a_line_without_a_width_has_eight_bytes_a_number(tmp_path):
     (tmp_path / "answers.jsonl").write_text(
         json.dumps(line | {"bytes": [1, 2], "heads": {}, "total": total}) + "\n"
     )
-    assert Record(tmp_path).recorded(1).collected.total.tolist() == [1, -2]
+    assert Record(tmp_path).recorded(1).result.total.tolist() == [1, -2]
 
 
 # ------------------------------------------------------------------------------ thousands of rounds

@@ -11,7 +11,7 @@ import pytest
 from hedgerow.errors import ParameterError
 from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES
 from hedgerow.federation.transports.frames import (
-    Stopped,
+    Hangup,
     ask_service,
     receive_message,
     send_message,
@@ -115,5 +115,5 @@ def test_a_message_cut_off_is_no_message():
             send_message(one, b"whole")
             one.sendall((10).to_bytes(8, "big") + b"half")
         assert receive_message(other, 100) == b"whole"
-        with pytest.raises(Stopped, match="in the middle"):
+        with pytest.raises(Hangup, match="in the middle"):
             receive_message(other, 100)

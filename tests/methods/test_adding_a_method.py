@@ -110,6 +110,7 @@ EVERYWHERE = """
 import toy
 from pathlib import Path
 import hedgerow as hr
+hr.ToyRegressor  # before all else is loaded
 from docs import make_checks, make_methods, make_papers, make_stub
 from hedgerow.audit.running import estimators_named
 from hedgerow.cli.fit import typed_estimator

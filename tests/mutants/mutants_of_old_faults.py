@@ -100,8 +100,8 @@ OLD_FAULTS: Final = (
     Mutant(
         "a line of the audit log may be two",
         "federation/audit_log.py",
-        'return visible(f"{when[11:19]}  {study:<16}  {said}")',
-        'return f"{when[11:19]}  {study:<16}  {said}"',
+        'return visible(f"{when[11:19]}  {study:<16}  {words}")',
+        'return f"{when[11:19]}  {study:<16}  {words}"',
         ONE_LINE,
     ),
     Mutant(
@@ -135,7 +135,7 @@ OLD_FAULTS: Final = (
     Mutant(
         "a policy has no ceiling for bytes",
         "federation/policy.py",
-        'yield from _above("bytes", volume.sent, self.max_bytes)',
+        'yield from _above("bytes", volume.bytes_sent, self.max_bytes)',
         "",
         VOLUME,
     ),

@@ -277,7 +277,7 @@ SITE: Final = (
     Mutant(
         "a backup holds the answers that may be sent again",
         "federation/site_store.py",
-        '        copied.execute("DELETE FROM outbox")\n',
+        '        copy.execute("DELETE FROM outbox")\n',
         "        pass\n",
         "federation/test_site_store_restored.py::test_a_backup_holds_nothing_that_could_open_a_round",
     ),
@@ -291,10 +291,10 @@ SITE: Final = (
     Mutant(
         "a site computes before it charges",
         "federation/transports/in_process.py",
-        '        self.ledger.reserve([item.charge for item in asked], f"round {number}")\n'
-        "        left = client.respond(self.rows, asked, SecretRandomness())\n",
-        "        left = client.respond(self.rows, asked, SecretRandomness())\n"
-        '        self.ledger.reserve([item.charge for item in asked], f"round {number}")\n',
+        '        self.ledger.reserve([item.charge for item in bundle], f"round {number}")\n'
+        "        response = client.respond(self.rows, bundle, SecretRandomness())\n",
+        "        response = client.respond(self.rows, bundle, SecretRandomness())\n"
+        '        self.ledger.reserve([item.charge for item in bundle], f"round {number}")\n',
         "privacy/test_charges.py::test_a_holder_without_budget_touches_no_row",
     ),
 )

@@ -245,7 +245,7 @@ def stated(the_study: Study, bundles) -> float:
     fed = federation(the_study, site_rows(X, y, np.empty(0, int), PARTIES, CLASSES))
     for bundle in bundles:
         fed.ask(bundle)
-    said = statement(the_study, fed.sites.spent(), fed.asked, is_simulation=True)
+    said = statement(the_study, fed.sites.spent(), fed.queries, is_simulation=True)
     words = dict(said.trust)["coalition"]
     return float(words.split("; epsilon ")[1].split(" if one more")[0])
 

@@ -87,7 +87,7 @@ def stated(the_study) -> PrivacyStatement:
     fed = federation(the_study, site_rows(X, y, owner, the_study.n_sites, THREE))
     for bundle in bundles(the_study):
         fed.ask(bundle)
-    return statement(the_study, fed.sites.spent(), fed.asked, is_simulation=True, slack=fed.slack)
+    return statement(the_study, fed.sites.spent(), fed.queries, is_simulation=True, slack=fed.slack)
 
 
 STUDIES = {

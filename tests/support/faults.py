@@ -85,7 +85,7 @@ class Clock:
         self.now += seconds
 
 
-def unhurried(names: Sequence[str], timing: Timing = PATIENT) -> RetryPolicy:
+def do_not_wait(names: Sequence[str], timing: Timing = PATIENT) -> RetryPolicy:
     """By a clock of its own, so that a slow machine changes nothing."""
     clock = Clock()
     return RetryPolicy(names, timing, clock=clock, wait=clock.wait)

@@ -74,7 +74,7 @@ def _binomial(n: int, p: float) -> FloatArray:
 class NoiseSeen:
     """Released numbers less what they would be without noise, in deviations of their claim.
 
-    `square` is the mean of their squares: 1 if the noise is as loud as it says. `tail` is the
+    `square` is the mean of their squares: 1 if the noise has the variance it claims. `tail` is the
     kurtosis of the law less 1: 2 for a Gaussian, 5 for a wide Laplace law.
     """
 
@@ -283,19 +283,19 @@ def evidence(choice: Chosen, is_included: BoolArray) -> FloatArray:
 
 
 # --------------------------------------------------------------------------------------------------
-# Labels that are told at random, measured: how many of many are told as they are.
+# Randomized labels, measured: how many of many are reported unchanged.
 #
 # The guarantee is of the label alone: everybody may know the rest of a record. So what is seen here
-# is the told label itself, or a record's permanent bits, and a coin has decided what a canary's
+# is the reported label itself, or a record's permanent bits, and a coin has decided what a canary's
 # label is.
 
 RECORDS = 1 << 17
-"""Whose labels are told: lies are rare where the claim is loud."""
+"""Whose labels are reported: changed ones are rare where epsilon is large."""
 
 
 @dataclass(frozen=True)
 class RandomizedLabels:
-    """Labels, or bits of labels, that were told as they are, and the odds that this gives away."""
+    """Labels, or bits of labels, reported unchanged, and the odds that this gives away."""
 
     right: int
     total: int

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------------------
 # An estimator as it is typed: its name, and parameters after it, "TreeClassifier max_depth=4".
 
-FLAGS = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
+OPTION_NAMES = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
 """Parameters that the commands have flags for, or that are their own business."""
 
 
@@ -44,13 +44,13 @@ def typed_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
     name, *assignments = text.split()
     parameters = dict(typed_parameter(item) for item in assignments)
     kind = estimator_named(name)
-    flag_names = sorted(set(parameters) & set(FLAGS))
+    flag_names = sorted(set(parameters) & set(OPTION_NAMES))
     if flag_names:
         raise ParameterError(
             f"{text!r} sets {flag_names}, which is a flag of this command; give it there."
         )
     if isinstance(kind, type):  # a paper's method knows its own
-        names = {item.name for item in declared_parameters(kind)} - set(FLAGS)
+        names = {item.name for item in declared_parameters(kind)} - set(OPTION_NAMES)
         for strange in sorted(set(parameters) - names):
             raise ParameterError(
                 f"{strange} is no parameter of {name}; use some of {sorted(names)}."

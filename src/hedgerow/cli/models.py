@@ -29,7 +29,7 @@ RowsPath = Annotated[str, typer.Argument(help="Read rows from a .csv or .parquet
 OutputPath = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
-MOST_COLUMNS = 10
+MOST_IMPORTANCES = 10
 BAR = 30
 
 
@@ -116,7 +116,7 @@ def show(
 def _bars(parts: dict[str, float]) -> str:
     """Columns by what they bring about, in characters that every terminal has."""
     width = max(len(name) for name in parts)
-    shown = [(name, part) for name, part in parts.items() if part > 0][:MOST_COLUMNS]
+    shown = [(name, part) for name, part in parts.items() if part > 0][:MOST_IMPORTANCES]
     most = max((part for _, part in shown), default=1.0)
     lines = [
         f"  {name:<{width}} {part:5.1%} {'#' * max(1, round(BAR * part / most))}"
@@ -365,7 +365,7 @@ def verify(
         checks += _against(model, against)
     if json:
         check_content = [
-            {"what": c.what, "outcome": c.outcome.value, "words": c.words} for c in checks
+            {"what": c.name, "outcome": c.outcome.value, "words": c.words} for c in checks
         ]
         say_json({"verdict": verdict(checks), "checks": check_content})
     tell_checks(checks, quiet or json)
@@ -377,7 +377,7 @@ def tell_checks(checks: list[Any], quiet: bool = False) -> None:
 
     if not quiet:
         for check in checks:
-            tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
+            tell(f"{check.outcome.value:>8}  {check.name:<14} {check.words}")
         tell(verdict(checks))
     if any(check.has_failed for check in checks):
         raise typer.Exit(FOUND_SOMETHING)

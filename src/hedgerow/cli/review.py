@@ -19,7 +19,7 @@ from hedgerow.cli.schema import OUTCOME, reviewed, shown_feature, shown_outcome
 from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.schema.schema import Mark, Schema
 
-LONGEST = 1 << 20
+LONGEST_BODY = 1 << 20
 """Bytes of an answer; a page sends far fewer."""
 
 
@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             size = int(self.headers.get("Content-Length") or 0)
-            content = json.loads(self.rfile.read(min(size, LONGEST)))
+            content = json.loads(self.rfile.read(min(size, LONGEST_BODY)))
             left = self.server.review.confirm(content["answers"], str(content["by"]))
         except HedgerowError as error:
             self._send(400, "application/json", json.dumps({"error": str(error)}))
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("Content-Security-Policy", HTTP_POLICY)
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
         self.wfile.write(content)
@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         """No line for each request."""
 
 
-POLICY = (
+HTTP_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 )
 PAGE = """<!doctype html>

@@ -39,7 +39,7 @@ Here = Annotated[
         "--state", envvar="HEDGEROW_STATE", help="Use this state folder, not the one found here."
     ),
 ]
-Coordinator = Annotated[
+CoordinatorUrl = Annotated[
     str | None,
     typer.Option(help="Call this coordinator, https://host:port; none with FLARE or Flower."),
 ]
@@ -92,11 +92,11 @@ def enroll(
 
     The private key stays here. Compare the six words with the coordinator before you say yes.
     """
-    from hedgerow.deployment.enrollment import Token
+    from hedgerow.deployment.enrollment import SiteToken
     from hedgerow.deployment.enrollment import enroll as ask
     from hedgerow.deployment.site_state import StateFolder
 
-    invitation = Token.read(sys.stdin.read() if token == "-" else token)
+    invitation = SiteToken.read(sys.stdin.read() if token == "-" else token)
     root = state or Path(invitation.name)
     if (root / "site.toml").exists():
         folder = StateFolder.open(root)
@@ -139,7 +139,7 @@ def accept(
     person: Person = None,
     sql: Sql = None,
     push_down: PushDown = False,
-    coordinator: Coordinator = None,
+    coordinator: CoordinatorUrl = None,
     authority: AuthorityName = None,
     by: Annotated[
         str | None, typer.Option(help="Who decides; written into the policy.", show_default=False)
@@ -233,7 +233,7 @@ def approve(
     person: Person = None,
     sql: Sql = None,
     push_down: PushDown = False,
-    coordinator: Coordinator = None,
+    coordinator: CoordinatorUrl = None,
     authority: AuthorityName = None,
     yes: Yes = False,
 ) -> None:
@@ -346,7 +346,7 @@ def serve(
     import threading
     from contextlib import closing
 
-    from hedgerow.deployment.serve import Serving, prepare
+    from hedgerow.deployment.serve import Service, prepare
 
     folder = _open(state)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as from the keyboard, until served
@@ -357,7 +357,7 @@ def serve(
     with (
         _listeners(folder, as_json, watch) as heard_by,
         closing(
-            Serving(folder, tell=heard_by, socket=socket, group=socket_group, stop_event=stop_event)
+            Service(folder, tell=heard_by, socket=socket, group=socket_group, stop_event=stop_event)
         ) as serving,
     ):
         serving.run()
@@ -618,10 +618,10 @@ def _teller(as_json: bool) -> Callable[[AuditLine], None]:
     """JSON for programs, words for a terminal, nothing where nobody looks."""
     import json
 
-    from hedgerow.federation.audit_log import in_words, untold
+    from hedgerow.federation.audit_log import ignore_line, in_words
 
     if as_json:
         return lambda line: tell(json.dumps(line), flush=True)
     if sys.stdout.isatty():
         return lambda line: tell(in_words(line), flush=True)
-    return untold
+    return ignore_line

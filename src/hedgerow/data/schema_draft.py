@@ -390,7 +390,7 @@ PERSONS = re.compile(
     r"\b(patient|person|subject|member|customer|client|user|mrn|ssn|pid|borrower)\b"
 )
 IDENTIFIERS = re.compile(r"\b(id|key|number|nr|no|index|uuid|guid)\b")
-SITES = re.compile(r"\b(site|hospital|clinic|cent(er|re)|branch|facility|institution|bank)\b")
+SITE_WORDS = re.compile(r"\b(site|hospital|clinic|cent(er|re)|branch|facility|institution|bank)\b")
 CODES = re.compile(r"\b(zip|postal|postcode|plz|code|icd|atc|snomed|ndc|cpt|drg|type|class)\b")
 
 
@@ -411,7 +411,7 @@ def examine(name: str, column: Column) -> Finding:
         return Finding(name, seen, (reason,))
     reasons = ["one value in all rows teaches nothing: leave it out"] * (len(met) == 1)
     feature, more = _propose(name, words, column, met)
-    if SITES.search(words) and not isinstance(feature, Numeric):
+    if SITE_WORDS.search(words) and not isinstance(feature, Numeric):
         reasons.append("looks like a site: pass it as `site`, or keep it")
     finding = Finding(name, seen, (*reasons, *more), feature)
     return _with_known_range(finding, words, column)

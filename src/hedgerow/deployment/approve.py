@@ -106,7 +106,7 @@ STATISTIC_WORDS = {
     "CurveNewton": "one Newton step on the weights of the curves",
     "SurfaceGradients": "one gradient step on curves and on surfaces of two columns",
 }
-GROUPS = {
+GROUP_WORDS = {
     "Whole": "in total",
     "Cells": "per column and bin",
     "Leaves": "per leaf",
@@ -122,7 +122,7 @@ def _words(kind: QueryKind) -> str:
     quantity = _split_words(kind.what)
     match kind.query:
         case "SumQuery":
-            return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUPS[kind.by]}"
+            return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUP_WORDS[kind.by]}"
         case "BoundQuery":
             return "masked noisy sums: best impurity that this site could reach"
         case _:
@@ -216,12 +216,12 @@ def _pays(state: StateFolder, study: Study, rules: SitePolicy) -> bool:
 def _missing_pins(
     state: StateFolder, study_file: StudyFile, rules: SitePolicy
 ) -> Iterator[PolicyLine]:
-    own, pinned = state.identity().public, set(rules.pins.values())
+    own, pins = state.identity().public, set(rules.pins.values())
     peers = [(name, key) for name, key in _sites(study_file) if key != own]
-    if sum(fingerprint(key) in pinned for _, key in peers) >= study_file.study.threshold - 1:
+    if sum(fingerprint(key) in pins for _, key in peers) >= study_file.study.threshold - 1:
         return
     for name, key in peers:
-        if fingerprint(key) not in pinned:
+        if fingerprint(key) not in pins:
             words = f"call {name}; its people must read you: {spoken_words(key)}"
             yield PolicyLine("trusted_sites", name, fingerprint(key), words)
 
@@ -251,8 +251,8 @@ def _with_line(text: str, line: PolicyLine, note: str) -> str:
     end = min((k for k in heads if k >= start), default=len(rows))
     key = line.name if not line.table or line.table == "lifetime" else json.dumps(line.name)
     fresh = f"{key} = {line.text}  # {note}"
-    named = re.compile(rf"""\s*["']?{re.escape(line.name)}["']?\s*=""")
-    place = next((k for k in range(start, end) if named.match(rows[k])), None)
+    pattern = re.compile(rf"""\s*["']?{re.escape(line.name)}["']?\s*=""")
+    place = next((k for k in range(start, end) if pattern.match(rows[k])), None)
     if place is not None:
         rows[place : _end_of_value(rows, place)] = [fresh]
     else:

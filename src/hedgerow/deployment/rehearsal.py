@@ -50,12 +50,12 @@ class Walk:
     def do_all(self, commands: Sequence[str]) -> list[str]:
         """Commands of several people, who do not wait for each other."""
         with ThreadPoolExecutor(len(commands)) as pool:
-            ended = list(pool.map(self._run, commands))
-        for command, process in zip(commands, ended, strict=True):
+            processes = list(pool.map(self._run, commands))
+        for command, process in zip(commands, processes, strict=True):
             self.keep(command, process.stdout + process.stderr)
             if process.returncode:
                 raise EngineLost(f"`{command}` ended with {process.returncode}: {process.stderr}")
-        return [process.stdout for process in ended]
+        return [process.stdout for process in processes]
 
     def _run(self, command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -142,7 +142,7 @@ def free_port() -> int:
 
 # -------------------------------------------------------------------------------------- rehearsals
 @dataclass(frozen=True)
-class Plan:
+class RehearsalPlan:
     """What is rehearsed: the coordinator's folder, and rows and policy of each site."""
 
     study: RunFolder
@@ -151,7 +151,7 @@ class Plan:
     target: str
 
     @classmethod
-    def of(cls, place: Path, data: Sequence[Path] = (), target: str | None = None) -> Plan:
+    def of(cls, place: Path, data: Sequence[Path] = (), target: str | None = None) -> RehearsalPlan:
         """From a folder that `hedgerow new` made, or a study's own; `data` are other rows."""
         study = next((p for p in (place / "study", place) if (p / "study.toml").is_file()), None)
         if study is None:
@@ -206,7 +206,7 @@ def _target_of(rows: Path, schema: Schema) -> str:
     return others[0]
 
 
-def rehearse(plan: Plan, folder: Path, say: Say, show: Callable[[str], None]) -> RunFolder:
+def rehearse(plan: RehearsalPlan, folder: Path, say: Say, show: Callable[[str], None]) -> RunFolder:
     """The whole study in a new folder; `show` gets the address of the live page."""
     folder.mkdir(parents=True)
     coordinator = RunFolder(folder / "study")

@@ -1,7 +1,7 @@
 """`hedgerow site serve`: everything that was approved here is served until somebody stops it.
 
-Letters come from coordinators that this process calls (HTTPS), and from network engines on the
-same machine that knock at its Unix socket. Studies that are approved or revoked meanwhile are
+Messages come from coordinators that this process calls (HTTPS), and from network engines on the
+same machine that connect to its Unix socket. Studies that are approved or revoked meanwhile are
 taken up or let go without a restart.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from hedgerow.data.rows import Draws, public_draws
 from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder, held_rows
 from hedgerow.errors import HedgerowError
-from hedgerow.federation.audit_log import LOG, Audit, AuditLine, reason_of, untold
+from hedgerow.federation.audit_log import LOG, Audit, AuditLine, ignore_line, reason_of
 from hedgerow.federation.daemon import Daemon, note_quietly
 from hedgerow.federation.transports.certificates import client_context
 from hedgerow.federation.transports.https import Caller
@@ -33,14 +33,14 @@ AGAIN_SECONDS = 60.0
 """How often a study that could not be served is tried again."""
 
 
-class Serving:
+class Service:
     """A site's service and its ways to the outside, as long as the process lives."""
 
     def __init__(
         self,
         state: StateFolder,
         *,
-        tell: Callable[[AuditLine], None] = untold,
+        tell: Callable[[AuditLine], None] = ignore_line,
         socket: Path | None = None,
         group: str | None = None,
         stop_event: threading.Event | None = None,

@@ -11,7 +11,7 @@
     tls/                key and certificates for the HTTPS transport
     audit.jsonl         what was done, in words
     site.log            details, for whoever looks for a fault
-    run/socket          where a network engine on the same machine knocks
+    run/socket          where a network engine on the same machine connects
     next/               a new key with its store, while `rotate-key` puts them in place
     retired/            keys, stores and anchors of before
 

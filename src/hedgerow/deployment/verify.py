@@ -24,8 +24,8 @@ from hedgerow.deployment.replay import (
 from hedgerow.deployment.run_folder import RunFolder, receipt_words
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
-from hedgerow.federation.exchange import Collected
-from hedgerow.federation.journal import TRANSCRIPT, Record, Void, receipts_of
+from hedgerow.federation.exchange import RoundSum
+from hedgerow.federation.journal import TRANSCRIPT, Record, VoidRound, receipts_of
 from hedgerow.federation.server import Server
 from hedgerow.federation.transcript import FileTranscript, Transcript
 from hedgerow.federation.wire import Sender
@@ -180,9 +180,9 @@ def sign_model(
 ) -> dict[str, Any]:
     """Adds `signed` to the model file, which is returned; its content and digest stay."""
     root = transcript.root
-    closed = {
+    closings = {
         study_file.names[shown_header(message).sender]: digest("message", message).hex()
-        for message in transcript.closed
+        for message in transcript.last_words
     }
     last = {
         name: receipts[-1]
@@ -191,12 +191,12 @@ def sign_model(
     }
     study = study_file.study.hash.hex()
     content = model_file.read(folder.model_file)
-    message = signed_message(model_file.digest_of(content), study, last, root.hex(), closed)
+    message = signed_message(model_file.digest_of(content), study, last, root.hex(), closings)
     signature: dict[str, Any] = {
         "study": study,
         "receipts": last,
         "transcript": root.hex(),
-        "closed": closed,
+        "closed": closings,
         **_sign_twice(identity, message),
     }
     model_file.add(folder.model_file, "signed", signature)
@@ -204,12 +204,12 @@ def sign_model(
 
 
 def signed_message(
-    model_digest: str, study: str, receipts: dict[str, str], root: str, closed: dict[str, str]
+    model_digest: str, study: str, receipts: dict[str, str], root: str, closings: dict[str, str]
 ) -> bytes:
     """The message a coordinator signs; receipts by name, so that none can be dropped or swapped."""
     parts = [model_digest, study, root, str(len(receipts))]
     parts += [
-        text for table in (receipts, closed) for pair in sorted(table.items()) for text in pair
+        text for table in (receipts, closings) for pair in sorted(table.items()) for text in pair
     ]
     return digest("signed model", *(text.encode() for text in parts))
 
@@ -297,7 +297,7 @@ def _signer(document: dict[str, Any], expected: str | None) -> Iterator[CheckRes
         key, right = b"", False
     names = (fingerprint(key), spoken_words(key))
     words = f"signed with the key {names[0]}"
-    yield CheckResult.of(SIGNATURE, right, words if right else f"not {words}: it was changed later")
+    yield CheckResult.of(SIGNER, right, words if right else f"not {words}: it was changed later")
     if expected is None:
         words = f"whose key? Its owner reads you: {names[1]}; or give --signer"
         yield CheckResult("signer", Outcome.SKIPPED, words)
@@ -307,9 +307,9 @@ def _signer(document: dict[str, Any], expected: str | None) -> Iterator[CheckRes
         yield CheckResult.of("signer", same, words)
 
 
-SIGNATURE = "signature"
+SIGNER = "signature"
 SUM_TOLERANCE = 1e-9
-"""Parts of a budget are told as floats; their sums are right to this."""
+"""Parts of a budget are floats in the file; their sums are right to this."""
 PLAUSIBLE = "plausible"
 """The check that sums are such as honest sites send."""
 MOST_PROBLEMS = 10
@@ -332,7 +332,7 @@ class Outcome(Enum):
 class CheckResult:
     """One check, made or skipped."""
 
-    what: str
+    name: str
     outcome: Outcome
     words: str
 
@@ -341,23 +341,23 @@ class CheckResult:
         return self.outcome is Outcome.FAILED
 
     @staticmethod
-    def of(what: str, passed: bool, words: str) -> CheckResult:
+    def of(name: str, is_ok: bool, words: str) -> CheckResult:
         """The result of a check that was made."""
-        return CheckResult(what, Outcome.PASSED if passed else Outcome.FAILED, words)
+        return CheckResult(name, Outcome.PASSED if is_ok else Outcome.FAILED, words)
 
 
 def verdict(checks: Sequence[CheckResult]) -> str:
     """All checks in one sentence: which failed, who signed, which were skipped."""
-    failed_names = [check.what for check in checks if check.has_failed]
+    failed_names = [check.name for check in checks if check.has_failed]
     if failed_names:
         return f"FAILED: {', '.join(failed_names)}"
-    skipped_names = [check.what for check in checks if check.outcome is Outcome.SKIPPED]
+    skipped_names = [check.name for check in checks if check.outcome is Outcome.SKIPPED]
     rest = f"; not checked: {', '.join(skipped_names)}" if skipped_names else ""
     if any(check.outcome is Outcome.UNSIGNED for check in checks):
         return f"intact, unsigned{rest}"
-    words = {check.what: check.words for check in checks}
+    words = {check.name: check.words for check in checks}
     if SITES not in words:
-        by_one = f", {words[SIGNATURE]}" if SIGNATURE in words else ""
+        by_one = f", {words[SIGNER]}" if SIGNER in words else ""
         return f"intact{by_one}{rest}"
     vouches = f"; {words[VOUCHES]}" if VOUCHES in words else ""
     if MODEL in words:
@@ -424,22 +424,22 @@ def _transcript(
     rounds = f"{len(transcript.rounds)} rounds opened and asked as the method asks them"
     yield CheckResult.of("replay", True, rounds)
     differences = _differences(model, document, study_file, again)
-    told = f"not what the sums lead to: {', '.join(differences)}"
-    words = told if differences else "the one that the sums lead to"
+    wrong = f"not what the sums lead to: {', '.join(differences)}"
+    words = wrong if differences else "the one that the sums lead to"
     yield CheckResult.of(MODEL, not differences, words)
     problems = problems_of_releases(study_file, transcript, words_of_sites)
-    told = "; ".join(problems) or "every message is one that its site says that it sent"
-    yield CheckResult.of("messages", not problems, told)
+    words = "; ".join(problems) or "every message is one that its site says that it sent"
+    yield CheckResult.of("messages", not problems, words)
     problems = problems_of_charges(study_file, sites, words_of_sites)
-    told = "; ".join(problems) or "every site was charged what was asked, and no more"
-    yield CheckResult.of("charges", not problems, told)
+    words = "; ".join(problems) or "every site was charged what was asked, and no more"
+    yield CheckResult.of("charges", not problems, words)
     if sites.plausibility is not None:
         plausibility = sites.plausibility
         yield CheckResult.of(PLAUSIBLE, not plausibility.findings, plausibility.words)
     open_sites = [name for k, name in enumerate(study_file.names) if k not in words_of_sites]
     if open_sites:
-        told = f"{', '.join(open_sites)} did not close: count them at the study's whole budget"
-        yield CheckResult("final", Outcome.SKIPPED, told)
+        words = f"{', '.join(open_sites)} did not close: count them at the study's whole budget"
+        yield CheckResult("final", Outcome.SKIPPED, words)
     else:
         alone = [study_file.names[k] for k, w in words_of_sites.items() if w.body.root == UNASKED]
         rest = f"; {', '.join(alone)} before the run had ended" if alone else ""
@@ -450,8 +450,8 @@ def _differences(
     model: Any, document: dict[str, Any], study_file: StudyFile, again: Any
 ) -> list[str]:
     """Entries of the model file that the sums do not lead to: each of them, names included."""
-    content, expected = document["content"], _plain(model_content(again))
-    names = [name for name in expected if name != "run" and content[name] != expected[name]]
+    content, own_content = document["content"], _plain(model_content(again))
+    names = [name for name in own_content if name != "run" and content[name] != own_content[name]]
     if _run_content(model) != _run_content(again):
         names.append("run")
     if study_file.study.asks_held_out:
@@ -464,7 +464,7 @@ def _differences(
 
 def _run_content(model: Any) -> list[Any]:
     """The rounds without their bytes: how long messages were is the transport's."""
-    return [replace(one, bytes_out=0, bytes_in=0) for one in model.run_.rounds]
+    return [replace(record, bytes_out=0, bytes_in=0) for record in model.run_.rounds]
 
 
 def _plain(content: Any) -> Any:
@@ -476,7 +476,7 @@ def closing_words(folder: RunFolder, study_file: StudyFile) -> list[str]:
     """What was verified of a run that ended, for the statement that its folder holds."""
     transcript = folder.path / TRANSCRIPT
     checks = verified(folder.model_file, folder.study_file, transcript)
-    names = [check.words for check in checks if check.what in ("final", PLAUSIBLE)]
+    names = [check.words for check in checks if check.name in ("final", PLAUSIBLE)]
     how = "hedgerow verify model.json --roster study.toml --transcript transcript.bin"
     return [verdict(checks), *names, f"whoever has these files can do it again: {how}"]
 
@@ -640,23 +640,23 @@ class RecordedSites:
         self.has_failures = False
         self._record, self._sender, self._session = record, Sender(), -1
 
-    def round(self, number: int, asked: Sequence[Priced]) -> Collected:
-        kept = self._record.recorded(number)
-        if kept is None:
+    def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
+        record = self._record.recorded(number)
+        if record is None:
             raise ParameterError(f"the record ends before round {number}; the run is not finished.")
-        if kept.attempt != self._session:
-            self._sender, self._session = Sender(), kept.attempt
-        questions = self._sender.encode([one.query for one in asked]).questions
-        if hashlib.sha256(questions).hexdigest() != kept.digest:
+        if record.attempt != self._session:
+            self._sender, self._session = Sender(), record.attempt
+        questions = self._sender.encode([item.query for item in bundle]).questions
+        if hashlib.sha256(questions).hexdigest() != record.digest:
             raise ParameterError(
                 f"round {number} of the record asked something else than this study would; use the "
                 "files and the release of hedgerow that the run was made with."
             )
-        self.rounds.append(asked)
-        if isinstance(kept, Void):
+        self.rounds.append(bundle)
+        if isinstance(record, VoidRound):
             self.has_failures = True
-            raise RoundFailed(kept.reason)
-        return kept.collected
+            raise RoundFailed(record.reason)
+        return record.result
 
     def spent(self) -> Cost:
         return max(map(cost_of_text, (head.spent for head in self._record.heads.values())))

@@ -28,7 +28,7 @@ class Volume:
     """What a study has taken at this site: rounds, bytes that left, bytes on its disk."""
 
     rounds: int
-    sent: int
+    bytes_sent: int
     disk: int
 
 
@@ -99,7 +99,7 @@ class Policy:
 
     def _excesses(self, volume: Volume) -> Iterator[str]:
         yield from _above("rounds", volume.rounds, self.max_rounds)
-        yield from _above("bytes", volume.sent, self.max_bytes)
+        yield from _above("bytes", volume.bytes_sent, self.max_bytes)
         yield from _above("bytes on disk", volume.disk, self.max_disk)
 
     def reasons(self, study: Study, rounds: int | None = None) -> list[str]:
@@ -163,14 +163,14 @@ def number_text(number: Fraction) -> str:
     return text if Fraction(text) == number else str(number)
 
 
-def is_method_allowed(name: str, allowed: Iterable[str]) -> bool:
+def is_method_allowed(name: str, patterns: Iterable[str]) -> bool:
     """Whether a method is named; `papers.wang.*` names all methods of a paper."""
-    return any(fnmatchcase(name, pattern) for pattern in allowed)
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _above(what: str, found: Fraction | int, ceiling: Fraction | int | None) -> Iterator[str]:
-    if ceiling is not None and found > ceiling:
-        yield f"{what} {found} is above the ceiling {ceiling}"
+def _above(name: str, value: Fraction | int, ceiling: Fraction | int | None) -> Iterator[str]:
+    if ceiling is not None and value > ceiling:
+        yield f"{name} {value} is above the ceiling {ceiling}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SitePolicy:
-    """A policy for studies, a limit for all of them together, and peers known by telephone."""
+    """A policy for studies, a limit for all of them together, and the trusted peers."""
 
     policy: Policy = field(default_factory=Policy)
     lifetime_epsilon: Cost = Fraction(0)
@@ -292,11 +292,11 @@ def _policy(raw: dict[str, Any]) -> SitePolicy:
     )
 
 
-def _require_known(what: str, raw: Mapping[str, Any], known: set[str]) -> None:
-    strange = sorted(set(raw) - known)
+def _require_known(name: str, raw: Mapping[str, Any], fields: set[str]) -> None:
+    strange = sorted(set(raw) - fields)
     if strange:
         raise ParameterError(
-            f"{what} has no {strange[0]!r}; it has {sorted(known)}. Correct the line."
+            f"{name} has no {strange[0]!r}; it has {sorted(fields)}. Correct the line."
         )
 
 
@@ -317,16 +317,16 @@ def _names(raw: Mapping[str, Any], name: str) -> frozenset[str] | None:
 
 
 def _dp_models(raw: Mapping[str, Any]) -> Iterator[DPModel]:
-    named = _names(raw, "dp_models")
-    if named is None:
+    names = _names(raw, "dp_models")
+    if names is None:
         yield from DPModel
         return
-    for name in named:
+    for name in names:
         try:
             yield DPModel[name.upper()]
         except KeyError:
-            known = [dp_model.name.lower() for dp_model in DPModel]
-            raise ParameterError(f"DP models names {name!r}; known are {known}.") from None
+            choices = [dp_model.name.lower() for dp_model in DPModel]
+            raise ParameterError(f"DP models names {name!r}; known are {choices}.") from None
 
 
 def _number(name: str, value: Any) -> Fraction:

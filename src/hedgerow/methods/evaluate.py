@@ -311,7 +311,7 @@ def _statement(
     privacy = statement(
         study,
         federation.sites.spent(),
-        federation.asked,
+        federation.queries,
         is_simulation=True,
         slack=federation.slack,
         persons_declared=persons_declared,

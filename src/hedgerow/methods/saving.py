@@ -39,7 +39,7 @@ ENTRIES = (
     *("model", "leaves", "privacy", "run"),
 )
 FITTED = ("schema_", "model_", "leaf_statistics_", "run_", "privacy_", "evaluation_")
-TEXT = "fitted"
+FITTED_KEY = "fitted"
 EXACT_NUMBER = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
 EARLIER_BOOSTING = {
     "BoostedTreesClassifier": "ComponentBoostingClassifier",
@@ -249,14 +249,14 @@ def plain_state(estimator: Any, state: Mapping[str, Any]) -> dict[str, Any]:
     if "model_" in state:
         evaluation = kept_evaluation(estimator)
         beside = {"evaluation": None if evaluation is None else evaluation.to_dict()}
-        plain[TEXT] = json.dumps(fitted_content(estimator) | beside)
+        plain[FITTED_KEY] = json.dumps(fitted_content(estimator) | beside)
     return plain
 
 
 def set_state(estimator: Any, state: Mapping[str, Any]) -> None:
     """The estimator of a `plain_state`."""
     plain = dict(state)
-    text = plain.pop(TEXT, None)
+    text = plain.pop(FITTED_KEY, None)
     vars(estimator).update({name: _of_plain(value) for name, value in plain.items()})
     if text is None:
         return

@@ -179,7 +179,7 @@ def parsed_toml(source: str | Path) -> dict[str, Any]:
 #
 # Only declared facts are used: a range without both ends or a text without its values is a problem,
 # and all problems are reported at once. Nothing is read from rows.
-NUMBERS = {"number", "integer", "float", "double", "int"}
+NUMBER_TYPES = {"number", "integer", "float", "double", "int"}
 TRUTH_KINDS = {"boolean", "bool"}
 
 
@@ -197,7 +197,7 @@ class ColumnDescription:
     def problem(self) -> str | None:
         if self.values is not None or self.kind in TRUTH_KINDS:
             return None
-        if self.kind in NUMBERS:
+        if self.kind in NUMBER_TYPES:
             absent = [k for k in ("minimum", "maximum") if getattr(self, k) is None]
             return f"column {self.name!r} has no {' and no '.join(absent)}" if absent else None
         return f"column {self.name!r} is {self.kind or 'of no type'} without an enum of its values"

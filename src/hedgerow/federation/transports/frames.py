@@ -20,7 +20,7 @@ LONGEST_NOTE = 1 << 20
 """What goes before messages with names: the names, and numbers beside them."""
 
 
-class Stopped(OSError):
+class Hangup(OSError):
     """The other end closed, or what it sent is no message."""
 
 
@@ -30,10 +30,10 @@ def send_message(connection: socket.socket, data: bytes) -> None:
 
 
 def receive_message(connection: socket.socket, longest: int) -> bytes:
-    """One message; `Stopped` if the other end closes, or announces more than `longest`."""
+    """One message; `Hangup` if the other end closes, or announces more than `longest`."""
     length = int.from_bytes(_exactly(connection, _WIDTH), "big")
     if length > longest:
-        raise Stopped(f"a message of {length} bytes was announced; at most {longest} are taken.")
+        raise Hangup(f"a message of {length} bytes was announced; at most {longest} are taken.")
     return _exactly(connection, length)
 
 
@@ -43,7 +43,7 @@ def _exactly(connection: socket.socket, length: int) -> bytes:
     while len(parts) < length:
         part = connection.recv(min(_AT_ONCE, length - len(parts)))
         if not part:
-            raise Stopped("the other end closed in the middle of a message.")
+            raise Hangup("the other end closed in the middle of a message.")
         parts += part
     return bytes(parts)
 

@@ -198,7 +198,7 @@ def _pure_of_rho(rho: Fraction) -> Fraction:
     while _tanh_cost(high) <= goal:
         high *= 2
     low = min(goal, context().sqrt(goal))
-    return rounding.rounded_down(rounding.largest(lambda e: bool(_tanh_cost(e) <= goal), low, high))
+    return rounding.rounded_down(rounding.highest(lambda e: bool(_tanh_cost(e) <= goal), low, high))
 
 
 def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:

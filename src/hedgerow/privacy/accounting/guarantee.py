@@ -46,7 +46,7 @@ class Unit:
     """The unit of privacy: one record, or one person with up to `most` records.
 
     `counted` says that sites knew whose each record is and kept no more, each site for itself;
-    otherwise `most` is believed.
+    otherwise `most` is an assumption.
     """
 
     most: int = 1
@@ -228,19 +228,19 @@ def unit_of_words(words: str) -> tuple[Unit, Protected]:
 # --------------------------------------------------------------------------------------------------
 # The meaning of a budget for one person: how well an attack can detect that they took part.
 #
-# Whoever wants to tell runs a test on what was released: it accuses some who did not take part
-# (false alarms) and finds some who did. Differential privacy bounds what it finds for each rate of
-# false alarms, whatever else the tester knows (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath
+# A membership attack is a test on what was released: it names some who did not take part (false
+# positives) and some who did (true positives). Differential privacy bounds the second rate for each
+# first, whatever else the attacker knows (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath
 # 2015; Dong, Roth and Su 2022). All numbers here are upper bounds, rounded up.
-FALSE_ALARMS = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
+FALSE_POSITIVES = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """`guess`: how often a guess is right at most, where a coin is right half of the time.
 
-    `advantage` is the most by which what is found may exceed false alarms; `found` has for some
-    rates of false alarms the most that can be found of those who took part.
+    `advantage` is the largest gap between the true and the false positive rate; `found` has, for
+    some false positive rates, the largest true positive rate.
     """
 
     guess: float
@@ -259,12 +259,12 @@ def meaning_of(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0))
     return Meaning(
         guess=_shown((1 + Fraction(most)) / 2),
         advantage=most,
-        found=tuple((float(a), found_at(measure, cost, a, more_delta)) for a in FALSE_ALARMS),
+        found=tuple((float(a), found_at(measure, cost, a, more_delta)) for a in FALSE_POSITIVES),
     )
 
 
 def advantage(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) -> float:
-    """The largest gap between what a test finds and its false alarms.
+    """The largest gap between the true and the false positive rate of an attack.
 
     tanh(epsilon / 2) for pure epsilon, 2 Phi(mu / 2) - 1 for mu-GDP.
     """
@@ -278,7 +278,7 @@ def advantage(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) 
 
 
 def found_at(
-    measure: Measure, cost: Cost, false_alarms: Fraction, more_delta: Fraction = Fraction(0)
+    measure: Measure, cost: Cost, false_positives: Fraction, more_delta: Fraction = Fraction(0)
 ) -> float:
     """The highest true positive rate of a membership attack at a false positive rate.
 
@@ -286,7 +286,7 @@ def found_at(
     """
     if cost == math.inf:
         return 1.0
-    ctx, amount, alarms = context(), _real(cost), real(false_alarms)
+    ctx, amount, alarms = context(), _real(cost), real(false_positives)
     if measure is Measure.PURE:
         ratio = ctx.exp(amount)
         return _bound(min(ratio * alarms, 1 - (1 - alarms) / ratio), more_delta)

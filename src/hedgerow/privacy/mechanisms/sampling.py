@@ -363,7 +363,7 @@ def wide_gaussian(sigma2: Fraction, size: int, secret: Randomness, invert: Inver
 
 
 def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
-    """Proposes k with the weight exp(-coarse^2 / (2 sigma2)) of its coarse part; a coin mends it.
+    """Proposes k with the weight exp(-coarse^2 / (2 sigma2)) of its coarse part; a coin fixes it.
 
     A sign bit maps j = coarse + fine to j or to -1 - j, so every integer is proposed in one way.
     The coin shows heads with probability exp(-(k^2 - coarse^2) / (2 sigma2)); |k| >= coarse.

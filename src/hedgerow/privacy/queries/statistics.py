@@ -240,7 +240,7 @@ class ClassCounts(_Counted):
 class LabelReports(_Counted):
     """Ones in each bit of the records' randomized reports of their labels, and the records.
 
-    Stands for class counts where labels are told as noisy bits. The report protects the label
+    In place of class counts where labels are randomized bits. The report protects the label
     whatever is summed, and features are not protected, so no noise rests on this bound.
     """
 

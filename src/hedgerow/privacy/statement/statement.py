@@ -47,7 +47,7 @@ ACCOUNTANTS = {
     Measure.GDP: "Gaussian DP (mu squared adds over the rounds)",
 }
 RANDOMNESS = "operating system's generator, expanded by AES-256-CTR; integers only"
-ALONE = "each fit of a hyperparameter search is a fit of its own: epsilons and deltas add."
+SEPARATE_FITS = "each fit of a hyperparameter search is a fit of its own: epsilons and deltas add."
 TOGETHER = (
     "all fits: each fit of the ledger counts with its whole budget, as if on the same records "
     "(basic composition); what inexact sampling adds to delta comes on top.",
@@ -327,7 +327,7 @@ def statement(
             *_of_persons(study, persons_declared),
             *([HELD_OUT.format(study.hold_out)] if study.hold_out else []),
             *([EVALUATED.format(guarantee.summary)] if test_queries else []),
-            *(TOGETHER if total else [ALONE]),
+            *(TOGETHER if total else [SEPARATE_FITS]),
             OUTSIDE,
         ),
         meaning=_meaning(study, spent, is_schema_inferred, slack),

@@ -9,7 +9,7 @@ from itertools import count
 from hedgerow.report.exports.plain_text import named_terms, question_words, sum_words, values_words
 from hedgerow.report.plain import PlainBranch, PlainModel, PlainNode
 
-STYLE = (
+DOT_STYLE = (
     'graph [fontname="sans-serif", rankdir=LR, ranksep=0.6];',
     'node [fontname="sans-serif", shape=box, style=rounded, color="#9a9a9a"];',
     'edge [fontname="sans-serif", fontsize=10, color="#9a9a9a"];',
@@ -17,7 +17,7 @@ STYLE = (
 
 
 def to_dot(model: PlainModel) -> str:
-    lines = ["digraph model {", *STYLE, f"label={_quote(f'{model.name}: {sum_words(model)}')};"]
+    lines = ["digraph model {", *DOT_STYLE, f"label={_quote(f'{model.name}: {sum_words(model)}')};"]
     numbers = count()
     lines.append(f"start [shape=plaintext, label={_quote(_start(model))}];")
     for place, (name, root) in enumerate(named_terms(model)):
