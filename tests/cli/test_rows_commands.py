@@ -209,6 +209,23 @@ def test_several_files_are_several_sites(folder):
     assert hr.load(place / "three.json").privacy_.n_sites == 3
 
 
+def test_cells_are_kept_in_a_file_where_a_folder_is_named(folder, tmp_path):
+    place, _ = folder
+    line = ["fit", "--schema", str(place / "schema.toml"), "--estimator", "TreeClassifier", "-q"]
+    line += ["--data", str(place / "adult.csv"), "--target", "income", "--temp-folder"]
+    run = CliRunner().invoke(app, [*line, str(tmp_path), "-o", str(tmp_path / "model.json")])
+    assert run.exit_code == 0, run.output
+    assert hr.load(tmp_path / "model.json").privacy_.epsilon == 1.0
+    for more, words in (
+        (["--hold-out", "3"], "for rows in memory alone"),
+        (["--data", str(place / "adult.csv")], "2 sources were given"),
+    ):
+        refused = CliRunner().invoke(app, [*line, str(tmp_path), "--force", *more])
+        assert words in str(refused.exception)
+    nowhere = CliRunner().invoke(app, [*line, str(tmp_path / "none"), "--force"])
+    assert "is no folder" in str(nowhere.exception)
+
+
 def test_records_are_proposed_to_be_held_out_where_there_are_enough(folder, monkeypatch):
     place, _ = folder
     line = ["fit", "--schema", str(place / "schema.toml"), "--estimator", "TreeClassifier"]

@@ -104,6 +104,9 @@ def fit(
     push_down: Annotated[
         bool, typer.Option("--push-down", help="Let the database compute the sums.")
     ] = False,
+    temp_folder: Annotated[
+        Path | None, typer.Option(help="Keep cells in a file there, where memory is too small.")
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Add this fit up in a ledger file.")] = None,
     force: Force = False,
     json: Json = False,
@@ -119,16 +122,18 @@ def fit(
     check_place(output)  # before anything is spent
     check_output(output, study, schema, ledger, *data, force=force)
     flags = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "hold_out": hold_out}
+    elsewhere = push_down or temp_folder is not None
     with warnings_as_lines(quiet):
         if study is not None:
             model = _of_study(study, {"schema": schema, "estimator": estimator, **flags}, data)
         else:
             model = _of_flags(schema, estimator, flags)
         model.progress = on_terminal(quiet)
-        if study is None and model.hold_out is None and not (push_down or json or quiet):
+        if study is None and model.hold_out is None and not (elsewhere or json or quiet):
             _propose_hold_out(model, _select_sources(data, sql))
-        if push_down:
-            _pushed_down(model, data, sql=sql, target=target, person=person)
+        if elsewhere:
+            options = {"sql": sql, "target": target, "person": person, "temp_folder": temp_folder}
+            _fit_elsewhere(model, data, push_down=push_down, **options)
         elif model.hold_out is not None:
             fit_and_evaluate_files(model, _select_sources(data, sql), target, person)
         else:
@@ -177,15 +182,15 @@ def _select_sources(data: list[str], sql: str | None) -> list[Any]:
     return [*data] if sql is None else [Selected(place, sql) for place in data]
 
 
-def _pushed_down(model: PrivateEstimator, data: list[str], **options: Any) -> None:
+def _fit_elsewhere(model: PrivateEstimator, data: list[str], **options: Any) -> None:
     if len(data) > 1:
-        raise asked_for(f"{len(data)} databases were given", "let one of them make the sums")
+        raise asked_for(f"{len(data)} sources were given", "let one of them make the sums")
     if model.hold_out is not None:
         raise asked_for(
-            "records are to be held out, which a database that makes the sums cannot do",
-            "leave out --push-down, or hold none out",
+            "records are to be held out, which is done for rows in memory alone",
+            "leave out --push-down and --temp-folder, or hold none out",
         )
-    model.fit(data[0], push_down=True, **options)
+    model.fit(data[0], **options)
 
 
 def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEstimator:
