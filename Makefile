@@ -118,6 +118,7 @@ bench: $(READY)
 	$(BIN)/python -m studies evidence
 
 bench-quick: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks.run --quick
 
 clean:
