@@ -6,6 +6,8 @@ CORE := $(VENV)/core
 READY := $(VENV)/ready
 # Flower's requirements do not fit those of the other tools: an environment of its own.
 FLOWER := .venv-flower
+# Processes that tests start load what an earlier one compiled.
+unexport PYTHONDONTWRITEBYTECODE
 # Files go to workers whole, in the order of tests/conftest.py.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -33,7 +35,7 @@ help:
 	@echo "make bench-quick  the same on a few rows, without figures: to see that all of it runs"
 
 # What a user installs: enough for the demo.
-$(CORE): pyproject.toml constraints.txt
+$(CORE): pyproject.toml constraints.txt src/hedgerow/kernels/loops.c
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
@@ -116,7 +118,7 @@ bench: $(READY)
 	$(BIN)/python -m studies evidence
 
 bench-quick: $(READY)
-	$(BIN)/python -m benchmarks.smoke
+	$(BIN)/python -m benchmarks.run --quick
 
 clean:
 	rm -rf $(VENV) $(FLOWER) .pytest_cache .mypy_cache .ruff_cache

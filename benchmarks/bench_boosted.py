@@ -25,7 +25,6 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import hedgerow as hr
-from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.methods.maddock import NAMED
 from studies import datasets
 
@@ -156,7 +155,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    compile_kernels()
     works = {
         "limit": lambda: limit(Path(given.data)),
         "adult": lambda: adult(Path(given.data)),

@@ -10,8 +10,7 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
-from benchmarks.sizes import sized
-from benchmarks.timing import Row, named, race
+from benchmarks.timing import Row, named, race, sized
 from hedgerow.kernels.codes import encode_edges, split_rows
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_sums

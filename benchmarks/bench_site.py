@@ -1,9 +1,7 @@
-"""What a site's service holds in memory, with a million rows of 30 columns.
+"""What a site's service holds in memory, and what an image of it takes.
 
-    python -m benchmarks.bench_site [ROWS]
-
-Prints the resident memory of `hedgerow site serve`, a process of its own, once it serves; the most
-that it had while it read; and the bytes of the cell codes alone, which are the reference.
+python -m benchmarks.bench_site [ROWS]
+python -m benchmarks.bench_site containers
 """
 
 from __future__ import annotations
@@ -18,6 +16,8 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks import results
+from examples.containers.dry_run import walk_in_containers
 from hedgerow.deployment.approve import approve
 from hedgerow.deployment.rehearsal import Walk
 from hedgerow.deployment.site_state import DataPlace, StateFolder
@@ -26,6 +26,13 @@ from hedgerow.federation.audit_log import Audit, lines_of
 from hedgerow.schema.schema import Numeric, Schema
 from hedgerow.secagg.keys import Identity
 
+# --------------------------------------------------------------------------------------------------
+# What a site's service holds in memory, with a million rows of 30 columns.
+#
+#     python -m benchmarks.bench_site [ROWS]
+#
+# Prints the resident memory of `hedgerow site serve`, a process of its own, once it serves; the
+# most that it had while it read; and the bytes of the cell codes alone, which are the reference.
 COLUMNS = 30
 POLICY = """\
 methods = "any"
@@ -85,5 +92,18 @@ def measure(rows: int) -> None:
     print(f"codes {codes / 1e6:.0f} MB; serving {now / 1e6:.0f} MB; at most {most / 1e6:.0f} MB")
 
 
+# --------------------------------------------------------------------------------------------------
+# python -m benchmarks.bench_site: the image's size, and a study between four containers.
+PART = "containers"
+
+
+def measure_containers() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        results.write(PART, walk_in_containers(Path(folder), lambda text: print(text, flush=True)))
+
+
 if __name__ == "__main__":
-    measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    if sys.argv[1:] == ["containers"]:
+        measure_containers()
+    else:
+        measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)

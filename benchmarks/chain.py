@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import hedgerow as hr
-from benchmarks.sizes import sized
+from benchmarks.timing import sized
 from benchmarks.works import normals, schema_of
 
 ROUNDS = sized(3, 1)  # one thread and two take turns, and each keeps its best

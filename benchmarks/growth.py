@@ -16,9 +16,38 @@ import numpy as np
 
 import hedgerow as hr
 from benchmarks import results
-from benchmarks.consortium import tree_over
 from benchmarks.works import cpu, normals, schema_of
-from hedgerow.kernels.compilation import compile_kernels
+from hedgerow.data.reading import encoding
+from hedgerow.data.rows import Rows
+from hedgerow.data.site_rows import draws_of_sites
+from hedgerow.federation.transports import in_process
+from hedgerow.methods.training import Circumstances, agree, train
+from hedgerow.secagg.parameters import Sparse
+
+# --------------------------------------------------------------------------------------------------
+# A whole consortium in one process: every site has its own keys, masks and ledger.
+ROWS_OF_A_SITE, FEATURES = 20, 8
+
+
+def tree_over(sites: int, sparse: bool) -> hr.TreeClassifier:
+    """Our tree by so many sites of twenty rows; a tenth may collude, a tenth may be lost."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(sites * ROWS_OF_A_SITE, FEATURES))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    columns = tuple(hr.Numeric(f"x{j}", -6.0, 6.0) for j in range(FEATURES))
+    given = hr.Schema(columns, classes=("0", "1"))
+    lost = max(1, sites // 10)
+    model = hr.TreeClassifier(
+        given, 1.0, 1e-6, random_state=0, colluders=lost, threshold=sites - lost
+    )
+    study, method = agree(model, given, sites, {"graph": Sparse() if sparse else None})
+    site_rows = [
+        Rows(encoding.encode(X[k::sites], study.schema, y=y[k::sites]), study.schema, draws)
+        for k, draws in enumerate(draws_of_sites(study))
+    ]
+    train(model, study, method, in_process.open_federation(study, site_rows), Circumstances())
+    return model
+
 
 PART = "growth"
 
@@ -125,7 +154,7 @@ CURVES: dict[Callable[[int], Prepared], tuple[str, str, tuple[int, ...], tuple[i
     ),
     splits: ("splits", "best-first tree, 20,000 x 10, 2 sites", (32, 128, 512), (8, 32)),
 }
-"""What grows, the work, its sizes, and such as only show that it runs (`smoke.py`)."""
+"""What grows, the work, its sizes, and such as only show that it runs (`run.py --quick`)."""
 
 
 def curves(names: Sequence[str]) -> list[Curve]:
@@ -159,7 +188,6 @@ def draw(path: Path) -> None:
 
 
 def main() -> None:
-    compile_kernels()
     found = {curve.name: curve for curve in [*kept(), *curves(sys.argv[1:])]}
     names = [f"{words}, by {grows}" for grows, words, _, _ in CURVES.values()]
     results.write(PART, {name: asdict(found[name]) for name in names if name in found})

@@ -1,9 +1,4 @@
-"""python -m benchmarks.network_site K PLACE FOLDER WHERE: one site of `bench_network`.
-
-It answers messages of the secure sum from a store on disk, and echoes whatever else comes: as many
-bytes as the first eight say. WHERE is the port of a coordinator that it calls over HTTPS, or the
-path of a Unix socket at which a network engine knocks.
-"""
+"""python -m benchmarks.network_site K PLACE FOLDER WHERE: one site of `bench_network`."""
 
 from __future__ import annotations
 
@@ -12,25 +7,102 @@ import signal
 import sys
 import threading
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
-from benchmarks.network_world import MARK, boosted_study, identities, rows_of, study_of
+import numpy as np
+
 from hedgerow.data.prepared import StudyRows
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Rows, public_draws
 from hedgerow.federation.client import Client
 from hedgerow.federation.site_store import SiteStore
 from hedgerow.federation.transports.certificates import client_context
 from hedgerow.federation.transports.https import Caller
 from hedgerow.federation.transports.socket import SocketListener
-from hedgerow.kernels.compilation import compile_kernels
-from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.methods.boosting_classes import BoostedTreesClassifier
+from hedgerow.methods.method import Method
+from hedgerow.methods.training import agree
+from hedgerow.privacy.accounting.budget import DPModel, Measure
+from hedgerow.privacy.queries import Binning, Cells, ClassCounts, QueryKind, SumQuery
 from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Numeric, Schema
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.keys import Roster
+from hedgerow.secagg.keys import Identity, Roster
+
+# --------------------------------------------------------------------------------------------------
+# What coordinator and site processes of `bench_network` both know.
+MARK = b"echo"
+FEATURES, BINS, ROWS = 60, 250, 1_000
+SCHEMA = Schema(
+    tuple(Numeric(f"x{k}", 0.0, 1.0, bins=BINS) for k in range(FEATURES)), classes=("no", "yes")
+)
+FEW = Schema(SCHEMA.features[:10], classes=("no", "yes"))
 
 
+def identities(n_sites: int) -> list[Identity]:
+    """Of all sites, and of the coordinator: known to everybody, as no real ones are."""
+    return [Identity.from_bytes((k + 1).to_bytes(32, "big")) for k in range(n_sites + 1)]
+
+
+def study_of(n_sites: int) -> Study:
+    usual = Parameters.default(n_sites)
+    return Study(
+        name="bench",
+        schema=SCHEMA,
+        method="bench",
+        asks=frozenset({QueryKind("SumQuery", ClassCounts.__name__, Cells.__name__)}),
+        epsilon=Fraction(1),
+        delta=Fraction(1, 10**6),
+        dp_model=DPModel.NONE,
+        n_sites=n_sites,
+        colluders=usual.colluders,
+        threshold=usual.threshold,
+    )
+
+
+def boosting(trees_per_round: int | None = None) -> BoostedTreesClassifier:
+    """The default, with noise; the public seed makes studies of all processes one."""
+    return BoostedTreesClassifier(FEW, epsilon=8.0, random_state=0, trees_per_round=trees_per_round)
+
+
+def boosted_study(n_sites: int, trees_per_round: int | None = None) -> tuple[Study, Method]:
+    *sites, own = identities(n_sites)
+    keys = {"sites": tuple(one.public for one in sites), "coordinator": own.public}
+    name = f"boosted, {trees_per_round or 'default'}"
+    return agree(boosting(trees_per_round), FEW, n_sites, {"name": name, **keys})
+
+
+def rows_of(study: Study, place: int) -> Rows:
+    """The first column tells the class nearly always."""
+    rng = np.random.default_rng(place)
+    columns = [rng.integers(0, grid.n_cells - 1, ROWS, np.uint8) for grid in study.schema.grids]
+    codes = np.stack(columns)
+    y = (columns[0] > np.median(columns[0])) ^ (rng.random(ROWS) < 0.1)
+    encoded = Encoded(
+        codes=codes, y=y.astype(np.uint8), persons=None, clamped={}, unknown={}, skipped=0
+    )
+    return Rows(encoded, study.schema, public_draws(0, place))
+
+
+def bundle_of(integers: int) -> list[SumQuery]:
+    """At least so many, in as few queries as that takes."""
+    columns = min(FEATURES, -(-integers // (2 * BINS)))
+    cells = Cells(tuple(range(columns)), Binning.of_cells(SCHEMA))
+    query = SumQuery(EVERYONE, ClassCounts(2), cells, Fraction(1, 1000))
+    return [query] * -(-integers // math.prod(query.shape))
+
+
+# --------------------------------------------------------------------------------------------------
+# python -m benchmarks.network_site K PLACE FOLDER WHERE: one site of `bench_network`.
+#
+# It answers messages of the secure sum from a store on disk, and echoes whatever else comes: as
+# many bytes as the first eight say. WHERE is the port of a coordinator that it calls over HTTPS, or
+# the path of a Unix socket at which a network engine knocks.
 def opened_vault(n_sites: int, place: int, folder: Path) -> SiteStore:
     identity = identities(n_sites)[place]
     own = folder / f"site-{place + 1}"
@@ -51,7 +123,6 @@ def endpoint(site_store: SiteStore, study: Study, place: int) -> Client:
 
 
 def main(n_sites: int, place: int, folder: Path, where: str) -> None:
-    compile_kernels()  # as `hedgerow site serve` does before it serves
     site_store = opened_vault(n_sites, place, folder)
     studies = (study_of(n_sites), boosted_study(n_sites)[0], boosted_study(n_sites, 1)[0])
     endpoints = {study.hash: endpoint(site_store, study, place) for study in studies}

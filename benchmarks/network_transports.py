@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks.network_world import identities
+from benchmarks.network_site import identities
 from hedgerow.federation.exchange import Exchange, RetryPolicy, pace_of, patient
 from hedgerow.federation.journal import FileJournal
 from hedgerow.federation.secure_sites import SecureSites
@@ -134,7 +134,7 @@ def over_https(n_sites: int, folder: Path, latency: float = 0.0) -> Iterator[Con
         port = stack.enter_context(delayed(listener.port, latency)) if latency else listener.port
         places = [str(port)] * n_sites
         started = [stack.enter_context(site(n_sites, k, folder, places[k])) for k in range(n_sites)]
-        while len(listener.seen) < n_sites:
+        while len(listener.callers) < n_sites:
             time.sleep(0.1)
         yield Consortium(listener, n_sites, folder, lambda: [process.pid for process in started])
 
@@ -162,7 +162,7 @@ def over_engine(engine: Engine, n_sites: int, folder: Path) -> Iterator[Consorti
 def flare(
     stack: ExitStack, sockets: dict[str, Path], folder: Path
 ) -> tuple[Exchange, Callable[[], list[int]]]:
-    from examples.network.flare_network import ADMIN, flare_network
+    from examples.network.flare import ADMIN, flare_network
     from hedgerow.federation.transports.flare import FlareExchange
 
     network = stack.enter_context(flare_network(folder / "flare", sockets))
@@ -178,7 +178,7 @@ def flower(
     stack: ExitStack, sockets: dict[str, Path], folder: Path, *, executor: bool = True
 ) -> tuple[Exchange, Callable[[], list[int]]]:
     """Run it with the Python of the environment that has Flower."""
-    from examples.network.flower_network import LINK, flower_network
+    from examples.network.flower import LINK, flower_network
     from hedgerow.federation.transports.flower import FlowerExchange
 
     network = stack.enter_context(flower_network(folder / "flower", sockets, executor=executor))

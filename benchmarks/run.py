@@ -2,6 +2,7 @@
 
 python -m benchmarks.run              all of them, a few minutes
 python -m benchmarks.run noise masks  some of them; results.json keeps its other lines
+python -m benchmarks.run --quick      all of it on a few rows, to see that it runs
 """
 
 from __future__ import annotations
@@ -9,14 +10,30 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
 from dataclasses import asdict
 from importlib import import_module
+from pathlib import Path
 
 from benchmarks import results
-from benchmarks.timing import Row
-from hedgerow.kernels.compilation import compile_kernels
+from benchmarks.timing import QUICK, Row
 
+BENCHES = {
+    "kernels": ("bench_kernels", "rows"),
+    "predict": ("bench_predict", "rows"),
+    "noise": ("bench_parts", "noise_rows"),
+    "masks": ("bench_parts", "mask_rows"),
+    "guards": ("bench_parts", "guard_rows"),
+    "cold_start": ("bench_cold_start", "rows"),
+    "ours": ("bench_fits", "our_rows"),
+    "topdown": ("bench_fits", "topdown_rows"),
+    "extra_trees": ("bench_fits", "extra_trees_rows"),
+}
+"""By name, the module and the function that measure it; imported when it is run."""
 NAMES = ("kernels", "predict", "noise", "masks", "guards", "cold_start", "ours")
+"""What runs if nothing is named: all that needs no data folder."""
 PART = "lines"
 HEADER = (
     "| work | CPU s | reference | CPU s | ratio | target | met |",
@@ -26,14 +43,18 @@ HEADER = (
 
 def main(names: tuple[str, ...]) -> None:
     measured = {}
-    compile_kernels()
     print(*HEADER, sep="\n", flush=True)
     for name in names or NAMES:
-        for row in import_module(f"benchmarks.bench_{name}").rows():
+        for row in rows_of(name):
             measured[row.work] = asdict(row)
             print(line(row), flush=True)
     results.write(PART, {**(results.read(PART) if names else {}), **measured})
     results.add("machine", PART, machine())
+
+
+def rows_of(name: str) -> list[Row]:
+    module, function = BENCHES[name]
+    return list(getattr(import_module(f"benchmarks.{module}"), function)())
 
 
 def kept() -> list[Row]:
@@ -65,5 +86,59 @@ def machine() -> str:
     )
 
 
+# --------------------------------------------------------------------------------------------------
+# Every benchmark on a few rows, to see that it still can run. Nothing is timed or written.
+SMOKE_ROWS = 2_000
+
+
+def parts() -> Iterator[str]:
+    """Runs one thing after the other, and names what has run. Sizes are settled by imports."""
+    yield from _lines()
+    yield from _works()
+    yield from _sources()
+    yield from _growth()
+
+
+def _lines() -> Iterator[str]:
+    for name in NAMES:
+        yield f"run {name}: {len(rows_of(name))} lines"
+
+
+def _works() -> Iterator[str]:
+    for name, (_, _, work) in import_module("benchmarks.works").WORKS.items():
+        work()
+        yield f"works {name}"
+
+
+def _sources() -> Iterator[str]:
+    sources = import_module("benchmarks.sources")
+    with tempfile.TemporaryDirectory() as folder:
+        rows = sources.write_rows(Path(folder), SMOKE_ROWS)
+        for name, (_, fit) in sources.PLACES.items():
+            if "postgres" in name and not sources.has_postgres():
+                yield f"sources {name}: left out, there is no server"
+                continue
+            fit(sources.Timed(sources.model()), rows)
+            yield f"sources {name}"
+
+
+def _growth() -> Iterator[str]:
+    growth = import_module("benchmarks.growth")
+    for work, (_, words, _, sizes) in growth.CURVES.items():
+        for size in sizes:
+            work(size)()
+        yield f"growth: {words}"
+
+
+def smoke() -> None:
+    os.environ[QUICK] = "yes"
+    warnings.simplefilter("ignore")
+    for done in parts():
+        print(done, flush=True)
+
+
 if __name__ == "__main__":
-    main(tuple(sys.argv[1:]))
+    if sys.argv[1:] == ["--quick"]:
+        smoke()
+    else:
+        main(tuple(sys.argv[1:]))

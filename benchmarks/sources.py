@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import results
-from benchmarks.sizes import is_quick
+from benchmarks.timing import is_quick
 from benchmarks.works import ROOT, schema_of
 
 PART = "sources"
@@ -234,9 +234,6 @@ def postgres(rows: Path) -> Iterator[tuple[str, int]]:
 # -------------------------------------------------------------------------------------- measuring
 def one(place: str, rows: Path) -> None:
     """Prints what one fit took. Imports and loops that were compiled before are not counted."""
-    from hedgerow.kernels.compilation import compile_kernels
-
-    compile_kernels()
     fit = Timed(model())
     PLACES[place][1](fit, rows)
     found = {"seconds": fit.seconds, "beside_seconds": fit.beside, "peak_mb": _peak_mb()}

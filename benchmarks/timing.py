@@ -1,20 +1,32 @@
-"""Races: candidates take turns, and each keeps its best CPU time.
-
-A shared machine slows everything down, now and then and by different amounts. The least CPU time
-over rounds in which all candidates take turns is what that disturbs least, and a ratio of two
-such times can be compared from one machine to the next.
-"""
+"""Sizes of a benchmark, and races between candidates."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from benchmarks.sizes import sized
+# --------------------------------------------------------------------------------------------------
+# Full sizes, or such as only show that a benchmark still runs: `python -m benchmarks.run --quick`.
+QUICK = "HEDGEROW_BENCH_QUICK"
 
 
+def is_quick() -> bool:
+    return bool(os.environ.get(QUICK))
+
+
+def sized(full: int, small: int) -> int:
+    return small if is_quick() else full
+
+
+# --------------------------------------------------------------------------------------------------
+# Races: candidates take turns, and each keeps its best CPU time.
+#
+# A shared machine slows everything down, now and then and by different amounts. The least CPU time
+# over rounds in which all candidates take turns is what that disturbs least, and a ratio of two
+# such times can be compared from one machine to the next.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One line of the table. A target is a ratio to the reference, or CPU seconds."""

@@ -18,8 +18,8 @@ from hedgerow.methods.saving import ENTRIES
 from hedgerow.models.model import Output
 from hedgerow.privacy.declaration import closed
 from hedgerow.schema.features import Categorical, Hashed, Numeric, Spacing, Survival, Target
+from hedgerow.schema.formats import CLASSES, MARKS, OPEN
 from hedgerow.schema.parsers import OPTIONS, PARTS, Parser
-from hedgerow.schema.toml import CLASSES, MARKS, OPEN
 
 FOLDER = Path(__file__).parents[1] / "src/hedgerow/deployment/json_schemas"
 """They ship with hedgerow, whose commands hold files against them."""
@@ -133,6 +133,7 @@ def model_file() -> dict[str, Any]:
         "digest": FINGERPRINT,
         "content": closed(parts, list(ENTRIES)),
         "signed": {"type": "object"},
+        "signer": {"type": "object"},
         "evaluation": closed(
             {
                 "confidence": {"type": "number"},

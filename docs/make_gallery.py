@@ -1,4 +1,4 @@
-"""`make gallery`: runs every example of the gallery and keeps its pictures in docs/images/gallery.
+"""`make gallery`: runs every example of the gallery and keeps its picture in docs/images/gallery.
 
 With names (`python -m docs.make_gallery plot_08_audit`) only those. Look at every picture before it
 is committed. The site shows kept pictures and runs no example.
@@ -12,6 +12,7 @@ import os
 import runpy
 import sys
 import tempfile
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -49,12 +50,26 @@ def draw(example: Path) -> None:
 
     pyplot.close("all")
     runpy.run_path(str(example), run_name="__main__")
-    for place, number in enumerate(pyplot.get_fignums()):
-        drawn = BytesIO()
-        pyplot.figure(number).savefig(drawn, format="png", dpi=100)
-        name = example.stem if place == 0 else f"{example.stem}_{place + 1}"
-        (PICTURES / f"{name}.png").write_bytes(small(drawn.getvalue()))
+    drawn = [BytesIO() for _ in pyplot.get_fignums()]
+    for number, out in zip(pyplot.get_fignums(), drawn, strict=True):
+        pyplot.figure(number).savefig(out, format="png", dpi=100)
+    (PICTURES / f"{example.stem}.png").write_bytes(small(stacked(drawn)))
     pyplot.close("all")
+
+
+def stacked(drawn: Sequence[BytesIO]) -> bytes:
+    """The figures of an example one below the other, on white."""
+    from PIL import Image
+
+    figures = [Image.open(figure).convert("RGB") for figure in drawn]
+    size = max(figure.width for figure in figures), sum(figure.height for figure in figures)
+    whole, top = Image.new("RGB", size, "white"), 0
+    for figure in figures:
+        whole.paste(figure, (0, top))
+        top += figure.height
+    out = BytesIO()
+    whole.save(out, "PNG")
+    return out.getvalue()
 
 
 def small(picture: bytes) -> bytes:

@@ -33,7 +33,7 @@ ALIASES = {
     "DataFrame": "pandas.DataFrame",
     "estimator": ":term:`estimator <scikit-learn:estimator>`",
     "estimators": ":term:`estimators <scikit-learn:estimator>`",
-    "Model": ":doc:`Model </files/model_file>`",
+    "Model": ":doc:`Model </files>`",
     "PrivacyStatement": ":doc:`PrivacyStatement </statement>`",
     "RunRecord": ":doc:`RunRecord </communication>`",
 }

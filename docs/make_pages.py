@@ -15,24 +15,30 @@ DOCS = ROOT / "docs"
 EVIDENCE = DOCS / "_build" / "evidence"
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from benchmarks import faults_page, network_page  # noqa: E402
+from benchmarks import network_page  # noqa: E402
 from benchmarks import page as speed_page  # noqa: E402
-from docs import make_cards, make_checks, make_constants, make_parameters  # noqa: E402
+from docs import (  # noqa: E402
+    make_cards,
+    make_checks,
+    make_methods,
+    make_pictures,
+)
 from mutants import page as mutants_page  # noqa: E402
 
 PAGES: dict[str, Callable[[], str]] = {
     "cards": make_cards.page,
     "checks": make_checks.page,
-    "constants": make_constants.page,
-    "faults": faults_page.page,
+    "constants": make_methods.constants_page,
+    "faults": network_page.faults_page,
     "mutants": lambda: mutants_page.page(mutants_page.kept()),
-    "network_speed": network_page.page,
-    "parameters": make_parameters.page,
+    "network_speed": network_page.network_page,
+    "parameters": make_methods.parameters_page,
 }
 """By name, its text."""
 
 
 def main() -> None:
+    make_pictures.main()
     for name, made in PAGES.items():
         _write(DOCS / f"{name}.md", made())
     _write(EVIDENCE / "speed" / "README.md", speed_page.page())

@@ -1,5 +1,5 @@
-(* Norms of what one record adds under each loss: models/losses.py, docs/proofs/log_loss.md, odds_loss.md
-   and softmax.md. Privacy does not rest on these (the clamp of Sensitivity.v does that); they say that
+(* Norms of what one record adds under each loss: models/losses.py, docs/proofs/losses.md.
+   Privacy does not rest on these (the clamp of Sensitivity.v does that); they say that
    no honest record is ever clamped. *)
 From Coq Require Import Reals ZArith List Lia Lra Psatz.
 From Hedgerow Require Import Sums Sensitivity.
@@ -44,7 +44,7 @@ Qed.
 Theorem log_loss_sharp : 1 < (1 - (382 / 1000)) * (1 - (382 / 1000)) + ((334 / 100) * ((382 / 1000) * (1 - (382 / 1000)))) * ((334 / 100) * ((382 / 1000) * (1 - (382 / 1000)))).
 Proof. lra. Qed.
 
-(* -------------------------------------------------------- time to an event: docs/proofs/odds_loss.md *)
+(* -------------------------------------------------------- time to an event: docs/proofs/losses.md *)
 (* a, b: chances of an event by the end and by the start of its interval. A censored record with chance a adds
    what an event with the chances 1 - a and 0 adds, but for the sign of g. *)
 Definition odds_hessian (a b : R) : R := a * (1 - a) + b * (1 - b).

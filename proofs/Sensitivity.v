@@ -1,5 +1,5 @@
 (* How far one record moves a sum over groups of cells: privacy/queries, kernels/units.py,
-   models/sensitivity.py.
+   models/losses.py.
 
    A record is anything. What it adds (`contribution`) and the cell of each group it falls in
    (`cell`) are arbitrary functions of the record alone: floats, models and trees are inside
@@ -11,7 +11,7 @@ Open Scope Z_scope.
 
 Record sensitivity := Sens { l1 : Z; l2_squared : Z; linf : Z }.
 
-(* models/sensitivity.py *)
+(* models/losses.py *)
 Definition repeated (s : sensitivity) (groups : nat) : sensitivity :=
   Sens (l1 s * Z.of_nat groups) (l2_squared s * Z.of_nat groups) (linf s).
 Definition of_person (s : sensitivity) (m : Z) : sensitivity :=

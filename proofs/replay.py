@@ -34,11 +34,11 @@ from hedgerow.models.losses import (  # noqa: E402
     Loss,
     OddsLoss,
     PlainLogLoss,
+    Sensitivity,
     SoftmaxLoss,
     SquaredLoss,
 )
 from hedgerow.models.model import Additive  # noqa: E402
-from hedgerow.models.sensitivity import Sensitivity  # noqa: E402
 from hedgerow.privacy.accounting.budget import Measure  # noqa: E402
 from hedgerow.privacy.accounting.conversions import noise_law  # noqa: E402
 from hedgerow.privacy.ledger.charges import Charge, Tally  # noqa: E402
@@ -89,7 +89,7 @@ from support.examples import (  # noqa: E402
     rows_of,
 )
 
-ON_PAPER: dict[str, str] = {"SurfaceGradients": "surface_gradients"}
+ON_PAPER: dict[str, str] = {"SurfaceGradients": "losses"}
 """Registered statistics that no theorem bounds, and the page under docs/proofs that does."""
 WORLDS = [
     (BY_CLASS, CLASS_STATISTICS, CLASS_GROUPS),

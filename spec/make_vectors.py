@@ -1,4 +1,4 @@
-"""Writes the vectors of the spec, `python -m spec`: the same bytes whenever it is run.
+"""Writes `spec/vectors.zip`, `python -m spec.make_vectors`: the same bytes whenever it is run.
 
 Good ones hold every secret, row and message of a run. `bad.json` holds a run of two rounds, and
 messages that somebody must refuse: `at` says instead of which message of the run it comes, `code`
@@ -19,11 +19,12 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from spec import one_choice as choice
 from spec import one_round as spec
 
-HERE = Path(__file__).parent / "vectors"
+ARCHIVE = Path(__file__).with_name("vectors.zip")
 COLUMNS = (("age", 0.0, 110.0), ("bmi", 10.0, 60.0))
 LIFETIME = Fraction(10)
 
@@ -60,11 +61,10 @@ def begin(name: str, rows: list[list[spec.Row]], **changed: Any) -> Play:
 
 def capsules(name: str, rand: list[bytes]) -> spec.Ciphertexts:
     """Those of the stored vector, if there are any: another draw would be other bytes."""
-    path = HERE / f"{name}.json"
-    stored = json.loads(path.read_text()).get("ciphertexts") if path.exists() else None
-    if stored is None:
+    known = texts()
+    if name not in known:
         return spec.encapsulations(rand)
-    return {(u, v): bytes.fromhex(text) for u, v, text in stored}
+    return {(u, v): bytes.fromhex(text) for u, v, text in json.loads(known[name])["ciphertexts"]}
 
 
 def approved(study: spec.Study, secret: bytes) -> spec.Ledger:
@@ -564,9 +564,17 @@ def edits(good: bytes, wrong: bytes) -> list[tuple[int, int, str]]:
     return [cut] if good[-64:] == wrong[-64:] else [signature, cut]
 
 
+def texts() -> dict[str, str]:
+    """Every stored vector by its name, as JSON; none where none was written yet."""
+    if not ARCHIVE.exists():
+        return {}
+    with ZipFile(ARCHIVE) as files:
+        return {Path(name).stem: files.read(name).decode() for name in files.namelist()}
+
+
 def read(name: str) -> dict[str, Any]:
     """A stored vector with all its messages whole."""
-    content: dict[str, Any] = json.loads((HERE / f"{name}.json").read_text())
+    content: dict[str, Any] = json.loads(texts()[name])
     names = {f"<c{k}>": text for k, (_, _, text) in enumerate(content["ciphertexts"])}
     for k, one in enumerate(content["rounds"]):
         names |= {f"<q{k}>": one["questions"], f"<d{k}>": one["definitions"]}
@@ -594,9 +602,12 @@ def spelled(content: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    HERE.mkdir(exist_ok=True)
-    for name, content in all_vectors().items():
-        (HERE / f"{name}.json").write_text(spelled(content))
+    made = all_vectors()
+    with ZipFile(ARCHIVE, "w") as files:
+        for name in sorted(made):
+            entry = ZipInfo(f"{name}.json")
+            entry.compress_type, entry.create_system = ZIP_DEFLATED, 3
+            files.writestr(entry, spelled(made[name]), compresslevel=9)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
+from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -100,6 +101,12 @@ class Order:
         study(self.computation)
         typer.echo(f"{self.name}: {self.computation.summary()}; see {self.computation.out}")
 
+    def run_module(self, name: str, *repeats: int, packages: Sequence[str] = PLOTS) -> None:
+        """The study of a module that has `files` and `run`; a quick one repeats nothing."""
+        study, quick = import_module(f"studies.{name}"), self.quick
+        counts = [1 if quick else count for count in repeats]
+        self.run(study.files(quick), lambda made: study.run(made, *counts, quick), packages)
+
 
 def places(name: str, out: Path | None, quick: bool) -> tuple[Path, Tables]:
     """Where a study writes its page and its tables. A small grid must not pass for the whole."""
@@ -170,9 +177,7 @@ def gubler(
 @study("topdown")
 def topdown(order: Order) -> None:
     """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 6."""
-    from studies.topdown import files, run
-
-    order.run(files(order.quick), lambda computation: run(computation, order.quick))
+    order.run_module("topdown")
 
 
 @study("boosted")
@@ -180,7 +185,7 @@ def boosted(
     order: Order,
     splits: Annotated[int, typer.Option(help="Splits of each data set; the paper has 15.")] = 15,
 ) -> None:
-    """Boosted trees: Maddock et al. 2022, Tables 3 to 6 and 9 to 12, and our default recipe."""
+    """Boosted trees: Maddock et al. 2022, Tables 3 to 6 and 9 to 12, and our default method."""
     from studies.boosted import files, run
 
     order.run(files(order.quick), lambda computation: run(computation, order.quick, splits))
@@ -189,9 +194,7 @@ def boosted(
 @study("ours")
 def ours(order: Order) -> None:
     """Our own tree, forest and regression on all data sets, beside the papers' methods."""
-    from studies.ours import files, run
-
-    order.run(files(order.quick), lambda computation: run(computation, order.quick))
+    order.run_module("ours")
 
 
 @study("which")
@@ -213,10 +216,7 @@ def robust(
     splits: Annotated[int, typer.Option(help="Splits of every task.")] = 3,
 ) -> None:
     """Records that are hurt: missing cells, wide ranges, noise columns, odd sites, rare classes."""
-    from studies.robust import files, run
-
-    repeats = 1 if order.quick else splits
-    order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
+    order.run_module("robust", splits, packages=())
 
 
 @study("learned")
@@ -225,7 +225,7 @@ def learned(
     tasks: Annotated[int, typer.Option(help="Made tasks of each kind, to learn on.")] = 36,
     splits: Annotated[int, typer.Option(help="Splits of each real data set, to judge on.")] = 10,
 ) -> None:
-    """Constants of our recipes learned on made tasks, judged on real ones."""
+    """Constants of our methods learned on made tasks, judged on real ones."""
     from studies.learned import Wanted, files, run
 
     wanted = Wanted(3, 1, True) if order.quick else Wanted(tasks, splits, False)
@@ -238,10 +238,7 @@ def open_ranges(
     splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 5,
 ) -> None:
     """What it costs to declare no ranges, beside wide ones and the rows' own."""
-    from studies.open_ranges import files, run
-
-    repeats = 1 if order.quick else splits
-    order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
+    order.run_module("open_ranges", splits, packages=())
 
 
 @study("planned")
@@ -250,10 +247,7 @@ def planned(
     splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 12,
 ) -> None:
     """Whether a plan names the estimator that turns out best, over all data sets."""
-    from studies.planned import files, run
-
-    repeats = 1 if order.quick else splits
-    order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
+    order.run_module("planned", splits, packages=())
 
 
 @study("survival")
@@ -275,10 +269,7 @@ def rounds(
     splits: Annotated[int, typer.Option(help="Fresh splits of each data set.")] = 12,
 ) -> None:
     """Boosted trees that share rounds over five sites, beside one tree a round."""
-    from studies.rounds import files, run
-
-    repeats = 1 if order.quick else splits
-    order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
+    order.run_module("rounds", splits, packages=())
 
 
 @study("reconstruction")
@@ -287,10 +278,7 @@ def reconstruction(
     repeats: Annotated[int, typer.Option(help="Draws of records from each data set.")] = 3,
 ) -> None:
     """Whether one site can rebuild the records of the others (TimberStrike)."""
-    from studies.reconstruction import files, run
-
-    draws = 1 if order.quick else repeats
-    order.run(files(order.quick), lambda computation: run(computation, draws, order.quick), ())
+    order.run_module("reconstruction", repeats, packages=())
 
 
 @app.command("first-model")
@@ -322,9 +310,7 @@ def extra_trees(
 @study("diprime")
 def diprime(order: Order) -> None:
     """Median forests: Consul and Williamson 2020, Tables 1 and 2, Figures 1 to 8."""
-    from studies.diprime import files, run
-
-    order.run(files(order.quick), lambda computation: run(computation, order.quick))
+    order.run_module("diprime")
 
 
 @app.command("data")

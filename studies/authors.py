@@ -43,6 +43,7 @@ def rows(paper: str) -> pd.DataFrame:
     return pd.DataFrame() if found is None else found
 
 
+@cache
 def values(paper: str, **where: Any) -> pd.Series:
     """By split; the mean where a split has several."""
     table = rows(paper)

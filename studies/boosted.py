@@ -1,4 +1,4 @@
-"""The default recipe on the page of `python -m studies boosted`: floors, rivals, calibration."""
+"""The default method on the page of `python -m studies boosted`: floors, rivals, calibration."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def floors(cells: Cells, peers: dict[str, Peer], no_privacy: Peer) -> str:
         for i in range(len(EPSILONS))
     ]
     return (
-        "## The default recipe\n\nAUC, mean (sample deviation over splits). Five parties: "
-        "placement 'shares', the noise of K parties calibrated to the honest ones. Local noise: "
+        "## The default method\n\nAUC, mean (sample deviation over splits). Five sites: "
+        "dp_model 'distributed', the noise of K sites calibrated to the honest ones. Local noise: "
         "the paper's LDP baseline, DP-TR Newton where each record is a site of its own and adds "
         "all the noise itself (five sites under 'silo' add the noise of their records; here which "
         "leaf a record is in is protected as well). DP-EBM (interpret), diffprivlib's forest "
@@ -117,7 +117,7 @@ def _floor_row(cells: Cells, peers: dict[str, Peer], dataset: str, i: int) -> di
         "epsilon": epsilon,
         "ours": f"**{shown(mine)}**{spread}",
         "floor": f"{shown(floor)} {_verdict(cells.aucs(dataset, DEFAULT, epsilon), floor)}",
-        "five parties": shown(shared),
+        "five sites": shown(shared),
         "best of the paper's methods here": _best_named(cells, dataset, epsilon),
         "local noise": shown(local),
         **{name: shown(found.value(dataset, epsilon)) for name, found in peers.items()},
@@ -153,7 +153,7 @@ def _best_named(cells: Cells, dataset: str, epsilon: float) -> str:
 
 # ---------------------------------------------------------------------------------------- rivals
 class Rivals:
-    """How far the default recipe is ahead of others on the splits that both were run on."""
+    """How far the default method is ahead of others on the splits that both were run on."""
 
     def __init__(self, cells: Cells, peers: dict[str, Peer]) -> None:
         self.cells, self.peers = cells, peers
@@ -173,7 +173,7 @@ class Rivals:
         table = markdown_table(pd.DataFrame(rows))
         c = self.counts
         return (
-            "## Is it ahead of every other?\n\nAUC of the default recipe less the other's, mean "
+            "## Is it ahead of every other?\n\nAUC of the default method less the other's, mean "
             "over the splits that both were run on, with the standard error of the paired "
             f"differences. '=': no clear lead (Student's t at {CONFIDENCE:.0%}, both sides); "
             "BEHIND: clearly behind. One split says nothing about scatter and is not counted. "
@@ -216,9 +216,9 @@ def calibration(cells: Cells, peers: dict[str, Peer]) -> str:
                 row[measure.replace("_", " ")] = _plain(value, measure)
             rows.append(row)
     return (
-        "## Probabilities and cost of the default recipe\n\nAccuracy at one half; expected "
+        "## Probabilities and cost of the default method\n\nAccuracy at one half; expected "
         "calibration "
-        "error over ten bins; processor seconds of the fit on a shared machine; bytes one party "
+        "error over ten bins; processor seconds of the fit on a shared machine; bytes one site "
         f"sends and receives. {_is_calibrated(cells)} {_is_fast(cells, peers)}\n\n"
         + markdown_table(pd.DataFrame(rows))
     )
@@ -263,7 +263,7 @@ WHY = """What is known of cells that can fall short
 
 * *Averaging on Bank.* Without any noise our random trees average to less than the paper's mean:
   what is missing is not noise. Of four ways to draw and to cut, ours is the best.
-* *Log cuts on Bank.* A ladder from zero spans seven decades, so half of the cuts of a call's
+* *Log cuts on Bank.* A log grid from zero spans seven decades, so half of the cuts of a call's
   duration lie below one second. Fewer decades are better there; they were not tried on other sets.
 * *Histogram averaging on Credit 1 at a small epsilon* is near chance: a hundredth of the budget
   buys the tables of a level.
@@ -291,20 +291,20 @@ def _head(cells: Cells, peers: dict[str, Peer]) -> str:
     others = " and ".join(f"{peer.splits} for {name}" for name, peer in peers.items())
     return f"""
 Maddock, Cormode, Wang, Maple and Jha, "Federated Boosted Decision Trees with Differential Privacy"
-(CCS 2022), and our own recipe. Every number is a fit by the real pipeline: integers from the
+(CCS 2022), and our own method. Every number is a fit by the real pipeline: integers from the
 record on, discrete Gaussian noise, the exact Gaussian filter. Test AUC on {TEST_PART:.0%} of the
 rows, stratified; delta is one over the number of rows, as in the paper, for comparison only. Ranges
 and categories of the whole file count as public, as in the paper. All rows, but of Credit 1 those
 that miss no value, as in the paper. All numbers of a row are means over splits, with sample
-standard deviations: {cells.splits(DEFAULT)} for our recipe with one holder,
-{cells.splits(DEFAULT, SHARES_PARTIES)} with {SHARES_PARTIES} parties,
+standard deviations: {cells.splits(DEFAULT)} for our method with one site,
+{cells.splits(DEFAULT, SHARES_PARTIES)} with {SHARES_PARTIES} sites,
 up to
 {cells.splits(components("totally_random", "newton"))} for the paper's methods, {others};
 the paper has {RUNS}. A dash is a cell that was not run.{_of_earlier_code(cells.table)}
 
 **Leaves.** The paper's rule (*printed*): a step, and zero if the noisy Hessian is not above zero.
 Ours (*pulled*, `leaf_values="shrunk"`, the default of `ComponentBoostingClassifier`): a step pulled
-towards that of the whole tree, the harder the louder its noise. The paper's methods by name have
+towards that of the whole tree, the more the larger its noise. The paper's methods by name have
 its leaves.
 
 **Splits that look.** Histogram and partially random trees score a split by the clipped steps that

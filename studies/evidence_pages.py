@@ -1,19 +1,23 @@
-"""The leading figure of every results page: values with their intervals, from the entries alone."""
+"""All that is made of the evidence: figures and pages of results, and the full pages of studies.
+
+The leading figure of every results page shows values with their intervals, from the entries alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from importlib import import_module
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from studies import data_files
 from studies.authors import PROGRAMS
@@ -34,6 +38,7 @@ from studies.evidence import (
     RECORDS,
     RIVALS,
     ROUND,
+    STAGE,
     SURVIVAL,
     TAKEN,
     TARGETS,
@@ -86,7 +91,7 @@ def _claims(page: str, unit: str, entries: Entries) -> Figure:
     rows = [
         Row(said.rsplit(" [", 1)[0], [("", e) for e in mine if e.parts[1] == said])
         for said in dict.fromkeys(e.parts[1] for e in mine)
-        if page != "wang" or ": as printed [" not in said
+        if page != "wang" or ": as published [" not in said
     ]
     return Figure(rows, f"{unit}; above zero: as claimed", is_skewed=page == "wang")
 
@@ -149,48 +154,104 @@ FIGURES: dict[str, Callable[[Entries], Figure]] = {
 
 def draw(name: str, entries: Entries, path: Path) -> None:
     """As SVG with plain text: the same numbers give the same bytes."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    settings: dict[Any, Any] = {"svg.hashsalt": "evidence", "svg.fonttype": "none", "font.size": 8}
-    with matplotlib.rc_context(settings):
-        from matplotlib import pyplot
-
-        found = FIGURES[name](entries)
-        figure, axes = pyplot.subplots(figsize=(7.0, 0.7 + 0.26 * len(found.rows)))
-        _fill(axes, found)
-        figure.tight_layout()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Date": None, "Creator": None})
-        pyplot.close(figure)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_picture(FIGURES[name](entries)), encoding="utf-8")
 
 
-def _fill(axes: Any, found: Figure) -> None:
-    series = list(dict.fromkeys(name for row in found.rows for name, _ in row.values))
-    for place, row in enumerate(found.rows):
-        for k, (name, entry) in enumerate(row.values):
-            shift = 0.6 * ((k + 0.5) / len(row.values) - 0.5)
-            color = COLORS[series.index(name) % len(COLORS)]
-            if entry.low is not None and entry.high is not None:
-                axes.hlines(place + shift, entry.low, entry.high, color, linewidth=0.8)
-            face = color if entry.low is None or entry.is_clear else "white"
-            axes.plot(entry.value, place + shift, "o", color=color, mfc=face, markersize=3)
-    for name in filter(None, series):
-        axes.plot([], [], "o", color=COLORS[series.index(name) % len(COLORS)], label=name)
-    if found.zero is not None:
-        axes.axvline(found.zero, color="black", linewidth=0.6)
-    if found.is_log:
-        axes.set_xscale("log")
-    if found.is_skewed:
-        axes.set_xscale("symlog", linthresh=0.01)
-    labels = [textwrap.shorten(row.label, WIDE, placeholder=" ...") for row in found.rows]
-    axes.set(yticks=range(len(labels)), yticklabels=labels, xlabel=found.axis)
-    axes.invert_yaxis()
-    axes.grid(axis="x", alpha=0.3)
-    if any(series):
-        axes.legend(
-            fontsize=7, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3
-        )
+PIXELS, LEFT, RIGHT, TOP, ROW = 720, 340, 12, 24, 20
+"""Of a figure: its width, what labels and the right margin take, the legend's line, and a row."""
+LINEAR_TO = 0.01
+"""On a skewed axis, the value beyond which steps are logarithms."""
+STYLE = (
+    "text{font:10px sans-serif}.grid{stroke:#ddd}.zero{stroke:#000}.frame{fill:none;stroke:#000}"
+)
+
+
+def _skewed(value: float) -> float:
+    part = abs(value) / LINEAR_TO
+    return math.copysign(part if part <= 1.0 else 1.0 + math.log10(part), value)
+
+
+class _Axis:
+    """Where a value stands, in pixels from the left, and which values are named below."""
+
+    def __init__(self, figure: Figure) -> None:
+        self.bend = math.log10 if figure.is_log else _skewed if figure.is_skewed else float
+        found = [entry for row in figure.rows for _, entry in row.values]
+        values = [v for e in found for v in (e.value, e.low, e.high) if isinstance(v, float | int)]
+        bent = [self.bend(v) for v in values + ([] if figure.zero is None else [figure.zero])]
+        margin = 0.03 * (max(bent) - min(bent))
+        self.low, self.high = min(bent) - margin, max(bent) + margin
+
+    def at(self, value: float) -> float:
+        part = (self.bend(value) - self.low) / (self.high - self.low)
+        return round(LEFT + part * (PIXELS - LEFT - RIGHT), 1)
+
+    def named(self) -> list[float]:
+        tens = [10.0**k for k in range(-5, 6)]
+        if self.bend is math.log10:
+            known = [m * ten for ten in tens for m in (1, 3)]
+        elif self.bend is _skewed:
+            known = [0.0, *(sign * ten for ten in tens for sign in (1, -1) if ten >= LINEAR_TO)]
+        else:
+            wide = self.high - self.low
+            step = next(m * ten for ten in tens for m in (1, 2, 5) if wide / (m * ten) <= 6)
+            known = [
+                k * step for k in range(math.floor(self.low / step), 8 + int(self.high / step))
+            ]
+        return [value for value in known if self.low <= self.bend(value) <= self.high]
+
+
+def _picture(figure: Figure) -> str:
+    axis, bottom = _Axis(figure), TOP + ROW * len(figure.rows)
+    series = list(dict.fromkeys(name for row in figure.rows for name, _ in row.values))
+    colors = {name: COLORS[k % len(COLORS)] for k, name in enumerate(series)}
+    lines = [*_ticks(axis, bottom), *_legend(colors)]
+    if figure.zero is not None:
+        lines.append(_upright(axis.at(figure.zero), bottom, "zero"))
+    for k, row in enumerate(figure.rows):
+        lines += _row(row, TOP + ROW * (k + 0.5), axis, colors)
+    frame = f'x="{LEFT}" y="{TOP}" width="{PIXELS - LEFT - RIGHT}" height="{bottom - TOP}"'
+    middle = (LEFT + PIXELS - RIGHT) / 2
+    lines += [f'<rect {frame} class="frame"/>', _text(middle, bottom + 32, figure.axis, "middle")]
+    size = f'viewBox="0 0 {PIXELS} {bottom + 40}" width="{PIXELS}" height="{bottom + 40}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>{STYLE}</style>'
+    ground = '<rect width="100%" height="100%" fill="#fff"/>'
+    return "\n".join([head, ground, *lines, "</svg>\n"])
+
+
+def _row(row: Row, middle: float, axis: _Axis, colors: Mapping[str, str]) -> Iterator[str]:
+    label = textwrap.shorten(row.label, WIDE, placeholder=" ...")
+    yield _text(LEFT - 8, middle + 4, label, "end")
+    for k, (name, entry) in enumerate(row.values):
+        y = round(middle + 0.6 * ROW * ((k + 0.5) / len(row.values) - 0.5), 1)
+        color, x = colors[name], axis.at(float(entry.value))
+        if entry.low is not None and entry.high is not None:
+            yield f'<path d="M{axis.at(entry.low)} {y}H{axis.at(entry.high)}" stroke="{color}"/>'
+        face = color if entry.low is None or entry.is_clear else "#fff"
+        yield f'<circle cx="{x}" cy="{y}" r="2.5" fill="{face}" stroke="{color}"/>'
+
+
+def _ticks(axis: _Axis, bottom: float) -> Iterator[str]:
+    for value in axis.named():
+        yield _upright(axis.at(value), bottom, "grid")
+        yield _text(axis.at(value), bottom + 14, f"{value:g}", "middle")
+
+
+def _legend(colors: Mapping[str, str]) -> Iterator[str]:
+    x = float(LEFT)
+    for name in filter(None, colors):
+        yield f'<circle cx="{x + 4:g}" cy="12" r="2.5" fill="{colors[name]}"/>'
+        yield _text(x + 12, 15.5, name, "start")
+        x += 30 + 5.5 * len(name)
+
+
+def _upright(x: float, bottom: float, kind: str) -> str:
+    return f'<path d="M{x} {TOP}V{bottom}" class="{kind}"/>'
+
+
+def _text(x: float, y: float, words: str, anchor: str) -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 # --------------------------------------------------------------------------------------------------
@@ -261,7 +322,7 @@ def paper_page(paper: Paper, entries: Entries) -> str:
 
 def _is_left_out(verdict: Entry) -> bool:
     """Claims of Wang et al. a second time, without our repairs: they are on the full page."""
-    return verdict.parts[0] == "wang" and ": as printed [" in verdict.id
+    return verdict.parts[0] == "wang" and ": as published [" in verdict.id
 
 
 def _group(verdict: Entry) -> str:
@@ -325,12 +386,30 @@ def ours_page(entries: Entries) -> str:
         f"{FOR} `BoostedTreesClassifier` at its defaults, on splits that decided nothing "
         f"({splits[0]} of each set).",
         table([AT_ONE, *columns], rows),
+        _gains(entries),
         _counts("## Tree and forest", entries, (TARGETS, RIVALS, UNSEEN)),
         _counts(f"## Which to take: best of ours, or within {CLOSE:g}", entries, (TAKEN,)),
         _counts(f"## Within {NEAR:g} of the best: what `hedgerow plan` names", entries, (PLANNED,)),
         figure("ours", f"{AT_ONE}, with intervals, by data set"),
         provenance(mine, ["which", "ours", "planned"]),
     )
+
+
+def _gains(entries: Entries) -> str:
+    """What surfaces add to the mean AUC of all sets, by epsilon, at one site and at several."""
+    gains = subject(entries, "ours", STAGE)
+    places = [entry.parts[2].split(", ") for entry in gains]
+    epsilons, sites = (list(dict.fromkeys(place[k] for place in places)) for k in (0, 1))
+    texts = {
+        tuple(place): f"{entry.value:+.4f}{'' if entry.is_clear else ' ~'}"
+        for place, entry in zip(places, gains, strict=True)
+    }
+    rows = [[name, *(texts.get((epsilon, name), "") for epsilon in epsilons)] for name in sites]
+    words = (
+        f"AUC with its surfaces less without, mean of the sets, on {gains[0].n} other splits; ~ is "
+        "no clear difference:"
+    )
+    return f"{words}\n\n" + table(["", *epsilons], rows)
 
 
 def _counts(title: str, entries: Entries, subjects: Sequence[str]) -> str:
@@ -366,9 +445,9 @@ def robustness_page(entries: Entries) -> str:
         for harm, cells in found.items()
     ]
     return joined(
-        "# Hurt records",
+        "# Corrupted records",
         f"{FOR} Epsilon {EPSILON:g}; score (AUC, accuracy or R2) less that of the same records "
-        "before they were hurt, mean over data sets and splits; a star: the interval at "
+        "before they were corrupted, mean over data sets and splits; a star: the interval at "
         f"{CONFIDENCE:.0%} leaves zero out.",
         table(["harm", *METHODS, "n"], rows),
         f"Worse than no model: {below.value:g} {below.unit}. Ranges left open, AUC less that "

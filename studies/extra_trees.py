@@ -69,7 +69,7 @@ def write(computation: Computation, tables: Mapping[str, pd.DataFrame], command:
         "## Without noise: FET beside pooled extra-trees\n",
         markdown_table(_without_noise(means)),
         _verdict_without_noise(means),
-        "## Labels told at random (the paper's FET-LDP)\n",
+        "## Randomized labels (the paper's FET-LDP)\n",
         _label_words(),
         markdown_table(_labels(means)),
         _verdict_labels(means),
@@ -106,7 +106,7 @@ def _noise_words() -> str:
 trees of depth {gaussian["max_depth"]} for Gaussian noise. With {CLIENTS} sites, of which one may
 collude, `shares` cannot divide the noise: it is as noisy as `silo`. With {MOST_CLIENTS} sites it
 divides it. The paper does not say its epsilon. `diffprivlib` is its forest of totally random
-trees, as many and as deep as ours, on the pooled rows, with one trusted holder.
+trees, as many and as deep as ours, on the pooled rows, with one trusted site.
 """
 
 
@@ -144,7 +144,7 @@ def _limits() -> str:
 
 * Settings were chosen by test accuracy on these same data sets, before this run: the law of cuts
   among five variants (studies/notes/trees.md#0040), at least {LEAF_ROWS:g} rows
-  in a leaf of told labels among four numbers, the noisy forests among ten or so numbers of trees,
+  in a leaf of random labels among four numbers, the noisy forests among ten or so numbers of trees,
   depths and features on spambase, credit_default and waveform. No epsilon covers that choice, and
   it flatters our rows a little. diffprivlib was run once, with the shape of our random forest.
 * MIMIC is not public, so the paper's row for it has no counterpart here.
@@ -156,9 +156,9 @@ def _limits() -> str:
   {best_accuracy(DRAWS):.3f} of all cases ({DRAWS:,} draws, `studies.extra_trees_claims`). The
   paper's FET, FET-LDP and FET-GDP are above that; its pooled ET is below. Nothing can be expected
   to reach {PAPER["waveform"]["FET"][0]:.3f}.
-* Letter by Bloom filter: two labels differ in few bits, each of which gets a part of epsilon, and a
+* letter by Bloom filter: two labels differ in few bits, each of which gets a part of epsilon, and a
   count is read from many noisy bits where k-ary response tells one label. With our default instant
-  bits no epsilon would do, since their fresh coins drown small leaves whatever epsilon is; that was
+  bits no epsilon would do, since their fresh coins hide small leaves at every epsilon; that was
   seen on the first division of letter, and the sharper odds were chosen there.
 * Cuts come from the public range, here that of the whole file. The note
   studies/notes/trees.md#0040 says why, and what `ranges="observed"` tells and
@@ -265,7 +265,7 @@ def _labels(means: pd.DataFrame) -> pd.DataFrame:
                     f"epsilon {e:g}": _told(means, name, method, e, "accuracy") for e in epsilons
                 }
                 paper = _beside(PAPER[name]["LDP"][0], DEVIATIONS[name]["LDP"])
-                rows.append({"data": name, "told by": method, "paper": paper, **cells})
+                rows.append({"data": name, "randomized by": method, "paper": paper, **cells})
     return pd.DataFrame(rows)
 
 

@@ -108,7 +108,7 @@ def page(table: pd.DataFrame) -> list[str]:
     seconds = sum(float(value) for name, value in found.items() if str(name).startswith("seconds"))
     words = (
         f"{len(lines)} commands, {seconds / 60:.1f} minutes of waiting, {keys} keys for the "
-        f"schema, Enter included (goal: below {GOAL}). The model promises epsilon = "
+        f"schema, Enter included (goal: below {GOAL}). The model guarantees epsilon = "
         f"{found['epsilon']:g} and has an AUC of {found['auc']:.3f} on the file's own test part. "
         "Its schema was confirmed by pressing Enter, as a person would who knows all of it from "
         "elsewhere.\n"

@@ -123,9 +123,9 @@ def _author(mixture: pd.DataFrame) -> Iterator[str]:
     yield "## Beside the author's code\n"
     yield (
         f"Accuracy ({at}), ours as mean (sample deviation). In the released code "
-        "(hgubler/federated-private-trees, fc89ef9) a party's own best impurity is always zero, so "
+        "(hgubler/federated-private-trees, fc89ef9) a site's own best impurity is always zero, so "
         "its noisy bounds are noise alone: *as released*. With the bound of the report's text put "
-        "into that code, it loses to its own plain tree too: that *as printed* loses here is no "
+        "into that code, it loses to its own plain tree too: that *as published* loses is no "
         "fault of this implementation.\n"
     )
     yield markdown_table(beside_the_author(mixture))
@@ -141,7 +141,7 @@ def _spent(mixture: pd.DataFrame) -> Iterator[str]:
     yield markdown_table(honest_epsilons(mixture), 2)
     yield (
         "A run that stops early spends less than the formula; saved budget that is multiplied "
-        "again in the children makes it more. *Saving* is the method made sound: bounds charged "
+        "again in the children makes it more. *Saving* is the corrected method: bounds charged "
         "for all features, with the sensitivity that is proved (docs/proofs/bound_query.md), held "
         "to epsilon by the ledger.\n"
     )
@@ -149,7 +149,7 @@ def _spent(mixture: pd.DataFrame) -> Iterator[str]:
 
 def _mixture(out: Path, mixture: pd.DataFrame) -> Iterator[str]:
     yield "## Accuracy against epsilon\n"
-    yield "Defaults less one party's own tree, in per cent of accuracy, by rows and epsilon:\n"
+    yield "Defaults less one site's own tree, in per cent of accuracy, by rows and epsilon:\n"
     yield markdown_table(ahead_table(mixture), 1)
     yield "Mean accuracy by epsilon (zero stands for trees without privacy):\n"
     yield markdown_table(mixture_means(mixture, ["epsilon"]).reset_index())
@@ -213,7 +213,7 @@ def _permuted(permuted: pd.DataFrame | None) -> Iterator[str]:
     )
     yield markdown_table(permuted_table(permuted))
     yield permuted_words(permuted) + (
-        " What is saved is mostly decided by noise: noisy bounds drop features blindly.\n"
+        " What is saved is mostly decided by noise: noisy bounds drop features at random.\n"
         if not saving_sees_labels(permuted)
         else "\n"
     )
@@ -236,7 +236,7 @@ def _real(real: pd.DataFrame | None, peers: pd.DataFrame | None) -> Iterator[str
         for value in ("accuracy", "auc"):
             yield f"### {value}, delta = {delta:g}\n"
             yield markdown_table(real_table(real, peers, value, delta))
-    yield "What *saving as printed* spent, at most, for each claimed epsilon:\n"
+    yield "What saving as published spent, at most, for each claimed epsilon:\n"
     printed = real[real["method"] == AS_PRINTED]
     spent = printed.groupby(["data", "epsilon"])["spent"].max().unstack().reset_index()
     yield markdown_table(spent, 2)

@@ -26,10 +26,10 @@ AUTHORS: dict[tuple[int, float], dict[str, float]] = {
 """(features, epsilon) -> accuracy of hgubler/federated-private-trees, fc89ef9, run as it is and
 with the local bound of the report's text put in."""
 REACHES_LOCAL_BY = 2.0
-"""The largest epsilon at which the report usually sees saving pass one party's own tree."""
+"""The largest epsilon at which the report usually sees saving pass one site's own tree."""
 REACHES_LOCAL_WITH_FEW_ROWS = 5.0
 """The same with 100 rows (appendix A.2)."""
-ENOUGH = 100
+ENOUGH = 200
 """Draws, of two epsilons each, below which no verdict is given: a rerun could reverse it."""
 
 
@@ -38,11 +38,11 @@ ENOUGH = 100
 SETTING = ["seed", "n", "p", "rho", "depth"]
 DRAW = ["seed", "n", "p", "rho"]
 POINTS = 100.0
-"""Accuracies are told in per cent."""
+"""Accuracies are in per cent."""
 SAVINGS = {
     "as released": AS_RELEASED,
-    "as printed": AS_PRINTED,
-    "made sound": "saving",
+    "as published": AS_PRINTED,
+    "corrected": "saving",
 }
 
 
@@ -107,7 +107,7 @@ def _saving(mixture: pd.DataFrame, words: str) -> Claim:
 
 
 def _authors(words: str) -> str:
-    column = {"as released": "as released", "as printed": "with the report's bound"}.get(words)
+    column = {"as released": "as released", "as published": "with the report's bound"}.get(words)
     if column is None:
         return NOTHING
     return "; ".join(
@@ -176,7 +176,7 @@ def _above_local(mixture: pd.DataFrame, words: str) -> Claim:
     if len(program):
         program = program[program.index.get_level_values("epsilon") >= REACHES_LOCAL_BY]
     return Claim(
-        f"Beyond a small epsilon it passes one party's own tree: {words}",
+        f"Beyond a small epsilon it passes one site's own tree: {words}",
         "section 4.2, Figures 3 to 5",
         where_it_holds(rows),
         listed(rows, 1),
@@ -244,7 +244,7 @@ def verdict(differences: pd.Series) -> str:
 
 # -------------------------------------------------------------------------------------- mixtures
 def honest_epsilons(mixture: pd.DataFrame) -> pd.DataFrame:
-    """What Algorithm 6 as printed spends for each claimed epsilon."""
+    """What Algorithm 6 as published spends for each claimed epsilon."""
     printed = mixture[mixture["method"] == AS_PRINTED]
     ratio = (printed["spent"] / printed["epsilon"]).rename("ratio")
     rows = []
@@ -288,7 +288,7 @@ def with_deviation(values: pd.Series) -> str:
 
 
 def ahead_table(mixture: pd.DataFrame) -> pd.DataFrame:
-    """By rows and epsilon, how far the defaults are from one party's own tree, in points."""
+    """By rows and epsilon, how far the defaults are from one site's own tree, in points."""
     keys = ["n", "p", "rho", "depth"]
     mine = mixture[mixture["method"] == "defaults"].groupby([*keys, "epsilon"])["accuracy"].mean()
     local = mixture[mixture["method"] == "local"].groupby(keys)["accuracy"].mean()

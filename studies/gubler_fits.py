@@ -1,4 +1,4 @@
-"""The Gaussian mixtures of Gubler 2023, section 4.1.1, and how five parties hold them."""
+"""The Gaussian mixtures of Gubler 2023, section 4.1.1, and how five sites hold them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Drawn:
-    """Training rows of all parties, encoded, and test rows from the same mixture."""
+    """Training rows of all sites, encoded, and test rows from the same mixture."""
 
     X: FloatArray
     y: NDArray[Any]
@@ -150,7 +150,7 @@ def node_cost(p: int, bounds_fraction: Fraction) -> Fraction:
 
 
 def honest_factor(p: int, leaf_fraction: Fraction, bounds_fraction: Fraction) -> Fraction:
-    """True epsilon over claimed epsilon of Algorithm 6 as printed, before any saving."""
+    """True epsilon over claimed epsilon of Algorithm 6 as published, before any saving."""
     return leaf_fraction + (1 - leaf_fraction) * node_cost(p, bounds_fraction)
 
 
@@ -208,7 +208,7 @@ TRAIN_PART = 0.7
 class WithoutBounds:
     """Sites that answer as the report's released code does: every local bound is zero.
 
-    There a party's best impurity is computed from sums of labels at the lowest threshold, which
+    There a site's best impurity is computed from sums of labels at the lowest threshold, which
     leaves one side empty (hgubler/federated-private-trees, fc89ef9). What is left is noise.
     """
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+from zipfile import ZIP_BZIP2, ZipFile, ZipInfo
 
 import pandas as pd
 
@@ -93,7 +93,7 @@ def pack(path: Path, texts: Mapping[str, str]) -> None:
     with ZipFile(fresh, "w") as files:
         for name in sorted(texts):
             entry = ZipInfo(name, ANY_DAY)
-            entry.compress_type, entry.create_system = ZIP_DEFLATED, 3
+            entry.compress_type, entry.create_system = ZIP_BZIP2, 3
             entry.external_attr = 0o644 << 16
             files.writestr(entry, texts[name].encode("utf-8"), compresslevel=9)
     fresh.replace(path)

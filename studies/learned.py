@@ -113,7 +113,7 @@ def write(
     write_page(computation, "README.md", "Constants that were learned", command, parts)
 
 
-HEAD = """The constants by which our recipes read noisy answers (shares, shrinkage, smoothing,
+HEAD = """The constants by which our methods read noisy answers (shares, shrinkage, smoothing,
 gates) were set on a few data sets. Would constants fitted off-line on many made tasks serve
 better? Each was tried larger and smaller, alone, on tasks made from seeds; what was clearly better
 there was taken together, tried on other made tasks, and judged on real data that the search never
@@ -121,7 +121,7 @@ saw. Made tasks have {least:,} to {most:,} rows for training, {few} to {many} co
 {classes} classes or a number (`studies/learned_fits.py`).
 
 A gain is in log-loss for classes (how much lower) and in R2 for numbers, at epsilon {epsilons},
-one holder, delta {delta:g}. Two fits that are compared have the same rows, draws and noise. Clear
+one site, delta {delta:g}. Two fits that are compared have the same rows, draws and noise. Clear
 is what Student's t calls so at {confidence:.0%}. On real data errors are those over data sets;
 constants would be kept if the mean gain were clear and no data set clearly worse.
 """
@@ -156,7 +156,7 @@ def _verdict(judged: Mapping[LearnerKey, Mapping[str, Difference]]) -> str:
     kept = [" of ".join(learner) for learner, sets in judged.items() if is_kept(sets)]
     tried = sum(bool(sets) for sets in judged.values())
     return (
-        f"Of {tried} recipes for which something was learned, to be kept: "
+        f"Of {tried} methods for which something was learned, to be kept: "
         + (", ".join(kept) or "none")
         + ".\n"
     )
@@ -236,7 +236,7 @@ def _told(difference: Difference | None) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# `python -m studies learned`: would other constants serve our recipes better?
+# `python -m studies learned`: would other constants serve our methods better?
 #
 # Three grids, each after the one before. *search*: every constant larger and smaller, alone, on
 # made tasks. *again*: what was clearly better, all together, on other made tasks. *judge*: the same
@@ -330,12 +330,12 @@ def _made_cell(seed: int, learner: LearnerKey, setting: str) -> Cell:
 
 
 def _both(setting: str) -> tuple[str, ...]:
-    """The recipe as it is and with what was learned, where anything was."""
+    """The method as it is and with what was learned, where anything was."""
     return ("", setting) if setting else ()
 
 
 def learned_settings(search: pd.DataFrame) -> dict[LearnerKey, str]:
-    """For each recipe, every constant whose better factor was clearly better alone."""
+    """For each method, every constant whose better factor was clearly better alone."""
     found: dict[LearnerKey, str] = {}
     for learner, constants in OF_METHODS.items():
         gained = gains(search, learner)

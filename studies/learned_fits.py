@@ -1,7 +1,7 @@
 """The constants that read noisy answers, where each stands, and a way to fit with others.
 
 A setting is a text such as `tree.ROOT_FRACTION x 1.5; leaning.PSEUDO_ROWS x 2`; the empty one is
-the recipes as they are. Shares move by a half, since shares must add up; all others are doubled and
+the methods as they are. Shares move by a half, since shares must add up; all others are doubled and
 halved.
 """
 
@@ -181,7 +181,7 @@ OF_METHODS: dict[tuple[str, str], tuple[Constant, ...]] = {
         Constant("levelling", calibration, "LEVEL_NOISE"),
     ),
 }
-"""Of each recipe and task, those that were varied. A constant stands where a recipe uses it."""
+"""Of each method and task, those that were varied. A constant stands where a method uses it."""
 
 _EVERY = {c.label: c for constants in OF_METHODS.values() for c in constants}
 

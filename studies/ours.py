@@ -45,7 +45,7 @@ LINES = {
              "diffprivlib forest"),
     f"pure{OVER_PARTIES}": ("tree", "forest", "LocalRNM"),
 }  # fmt: skip
-"""What the figure shows, by promise and holders."""
+"""What the figure shows, by guarantee and sites."""
 
 
 UNSEEN = """## Tasks that decided no constant but gates
@@ -170,7 +170,7 @@ def _verdicts(
         f"* Targets on adult: {ours_claims.count_of(adult)} met." + _missed(adult),
         f"* Targets of regression: {ours_claims.count_of(numbers)} met.",
         "* Against Algorithm 5, LocalRNM, one curator's private choice and diffprivlib under the "
-        f"same promise, mean of the tasks: clearly better in {better} of {compared} comparisons, "
+        f"same guarantee, mean of the tasks: clearly better in {better} of {compared} comparisons, "
         f"clearly worse in {worse}.{more}",
         "* On tasks that decided no constant but gates, against the best of Algorithm 5, LocalRNM "
         f"and diffprivlib at every epsilon: {_told(standing)}",
@@ -211,8 +211,8 @@ def _how(tables: Tables) -> str:
         f"Test rows are {TEST_PART:.0%} ({NUMBERS_TEST_PART:.0%} for numbers) of a random split. "
         "All fits go through the integer "
         "pipeline: grid, exact integer sums, discrete noise from the operating system, ledger. "
-        f"Gaussian means delta = {DELTA:g}, pure means delta zero. One holder unless a row says "
-        f"{PARTIES} parties: then noise is divided among them and only masked sums are seen. "
+        f"Gaussian means delta = {DELTA:g}, pure means delta zero. One site unless a row says "
+        f"{PARTIES} sites: then noise is divided among them and only masked sums are seen. "
         f"diffprivlib "
         "ran by `benchmarks/peers/diffprivlib_ours.py` on the same splits.\n\n"
         "Splits per cell: "
@@ -252,8 +252,8 @@ def _rivals(table: pd.DataFrame) -> str:
 
 def _unseen(standing: pd.DataFrame) -> str:
     return (
-        "Against Algorithm 5, LocalRNM and both models of diffprivlib under a promise at least as "
-        "strong: at which epsilons ours is above all of them, and where one of them is above ours "
+        "Against Algorithm 5, LocalRNM and both models of diffprivlib under a guarantee at least "
+        "as strong: at which epsilons ours is above them all, and where one of them is above ours "
         f"(by how much), each clearly: Student's t at {CONFIDENCE:.0%} over the splits. Where two "
         "splits were run, that is little evidence. Wine has few training rows, and digits few for "
         "its many features. On avazu_15k and credit_gmsc all are close to the share of the larger "

@@ -17,7 +17,7 @@ MEASURES = {
     "log_loss": "Log-loss",
     "ece": "Expected calibration error",
 }
-OVER_PARTIES = f", {PARTIES} parties"
+OVER_PARTIES = f", {PARTIES} sites"
 Tables = Mapping[str, pd.DataFrame]
 
 
@@ -94,9 +94,9 @@ def pieces(tables: Tables) -> str:
     wide.columns = [f"{name.replace('_', '-')}, {epsilon:g}" for name, epsilon in wide.columns]
     tasks = ", ".join(sorted(table["task_name"].unique()))
     return (
-        "Pieces of our own tree switched on in the papers' estimators (`refine` and `lean`): the "
+        "Pieces of our own tree in the papers' estimators (screening and shrinkage): the "
         "budget's division, the order of growth and the charges stay the papers'. Agreeing tables: "
-        "the histograms of a node agree on their totals. Leaning leaves: they lean on the nodes "
+        "the histograms of a node agree on their totals. Shrunk leaves: towards the nodes "
         "above them. Private bins: cells merged by noisy mass on the fine grid. All pieces: these, "
         "the naive-Bayes prior, screening to ten features and the noise-penalized gain. Mean of "
         f"{tasks}.\n\n" + markdown_table(wide.reset_index())
@@ -108,7 +108,7 @@ def ladders(table: pd.DataFrame) -> str:
     means = means.rename(columns=lambda epsilon: f"AUC, {epsilon:g}")
     return (
         f"The even grid has {EVEN_CELLS} cells of equal width. Ours has an even and a logarithmic "
-        f"ladder, "
+        f"grid, "
         "and merges cells by noisy mass.\n\n" + markdown_table(means.reset_index())
     )
 
@@ -126,7 +126,7 @@ def merging(table: pd.DataFrame) -> str:
 def traffic(table: pd.DataFrame) -> str:
     wide = named(table).groupby(["who", "epsilon"])[["rounds", "megabytes"]].mean().unstack()
     wide.columns = [f"{name}, {epsilon:g}" for name, epsilon in wide.columns]
-    return "Rounds, and megabytes that one party sends and receives.\n\n" + markdown_table(
+    return "Rounds, and megabytes that one site sends and receives.\n\n" + markdown_table(
         _texts(wide.reset_index(), 2)
     )
 
@@ -170,7 +170,7 @@ RIVALS = (
     ("forest (pure)", "diffprivlib forest (pure)"),
     (f"forest (pure{OVER_PARTIES})", f"LocalRNM (pure{OVER_PARTIES})"),
 )
-"""Ours, and another under the same promise and the same number of holders."""
+"""Ours, and another under the same guarantee and the same number of sites."""
 
 
 # -------------------------------------------------------------------------------------- targets

@@ -141,7 +141,7 @@ def page(table: pd.DataFrame, taken: Mapping[str, str]) -> list[str]:
     return [HEAD.format(splits=splits, rows=MOST_ROWS), words + "\n", markdown_table(shown)]
 
 
-HEAD = """Test AUC, mean of {splits} split(s) of at most {rows} rows; delta 1e-6, one holder. A plan
+HEAD = """Test AUC, mean of {splits} split(s) of at most {rows} rows; delta 1e-6, one site. A plan
 sees the schema, and never these rows; where a user names public rows that resemble them, those
 decide, and are not measured here.
 """

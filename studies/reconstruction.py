@@ -299,17 +299,17 @@ def quantile_codes(values: NDArray[Any], is_number: Bools) -> Ints:
 @contextmanager
 def listening() -> Iterator[list[tuple[Any, Any]]]:
     """Every sum that the coordinator gets, with its query."""
-    heard: list[tuple[Any, Any]] = []
+    pairs: list[tuple[Any, Any]] = []
     ask = Server.ask
 
-    def told(self: Server, asked: Any) -> Any:
-        replies = ask(self, asked)
-        heard.extend(zip(asked, replies, strict=True))
+    def ask_and_keep(self: Server, queries: Any) -> Any:
+        replies = ask(self, queries)
+        pairs.extend(zip(queries, replies, strict=True))
         return replies
 
-    Server.ask = told  # type: ignore[method-assign]
+    Server.ask = ask_and_keep  # type: ignore[method-assign]
     try:
-        yield heard
+        yield pairs
     finally:
         Server.ask = ask  # type: ignore[method-assign]
 
@@ -449,6 +449,6 @@ def page(table: pd.DataFrame) -> list[str]:
 
 HEAD = f"""Share of cells recovered (a number within {TOLERANCE} of its standard deviation, a
 category exactly) and of records of which every cell is, when records are matched as well as
-possible. The attacker has {OWN_ROWS} records of its own and is told that the others have
+possible. The attacker has {OWN_ROWS} records of its own and knows that the others have
 {OTHER_ROWS}.
 """

@@ -33,7 +33,7 @@ def write(computation: Computation, table: pd.DataFrame, command: str) -> None:
     now = table.reindex(columns=[*KEYS, "seed", "score"]).groupby(KEYS)["score"].mean()
     then = before.groupby(KEYS)["score"].mean()
     parts = [_words(table, now, then), *(_of_harm(harm, now, then) for harm in _done(now))]
-    write_page(computation, "README.md", "Hurt records", command, parts)
+    write_page(computation, "README.md", "Corrupted records", command, parts)
 
 
 def _done(now: pd.Series) -> list[str]:

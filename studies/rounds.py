@@ -32,7 +32,7 @@ NUMBERS = ("appliances_energy", "gas_turbine", "metro_traffic", "parkinsons")
 EPSILONS = (0.5, 1.0, 3.0, 8.0)
 WAYS = {"one tree a round": 1, "default": None}
 FIRST_SPLIT, N_SITES = 60, 5
-FIRST_SPLIT_OF_NUMBERS, TRAINED = 970, 0.7
+FIRST_SPLIT_OF_NUMBERS, TRAINED = 980, 0.7
 STAGES = {"trees alone": 1, "one site": 1, "five sites": N_SITES}
 """Ways to train, and their sites."""
 
@@ -131,6 +131,8 @@ def page(table: pd.DataFrame) -> list[str]:
     lines = []
     for words, names in (("AUC", CLASSES), ("R2", NUMBERS)):
         some = found[found["dataset"].isin(names)]
+        if some.empty:  # a quick run has sets of one kind
+            continue
         rows = [
             [name, *(_cell(own, epsilon) for epsilon in EPSILONS)]
             for name, own in some.groupby("dataset")

@@ -27,7 +27,7 @@ from hedgerow.data.reading import encoding
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.sums import Answering
 from hedgerow.federation.client import respond
-from hedgerow.federation.exchange import Collected
+from hedgerow.federation.exchange import RoundSum
 from hedgerow.federation.server import Server
 from hedgerow.kernels.noise import invert
 from hedgerow.methods.blocks.flow import run
@@ -92,7 +92,7 @@ class InTheClear:
         self.study, self.sites, self.ledger = study, sites, ledger
         self.rows = [StudyRows(study, site.rows) for site in sites.each]
 
-    def round(self, number: int, asked: Sequence[Priced]) -> Collected:
+    def round(self, number: int, asked: Sequence[Priced]) -> RoundSum:
         admitted(self.study, [one.query for one in asked])
         summed = [one.noise for one in asked if one.noise is not None]
         selecting = [one for one in asked if one.noise is None]
@@ -105,7 +105,7 @@ class InTheClear:
         rows = self.rows if selecting else []
         selections = tuple(respond(one, selecting, secret).selections for one in rows)
         total = np.concatenate(parts or [np.zeros(0, np.int64)])
-        return Collected(total, selections, 0, 0, tuple(range(self.study.n_sites)))
+        return RoundSum(total, selections, 0, 0, tuple(range(self.study.n_sites)))
 
     def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
         """All sites' shares together; if all of them count, one draw has exactly their law."""

@@ -260,13 +260,13 @@ def intro(tables: Tables) -> str:
 Wang, Dick and Balcan (2020) grow a tree best first and find each split privately in three ways.
 Here they are again, with every epsilon counted exactly: pure epsilon (delta zero), one record added
 or removed, {MAX_SPLITS} splits at most, entropy, half of the budget for the leaves, budgets that
-halve with the depth, {PARTIES} parties with rows divided at random, one fixed test set, all rows of
+halve with the depth, {PARTIES} sites with rows divided at random, one fixed test set, all rows of
 each set: a missing value has a cell of its own. The paper averages {RUNS} runs; here there are
 {repeats_in_words(tables["curves"])}.
 
 | line | how a split is found | noise |
 |---|---|---|
-| single machine | one holder picks an index by permute-and-flip; two fresh counts | curator |
+| single machine | one site picks an index by permute-and-flip; two fresh counts | curator |
 | single machine, Gini | the same, scored by Gini, which one record moves less | curator |
 | local choice | each site picks on its own rows; consistent tables of the shortlist | each site |
 | noisy counts as written | a table for each of the splits, as in the paper | each site its own |
@@ -285,7 +285,7 @@ the authors' code: with them a single machine on adult has {ADULT_RANGES["author
 epsilon one and {ADULT_RANGES["authors"][1]:.3f} without noise in a run of their code's ranges, with
 the file's {ADULT_RANGES["file"][0]:.3f} and {ADULT_RANGES["file"][1]:.3f}.
 
-Read the gaps between lines with three things in mind. All lines but those as printed carry the
+Read the gaps between lines with three things in mind. All lines but those as published carry the
 repairs listed at the end, "as written" too; only its tables are the paper's. "Shares" differs from
 "silo" in two ways at once, noise and consistency. And some constants were chosen on another
 division of these sets into training and test rows: the part of a node's budget for the index and
@@ -323,7 +323,7 @@ Noisy counts take one round per split (both children in one) and one for all lea
 and the single machine take two per split. `tests/methods/test_wang.py` counts them.
 Trees of up to {speed["max_splits"].max()} splits on adult, four sites in one process, through the
 real secure sum, with an even budget and no stop rule; CPU seconds, on a busy machine, beside a
-scikit-learn tree of as many leaves on the pooled rows (`benchmarks/bench_topdown.py` races them):
+scikit-learn tree of as many leaves on the pooled rows (`benchmarks/bench_fits.py` races them):
 
 {markdown_table(speed.drop(columns=["seed", "code"], errors="ignore"))}
 """
@@ -347,7 +347,7 @@ LOSSES = """
 Yes, by enumeration: for all nodes of few records and for extreme larger ones, every record that may
 be added and several candidates, the largest log ratio of any release (index and fresh counts, local
 pick and shortlist, histograms) is computed exactly. It is at most the charge, and histograms reach
-it. The same tests compute the paper's own releases beside it: the noisy maximum told together with
+it. The same tests compute the paper's own releases beside it: the noisy maximum released with
 its index loses half as many times what it claims as there are candidates, and noise scaled by the
 private number of rows of a node has no bound at all. See `tests/methods/test_private_split.py` and
 [the proofs](/proofs/selection.md).

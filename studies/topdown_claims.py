@@ -48,7 +48,7 @@ def draw_all(out: Path, tables: Tables) -> str:
         [
             "## Figures\n",
             _privacy(out, tables, "curves", "test", "test accuracy", "Figure 2"),
-            _privacy(out, tables, "printed", "test", "test accuracy, as printed", "Figure 2"),
+            _privacy(out, tables, "printed", "test", "test accuracy, as published", "Figure 2"),
             "Not drawn: slow budgets (`slow.csv`) and larger epsilons (`loud.csv`).\n",
             *(
                 _privacy(out, tables, f"figure_5_{value}", value, words, "Figure 5")
@@ -462,7 +462,7 @@ def _shapes(table: pd.DataFrame, lines: Mapping[str, str]) -> list[Claim]:
     return made
 
 
-# ------------------------------------------------------------------------------------ as printed
+# ------------------------------------------------------------------------------------ as published
 def _printed(table: pd.DataFrame) -> list[Claim]:
     """The claims on which the repairs could bear, without them."""
     if table.empty:
@@ -472,12 +472,12 @@ def _printed(table: pd.DataFrame) -> list[Claim]:
         *_order(table, PRINTED_ORDER),
         *_shapes(table, AS_PRINTED),
     ]
-    return [replace(claim, says=f"{claim.says}: as printed") for claim in found]
+    return [replace(claim, says=f"{claim.says}: as published") for claim in found]
 
 
 # --------------------------------------------------------------------------------------------------
 # The paper's three methods without a repair, beside the same with ours.
-HEADING = "## As printed"
+HEADING = "## As published"
 
 
 def as_printed(tables: Mapping[str, pd.DataFrame]) -> str:
@@ -501,7 +501,7 @@ def as_printed(tables: Mapping[str, pd.DataFrame]) -> str:
     return f"""{HEADING}
 
 `hedgerow.papers.wang`: a real report-noisy-max, tables of both sides of every split, every node
-asked however loud its noise, leaves with their share alone, tables that need not agree. Test
+asked however large its noise, leaves with their share alone, tables that need not agree. Test
 accuracy; the last column pairs runs at one epsilon with the line that has our repairs:
 
 {markdown_table(pd.DataFrame(rows))}

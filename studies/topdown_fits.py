@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hedgerow.data.reading import encoding
 from hedgerow.methods import wang
 from hedgerow.methods.method import Method
-from hedgerow.methods.wang import Finding, TopDown, TopDownTreeClassifier
+from hedgerow.methods.wang import SplitMethod, TopDown, TopDownTreeClassifier
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.schema.schema import Numeric, Schema
 from studies import datasets, simulation
@@ -271,7 +271,7 @@ def fit(
 
 @lru_cache(maxsize=4)
 def divided(name: str, fraction: float, n_sites: int, seed: int) -> Sites:
-    """The training rows, or a part of them, divided at random among the parties."""
+    """The training rows, or a part of them, divided at random among the sites."""
     data, rng = task(name, os.environ[FOLDER_VARIABLE]), np.random.default_rng(seed)
     keep = np.sort(rng.permutation(len(data.y))[: round(fraction * len(data.y))])
     owner = rng.integers(0, n_sites, len(keep))
@@ -288,7 +288,7 @@ def power_of_two_above(rows: int) -> int:
     return 1 << rows.bit_length()
 
 
-def timed(seed: int, split: Finding, max_splits: int) -> dict[str, float]:
+def timed(seed: int, split: SplitMethod, max_splits: int) -> dict[str, float]:
     """One tree through the whole secure sum, every split taken, beside scikit-learn's."""
     from sklearn.tree import DecisionTreeClassifier
 

@@ -11,7 +11,14 @@ from typing import Any
 
 import pandas as pd
 
-from studies.boosted_fits import DEFAULT, DEFAULT_SETS, SHARES_PARTIES, TITLES, fit_lightgbm
+from studies.boosted_fits import (
+    DEFAULT,
+    DEFAULT_SETS,
+    SHARES_PARTIES,
+    TITLES,
+    fit_lightgbm,
+    fit_stage,
+)
 from studies.boosted_fits import work as fit_default
 from studies.claims import Lead, lead
 from studies.harness import Cell, Computation, Work
@@ -20,9 +27,8 @@ from studies.ours_fits import DELTA, NUMBERS, SMALL_UNSEEN, fit_classes, fit_num
 from studies.pages import markdown_table, write_page
 
 KEYS = ["dataset", "epsilon", "n_sites", "split"]
-BEFORE = "against before"
-OTHERS = {BEFORE: "before", "against DP-EBM": "dp_ebm", "against diffprivlib": "diffprivlib"}
-"""Tables beside ours, by the column that compares; a peer has one holder."""
+OTHERS = {"against DP-EBM": "dp_ebm", "against diffprivlib": "diffprivlib"}
+"""Tables beside ours, by the column that compares; a peer has one site."""
 CLOSE = 0.01  # as good as the best
 TARGET = {3.0: 0.005, 8.0: 0.003, 100.0: 0.003, math.inf: 0.003}
 """How far below LightGBM the default may be."""
@@ -41,6 +47,7 @@ def write(computation: Computation, tables: Tables, command: str) -> None:
         "classes": _classes,
         "numbers": _numbers,
         "fresh": partial(_fresh, limits=limits, others=others),
+        "surfaces": _surfaces,
     }
     parts = [section(tables[name]) for name, section in sections.items() if len(tables[name])]
     write_page(computation, "README.md", "Which estimator?", command, parts)
@@ -117,45 +124,76 @@ def _row(name: str, epsilon: float, means: pd.Series, measure: str) -> dict[str,
 
 # ---------------------------------------------------------------------------------- fresh splits
 def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
-    rows, worse, compared = [], [], []
+    rows = []
     groups = now.groupby(["dataset", "n_sites", "epsilon"], sort=False)
     for dataset, n_sites, epsilon in sorted(groups.groups, key=_in_order):
         mine = groups.get_group((dataset, n_sites, epsilon))
         plain, gap = _limit(mine, limits)
-        leads = {title: _lead(mine, other) for title, other in others.items()}
-        if BEFORE in leads and leads[BEFORE].n > 1:
-            compared.append(leads[BEFORE])
-        if BEFORE in leads and _is_behind(leads[BEFORE]):
-            worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({n_sites} holders)")
         rows.append(
             {
-                "data": TITLES[dataset],
-                "holders": n_sites,
-                "epsilon": "no noise" if math.isinf(epsilon) else f"{epsilon:g}",
+                **_place(dataset, n_sites, epsilon),
                 "AUC": f"{mine['auc'].mean():.4f}",
                 "splits": len(mine),
-                **{title: found.shown(4) for title, found in leads.items()},
+                **{title: _lead(mine, other).shown(4) for title, other in others.items()},
                 "log-loss": f"{mine['log_loss'].mean():.4f}",
                 "LightGBM": f"{plain:.4f}",
                 "below it": f"{gap:+.4f}{_verdict(epsilon, n_sites, gap)}",
                 "rounds": f"{mine['rounds'].max():.0f}",
             }
         )
-    said = "none" if not worse else "; ".join(worse)
     return (
         "## The default classifier on fresh splits\n\nAUC; delta is one over the rows, for "
         "comparison only. "
-        "*against before*: the same cells of the recipe before bins followed the noise "
-        "(before.csv), mean difference with the standard error of the pairs and their number; "
-        "noise is drawn anew for each. *against DP-EBM*, *against diffprivlib*: InterpretML's "
-        "private boosting and diffprivlib's forest with one holder, by benchmarks/peers, on the "
-        "same rows (their delta: one over the rows, and none). LightGBM: defaults, no privacy, the "
-        'same rows. *no noise*: `dp_model="none"`. Clearly '
-        f"behind before, by more than two standard errors: {said}; {len(worse)} of "
-        f"{len(compared)} cells. With few pairs an error is itself little known: where nothing "
-        f"has changed, chance alone puts {sum(map(_behind_by_chance, compared)):.1f} there and as "
-        "many clearly ahead."
-        "\n\n" + markdown_table(pd.DataFrame(rows))
+        "*against DP-EBM*, *against diffprivlib*: InterpretML's "
+        "private boosting and diffprivlib's forest with one site, by benchmarks/peers, on the "
+        "same rows (their delta: one over the rows, and none): mean difference with the standard "
+        "error of the pairs and their number. LightGBM: defaults, no privacy, the "
+        'same rows. *no noise*: `dp_model="none"`.\n\n' + markdown_table(pd.DataFrame(rows))
+    )
+
+
+def _place(dataset: str, n_sites: int, epsilon: float) -> dict[str, Any]:
+    shown = "no noise" if math.isinf(epsilon) else f"{epsilon:g}"
+    return {"data": TITLES[dataset], "sites": n_sites, "epsilon": shown}
+
+
+# -------------------------------------------------------------------------------------- surfaces
+def paired(table: pd.DataFrame) -> pd.DataFrame:
+    """Cells with surfaces beside the same cells without them (`_before`)."""
+    sides = [table[table["surfaces"] == on] for on in (1, 0)]
+    return sides[0].merge(sides[1], on=KEYS, suffixes=("", "_before"))
+
+
+def _surfaces(table: pd.DataFrame) -> str:
+    rows, worse, compared = [], [], []
+    groups = paired(table).groupby(["dataset", "n_sites", "epsilon"], sort=False)
+    for dataset, n_sites, epsilon in sorted(groups.groups, key=_in_order):
+        mine = groups.get_group((dataset, n_sites, epsilon))
+        gains = {m: lead(mine[m] - mine[f"{m}_before"]) for m in ("auc", "log_loss")}
+        if gains["auc"].n > 1:
+            compared.append(gains["auc"])
+        if _is_behind(gains["auc"]):
+            worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({n_sites} holders)")
+        rows.append(
+            {
+                **_place(dataset, n_sites, epsilon),
+                "without": f"{mine['auc_before'].mean():.4f}",
+                "with": f"{mine['auc'].mean():.4f}",
+                "difference": gains["auc"].shown(4),
+                "of log-loss": gains["log_loss"].shown(4),
+                "rounds": f"{mine['rounds_before'].max():.0f}, {mine['rounds'].max():.0f}",
+                "seconds": f"{mine['seconds_before'].mean():.2f}, {mine['seconds'].mean():.2f}",
+            }
+        )
+    return (
+        "## With and without surfaces\n\nTest AUC of the default, and of the default before it "
+        "learned curves and surfaces by gradient descent, on the same splits; noise is drawn anew "
+        "for each. Rounds and processor seconds: without, with. "
+        f"Clearly worse, by more than two standard errors: {'; '.join(worse) or 'none'}; "
+        f"{len(worse)} of {len(compared)} cells. With few pairs an error is itself little known: "
+        f"where nothing has changed, chance alone puts "
+        f"{sum(map(_behind_by_chance, compared)):.1f} there and as many clearly ahead.\n\n"
+        + markdown_table(pd.DataFrame(rows))
     )
 
 
@@ -201,10 +239,10 @@ def _behind_by_chance(found: Lead) -> float:
 # --------------------------------------------------------------------------------------------------
 # `python -m studies which`: which estimator for which data, and what noise costs.
 #
-# Three grids: our three estimators on tasks of classes and of numbers at a few epsilons; the
-# default classifier on splits that no constant was chosen on; LightGBM without privacy on the same
-# splits. Beside them lie `before.csv`, the `fresh.csv` of an earlier commit, and peers on the same
-# splits (benchmarks/peers), which are compared cell by cell.
+# Four grids: our three estimators on tasks of classes and of numbers at a few epsilons; the
+# default classifier on splits that no constant was chosen on, and with and without its surfaces on
+# others of these; LightGBM without privacy. Beside them lie peers on the same splits
+# (benchmarks/peers), which are compared cell by cell.
 FIRST_SPLIT = 800  # no choice was ever made on the splits from here on
 EPSILONS = (8.0, 1.0, 3.0, 0.1, 0.5, 100.0)
 OURS = ("boosted", "forest", "tree")
@@ -223,6 +261,8 @@ TASKS = (
     "letter",
     "puc_rio_har",
 )
+FIRST_STAGE_SPLIT, STAGE_SPLITS = 960, 10  # surfaces were decided on splits 710 to 729
+STAGE_EPSILONS = (1.0, 3.0, 0.5, 8.0, 0.1)
 TASK_SEED = 40  # of splits that no page uses
 TASK_EPSILONS = (1.0, 0.1, 8.0)
 
@@ -259,6 +299,7 @@ def _jobs(wanted: Wanted) -> dict[str, tuple[Work, list[Cell]]]:
     return {
         "limits": (fit_lightgbm, limits),
         "fresh": (fit_default, list(fresh_cells(wanted.splits, sets))),
+        "surfaces": (fit_stage, stage_cells(1 if wanted.quick else STAGE_SPLITS, sets)),
         "classes": (fit_classes, class_cells(wanted.tasks, wanted.quick)),
         "numbers": (fit_numbers, number_cells(wanted.tasks, wanted.quick)),
     }
@@ -269,9 +310,9 @@ def _splits(wanted: int) -> range:
 
 
 def fresh_cells(splits: int, names: tuple[str, ...]) -> Iterator[Cell]:
-    """Split by split, one holder before five, so that a run cut short has whole tables.
+    """Split by split, one site before five, so that a run cut short has whole tables.
 
-    Without noise last, with one holder: with more of them the sums are the same.
+    Without noise last, with one site: with more of them the sums are the same.
     """
     of_all = product((1, SHARES_PARTIES), _splits(splits), EPSILONS, names)
     for n_sites, split, epsilon, name in chain(
@@ -284,6 +325,16 @@ def fresh_cells(splits: int, names: tuple[str, ...]) -> Iterator[Cell]:
             "n_sites": n_sites,
             "split": split,
         }
+
+
+def stage_cells(splits: int, names: tuple[str, ...]) -> list[Cell]:
+    """Pairs with and without surfaces, split by split."""
+    seeds = range(FIRST_STAGE_SPLIT, FIRST_STAGE_SPLIT + splits)
+    grid = product(seeds, (1, SHARES_PARTIES), STAGE_EPSILONS, names, (1, 0))
+    return [
+        {"dataset": d, "surfaces": on, "epsilon": e, "n_sites": n, "split": split}
+        for split, n, e, d, on in grid
+    ]
 
 
 def class_cells(splits: int, quick: bool) -> list[Cell]:

@@ -1,10 +1,13 @@
 """Tests never depend on how fast the machine happens to be."""
 
+import gc
 import os
 from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from hedgerow.kernels.build import build
 
 for library in ("OPENBLAS", "OMP"):
     # Workers share the cores; threads of a library would only wait for each other, at full speed.
@@ -18,9 +21,12 @@ settings.register_profile("long", max_examples=200, **HOWEVER_SLOW)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Says which suite this is, to Hypothesis and to `support/effort.py`."""
+    gc.disable()  # until all is collected: modules and items stay to the end
     suite = "short" if "not slow" in config.option.markexpr else "long"
     os.environ["HEDGEROW_TESTS"] = suite
     settings.load_profile(suite)
+    if not hasattr(config, "workerinput"):
+        build()  # of this source, which may be newer than what is installed
 
 
 @pytest.hookimpl(trylast=True)
@@ -30,3 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     waiting = ("network", "browser")
     early = {item.path for item in items if any(map(item.get_closest_marker, waiting))}
     items.sort(key=lambda item: (item.path not in early, -sizes[item.path], item.path))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()

@@ -1,18 +1,23 @@
-"""The splits of `python -m studies boosted` and `which`, for peers in environments of their own.
+"""Peers on the splits of `python -m studies boosted` and `which`, in environments of their own.
 
-Needs pandas, pyarrow and scikit-learn alone. A finished cell is kept: started again, the rest is
-run. `--first 800` takes the fresh splits of `which`, `--epsilon 3 --epsilon 8` other epsilons:
+Needs pandas, pyarrow, scikit-learn and the peer alone: diffprivlib (see diffprivlib_tree.py beside
+it), interpret-core for DP-EBM, or LightGBM (the `bench` extra). A finished cell is kept: started
+again, the rest is run. `--first 800` takes the fresh splits of `which`, `--epsilon 3 --epsilon 8`
+other epsilons:
 
-    peers/bin/python benchmarks/peers/dp_ebm_boosted.py DATA RESULTS.csv 5 --first 800 --epsilon 8
+    peers/bin/python benchmarks/peers/boosted_splits.py diffprivlib DATA RESULTS.csv SPLITS
+    peers/bin/python benchmarks/peers/boosted_splits.py dp_ebm DATA RESULTS.csv 5 --first 800
+    python benchmarks/peers/boosted_splits.py lightgbm DATA studies/work/boosted/lightgbm.csv SPLITS
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,7 +33,8 @@ FIRST_SPLIT = 200  # as there
 WHOLE_ROWS = ("credit_gmsc",)  # as there; elsewhere a missing category is one of its own
 FIELDS = ("dataset", "epsilon", "split", "auc", "log_loss", "accuracy", "seconds")
 
-Peer = Callable[[pd.DataFrame, int, float, int], tuple[pd.DataFrame, Any]]
+Fitting = tuple[pd.DataFrame, Any]
+Peer = Callable[[pd.DataFrame, int, float, int], Fitting]
 """(all rows, number of training rows, epsilon, seed) -> the rows as it wants them, a classifier."""
 
 
@@ -57,10 +63,65 @@ def measured(peer: Peer, name: str, folder: Path, epsilon: float, split: int) ->
     return dict(zip(FIELDS, (name, epsilon, split, *found, seconds), strict=True))
 
 
-def main(peer: Peer, epsilons: Sequence[float] = EPSILONS) -> None:
+def diffprivlib(X: pd.DataFrame, n_train: int, epsilon: float, seed: int) -> Fitting:
+    """Its forest: one site of all rows, pure epsilon, 100 trees of depth 8.
+
+    Categories are numbered; ranges are those of the whole file.
+    """
+    from diffprivlib.models import RandomForestClassifier
+
+    for column in X.select_dtypes(exclude="number"):
+        X[column] = pd.factorize(X[column], sort=True)[0]
+    X = X.astype(float)
+    model = RandomForestClassifier(
+        n_estimators=100,
+        max_depth=8,
+        epsilon=epsilon,
+        bounds=(X.min(axis=0).to_numpy(), X.max(axis=0).to_numpy()),
+        classes=[0, 1],
+        random_state=seed,
+    )
+    return X, model
+
+
+def dp_ebm(X: pd.DataFrame, n_train: int, epsilon: float, seed: int) -> Fitting:
+    """InterpretML's: one site, delta = 1 / n, defaults. Ranges of the whole file are public."""
+    from interpret.privacy import DPExplainableBoostingClassifier
+
+    numeric = X.select_dtypes("number").columns
+    bounds = {X.columns.get_loc(c): (float(X[c].min()), float(X[c].max())) for c in numeric}
+    model = DPExplainableBoostingClassifier(
+        epsilon=epsilon,
+        delta=1.0 / n_train,
+        privacy_bounds=bounds,
+        feature_types=["continuous" if c in numeric else "nominal" for c in X],
+        random_state=seed,
+        n_jobs=1,
+    )
+    return X, model
+
+
+def lightgbm(X: pd.DataFrame, n_train: int, epsilon: float, seed: int) -> Fitting:
+    """Without any privacy, its defaults, categories as categories: what noise costs."""
+    from lightgbm import LGBMClassifier
+
+    X = X.apply(lambda c: c if c.dtype.kind in "if" else c.astype("category"))
+    return X, LGBMClassifier(n_jobs=1, random_state=seed, verbose=-1)
+
+
+PEERS = {
+    "diffprivlib": (diffprivlib, EPSILONS),
+    "dp_ebm": (dp_ebm, EPSILONS),
+    "lightgbm": (lightgbm, (math.inf,)),
+}
+"""By name, how its classifier is made, and its usual epsilons."""
+
+
+def main() -> None:
     """Runs the cells that the file of results does not have yet."""
     warnings.simplefilter("ignore")
     given = arguments()
+    peer, epsilons = PEERS[given.peer]
     done = set()
     if given.out.exists():
         with given.out.open(newline="") as lines:
@@ -81,9 +142,14 @@ def main(peer: Peer, epsilons: Sequence[float] = EPSILONS) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="a peer on the splits of the studies")
+    parser.add_argument("peer", choices=PEERS)
     parser.add_argument("data", type=Path, help="folder of Parquet files")
     parser.add_argument("out", type=Path, help="CSV file of results; finished cells are kept")
     parser.add_argument("splits", type=int, help="how many splits")
     parser.add_argument("--first", type=int, default=FIRST_SPLIT, help="number of the first split")
     parser.add_argument("--epsilon", type=float, action="append", help="instead of the usual ones")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

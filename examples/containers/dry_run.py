@@ -54,7 +54,7 @@ def make_base(folder: Path, name: str) -> None:
 def build(folder: Path, base: str, name: str) -> None:
     """From a wheel of this source and the wheels that it needs, as this machine's pip gets them."""
     folder.mkdir()
-    for file in ("Containerfile", "start"):
+    for file in ("Containerfile",):
         shutil.copy(HERE / file, folder / file)
     shutil.copy(ROOT / "constraints.txt", folder)
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
@@ -108,7 +108,7 @@ class ContainerWalk(Walk):
         role = role_of(command)
         volumes = [word for pair in self._mounts(role) for word in ("--volume", pair)]
         return ["buildah", "run", *CHROOT, "--user", f"{USER}:{USER}", "--workingdir", INSIDE,
-                *volumes, self.made[role], "--", "start", *shlex.split(command)[1:]]  # fmt: skip
+                *volumes, self.made[role], "--", "hedgerow", *shlex.split(command)[1:]]  # fmt: skip
 
     def _mounts(self, role: str) -> Iterator[str]:
         yield f"{self.folder}:{INSIDE}"

@@ -3,8 +3,8 @@ Shape functions with noise bands
 ================================
 
 For clinicians and modellers. What does age add to the risk, all else equal? The default boosted
-trees are a sum of curves and small trees, so each column has a curve. It was made from noisy
-sums, and the model knows how noisy they were: the band is two deviations of the privacy noise.
+trees are a sum of curves, surfaces and small trees, so each column has a curve. It was made from
+noisy sums, and the model knows how noisy: the band is two deviations of the privacy noise.
 
 .. image:: /images/gallery/plot_03_shapes_with_noise_bands.png
    :alt: Shape functions with noise bands
@@ -40,15 +40,15 @@ def draw(axis, model, column):
 
 # %%
 # The made-up patients follow a formula: risk rises by 1.8 beyond an age of 75, by 1.8 beyond a
-# creatinine of 1.5, by 1.1 with each earlier stay.
+# creatinine of 1.5, by 1.1 with each earlier stay. Curves are of the second class, who stay well.
 
 columns = ("age", "creatinine", "earlier stays")
 figure, axes = plt.subplots(2, 3, figsize=(10, 5.4), sharey=True)
 for line, (epsilon, model) in zip(axes, models.items(), strict=True):
     for axis, column in zip(line, columns, strict=True):
         draw(axis, model, column)
-    line[0].set_ylabel(f"epsilon {epsilon:g}\nlog-odds of coming back")
-axes[0, 0].set_ylim(-2.5, 4.5)
+    line[0].set_ylabel(f"epsilon {epsilon:g}\nlog-odds of {model.classes_[1]}")
+axes[0, 0].set_ylim(-4.5, 2.5)
 axes[0, 1].set_xlim(0, 4)
 axes[1, 1].set_xlim(0, 4)
 axes[0, 2].set_xlim(0, 8)
@@ -59,3 +59,9 @@ figure.tight_layout()
 # With eight times the epsilon bins are finer and bands narrower, but for bins that hold next to
 # nobody. The band speaks of the noise alone. It says neither what other patients would show nor
 # how far smoothing pulls a step into a slope.
+#
+# Two columns may count together, beyond their curves: a surface. Its part, and its largest value.
+
+for pair, (part, noise) in list(hr.pair_importances(models[4.0]).items())[:3]:
+    most = np.abs(hr.pair_effect(models[4.0], *pair).values).max()
+    print(f"{' with '.join(pair)}: {part:.1%} +- {2 * noise:.1%}, up to {most:.2f}")

@@ -8,9 +8,6 @@ public range of the target.
 
 .. image:: /images/gallery/plot_06_regression.png
    :alt: Predicting a number
-
-.. image:: /images/gallery/plot_06_regression_2.png
-   :alt: Predicting a number
 """
 
 # sphinx_gallery_thumbnail_path = "images/gallery/plot_06_regression.png"

@@ -9,9 +9,6 @@ finds. The measured loss must not exceed the claim.
 
 .. image:: /images/gallery/plot_08_audit.png
    :alt: An audit
-
-.. image:: /images/gallery/plot_08_audit_2.png
-   :alt: An audit
 """
 
 # sphinx_gallery_thumbnail_path = "images/gallery/plot_08_audit.png"

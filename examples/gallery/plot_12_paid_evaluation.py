@@ -8,9 +8,6 @@ probabilities are calibrated.
 
 .. image:: /images/gallery/plot_12_paid_evaluation.png
    :alt: An evaluation that is paid for
-
-.. image:: /images/gallery/plot_12_paid_evaluation_2.png
-   :alt: An evaluation that is paid for
 """
 
 # sphinx_gallery_thumbnail_path = "images/gallery/plot_12_paid_evaluation.png"

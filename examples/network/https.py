@@ -36,10 +36,6 @@ def show(folder: Path) -> None:
 
 def demo(steps: Callable[[Walk], None]) -> None:
     """The steps in a folder that is thrown away, and what came of them."""
-    from hedgerow.kernels.compilation import compile_kernels
-
-    print("compiling loops, once ...", flush=True)
-    compile_kernels()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

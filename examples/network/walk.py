@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from itertools import islice
 from pathlib import Path
 
 from hedgerow.deployment.rehearsal import Walk, free_port, walking
@@ -47,12 +48,19 @@ def write_rows(walk: Walk) -> None:
     from hedgerow.cli.demo import SCHEMA, patients
 
     rng = np.random.default_rng(0)
-    walk.write("schema.toml", SCHEMA.to_toml())
+    write(walk, "schema.toml", SCHEMA.to_toml())
     for name, n in {**dict.fromkeys(SITES, ROWS), "test": 5000}.items():
         X, y = patients(n, rng)
         table = pd.DataFrame(X, columns=list(SCHEMA.names)).assign(outcome=y)
         table.to_csv(walk.folder / f"{name}.csv", index=False, float_format="%.2f")
-    walk.show_top(f"{SITES[0]}.csv")
+    with (walk.folder / f"{SITES[0]}.csv").open(encoding="utf-8") as file:
+        walk.keep(f"head -4 {SITES[0]}.csv", "".join(islice(file, 4)))
+
+
+def write(walk: Walk, name: str, text: str) -> None:
+    """A file that somebody edits by hand."""
+    (walk.folder / name).write_text(text, encoding="utf-8")
+    walk.keep(f"cat {name}", text)
 
 
 def found_sites(walk: Walk) -> dict[str, dict[str, str]]:
@@ -84,7 +92,7 @@ def agree(walk: Walk, told: dict[str, dict[str, str]], *, epsilon: str = "2") ->
     for name in SITES:
         peers = [peer for peer in SITES if peer != name]
         pins = "".join(f'{peer} = "{told[peer]["fingerprint"]}"\n' for peer in peers)
-        walk.write(f"{name}/policy.toml", POLICY.format(method=METHOD, pins=pins))
+        write(walk, f"{name}/policy.toml", POLICY.format(method=METHOD, pins=pins))
 
 
 def certify(walk: Walk) -> None:
@@ -187,9 +195,6 @@ def masked(text: str, port: int) -> str:
 
 
 def main() -> None:
-    from hedgerow.kernels.compilation import compile_kernels
-
-    compile_kernels()  # or three sites would all compile at once
     with tempfile.TemporaryDirectory() as name, walking(Path(name)) as walk:
         port = free_port()
         over_https(walk, port)

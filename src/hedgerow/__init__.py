@@ -24,7 +24,7 @@ _NAMES = {
     "methods.saving": "load",
     "privacy.mechanisms.response": "BloomRandomizedResponse",
     "report.evaluation": "Evaluation",
-    "report.importances": "importances feature_effect",
+    "report.importances": "importances pair_importances feature_effect pair_effect",
     "report.picture": "draw_tree",
     "report.text": "explain show_tree",
     "schema.parsers": "Parser",

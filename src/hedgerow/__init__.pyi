@@ -52,6 +52,8 @@ from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse as Bloo
 from hedgerow.report.evaluation import Evaluation as Evaluation
 from hedgerow.report.importances import feature_effect as feature_effect
 from hedgerow.report.importances import importances as importances
+from hedgerow.report.importances import pair_effect as pair_effect
+from hedgerow.report.importances import pair_importances as pair_importances
 from hedgerow.report.picture import draw_tree as draw_tree
 from hedgerow.report.text import explain as explain
 from hedgerow.report.text import show_tree as show_tree

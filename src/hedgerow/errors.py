@@ -9,7 +9,7 @@ HedgerowError
 ├── ComputationFailed    a site could not compute what it had charged; its study is closed there
 ├── RoundFailed          a round gave no answer; its charge stays
 │   └── TooFewSites    fewer survivors than the guaranteed noise needs
-├── EngineLost           whatever carries letters reaches no site at all; ask again later
+├── EngineLost           the transport reaches no site at all; ask again later
 ├── RunEnded             a run cannot go on; the message names who is silent and what was charged
 └── LedgerError          the ledger cannot be trusted or written
     ├── LedgerRolledBack   somebody holds a head that is ahead of this file

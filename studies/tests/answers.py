@@ -156,7 +156,7 @@ def of_extra_trees() -> Answers:
 
 
 def of_ours() -> Answers:
-    """Every method of the study with one holder; our own of three sites, by the other noise."""
+    """Every method of the study with one site; our own of three sites, by the other noise."""
     from studies import ours_fits as tasks
 
     found = Answers()

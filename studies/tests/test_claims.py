@@ -86,19 +86,19 @@ def mixture(gain):
 @pytest.mark.parametrize(("gain", "verdict"), [(0.05, HOLDS), (-0.05, FAILS)])
 def test_gublers_claims_turn_with_the_rows(gain, verdict):
     found = {claim.says: claim for claim in gubler_claims(mixture(gain))}
-    for words in ("as released", "as printed", "made sound"):
+    for words in ("as released", "as published", "corrected"):
         says = f"Saving budget is consistently more accurate than plain: {words}"
         assert found[says].verdict == verdict
-    deeper = found["The gain grows with the depth: as printed"]
+    deeper = found["The gain grows with the depth: as published"]
     assert deeper.verdict == NOT_RUN
 
 
 def test_a_clear_lead_of_too_few_pairs_is_no_verdict():
     both = pd.concat([mixture(0.0), mixture(0.05).assign(depth=10)])
     found = {claim.says: claim for claim in gubler_claims(both)}
-    deeper = found["The gain grows with the depth: as printed"]
+    deeper = found["The gain grows with the depth: as published"]
     assert "+5.0" in deeper.ours
-    assert re.fullmatch(r"open: \d+ of the 100 draws that a verdict on depth needs", deeper.verdict)
+    assert re.fullmatch(r"open: \d+ of the 200 draws that a verdict on depth needs", deeper.verdict)
 
 
 def boosted_cells(gap):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib
 import io
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
 from textwrap import dedent
 
+import pandas as pd
 import psutil
 import pytest
 from typer.testing import CliRunner
@@ -18,9 +22,11 @@ from typer.testing import CliRunner
 from hedgerow.errors import DataError, ParameterError
 from studies import __main__ as command
 from studies import data_files, harness
+from studies.__main__ import app
 from studies.code_version import SAME_ANSWERS, code_version, reached
+from studies.datasets import FOLDER_VARIABLE
 from studies.harness import CODE, Computation, Progress
-from studies.kept import Tables, overlaid
+from studies.kept import ARCHIVES, WORK, Tables, overlaid
 
 CELLS = [{"seed": seed, "name": name} for seed in (0, 1) for name in ("a", "b")]
 
@@ -29,6 +35,9 @@ CELLS = [{"seed": seed, "name": name} for seed in (0, 1) for name in ("a", "b")]
 def toy(tmp_path, monkeypatch):
     """A module that can be written anew: `work` leaves a line for every call."""
     monkeypatch.syspath_prepend(str(tmp_path))
+    # What was compiled of a file is taken for a file of the same length and second.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     names = count()
 
     def written(factor, words="a cell", name=None):
@@ -52,6 +61,14 @@ def toy(tmp_path, monkeypatch):
     return written
 
 
+@pytest.fixture
+def in_threads(monkeypatch):
+    """Tables are the same whoever computes them; other tests are about processes."""
+    monkeypatch.setattr(
+        harness, "ProcessPoolExecutor", lambda workers, *how: ThreadPoolExecutor(workers)
+    )
+
+
 def calls(tmp_path):
     path = tmp_path / "calls"
     return len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
@@ -73,6 +90,7 @@ def test_everything_is_computed_and_rows_carry_their_code(toy, tmp_path):
     assert again.words().startswith(f"4 of 4 fits: 4 by code `{code_version(work)}`")
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_resume_reuses_rows_of_the_same_code_and_of_no_other(toy, tmp_path):
     out, work = tmp_path / "out", toy(2)
     computed(out, work, CELLS[:3])
@@ -85,6 +103,7 @@ def test_resume_reuses_rows_of_the_same_code_and_of_no_other(toy, tmp_path):
     assert list(table["value"]) == [0, 0, 3, 3]
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_a_run_that_was_cut_short_leaves_the_table_and_is_taken_up(toy, tmp_path):
     """What a killed run leaves: the old table, and a part file whose last line is torn."""
     out, work = tmp_path / "out", toy(2)
@@ -109,6 +128,7 @@ def test_time_that_is_over_leaves_a_table_that_says_so(toy, tmp_path):
         assert partial.summary().endswith(f"{4 - len(table)} left")
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_cells_that_time_did_not_reach_keep_the_rows_they_had(toy, tmp_path):
     """Of a grid of four, three have rows of earlier code; one of them is computed anew."""
     out, work = tmp_path / "out", toy(2)
@@ -127,6 +147,7 @@ def test_cells_that_time_did_not_reach_keep_the_rows_they_had(toy, tmp_path):
     assert set(run.tables({"grid": (work, CELLS)})["grid"][CODE]) == {table.code}
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_rows_that_measured_other_things_are_not_kept_beside_new_ones(toy, tmp_path):
     out, work = tmp_path / "out", toy(2)
     computed(out, work, CELLS[:2])
@@ -138,6 +159,7 @@ def test_rows_that_measured_other_things_are_not_kept_beside_new_ones(toy, tmp_p
     assert len(table.rows) == 1
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_one_table_can_be_computed_alone(toy, tmp_path):
     out, work = tmp_path / "out", toy(2)
     grids = {"first": (work, CELLS[:2]), "second": (work, CELLS[2:])}
@@ -150,6 +172,7 @@ def test_one_table_can_be_computed_alone(toy, tmp_path):
         Computation(out, only=("third",)).tables(grids)
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_resume_takes_rows_of_earlier_code_that_gives_the_same_answers(toy, tmp_path, monkeypatch):
     out, work = tmp_path / "out", toy(2)
     computed(out, work)
@@ -161,6 +184,7 @@ def test_resume_takes_rows_of_earlier_code_that_gives_the_same_answers(toy, tmp_
     assert "which gives the answers of today" in resumed.words()
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_cells_that_a_change_has_met_are_computed_again(toy, tmp_path, monkeypatch):
     out, work = tmp_path / "out", toy(2)
     computed(out, work)
@@ -170,6 +194,7 @@ def test_cells_that_a_change_has_met_are_computed_again(toy, tmp_path, monkeypat
     assert resumed.summary() == "2 computed, 2 reused"
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_what_one_study_declares_says_nothing_of_another(toy, tmp_path, monkeypatch):
     out, work = tmp_path / "out", toy(2)
     computed(out, work)
@@ -213,6 +238,7 @@ def test_workers_end_with_a_command_that_is_killed(tmp_path):
     assert not left
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_a_page_alone_computes_nothing_and_owns_up_to_earlier_code(toy, tmp_path):
     out, work = tmp_path / "out", toy(2)
     computed(out, work, CELLS[:2])
@@ -231,6 +257,7 @@ def test_an_error_in_a_fit_ends_the_command(toy, tmp_path):
         computed(tmp_path / "out", toy(2), [{"seed": 0, "unknown": 1}])
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_what_is_no_number_comes_back_as_it_was(toy, tmp_path):
     work = toy('float("nan") if __name__ else 1')
     _, table = computed(tmp_path / "out", work, CELLS[:1])
@@ -318,3 +345,48 @@ def test_a_small_grid_never_writes_over_what_is_kept(kept, tmp_path):
     assert command.places("gubler", tmp_path, quick=False) == (tmp_path, Tables(tmp_path))
     whole = (command.EVIDENCE / "gubler", overlaid("gubler"))
     assert command.places("gubler", None, quick=False) == whole
+
+
+# --------------------------------------------------------------------------------------------------
+# `--quick` of every study runs from files to page, and touches nothing that is kept.
+#
+# Needs the data folder (HEDGEROW_DATA); some rows of each file are enough to see that it runs.
+ROWS = 600
+NAMES = sorted(
+    command.name or ""
+    for command in app.registered_commands
+    if command.callback is not None and "quick" in command.callback.__annotations__
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = os.environ.get(FOLDER_VARIABLE)
+    if not place:
+        pytest.skip(f"{FOLDER_VARIABLE} names no folder of data files")
+    few = tmp_path_factory.mktemp("data")
+    for path in Path(place).glob("*.parquet"):
+        rows = pd.read_parquet(path)
+        rows.sample(min(ROWS, len(rows)), random_state=0).to_parquet(few / path.name)
+    return few
+
+
+def kept_files():
+    files = (path for kept in (ARCHIVES, WORK) for path in kept.rglob("*") if path.is_file())
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_the_names_are_all_studies_that_can_be_quick():
+    assert {"boosted", "diprime", "extra-trees", "gubler", "ours", "topdown"} <= set(NAMES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_quick_study_makes_its_page_and_touches_nothing_that_is_kept(name, folder, tmp_path):
+    before = kept_files()
+    command = [sys.executable, "-m", "studies", name, "--quick", "--workers", "2"]
+    where = ["--data", str(folder), "--out", str(tmp_path / "out")]
+    done = subprocess.run([*command, *where], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert list(tmp_path.rglob("*.md"))
+    assert kept_files() == before

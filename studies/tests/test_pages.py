@@ -417,20 +417,25 @@ NUMBERS = pd.DataFrame(
 )
 
 
-def written_which(tmp_path, now, before=None):
+def stage(with_surfaces, without):
+    rows = [fresh(aucs).assign(surfaces=on) for on, aucs in ((1, with_surfaces), (0, without))]
+    return pd.concat(rows).assign(seconds=1.0)
+
+
+def written_which(tmp_path, now, surfaces=None):
     out = tmp_path / "which"
     out.mkdir()
-    if before is not None:
-        before.to_csv(out / "before.csv", index=False)
     limits = pd.DataFrame([{"dataset": "adult", "split": 800, "auc": 0.926}])
+    surfaces = stage([0.9], [0.9]) if surfaces is None else surfaces
     tables = {"fresh": now, "limits": limits, "classes": WHICH_CLASSES, "numbers": NUMBERS}
-    which.write(Computation(out), tables, "python -m studies which")
+    which.write(Computation(out), {**tables, "surfaces": surfaces}, "python -m studies which")
     return (out / "README.md").read_text()
 
 
 def test_a_run_that_time_cut_short_has_a_page_of_what_there_is(tmp_path):
     nothing = pd.DataFrame(columns=["dataset", "split", "code"])
-    tables = {"fresh": fresh([0.92]), "limits": nothing, "classes": nothing, "numbers": nothing}
+    tables = dict.fromkeys(("limits", "classes", "numbers", "surfaces"), nothing)
+    tables["fresh"] = fresh([0.92])
     which.write(Computation(tmp_path / "which"), tables, "python -m studies which")
     said = (tmp_path / "which/README.md").read_text()
     assert "0.9200" in said
@@ -444,13 +449,13 @@ def test_the_page_names_the_best_and_what_is_close_to_it(tmp_path):
 
 
 def test_differences_are_paired_and_a_clear_loss_is_named(tmp_path):
-    said = written_which(tmp_path, fresh([0.90, 0.91]), fresh([0.92, 0.931]))
+    said = written_which(tmp_path, fresh([0.9]), stage([0.90, 0.91], [0.92, 0.931]))
     assert "-0.0205 ± 0.0005 (2 pairs)" in said
-    assert "standard errors: Adult at epsilon 8 (1 holders)" in said
+    assert "standard errors: Adult at epsilon 8 (1 sites)" in said
 
 
-def test_without_an_earlier_run_nothing_is_compared(tmp_path):
-    said = written_which(tmp_path, fresh([0.925, 0.925]))
+def test_one_pair_is_no_clear_loss(tmp_path):
+    said = written_which(tmp_path, fresh([0.925, 0.925]), stage([0.90], [0.92]))
     assert "standard errors: none" in said
     assert "held" in said
 

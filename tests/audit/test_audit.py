@@ -17,16 +17,18 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from federation.test_member_choices import CASES, RECORDS, SCHEMA, SHARE, SPLITS
 from hedgerow.audit import choices
-from hedgerow.audit.bounds import NoiseSeen, chance_of, epsilon_at_least
 from hedgerow.audit.choices import (
+    NoiseSeen,
+    chance_of,
     chosen_in,
+    epsilon_at_least,
     evidence,
     gaussian_loss,
     log_chances,
     loss_of_labels,
     losses,
+    reports_of,
     sharpness,
-    told_in,
 )
 from hedgerow.audit.measuring import ERROR, ROUNDING, _ratio
 from hedgerow.audit.running import audited, estimators_named, lines
@@ -77,8 +79,8 @@ def one_site_is_silent(monkeypatch):
         if rows is not first[0]:
             return respond(rows, asked, secret)
         with pytest.MonkeyPatch.context() as silent:
-            drawn = client.drawn
-            silent.setattr(client, "drawn", lambda *a: [0 * part for part in drawn(*a)])
+            drawn = client.draw_noise
+            silent.setattr(client, "draw_noise", lambda *a: [0 * part for part in drawn(*a)])
             return respond(rows, asked, secret)
 
     monkeypatch.setattr(client, "respond", some)
@@ -367,7 +369,7 @@ def told(reports: bool, monkeypatch, epsilon: str = "8"):
     X, y = sample(300, TWO)
     (rows,) = site_rows(X, y, np.zeros(300, int), 1, TWO)
     included = np.arange(20) % 2 == 0
-    return the_study, told_in(the_study, rows, Draws(b"s" * 32, "audit"), included)
+    return the_study, reports_of(the_study, rows, Draws(b"s" * 32, "audit"), included)
 
 
 @pytest.mark.parametrize("reports", [False, True], ids=["labels", "bits"])

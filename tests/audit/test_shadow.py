@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import hedgerow as hr
+from hedgerow.audit import paths as audit_paths_module
 from hedgerow.audit import shadow
 from hedgerow.audit.measuring import AuditVerdict
 from hedgerow.audit.paths import compare_neighbors
@@ -32,6 +33,7 @@ from hedgerow.audit.shadow import (
 )
 from hedgerow.audit.transcript import answer_without_noise, claim_of, judge_records
 from hedgerow.cli.main import app
+from hedgerow.data import sums
 from hedgerow.data.engines import database
 from hedgerow.data.prepared import StudyRows
 from hedgerow.data.rows import Rows
@@ -39,11 +41,12 @@ from hedgerow.deployment.run import run_study
 from hedgerow.deployment.verify import replay_run
 from hedgerow.federation import client, exchange
 from hedgerow.methods import evaluated_rows
+from hedgerow.methods.blocks import surfaces
 from hedgerow.privacy.accounting import conversions, gaussian
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.schema.regions import Fold, Step
-from support.shadow_cases import case_of, listed
+from support.shadow_cases import case_of, listed, strong_case
 from support.worlds import ROWS, TWO, World, sample
 
 EXAMPLES, BLOCKS, BLOCK = 400, 20, 1000
@@ -103,6 +106,42 @@ def test_nor_does_any_record_of_twenty_thousand_other_combinations(block):
         refused += problems is None
         assert not problems, (number, case, problems)
     assert refused <= (1.0 - FEWEST) * BLOCK
+
+
+def judged_sums(case, monkeypatch):
+    """What the second accountant finds, and how often it judged each kind of sum."""
+    judged, plain = Counter(), audit_paths_module.judge_transcript
+
+    def judge(transcript):
+        judged.update(release.what for release in transcript.releases)
+        return plain(transcript)
+
+    monkeypatch.setattr(audit_paths_module, "judge_transcript", judge)
+    return case.problems(), sum(n for what, n in judged.items() if "surfaces" in what)
+
+
+STRONG = [("fit", 1, 0), ("fit", 3, 0), ("fit", 1, 2), ("study", 2, 0), ("held out", 1, 0)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("act", "sites", "most"), STRONG)
+def test_gradients_of_surfaces_are_judged_where_the_signal_pays_for_them(
+    act, sites, most, monkeypatch
+):
+    """Generated combinations have a dozen records, too few for surfaces."""
+    problems, judged = judged_sums(strong_case(act, sites, most), monkeypatch)
+    assert problems == []
+    assert judged >= sum(surfaces.SHARED_DESCENT_ROUNDS)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_record_that_adds_more_to_a_surface_than_its_bound_is_named(monkeypatch):
+    """Negative control: what a record adds is eight times what it may be."""
+    plain = sums.bounded_multiples
+    monkeypatch.setattr(sums, "bounded_multiples", lambda *given: 8 * plain(*given))
+    problems, judged = judged_sums(strong_case("fit", 1, 0), monkeypatch)
+    assert judged > 0
+    assert any("moves its squared L2" in problem for problem in problems)
 
 
 def test_every_method_is_among_the_combinations():
@@ -400,8 +439,8 @@ def test_a_site_sees_what_its_records_could_have_changed(world, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_an_answer_without_its_noise_is_named(world, monkeypatch):
     """Negative control: a site that draws its noise and forgets to add it."""
-    run, plain = replay_run(world.folder.model_file), client.drawn
-    monkeypatch.setattr(client, "drawn", lambda *given: [0 * one for one in plain(*given)])
+    run, plain = replay_run(world.folder.model_file), client.draw_noise
+    monkeypatch.setattr(client, "draw_noise", lambda *given: [0 * one for one in plain(*given)])
     for one in judge_records(run.study, run.rounds, own_rows(world), most=2).values():
         assert any("carries no noise of its own" in problem for problem in one.problems)
 

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
+from support.effort import LONG
 
 DOCS = Path(__file__).parents[2] / "docs"
 UNITS = ("hedgerow-site.service", "flare-client.service")
@@ -32,7 +33,7 @@ def complaints(folder: Path, units: list[str]) -> str:
         there = re.sub(r"/opt/hedgerow/bin/[\w-]+", "/bin/true", text)
         (folder / name).write_text(there, encoding="utf-8")
     words = ["systemd-analyze", "verify", *(str(folder / name) for name in UNITS)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONG)
     return done.stdout + done.stderr
 
 
@@ -79,7 +80,7 @@ def typed(command: str, folder: Path) -> str:
         check=True,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG,
         env={"PATH": path, "HOME": str(folder)},
     )
     return done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import psutil
@@ -12,7 +11,7 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from hedgerow.cli.main import app
-from hedgerow.deployment.rehearsal import Plan
+from hedgerow.deployment.rehearsal import RehearsalPlan
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.deployment.verify import verdict, verified
 from hedgerow.errors import ParameterError
@@ -30,7 +29,7 @@ def project(tmp_path) -> Path:
 
 
 def test_a_new_project_has_all_files_and_each_is_what_its_reader_expects(project):
-    plan = Plan.of(project)
+    plan = RehearsalPlan.of(project)
     assert list(plan.rows) == ["north", "south", "west"]
     assert plan.target == "outcome"
     for site, path in plan.policies.items():
@@ -54,32 +53,34 @@ def test_a_new_project_has_all_files_and_each_is_what_its_reader_expects(project
 
 def test_what_cannot_be_rehearsed_is_said_before_anything_starts(project, tmp_path):
     with pytest.raises(ParameterError, match=r"holds no study\.toml"):
-        Plan.of(tmp_path)
+        RehearsalPlan.of(tmp_path)
     (tmp_path / "a.csv").write_text("age,outcome,other\n1,yes,2\n")
     with pytest.raises(ParameterError, match=r"\['outcome', 'other'\] beside the schema's"):
-        Plan.of(project, [tmp_path / "a.csv", tmp_path / "b.csv"])
+        RehearsalPlan.of(project, [tmp_path / "a.csv", tmp_path / "b.csv"])
     with pytest.raises(ParameterError, match="at least two files"):
-        Plan.of(project, [tmp_path / "a.csv"], "outcome")
+        RehearsalPlan.of(project, [tmp_path / "a.csv"], "outcome")
     (project / "sites/west/rows.csv").unlink()
     with pytest.raises(ParameterError, match="are not there; name rows with --data"):
-        Plan.of(project)
+        RehearsalPlan.of(project)
 
 
 @pytest.mark.slow
 @pytest.mark.network
-def test_a_rehearsal_ends_with_a_valid_model_and_no_process(project):
-    with tempfile.TemporaryDirectory(prefix="hr-", dir="/tmp") as short:
-        folder = Path(short) / "all"
-        before = set(psutil.Process().children(recursive=True))
-        words = ["rehearse", str(project), "--output", str(folder), "--no-browser"]
-        done = RUN.invoke(app, words, catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        assert "live: http://127.0.0.1:" in done.output
-        study = folder / "study"
-        checks = verified(study / "model.json", study / "study.toml", study / "transcript.bin")
-        assert verdict(checks).startswith("valid, computed anew from what the sites signed")
-        assert hr.load(study / "model.json").evaluation_ is not None
-        assert set(psutil.Process().children(recursive=True)) <= before
-        text = (folder / "transcript.txt").read_text(encoding="utf-8")
-        assert text.count("$ hedgerow site accept") == 3
-        assert "site approve" not in text  # nothing but the short way
+def test_a_rehearsal_in_a_deep_folder_ends_with_a_valid_model_and_no_process(project, tmp_path):
+    folder = tmp_path.joinpath(*["a_folder_of_a_project"] * 6) / "all"
+    folder.parent.mkdir(parents=True)
+    before = set(psutil.Process().children(recursive=True))
+    words = ["rehearse", str(project), "--output", str(folder), "--no-browser"]
+    done = RUN.invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "live: http://127.0.0.1:" in done.output
+    study = folder / "study"
+    checks = verified(study / "model.json", study / "study.toml", study / "transcript.bin")
+    assert verdict(checks) == (
+        "valid, computed anew from what the sites signed, receipts of 3 of 3 sites"
+    )
+    assert hr.load(study / "model.json").evaluation_ is not None
+    assert set(psutil.Process().children(recursive=True)) <= before
+    text = (folder / "transcript.txt").read_text(encoding="utf-8")
+    assert text.count("$ hedgerow site accept") == 3
+    assert "site approve" not in text  # nothing but the short way

@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import hedgerow as hr
+from hedgerow.cli.main import app
 from hedgerow.cli.review import OUTCOME, Review, ReviewServer, reviewed
 from hedgerow.data.schema_draft import diagnose
 from support.browser import Watched, chromium
@@ -26,11 +29,13 @@ ROWS = "record,Age,paid,ward,y\n" + "".join(
     "\n"
     for k in range(90)
 )
-TODAY = datetime.date.today().isoformat()
+TODAY = "2026-01-31"
 
 
 @pytest.fixture
-def review(tmp_path: Path) -> Review:
+def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Review:
+    clock = SimpleNamespace(today=lambda: datetime.date.fromisoformat(TODAY))
+    monkeypatch.setattr("hedgerow.cli.review.datetime", SimpleNamespace(date=clock))
     (tmp_path / "rows.csv").write_text(ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -69,6 +74,25 @@ def test_an_empty_answer_confirms_nothing(review) -> None:
     assert reviewed(review.schema, empty, "A. Huber", TODAY).unconfirmed == everything
     assert reviewed(review.schema, {}, "A. Huber", TODAY).unconfirmed == everything
     assert review.confirm(empty, "A. Huber") == everything
+
+
+def confirm_typing(path: Path, typed: str, *more: str) -> list[str]:
+    """What is still open after these keys at the terminal."""
+    line = ["schema", "confirm", str(path), "--by", "A. Huber", *more]
+    done = CliRunner().invoke(app, line, input=typed, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return hr.Schema.from_toml(path).unconfirmed
+
+
+def test_a_terminal_has_the_rule_of_the_page(review) -> None:
+    """Enter alone confirms nothing; it names a source that stands on the command line."""
+    everything = review.schema.unconfirmed
+    assert confirm_typing(review.path, "\n" * 40) == everything
+    assert confirm_typing(review.path, "-\n" * 40, "--source", "codebook") == everything
+    assert confirm_typing(review.path, "source: WHO\n" + "\n" * 40) == everything[1:]
+    assert confirm_typing(review.path, "\n" * 40, "--source", "codebook") == []
+    sources = [mark.source for mark in hr.Schema.from_toml(review.path).marks.values()]
+    assert (sources[0], set(sources[1:])) == ("WHO", {"codebook"})
 
 
 def test_a_typed_value_and_a_named_source_confirm_their_own_column_alone(review) -> None:
@@ -120,8 +144,8 @@ def test_a_person_reviews_in_a_browser_and_enter_confirms_nothing(review, scheme
         for field in page.locator("input").all():
             field.press("Enter")
         page.fill("#by", "A. Huber")
-        page.click("#confirm")
-        page.wait_for_load_state("networkidle")
+        with page.expect_event("load"):  # or what is filled in next would be lost with the page
+            page.click("#confirm")
         assert len(review.schema.unconfirmed) == 4
         page.click("section[data-key=Age] button")
         page.fill("section[data-key=paid] [name=value]", "0 1000")

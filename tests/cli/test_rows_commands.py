@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from deployment.test_serve import Served
+from hedgerow.cli import fit as fit_command
 from hedgerow.cli.console import guarded
 from hedgerow.cli.main import app
 from hedgerow.deployment.approve import approve
@@ -206,6 +207,35 @@ def test_several_files_are_several_sites(folder):
     run = CliRunner().invoke(app, [*line, "-q", "-o", str(place / "three.json")])
     assert (run.exit_code, run.stdout) == (0, "")
     assert hr.load(place / "three.json").privacy_.n_sites == 3
+
+
+def test_cells_are_kept_in_a_file_where_a_folder_is_named(folder, tmp_path):
+    place, _ = folder
+    line = ["fit", "--schema", str(place / "schema.toml"), "--estimator", "TreeClassifier", "-q"]
+    line += ["--data", str(place / "adult.csv"), "--target", "income", "--temp-folder"]
+    run = CliRunner().invoke(app, [*line, str(tmp_path), "-o", str(tmp_path / "model.json")])
+    assert run.exit_code == 0, run.output
+    assert hr.load(tmp_path / "model.json").privacy_.epsilon == 1.0
+    for more, words in (
+        (["--hold-out", "3"], "for rows in memory alone"),
+        (["--data", str(place / "adult.csv")], "2 sources were given"),
+    ):
+        refused = CliRunner().invoke(app, [*line, str(tmp_path), "--force", *more])
+        assert words in str(refused.exception)
+    nowhere = CliRunner().invoke(app, [*line, str(tmp_path / "none"), "--force"])
+    assert "is no folder" in str(nowhere.exception)
+
+
+def test_records_are_proposed_to_be_held_out_where_there_are_enough(folder, monkeypatch):
+    place, _ = folder
+    line = ["fit", "--schema", str(place / "schema.toml"), "--estimator", "TreeClassifier"]
+    line += ["--data", str(place / "adult.csv"), "--force", "-o", str(place / "proposed.json")]
+    for enough, words in ((10**6, ""), (100, "With --hold-out 5 one record in five measures it")):
+        monkeypatch.setattr(fit_command, "ENOUGH_TO_HOLD_OUT", enough)
+        run = CliRunner().invoke(app, line, catch_exceptions=False)
+        assert (run.exit_code, words in run.stderr, bool(run.stderr)) == (0, True, bool(words))
+    assert "hold-out" not in CliRunner().invoke(app, [*line, "--hold-out", "4"]).stderr
+    assert "hold-out" not in CliRunner().invoke(app, [*line, "-q"]).stderr
 
 
 def test_flags_give_parameters_and_hold_records_out(folder, tmp_path):

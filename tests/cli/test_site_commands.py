@@ -15,7 +15,6 @@ import pytest
 from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
-from hedgerow.deployment import serve
 from hedgerow.deployment.approve import missing_lines
 from hedgerow.deployment.site_state import StateFolder
 from hedgerow.deployment.study_file import StudyFile
@@ -207,17 +206,6 @@ def test_rows_are_selected_from_a_database(world, tmp_path):
     words = ["site", "check", str(world.study_file), "--data", str(database)]
     done = RUN.invoke(app, [*words, "--sql", "SELECT * FROM rows"])
     assert "rows that can be used: 40" in done.output
-
-
-@pytest.mark.parametrize(("from_rows", "times"), [(0, 1), (10**9, 0)], ids=["many", "few"])
-def test_a_service_compiles_loops_for_many_rows_alone(world, monkeypatch, from_rows, times):
-    compiled = []
-    monkeypatch.setattr(serve, "compile_kernels", lambda: compiled.append(1))
-    monkeypatch.setattr(serve, "COMPILED_ROWS", from_rows)
-    world.approve(world.study_file)
-    with closing(serve.Serving(world.sites[0])) as one:
-        assert len(one.daemon.studies) == 1
-    assert len(compiled) == times
 
 
 # ----------------------------------------------------------------------------------------- Flower

@@ -17,7 +17,7 @@ from hedgerow.data.engines import dask as dask_engine
 from hedgerow.data.engines import database
 from hedgerow.data.engines.dask import OnCluster
 from hedgerow.data.engines.database import InDatabase
-from hedgerow.data.engines.engine import AnsweringElsewhere, Keeper, Messages, Work
+from hedgerow.data.engines.engine import AnsweringElsewhere, EngineMessages, Keeper, Work
 from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading import encoding
 from hedgerow.data.reading.databases import DuckDb, Selected
@@ -428,7 +428,7 @@ def test_a_keeper_evaluates_new_trees_alone(monkeypatch):
         return add(self, model, raw, n_scored)
 
     monkeypatch.setattr(Answering, "_add_trees", tap)
-    keeper, messages, whole = keeper_of_rows(), Messages(), keeper_of_rows()
+    keeper, messages, whole = keeper_of_rows(), EngineMessages(), keeper_of_rows()
     sizes = []
     for work in works_of_a_fit():
         walked.clear()
@@ -438,11 +438,11 @@ def test_a_keeper_evaluates_new_trees_alone(monkeypatch):
         assert all(trees <= 1 for trees in walked)
         for one, two in zip(answer, whole.run(work), strict=True):
             assert np.array_equal(one, two)
-    assert max(sizes[-3:]) < max(len(Messages().pack(work)) for work in works_of_a_fit()[-3:])
+    assert max(sizes[-3:]) < max(len(EngineMessages().pack(work)) for work in works_of_a_fit()[-3:])
 
 
 def test_a_keeper_that_lacks_the_model_asks_for_all_of_it():
-    messages, first, second = Messages(), keeper_of_rows(), keeper_of_rows()
+    messages, first, second = EngineMessages(), keeper_of_rows(), keeper_of_rows()
     for work in works_of_a_fit():
         message = messages.pack(work)
         expected = first.answer(message)

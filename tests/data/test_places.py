@@ -17,7 +17,7 @@ from hedgerow.data.reading.databases import DuckDb
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.reading.report import report_of
 from hedgerow.data.sums import Answering
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.queries import (
     GROUPINGS,
     LATTICE,

@@ -363,11 +363,22 @@ def test_a_draft_tells_what_is_odd_about_each_column(kind, tmp_path) -> None:
     assert read.unknown == {}
 
 
-def test_every_known_range_is_a_range_with_a_source_and_found_by_its_name() -> None:
+def test_a_source_of_a_known_range_says_where_it_stands_and_others_say_that_they_have_none() -> (
+    None
+):
     rows = known_ranges()
     assert len(rows) >= 20
     for row in rows:
         assert row["low"] < row["high"]
-        assert row["source"]
+        assert row.get("url", "").startswith("http") == (
+            row.get("source") not in (None, "a percentage")
+        )
         assert row["unit"]
         hr.Numeric("x", row["low"], row["high"])
+    frame = pd.DataFrame(
+        {"age": [30, 40] * 20, "creatinine": [0.7, 1.1] * 20, "y": ["a", "b"] * 20}
+    )
+    findings = {finding.name: finding for finding in diagnose(frame, "y").findings}
+    assert findings["age"].source in " ".join(findings["age"].reasons)
+    assert findings["creatinine"].source is None  # a page offers no source that nobody checked
+    assert "not sourced" in " ".join(findings["creatinine"].reasons)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from hedgerow.cli.main import app
-from hedgerow.deployment.approve import GROUPS, STATISTIC_WORDS, ledger_of, revoke
+from hedgerow.deployment.approve import GROUP_WORDS, STATISTIC_WORDS, ledger_of, revoke
 from hedgerow.deployment.site_state import StateFolder, rotate_key
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import LedgerError
@@ -47,8 +47,8 @@ def kinds_of(module) -> set[str]:
 
 
 def test_whatever_may_be_summed_has_words_for_the_person_who_approves():
-    assert kinds_of(statistics) - {"Records", "Statistic"} == STATISTIC_WORDS.keys()
-    assert kinds_of(groups) - {"Groups"} == GROUPS.keys()
+    assert kinds_of(statistics) - {"Phrase", "Records", "Statistic"} == STATISTIC_WORDS.keys()
+    assert kinds_of(groups) - {"Groups"} == GROUP_WORDS.keys()
 
 
 @pytest.fixture
@@ -121,7 +121,9 @@ def test_a_schema_that_changes_while_it_is_confirmed_is_not_confirmed(tmp_path, 
 def test_every_value_and_digit_is_shown_before_it_is_confirmed(tmp_path):
     path = tmp_path / "schema.toml"
     path.write_text(DRAFT.replace("high = 110", "high = 110.123456789"))
-    done = RUN.invoke(app, ["schema", "confirm", str(path), "--by", "A. Huber"], input="\n\n")
+    done = RUN.invoke(
+        app, ["schema", "confirm", str(path), "--by", "A. Huber"], input="source: the law\na, b\n"
+    )
     assert done.exit_code == 0, done.output
     assert "age: 0 to 110.123456789" in done.output
     assert "ward: a, b, c, d, e, f, g, the last of eight" in done.output

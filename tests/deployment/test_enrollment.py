@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,13 +17,14 @@ from typer.testing import CliRunner
 from hedgerow.cli.main import app
 from hedgerow.deployment import enrollment as module
 from hedgerow.deployment.draft import fill_roster
-from hedgerow.deployment.enrollment import Enrollment, Token, enroll, listening
-from hedgerow.deployment.rehearsal import free_port
+from hedgerow.deployment.enrollment import Enrollment, SiteToken, enroll, listening
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.site_state import StateFolder
 from hedgerow.errors import EngineLost, ParameterError
 from hedgerow.federation.transports.certificates import Request, key_bytes, load_key, new_key
 from hedgerow.secagg.keys import Identity, spoken_words
+from support.effort import LONG
+from support.faults import free_port
 
 pytestmark = pytest.mark.network
 RUN = CliRunner()
@@ -51,7 +53,7 @@ class Coordinator:
         with listening(self.enrollment, "127.0.0.1", port, ["localhost"], self.heard.append):
             yield self
 
-    def token(self, name: str = "north") -> Token:
+    def token(self, name: str = "north") -> SiteToken:
         return self.enrollment.token_of(name)
 
 
@@ -65,7 +67,7 @@ def site(tmp_path: Path, folder: str = "north", name: str = "north") -> StateFol
     return StateFolder.create(tmp_path / folder, name, tmp_path / "anchors" / folder)
 
 
-def body_of(state: StateFolder, token: Token) -> bytes:
+def body_of(state: StateFolder, token: SiteToken) -> bytes:
     """What the site would send."""
     key_file = state.tls / "site.key"
     if not key_file.exists():
@@ -160,7 +162,7 @@ def test_a_token_expires_by_the_coordinators_clock(coordinator, tmp_path):
 
 def test_a_site_cannot_put_its_tokens_expiry_off(coordinator, tmp_path):
     token = coordinator.token()
-    later = Token(token.name, token.url, token.expires + 9, token.secret, token.authority)
+    later = SiteToken(token.name, token.url, token.expires + 9, token.secret, token.authority)
     with pytest.raises(ParameterError, match="not known here"):
         enroll(site(tmp_path), later)
 
@@ -168,8 +170,8 @@ def test_a_site_cannot_put_its_tokens_expiry_off(coordinator, tmp_path):
 # ------------------------------------------------------------------------------- stolen and guessed
 def test_whoever_lacks_the_secret_learns_nothing_about_who_is_invited(coordinator, tmp_path):
     token = coordinator.token()
-    wrong = Token(token.name, token.url, token.expires, bytes(16), token.authority)
-    stranger = Token("nobody", token.url, token.expires, bytes(16), token.authority)
+    wrong = SiteToken(token.name, token.url, token.expires, bytes(16), token.authority)
+    stranger = SiteToken("nobody", token.url, token.expires, bytes(16), token.authority)
     said = set()
     for one, state in ((wrong, site(tmp_path)), (stranger, site(tmp_path, "x", "nobody"))):
         with pytest.raises(ParameterError) as refused:
@@ -191,7 +193,7 @@ def test_a_proof_is_of_one_request(coordinator, tmp_path):
 
 def test_a_token_for_one_site_admits_no_other_name(coordinator, tmp_path):
     token = coordinator.token()
-    south = Token("south", token.url, token.expires, token.secret, token.authority)
+    south = SiteToken("south", token.url, token.expires, token.secret, token.authority)
     with pytest.raises(ParameterError, match="not known"):
         enroll(site(tmp_path, "south", "south"), south)
     with pytest.raises(ParameterError, match="is for 'north' and this site is 'south'"):
@@ -240,7 +242,7 @@ def test_a_holder_of_the_token_cannot_have_any_certificate_signed(coordinator, t
 def test_another_authority_at_the_address_is_sent_nothing(coordinator, tmp_path):
     with Coordinator(tmp_path / "impostor").listening() as impostor:
         true = coordinator.token()
-        led_astray = Token(
+        led_astray = SiteToken(
             true.name, impostor.token().url, true.expires, true.secret, true.authority
         )
         with pytest.raises(ParameterError, match="another authority than the token names"):
@@ -254,7 +256,7 @@ def test_the_authoritys_public_certificate_alone_does_not_make_an_impostor(
     """Who stands in between can hand the true certificate on; its handshake fails all the same."""
     with Coordinator(tmp_path / "impostor").listening() as impostor:
         true = coordinator.token()
-        led_astray = Token(
+        led_astray = SiteToken(
             true.name, impostor.token().url, true.expires, true.secret, true.authority
         )
         monkeypatch.setattr(
@@ -279,7 +281,10 @@ def test_a_certificate_for_another_host_is_refused(coordinator, tmp_path):
     true = coordinator.token()
     other = true.url.replace("localhost", "127.0.0.1")
     with pytest.raises(EngineLost, match="CERTIFICATE_VERIFY_FAILED"):
-        enroll(site(tmp_path), Token("north", other, true.expires, true.secret, true.authority))
+        enroll(
+            site(tmp_path),
+            SiteToken("north", other, true.expires, true.secret, true.authority),
+        )
 
 
 def test_whoever_holds_connections_open_keeps_no_site_out(coordinator, tmp_path):
@@ -308,12 +313,12 @@ def test_a_body_without_an_end_is_not_read(coordinator):
 def test_a_token_reads_as_it_was_written_and_a_slip_of_the_hand_is_seen(coordinator):
     token = coordinator.token()
     text = str(token)
-    assert Token.read(text) == token
-    assert Token.read(f"  {text[:40]}\n{text[40:]} ") == token  # a mail that broke the line
+    assert SiteToken.read(text) == token
+    assert SiteToken.read(f"  {text[:40]}\n{text[40:]} ") == token  # a mail that broke the line
     for wrong in (text[:-1], text[:30] + "A" + text[31:] + "", "", "hr1-", "hr1-é"):
         if wrong != text:
             with pytest.raises(ParameterError, match="no whole token"):
-                Token.read(wrong)
+                SiteToken.read(wrong)
 
 
 def test_words_can_be_said_and_one_bit_changes_them():
@@ -336,14 +341,14 @@ def study_without_keys(folder: Path) -> None:
     (folder / "study/study.toml").write_text(text)
 
 
-def enroll_at_last(state: StateFolder, token: Token):
+def enroll_at_last(state: StateFolder, token: SiteToken):
     """The listener opens a moment after the tokens are written."""
-    for _ in range(1000):
+    end = time.monotonic() + LONG
+    while True:
         try:
             return enroll(state, token)
         except EngineLost:
-            continue
-    raise AssertionError("nobody listens")
+            assert time.monotonic() < end, "nobody listens"
 
 
 def test_as_typed_the_study_gets_the_keys_of_its_sites(tmp_path, monkeypatch):
@@ -366,7 +371,7 @@ def test_as_typed_the_study_gets_the_keys_of_its_sites(tmp_path, monkeypatch):
         state = site(tmp_path, name, name)
         keys[name] = state.identity().public.hex()
         enroll_at_last(state, Enrollment(folder, public).token_of(name)).keep(state)
-    waiting.join(60)
+    waiting.join(LONG)
     assert done[0].exit_code == 0, done[0].output
     assert "names all keys" in done[0].output
     study_file = folder.agreed()

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from docs.make_formats import FOLDER, FORMATS, text_of
 from hedgerow.cli.main import app
-from hedgerow.deployment import file_forms, verify
+from hedgerow.deployment import verify
 
 SCHEMA = {
     "classes": ["no", "yes"],
@@ -131,7 +131,7 @@ def test_a_check_names_every_problem_of_a_schema_and_what_is_allowed(tmp_path):
     ],
 )
 def test_a_problem_is_told_once_and_in_words(content, words):
-    (said,) = file_forms.problems_of("schema", content)
+    (said,) = verify.problems_of("schema", content)
     assert words in said
 
 
@@ -206,10 +206,10 @@ def test_verify_says_what_is_wrong_with_the_form_of_a_model(tmp_path, monkeypatc
     wrong = json.dumps(document | {"digest": verify.model_file.digest_of_file(document)})
     (tmp_path / "wrong.json").write_text(wrong)
     form = verify.verified(tmp_path / "wrong.json", None)[-1]
-    assert (form.what, form.has_failed) == ("file format", True)
+    assert (form.name, form.has_failed) == ("file format", True)
     assert "content.privacy.delta: 'small' was found; a number is allowed" in form.words
     assert "content: 'color' was found; allowed are classes, columns, " in form.words
     assert CliRunner().invoke(app, ["verify", f"{tmp_path}/wrong.json"]).exit_code == 1
-    monkeypatch.setattr(file_forms, "find_spec", lambda name: None)
-    checks = {one.what: one for one in verify.verified(tmp_path / "model.json", None)}
+    monkeypatch.setattr(verify, "find_spec", lambda name: None)
+    checks = {one.name: one for one in verify.verified(tmp_path / "model.json", None)}
     assert "pip install 'hedgerow[check]'" in checks["file format"].words

@@ -123,7 +123,7 @@ def test_the_command_keeps_it_and_signatures_stay_right(study, tmp_path):
     assert done.exit_code == 0, done.output
     kept = hr.load(path).evaluation_
     assert json.loads(json.dumps(kept.to_dict())) == json.loads(done.stdout)
-    checks = {check.what: check for check in verified(path, study.folder.study_file)}
+    checks = {check.name: check for check in verified(path, study.folder.study_file)}
     assert not any(check.has_failed for check in checks.values()), checks
     assert "signed by nobody" in checks["evaluation"].words
 

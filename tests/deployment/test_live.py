@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
 from hedgerow.deployment.live import RunTeller, SiteTeller, live_view
-from hedgerow.deployment.progress import SITES, WITHOUT, Watch
+from hedgerow.deployment.progress import SITES_EVENT, WITHOUT, Watch
 from hedgerow.deployment.run import run_study
-from hedgerow.deployment.serve import Serving
-from hedgerow.federation.audit_log import untold
+from hedgerow.deployment.serve import Service
+from hedgerow.federation.audit_log import ignore_line
 from hedgerow.federation.exchange import Quorum, hand_over
 from hedgerow.privacy.statement.record import Progress
 from hedgerow.report.view import words_on
@@ -73,7 +73,7 @@ def prefixes(paths) -> set[tuple[str, ...]]:
 def test_a_browser_sees_a_run_from_its_beginning_to_its_end(tmp_path):
     def look(watched, events, model, view):
         page = watched.page
-        kept = [event for event in events if event["event"] != SITES]
+        kept = [event for event in events if event["event"] != SITES_EVENT]
         assert len(kept) < len(events)  # states of sites are shown beside, and are no lines
         assert page.locator("#live-events li").count() == len(kept)
         rounds = [event for event in events if event["event"] == "round"]
@@ -156,9 +156,9 @@ def test_a_site_s_own_people_see_what_it_answers(tmp_path):
         ExitStack() as opened,
     ):
         page = Watched(browser, view.address).page
-        tells = [view.tell, untold, untold]
+        tells = [view.tell, ignore_line, ignore_line]
         serving = [
-            opened.enter_context(closing(Serving(site, tell=tell)))
+            opened.enter_context(closing(Service(site, tell=tell)))
             for site, tell in zip(world.sites, tells, strict=True)
         ]
         transport = Direct(
@@ -233,7 +233,7 @@ def test_a_site_that_is_asked_again_is_slow_and_one_that_is_left_out_is_lost(tmp
     states = [
         [event["sites"][name]["state"] for name in ("north", "south", "west")]
         for event in heard
-        if event["event"] == SITES
+        if event["event"] == SITES_EVENT
     ]
     assert states == [
         ["computing", "computing", "computing"],
@@ -250,7 +250,7 @@ def test_a_site_that_is_asked_again_is_slow_and_one_that_is_left_out_is_lost(tmp
 
 def test_where_nobody_looks_the_exchange_is_left_as_it_is(tmp_path):
     files = (tmp_path / "events.jsonl", tmp_path / "stop")
-    with closing(Watch(*files, 5, 0, untold, show_trees=False)) as watch:
+    with closing(Watch(*files, 5, 0, ignore_line, show_trees=False)) as watch:
         assert watch.over(print, ("a", "b")) is print
 
 
@@ -265,7 +265,7 @@ def test_health_and_metrics_want_the_token_too(monkeypatch):
     monkeypatch.setenv("HEDGEROW_LIVE_TOKEN", "a-token-of-this-machine")
     with live_view("wards", RunTeller()) as view:
         assert view.address.endswith("token=a-token-of-this-machine")
-        view.tell({"time": 1.0, "event": SITES, "sites": EACH_SITE})
+        view.tell({"time": 1.0, "event": SITES_EVENT, "sites": EACH_SITE})
         for path in ("/health", "/metrics"):
             assert asked(view, path) == 403
             assert asked(view, f"{path}?token={view.token}") == 200
@@ -286,7 +286,7 @@ def test_a_browser_sees_a_slow_and_a_lost_site(scheme):
                        "seconds": 1.5, "bytes": 9, "spent": 0.25, "paths": [],
                        "is_new_tree": False}  # fmt: skip
         view.tell(round_event)
-        view.tell({"time": 1.0, "event": SITES, "sites": EACH_SITE})
+        view.tell({"time": 1.0, "event": SITES_EVENT, "sites": EACH_SITE})
         rows = watched.page.locator("#live-each-site tr")
         rows.nth(2).wait_for()
         assert [row.split("\t")[:2] for row in rows.all_inner_texts()] == [

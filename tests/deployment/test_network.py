@@ -15,7 +15,6 @@ from hedgerow.deployment.approve import ledger_of
 from hedgerow.deployment.rehearsal import free_port, walking
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.federation.transports.https import HttpsExchange
-from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.schema.rules import exact
 from support.effort import LONG
@@ -53,12 +52,6 @@ class Running:
         return counts
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled() -> None:
-    """Once, before three processes would all do it: where the cache is empty it takes a while."""
-    compile_kernels()
-
-
 @pytest.fixture
 def running(tmp_path: Path):
     world = World(tmp_path)
@@ -91,7 +84,7 @@ def test_three_processes_grow_the_tree_of_one_and_nothing_listens_at_a_site(runn
         assert [line["event"] for line in running.world.lines(k, "stopped")] == ["stopped"]
 
 
-HEAVY = {"sklearn", "scipy", "pandas", "numba", "llvmlite", "duckdb", "matplotlib"}
+HEAVY = {"sklearn", "scipy", "pandas", "duckdb", "matplotlib"}
 MOST_MEGABYTES = 140
 
 
@@ -200,7 +193,6 @@ def _is_firm(line: str) -> bool:
 
 @pytest.mark.slow
 def test_the_walk_is_as_the_page_says(tmp_path):
-    compile_kernels()
     port = free_port()
     with walking(tmp_path, say=lambda text: None) as walk:
         over_https(walk, port)

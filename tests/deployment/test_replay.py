@@ -74,7 +74,7 @@ class Copied:
 
     def outcomes(self):
         checks = verified(self.folder.model_file, self.folder.study_file, self.transcript)
-        return {check.what: check for check in checks}
+        return {check.name: check for check in checks}
 
     def failed(self):
         return {what for what, check in self.outcomes().items() if check.has_failed}
@@ -89,12 +89,12 @@ class Copied:
         old = Transcript.read(self.transcript)
         self.transcript.unlink()
         new = FileTranscript(self.transcript)
-        for attempt, (session_id, keys) in old.epochs.items():
-            new.add_epoch(attempt, _Epoch(session_id, keys))
+        for attempt, (session_id, keys) in old.key_sessions.items():
+            new.add_session(attempt, _Epoch(session_id, keys))
         for one in change([old.rounds[number] for number in sorted(old.rounds)]):
             new.add_round(one)
         if closed:
-            new._add(b"C", b"".join(len(m).to_bytes(4, "big") + m for m in old.closed))
+            new._add(b"C", b"".join(len(m).to_bytes(4, "big") + m for m in old.last_words))
         new.close()
         self.resign()
 
@@ -553,7 +553,7 @@ def test_the_spec_s_reader_opens_the_same_sums(tmp_path, name):
 
 
 def _total(line):
-    return journal._answered(line).collected.total.tolist()
+    return journal._read_answer(line).result.total.tolist()
 
 
 def test_the_spec_s_reader_refuses_what_was_changed(world):

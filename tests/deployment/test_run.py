@@ -157,18 +157,18 @@ def test_a_round_is_opened_for_those_it_was_closed_with(tmp_path, kind):
 
 def test_without_that_line_of_the_journal_sites_would_refuse(tmp_path, monkeypatch):
     """Twin."""
-    monkeypatch.setattr(FileJournal, "closed", lambda *given: None)
+    monkeypatch.setattr(FileJournal, "add_members", lambda *given: None)
     with pytest.raises(SiteRefused, match="SecondSet"):
         test_a_round_is_opened_for_those_it_was_closed_with(tmp_path, MessageKind.SURVIVORS)
 
 
-STEPS = ["joining", "session", "asked", "closed", "answered"]
+STEPS = ["joining", "session", "add_request", "add_members", "add_answer"]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_coordinator_killed_while_it_writes_its_journal(tmp_path, step, after, monkeypatch):
-    world = World(tmp_path, at_once=step != "closed")
+    world = World(tmp_path, at_once=step != "add_members")
     real = getattr(FileJournal, step)
 
     def dying(self, *given):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hedgerow.deployment.approve import approve, find_study, ledger_of, revoke
-from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.serve import Service
 from hedgerow.deployment.site_state import DataPlace, StateFolder, backup, restore, rotate_key
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import BudgetExceeded, HedgerowError, LedgerUnavailable, ParameterError
@@ -32,7 +32,7 @@ class Served:
     """All sites of a world in this process, each with its own store in its own folder."""
 
     def __init__(self, world: World) -> None:
-        self.world, self.all = world, [Serving(site) for site in world.sites]
+        self.world, self.all = world, [Service(site) for site in world.sites]
         self.transport = Direct(
             {s.name: one.daemon.handle for s, one in zip(world.sites, self.all, strict=True)}
         )
@@ -89,7 +89,7 @@ class Restarting:
         self.asked += 1
         if self.asked == 4:
             self.served.all[0].close()
-            again = self.served.all[0] = Serving(self.served.world.sites[0])
+            again = self.served.all[0] = Service(self.served.world.sites[0])
             self.served.transport._sites["site-1"] = again.daemon.handle
         return self.served.transport(messages, accept, quorum)
 
@@ -105,7 +105,7 @@ def test_a_service_that_is_started_again_goes_on(world, served):
 
 def test_two_processes_cannot_serve_one_folder(world, served):
     with pytest.raises(LedgerUnavailable, match="another process"):
-        Serving(world.sites[0])
+        Service(world.sites[0])
 
 
 # ---------------------------------------------------------------------------------------- refusals
@@ -175,7 +175,7 @@ def test_a_study_file_changed_after_approval_is_not_served(world):
     (folder,) = world.sites[0].study_folders()
     text = folder.study_file.read_text().replace("max_depth = 2", "max_depth = 3")
     folder.study_file.write_text(text)
-    one = Serving(world.sites[0])
+    one = Service(world.sites[0])
     try:
         assert not one.daemon.studies
         assert "changed after it was approved" in world.lines(0, "cannot serve")[0]["what"]
@@ -253,7 +253,7 @@ def test_a_service_ends_without_waiting_for_a_coordinator_that_is_silent(world):
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"https://127.0.0.1:{mute.getsockname()[1]}"
         world.approve_at(world.sites[0], world.study_file, url)
-        one = Serving(world.sites[0])
+        one = Service(world.sites[0])
         mute.settimeout(LONG)
         line, _ = mute.accept()
         with line:
@@ -309,11 +309,11 @@ def test_a_service_that_is_stopped_takes_no_other_study_up(world):
     stopped = threading.Event()
     for name in ("first", "second"):
         world.approve_at(world.sites[0], world.write_study(name))
-    one = Serving(world.sites[0], tell=lambda line: stopped.set(), stop_event=stopped)
+    one = Service(world.sites[0], tell=lambda line: stopped.set(), stop_event=stopped)
     one.run()  # returns: it was stopped
     one.close()
     assert not world.lines(0, "serves")
-    with closing(Serving(world.sites[0])):
+    with closing(Service(world.sites[0])):
         assert len(world.lines(0, "serves")) == 2
 
 

@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from hedgerow.cli.main import app
-from hedgerow.deployment import file_forms
+from hedgerow.deployment import verify
 from hedgerow.deployment.run import run_study
-from hedgerow.deployment.verify import verified
-from hedgerow.errors import DataError
+from hedgerow.deployment.verify import sign_fit, verdict, verified
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.methods import model_file
+from hedgerow.secagg.keys import Identity
 from support.worlds import TWO, World, sample
 
 
@@ -28,7 +29,7 @@ def world(tmp_path_factory):
 
 
 def wrong(path, world):
-    return {check.what for check in verified(path, world.folder.study_file) if check.has_failed}
+    return {check.name for check in verified(path, world.folder.study_file) if check.has_failed}
 
 
 def changed(world, tmp_path, change):
@@ -44,7 +45,7 @@ def changed(world, tmp_path, change):
 def test_a_model_of_a_study_is_signed_by_all_and_right(world):
     checks = verified(world.folder.model_file, world.folder.study_file)
     assert not any(check.has_failed for check in checks), checks
-    names = [check.what for check in checks]
+    names = [check.name for check in checks]
     assert {"digest", "rounds", "study", "coordinator", "site site-1", "receipts"} <= set(names)
     assert hr.load(world.folder.model_file).privacy_.n_sites == 3
 
@@ -116,7 +117,7 @@ def test_a_model_of_another_study_is_not_this_one_s(world, tmp_path):
     other = World(tmp_path, dp_model="distributed", name="others")
     try:
         found = {
-            c.what
+            c.name
             for c in verified(world.folder.model_file, other.folder.study_file)
             if c.has_failed
         }
@@ -156,7 +157,7 @@ def test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped(
     assert found["digest"] == found["file format"] == "ok"
     assert found["signatures"] == "skipped"
     assert said == "intact; not checked: signatures"
-    monkeypatch.setattr(file_forms, "find_spec", lambda name: None)
+    monkeypatch.setattr(verify, "find_spec", lambda name: None)
     found, said = outcomes(world.folder.model_file, "--roster", world.folder.study_file)
     assert found["file format"] == "skipped"
     assert said == (
@@ -180,3 +181,71 @@ def test_a_model_of_one_process_has_no_signatures_and_its_arithmetic_is_checked(
     (tmp_path / "model.json").write_text(text.replace('"epsilon":1.0', '"epsilon":2.0'))
     with pytest.raises(DataError, match="was changed"):
         verified(tmp_path / "model.json", None)
+
+
+# ---------------------------------------------------------------------- a fit of one, signed by one
+@pytest.fixture
+def fitted(tmp_path):
+    rows, y = sample(400, TWO)
+    model = hr.TreeClassifier(TWO, epsilon=2.0, max_depth=2, random_state=0, hold_out=4)
+    model.fit(rows, y).keep(hr.evaluate(model, rows, y, epsilon=2.0)).save(tmp_path / "model.json")
+    return tmp_path / "model.json"
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_a_fit_of_one_is_signed_by_a_key_that_is_made_on_request(fitted, tmp_path):
+    key = tmp_path / "own" / "key"
+    refused = run("sign", fitted, "--key", key)
+    assert isinstance(refused.exception, ParameterError)
+    assert "make one with --new-key" in str(refused.exception)
+    done = run("sign", fitted, "--key", key, "--new-key")
+    assert done.exit_code == 0, done.output
+    assert key.stat().st_mode & 0o777 == 0o600
+    told = done.output.replace("\n", " ")
+    mark = re.search(r"key ([0-9a-f]{64})", told).group(1)
+    words = " ".join(told.split("its words: ")[1].split())
+    by_whom = f"intact, signed with the key {mark}"
+    assert verdict(verified(fitted, None)) == f"{by_whom}; not checked: signer"
+    for signer in (mark, words):
+        checks = verified(fitted, None, signer=signer)
+        assert verdict(checks) == by_whom
+        assert "signed with the model" in {c.name: c.words for c in checks}["evaluation"]
+    assert verdict(verified(fitted, None, signer="0" * 64)) == "FAILED: signer"
+    assert run("verify", fitted, "--signer", mark).exit_code == 0
+    assert run("verify", fitted, "--signer", "another").exit_code == 1
+    again = run("sign", fitted, "--key", key, "--new-key")
+    assert "holds a key already" in str(again.exception)
+    assert hr.load(fitted).predict(sample(5, TWO)[0]).shape == (5,)
+
+
+def better(document):
+    document["evaluation"]["confidence"] = 0.5
+
+
+def other_model(document):
+    document["content"]["parameters"]["max_depth"] = 3
+    document["digest"] = model_file.digest_of_file(document)
+
+
+def no_key(document):
+    document["signer"]["key"] = "no hex"
+
+
+@pytest.mark.parametrize("change", [better, other_model, no_key])
+def test_what_was_changed_after_one_signed_is_told(fitted, tmp_path, change):
+    assert run("sign", fitted, "--key", tmp_path / "key", "--new-key").exit_code == 0
+    document = json.loads(fitted.read_text())
+    change(document)
+    fitted.write_text(json.dumps(document))
+    assert verdict(verified(fitted, None)) == "FAILED: signature"
+
+
+def test_nobody_signs_alone_what_a_study_has_signed(world, tmp_path):
+    path = changed(world, tmp_path, lambda document: None)
+    with pytest.raises(ParameterError, match="by the coordinator of its study"):
+        sign_fit(path, Identity.generate())
+    checks = verified(path, world.folder.study_file, signer="0" * 64)
+    assert verdict(checks) == "FAILED: signer"

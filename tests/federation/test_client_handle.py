@@ -59,13 +59,13 @@ class Seen:
 
 def seen(the_link, message: bytes) -> Seen:
     endpoint = the_link.clients[0]
-    ledger, known = endpoint.store.ledger, dict(endpoint.receiver.known)
+    ledger, known = endpoint.store.ledger, dict(endpoint.receiver.definitions)
     before = len(ledger.entries)
     reply = endpoint.handle(message)
     refused = reply if reply.startswith(REFUSED) else None
     if refused is not None:
         assert refused in CODES
-        assert endpoint.receiver.known == known
+        assert endpoint.receiver.definitions == known
     return Seen(refused, len(reply), len(ledger.entries) - before)
 
 

@@ -12,7 +12,7 @@ import pytest
 import hedgerow as hr
 from deployment.test_serve import Served, charged
 from hedgerow.data.sums import Answering
-from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.serve import Service
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import ComputationFailed, ParameterError, SiteRefused, TooFewSites
 from hedgerow.federation.client import refusal, refused_with
@@ -66,7 +66,7 @@ def opened(failing=(), **terms):
 
 
 def said_of(fed):
-    return statement(fed.study, fed.sites.spent(), fed.asked, is_simulation=True)
+    return statement(fed.study, fed.sites.spent(), fed.queries, is_simulation=True)
 
 
 def test_a_failed_round_is_asked_again_under_a_new_number_and_paid_twice():
@@ -122,7 +122,7 @@ def test_failed_rounds_left_out_of_the_sum_would_be_seen():
     """Twin: a coordinator that forgets what failed prints less than the sites paid."""
     fed = opened(failing={1}, retry_budget=TENTH)
     fed.ask([COUNTS])
-    fed.asked = [query for query in fed.asked if not query.void]
+    fed.queries = [query for query in fed.queries if not query.void]
     said = said_of(fed)
     assert sum(line.part for line in said.spending) < said.spent_fraction - 0.05
 
@@ -334,7 +334,7 @@ def test_a_service_says_in_its_audit_log_why_a_study_is_closed_and_a_restart_kee
         join = world.link(served.transport).coordinator.join()[0]
         assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
         served.all[0].close()
-        served.all[0] = Serving(world.sites[0])
+        served.all[0] = Service(world.sites[0])
         assert agreed.hash not in served.all[0].daemon.studies
         assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
         (told,) = world.lines(0, "cannot serve")

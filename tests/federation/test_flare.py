@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("nvflare", reason="the extra hedgerow[flare] is not installed")
 
-from examples.network.flare_network import ADMIN, FlareNetwork, flare_network
+from examples.network.flare import ADMIN, FlareNetwork, flare_network
 from federation.test_transports import NAMES, SEVERAL, directly, grown, handles, world
 from hedgerow.errors import ParameterError
 from hedgerow.federation.exchange import RetryPolicy, patient
@@ -26,6 +26,7 @@ from hedgerow.federation.transports.flare import FlareExchange, write_job
 from hedgerow.federation.transports.flare_locks import EXECUTOR, lock, untried_version
 from hedgerow.federation.transports.socket import SocketListener
 from hedgerow.privacy.accounting.budget import DPModel
+from support.effort import LONG
 from support.engine_world import FLARE_FAULTS
 from support.faults import MAY_BE_VOID
 from support.flare_world import Flare, flare_world
@@ -177,13 +178,13 @@ def refused(flare: Flare, job: Path, folder: Path) -> bool:
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     before = flare.heard_and_charged()
-    session = new_secure_session(ADMIN, str(flare.network.admin_kit), timeout=20)
+    session = new_secure_session(ADMIN, str(flare.network.admin_kit), timeout=LONG)
     try:
         try:
             id = session.submit_job(str(job))
         except Exception:
             return True
-        end = time.monotonic() + 60
+        end = time.monotonic() + LONG
         while time.monotonic() < end:
             status = str(session.get_job_meta(id).get("status"))
             if status.startswith("FINISHED"):

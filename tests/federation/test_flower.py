@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import EngineLost, ParameterError
-from hedgerow.federation.exchange import Missed, Quorum
+from hedgerow.federation.exchange import Misses, Quorum
 from hedgerow.federation.transports import flower, pipe
 from hedgerow.federation.transports.flower import FlowerExchange, flwr_command, run_id_in, write_app
 
@@ -61,7 +61,7 @@ def test_messages_go_through_a_run_and_through_another_if_that_one_dies(fake, tm
         assert transport.ask({"b": b"two"}, 20) == {"b": b"owt"}
         answers: dict[int, bytes] = {}
         missed = transport({1: b"two"}, answers.__setitem__, Quorum(lambda more: True, seconds=20))
-        assert (answers, missed) == ({1: b"owt"}, Missed())
+        assert (answers, missed) == ({1: b"owt"}, Misses())
         assert transport.jobs == 1
         with pytest.raises(EngineLost, match="lost three jobs"):
             transport.ask({"a": b"die"}, 20)

@@ -12,7 +12,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES
-from hedgerow.federation.transports.flower_app import LONGEST, SiteGrid, answered
+from hedgerow.federation.transports.flower_app import LONGEST_MESSAGE, SiteGrid, answered
 from hedgerow.federation.transports.socket import SocketListener
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what flwr imports
@@ -96,7 +96,7 @@ def test_a_node_answers_for_the_site_it_was_asked_for_and_for_no_other():
 
 
 def test_a_node_asks_the_service_and_says_nothing_but_its_name_if_that_is_away(tmp_path):
-    assert max(LONGEST_ANSWER, MAX_MESSAGE_BYTES) < LONGEST
+    assert max(LONGEST_ANSWER, MAX_MESSAGE_BYTES) < LONGEST_MESSAGE
 
     def asked(**what):
         content = RecordDict({"hedgerow": ConfigRecord(what)})

@@ -16,8 +16,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="flwr's versions do not fit the other tools' (make test-flower)")
 
-from examples.network.flower_network import BIN, LINK, FlowerNetwork, flower_network
-from hedgerow.deployment.serve import Serving
+from examples.network.flower import BIN, LINK, FlowerNetwork, flower_network
+from hedgerow.deployment.serve import Service
 from hedgerow.federation.transports.flower import PROJECT, FlowerExchange
 from hedgerow.federation.transports.socket import SocketListener
 from support.engine_world import FLOWER_FAULTS, NEW_RUN
@@ -244,7 +244,7 @@ def test_a_stock_node_that_is_another_user_reads_nothing_of_the_site_but_its_own
         site = world.sites[0]
         world.data_of(site).chmod(0o600)
         listener = folder / "socket"
-        opened.enter_context(closing(Serving(site, socket=listener, group=PIPE)))
+        opened.enter_context(closing(Service(site, socket=listener, group=PIPE)))
         network = FlowerNetwork(folder / "f", {site.name: listener}, executor=False, within=WITHIN)
         network.provision()
         key = network.folder / f"{site.name}.node"

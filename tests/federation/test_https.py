@@ -27,13 +27,14 @@ from hedgerow.federation.transports.certificates import (
 from hedgerow.federation.transports.https import (
     HUNG_UP,
     MESSAGE,
-    MOST_CONNECTIONS,
+    MOST_SITE_CONNECTIONS,
     PATH,
     HttpsExchange,
     address_of,
 )
 from hedgerow.secagg.keys import Identity
 from support.effort import LONG
+from support.faults import free_port
 from support.network import ask, calling, certified, https, names
 
 pytestmark = pytest.mark.network
@@ -106,7 +107,7 @@ def test_a_site_finds_a_coordinator_that_went_away_and_came_back(tmp_path):
     def listener(port: int = 0) -> HttpsExchange:
         return HttpsExchange(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1", port)
 
-    first, notes = listener(), list[str]()
+    first, notes = listener(free_port()), list[str]()
     with calling(f"https://127.0.0.1:{first.port}", tls, echo("site-1"), notes.append) as caller:
         assert ask(first, {"site-1": b"1"}, LONG)
         until(lambda: first._desks[0].calls == 2)  # it waits for the next message
@@ -246,7 +247,7 @@ def test_a_certificate_for_a_name_outside_the_roster_gets_nothing(tmp_path, thre
     authority = Authority.open(tmp_path / "authority")
     tls = client_context(*certified(tmp_path, authority, "site-9"))
     assert posted(three.port, tls) == 403
-    assert three.seen <= set(names(3))
+    assert three.callers <= set(names(3))
 
 
 def test_a_site_cannot_answer_a_letter_of_another(tmp_path):
@@ -291,16 +292,16 @@ def test_a_site_has_few_connections(tmp_path):
     tls = client_context(*certified(tmp_path, authority, "site-1"))
     lines = []
     try:
-        for _ in range(MOST_CONNECTIONS):
+        for _ in range(MOST_SITE_CONNECTIONS):
             line = http.client.HTTPSConnection("127.0.0.1", listener.port, context=tls)
             line.putrequest("POST", PATH)
             line.putheader("Content-Length", "5")
             line.endheaders(b"ab")  # and never the rest
             lines.append(line)
-        until(lambda: listener._desks[0].connections == MOST_CONNECTIONS)
+        until(lambda: listener._desks[0].connections == MOST_SITE_CONNECTIONS)
         assert posted(listener.port, tls) == 429
         lines.pop().close()
-        until(lambda: listener._desks[0].connections < MOST_CONNECTIONS)
+        until(lambda: listener._desks[0].connections < MOST_SITE_CONNECTIONS)
     finally:
         for line in lines:
             line.close()

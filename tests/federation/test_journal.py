@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from hedgerow.deployment.run_folder import coordinator_of
-from hedgerow.federation.exchange import Collected, RetryPolicy, patient
-from hedgerow.federation.journal import Answered, FileJournal, Record, narrowed
+from hedgerow.federation.exchange import RetryPolicy, RoundSum, patient
+from hedgerow.federation.journal import FileJournal, Record, RoundAnswer, narrow
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
-from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE
@@ -37,12 +36,12 @@ EDGES = [
 @pytest.mark.parametrize(("width", "numbers"), EDGES)
 def test_a_sum_takes_as_many_bytes_as_its_largest_number_and_comes_back(tmp_path, width, numbers):
     total = np.array(numbers, np.int64)
-    assert narrowed(total).itemsize == width
-    kept = Answered(1, 1, "digest", Collected(total, (), 10, 20, (0, 1)))
+    assert narrow(total).itemsize == width
+    kept = RoundAnswer(1, 1, "digest", RoundSum(total, (), 10, 20, (0, 1)))
     journal = FileJournal(tmp_path)
-    journal.answered(kept, {}, {})
+    journal.add_answer(kept, {}, {})
     journal.close()
-    found = Record(tmp_path).recorded(1).collected
+    found = Record(tmp_path).recorded(1).result
     assert found.total.dtype == np.int64
     assert found.total.tolist() == numbers
     assert (found.bytes_out, found.bytes_in, found.members) == (10, 20, (0, 1))
@@ -62,7 +61,7 @@ def test_a_line_without_a_width_has_eight_bytes_a_number(tmp_path):
     (tmp_path / "answers.jsonl").write_text(
         json.dumps(line | {"bytes": [1, 2], "heads": {}, "total": total}) + "\n"
     )
-    assert Record(tmp_path).recorded(1).collected.total.tolist() == [1, -2]
+    assert Record(tmp_path).recorded(1).result.total.tolist() == [1, -2]
 
 
 # ------------------------------------------------------------------------------ thousands of rounds
@@ -86,6 +85,7 @@ def resident():
 
 def grown_by(folder, rounds, kind):
     """Bytes a round that three sites and their coordinator grow by in one process."""
+    folder.mkdir(exist_ok=True)
     world = World(folder, dp_model="distributed", epsilon="80")
     study, timing = world.study, RetryPolicy(world.names, world.agreed.timing)
     query = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1, 2 * QUERIES * rounds))
@@ -105,14 +105,11 @@ def grown_by(folder, rounds, kind):
 
 @pytest.mark.slow
 def test_memory_stays_flat_over_thousands_of_rounds(tmp_path):
-    """Loops are compiled first: a process that begins with NumPy's loads LLVM later, 100 MiB."""
-    compile_kernels()
     assert grown_by(tmp_path, ROUNDS, FileJournal) < MOST_BYTES_A_ROUND
 
 
 @pytest.mark.slow
 def test_a_journal_that_keeps_messages_is_seen_to_grow(tmp_path):
-    compile_kernels()
     plain, keeping = (
         grown_by(tmp_path / kind.__name__, 1500, kind) for kind in (FileJournal, KeepsMessages)
     )

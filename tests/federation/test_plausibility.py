@@ -130,7 +130,7 @@ def turned(vector, asked):
 def outcomes(world):
     path = world.folder.path
     checks = verified(world.folder.model_file, path / "study.toml", path / "transcript.bin")
-    return {check.what: check for check in checks}
+    return {check.name: check for check in checks}
 
 
 @pytest.mark.parametrize("change", [garbage, one_table_only], ids=lambda f: f.__name__)

@@ -45,7 +45,8 @@ def test_nothing_is_allowed_by_default():
 def test_methods_are_named_as_users_type_them(allowed, method, passes):
     policy = replace(FITTING, methods=frozenset({allowed}))
     reasons = list(policy.reasons(replace(STUDY, method=method)))
-    todo = f'your policy does not allow this method; to allow it add: methods = ["{method}"]'
+    todo = "your policy does not allow this method; to allow it add: "
+    todo += f'methods = ["{allowed}", "{method}"]'
     assert reasons == ([] if passes else [todo])
 
 
@@ -91,7 +92,8 @@ def test_each_ceiling_of_a_study_alone_can_say_no(change, asked, why):
 def test_rounds_of_a_study_have_a_ceiling_where_they_are_known():
     few = replace(FITTING, max_rounds=3)
     assert not list(few.reasons(STUDY)) + list(few.reasons(STUDY, 3))
-    assert list(few.reasons(STUDY, 4)) == ["rounds 4 is above the ceiling 3"]
+    todo = "to allow it add: rounds_per_study = 4"
+    assert few.reasons(STUDY, 4) == [f"rounds 4 is above the ceiling 3; {todo}"]
 
 
 @pytest.mark.parametrize(

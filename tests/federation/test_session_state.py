@@ -21,7 +21,7 @@ from hedgerow.errors import (
     SiteRefused,
 )
 from hedgerow.federation.client import Client, refused_with
-from hedgerow.federation.exchange import Missed, RetryPolicy, Timing, patient
+from hedgerow.federation.exchange import Misses, RetryPolicy, Timing, patient
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
 from hedgerow.privacy.accounting.budget import DPModel
@@ -87,7 +87,7 @@ def test_sites_that_lack_a_definition_get_all_of_them_in_a_second_exchange(link,
     got = round_of(link, 2, [CHOICE])
     assert got.members == tuple(range(PARTIES))
     assert {"0", "1"} in asked[before + 1 :]
-    assert all(client.receiver.known for client in link.clients)
+    assert all(client.receiver.definitions for client in link.clients)
 
 
 def test_a_site_that_never_gets_the_question_is_left_out_of_the_sum(link):
@@ -204,7 +204,7 @@ def test_before_a_round_that_the_reserve_could_not_pay_twice_all_are_asked_who_t
     round_of(noisy, 1, [COUNT])
     for k in (1, 2, 3):
         started_anew(noisy, k)
-    noisy.session_state._heard -= 10.0
+    noisy.session_state._last_answer -= 10.0
     assert round_of(noisy, 2, [COUNT]).members == (0, 1, 2, 3, 4)
     assert noisy.spent_at_sites() == [2 * SHARE * noisy.study.total] * PARTIES
 
@@ -279,14 +279,17 @@ def test_a_run_is_resumed_with_its_own_keys_only(noisy):
 
 
 # -------------------------------------------------------------------------- two threads, one site
-def answered_by_two_threads(link, monkeypatch):
-    """Both threads hold the same ROUND; each waits a while for the other inside the site."""
+def answered_by_two_threads(link, monkeypatch, seconds=0.3):
+    """Both threads hold the same ROUND; each waits a while for the other inside the site.
+
+    Where the lock holds the other back, all of the `seconds` pass; without it they end at once.
+    """
     both, got, failed = threading.Barrier(2), [], []
     client = link.clients[0]
 
     def meet_and_respond(make):
         with suppress(threading.BrokenBarrierError):
-            both.wait(timeout=0.3)
+            both.wait(timeout=seconds)
         return make()
 
     def answer(message):
@@ -314,7 +317,7 @@ def test_two_threads_that_ask_one_site_get_the_same_bytes_for_one_charge(noisy, 
 def test_without_the_lock_the_vault_still_decides(noisy, monkeypatch):
     """Both read rows behind the same hold; one transaction charges and sends, one finds that."""
     noisy.clients[0]._lock = nullcontext()
-    got, failed = answered_by_two_threads(noisy, monkeypatch)
+    got, failed = answered_by_two_threads(noisy, monkeypatch, LONG)
     assert (len(set(got)), len(failed)) == (1, 1)
     assert noisy.spent_at_sites()[0] == SHARE * noisy.study.total
 
@@ -346,7 +349,7 @@ def opened_while_the_next_is_masked(link, monkeypatch, mask, seconds=LONG):
     opening, asking = first.unmask()[0], link.coordinator.start(questions, 1).requests()[0]
     site, failed = link.clients[0].site, []
     masking, opening_now = threading.Event(), threading.Event()
-    site.lock, received = Impatient(seconds), site._received
+    site.lock, received = Impatient(seconds), site._receive
 
     def mask_once_the_other_has_begun(*given):
         masking.set()
@@ -367,7 +370,7 @@ def opened_while_the_next_is_masked(link, monkeypatch, mask, seconds=LONG):
             failed.append(str(error.__cause__))
 
     monkeypatch.setattr(Site, "mask", mask_once_the_other_has_begun)
-    monkeypatch.setattr(site, "_received", receive)
+    monkeypatch.setattr(site, "_receive", receive)
     thread = threading.Thread(target=attempt, args=(link.clients[0]._round, asking))
     thread.start()
     masking.wait(LONG)
@@ -508,7 +511,7 @@ def test_with_too_few_left_the_run_ends_and_the_same_round_goes_on(tmp_path):
 def test_masks_that_do_not_cancel_make_a_round_void_and_new_keys(tmp_path, monkeypatch):
     with closing(at_once(tmp_path)) as link:
         federation = Server(link.study, link, MemoryLedger(link.study.limit))
-        joined, whole = link.clients[2].site._membership.joined, {}
+        joined, whole = link.clients[2].site._membership.site_session, {}
         whole.update(joined.roots)
         joined.roots[0] = bytes(32)
         federation.ask([COUNT])
@@ -528,7 +531,7 @@ class Slow:
         self.clock.wait(min(self.seconds, quorum.seconds))
         if self.seconds < quorum.seconds:
             return self.inner(messages, accept, quorum)
-        return Missed(silent=frozenset(messages))
+        return Misses(silent=frozenset(messages))
 
 
 def slow_rounds(link, pace, *, away=frozenset()):

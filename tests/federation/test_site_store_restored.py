@@ -67,7 +67,7 @@ class Attack:
             certificate[me] = SignedSet.read(signed.body).signature
         answers = {}
         for me in members:
-            sealed = {peer: self.sent[peer].sealed[me] for peer in members if peer != me}
+            sealed = {peer: self.sent[peer].sealed_shares[me] for peer in members if peer != me}
             body = Unmask(members, certificate, sealed).to_bytes()
             answer = self.group.sites[me].unmask(self.message(me, MessageKind.UNMASK, body))
             answers[me] = Shares.read(Envelope.parse(answer).body)

@@ -11,10 +11,11 @@ import pytest
 from hedgerow.errors import ParameterError
 from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES
 from hedgerow.federation.transports.frames import (
-    Stopped,
+    Hangup,
     ask_service,
     receive_message,
     send_message,
+    unix_address,
 )
 from hedgerow.federation.transports.socket import SocketListener
 
@@ -65,8 +66,36 @@ def test_a_socket_left_by_a_dead_process_is_replaced_and_a_file_is_not(tmp_path)
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ParameterError, match="in the way"):
         SocketListener(tmp_path / "file", lambda message: message)
-    with pytest.raises(ParameterError, match="nearer to the root"):
+    with pytest.raises(ParameterError, match="Name a shorter path"):
         SocketListener(tmp_path / ("x" * 120), lambda message: message)
+
+
+def test_a_deep_folder_has_its_socket_inside_for_its_owner_alone(tmp_path):
+    """The kernel takes 107 bytes of an address; a newcomer's folder may be deeper."""
+    deep = tmp_path.joinpath(*["a_folder_of_a_project"] * 9)
+    deep.mkdir(parents=True)
+    for _ in range(2):  # the second finds the socket of one that died
+        listener = SocketListener(deep / "socket", lambda message: b"got " + message)
+        assert (deep / "socket").lstat().st_mode & 0o777 == 0o600
+        assert ask(deep, b"x") == b"got x"
+        (deep / "socket").rename(deep / "aside")
+        listener.close()
+        (deep / "aside").rename(deep / "socket")
+    with pytest.raises(ConnectionRefusedError):
+        ask(deep, b"x")
+
+
+def test_a_folder_swapped_for_a_link_is_not_followed_after_it_was_opened(tmp_path):
+    """The address of a deep socket names the folder that was opened, whoever renames it."""
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    with unix_address(str(deep / "socket")) as address, socket.socket(socket.AF_UNIX) as server:
+        deep.rename(tmp_path / "moved")
+        (tmp_path / "planted").mkdir()
+        deep.symlink_to(tmp_path / "planted")
+        server.bind(address)
+    assert (tmp_path / "moved/socket").is_socket()
+    assert not (tmp_path / "planted/socket").exists()
 
 
 @pytest.mark.parametrize("said", [(MAX_MESSAGE_BYTES + 1).to_bytes(8, "big"), b"\xff" * 8, b"\0\0"])
@@ -86,5 +115,5 @@ def test_a_message_cut_off_is_no_message():
             send_message(one, b"whole")
             one.sendall((10).to_bytes(8, "big") + b"half")
         assert receive_message(other, 100) == b"whole"
-        with pytest.raises(Stopped, match="in the middle"):
+        with pytest.raises(Hangup, match="in the middle"):
             receive_message(other, 100)

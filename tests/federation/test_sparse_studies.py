@@ -46,7 +46,7 @@ def opened(remembered):  # noqa: F811
 def test_a_study_on_a_sparse_graph_runs_for_the_rounds_it_paid_for(opened):
     fed, y = opened
     degree = fed.study.to_dict()["graph"]["degree"]
-    joined = [end.site._membership.joined for end in fed.sites.clients]
+    joined = [end.site._membership.site_session for end in fed.sites.clients]
     assert degree == 14
     assert {len(one.roots) for one in joined} == {degree}
     for _ in range(2):
@@ -59,7 +59,7 @@ def test_a_study_on_a_sparse_graph_runs_for_the_rounds_it_paid_for(opened):
     messages = fed.sites.coordinator.start(encoded.questions, 2).requests()
     # and sites do not rely on the coordinator's count
     assert refused_with(fed.sites.clients[0].handle(messages[0])) == Code.BUDGET_REFUSED.value
-    said = statement(fed.study, fed.sites.spent(), fed.asked, is_simulation=True)
+    said = statement(fed.study, fed.sites.spent(), fed.queries, is_simulation=True)
     assert "1.9e-12 of delta" in str(said)
 
 

@@ -399,7 +399,7 @@ def test_a_second_message_does_not_tell_how_long_a_round_took(kind):
 def test_a_site_that_was_started_anew_after_it_closed_says_its_last_word_again():
     group, noted = consortium(3), []
     daemon = Daemon.__new__(Daemon)
-    daemon._clients, daemon._closed = {}, frozenset({STUDY})
+    daemon._clients, daemon._closed_studies = {}, frozenset({STUDY})
     daemon._site_store = SimpleNamespace(memory=lambda study: group.memories[0])
     daemon.audit = SimpleNamespace(note=lambda event, **fields: noted.append(event))
     close = group.coordinator.close(bytes(32), 0)[0]
@@ -415,8 +415,8 @@ def test_a_site_has_one_slot_the_largest_of_its_studies():
         k: SimpleNamespace(study=SimpleNamespace(reply_interval=reply_interval))
         for k, reply_interval in enumerate((0, 30, 5))
     }
-    assert Daemon._slot(SimpleNamespace(_clients=clients)) == 30
-    assert Daemon._slot(SimpleNamespace(_clients={})) == 0
+    assert Daemon._reply_interval(SimpleNamespace(_clients=clients)) == 30
+    assert Daemon._reply_interval(SimpleNamespace(_clients={})) == 0
 
 
 def test_the_lock_is_not_held_while_a_reply_waits():

@@ -32,7 +32,7 @@ def a_round(secure, number=1, **changed):
 
 def written(path, group, rounds):
     file = FileTranscript(path)
-    file.add_epoch(1, group.coordinator.session)
+    file.add_session(1, group.coordinator.session)
     for one in rounds:
         file.add_round(one)
     file.close()
@@ -45,15 +45,15 @@ def test_what_was_written_comes_back(played, tmp_path):
     written(path, group, rounds)
     found = Transcript.read(path)
     assert list(found.rounds.values()) == rounds
-    assert found.epochs == {
+    assert found.key_sessions == {
         1: (group.coordinator.session.id, dict(group.coordinator.session.ephemerals))
     }
-    assert found.closed == ()
+    assert found.last_words == ()
     file = FileTranscript(path)
     word = secure.messages[0, MessageKind.MASKED]
     file.add_closed([word])
     file.close()
-    assert Transcript.read(path).closed == (shown(word),)
+    assert Transcript.read(path).last_words == (shown(word),)
     assert digest("message", shown(word)) == message_digest(word)
 
 

@@ -20,7 +20,7 @@ from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.statement.statement import statement
 from methods.test_method_contract import CASES, IDS
-from support.faults import Lossy, unhurried
+from support.faults import Lossy, do_not_wait
 from support.network import https
 from support.worlds import TWO, sample, site_rows, study
 
@@ -48,7 +48,7 @@ def handles(link):
 
 def over(transport, inner):
     """The same sites and coordinator, with another way between them."""
-    retry_policy = unhurried(NAMES)
+    retry_policy = do_not_wait(NAMES)
     return SecureSites(
         inner.study, inner.coordinator, patient(transport, retry_policy), retry_policy
     )
@@ -121,7 +121,7 @@ def test_with_noise_the_statement_is_the_same_but_for_simulated(delta):
         inner = world(method, TWO, epsilon="100", delta=delta)
         link = over(Lossy(handles(inner), seed=3), inner) if lossy else inner
         _, fed = grown(method, link)
-        here = statement(link.study, link.spent(), fed.asked, is_simulation=not lossy)
+        here = statement(link.study, link.spent(), fed.queries, is_simulation=not lossy)
         said.append(here.to_dict())
         assert {e.store.ledger.spent(link.study.account) for e in inner.clients} == {link.spent()}
     assert constant(said[0]) == constant(said[1])

@@ -37,12 +37,12 @@ QUERY = SumQuery(EVERYONE, ClassCounts(2), Cells((0,), Binning.of_cells(TWO)), F
 )
 def test_json_with_surprises_is_refused(text):
     with pytest.raises(ParameterError):
-        wire.parse(text)
+        wire.parse_json(text)
 
 
 def test_json_at_the_limits_is_read():
-    assert wire.parse(b"9" * 80) == int("9" * 80)
-    assert wire.parse(b"[" * 32 + b"]" * 32) is not None
+    assert wire.parse_json(b"9" * 80) == int("9" * 80)
+    assert wire.parse_json(b"[" * 32 + b"]" * 32) is not None
 
 
 @pytest.mark.parametrize("text", ["9" * 65, f"1/{'9' * 65}", "1e5", "0.5", " 1/2", "1/2 ", 5, None])
@@ -65,7 +65,7 @@ def test_what_was_encoded_comes_back():
 def test_a_bundle_that_is_too_long_is_refused_before_it_is_read(monkeypatch):
     bundle = Sender().encode([QUERY])
     monkeypatch.setattr(wire, "MOST_BYTES", bundle.size - 1)
-    monkeypatch.setattr(wire, "parse", lambda text: pytest.fail("it was read"))
+    monkeypatch.setattr(wire, "parse_json", lambda text: pytest.fail("it was read"))
     with pytest.raises(SiteRefused, match="BadMessage"):
         decoded(bundle)
 
@@ -76,7 +76,7 @@ def test_an_epoch_has_room_for_so_many_names(monkeypatch):
     monkeypatch.setattr(wire, "MOST_NAMES", 0)
     with pytest.raises(SiteRefused, match="BadMessage"):
         receiver.keep(learned)
-    assert receiver.known == {}
+    assert receiver.definitions == {}
 
 
 def test_only_large_values_have_names():

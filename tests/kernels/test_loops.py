@@ -6,7 +6,8 @@ The definitions below are written row by row, on purpose: they share no trick wi
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.kernels import codes as encoding
-from hedgerow.kernels import dispatch, loops
+from hedgerow.kernels import dispatch
+from hedgerow.kernels.build import FOR_ANY, FOR_AVX2
 from hedgerow.kernels.codes import encode_edges, recode, split_rows
-from hedgerow.kernels.dispatch import assumed_costs
+from hedgerow.kernels.dispatch import PLAIN
 from hedgerow.kernels.noise import invert
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import (
@@ -38,21 +39,34 @@ from support.effort import examples
 pytestmark = pytest.mark.property
 
 ROUNDS = settings(examples(40, 100), suppress_health_check=[HealthCheck.too_slow])
-N_ROWS = st.sampled_from([0, 1, 2, 17, loops.BLOCK - 1, loops.BLOCK, loops.BLOCK + 1, 9001])
+BLOCK = 4096  # rows that a compiled loop takes at a time
+MOST_PACKED = 2**30 // BLOCK  # from here on two numbers are not added in one word
+N_ROWS = st.sampled_from([0, 1, 2, 17, BLOCK - 1, BLOCK, BLOCK + 1, 9001])
 N_FEATURES = st.integers(1, 5)
 N_CELLS = st.sampled_from([1, 2, 33, 255, 256])
 SEEDS = st.integers(0, 2**32 - 1)
 
 
+@contextmanager
+def using(form: str) -> Iterator[None]:
+    """Another form than the fastest, for a while."""
+    before, dispatch.FORM = dispatch.FORM, form
+    try:
+        yield
+    finally:
+        dispatch.FORM = before
+
+
 def in_both_forms(work: Callable[[], Any]) -> Any:
     """What `work` gives, after seeing that plain and compiled agree to the last bit."""
-    with assumed_costs(np.inf, np.inf):
+    with using(PLAIN):
         plain = work()
-    with assumed_costs(0, 0):
-        compiled = work()
-    for a, b in zip(_arrays(plain), _arrays(compiled), strict=True):
-        assert a.dtype == b.dtype
-        np.testing.assert_array_equal(a, b)
+    for kind in (FOR_ANY, FOR_AVX2):
+        with using(kind):
+            compiled = work()
+        for a, b in zip(_arrays(plain), _arrays(compiled), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
     return plain
 
 
@@ -105,8 +119,8 @@ def test_counts_by_cell_are_the_counts(
 
 def random_stats(rng: np.random.Generator, n: int, channels: int) -> np.ndarray:
     """Numbers of every size, which changes from block to block."""
-    size = 2 ** rng.choice([1, 10, 17, 18, 19, 20, 40, 62], -(-n // loops.BLOCK))
-    most = np.repeat(size, loops.BLOCK)[:n, None]
+    size = 2 ** rng.choice([1, 10, 17, 18, 19, 20, 40, 62], -(-n // BLOCK))
+    most = np.repeat(size, BLOCK)[:n, None]
     return rng.integers(-most, most, (n, channels))
 
 
@@ -172,11 +186,11 @@ def test_packed_sums_that_are_never_emptied_do_not_survive_a_full_cell() -> None
     assert [(packed - low) >> 32, low] != stats.sum(axis=0).tolist()
 
 
-@pytest.mark.parametrize("largest", [loops.MOST_PACKED - 1, loops.MOST_PACKED, 2**62 - 1])
+@pytest.mark.parametrize("largest", [MOST_PACKED - 1, MOST_PACKED, 2**62 - 1])
 def test_the_largest_numbers_that_are_packed_are_summed_as_exactly_as_the_next(
     largest: int,
 ) -> None:
-    stats = np.tile([largest, -largest - 1], (3 * loops.BLOCK, 1))
+    stats = np.tile([largest, -largest - 1], (3 * BLOCK, 1))
     codes = np.zeros((1, len(stats)), np.uint8)
     got = in_both_forms(lambda: sum_cells(codes, None, [0], stats, 1))
     np.testing.assert_array_equal(got[0, 0, 0], stats.sum(axis=0))
@@ -431,8 +445,8 @@ WORDS = (np.zeros(1, np.uint64), np.ones(1, np.uint64), np.zeros(2, np.int32), 6
 def test_rows_that_would_be_read_or_written_outside_are_refused(
     work: Callable[[], Any], complaint: str
 ) -> None:
-    for price in (0, np.inf):
-        with assumed_costs(price, price), pytest.raises(DataError, match=complaint):
+    for form in (PLAIN, FOR_AVX2):
+        with using(form), pytest.raises(DataError, match=complaint):
             work()
 
 
@@ -568,16 +582,3 @@ def test_a_layer_without_open_nodes_is_summed_whatever_the_rows() -> None:
 def test_questions_that_make_no_sense_are_refused(work: Callable[[], Any], complaint: str) -> None:
     with pytest.raises(ParameterError, match=complaint):
         work()
-
-
-def test_any_layout_of_the_codes_meets_one_compiled_loop() -> None:
-    rng = np.random.default_rng(1)
-    codes = random_codes(rng, 50)
-    frozen = codes.copy()
-    frozen.flags.writeable = False
-    with assumed_costs(0, 0):
-        recode(codes, np.zeros((3, 256), np.uint8))
-        known = len(dispatch._compile(encoding.RECODE.loop).signatures)
-        for same in (np.asfortranarray(codes), frozen, np.repeat(codes, 2, axis=1)[:, ::2]):
-            recode(same, np.zeros((3, 256), np.uint8))
-    assert len(dispatch._compile(encoding.RECODE.loop).signatures) == known == 1

@@ -35,11 +35,11 @@ from hedgerow.methods.method import Method, Needs, Task, TrainingResult, method
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.methods.presets import preset
 from hedgerow.models.model import Additive, Model, Output
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import SumQuery, Whole, sums
 from hedgerow.privacy.queries.statistics import statistic
-from hedgerow.privacy.queries.words import Phrase
+from hedgerow.privacy.queries.statistics import Phrase
 from hedgerow.schema.rules import whole
 
 PAPER = "Nobody 2009"
@@ -110,7 +110,8 @@ EVERYWHERE = """
 import toy
 from pathlib import Path
 import hedgerow as hr
-from docs import make_checks, make_papers, make_parameters, make_stub
+hr.ToyRegressor  # before all else is loaded
+from docs import make_checks, make_methods, make_papers, make_stub
 from hedgerow.audit.running import estimators_named
 from hedgerow.cli.fit import typed_estimator
 from hedgerow.deployment.study_file import StudyFile
@@ -131,7 +132,7 @@ found = {
     "attribute": hr.ToyRegressor(toy_height=4).toy_height == 4,
     "type checkers": "import ToyRegressor as ToyRegressor" in make_stub.stub(),
     "contract tests": [m.toy_height for m in registry.catalog() if m.name == "toy"] == [3],
-    "parameters": "| `toy_height` | " in make_parameters.page(),
+    "parameters": "| `toy_height` | " in make_methods.parameters_page(),
     "checks": "| `ToyRegressor` | " in make_checks.page(),
     "papers": hr.papers.toy_method.tall().toy_height == 9,
     "table of papers": "hr.papers.toy_method.tall(schema)" in make_papers.table(),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 
 import pytest
 
-from docs.make_constants import METHODS, ROOT, constants, page
+from docs.make_methods import METHODS, ROOT, constants, constants_page
 from hedgerow.methods.constants import CHOSEN, constant
 
 STRUCTURAL = {
@@ -75,6 +76,7 @@ def test_a_bare_number_is_seen(line):
     assert not bare_numbers(f"X = constant({line.partition('= ')[2]}, unit='rows')")
 
 
+@cache
 def anchors(source: str) -> set[str]:
     text = (ROOT / source).read_text(encoding="utf-8")
     return {"", *re.findall(r'<a id="(\w+)">', text)}
@@ -91,6 +93,6 @@ def test_evidence_is_there_or_is_said_to_be_missing():
 
 
 def test_the_page_names_every_constant_and_a_constant_is_its_value():
-    made = page()
+    made = constants_page()
     assert all(f"| `{one.name}` | {one.value} |" in made for one in constants())
     assert constant((1, 2), unit="rows") == (1, 2)

@@ -293,17 +293,21 @@ PROCESSORS = {
     "AVX-512": {"OPENBLAS_CORETYPE": "SkylakeX"},
     "AVX2": {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL"},
     "SSE4.2": {
+        "LOOPS": "any",
         "OPENBLAS_CORETYPE": "Nehalem",
         "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL X86_V3",
     },
 }
 FITS = """
+import os
 import warnings
 import hedgerow as hr
+from hedgerow.kernels import dispatch
 from studies.simulation import fixed_noise
 from studies.tests.answers import small_table
 
 warnings.simplefilter("ignore")
+dispatch.FORM = os.environ.get("LOOPS", dispatch.FORM)
 X, y, schema = small_table()
 for model in (
     hr.BoostedTreesClassifier(schema, epsilon=4.0, n_estimators=8, random_state=0),

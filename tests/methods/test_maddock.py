@@ -67,7 +67,8 @@ def test_the_default_recipe_spends_the_whole_budget_whatever_it_decides(
 @pytest.mark.parametrize("on_top", [0, 7])
 def test_surfaces_spend_the_whole_budget_with_and_without_trees_on_top(on_top, monkeypatch):
     gate = 0.0 if on_top else 1e9
-    monkeypatch.setattr(boosting_classes, "TREES_ON_SURFACES_FROM", gate)
+    for name in ("TREES_ON_SURFACES_FROM", "TREES_PAY_FROM"):
+        monkeypatch.setattr(boosting_classes, name, gate)
     method = SmoothedBoost(n_estimators=7)
     found, fed = trained(method, method.grid(TWO), epsilon="50", delta=DELTA)
     assert fed.ledger.spent(fed.study.account) == fed.study.total

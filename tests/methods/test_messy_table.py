@@ -136,8 +136,7 @@ def test_a_messy_file_becomes_a_model_nearly_as_good_as_one_on_clean_columns(tmp
 
 def test_a_column_that_is_misread_costs_quality(tmp_path, monkeypatch) -> None:
     """Negative control: without parsers the same draft reads hardly anything."""
-    write_messy(tmp_path / "train.csv", 20_000, 0)
-    _, y = write_messy(tmp_path / "test.csv", 20_000, 1)
+    _, y = write_messy(tmp_path / "train.csv", 2_000, 0)
     schema = drafted(tmp_path / "train.csv").without_parsers
     plain = hr.Schema(schema.features[:-1], classes=schema.classes)
     rows = encode(tmp_path / "train.csv", plain, target="outcome")

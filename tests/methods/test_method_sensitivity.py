@@ -20,7 +20,7 @@ from hedgerow.data.sums import Answering
 from hedgerow.kernels.units import quantize
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import (
     LATTICE,

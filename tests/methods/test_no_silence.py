@@ -395,7 +395,7 @@ POINTING = {
     "no names": lambda: FITTED.predict_proba(X.to_numpy()),
     "no schema": lambda: hr.HistogramTreeClassifier(max_depth=1).fit(X[["mass"]].round(), Y),
     "a weak delta": lambda: tree(delta=0.01).fit(X, Y),
-    "crowds": lambda: hr.TreeRegressor(NUMBER, max_depth=1).fit(X, X.mass, site=np.arange(N) % 90),
+    "crowds": lambda: hr.TreeRegressor(NUMBER, max_depth=1).fit(X, X.mass, site=np.arange(N) % 51),
     "a column of labels": lambda: tree().fit(X, Y[:, None]),
 }
 FITTED = tree().fit(X, Y)

@@ -16,6 +16,7 @@ from hedgerow.methods import registry
 from hedgerow.methods.parameters import declared_parameters
 from hedgerow.methods.presets import PRESETS, Departure
 from methods.test_parameters import FREE, attempt_on, others
+from support.audited_methods import SWITCHES
 from support.worlds import TWO, VALUE, sample
 
 papers = registry.papers()
@@ -120,19 +121,6 @@ def test_what_papers_made_for_several_sites_fits_over_several(method):
 
 
 # ----------------------------------------------------------------- published means published
-SWITCHES = {
-    "consul": {"shrinkage", "folds"},
-    "gubler": {"leaf_budget", "consistency", "known_zeros", "shrinkage", "screening", "accounting"},
-    "liu": {"consistency", "shrinkage"},
-    "maddock": {"leaf_values", "norms", "consistency", "noise_gate", "hessian_cost"},
-    "wang": {"weight_query", "tables", "ask_all", "consistency", "leaf_budget", "mechanism"}
-    | {"index_fraction", "shrinkage", "screening"},
-}
-"""What can be turned off, by paper; a repair that is dropped from a list is missed here. A paper
-that is not named is held to its own list alone.
-"""
-
-
 def repairs_left_on(presets, departures):
     """Names of a paper under which one of its departures runs although nobody typed it."""
     return {
@@ -158,7 +146,7 @@ def test_every_departure_is_off_under_the_paper_s_names_or_says_why_it_cannot_be
     departures = registry.paper_departures()[paper]
     assert all((d.published is None) == bool(d.reason) for d in departures)
     switches = {name for d in departures for name in d.published or {}}
-    assert switches == SWITCHES.get(paper, switches)
+    assert switches == SWITCHES[paper]
     assert repairs_left_on(presets_of(paper), departures) == set()
 
 

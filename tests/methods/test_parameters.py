@@ -17,7 +17,7 @@ from sklearn.base import is_regressor
 from sklearn.model_selection import GridSearchCV
 
 import hedgerow as hr
-from docs import make_parameters
+from docs import make_methods
 from hedgerow.errors import ParameterError, PrivacyWarning
 from hedgerow.methods import maddock, training
 from hedgerow.methods.base import PrivateClassifier
@@ -150,7 +150,9 @@ def test_a_declaration_is_all_that_a_new_parameter_needs():
 
 
 def test_the_table_of_all_parameters_has_every_parameter_of_every_estimator():
-    head, *lines = [line for line in make_parameters.page().split("\n") if line.startswith("| ")]
+    head, *lines = [
+        line for line in make_methods.parameters_page().split("\n") if line.startswith("| ")
+    ]
     columns = head.split(" | ")
     cells = {line.split("`")[1]: line.split(" | ") for line in lines if "`" in line}
     for kind in ESTIMATORS:

@@ -237,7 +237,7 @@ def test_a_plan_says_round_trips_and_the_seconds_that_they_wait():
         assert planned.chosen.round_trips == planned.chosen.rounds + 3  # a key session
         assert planned.network_seconds == pytest.approx(planned.chosen.round_trips * 0.2)
         assert f"{planned.network_seconds:.1f} s at a latency of 200 ms" in str(planned)
-    alone = hr.plan(TWO, 300, 1e3, estimators=boosted, repeats=1)
+    alone = hr.plan(TWO, 300, 1e3, estimators=TREE, repeats=1)
     assert "round trips" not in str(alone)
 
 

@@ -81,7 +81,7 @@ def test_a_list_longer_than_a_bundle_is_asked_in_rounds_and_costs_the_same(monke
     parts = asking(n_sites, dp_model=DPModel.NONE).ask(FIVE)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(one.values, other.values)
-    said = statement(fed.study, fed.sites.spent(), fed.asked, is_simulation=True)
+    said = statement(fed.study, fed.sites.spent(), fed.queries, is_simulation=True)
     assert sum(line.part for line in said.spending) == pytest.approx(said.spent_fraction)
 
 
@@ -283,7 +283,7 @@ def test_an_epoch_ends_before_a_site_would_have_to_remember_too_many_names(monke
     first = fed.sites.coordinator.attempt
     answers = [fed.ask([query])[0].values for query in REGIONS]
     assert fed.sites.coordinator.attempt == first + 2
-    assert max(len(end.receiver.known) for end in fed.sites.clients) <= 8
+    assert max(len(end.receiver.definitions) for end in fed.sites.clients) <= 8
     plain = asking(1, dp_model=DPModel.NONE)
     np.testing.assert_array_equal(answers, [plain.ask([query])[0].values for query in REGIONS])
 

@@ -167,6 +167,14 @@ def test_weak_signals_keep_to_curves(strength, part):
     assert not with_surfaces(Fraction(1, 3), 79.0, columns=10_000)[1]
 
 
+@pytest.mark.parametrize(
+    ("strength", "columns", "has_trees"),
+    [(2900.0, 1000, False), (7200.0, 10, False), (6000.0, 16, True), (19_000.0, 10, True)],
+)
+def test_trees_follow_surfaces_where_the_signal_and_the_columns_pay(strength, columns, has_trees):
+    assert with_surfaces(Fraction(1, 3), strength, columns)[1] == (1 - Fraction(has_trees, 2))
+
+
 # ---------------------------------------------------------------------------------------- numbers
 STEP = numbers.MeanResiduals(numbers.IN_CLIPS, residuals=numbers.Residuals(1.0, 0.25))
 

@@ -21,8 +21,8 @@ from deployment.test_study_file import TEXT
 from hedgerow.cli.main import app
 from hedgerow.data.sums import Answering
 from hedgerow.deployment.approve import what_leaves
-from hedgerow.deployment.file_forms import problems_of
 from hedgerow.deployment.study_file import StudyFile
+from hedgerow.deployment.verify import problems_of
 from hedgerow.errors import DataError, ParameterError, SignalWarning
 from hedgerow.methods.blocks.private_bins import NoisyCount
 from hedgerow.methods.blocks.target import RecordCount

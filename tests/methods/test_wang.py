@@ -26,7 +26,7 @@ from hedgerow.methods.blocks.builder import (
 )
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.scores import entropy, full_gini, root_gini
-from hedgerow.methods.wang import Finding, TopDown, if_above_noise, if_worthwhile
+from hedgerow.methods.wang import SplitMethod, TopDown, if_above_noise, if_worthwhile
 from hedgerow.privacy.accounting.budget import DPModel, Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.privacy.queries import (
@@ -67,7 +67,7 @@ def test_without_noise_choices_and_tables_find_splits_of_the_same_gain(schema, c
     options = {"max_splits": 8, "criterion": criterion, "min_gain": 0.0}
     models = [
         trained(TopDown(split=f, **options), schema=schema, dp_model=DPModel.NONE)[0]
-        for f in get_args(Finding)
+        for f in get_args(SplitMethod)
     ]
     rows, y = sample(300, schema)
     codes = site_rows(rows, y, np.zeros(300), 1, schema)[0].codes
@@ -246,7 +246,7 @@ def test_a_node_that_is_surely_too_light_is_not_even_asked():
     assert outcome(choose, inside([3.0, 3.0], 0.1)) == Stop()
 
 
-@pytest.mark.parametrize("finding", get_args(Finding))
+@pytest.mark.parametrize("finding", get_args(SplitMethod))
 def test_every_node_remembers_the_totals_of_all_nodes_above_it(finding):
     method = TopDown(max_splits=4, split=finding, min_gain=-10.0, min_fraction_split=0.0)
     the_study = study(TWO, 1, DPModel.NONE)
@@ -322,7 +322,7 @@ def methods() -> st.SearchStrategy[TopDown]:
         lambda m: st.builds(
             TopDown,
             max_splits=st.just(m),
-            split=st.sampled_from(get_args(Finding)),
+            split=st.sampled_from(get_args(SplitMethod)),
             criterion=st.sampled_from(["entropy", "gini"]),
             budget=st.sampled_from(["decay", "even", lambda d, m=m: Fraction(m + 1 - d, m * m)]),
             leaf_fraction=st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)]),

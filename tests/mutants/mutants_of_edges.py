@@ -103,15 +103,15 @@ EDGES: Final = (
     Mutant(
         "the ceiling for delta is that for epsilon",
         "federation/policy.py",
-        '_above("delta", study.delta, self.max_delta)',
-        '_above("delta", study.delta, self.max_epsilon)',
+        '"delta", study.delta, self.max_delta)',
+        '"delta", study.delta, self.max_epsilon)',
         f"{POLICY}test_each_ceiling_of_a_study_alone_can_say_no",
     ),
     Mutant(
         "rounds of a study are not counted",
         "federation/site_store.py",
-        "taken = row[1] + 1, row[2]",
-        "taken = row[1], row[2]",
+        "totals = row[1] + 1, row[2]",
+        "totals = row[1], row[2]",
         TAKEN,
     ),
     Mutant(
@@ -138,8 +138,8 @@ EDGES: Final = (
     Mutant(
         "every caller without a certificate has a line",
         "federation/transports/https.py",
-        "if self._written >= self._most:",
-        "if self._written < 0:",
+        "if self._n_lines >= self._most:",
+        "if self._n_lines < 0:",
         f"{STRANGERS}test_callers_without_certificates_write_few_lines_and_no_traceback",
     ),
     Mutant(

@@ -95,7 +95,7 @@ FAILURES: Final = (
     Mutant(
         "letters of a closed study hear that nobody approved it yet",
         "federation/daemon.py",
-        "if client is None and study in self._closed:",
+        "if client is None and study in self._closed_studies:",
         "if client is None and study in self._clients:",
         SERVICE,
     ),

@@ -100,8 +100,8 @@ OLD_FAULTS: Final = (
     Mutant(
         "a line of the audit log may be two",
         "federation/audit_log.py",
-        'return visible(f"{when[11:19]}  {study:<16}  {said}")',
-        'return f"{when[11:19]}  {study:<16}  {said}"',
+        'return visible(f"{when[11:19]}  {study:<16}  {words}")',
+        'return f"{when[11:19]}  {study:<16}  {words}"',
         ONE_LINE,
     ),
     Mutant(
@@ -114,28 +114,28 @@ OLD_FAULTS: Final = (
     Mutant(
         "a policy has no ceiling for colluders",
         "federation/policy.py",
-        'yield from _above("colluders", study.colluders, self.max_colluders)',
+        '("colluders_per_study", "colluders", study.colluders, self.max_colluders),',
         "",
         f"{POLICY}test_each_ceiling_of_a_study_alone_can_say_no",
     ),
     Mutant(
         "a policy has no ceiling for records per person",
         "federation/policy.py",
-        'yield from _above("records per person", study.records_per_person, most)',
+        '("records_per_person", "records per person", *per_person),',
         "",
         f"{POLICY}test_each_ceiling_of_a_study_alone_can_say_no",
     ),
     Mutant(
         "a policy has no ceiling for rounds that are known",
         "federation/policy.py",
-        'yield from _above("rounds", rounds or 0, self.max_rounds)',
+        '("rounds_per_study", "rounds", rounds, self.max_rounds),',
         "",
         f"{POLICY}test_rounds_of_a_study_have_a_ceiling_where_they_are_known",
     ),
     Mutant(
         "a policy has no ceiling for bytes",
         "federation/policy.py",
-        'yield from _above("bytes", volume.sent, self.max_bytes)',
+        'yield from _above("bytes", volume.bytes_sent, self.max_bytes)',
         "",
         VOLUME,
     ),

@@ -23,14 +23,14 @@ NOISE: Final = (
     ),
     Mutant(
         "the Polya law falls too fast",
-        "privacy/mechanisms/laws.py",
+        "privacy/mechanisms/sampling.py",
         "(h * k + 1) // (h * (k + 1))",
         "(h * k + 1) // (h * (k + 1) + 1)",
         "privacy/test_sampling_slack.py::test_every_threshold_of_192_bits_is_within_two_units",
     ),
     Mutant(
         "the discrete Gaussian is too narrow",
-        "privacy/mechanisms/laws.py",
+        "privacy/mechanisms/sampling.py",
         "ratio = exp_bounds(1 / (2 * sigma2), LAW_BITS)[0]",
         "ratio = exp_bounds(1 / sigma2, LAW_BITS)[0]",
         "privacy/test_sampling_slack.py::test_every_threshold_of_192_bits_is_within_two_units",
@@ -170,14 +170,14 @@ ACCOUNTING: Final = (
     ),
     Mutant(
         "groups of a query are taken for parallel in the L1 norm",
-        "models/sensitivity.py",
+        "models/losses.py",
         "Sensitivity(self.l1 * times, self.l2_squared * times, self.linf)",
         "Sensitivity(self.l1, self.l2_squared * times, self.linf)",
         "privacy/test_charges.py::test_what_left_a_site_is_in_its_ledger",
     ),
     Mutant(
         "groups of a query are taken for parallel in the L2 norm",
-        "models/sensitivity.py",
+        "models/losses.py",
         "Sensitivity(self.l1 * times, self.l2_squared * times, self.linf)",
         "Sensitivity(self.l1 * times, self.l2_squared, self.linf)",
         "privacy/test_sensitivity.py::test_one_record_never_moves_a_sum_by_more_than_declared"
@@ -185,7 +185,7 @@ ACCOUNTING: Final = (
     ),
     Mutant(
         "a person's records are taken for orthogonal",
-        "models/sensitivity.py",
+        "models/losses.py",
         "self.l2_squared * records**2",
         "self.l2_squared * records",
         "privacy/test_study.py::test_a_person_moves_a_gaussian_sum_by_all_their_records_at_once",

@@ -53,15 +53,15 @@ SECAGG: Final = (
     Mutant(
         "a model that the sums do not lead to is believed",
         "deployment/verify.py",
-        'if name != "run" and content[name] != expected[name]]',
+        'if name != "run" and content[name] != own_content[name]]',
         "if name not in content]",
         "deployment/test_replay.py::test_a_model_whose_leaves_were_turned_round_is_refused_by_name",
     ),
     Mutant(
         "another run of the study is not looked for",
         "deployment/replay.py",
-        "if word.body.rounds != len(masked) or said > shown:",
-        "if said > shown and not masked:",
+        "if word.body.rounds != len(rounds) or cost > shown:",
+        "if cost > shown and not rounds:",
         "deployment/test_replay.py::test_a_second_run_that_is_not_shown_is_refused_by_name",
     ),
     Mutant(
@@ -97,8 +97,8 @@ SECAGG: Final = (
     Mutant(
         "who made a round void is in the next one",
         "federation/session_state.py",
-        "- self._excluded - self._left_out\n",
-        "- self._excluded\n",
+        "- self._exclusions - self._left_out\n",
+        "- self._exclusions\n",
         "federation/test_session_state.py"
         "::test_a_round_that_lacks_one_is_void_charged_and_asked_anew_without_it",
     ),
@@ -119,8 +119,8 @@ SECAGG: Final = (
     Mutant(
         "seeds towards the lost are taken off with the wrong sign",
         "secagg/opening.py",
-        "(added if member < lost else taken).append(seed)",
-        "(taken if member < lost else added).append(seed)",
+        "(added_masks if member < lost else subtracted_masks).append(seed)",
+        "(subtracted_masks if member < lost else added_masks).append(seed)",
         "secagg/test_secure_sum.py::test_the_sum_is_right_for_every_subset_that_does_not_sign",
     ),
     Mutant(
@@ -161,8 +161,8 @@ SECAGG: Final = (
     Mutant(
         "a signature that was found right is right for whatever comes with it",
         "secagg/keys.py",
-        "    result = _found(public, signature, message)",
-        '    result = _found(public, signature, b"")',
+        "    result = _verdicts(public, signature, message)",
+        '    result = _verdicts(public, signature, b"")',
         "secagg/test_keys.py::test_a_signature_made_here_is_right_for_its_own_bytes_alone",
     ),
     Mutant(
@@ -189,16 +189,15 @@ SECAGG: Final = (
     Mutant(
         "a round may be asked of one site too few",
         "secagg/client.py",
-        "require(len(asked.participants) >= self._parameters.threshold, Code.TOO_FEW)",
-        "require(len(asked.participants) > 0, Code.TOO_FEW)",
+        "require(len(body.participants) >= self._parameters.threshold, Code.TOO_FEW)",
+        "require(len(body.participants) > 0, Code.TOO_FEW)",
         "secagg/test_opening_sets.py::test_participant_lists_that_are_small_or_foreign_are_refused",
     ),
     Mutant(
         "a smaller set needs no certificate",
         "secagg/client.py",
-        "        check_certificate(asked.certificate, asked.members, record.context, "
-        "self.roster, threshold)\n",
-        "        _ = threshold\n",
+        "check_certificate(request.certificate, members, record.context, self.roster, threshold)",
+        "_ = threshold, members",
         "secagg/test_opening_sets.py::test_a_smaller_set_without_certificate_is_refused",
     ),
     Mutant(
@@ -211,14 +210,14 @@ SECAGG: Final = (
     Mutant(
         "signatures of a certificate are counted and not checked",
         "secagg/opening.py",
-        "        verify(roster.sites[signer], signature, signed, Code.BAD_CERTIFICATE)\n",
-        "        _ = roster.sites[signer], signature, signed\n",
+        "verify_signature(roster.sites[signer], signature, content, Code.BAD_CERTIFICATE)",
+        "_ = roster.sites[signer], signature, content",
         "secagg/test_opening_sets.py::test_signatures_on_another_set_or_another_round_certify_nothing",
     ),
     Mutant(
         "a second set is opened",
         "secagg/memory.py",
-        "        require(kept == target, Code.SECOND_SET)\n",
+        "        require(first == target, Code.SECOND_SET)\n",
         "",
         "secagg/test_opening_sets.py::test_a_second_set_is_refused_whichever_way_it_comes",
     ),
@@ -232,7 +231,7 @@ SECAGG: Final = (
     Mutant(
         "another bundle under a used round id gets the stored answer",
         "secagg/client.py",
-        "            require(same == (header.session_id, request, asked.participants), "
+        "            require(same == (header.session_id, request, body.participants), "
         "Code.ROUND_ID_USED)\n",
         "",
         "secagg/test_client_steps.py::test_another_bundle_under_a_used_round_id_is_refused",
@@ -256,7 +255,7 @@ SECAGG: Final = (
     Mutant(
         "keys of a round are not bound to its participants",
         "secagg/session.py",
-        'return digest("ctx", self.id, u64(round), request, who)',
+        'return digest("ctx", self.id, u64(round), request, keys)',
         'return digest("ctx", self.id, u64(round), request)',
         "secagg/test_opening_sets.py"
         "::test_sites_told_different_participants_do_not_open_each_other_s_shares",
@@ -264,16 +263,16 @@ SECAGG: Final = (
     Mutant(
         "keys of a round are not bound to its questions",
         "secagg/session.py",
-        'return digest("ctx", self.id, u64(round), request, who)',
-        'return digest("ctx", self.id, u64(round), who)',
+        'return digest("ctx", self.id, u64(round), request, keys)',
+        'return digest("ctx", self.id, u64(round), keys)',
         "secagg/test_envelope_bindings.py"
         "::test_sites_told_different_bundles_or_rounds_do_not_open_each_other",
     ),
     Mutant(
         "all rounds of a key session have the same masks",
         "secagg/session.py",
-        'return digest("ctx", self.id, u64(round), request, who)',
-        'return digest("ctx", self.id, request, who)',
+        'return digest("ctx", self.id, u64(round), request, keys)',
+        'return digest("ctx", self.id, request, keys)',
         "secagg/test_client_steps.py::test_masks_differ_from_round_to_round",
     ),
     Mutant(
@@ -307,15 +306,16 @@ SECAGG: Final = (
     Mutant(
         "a peer's ledger may go back",
         "secagg/membership.py",
-        "            require(seen is None or follows(item.head, seen), Code.LEDGER_ROLLED_BACK)\n",
-        "            _ = follows(item.head, seen or item.head)\n",
+        "            require(last_head is None or follows(item.head, last_head), "
+        "Code.LEDGER_ROLLED_BACK)\n",
+        "            _ = follows(item.head, last_head or item.head)\n",
         "secagg/test_heads.py::test_two_heads_with_one_number_are_refused_by_coordinator_and_peers",
     ),
     Mutant(
         "a head counts without its owner's signature",
         "secagg/membership.py",
-        "if told is not None and told.is_by(self.roster.sites[self.me]):",
-        "if told is not None:",
+        "if own_head is not None and own_head.is_by(self.roster.sites[self.me]):",
+        "if own_head is not None:",
         "secagg/test_heads.py::test_a_false_head_told_by_a_peer_stops_nobody",
     ),
     Mutant(
@@ -336,7 +336,7 @@ SECAGG: Final = (
     Mutant(
         "the coordinator adds a vector twice",
         "secagg/secure_sum.py",
-        "        if sender in self._picked:\n            return\n",
+        "        if sender in self._indices:\n            return\n",
         "",
         "secagg/test_server.py::test_the_coordinator_takes_each_vector_once",
     ),

@@ -48,7 +48,7 @@ PERSONS: Final = (
     ),
     Mutant(
         "the squares of a person's records add as if they fell apart",
-        "models/sensitivity.py",
+        "models/losses.py",
         "self.l2_squared * records**2, self.linf * records)",
         "self.l2_squared * records, self.linf * records)",
         GATE,
@@ -168,15 +168,15 @@ CHARGING: Final = (
     Mutant(
         "a site charges the first query of a round",
         "federation/transports/in_process.py",
-        'self.ledger.reserve([item.charge for item in asked], f"round {number}")',
-        'self.ledger.reserve([item.charge for item in asked][:1], f"round {number}")',
+        'self.ledger.reserve([item.charge for item in bundle], f"round {number}")',
+        'self.ledger.reserve([item.charge for item in bundle][:1], f"round {number}")',
         GATE,
     ),
     Mutant(
         "a site in memory charges the last query of a round",
         "federation/transports/in_process.py",
-        'receipt = self.ledger.reserve(charges, f"round {begun.round}")',
-        'receipt = self.ledger.reserve(charges[-1:], f"round {begun.round}")',
+        'receipt = self.ledger.reserve(charges, f"round {request.round}")',
+        'receipt = self.ledger.reserve(charges[-1:], f"round {request.round}")',
         GATE,
     ),
     Mutant(
@@ -192,9 +192,9 @@ CHARGING: Final = (
     Mutant(
         "a round that failed stands in the statement for nothing",
         "federation/server.py",
-        "        self.asked += [replace(asked_in(number, item), void=True) for item in bundle]\n",
+        "        self.queries += [replace(asked_in(number, item), void=True) for item in bundle]\n",
         '        free = {"void": True, "cost": Fraction(0)}\n'
-        "        self.asked += [replace(asked_in(number, item), **free) for item in bundle]\n",
+        "        self.queries += [replace(asked_in(number, item), **free) for item in bundle]\n",
         GATE,
     ),
     Mutant(
@@ -202,7 +202,7 @@ CHARGING: Final = (
         "methods/training.py",
         "        federation.sites.spent(),\n",
         "        federation.sites.spent()\n"
-        "        - max((q.cost for q in federation.asked if q.void), default=Fraction(0)),\n",
+        "        - max((q.cost for q in federation.queries if q.void), default=Fraction(0)),\n",
         GATE,
     ),
     Mutant(

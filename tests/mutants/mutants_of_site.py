@@ -181,9 +181,9 @@ SITE: Final = (
     ),
     Mutant(
         "the compiled clamp forgets one norm",
-        "kernels/units.py",
-        "n += (a + b > l1) | (a * a + b * b > l2_squared) | (a > linf) | (b > linf)",
-        "n += (a * a + b * b > l2_squared) | (a > linf) | (b > linf)",
+        "kernels/loops.c",
+        "beyond += (total > l1) | (squares > l2_squared) | (largest > linf);",
+        "beyond += (squares > l2_squared) | (largest > linf);",
         "kernels/test_units.py"
         "::test_a_record_that_exceeds_its_bound_adds_nothing_and_others_all_they_have",
     ),
@@ -277,7 +277,7 @@ SITE: Final = (
     Mutant(
         "a backup holds the answers that may be sent again",
         "federation/site_store.py",
-        '        copied.execute("DELETE FROM outbox")\n',
+        '        copy.execute("DELETE FROM outbox")\n',
         "        pass\n",
         "federation/test_site_store_restored.py::test_a_backup_holds_nothing_that_could_open_a_round",
     ),
@@ -291,10 +291,10 @@ SITE: Final = (
     Mutant(
         "a site computes before it charges",
         "federation/transports/in_process.py",
-        '        self.ledger.reserve([item.charge for item in asked], f"round {number}")\n'
-        "        left = client.respond(self.rows, asked, SecretRandomness())\n",
-        "        left = client.respond(self.rows, asked, SecretRandomness())\n"
-        '        self.ledger.reserve([item.charge for item in asked], f"round {number}")\n',
+        '        self.ledger.reserve([item.charge for item in bundle], f"round {number}")\n'
+        "        response = client.respond(self.rows, bundle, SecretRandomness())\n",
+        "        response = client.respond(self.rows, bundle, SecretRandomness())\n"
+        '        self.ledger.reserve([item.charge for item in bundle], f"round {number}")\n',
         "privacy/test_charges.py::test_a_holder_without_budget_touches_no_row",
     ),
 )

@@ -20,8 +20,8 @@ LARGE: Final = (
     Mutant(
         "a list longer than a bundle is sent whole",
         "federation/server.py",
-        "for part in cut(queries, travels=self.study.n_sites > 1):",
-        "for part in [queries]:",
+        "for part in cut(plain_queries, travels=self.study.n_sites > 1):",
+        "for part in [plain_queries]:",
         f"{SIZES}::test_a_list_longer_than_a_bundle_is_asked_in_rounds_and_costs_the_same",
     ),
     Mutant(

@@ -38,9 +38,9 @@ ENDPOINT: Final = (
     Mutant(
         "what a refused round taught is kept",
         "federation/client.py",
-        "        reply = self.store.transact(charges, begun, computed, masked)\n",
-        "        self.receiver.keep(learned)\n"
-        "        reply = self.store.transact(charges, begun, computed, masked)\n",
+        "        reply = self.store.transact(charges, request, computed, masked)\n",
+        "        self.receiver.keep(additions)\n"
+        "        reply = self.store.transact(charges, request, computed, masked)\n",
         f"{ADMISSION_TESTS}::test_what_a_refused_round_taught_is_forgotten",
     ),
     Mutant(
@@ -62,8 +62,8 @@ ENDPOINT: Final = (
     Mutant(
         "an exception leaves the site",
         "federation/client.py",
-        "            except Exception as refused:\n",
-        "            except SiteRefused as refused:\n",
+        "            except Exception as problem:\n",
+        "            except SiteRefused as problem:\n",
         f"{ADMISSION_TESTS}::test_a_budget_that_says_no_says_so_before_any_row_is_touched",
     ),
     Mutant(
@@ -97,17 +97,19 @@ ENDPOINT: Final = (
     Mutant(
         "messages other than rounds do not keep the interval",
         "federation/client.py",
-        "        self._wait_for_the_interval(arrived)\n        return reply\n",
+        "        self._wait_for_the_interval(arrival)\n        return reply\n",
         "        if kind is MessageKind.ROUND:\n"
-        "            self._wait_for_the_interval(arrived)\n        return reply\n",
+        "            self._wait_for_the_interval(arrival)\n"
+        "        return reply\n",
         f"{SLOTS}::test_a_second_message_does_not_tell_how_long_a_round_took[JOIN]",
     ),
     Mutant(
         "refusals do not keep the interval",
         "federation/client.py",
-        "        self._wait_for_the_interval(arrived)\n        return reply\n",
+        "        self._wait_for_the_interval(arrival)\n        return reply\n",
         "        if not reply.startswith(REFUSED):\n"
-        "            self._wait_for_the_interval(arrived)\n        return reply\n",
+        "            self._wait_for_the_interval(arrival)\n"
+        "        return reply\n",
         f"{SLOTS}::test_a_refusal_and_bytes_sent_again_keep_the_slot_as_well",
     ),
     Mutant(
@@ -120,8 +122,8 @@ ENDPOINT: Final = (
     Mutant(
         "an endpoint serves any study",
         "federation/client.py",
-        "if study.hash != site.study_hash or named != roster:",
-        "if named != roster:",
+        "if study.hash != site.study_hash or identities != roster:",
+        "if identities != roster:",
         f"{ADMISSION_TESTS}"
         "::test_an_endpoint_serves_the_study_that_its_site_speaks_for_and_no_other",
     ),
@@ -173,8 +175,8 @@ READING_MESSAGES: Final = (
     Mutant(
         "a key session has room for any number of names",
         "federation/wire.py",
-        "if len(self.known) + len(learned) > MOST_NAMES:",
-        "if len(self.known) > len(learned) + MOST_NAMES:",
+        "if len(self.definitions) + len(additions) > MOST_NAMES:",
+        "if len(self.definitions) > len(additions) + MOST_NAMES:",
         f"{WIRE}::test_an_epoch_has_room_for_so_many_names",
     ),
     Mutant(

@@ -265,7 +265,7 @@ def test_a_hostile_query_gets_a_constant_code_and_costs_nothing(attack):
     allowed = {refusal(Code.POLICY_REFUSED), refusal(Code.BAD_MESSAGE)}
     assert set(found) <= allowed
     assert spent(link) == [0, 0, 0]
-    assert not any(e.receiver.known for e in link.clients)
+    assert not any(e.receiver.definitions for e in link.clients)
 
 
 @pytest.mark.parametrize(
@@ -333,10 +333,10 @@ def test_what_a_refused_round_taught_is_forgotten():
     for _ in range(2):
         bundle = Sender().encode([greedy])
         replies(link, bundle)
-    known = [len(e.receiver.known) for e in link.clients]
+    known = [len(e.receiver.definitions) for e in link.clients]
     later = asked(ClassCounts(2), Cells((1,), MERGED), fraction=Fraction(1))
     assert set(replies(link, Sender().encode([later]))) == {refusal(Code.BUDGET_REFUSED)}
-    assert [len(e.receiver.known) for e in link.clients] == known
+    assert [len(e.receiver.definitions) for e in link.clients] == known
 
 
 def test_a_site_that_lacks_a_name_says_so_and_gets_the_same_questions_again():
@@ -353,7 +353,7 @@ def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
     link = linked()
     first = link.coordinator.attempt
     replies(link, Sender().encode([asked(ClassCounts(2), Cells((0,), BINNING))]))
-    assert all(end.receiver.known for end in link.clients)
+    assert all(end.receiver.definitions for end in link.clients)
     link.coordinator.attempt = first - 1
     again = link.coordinator.join()
     keys = Open(link.coordinator.keys).to_bytes()
@@ -362,9 +362,9 @@ def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
         opened = end.handle(link.coordinator.message(MessageKind.OPEN, place, 0, keys))
         assert not opened.startswith(endpoints.REFUSED)
         end.handle(again[place][:-1] + b"?")  # nobody signed that
-        assert end.receiver.known
+        assert end.receiver.definitions
     link.enter()
-    assert not any(end.receiver.known for end in link.clients)
+    assert not any(end.receiver.definitions for end in link.clients)
 
 
 # --------------------------------------------------------------------------------- order and rows

@@ -9,16 +9,15 @@ import pytest
 from hedgerow.errors import BudgetExceeded
 from hedgerow.federation.wire import Bundle, Receiver
 from hedgerow.kernels.noise import invert
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.admission import reason_against
 from hedgerow.privacy.ledger.chain import START, seal_entry
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.ledger.events import from_json
 from hedgerow.privacy.mechanisms import sampling, selection
-from hedgerow.privacy.mechanisms.laws import LAW_BITS, Polya
 from hedgerow.privacy.mechanisms.mechanisms import DiscreteLaplace, PolyaDifference
-from hedgerow.privacy.mechanisms.sampling import table_of
+from hedgerow.privacy.mechanisms.sampling import LAW_BITS, Polya, table_of
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.keys import Identity

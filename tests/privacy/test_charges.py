@@ -19,7 +19,7 @@ from hedgerow.federation import client
 from hedgerow.federation.wire import Receiver
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting.budget import Measure, checked_cost
 from hedgerow.privacy.accounting.conversions import noise_law
 from hedgerow.privacy.ledger.charges import (
@@ -215,18 +215,18 @@ costs = st.integers(0, 36).map(lambda twelfths: Q(twelfths, 12))
 regions = st.lists(st.sampled_from(STEPS), max_size=4).map(tuple)
 charges = st.builds(Charge, regions, costs, st.just(""), st.just("a"), st.just(Measure.PURE))
 charge_lists = st.lists(charges, max_size=7)
-unhurried = settings(deadline=None)
+do_not_wait = settings(deadline=None)
 
 
 @pytest.mark.property
-@unhurried
+@do_not_wait
 @given(charge_lists)
 def test_the_total_is_never_below_the_worst_record(charges):
     assert worst_total(charges) >= worst_record(charges)
 
 
 @pytest.mark.property
-@unhurried
+@do_not_wait
 @given(charge_lists, charge_lists)
 def test_charges_that_arrive_one_by_one_give_the_total_of_all_at_once(first, second):
     tally = Tally()
@@ -237,7 +237,7 @@ def test_charges_that_arrive_one_by_one_give_the_total_of_all_at_once(first, sec
 
 
 @pytest.mark.property
-@unhurried
+@do_not_wait
 @given(charge_lists, charge_lists, charge_lists)
 def test_charges_taken_back_were_never_there(kept, refused, later):
     tally = Tally()
@@ -249,7 +249,7 @@ def test_charges_taken_back_were_never_there(kept, refused, later):
 
 
 @pytest.mark.property
-@unhurried
+@do_not_wait
 @given(charge_lists, charge_lists)
 def test_more_charges_never_cost_less(charges, more):
     assert worst_total(charges) <= worst_total(charges + more)
@@ -270,7 +270,7 @@ def full_tree(draw, depth: int = 3):
 
 
 @pytest.mark.property
-@settings(unhurried, max_examples=50)
+@settings(do_not_wait, max_examples=50)
 @given(st.lists(full_tree(), min_size=1, max_size=3))
 def test_trees_with_full_paths_are_charged_exactly(forest):
     charges = [charge for tree in forest for charge in tree]
@@ -278,7 +278,7 @@ def test_trees_with_full_paths_are_charged_exactly(forest):
 
 
 @pytest.mark.property
-@unhurried
+@do_not_wait
 @given(charge_lists)
 def test_studies_add_whatever_their_regions(charges):
     other = [Charge(c.region, c.cost, c.what, "b", Measure.PURE) for c in charges]

@@ -17,7 +17,7 @@ from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import Answering
 from hedgerow.errors import ParameterError
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting import coalition, conversions
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.accounting.coalition import (
@@ -245,7 +245,7 @@ def stated(the_study: Study, bundles) -> float:
     fed = federation(the_study, site_rows(X, y, np.empty(0, int), PARTIES, CLASSES))
     for bundle in bundles:
         fed.ask(bundle)
-    said = statement(the_study, fed.sites.spent(), fed.asked, is_simulation=True)
+    said = statement(the_study, fed.sites.spent(), fed.queries, is_simulation=True)
     words = dict(said.trust)["coalition"]
     return float(words.split("; epsilon ")[1].split(" if one more")[0])
 

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import norm
 
 from hedgerow.errors import ParameterError
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting import conversions, gaussian, rounding
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.mechanisms.mechanisms import DiscreteGaussian, DiscreteLaplace, NoNoise

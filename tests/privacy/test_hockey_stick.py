@@ -20,7 +20,7 @@ from scipy.stats import beta, norm
 from hedgerow.audit.choices import log_chances
 from hedgerow.privacy.accounting import conversions, gaussian
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.mechanisms import laws, sampling, selection
+from hedgerow.privacy.mechanisms import sampling, selection
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
@@ -28,6 +28,7 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     PolyaDifference,
 )
 from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse, RandomizedResponse
+from hedgerow.privacy.mechanisms.sampling import LAW_ONE, Gaussian, Polya
 from hedgerow.privacy.queries import Mechanism
 
 pytestmark = pytest.mark.property
@@ -52,7 +53,7 @@ def normal_delta(mu, epsilon):
 def chances(law):
     """(values, probabilities) of a table's law, exact to floats."""
     lowest, numbers = law.probabilities()
-    return lowest, np.array([float(Fraction(n, laws.LAW_ONE)) for n in numbers])
+    return lowest, np.array([float(Fraction(n, LAW_ONE)) for n in numbers])
 
 
 def shifted(p, by):
@@ -63,7 +64,7 @@ def shifted(p, by):
 
 def two_sided(rate, shares):
     """The difference of two Polya numbers, of which so many sum to a Laplace law."""
-    _, one = chances(laws.Polya(rate, shares))
+    _, one = chances(Polya(rate, shares))
     return np.convolve(one, one[::-1])
 
 
@@ -81,7 +82,7 @@ def test_laplace_noise_keeps_epsilon_and_nothing_less(rate, moved):
 @EXAMPLES
 @given(variance=st.fractions(Fraction(1, 4), 60), moved=st.integers(1, 5))
 def test_gaussian_noise_keeps_the_delta_of_its_mu_at_every_epsilon(variance, moved):
-    both = shifted(chances(laws.Gaussian(variance))[1], moved)
+    both = shifted(chances(Gaussian(variance))[1], moved)
     mu = moved * math.sqrt(gaussian.unit_mu_squared(variance))
     grid = np.linspace(0.0, mu**2 / 2 + 3 * mu, 12)
     assert all(hockey_stick(*both, e) <= normal_delta(mu, e) + NOTHING for e in grid)

@@ -18,7 +18,7 @@ import pytest
 
 from hedgerow.federation import client
 from hedgerow.federation.client import Response
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,

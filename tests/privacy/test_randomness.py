@@ -146,7 +146,7 @@ def test_below_stays_below(n):
 # --------------------------------------------------------------------------------------------------
 # No float and no NumPy generator on the way from secret words to released integers.
 ROOM = Path(room.__file__).parent
-DRAWING = ["coins", "laws", "sampling", "selection"]
+DRAWING = ["coins", "sampling", "selection"]
 GENERATORS = {"random", "default_rng", "Generator", "RandomState", "SystemRandom"}
 FLOAT_TYPES = {"float16", "float32", "float64", "float128", "longdouble", "double", "single"}
 

@@ -18,7 +18,6 @@ from hedgerow.federation.server import Server
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.mechanisms import sampling
 from hedgerow.privacy.mechanisms.coins import SecretRandomness, exp_bounds
-from hedgerow.privacy.mechanisms.laws import LAW_BITS, Digit, Gaussian, HalfGaussian, Polya
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -28,6 +27,11 @@ from hedgerow.privacy.mechanisms.mechanisms import (
 )
 from hedgerow.privacy.mechanisms.sampling import (
     EXACT_BITS,
+    LAW_BITS,
+    Digit,
+    Gaussian,
+    HalfGaussian,
+    Polya,
     table_of,
     total_variation,
     total_variation_of,
@@ -88,7 +92,7 @@ def is_counted(the_study: Study) -> bool:
     fed = federation(the_study, parts)
     for bundle in rounds():
         fed.ask(bundle)
-    said = statement(the_study, fed.sites.spent(), fed.asked, is_simulation=True, slack=fed.slack)
+    said = statement(the_study, fed.sites.spent(), fed.queries, is_simulation=True, slack=fed.slack)
     slack = slack_by_hand(the_study)
     with mp.workdps(50):
         exact = mp.mpf(slack.numerator) / slack.denominator * (1 + mp.exp(float(the_study.epsilon)))
@@ -124,13 +128,13 @@ def test_a_slack_of_one_site_only_is_seen(name, monkeypatch):
 
 @EACH
 def test_a_slack_of_the_last_round_only_is_seen(the_study, monkeypatch):
-    right = Server._charged
+    right = Server._charge
 
     def charged(self, bundle):
         self.slack = Fraction(0)
         return right(self, bundle)
 
-    monkeypatch.setattr(Server, "_charged", charged)
+    monkeypatch.setattr(Server, "_charge", charged)
     assert not is_counted(the_study)
 
 

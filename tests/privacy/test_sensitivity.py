@@ -18,9 +18,8 @@ from hedgerow.data import sums as answer
 from hedgerow.data.scoring import scores
 from hedgerow.data.sums import Answering, half_gini_units
 from hedgerow.kernels.units import quantize
-from hedgerow.models.losses import LogLoss, Norms, SoftmaxLoss
+from hedgerow.models.losses import LogLoss, Norms, Sensitivity, SoftmaxLoss
 from hedgerow.models.model import Additive
-from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.queries import (
     GROUPINGS,
     LATTICE,

@@ -18,9 +18,9 @@ from scipy.stats import norm
 
 import hedgerow as hr
 from hedgerow.errors import ParameterError, PrivacyWarning
-from hedgerow.privacy.accounting import gaussian, meaning
+from hedgerow.privacy.accounting import gaussian
 from hedgerow.privacy.accounting.budget import DPModel, Measure
-from hedgerow.privacy.accounting.meaning import advantage, found_at, meaning_of
+from hedgerow.privacy.accounting.guarantee import Meaning, advantage, found_at, meaning_of
 from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.queries import (
@@ -35,7 +35,7 @@ from hedgerow.privacy.queries import (
     SumQuery,
     Whole,
 )
-from hedgerow.privacy.queries.words import Phrase
+from hedgerow.privacy.queries.statistics import Phrase
 from hedgerow.privacy.statement.record import RoundRecord, RunRecord
 from hedgerow.privacy.statement.spending import (
     ENTRY,
@@ -87,7 +87,7 @@ def stated(the_study) -> PrivacyStatement:
     fed = federation(the_study, site_rows(X, y, owner, the_study.n_sites, THREE))
     for bundle in bundles(the_study):
         fed.ask(bundle)
-    return statement(the_study, fed.sites.spent(), fed.asked, is_simulation=True, slack=fed.slack)
+    return statement(the_study, fed.sites.spent(), fed.queries, is_simulation=True, slack=fed.slack)
 
 
 STUDIES = {
@@ -314,8 +314,8 @@ def test_without_noise_everything_can_be_found_and_delta_adds():
 def test_a_guess_is_the_posterior_of_one_half_under_pure_epsilon():
     said = meaning_of(Measure.PURE, Fraction(1))
     assert said.guess == pytest.approx(math.e / (1 + math.e))
-    assert meaning.Meaning.from_dict({"guess": 0.5, "advantage": 0.0, "found": [[0.1, 0.1]]}) == (
-        meaning.Meaning(0.5, 0.0, ((0.1, 0.1),))
+    assert Meaning.from_dict({"guess": 0.5, "advantage": 0.0, "found": [[0.1, 0.1]]}) == (
+        Meaning(0.5, 0.0, ((0.1, 0.1),))
     )
 
 

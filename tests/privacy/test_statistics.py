@@ -42,7 +42,7 @@ from hedgerow.privacy.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.privacy.queries.words import Phrase, condensed
+from hedgerow.privacy.queries.statistics import Phrase, condensed
 from hedgerow.schema.regions import EVERYONE, Fold, Step
 from hedgerow.schema.schema import Numeric, Schema
 from privacy.test_sensitivity import BY_CLASS, BY_TIME, BY_TWO, BY_VALUE

@@ -16,9 +16,9 @@ import typer
 
 import hedgerow as hr
 from hedgerow.cli.main import app
-from hedgerow.deployment import file_forms
 from hedgerow.deployment.approve import what_leaves
 from hedgerow.deployment.study_file import COMMON, StudyFile, as_text
+from hedgerow.deployment.verify import problems_of
 from hedgerow.errors import ParameterError
 from hedgerow.methods import registry
 from hedgerow.methods.parameters import declared_parameters
@@ -282,13 +282,13 @@ def test_every_method_of_the_papers_is_a_study_by_its_name_alone(call):
     written = tomllib.loads(as_text(found))
     assert written["privacy"]["dp_model"] == dp_model
     assert exact(written["privacy"]["delta"]) == found.study.delta
-    assert file_forms.problems_of("study", written) == []
+    assert problems_of("study", written) == []
 
 
 def test_only_a_method_that_works_out_its_epsilon_is_told_none():
     with pytest.raises(hr.ParameterError, match=r"privacy\.epsilon is missing; add it"):
         StudyFile.checked(content(privacy={}), PATH)
-    assert file_forms.problems_of("study", content(privacy={})) != []
+    assert problems_of("study", content(privacy={})) != []
 
 
 # --------------------------------------------------------------------------- one rule everywhere
@@ -333,7 +333,7 @@ def test_an_entry_is_read_written_hashed_and_in_the_json_schema_alike(table, nam
         found = StudyFile.checked(with_entry(table, name, value), PATH)
         assert again(found).study == found.study
         assert again(found).content[table][name] == value
-        assert file_forms.problems_of("study", tomllib.loads(as_text(found))) == []
+        assert problems_of("study", tomllib.loads(as_text(found))) == []
         meant = STUDY[FIELD_OF[table, name]]
         read = meant.rule.parse(meant.value_of(value))
         assert getattr(found.study, FIELD_OF[table, name]) == read

@@ -7,7 +7,6 @@ import re
 import runpy
 import subprocess
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,27 +46,20 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
-@pytest.fixture
-def near_the_root():
-    """A socket's path must be short, and a test's own folder need not be."""
-    with tempfile.TemporaryDirectory(prefix="hr-demo-", dir="/tmp") as folder:
-        yield Path(folder)
-
-
 @pytest.mark.slow
-def test_the_network_demo_shows_its_table_and_stops_all_it_started(near_the_root):
+def test_the_network_demo_shows_its_table_and_stops_all_it_started(tmp_path):
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     done = subprocess.run(
         [sys.executable, "-m", "examples.network.https"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(near_the_root)},
+        env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     for words in ("one tree over three hospitals", "The audit log of north", "are stopped"):
         assert words in done.stdout
-    assert processes_of(near_the_root) == []
+    assert processes_of(tmp_path) == []
 
 
 def test_a_process_that_was_left_behind_is_found(tmp_path):

@@ -17,19 +17,19 @@ FOLDER = {"": "project", "papers": "methods"}
 LONG = 60
 """Lines above which a module has a test file of its own."""
 LISTED = """
-    cli/demo.py cli/fit.py cli/ledger.py cli/models.py cli/schema.py data/reading/lines.py
+    cli/demo.py cli/ledger.py cli/models.py cli/schema.py data/reading/lines.py
     data/scoring.py deployment/site_ledger.py federation/audit_log.py
     methods/common.py methods/sources.py
     models/joining.py models/validation.py privacy/ledger/file.py
     privacy/queries/groups.py privacy/queries/kinds.py report/evaluation.py
     report/exports/onnx.py report/exports/python.py report/exports/sql.py
-    report/exports/xgboost.py report/measures.py report/page/data.py report/page/sections.py
-    report/picture.py report/weighing.py schema/candidates.py schema/features.py
+    report/exports/xgboost.py report/page/data.py report/page/sections.py
+    report/picture.py schema/candidates.py schema/features.py
     schema/formats.py schema/rules.py
 """
 UNTESTED = frozenset(LISTED.split())
 """Modules that no file of their folder pins; others cover them. The list only shrinks."""
-MOST_UNTESTED = 32
+MOST_UNTESTED = 31
 NEEDS_MARKER = {
     "browser": {"chromium"},
     "network": {"processes", "https", "calling", "flare_world", "flower_world", "HttpsExchange"},

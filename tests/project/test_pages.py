@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import sys
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -106,12 +107,15 @@ def brings(word: str) -> set[str]:
     }
 
 
+owners_of_modules = cache(packages_distributions)
+
+
 def not_installed(text: str) -> list[str]:
     """Modules that the page imports and that nothing it says to install brings."""
     named = re.findall(r"(?:^\$ |`)pip install ([^`\n]+)", text, re.M)
     words = {"hedgerow", *(word.strip("'\"") for line in named for word in line.split())}
     known = {package for word in words for package in brings(word)}
-    owners = packages_distributions()
+    owners = owners_of_modules()
     text = SKIPPED.sub("", text)
     blocks = "\n".join(re.findall(r"```python\n(.*?)```", text, re.S))
     modules = set(re.findall(r"^(?:import|from) (\w+)", blocks, re.M))

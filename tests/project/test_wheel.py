@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from docs.release_check import PROJECT, lock_lines, placeholders
+from hedgerow.kernels.build import build
 from hedgerow.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     with ZipFile(wheel) as shipped:
         needed = {"__init__.py", "py.typed", "deployment/json_schemas/model.schema.json"}
         assert {f"hedgerow/{name}" for name in needed} <= set(shipped.namelist())
+        compiled = {f"hedgerow/kernels/{path.name}" for path in build()}
+        assert compiled <= set(shipped.namelist())
+    assert "-py3-none-" in wheel.name  # of one platform, and every version of Python
+    assert not wheel.name.endswith("-any.whl")
 
 
 def test_an_experiment_in_a_wheel_would_be_seen(tmp_path):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import tokenize
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,8 +25,10 @@ LIST = tomllib.loads((ROOT / "tests/project/retired_words.toml").read_text(encod
 RETIRED: dict[str, str] = LIST["retired"]
 EXCEPTIONS: list[dict[str, str]] = LIST.get("exception", [])
 FRONT = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-MADE_ELSEWHERE = {"results", "proofs", "_build", "reference", "gallery", "mutants.md"}
-"""Records of measurements, mathematics, and what a build makes of texts that are searched here."""
+MADE_ELSEWHERE = {"proofs", "_build", "reference", "gallery", "mutants.md"}
+"""Mathematics, and what a build makes of texts that are searched here."""
+EXPLAINED = ("audit", "deployment", "federation", "privacy", "secagg")
+"""Packages whose docstrings and comments are searched too."""
 
 
 class Text(NamedTuple):
@@ -36,8 +40,7 @@ class Text(NamedTuple):
 
 # ------------------------------------------------------------------------------ what people read
 def pages() -> Iterator[Text]:
-    found = (page for page in (ROOT / "docs").rglob("*.md"))
-    for page in [*FRONT, *sorted(found)]:
+    for page in [*FRONT, *sorted((ROOT / "docs").rglob("*.md"))]:
         if not MADE_ELSEWHERE & set(page.relative_to(ROOT).parts):
             yield Text(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
 
@@ -82,9 +85,9 @@ def _command(place: str, command: object) -> Iterator[Text]:
         yield from _command(f"{place} {name}", inner)
 
 
-def source_texts() -> Iterator[Text]:
+def source_texts(folder: str = "src/hedgerow") -> Iterator[Text]:
     """Errors, statements, help: all texts of the source that are more than a word."""
-    for file in sorted((ROOT / "src/hedgerow").rglob("*.py")):
+    for file in sorted((ROOT / folder).rglob("*.py")):
         tree = syntax_of(file)
         comments = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
@@ -93,25 +96,45 @@ def source_texts() -> Iterator[Text]:
                 yield Text(str(file.relative_to(ROOT)), node.value)
 
 
+def explanations() -> Iterator[Text]:
+    """Docstrings and comments."""
+    for package in EXPLAINED:
+        for file in sorted((ROOT / "src/hedgerow" / package).rglob("*.py")):
+            lines = iter(file.read_text(encoding="utf-8").splitlines(keepends=True))
+            for kind, text, *_ in tokenize.generate_tokens(lines.__next__):
+                if kind == tokenize.COMMENT or text.startswith('"""'):
+                    yield Text(str(file.relative_to(ROOT)), text)
+
+
 KINDS = {
     "pages": pages,
     "signatures": signatures,
     "command line": command_line,
     "texts of the source": source_texts,
+    "texts of the studies' pages": partial(source_texts, "studies"),
+    "docstrings and comments": explanations,
 }
 
 
 # ------------------------------------------------------------------------------------ the search
+def whole_words(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w])({pattern})(?![\w])", re.IGNORECASE)
+
+
+EACH_RETIRED = {whole_words(pattern): better for pattern, better in RETIRED.items()}
+ANY_RETIRED = whole_words("|".join(RETIRED))
+
+
 def retired_words(text: Text) -> list[str]:
     """Each line with a retired word that no exception allows, and the word to use."""
     found = []
+    allowed = [one["text"] for one in EXCEPTIONS if text.place.startswith(one["where"])]
     for line in text.words.splitlines():
         rest = line
-        for one in EXCEPTIONS:
-            if text.place.startswith(one["where"]):
-                rest = rest.replace(one["text"], "")
-        for pattern, better in RETIRED.items():
-            if re.search(rf"(?<![\w])({pattern})(?![\w])", rest, re.IGNORECASE):
+        for words in allowed:
+            rest = rest.replace(words, "")
+        for retired, better in EACH_RETIRED.items() if ANY_RETIRED.search(rest) else ():
+            if retired.search(rest):
                 found.append(f"{text.place}: {line.strip()[:160]} -> {better}")
     return found
 
@@ -148,8 +171,8 @@ def test_words_that_only_look_alike_pass():
 # --------------------------------------------------------------------------------------------------
 # Names of variables, parameters and fields are nouns: few are bare participles or pronouns.
 SOURCE = Path(__file__).parents[2] / "src" / "hedgerow"
-CEILING = 0.0235
-"""Largest allowed part of all names; the goal is 0.01."""
+CEILING = 0.0065
+"""Largest allowed part of all names."""
 LISTED = """
     found said told known given asked held kept one what who each other made done sent put taken
     drawn seen meant heard begun opened closed counted paid saved joined grown pulled stacked agreed
@@ -200,3 +223,34 @@ def test_names_with_a_head_noun_pass():
     assert is_bare("_saved")
     assert is_bare("clipped")
     assert not any(map(is_bare, ("noisy_counts", "kept_rows", "split_gains", "seed")))
+
+
+# --------------------------------------------------------------------------------------------------
+# A public name means one thing; commands have the names that users type, whatever they call.
+SHARED_NAMES = {"DEPARTURES", "PAPER", "dp_rf"}
+"""Each file of a paper's method has the first two; two papers call a method by the third."""
+
+
+def public_names(tree: ast.Module) -> Iterator[str]:
+    """Classes, functions and constants at the top of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield node.name
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_a_public_name_is_defined_in_one_file():
+    places: dict[str, set[str]] = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        for name in public_names(syntax_of(file)):
+            if not name.startswith("_"):
+                places.setdefault(name, set()).add(str(file.relative_to(SOURCE)))
+    doubled = {name: files for name, files in places.items() if len(files) > 1}
+    commands = {name for name, files in doubled.items() if any(f.startswith("cli/") for f in files)}
+    assert set(doubled) - {name for name in commands if name.islower()} == SHARED_NAMES
+
+
+def test_names_at_the_top_of_a_module_are_seen():
+    tree = ast.parse("class A:\n    B = 1\ndef c():\n    pass\nD = 1\nE: int = 2\n")
+    assert list(public_names(tree)) == ["A", "c", "D", "E"]

@@ -22,7 +22,8 @@ from hedgerow.errors import ParameterError
 from hedgerow.models.model import Additive, Curve, Model, Output
 from hedgerow.models.tree import Tree
 from hedgerow.report.exports.export import exported
-from hedgerow.report.plain import nodes_of, plain
+from hedgerow.report.exports.plain_text import question_words, to_dot, to_text
+from hedgerow.report.plain import PlainBranch, nodes_of, plain
 from hedgerow.schema.regions import Split, Step
 from hedgerow.schema.tokens import Unusable, token_of
 from support.handed_on import CASES, NAMES, answers, fitted, rows
@@ -227,6 +228,16 @@ def test_the_text_names_every_leaf_of_every_tree(name, task, tmp_path):
     questions = [line for line in lines if line.lstrip().startswith("if ")]
     terms = sum(1 for root in plain_model.terms for node in nodes_of(root))
     assert len(lines) == 2 + 2 * len(plain_model.terms) + terms + len(questions)
+
+
+@EACH
+def test_text_and_graph_ask_every_question_in_the_same_words(name, task):
+    model = plain(fitted(name, task))
+    branches = [n for root in model.terms for n in nodes_of(root) if isinstance(n, PlainBranch)]
+    asked = {question_words(model, branch) for branch in branches}
+    text, graph = to_text(model), to_dot(model)
+    assert asked
+    assert all(f"if {words}" in text and json.dumps(words)[1:-1] in graph for words in asked)
 
 
 def test_a_format_that_is_unknown_or_a_folder_that_is_not_there_is_told(tmp_path):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import hedgerow as hr
 from hedgerow.errors import ParameterError
-from hedgerow.report.importances import contributions
+from hedgerow.models.uncertainty import ScoreNoise
+from hedgerow.report.importances import DEVIATIONS, contributions
+from hedgerow.report.weighing import MOST_OF_COLUMNS, surfaces_of
 from hedgerow.schema.grids import MOST_NAMED
 from support.worlds import THREE, TWO, VALUE, sample
 
@@ -46,6 +50,93 @@ def test_contributions_and_base_add_up_to_the_prediction(model):
     said = model.model_.read_score(score)
     clipped = model.model_.score.clip is not None
     assert clipped or said == pytest.approx(model.model_.predict(model.cells(X)), abs=1e-9)
+
+
+# ---- pairs of columns ----------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def crossed():
+    """Age and dose count together alone, dose and weight each by itself; rows of every ward."""
+    rng, n = np.random.default_rng(5), 3000
+    age, dose, weight = rng.uniform(0.0, 1.0, (3, n))
+    dose[rng.random(n) < 0.1] = np.nan
+    ward = rng.choice(["heart", "medicine"], n)
+    together = np.sign(age - 0.5) * np.sign(np.nan_to_num(dose, nan=0.5) - 0.5)
+    score = 2.0 * together + 2.0 * (weight - 0.5) + (ward == "heart")
+    y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-score)), "yes", "no")
+    columns = {"age": (0, 1), "dose": (0, 1), "ward": ["heart", "medicine"], "weight": (0, 1)}
+    schema = hr.Schema(columns, classes=("no", "yes"))
+    X = {"age": age, "dose": dose, "ward": ward, "weight": weight}
+    model = hr.BoostedTreesClassifier(schema, epsilon=20.0, random_state=0).fit(pd.DataFrame(X), y)
+    assert all(surfaces_of(model))
+    assert len(model.model_.score.trees) == 6
+    return model, pd.DataFrame(X)
+
+
+def test_a_pair_that_counts_together_is_named(crossed):
+    model, X = crossed
+    pairs, columns = hr.pair_importances(model), hr.importances(model)
+    (first, (part, deviation)), (_, (second_part, _)) = list(pairs.items())[:2]
+    assert first == ("age", "dose")
+    assert part > 0.4 > 10.0 * second_part
+    assert part > 4.0 * deviation > 0.0
+    assert sum(columns.values()) == pytest.approx(1.0)
+    assert columns["age"] > 0.5 * part
+    assert (model.feature_importances_std_ > 0.0).all()
+    said = hr.explain(model, X.head(40))
+    assert sum(" age " in words and " with " in words.split("because")[1] for words in said) > 30
+    assert any("columns and pairs together" in words for words in said)
+
+
+def test_a_surface_is_what_the_score_says_beyond_two_curves(crossed):
+    """Differences of differences of the score are those of the surface, to the last digit."""
+    model, X = crossed
+    for pair in (("age", "dose"), ("ward", "dose")):
+        found, row = hr.pair_effect(model, *pair), model.cells(X.head(1))[:, 0]
+        first, second = (model.schema_.index(name) for name in pair)
+        codes = np.tile(row[:, None, None], (1, *found.values.shape[:2]))
+        codes[first], codes[second] = np.ix_(*found.cells)
+        raw = model.model_.score.raw(codes.reshape(len(row), -1)).reshape(found.values.shape)
+        for table in (raw, found.values):
+            table -= table[:1].copy()
+            table -= table[:, :1].copy()
+        np.testing.assert_allclose(found.values, raw, atol=1e-9)
+    grown = hr.pair_effect(model, "age", "dose")
+    assert grown.values[0, 0, 0] > 1.0 > -1.0 > grown.values[-2, 0, 0]
+    assert (grown.deviations > 0.0).all()
+    assert [words[-1] for words in grown.words] == ["age is missing", "dose is missing"]
+    turned = hr.pair_effect(model, "dose", "age").values
+    np.testing.assert_array_equal(turned, grown.values.swapaxes(0, 1))
+
+
+def test_a_tree_that_speaks_of_one_column_is_no_surface(crossed):
+    """By brute force over all combinations of two columns, weighed by the counts of each."""
+    model, _ = crossed
+    parts = [np.array(p) / sum(p) for p in model.model_.parts]
+    for surface in surfaces_of(model):
+        (a, b), table = (parts[j] for j in surface.columns), surface.table[..., 0]
+        table = table[: len(a), : len(b)]
+        assert surface.variation == pytest.approx(a @ table**2 @ b)
+        own = a @ (table @ b) ** 2 + (a @ table) ** 2 @ b
+        assert surface.of_columns == pytest.approx(own / surface.variation)
+        assert own < MOST_OF_COLUMNS / 4 * surface.variation
+    tree = model.model_.score.trees[0]
+    lifted = tree.with_values(tree.values + np.arange(tree.n_leaves)[:, None] / tree.n_leaves)
+    score = replace(model.model_.score, trees=(lifted, *model.model_.score.trees))
+
+    class Lifted:
+        schema_, leaf_statistics_ = model.schema_, ()
+        model_ = replace(model.model_, score=score, noise=ScoreNoise())
+
+    found = surfaces_of(Lifted())
+    assert found[0] is None
+    assert found[1].columns == surfaces_of(model)[0].columns
+
+
+def test_models_without_counts_have_no_pairs():
+    X, y = sample(900, TWO)
+    tree = hr.TreeClassifier(TWO, epsilon=50.0).fit(X, y)
+    assert hr.pair_importances(tree) == {}
+    assert not hr.pair_effect(tree, "age", "dose").values.any()
 
 
 def test_importances_sum_to_one_and_come_in_order(model):
@@ -159,3 +250,40 @@ def test_sides_that_nobody_can_reach_are_not_shown():
     assert isinstance(view, Question)
     assert not any(isinstance(child, Question) for child in view.children)
     assert "no age" not in hr.show_tree(Model())
+
+
+# ---------------------------------------------------------------------------------- in a notebook
+def test_importances_and_effects_show_their_noise_inline_and_escape_names():
+    X, y = sample(600, TWO)
+    names = dict(zip(TWO.names, ("a<b>", "dose", "ward"), strict=True))
+    features = tuple(replace(one, name=names[one.name]) for one in TWO.features)
+    model = hr.TreeClassifier(replace(TWO, features=features), epsilon=20.0, max_depth=3)
+    model.fit(X, y)
+    found = hr.importances(model)
+    assert list(found.deviations.values()) == model.feature_importances_std_.tolist()
+    html = found._repr_html_()
+    assert html.count("<tr>") == sum(part > 0.0 for part in found.values())
+    name, part = next(iter(found.items()))
+    band = f"<td>{part:.3g}</td><td>± {DEVIATIONS * found.deviations[name]:.2g}</td>"
+    assert band in html
+    effect = hr.feature_effect(model, "a<b>")
+    html = effect._repr_html_()
+    assert html.count("<tr>") == effect.values.size
+    assert "a&lt;b&gt;" in html
+    assert "<b>" not in html
+
+
+def test_effects_on_several_classes_have_a_table_each(model):
+    effect = model.feature_effect("dose")
+    assert effect._repr_html_().count("<table>") == effect.values.shape[1]
+
+
+def test_a_tree_without_a_path_is_shown_inline_as_it_is_written(tmp_path):
+    X, y = sample(300, TWO)
+    model = hr.TreeClassifier(TWO, epsilon=20.0, max_depth=2).fit(X, y)
+    picture = hr.draw_tree(model)
+    assert "draw_tree(path)" in repr(picture)
+    written = hr.draw_tree(model, tmp_path / "tree.svg").read_text(encoding="utf-8")
+    without_date = [re.sub("<dc:date>.*?</dc:date>", "", one) for one in (picture.svg, written)]
+    assert without_date[0] == without_date[1]
+    assert picture._repr_svg_() == picture.svg

@@ -21,19 +21,27 @@ from hedgerow.cli.main import app
 from hedgerow.models.survival import RiskTable, concordance
 from hedgerow.privacy.queries import GROUPINGS, STATISTICS
 from hedgerow.report.importances import contributions
-from hedgerow.report.page.over_time import survival_section, typical_deviation
-from hedgerow.report.page.pictures import MOST_BARS, effect_figures
-from hedgerow.report.survival import (
+from hedgerow.report.measures import (
     calibration_at,
     curve_with_band,
     evaluation_grid,
     survival_measures,
 )
+from hedgerow.report.page.over_time import survival_section, typical_deviation
+from hedgerow.report.page.pictures import (
+    LEAST_PART,
+    MOST_BARS,
+    MOST_SURFACES,
+    SHADES,
+    effect_figures,
+)
+from hedgerow.report.text import MOST_REASONS, _towards
 from hedgerow.report.view import leaf_of
+from hedgerow.report.weighing import surfaces_of
 from methods.test_survival import SCHEMA, X, Y
 from studies.tests.answers import fixed_noise
 from support.browser import Watched, chromium, keep_picture
-from support.handed_on import CASES, NAMES, SCHEMAS, answers, fitted, labeled, rows
+from support.handed_on import CASES, NAMES, SCHEMAS, SURFACES, answers, fitted, labeled, rows
 
 QUICK = {
     ("TreeClassifier", "two classes"),
@@ -42,6 +50,7 @@ QUICK = {
     ("BoostedTreesRegressor", "number"),
     ("ForestClassifier", "two classes"),
     ("MedianForestClassifier", "three classes"),
+    SURFACES,
 }
 """One of each kind of sum, link and leaf; the others are asked with the slow tests."""
 EACH = pytest.mark.parametrize(
@@ -121,13 +130,13 @@ def test_the_page_answers_as_the_model_does_and_asks_no_network(name, task, tmp_
             assert sentence == reasons[i]
             continue
         assert reasons[i].startswith(sentence.removesuffix("."))
-        told = [float(n) for n in re.findall(r"\(([+-][\d.e+-]+)\)", reasons[i])]
+        told = [float(n) for n in re.findall(r"\(([+-][\d.e+-]+)\)", reasons[i])][:MOST_REASONS]
         moves = shown(watched, "data-move")
-        np.testing.assert_allclose(
-            np.abs(moves[: len(told)]), np.abs(told[: len(moves)]), rtol=0.06
-        )
-        total = np.abs(found.values[i]).sum()
-        assert (total == 0) == (moves == [])
+        np.testing.assert_allclose(moves[: len(told)], told[: len(moves)], rtol=0.06)
+        wanted = _towards(model.model_, found.values[i], int(answers(model, X)[i].argmax()))
+        by_size = wanted[np.argsort(-np.abs(wanted), kind="stable")]
+        np.testing.assert_allclose(moves, by_size[: len(moves)], rtol=0, atol=1e-6)
+        assert np.abs(by_size[len(moves) :]).sum() == 0.0
     assert watched.complaints == []
     assert watched.requests == [(tmp_path / "report.html").as_uri()]
 
@@ -171,6 +180,30 @@ def test_numbers_of_the_tree_are_the_model_s(hospital_tree, tmp_path, browser):
 
 
 @pytest.mark.browser
+def test_surfaces_are_drawn_named_and_opened_by_keyboard(tmp_path, browser):
+    model = fitted(*SURFACES)
+    page = opened(browser, model, tmp_path).page
+    pairs = [pair for pair, part in hr.pair_importances(model).items() if part[0] > LEAST_PART]
+    bars = page.locator("#pair-importances").inner_text()
+    assert all(" with ".join(pair) in bars for pair in pairs[:MOST_SURFACES])
+    drawn = page.locator("figure:has(.heat)")
+    assert drawn.locator("figcaption").first.inner_text() == " with ".join(pairs[0])
+    strongest = hr.pair_effect(model, *pairs[0])
+    top = strongest.values.flat[np.abs(strongest.values).argmax()]
+    assert f"{top:+.2g} ± " in drawn.locator("svg[role=img]").first.get_attribute("aria-label")
+    values = drawn.first.locator("details")
+    values.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert f": {top:+.2g} ± " in values.locator("li").first.inner_text()
+    assert page.locator("#columns .legend").last.locator(".heat").count() == 2 * SHADES + 2
+    others = surfaces_of(model).count(None)
+    assert page.locator("#tree-number").get_attribute("max") == str(others)
+    assert (
+        f"{len(model.model_.score.trees) - others} surfaces" in page.locator(".facts").inner_text()
+    )
+
+
+@pytest.mark.browser
 def test_any_tree_of_many_can_be_chosen(tmp_path, browser):
     model = fitted("ForestClassifier", "three classes")
     page = opened(browser, model, tmp_path).page
@@ -196,6 +229,7 @@ def test_a_text_that_is_no_number_is_told(hospital_tree, tmp_path, browser):
     [
         ("tree", "light"),
         ("boosted", "dark"),
+        ("surfaces", "light"),
         pytest.param("tree", "dark", marks=pytest.mark.slow),
         pytest.param("boosted", "light", marks=pytest.mark.slow),
     ],
@@ -203,8 +237,10 @@ def test_a_text_that_is_no_number_is_told(hospital_tree, tmp_path, browser):
 def test_contrast_labels_and_roles_pass_axe(kind, scheme, hospital_tree, tmp_path, browser):
     pytest.importorskip("axe_core_python")
     script = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
-    model = hospital_tree if kind == "tree" else fitted("BoostedTreesClassifier", "three classes")
-    watched = opened(browser, model, tmp_path, color_scheme=scheme)
+    task = "surfaces" if kind == "surfaces" else "three classes"
+    model = hospital_tree if kind == "tree" else fitted("BoostedTreesClassifier", task)
+    size = {"viewport": PHONE} if kind == "surfaces" else {}
+    watched = opened(browser, model, tmp_path, color_scheme=scheme, **size)
     watched.page.locator("#why-form button[type=submit]").click()
     watched.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     watched.page.evaluate(script)

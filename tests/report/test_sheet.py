@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.report.page.page import page_of
-from hedgerow.report.page.qr import LONGEST, SIDE, qr_code
-from hedgerow.report.page.sheet import Context, sheet_of
+from hedgerow.report.page.sheet import LONGEST, SIDE, Context, qr_code, sheet_of
 from support.browser import Watched, chromium
 
 RUN = CliRunner()

@@ -7,9 +7,9 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.errors import ParameterError
-from hedgerow.schema.problems import MOST_LINES, html_table
 from hedgerow.schema.schema import Categorical, ColumnKind, Hashed, Numeric, Schema, Spacing, Target
 from hedgerow.schema.tokens import token_of
+from hedgerow.schema.visible import MOST_LINES, html_table
 from support.worlds import TWO, codes_of, encoded, sample
 
 AGE = Numeric("age", 0, 100, bins=10)

@@ -27,7 +27,7 @@ from hedgerow.secagg.messages import (
     Unmask,
 )
 from hedgerow.secagg.opening import set_digest, take_masks_off
-from hedgerow.secagg.session import Joined, KeySession
+from hedgerow.secagg.session import KeySession, SiteSession
 from spec import one_round as spec
 from support.spec_replay import GOOD, load
 
@@ -60,8 +60,8 @@ class Sites:
         session = KeySession(
             bytes(16), drawn("epoch"), dict(enumerate(publics)), kems, Graph.full(3)
         )
-        self.joined = [Joined(session, me, key, 0) for me, key in enumerate(made)]
-        given = {me: one.encapsulated() for me, one in enumerate(self.joined)}
+        self.joined = [SiteSession(session, me, key, 0) for me, key in enumerate(made)]
+        given = {me: one.encapsulate_all() for me, one in enumerate(self.joined)}
         for me, one in enumerate(self.joined):
             one.bind({peer: table[me] for peer, table in given.items() if me in table})
         cts = {(u, v): c[:1088] for u, table in given.items() for v, c in table.items()}
@@ -114,9 +114,9 @@ def test_a_hidden_vector_is_the_spec_s(threshold):
         ours = membership.hide(
             np.array(vector), joined, sites.context, (0, 1, 2), threshold, in_turn(rand)
         )
-        assert ours.masked.vector.tolist() == theirs.vector
-        assert ours.masked.commitment == theirs.commitment
-        assert ours.masked.sealed == theirs.sealed
+        assert ours.body.vector.tolist() == theirs.vector
+        assert ours.body.commitment == theirs.commitment
+        assert ours.body.sealed_shares == theirs.sealed
         assert ours.own_share == spec.uint(theirs.shares[me], 32)
         assert ours.seeds == theirs.seeds
         for peer in theirs.sealed:  # what the spec sealed is opened by whom it is for
@@ -131,7 +131,7 @@ def test_a_vector_that_is_opened_at_once_is_the_spec_s_and_keeps_no_secret():
     for me, joined in enumerate(sites.joined):
         theirs = spec.hide(sites.world, me, context, spec.AT_ONCE, vectors[me], b"")
         ours = membership.hide_at_once(np.array(vectors[me]), joined, context, (0, 1, 2))
-        assert ours.masked.vector.tolist() == theirs.vector
+        assert ours.body.vector.tolist() == theirs.vector
         assert (ours.own_share, ours.seeds, ours.share_keys) == (b"", {}, {})
     hidden = [spec.hide(sites.world, me, context, 1, vectors[me], b"").vector for me in range(3)]
     assert spec.open_at_once(hidden) == [531, 38 + -(2**63)]

@@ -17,7 +17,7 @@ from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.memory import StoredRound
 from hedgerow.secagg.messages import LANES, Masked, Mode, Round, Survivors, Unmask
-from hedgerow.secagg.opening import MasksLeft, Unanswered
+from hedgerow.secagg.opening import MasksLeft, MissingVectors
 from hedgerow.secagg.session import KeySession
 from support.secagg_dry_run import (
     answer,
@@ -71,7 +71,7 @@ def test_sums_wrap_at_the_ends_of_the_ring():
 def test_without_one_vector_it_is_void_and_the_silent_are_named(lost):
     group = consortium(5, Parameters(n_sites=5, colluders=1, threshold=3))
     secure = at_once(group, some_vectors(5), lost)
-    with pytest.raises(Unanswered, match="the charge stays") as void:
+    with pytest.raises(MissingVectors, match="the charge stays") as void:
         secure.close()
     assert void.value.sites == lost
     with pytest.raises(ParameterError, match="still open"):
@@ -211,10 +211,10 @@ def test_without_participants_in_the_context_two_overlapping_sums_would_open(mon
     told = {0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1, 2), 3: (0, 1, 3)}
     told = {me: (who, Mode.AT_ONCE) for me, who in told.items()}
     answers = masked_under(group, told, vectors)
-    joined = group.sites[0]._membership.joined
+    joined = group.sites[0]._membership.site_session
     context = joined.session.context(1, Round(BUNDLE, (), mode=Mode.AT_ONCE).request, ())
     # With one context for all lists the mask of 0 and 3 is the same in every story.
-    other = group.sites[3]._membership.joined.seed(context, 0)
+    other = group.sites[3]._membership.site_session.seed(context, 0)
     assert joined.seed(context, 3) == other
     assert open_sets(answers, group) == [{0, 1, 2}]
 
@@ -255,8 +255,8 @@ class MasksAgain(Site):
     """Twin: masks the numbers that it has stored once more, for those who are said to be left."""
 
     def mask_again(self, vector, context, participants):
-        joined = self._membership.joined
-        return membership.hide_at_once(vector, joined, context, participants).masked.vector
+        joined = self._membership.site_session
+        return membership.hide_at_once(vector, joined, context, participants).body.vector
 
 
 def test_masking_the_same_numbers_again_would_show_the_vector_that_was_kept_back():
@@ -267,7 +267,7 @@ def test_masking_the_same_numbers_again_would_show_the_vector_that_was_kept_back
     secure.close()
     everyone = secure.opened().values
     left = (0, 1, 2)
-    context = group.sites[0]._membership.joined.session.context(
+    context = group.sites[0]._membership.site_session.session.context(
         1, Round(BUNDLE, left, mode=Mode.AT_ONCE).request, left
     )
     again = [group.sites[me].mask_again(vectors[me], context, left) for me in left]

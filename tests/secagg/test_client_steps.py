@@ -14,7 +14,7 @@ from hedgerow.secagg.client import Fresh, MemoryInRam, Resend
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.memory import StoredRound, set_hash
 from hedgerow.secagg.messages import Masked, Round
-from hedgerow.secagg.session import Joined
+from hedgerow.secagg.session import SiteSession
 from support.effort import LONG
 from support.secagg_dry_run import (
     answer,
@@ -115,7 +115,7 @@ def test_one_ephemeral_key_serves_one_epoch(group):
 
 def test_masks_reused_for_two_vectors_would_show_their_difference(vectors, monkeypatch):
     """The negative control: without the rule two vectors of one mask differ by self-masks."""
-    monkeypatch.setattr(Joined, "use", lambda self, round: None)
+    monkeypatch.setattr(SiteSession, "use", lambda self, round: None)
     group = consortium(4)
     fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
     records = [group.sites[0].mask(fresh, v, head(0, 1)) for v in vectors[:2]]
@@ -208,7 +208,7 @@ def test_a_record_holds_no_key_that_outlives_its_round(group, vectors):
     keys = site._membership._keys
     assert keys.agreement.private_bytes_raw() not in stored
     assert keys.encapsulation.private_bytes_raw() not in stored
-    assert not any(root in stored for root in site._membership.joined.roots.values())
+    assert not any(root in stored for root in site._membership.site_session.roots.values())
     assert not any(
         secret in repr(group.memories[0].outbox(group.coordinator.run_id, 1))
         for secret in ("own_share", "seeds", "share_keys", "message")
@@ -358,7 +358,7 @@ def test_two_threads_never_mask_one_round_twice(group, vectors, monkeypatch):
 
 def test_without_the_lock_two_threads_would_mask_one_round_twice(group, vectors, monkeypatch):
     """The negative control."""
-    group.sites[0]._membership.joined.lock = nullcontext()
+    group.sites[0]._membership.site_session.lock = nullcontext()
     fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
     made = masked_by_two_threads(group.sites[0], fresh, vectors[0], monkeypatch, LONG)
     assert made == ["masked", "masked"]

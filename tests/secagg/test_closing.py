@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hedgerow.errors import SiteRefused
-from hedgerow.secagg.closing import Close, Closed, Release, message_digest, round_leaf, tree_root
+from hedgerow.secagg.closing import Close, LastWord, Release, message_digest, round_leaf, tree_root
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import (
     NO_SESSION,
@@ -46,13 +46,15 @@ def test_a_last_word_lists_all_that_left_in_order_and_what_it_cost(group):
     message = said_by(group, 0)
     assert group.coordinator.accept_closed(message, ROOT) == 0
     envelope = Envelope.parse(message)
-    said = Closed.read(envelope.body)
+    said = LastWord.read(envelope.body)
     kinds = [(one.round, one.kind.name) for one in said.releases]
     assert kinds == [(1, "MASKED"), (1, "SIGNED_SET"), (1, "SHARES"), (2, "MASKED"), (2, "SHARES")]
     stored = group.memories[0].outbox(group.coordinator.run_id, 2).message
     assert said.releases[3].digest == message_digest(stored)
     assert (said.root, said.rounds, envelope.header.ledger.spent) == (ROOT, 2, "2/100")
-    assert [one.round for one in Closed.read(Envelope.parse(said_by(group, 3)).body).releases] == [
+    assert [
+        one.round for one in LastWord.read(Envelope.parse(said_by(group, 3)).body).releases
+    ] == [
         1,  # its vector was lost on the way, and had left all the same
         2,
         2,
@@ -90,7 +92,7 @@ def test_a_run_that_is_not_open_is_not_closed(group):
 def resaid(group, change, signer=0):
     """A CLOSED with another content, whose Ed25519 signature is right."""
     envelope = Envelope.parse(said_by(group, 0))
-    body = change(Closed.read(envelope.body))
+    body = change(LastWord.read(envelope.body))
     return seal_message(group.identities[signer], envelope.header, body.to_bytes())
 
 
@@ -116,7 +118,7 @@ def test_another_key_s_lasting_signature_is_not_believed(group):
     """Whoever forged Ed25519 signatures one day would still lack the key that the roster names."""
     other = group.identities[1]
     envelope = Envelope.parse(said_by(group, 0))
-    body = Closed.read(envelope.body).by(other, envelope.header)
+    body = LastWord.read(envelope.body).by(other, envelope.header)
     message = seal_message(group.identities[0], envelope.header, body.to_bytes())
     with refuses("BadSignature"):
         group.coordinator.accept_closed(message, ROOT)

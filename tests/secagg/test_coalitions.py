@@ -104,7 +104,7 @@ class Attack:
 
     def ask_shares(self, me, members):
         context = self.records[me].context
-        sealed = {p: self.masked[p].sealed.get(me, bytes(48)) for p in members if p != me}
+        sealed = {p: self.masked[p].sealed_shares.get(me, bytes(48)) for p in members if p != me}
         body = Unmask(members, self.certificate(context, members), sealed).to_bytes()
         try:
             given = self.group.sites[me].unmask(self.message(MessageKind.UNMASK, body, me))
@@ -120,7 +120,7 @@ class Attack:
             record = self.records[me]
             self.seeds |= set(record.seeds.values())
             for owner in self.honest:
-                sealed = self.masked[owner].sealed.get(me)
+                sealed = self.masked[owner].sealed_shares.get(me)
                 key = record.share_keys.get(owner)
                 if sealed is not None and key is not None:
                     try:

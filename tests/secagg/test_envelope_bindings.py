@@ -196,7 +196,7 @@ def test_sites_told_different_bundles_or_rounds_do_not_open_each_other(other):
         body = Round(bundle, EVERYBODY).to_bytes()
         request = group.forge(MessageKind.ROUND, body, round=round, receiver=me)
         masked = Envelope.parse(answer(group, me, request, some_vectors(4)[me]))
-        sealed[me] = Masked.read(masked.body, 3).sealed
+        sealed[me] = Masked.read(masked.body, 3).sealed_shares
     body = Unmask(EVERYBODY, {}, {peer: sealed[peer][0] for peer in (1, 2, 3)}).to_bytes()
     with refuses("BadShare"):
         group.sites[0].unmask(group.forge(MessageKind.UNMASK, body))

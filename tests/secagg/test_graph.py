@@ -178,7 +178,7 @@ def test_many_sites_sum_over_the_ring_with_a_tenth_lost(remembered, n_sites, exp
     members = sorted(set(range(n_sites)) - set(lost))
     np.testing.assert_array_equal(opened.values, sum(vectors[me] for me in members))
     assert opened.members == tuple(members)
-    assert all(len(one._membership.joined.roots) == expected[0] for one in group.sites)
+    assert all(len(one._membership.site_session.roots) == expected[0] for one in group.sites)
 
 
 def test_the_sparse_graph_is_for_many_sites_and_never_weaker_than_2_to_the_minus_40():

@@ -108,7 +108,7 @@ def test_a_key_replaced_by_somebody_else_is_refused(group):
 
 def test_a_replaced_key_would_be_accepted_without_signatures(group, monkeypatch):
     """The negative control."""
-    monkeypatch.setattr("hedgerow.secagg.envelope.verify", lambda *arguments: None)
+    monkeypatch.setattr("hedgerow.secagg.envelope.verify_signature", lambda *arguments: None)
     try_to_open(group, keys_message(group, 1, fresh_public(), signer=2), good_keys(group, 2))
 
 
@@ -183,7 +183,7 @@ def test_a_second_spelling_of_a_key_is_refused(group):
 
 def test_the_two_ends_of_a_pair_find_the_same_root_and_nobody_else_does():
     group = consortium(3)
-    roots = [site._membership.joined.roots for site in group.sites]
+    roots = [site._membership.site_session.roots for site in group.sites]
     assert roots[0][1] == roots[1][0]
     assert len({roots[0][1], roots[0][2], roots[1][2]}) == 3
 
@@ -214,9 +214,9 @@ def test_an_opening_that_came_twice_gets_the_same_answer_and_the_same_roots():
     group = consortium(3, opened=False)
     opening = group.coordinator.open(keys_of(group))
     first = group.sites[0].open(opening[0])
-    roots = dict(group.sites[0]._membership.joined.roots)
+    roots = dict(group.sites[0]._membership.site_session.roots)
     assert group.sites[0].open(opening[0]) == first
-    assert group.sites[0]._membership.joined.roots == roots
+    assert group.sites[0]._membership.site_session.roots == roots
 
 
 def opened_and_bound(change):
@@ -252,7 +252,7 @@ def test_without_the_tag_a_changed_ciphertext_would_show_only_in_the_sum(monkeyp
     """The negative control: ML-KEM gives another secret instead of an error."""
     monkeypatch.setattr(session.hmac, "compare_digest", lambda *given: True)
     group = opened_and_bound(flipped_at(0))
-    roots = [site._membership.joined.roots for site in group.sites]
+    roots = [site._membership.site_session.roots for site in group.sites]
     assert roots[0][1] != roots[1][0]
 
 
@@ -374,9 +374,9 @@ def test_the_same_invitation_gets_the_same_keys_while_the_process_lives(group):
     first = own_keys(group)
     assert own_keys(group) == first
     try_to_open(group, good_keys(group, 1), good_keys(group, 2))
-    joined = group.sites[0]._membership.joined
+    joined = group.sites[0]._membership.site_session
     assert own_keys(group) == first
-    assert group.sites[0]._membership.joined is joined
+    assert group.sites[0]._membership.site_session is joined
     restarted(group, 0)
     assert own_keys(group) != first
 
@@ -384,7 +384,7 @@ def test_the_same_invitation_gets_the_same_keys_while_the_process_lives(group):
 def test_a_new_invitation_ends_the_epoch_before_it(group):
     try_to_open(group, good_keys(group, 1), good_keys(group, 2))
     own_keys(group, attempt=2)
-    assert group.sites[0]._membership.joined is None
+    assert group.sites[0]._membership.site_session is None
 
 
 def test_an_invitation_from_the_past_is_refused_and_ends_nothing(group):
@@ -407,7 +407,7 @@ def test_attempts_that_were_not_counted_would_let_an_old_letter_end_an_epoch(gro
     try_to_open(group, good_keys(group, 1), good_keys(group, 2))
     monkeypatch.setattr(Membership, "_check", lambda self, invited: None)
     group.sites[0].join(old, lambda: EMPTY_LEDGER)
-    assert group.sites[0]._membership.joined is None
+    assert group.sites[0]._membership.site_session is None
 
 
 def test_a_study_has_a_last_attempt(group):
@@ -470,7 +470,7 @@ def test_an_identity_comes_back_from_its_bytes_and_shows_no_secret():
     identity = Identity.generate()
     again = Identity.from_bytes(identity.to_bytes())
     assert (again.public, again.fingerprint) == (identity.public, identity.fingerprint)
-    keys.verify(identity.public, again.sign(b"x"), b"x", keys.Code.BAD_SIGNATURE)
+    keys.verify_signature(identity.public, again.sign(b"x"), b"x", keys.Code.BAD_SIGNATURE)
     assert identity.to_bytes().hex() not in repr(identity)
 
 

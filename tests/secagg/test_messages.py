@@ -78,7 +78,7 @@ def test_a_masked_vector_comes_back_and_no_other_length_does(words, sealed, sele
     body = messages.Masked(vector, bytes(32), bytes(32), sealed, selections).to_bytes()
     again = messages.Masked.read(body, len(words), len(selections))
     np.testing.assert_array_equal(again.vector, vector)
-    assert (again.sealed, again.selections) == (sealed, selections)
+    assert (again.sealed_shares, again.selections) == (sealed, selections)
     for other in (len(words) - 1, len(words) + 1, 2**32):
         with pytest.raises(SiteRefused):
             messages.Masked.read(body, other, len(selections))

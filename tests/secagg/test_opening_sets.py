@@ -50,7 +50,7 @@ def certificate(group, members, signers):
 
 
 def unmask_message(group, masked, me, members, signatures, **changed):
-    sealed = {peer: masked[peer].sealed[me] for peer in members if peer != me}
+    sealed = {peer: masked[peer].sealed_shares[me] for peer in members if peer != me}
     return group.forge(
         MessageKind.UNMASK, Unmask(members, signatures, sealed).to_bytes(), **changed
     )
@@ -92,7 +92,7 @@ def test_a_certificate_with_one_signer_twice_is_refused(group, masked):
         group.sites[0].unmask(body)
     with refuses("BadCertificate"):  # one signature under two names
         group.sites[0].unmask(unmask_message(group, masked, 0, THREE, once | {0: once[1]}))
-    doubled = Unmask(THREE, once, {p: masked[p].sealed[0] for p in (1, 2)}).to_bytes()
+    doubled = Unmask(THREE, once, {p: masked[p].sealed_shares[0] for p in (1, 2)}).to_bytes()
     start = 2 + 2 * len(THREE)
     row = doubled[start + 2 : start + 2 + 66]
     doubled = doubled[:start] + bytes([0, 3]) + row + doubled[start + 2 :]
@@ -175,7 +175,7 @@ def test_sites_told_different_participants_do_not_open_each_other_s_shares(group
         body = Round(b"bundle", view).to_bytes()
         request = group.forge(MessageKind.ROUND, body, receiver=me)
         body = Envelope.parse(answer(group, me, request, vectors[me])).body
-        sealed[me] = Masked.read(body, 3).sealed
+        sealed[me] = Masked.read(body, 3).sealed_shares
     asked = Unmask((0, 1, 2), {}, {1: sealed[1][0], 2: sealed[2][0]})
     with refuses("BadShare"):
         group.sites[0].unmask(group.forge(MessageKind.UNMASK, asked.to_bytes()))
@@ -193,10 +193,10 @@ def test_one_context_for_all_views_would_open_them(vectors, monkeypatch):
 
 
 def test_a_missing_or_a_foreign_share_is_refused(group, masked):
-    good = {peer: masked[peer].sealed[0] for peer in EVERYBODY[1:]}
+    good = {peer: masked[peer].sealed_shares[0] for peer in EVERYBODY[1:]}
     missing = {peer: share for peer, share in good.items() if peer != 4}
     swapped = good | {1: good[2], 2: good[1]}
-    for another in (masked[2].sealed[1], bytes(48)):  # sealed for site 1; no share at all
+    for another in (masked[2].sealed_shares[1], bytes(48)):  # sealed for site 1; no share at all
         with refuses("BadShare"):
             body = Unmask(EVERYBODY, {}, good | {2: another}).to_bytes()
             group.sites[0].unmask(group.forge(MessageKind.UNMASK, body))

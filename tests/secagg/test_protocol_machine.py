@@ -137,7 +137,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         if record is None:
             return
         self.views[name][me] = View(frozenset(record.participants), record.context)
-        self.sealed[name, me] = Masked.read(Envelope.parse(message).body, DIM).sealed
+        self.sealed[name, me] = Masked.read(Envelope.parse(message).body, DIM).sealed_shares
 
     def did(self, me: int, number: int, members: tuple[int, ...], *, opened: bool) -> None:
         name = self.name_of(number)

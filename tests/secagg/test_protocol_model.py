@@ -125,7 +125,7 @@ class Conformance:
         run = self.group.coordinator.run_id
         self.records = [memory.outbox(run, 1) for memory in self.group.memories]
         bodies = [Masked.read(Envelope.parse(r.message).body, 2) for r in self.records]
-        self.sealed = [body.sealed for body in bodies]
+        self.sealed = [body.sealed_shares for body in bodies]
         self.view = View(frozenset(range(world.sites)))
         self._fresh = deepcopy(self.group.memories[me].__dict__)
 

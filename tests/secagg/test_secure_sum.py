@@ -114,7 +114,7 @@ def test_masks_that_do_not_cancel_would_be_seen(monkeypatch):
         masks.fold(total, plus=[*self_keys, *seeds.values()], minus=[])
         return total
 
-    monkeypatch.setattr(membership, "_masked", all_added)
+    monkeypatch.setattr(membership, "_add_masks", all_added)
     vectors = some_vectors(3)
     assert not np.array_equal(
         secure_sum(consortium(3), vectors).values, ring_sum(vectors, range(3))

@@ -79,8 +79,8 @@ class Inconsistent:
         hidden = hide(vector, joined, *rest)
         if joined.me != self.culprit:
             return hidden
-        wrong = replace(hidden.masked, commitment=bytes(32))
-        return membership.Hidden(wrong, hidden.own_share, hidden.seeds, hidden.share_keys)
+        wrong = replace(hidden.body, commitment=bytes(32))
+        return membership.MaskedVector(wrong, hidden.own_share, hidden.seeds, hidden.share_keys)
 
 
 hide = membership.hide

@@ -16,7 +16,7 @@ from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, EphemeralKeys, gives, pair_seed
 from hedgerow.secagg.messages import Masked, Shares
-from hedgerow.secagg.session import Joined
+from hedgerow.secagg.session import SiteSession
 from support.secagg_dry_run import consortium, masked_round, some_vectors
 
 HONEST, COLLUDER, TARGET = 0, 1, 2
@@ -29,7 +29,7 @@ class RevealsRoot(Site):
     """
 
     def secret_towards(self, peer):
-        return self._membership.joined.roots[peer]
+        return self._membership.site_session.roots[peer]
 
     def unmask(self, message):
         answer = super().unmask(message)
@@ -73,7 +73,7 @@ def secrets_seen(group, answers):
             yield from answer.seeds.values()
     colluder = group.sites[COLLUDER]
     yield colluder._membership._keys.agreement.private_bytes_raw()
-    yield from colluder._membership.joined.roots.values()
+    yield from colluder._membership.site_session.roots.values()
     for record in group.memories[COLLUDER]._records.values():
         yield from (record.own_share, *record.seeds.values(), *record.share_keys.values())
 
@@ -87,7 +87,7 @@ def guesses(group, secret, context):
     broken = group.sites[taker]._membership._keys.encapsulation  # as if ML-KEM had fallen
     keys = EphemeralKeys(X25519PrivateKey.from_private_bytes(secret), broken)
     for me, peer in ((HONEST, TARGET), (TARGET, HONEST)):
-        joined = Joined(group.coordinator.session, me, keys, 0)
+        joined = SiteSession(group.coordinator.session, me, keys, 0)
         root = joined._root_with(peer, broken.decapsulate(ciphertext), ciphertext)
         yield pair_seed(root, context, HONEST, TARGET)
 

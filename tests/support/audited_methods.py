@@ -1,4 +1,7 @@
-"""The papers' methods as the audit takes estimators: each line of their table, by what is typed."""
+"""The papers' methods as the audit takes estimators: each line of their table, by what is typed.
+
+And what each paper's names turn off.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,16 @@ import hedgerow as hr
 from hedgerow.audit.running import AUDIT_FEATURES
 from hedgerow.methods.registry import PaperMethod
 
+SWITCHES = {
+    "consul": {"shrinkage", "folds"},
+    "gubler": {"leaf_budget", "consistency", "known_zeros", "shrinkage", "screening", "accounting"},
+    "jagannathan": {"shrinkage"},
+    "liu": {"consistency", "shrinkage"},
+    "maddock": {"leaf_values", "norms", "consistency", "noise_gate", "hessian_cost"},
+    "wang": {"weight_query", "tables", "ask_all", "consistency", "leaf_budget", "mechanism"}
+    | {"index_fraction", "shrinkage", "screening"},
+}
+"""What can be turned off, by paper; a repair that is dropped from a list is missed here."""
 CANARIES = 20
 """Fewer than usual: some methods put hundreds of queries, each to every canary alone."""
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 import hedgerow as hr
-from hedgerow.audit.bounds import epsilon_at_least
+from hedgerow.audit.choices import epsilon_at_least
 from hedgerow.errors import PrivacyWarning
 from studies.kept import WORK
 

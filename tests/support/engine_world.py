@@ -13,10 +13,10 @@ from subprocess import Popen
 import hedgerow as hr
 from hedgerow.deployment.approve import ledger_of
 from hedgerow.deployment.run_folder import RunFolder
-from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.serve import Service
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.federation.audit_log import AuditLine, lines_of
-from hedgerow.federation.exchange import Accept, Exchange, Messages, Missed, Quorum, pace_of
+from hedgerow.federation.exchange import Accept, Exchange, Messages, Misses, Quorum, pace_of
 from hedgerow.federation.transports.pipe import PipeExchange
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.privacy.ledger.events import Charged, Head
@@ -116,7 +116,7 @@ class EngineWorld:
         self.world, self.folder, self.studies = world, folder, 0
         self.heard: Callable[[AuditLine], None] = lambda line: None
         self.serving = [
-            Serving(site, tell=self._first if k == 0 else lambda line: None)
+            Service(site, tell=self._first if k == 0 else lambda line: None)
             for k, site in enumerate(world.sites)
         ]
 
@@ -222,7 +222,7 @@ class EngineWorld:
                 assert running.wait(300) == 0, said_by(run)
                 seconds = time.monotonic() - began
         finally:
-            self.serving[0] = Serving(self.world.sites[0], tell=self._first)
+            self.serving[0] = Service(self.world.sites[0], tell=self._first)
         model = hr.load(run.model_file)
         return self._outcome(model, study, seconds), self.jobs() - before
 
@@ -268,7 +268,7 @@ class Interrupted:
         self.inner, self.at, self.when, self.event, self.asked = inner, at, when, event, 0
         self.pace = pace_of(inner)
 
-    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
         self.asked += 1
         if (self.asked, self.when) == (self.at, "before"):
             self.event()

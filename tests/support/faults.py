@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,9 +20,9 @@ from hedgerow.deployment.approve import ledger_of
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.federation.audit_log import lines_of
 from hedgerow.federation.exchange import RetryPolicy, Timing
-from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.ledger.store import write_private
+from support.effort import LONG
 from support.network import Processes, World, namespace, processes, tree_of
 from support.worlds import ByName
 
@@ -85,7 +85,7 @@ class Clock:
         self.now += seconds
 
 
-def unhurried(names: Sequence[str], timing: Timing = PATIENT) -> RetryPolicy:
+def do_not_wait(names: Sequence[str], timing: Timing = PATIENT) -> RetryPolicy:
     """By a clock of its own, so that a slow machine changes nothing."""
     clock = Clock()
     return RetryPolicy(names, timing, clock=clock, wait=clock.wait)
@@ -156,7 +156,6 @@ class Network:
     """Three site processes that serve many studies, and coordinators that come and go."""
 
     def __init__(self, folder: Path, started: Processes) -> None:
-        compile_kernels()  # once, before three processes would all do it
         self.folder, self.started = folder, started
         self.world = World(folder)
         self.port = free_port()
@@ -269,7 +268,7 @@ class Network:
 
     def stop_site(self, k: int) -> None:
         self.sites[k].terminate()
-        self.sites[k].wait(20)
+        self.sites[k].wait(LONG)
 
     def wait_until_served(self, folder: RunFolder) -> None:
         account = folder.agreed().study.account
@@ -344,9 +343,12 @@ def said_by(folder: RunFolder) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as some:
-        some.bind(("127.0.0.1", 0))
-        return int(some.getsockname()[1])
+    """Below those that systems give to whoever asks for any: nobody takes it until it is used."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as some, suppress(OSError):
+            some.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager

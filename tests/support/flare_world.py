@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from examples.network.flare_network import ADMIN, FlareNetwork, flare_network
+from examples.network.flare import ADMIN, FlareNetwork, flare_network
 from hedgerow.federation.transports.flare import FlareExchange
+from support.effort import LONG
 from support.engine_world import EngineWorld, close
 from support.network import World
 
@@ -26,7 +27,7 @@ class Flare(EngineWorld):
     def jobs(self) -> int:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-        session = new_secure_session(ADMIN, str(self.network.admin_kit), timeout=20)
+        session = new_secure_session(ADMIN, str(self.network.admin_kit), timeout=LONG)
         try:
             return len(session.list_jobs())
         finally:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from examples.network.flower_network import BIN, LINK, FlowerNetwork, flower_network
+from examples.network.flower import BIN, LINK, FlowerNetwork, flower_network
 from hedgerow.federation.transports.flower import FlowerExchange
 from support.engine_world import EngineWorld, close
 from support.network import World

@@ -12,6 +12,7 @@ import pandas as pd
 from sklearn.base import is_regressor
 
 import hedgerow as hr
+from hedgerow.report.weighing import surfaces_of
 from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema, Spacing, Target
 from studies.tests.answers import fixed_noise
 
@@ -37,6 +38,10 @@ CASES = [
     for task in SCHEMAS
     if is_regressor(kind()) == (task == "number")
 ]
+SURFACES = ("BoostedTreesClassifier", "surfaces")
+"""Two classes and a signal that pays for surfaces, and for trees on top of them."""
+SCHEMAS["surfaces"] = SCHEMAS["two classes"]
+CASES.append(SURFACES)
 
 
 def rows(n: int, seed: int = 0) -> pd.DataFrame:
@@ -84,9 +89,13 @@ def fitted(name: str, task: str) -> Any:
     kind, schema = ESTIMATORS[name], SCHEMAS[task]
     known = inspect.signature(kind).parameters
     quick = {"n_estimators": 4, "max_depth": 3, "max_splits": 5, "random_state": 0, "epsilon": 50.0}
-    model = kind(schema, **{k: v for k, v in quick.items() if k in known})
+    n, strong = (1500, {"epsilon": 5000.0}) if task == "surfaces" else (300, {})
+    model = kind(schema, **{k: v for k, v in (quick | strong).items() if k in known})
     with fixed_noise():
-        return model.fit(*labeled(300, schema))
+        model.fit(*labeled(n, schema))
+    kinds = {surface is not None for surface in surfaces_of(model)}
+    assert task != "surfaces" or kinds == {True, False}, f"surfaces and trees were wanted: {kinds}"
+    return model
 
 
 def answers(model: Any, X: pd.DataFrame) -> np.ndarray:

@@ -23,7 +23,7 @@ from hedgerow.federation import client
 from hedgerow.federation.site_store import SiteStore
 from hedgerow.federation.transports import in_process
 from hedgerow.federation.transports.in_process import OneSite
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.queries import BoundQuery, Query, Summed, SumQuery
 from hedgerow.privacy.study import Study

@@ -24,7 +24,7 @@ from hedgerow.secagg.envelope import (
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
 from hedgerow.secagg.masks import Int64
-from hedgerow.secagg.opening import Opened
+from hedgerow.secagg.opening import OpenedSum
 from hedgerow.secagg.server import Coordinator, SecureSum
 
 STUDY = hashlib.sha256(b"a study").digest()
@@ -187,7 +187,7 @@ def secure_sum(
     lost_before: Collection[int] = NOBODY,
     lost_signing: Collection[int] = NOBODY,
     lost_after: Collection[int] = NOBODY,
-) -> Opened:
+) -> OpenedSum:
     """A whole round. Sites vanish before MASKED arrives, before they sign, or before UNMASK."""
     secure = masked_round(group, vectors, lost_before)
     for me, message in secure.close().items():

@@ -243,3 +243,17 @@ def case_of(number: int) -> Case:
         fails=rng.choice((None, 1, 2, 3)) if act == "study" else None,
         seed=rng.randrange(100),
     )
+
+
+def strong_case(act: str, sites: int, most: int, seed: int = 1) -> Case:
+    """The default of two classes with so strong a signal that it learns surfaces."""
+    rng = Random(seed)
+    numbers = [
+        (rng.random(), rng.random(), rng.choice("xyz"), rng.randrange(300), rng.randrange(sites))
+        for _ in range(900)
+    ]
+    rows = tuple((a, b, c, "y" if (a > 0.5) != (b > 0.4) else "n", *at) for a, b, c, *at in numbers)
+    method = next(one for one in listed() if one.name.startswith("BoostedTreesClassifier("))
+    how = {"epsilon": 300.0, "delta": 1e-6, "per_site": False, "sites": sites, "rows": rows}
+    fails = 9 if act == "study" else None
+    return Case(method, "two", 1, act, victim=7, most=most, fails=fails, seed=seed, **how)

@@ -77,7 +77,7 @@ def record_of(
     return StoredRound(
         run_id=run, session_id=b"e" * 32, round=round, mode=Mode.IN_TWO, request=b"r" * 32,
         participants=(0, 1, 2),
-        context=b"c" * 32, ledger=ledger, message=message, released=b"d" * 32,
+        context=b"c" * 32, ledger=ledger, message=message, release_digest=b"d" * 32,
         own_share=SECRET,
         seeds={1: b"1" * 32, 2: b"2" * 32}, share_keys={1: b"3" * 32, 2: b"4" * 32},
     )  # fmt: skip

@@ -26,7 +26,7 @@ from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.masks import Int64
 from hedgerow.secagg.server import Coordinator
 from support import secagg_dry_run
-from support.faults import unhurried
+from support.faults import do_not_wait
 from support.worlds import ByName
 
 IMPATIENT = Timing(answer_seconds=1, asks=1, patience_seconds=0, return_seconds=0, at_once=False)
@@ -86,7 +86,7 @@ class DurableLink(ByName, SecureSites):
         Its clock is not the machine's: how long a site has been silent is for tests to say.
         """
         self.names = [str(k) for k in range(len(self.rows))]
-        retry_policy = unhurried(self.names, self.timing)
+        retry_policy = do_not_wait(self.names, self.timing)
         SecureSites.__init__(
             self, self.study, coordinator, patient(self, retry_policy), retry_policy
         )

@@ -33,7 +33,6 @@ from hedgerow.secagg.server import Coordinator, SecureSum
 from spec import make_vectors
 from spec import one_round as spec
 
-VECTORS = Path(spec.__file__).parent / "vectors"
 GOOD = ("three_sites", "five_sites", "one_lost", "one_empty", "private_choice")
 
 

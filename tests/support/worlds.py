@@ -21,7 +21,7 @@ from hedgerow.deployment.study_file import StudyFile
 from hedgerow.deployment.verify import verified
 from hedgerow.federation import client
 from hedgerow.federation.client import Client, Response
-from hedgerow.federation.exchange import Collected, Missed, hand_over
+from hedgerow.federation.exchange import Misses, RoundSum, hand_over
 from hedgerow.federation.server import Server
 from hedgerow.federation.site_store import SiteStore
 from hedgerow.federation.transports import in_process
@@ -138,7 +138,7 @@ def federation(the_study: Study, parts: Sequence[Rows]) -> Server:
     return in_process.open_federation(the_study, parts)
 
 
-def round_of(sites: Any, number: int, queries: Sequence[Query]) -> Collected:
+def round_of(sites: Any, number: int, queries: Sequence[Query]) -> RoundSum:
     """One round, as a server asks it."""
     return sites.round(number, [priced(sites.study, query) for query in queries])
 
@@ -225,7 +225,7 @@ class ByName:
 
     names: Sequence[str]
 
-    def __call__(self, messages, accept, quorum) -> Missed:
+    def __call__(self, messages, accept, quorum) -> Misses:
         by_name = {self.names[site]: message for site, message in messages.items()}
         answers = self.ask(by_name, quorum.seconds)
         by_place = {list(self.names).index(name): answer for name, answer in answers.items()}
@@ -313,9 +313,9 @@ class World(ByName):
 @pytest.fixture
 def remembered(monkeypatch):
     """All sites check the same public bytes: do it once, for the test's sake only."""
-    once = functools.cache(keys.verify)
+    once = functools.cache(keys.verify_signature)
     for room in (envelope, opening):
-        monkeypatch.setattr(room, "verify", once)
+        monkeypatch.setattr(room, "verify_signature", once)
     read_open, kept = functools.cache(Open.read), {}
     monkeypatch.setattr(Open, "read", lambda body: read_open(bytes(body)))
 

@@ -16,7 +16,6 @@ from statistics import NormalDist
 
 import numpy as np
 
-from hedgerow.audit.bounds import epsilon_at_least
 from hedgerow.data.prepared import StudyRows, permanent_bits
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Draws, Rows
@@ -30,6 +29,64 @@ from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import LocalSelection, Mechanism, Query, Reply, Selecting, SelectQuery
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray
+
+# --------------------------------------------------------------------------------------------------
+# Lower bounds on a privacy loss from what an audit saw.
+#
+# One run with many canaries: Steinke, Nasr and Jagielski 2023, Theorem 5.2. Each canary was put in
+# by a fair coin; a guesser who is right more often than epsilon and delta allow refutes them,
+# however its guesses depend on each other.
+MOST_EPSILON = 60.0
+BISECTIONS = 60
+
+
+def chance_of(guesses: int, right: int, canaries: int, epsilon: float, delta: float) -> float:
+    """The most probability with which so many of the guesses are right, if the claim holds."""
+    keep = 1.0 / (1.0 + math.exp(-epsilon))
+    chances = _binomial(guesses, keep)
+    tail = float(chances[right:].sum())
+    below = np.cumsum(chances[:right][::-1])  # right - 1, right - 2, ... right guesses
+    steepest = float((below / np.arange(1, right + 1)).max()) if right else 0.0
+    return min(tail + 2.0 * canaries * delta * steepest, 1.0)
+
+
+def epsilon_at_least(guesses: int, right: int, canaries: int, delta: float, error: float) -> float:
+    """The largest epsilon that is refuted, but for an accident of probability `error`."""
+    low, high = 0.0, MOST_EPSILON
+    if chance_of(guesses, right, canaries, low, delta) >= error:
+        return 0.0
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2.0
+        is_refuted = chance_of(guesses, right, canaries, middle, delta) < error
+        low, high = (middle, high) if is_refuted else (low, middle)
+    return low
+
+
+def _binomial(n: int, p: float) -> FloatArray:
+    """(n + 1,) probabilities of 0, 1, ... n successes."""
+    k = np.arange(n + 1)
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
+    ways = factorials[n] - factorials[k] - factorials[n - k]
+    return np.asarray(np.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p)))
+
+
+@dataclass(frozen=True)
+class NoiseSeen:
+    """Released numbers less what they would be without noise, in deviations of their claim.
+
+    `square` is the mean of their squares: 1 if the noise has the variance it claims. `tail` is the
+    kurtosis of the law less 1: 2 for a Gaussian, 5 for a wide Laplace law.
+    """
+
+    count: int
+    square: float
+    tail: float
+
+    def at_most(self, deviations: float) -> float:
+        """The noise's variance over its claim is at most this, but for an accident."""
+        width = deviations * math.sqrt(self.tail / self.count) if self.count else math.inf
+        return self.square / (1.0 - width) if width < 1.0 else math.inf
+
 
 MOST_CHOICES = 40
 """Of one fit that are drawn again; the first ones, which hold most records."""
@@ -226,19 +283,19 @@ def evidence(choice: Chosen, is_included: BoolArray) -> FloatArray:
 
 
 # --------------------------------------------------------------------------------------------------
-# Labels that are told at random, measured: how many of many are told as they are.
+# Randomized labels, measured: how many of many are reported unchanged.
 #
 # The guarantee is of the label alone: everybody may know the rest of a record. So what is seen here
-# is the told label itself, or a record's permanent bits, and a coin has decided what a canary's
+# is the reported label itself, or a record's permanent bits, and a coin has decided what a canary's
 # label is.
 
 RECORDS = 1 << 17
-"""Whose labels are told: lies are rare where the claim is loud."""
+"""Whose labels are reported: changed ones are rare where epsilon is large."""
 
 
 @dataclass(frozen=True)
 class RandomizedLabels:
-    """Labels, or bits of labels, that were told as they are, and the odds that this gives away."""
+    """Labels, or bits of labels, reported unchanged, and the odds that this gives away."""
 
     right: int
     total: int
@@ -255,12 +312,12 @@ class RandomizedLabels:
         return (1.0 - self.right / self.total) / (1.0 - self.claimed)
 
 
-def told_in(study: Study, site: Rows, draws: Draws, is_included: BoolArray) -> RandomizedLabels:
-    """What the first site tells: of its canaries, which are its last rows, and of many records."""
+def reports_of(study: Study, site: Rows, draws: Draws, is_included: BoolArray) -> RandomizedLabels:
+    """Reports of the first site: of its canaries, which are its last rows, and of many records."""
     canaries = int(is_included.sum())
     many = _repeated(site, draws)
     if study.label_reports is not None:
-        return _told_in_bits(study.label_reports, site, many, canaries)
+        return _bit_reports_of(study.label_reports, site, many, canaries)
     own = _told_labels(study, site)[site.n - canaries :]
     right = _told_labels(study, many) == _labels(many)
     return RandomizedLabels(
@@ -273,7 +330,7 @@ def told_in(study: Study, site: Rows, draws: Draws, is_included: BoolArray) -> R
     )
 
 
-def _told_in_bits(
+def _bit_reports_of(
     reports: BloomRandomizedResponse, site: Rows, many: Rows, canaries: int
 ) -> RandomizedLabels:
     """A canary's label is guessed to be the one whose bits are nearest."""

@@ -1,11 +1,11 @@
 """From watched fits to a verdict: what was lost, against what was claimed.
 
-White box: noise that is released minus what it hides shows how loud it is; what a canary adds
+White box: noise that is released minus what it hides shows its variance; what a canary adds
 shows how far it pulls. The two together are the loss of a sum, which is held against its charge,
 kind of statistic by kind of statistic, and over a canary's whole path against the budget. Choices
-and labels that are told at random have their own eyes: audit/choices.py.
+and randomized labels are measured in audit/choices.py.
 One run: released sums less their expectation, projected on each canary's own vector; who guesses
-by them which canaries were in refutes small epsilons (audit/bounds.py).
+by them which canaries were in refutes small epsilons (audit/choices.py).
 """
 
 from __future__ import annotations
@@ -19,8 +19,15 @@ from typing import Any
 import numpy as np
 
 from hedgerow.audit import choices
-from hedgerow.audit.bounds import NoiseSeen, epsilon_at_least
-from hedgerow.audit.choices import Chosen, RandomizedLabels, chosen_in, loss_of_labels, told_in
+from hedgerow.audit.choices import (
+    Chosen,
+    NoiseSeen,
+    RandomizedLabels,
+    chosen_in,
+    epsilon_at_least,
+    loss_of_labels,
+    reports_of,
+)
 from hedgerow.audit.paths import PathVerdict
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Draws, Rows
@@ -45,9 +52,9 @@ ROUNDING = 1.005
 
 @dataclass(frozen=True)
 class KindOfRelease:
-    """All sums of one statistic, all choices by one mechanism, or all labels that were told.
+    """All sums of one statistic, all choices by one mechanism, or all randomized labels.
 
-    How loud their noise is, and the most that a charge was passed.
+    The deviation of their noise, and the most by which a charge was exceeded.
     """
 
     what: str
@@ -118,9 +125,9 @@ def _by_kind(fits: Sequence[Watched]) -> list[KindOfRelease]:
 
 def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfRelease:
     noise = _noise(group)
-    louder = noise.at_most(QUIET_DEVIATIONS)
+    scale = noise.at_most(QUIET_DEVIATIONS)
     ratios = [
-        _losses(s, release, louder).max() / float(s.cost(release.query)) for s, release in group
+        _losses(s, release, scale).max() / float(s.cost(release.query)) for s, release in group
     ]
     return KindOfRelease(
         what=name,
@@ -155,8 +162,8 @@ def _choices(
 
 
 def _of_labels(fits: Sequence[Watched]) -> tuple[KindOfRelease, float, tuple[int, int]]:
-    """A coin decided the label of each canary; what it told is the guess."""
-    reports = [fit.told for fit in fits if fit.told is not None]
+    """A coin decided the label of each canary; what was reported is the guess."""
+    reports = [fit.label_reports for fit in fits if fit.label_reports is not None]
     lost = loss_of_labels(reports, ERROR)
     kind = KindOfRelease(
         what="randomized labels",
@@ -176,12 +183,12 @@ def _noise(group: Sequence[tuple[Study, Released]]) -> NoiseSeen:
     return NoiseSeen(count, square / max(count, 1), tail / max(count, 1))
 
 
-def _losses(study: Study, release: Released, louder: float) -> FloatArray:
+def _losses(study: Study, release: Released, scale: float) -> FloatArray:
     """(M,) what each canary loses by one sum, if noise has so many times its claimed variance."""
     pulls = release.pulls.reshape(len(release.pulls), -1)
-    if math.isinf(louder):
+    if math.isinf(scale):
         return np.zeros(len(pulls))
-    variance = release.variance * _counted_part(study) * louder
+    variance = release.variance * _counted_part(study) * scale
     if study.measure is Measure.GDP:
         return np.asarray((pulls**2).sum(axis=1) / variance)
     unit = _unit(study, release)
@@ -218,11 +225,11 @@ def _whole_path(fits: Sequence[Watched], lost_by_choices: Sequence[list[FloatArr
     """Epsilon of the canary that lost most over all sums and choices, at least."""
     study = fits[0].study
     noise = _noise([(fit.study, release) for fit in fits for release in fit.released])
-    louder = noise.at_most(QUIET_DEVIATIONS)
+    scale = noise.at_most(QUIET_DEVIATIONS)
     lost = 0.0
     for k, fit in enumerate(fits):
         path = np.sum([by_law[k] for by_law in lost_by_choices], axis=0)
-        path += np.sum([_losses(fit.study, release, louder) for release in fit.released], axis=0)
+        path += np.sum([_losses(fit.study, release, scale) for release in fit.released], axis=0)
         lost = max(lost, float(path.max()))
     return conversions.epsilon_of(study.measure, Fraction(lost), study.noise_delta)
 
@@ -273,8 +280,8 @@ class Watched:
     released: tuple[Released, ...]
     included: BoolArray  # (M,)
     chosen: tuple[Chosen, ...] = ()
-    told: RandomizedLabels | None = None
-    """Where labels are told at random there is nothing else to see."""
+    label_reports: RandomizedLabels | None = None
+    """Where labels are randomized there is nothing else to see."""
 
 
 class _Recording:
@@ -316,8 +323,8 @@ def watched_fit(
     public = np.random.default_rng(study.public_seed)
     run(method.flow(study.schema, federation, public), recording)
     if study.dp_model is DPModel.LABEL:
-        told = told_in(study, site_rows[0], draws[0], is_included)
-        return Watched(study, (), is_included, told=told)
+        reports = reports_of(study, site_rows[0], draws[0], is_included)
+        return Watched(study, (), is_included, label_reports=reports)
     alone = [
         _rows(extra_X[i : i + 1], extra_y[i : i + 1], study.schema, draws[0])
         for i in range(len(extra_y))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------------------
 # An estimator as it is typed: its name, and parameters after it, "TreeClassifier max_depth=4".
 
-FLAGS = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
+OPTION_NAMES = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
 """Parameters that the commands have flags for, or that are their own business."""
 
 
@@ -44,13 +44,13 @@ def typed_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
     name, *assignments = text.split()
     parameters = dict(typed_parameter(item) for item in assignments)
     kind = estimator_named(name)
-    flag_names = sorted(set(parameters) & set(FLAGS))
+    flag_names = sorted(set(parameters) & set(OPTION_NAMES))
     if flag_names:
         raise ParameterError(
             f"{text!r} sets {flag_names}, which is a flag of this command; give it there."
         )
     if isinstance(kind, type):  # a paper's method knows its own
-        names = {item.name for item in declared_parameters(kind)} - set(FLAGS)
+        names = {item.name for item in declared_parameters(kind)} - set(OPTION_NAMES)
         for strange in sorted(set(parameters) - names):
             raise ParameterError(
                 f"{strange} is no parameter of {name}; use some of {sorted(names)}."
@@ -104,6 +104,9 @@ def fit(
     push_down: Annotated[
         bool, typer.Option("--push-down", help="Let the database compute the sums.")
     ] = False,
+    temp_folder: Annotated[
+        Path | None, typer.Option(help="Keep cells in a file there, where memory is too small.")
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Add this fit up in a ledger file.")] = None,
     force: Force = False,
     json: Json = False,
@@ -119,14 +122,18 @@ def fit(
     check_place(output)  # before anything is spent
     check_output(output, study, schema, ledger, *data, force=force)
     flags = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "hold_out": hold_out}
+    elsewhere = push_down or temp_folder is not None
     with warnings_as_lines(quiet):
         if study is not None:
             model = _of_study(study, {"schema": schema, "estimator": estimator, **flags}, data)
         else:
             model = _of_flags(schema, estimator, flags)
         model.progress = on_terminal(quiet)
-        if push_down:
-            _pushed_down(model, data, sql=sql, target=target, person=person)
+        if study is None and model.hold_out is None and not (elsewhere or json or quiet):
+            _propose_hold_out(model, _select_sources(data, sql))
+        if elsewhere:
+            options = {"sql": sql, "target": target, "person": person, "temp_folder": temp_folder}
+            _fit_elsewhere(model, data, push_down=push_down, **options)
         elif model.hold_out is not None:
             fit_and_evaluate_files(model, _select_sources(data, sql), target, person)
         else:
@@ -144,21 +151,46 @@ def fit(
         say(f"{output}: {type(model).__name__}, {model.privacy_.summary}.")
 
 
+ENOUGH_TO_HOLD_OUT = 1_000
+"""Rows of which a fifth measures an AUC to a few hundredths."""
+
+
+def _propose_hold_out(model: PrivateEstimator, sources: list[Any]) -> None:
+    """Where rows are enough: asks on a terminal, says so elsewhere. Nothing is spent yet."""
+    from hedgerow.methods.files import first_rows
+    from hedgerow.methods.sources import schema_for
+
+    schema, rows = schema_for(model), 0
+    for source in sources:
+        rows += len(first_rows(source, schema, ENOUGH_TO_HOLD_OUT))
+    if rows < ENOUGH_TO_HOLD_OUT:
+        return
+    words = (
+        "No record is held out, so nobody will know how good the model is. With --hold-out 5 one "
+        f"record in five measures it, for epsilon {model.epsilon:g}, and trains nothing; the "
+        "guarantee stays as it is."
+    )
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        tell(words, file=sys.stderr)
+    elif typer.confirm(f"{words} Hold out one in five?", err=True):
+        model.hold_out = 5
+
+
 def _select_sources(data: list[str], sql: str | None) -> list[Any]:
     from hedgerow.data.reading.databases import Selected
 
     return [*data] if sql is None else [Selected(place, sql) for place in data]
 
 
-def _pushed_down(model: PrivateEstimator, data: list[str], **options: Any) -> None:
+def _fit_elsewhere(model: PrivateEstimator, data: list[str], **options: Any) -> None:
     if len(data) > 1:
-        raise asked_for(f"{len(data)} databases were given", "let one of them make the sums")
+        raise asked_for(f"{len(data)} sources were given", "let one of them make the sums")
     if model.hold_out is not None:
         raise asked_for(
-            "records are to be held out, which a database that makes the sums cannot do",
-            "leave out --push-down, or hold none out",
+            "records are to be held out, which is done for rows in memory alone",
+            "leave out --push-down and --temp-folder, or hold none out",
         )
-    model.fit(data[0], push_down=True, **options)
+    model.fit(data[0], **options)
 
 
 def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEstimator:

@@ -10,18 +10,6 @@ from hedgerow.cli import demo, fit, ledger, models, project, schema, site, study
 from hedgerow.cli.console import guarded, tell
 from hedgerow.errors import ParameterError
 
-# --------------------------------------------------------------------------------------------------
-# Compiles all loops ahead of their first use: for images, services and whoever hates to wait.
-
-
-def compile_kernels() -> None:
-    """Compile ahead of time, so the first fit is fast."""
-    from hedgerow.kernels import compilation
-
-    compilation.compile_kernels()
-    tell(f"Compiled code is ready, in {compilation.place() or 'this process alone'}.")
-
-
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(demo.demo)
 app.command()(project.new)
@@ -37,9 +25,9 @@ app.command()(fit.plan)
 app.command()(models.export)
 app.command()(models.serve)
 app.command()(models.report)
+app.command()(models.sign)
 app.command()(models.verify)
 app.command()(models.audit)
-app.command("compile")(compile_kernels)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(site.app, name="site")
 app.add_typer(study.app, name="study")

@@ -29,7 +29,7 @@ RowsPath = Annotated[str, typer.Argument(help="Read rows from a .csv or .parquet
 OutputPath = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
-MOST_COLUMNS = 10
+MOST_IMPORTANCES = 10
 BAR = 30
 
 
@@ -116,7 +116,7 @@ def show(
 def _bars(parts: dict[str, float]) -> str:
     """Columns by what they bring about, in characters that every terminal has."""
     width = max(len(name) for name in parts)
-    shown = [(name, part) for name, part in parts.items() if part > 0][:MOST_COLUMNS]
+    shown = [(name, part) for name, part in parts.items() if part > 0][:MOST_IMPORTANCES]
     most = max((part for _, part in shown), default=1.0)
     lines = [
         f"  {name:<{width}} {part:5.1%} {'#' * max(1, round(BAR * part / most))}"
@@ -306,6 +306,28 @@ def _say(path: Path, hint: str, json: bool, quiet: bool) -> None:
 # `hedgerow verify`: whether a model file is what it says.
 
 
+def sign(
+    model: ModelPath,
+    key: Annotated[
+        Path, typer.Option(envvar="HEDGEROW_KEY", help="Sign with the private key in this file.")
+    ] = Path("~/.config/hedgerow/signing.key"),
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make the key first; nobody else can read it.")
+    ] = False,
+) -> None:
+    """Sign a model that was trained in one process, with a key of your own.
+
+    `hedgerow verify` names the key. Read its six words to whoever gets the model.
+    """
+    from hedgerow.deployment.verify import sign_fit, signing_key
+    from hedgerow.secagg.keys import spoken_words
+
+    identity = signing_key(key.expanduser(), new_key)
+    sign_fit(model, identity)
+    tell(f"{model}: signed with the key {identity.fingerprint}")
+    tell(f"its words: {spoken_words(identity.public)}")
+
+
 def verify(
     model: ModelPath,
     roster: Annotated[
@@ -314,6 +336,10 @@ def verify(
     transcript: Annotated[
         Path | None,
         typer.Option(help="The run's transcript.bin: sums and model are computed anew from it."),
+    ] = None,
+    signer: Annotated[
+        str | None,
+        typer.Option(help="The fingerprint or the six words of the key that signed it alone."),
     ] = None,
     against: Annotated[
         str | None,
@@ -334,17 +360,24 @@ def verify(
     """
     from hedgerow.deployment.verify import verdict, verified
 
-    checks = verified(model, roster, transcript)
+    checks = verified(model, roster, transcript, signer)
     if against is not None:
         checks += _against(model, against)
     if json:
         check_content = [
-            {"what": c.what, "outcome": c.outcome.value, "words": c.words} for c in checks
+            {"what": c.name, "outcome": c.outcome.value, "words": c.words} for c in checks
         ]
         say_json({"verdict": verdict(checks), "checks": check_content})
-    elif not quiet:
+    tell_checks(checks, quiet or json)
+
+
+def tell_checks(checks: list[Any], quiet: bool = False) -> None:
+    """One line for each check and one for all; exit code 1 if one failed."""
+    from hedgerow.deployment.verify import verdict
+
+    if not quiet:
         for check in checks:
-            tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
+            tell(f"{check.outcome.value:>8}  {check.name:<14} {check.words}")
         tell(verdict(checks))
     if any(check.has_failed for check in checks):
         raise typer.Exit(FOUND_SOMETHING)

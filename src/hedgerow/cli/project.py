@@ -39,7 +39,7 @@ For real, each on a machine of its own:
                   hedgerow site accept study.toml --data rows.csv --target outcome
                   hedgerow site serve NAME
 """
-POLICY = """\
+POLICY_TEXT = """\
 # What {name} allows, whoever asks. Anything else is refused. `hedgerow site accept` proposes what
 # a study lacks here, and asks for each line.
 
@@ -149,7 +149,7 @@ def new(
 
 
 def _policy_text(site: str) -> str:
-    return POLICY.format(name=site, method=METHOD, epsilon=EPSILON, delta="1e-6")
+    return POLICY_TEXT.format(name=site, method=METHOD, epsilon=EPSILON, delta="1e-6")
 
 
 def _study_text(name: str) -> str:
@@ -212,11 +212,11 @@ def rehearse(
     """
     import time
 
-    from hedgerow.deployment.rehearsal import Plan
+    from hedgerow.deployment.rehearsal import RehearsalPlan
     from hedgerow.deployment.rehearsal import rehearse as run
     from hedgerow.errors import ParameterError
 
-    plan = Plan.of(study, data or (), target)
+    plan = RehearsalPlan.of(study, data or (), target)
     folder = output or _next_folder(study)
     if folder.exists():
         raise ParameterError(f"{folder} is there already; name a folder that is new.")

@@ -11,45 +11,16 @@ import html
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.schema import answered_feature, answered_outcome, shown_feature, shown_outcome
+from hedgerow.cli.schema import OUTCOME, reviewed, shown_feature, shown_outcome
 from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.schema.schema import Mark, Schema
 
-LONGEST = 1 << 20
+LONGEST_BODY = 1 << 20
 """Bytes of an answer; a page sends far fewer."""
-OUTCOME = ""
-"""The key of the classes or the target among answers: no column has it as its name."""
-
-
-def reviewed(schema: Schema, answers: Mapping[str, Any], by: str, day: str) -> Schema:
-    """The schema with a mark on each part whose value was typed or whose source was named."""
-    features = []
-    for feature in schema.features:
-        value, source = _answer(answers, feature.name)
-        mark = _mark(by, day, source)
-        is_asked = feature.mark is not None and feature.mark.is_open and (value or source)
-        features.append(answered_feature(feature, value, mark) if is_asked else feature)
-    value, source = _answer(answers, OUTCOME)
-    new_schema = replace(schema, features=tuple(features))
-    outcome_mark = shown_outcome(schema)[1]
-    if not (value or source) or outcome_mark is None or not outcome_mark.is_open:
-        return new_schema
-    return answered_outcome(new_schema, value, _mark(by, day, source))
-
-
-def _answer(answers: Mapping[str, Any], name: str) -> tuple[str, str]:
-    answer = answers.get(name)
-    pair = answer if isinstance(answer, Mapping) else {}
-    return str(pair.get("value") or "").strip(), str(pair.get("source") or "").strip()
-
-
-def _mark(by: str, day: str, source: str) -> Mark:
-    return Mark(by, day, source or None)
 
 
 class Review:
@@ -144,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             size = int(self.headers.get("Content-Length") or 0)
-            content = json.loads(self.rfile.read(min(size, LONGEST)))
+            content = json.loads(self.rfile.read(min(size, LONGEST_BODY)))
             left = self.server.review.confirm(content["answers"], str(content["by"]))
         except HedgerowError as error:
             self._send(400, "application/json", json.dumps({"error": str(error)}))
@@ -165,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("Content-Security-Policy", HTTP_POLICY)
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
         self.wfile.write(content)
@@ -174,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         """No line for each request."""
 
 
-POLICY = (
+HTTP_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 )
 PAGE = """<!doctype html>

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import threading
 import webbrowser
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,24 +26,57 @@ from hedgerow.errors import ParameterError
 from hedgerow.schema.schema import Feature, Hashed, Mark, Numeric, Schema, Target
 
 # --------------------------------------------------------------------------------------------------
-# One question for each value of a schema that was read from rows.
+# One rule for terminal and page: of each part that was read from rows the value is typed, or the
+# source is named by which anybody may know it. Enter alone confirms nothing.
 
-LEAVE_OPEN = "-"
+LEAVE_OPEN, SOURCE = "-", "source:"
+OUTCOME = ""
+"""The key of the classes or the target among answers: no column has it as its name."""
 
 
-def confirmed(schema: Schema, mark: Mark) -> Schema:
-    """The schema with this mark on all values that the user confirms to be public."""
-    features = tuple(_feature(feature, mark) for feature in schema.features)
-    return _outcome(replace(schema, features=features), mark)
+def reviewed(schema: Schema, answers: Mapping[str, Any], by: str, day: str) -> Schema:
+    """The schema with a mark on each part whose value was typed or whose source was named."""
+    features = []
+    for feature in schema.features:
+        value, source = _answer(answers, feature.name)
+        is_asked = _is_open(feature.mark) and (value or source)
+        mark = Mark(by, day, source or None)
+        features.append(answered_feature(feature, value, mark) if is_asked else feature)
+    value, source = _answer(answers, OUTCOME)
+    new_schema = replace(schema, features=tuple(features))
+    if not (value or source) or not _is_open(shown_outcome(schema)[1]):
+        return new_schema
+    return answered_outcome(new_schema, value, Mark(by, day, source or None))
+
+
+def _answer(answers: Mapping[str, Any], name: str) -> tuple[str, str]:
+    answer = answers.get(name)
+    pair = answer if isinstance(answer, Mapping) else {}
+    return str(pair.get("value") or "").strip(), str(pair.get("source") or "").strip()
 
 
 def _is_open(mark: Mark | None) -> bool:
     return mark is not None and mark.is_open
 
 
-def _feature(feature: Feature, mark: Mark) -> Feature:
-    answer = _ask(feature.name, shown_feature(feature)) if _is_open(feature.mark) else LEAVE_OPEN
-    return feature if answer == LEAVE_OPEN else answered_feature(feature, answer, mark)
+def _ask_all(schema: Schema, source: str | None) -> dict[str, dict[str, str | None]]:
+    """The answers at a terminal; Enter names `source`, if there is one."""
+    parts = [(f.name, f.name, shown_feature(f), f.mark) for f in schema.features]
+    name = "classes" if schema.classes is not None else "target"
+    parts += [(OUTCOME, name, *shown_outcome(schema))]
+    return {
+        key: _typed_answer(_ask(name, shown), source)
+        for key, name, shown, mark in parts
+        if _is_open(mark)
+    }
+
+
+def _typed_answer(text: str, source: str | None) -> dict[str, str | None]:
+    if text.lower().startswith(SOURCE):
+        return {"source": text[len(SOURCE) :]}
+    if text == LEAVE_OPEN:
+        return {}
+    return {"value": text} if text else {"source": source}
 
 
 def answered_feature(feature: Feature, answer: str, mark: Mark) -> Feature:
@@ -56,15 +90,6 @@ def answered_feature(feature: Feature, answer: str, mark: Mark) -> Feature:
     if isinstance(new_feature, Hashed):
         return replace(new_feature, buckets=_whole(answer))
     return replace(new_feature, values=_split_values(answer))
-
-
-def _outcome(schema: Schema, mark: Mark) -> Schema:
-    """The classes, or the range of the target."""
-    shown, outcome_mark = shown_outcome(schema)
-    if not shown or not _is_open(outcome_mark):
-        return schema
-    answer = _ask("classes" if schema.classes is not None else "target", shown)
-    return schema if answer == LEAVE_OPEN else answered_outcome(schema, answer, mark)
 
 
 def answered_outcome(schema: Schema, answer: str, mark: Mark) -> Schema:
@@ -197,8 +222,8 @@ def check(
 
 def _read_schema(path: Path) -> tuple[Schema | None, list[str]]:
     """The schema, if the file has one, and all its problems."""
-    from hedgerow.schema.problems import Problems
-    from hedgerow.schema.toml import parsed_toml
+    from hedgerow.schema.formats import parsed_toml
+    from hedgerow.schema.rules import Problems
 
     content, problems = parsed_toml(path), Problems()
     schema = problems.past(lambda: Schema.from_dict(content))
@@ -230,15 +255,22 @@ def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[
 def confirm(
     schema: SchemaPath,
     by: Annotated[str, typer.Option(help="Give your name, for every privacy statement.")],
+    source: Annotated[
+        str | None,
+        typer.Option(help="Name a public source of the values; Enter then says: as it has it."),
+    ] = None,
 ) -> None:
     """Confirm for each value that was read from rows that it is public.
 
-    Enter confirms; new values replace those shown ("0 110", or "north, south"); "-" leaves it open.
+    Type the values ("0 110", or "north, south"), or "source: " and where anybody may read them.
+    Enter alone confirms nothing, nor does "-".
     """
     shown = schema.read_bytes() if schema.is_file() else b""
     draft_schema = Schema.from_toml(schema)
-    tell("Known without looking at the rows? Enter = yes, new values replace, - = not yet.")
-    new_schema = confirmed(draft_schema, Mark(by, datetime.date.today().isoformat()))
+    enter = "not yet" if source is None else f"as in {source}"
+    tell(f"Known without the rows? Type the values, or {SOURCE} and where from; Enter = {enter}.")
+    answers = _ask_all(draft_schema, source)
+    new_schema = reviewed(draft_schema, answers, by, datetime.date.today().isoformat())
     if schema.read_bytes() != shown:
         raise ParameterError(
             f"{schema} was changed while it was being confirmed; nothing was written. Confirm what "

@@ -39,7 +39,7 @@ Here = Annotated[
         "--state", envvar="HEDGEROW_STATE", help="Use this state folder, not the one found here."
     ),
 ]
-Coordinator = Annotated[
+CoordinatorUrl = Annotated[
     str | None,
     typer.Option(help="Call this coordinator, https://host:port; none with FLARE or Flower."),
 ]
@@ -47,6 +47,18 @@ AuthorityName = Annotated[
     str | None, typer.Option(help="Choose the authority, if there are several.")
 ]
 Wanted = Annotated[str, typer.Argument(help="Name a study, or give the first digits of its hash.")]
+
+
+def _open(state: Path) -> StateFolder:
+    from hedgerow.deployment.site_state import StateFolder
+
+    return StateFolder.open(state)
+
+
+def _audit(folder: StateFolder) -> Audit:
+    from hedgerow.federation.audit_log import Audit
+
+    return Audit(folder.audit_file)
 
 
 @app.command()
@@ -80,11 +92,11 @@ def enroll(
 
     The private key stays here. Compare the six words with the coordinator before you say yes.
     """
-    from hedgerow.deployment.enrollment import Token
+    from hedgerow.deployment.enrollment import SiteToken
     from hedgerow.deployment.enrollment import enroll as ask
     from hedgerow.deployment.site_state import StateFolder
 
-    invitation = Token.read(sys.stdin.read() if token == "-" else token)
+    invitation = SiteToken.read(sys.stdin.read() if token == "-" else token)
     root = state or Path(invitation.name)
     if (root / "site.toml").exists():
         folder = StateFolder.open(root)
@@ -127,7 +139,7 @@ def accept(
     person: Person = None,
     sql: Sql = None,
     push_down: PushDown = False,
-    coordinator: Coordinator = None,
+    coordinator: CoordinatorUrl = None,
     authority: AuthorityName = None,
     by: Annotated[
         str | None, typer.Option(help="Who decides; written into the policy.", show_default=False)
@@ -143,22 +155,19 @@ def accept(
     import getpass
 
     from hedgerow.deployment import approve as approving
-    from hedgerow.deployment.site_state import StateFolder
     from hedgerow.deployment.study_file import StudyFile
-    from hedgerow.federation.audit_log import Audit
     from hedgerow.privacy.ledger.store import write_private
 
-    folder = StateFolder.open(state or _state_here())
+    folder = _open(state or _state_here())
     study_file = StudyFile.read(study)
     place = _rows_at(data, target, person, sql, push_down)
     place = _called(folder, place, coordinator, authority, study_file.roster.coordinator)
-    for title, words in approving.what_leaves(study_file):
-        tell(f"{title:>14}  {words}")
+    _show_study(study_file)
     rows, report = approving.check(study_file, place)
     tell(f"{'rows':>14}  {rows} can be used")
     for complaint in report.complaints:
         tell(f"{'look at this':>14}  {complaint}")
-    audit = Audit(folder.audit_file)
+    audit = _audit(folder)
     lines = approving.missing_lines(folder, study_file)
     if lines:
         tell(f"\n{folder.policy_file} does not allow this yet. It lacks:")
@@ -224,26 +233,30 @@ def approve(
     person: Person = None,
     sql: Sql = None,
     push_down: PushDown = False,
-    coordinator: Coordinator = None,
+    coordinator: CoordinatorUrl = None,
     authority: AuthorityName = None,
     yes: Yes = False,
 ) -> None:
     """Approve a study: show what leaves and what it costs, ask, charge the cap."""
     from hedgerow.deployment import approve as approving
-    from hedgerow.deployment.site_state import StateFolder
     from hedgerow.deployment.study_file import StudyFile
-    from hedgerow.federation.audit_log import Audit
 
-    folder = StateFolder.open(state)
+    folder = _open(state)
     study_file = StudyFile.read(study)
     place = _rows_at(data, target, person, sql, push_down)
     place = _called(folder, place, coordinator, authority)
-    for title, words in approving.what_leaves(study_file):
-        tell(f"{title:>14}  {words}")
-    audit = Audit(folder.audit_file)
+    _show_study(study_file)
+    audit = _audit(folder)
     approving.require_allowed(folder, study_file, audit)
     approving.check(study_file, place)
     _decide(folder, study_file, place, audit, yes)
+
+
+def _show_study(study_file: StudyFile) -> None:
+    from hedgerow.deployment.approve import what_leaves
+
+    for title, words in what_leaves(study_file):
+        tell(f"{title:>14}  {words}")
 
 
 def _decide(
@@ -264,31 +277,31 @@ def _decide(
 @app.command()
 def revoke(state: State, study: Wanted, yes: Yes = False) -> None:
     """Revoke a study for good; what it did not spend is free again."""
-    from hedgerow.deployment.approve import find_study
     from hedgerow.deployment.approve import revoke as end
-    from hedgerow.deployment.site_state import StateFolder
-    from hedgerow.federation.audit_log import Audit
 
-    folder = StateFolder.open(state)
-    name = find_study(folder, study).path.name
-    if not yes:
-        typer.confirm(f"{name} ends here for good and cannot be approved again. End?", abort=True)
-    tell(f"revoked: {end(folder, name, Audit(folder.audit_file))}")
+    words = "ends here for good and cannot be approved again. End?"
+    tell(f"revoked: {_end(state, study, yes, words, end)}")
 
 
 @app.command()
 def close(state: State, study: Wanted, yes: Yes = False) -> None:
     """Close a study for good with this site's last word: what it was charged, signed."""
     from hedgerow.deployment.approve import close as say_last_word
-    from hedgerow.deployment.approve import find_study
-    from hedgerow.deployment.site_state import StateFolder
-    from hedgerow.federation.audit_log import Audit
 
-    folder = StateFolder.open(state)
+    words = "ends here for good; no run of it goes on. Close?"
+    tell(f"closed: {_end(state, study, yes, words, say_last_word)}")
+
+
+def _end(
+    state: Path, study: str, yes: bool, words: str, end: Callable[[StateFolder, str, Audit], str]
+) -> str:
+    from hedgerow.deployment.approve import find_study
+
+    folder = _open(state)
     name = find_study(folder, study).path.name
     if not yes:
-        typer.confirm(f"{name} ends here for good; no run of it goes on. Close?", abort=True)
-    tell(f"closed: {say_last_word(folder, name, Audit(folder.audit_file))}")
+        typer.confirm(f"{name} {words}", abort=True)
+    return end(folder, name, _audit(folder))
 
 
 @app.command()
@@ -305,19 +318,13 @@ def verify(
     The study is the one that was approved here. Exit code 1 if a check failed; nothing is signed
     then.
     """
-    from hedgerow.cli.console import FOUND_SOMETHING
+    from hedgerow.cli.models import tell_checks
     from hedgerow.deployment.approve import study_of_model
-    from hedgerow.deployment.site_state import StateFolder
-    from hedgerow.deployment.verify import add_vouch, verdict
+    from hedgerow.deployment.verify import add_vouch
 
-    folder = StateFolder.open(state)
+    folder = _open(state)
     roster = study or study_of_model(folder, model)
-    checks = add_vouch(model, roster, transcript, folder.identity())
-    for check in checks:
-        tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
-    tell(verdict(checks))
-    if any(check.has_failed for check in checks):
-        raise typer.Exit(FOUND_SOMETHING)
+    tell_checks(add_vouch(model, roster, transcript, folder.identity()))
 
 
 @app.command()
@@ -339,10 +346,9 @@ def serve(
     import threading
     from contextlib import closing
 
-    from hedgerow.deployment.serve import Serving, prepare
-    from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.deployment.serve import Service, prepare
 
-    folder = StateFolder.open(state)
+    folder = _open(state)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as from the keyboard, until served
     prepare(folder)
     stop_event = threading.Event()
@@ -351,7 +357,7 @@ def serve(
     with (
         _listeners(folder, as_json, watch) as heard_by,
         closing(
-            Serving(folder, tell=heard_by, socket=socket, group=socket_group, stop_event=stop_event)
+            Service(folder, tell=heard_by, socket=socket, group=socket_group, stop_event=stop_event)
         ) as serving,
     ):
         serving.run()
@@ -361,26 +367,19 @@ def serve(
 def status(state: State) -> None:
     """Show the site's identity, spent budget, studies and last events."""
     from hedgerow.deployment.approve import ledger_of, printed_cost
-    from hedgerow.deployment.site_state import StateFolder
     from hedgerow.federation.audit_log import in_words, lines_of
 
-    folder = StateFolder.open(state)
+    folder = _open(state)
     _show_identity(folder.name, folder.identity())
     with ledger_of(folder) as ledger, ledger.current() as books:
         if books.lifetime is not None:
             words = f"{printed_cost(books.committed)} of {printed_cost(books.lifetime.limit)}"
             tell(f"{'lifetime':>14}  {books.lifetime.measure.value} {words} is given away")
         rows = [
-            (
-                a.name or "-",
-                study[:16],
-                "open" if a.open else "ended",
-                printed_cost(a.spent),
-                printed_cost(a.cap),
-                a.measure.value,
-            )
+            (a.name or "-", study[:16], "open" if a.open else "ended",
+             printed_cost(a.spent), printed_cost(a.cap), a.measure.value)
             for study, a in books.accounts.items()
-        ]
+        ]  # fmt: skip
     _table(("study", "hash", "state", "spent", "cap", "counted in"), rows)
     for line in list(lines_of(folder.audit_file))[-5:]:
         tell(in_words(line))
@@ -391,10 +390,9 @@ def backup(
     state: State, target: Annotated[Path, typer.Argument(help="Create this folder.")]
 ) -> None:
     """Back up the state folder, also while the site serves. The anchor stays out."""
-    from hedgerow.deployment.site_state import StateFolder
     from hedgerow.deployment.site_state import backup as copy
 
-    copy(StateFolder.open(state), target)
+    copy(_open(state), target)
     tell(f"{target} holds a copy, the site's key included; keep it as you keep the key.")
 
 
@@ -431,10 +429,9 @@ def restore(
 @app.command("rotate-key")
 def rotate_key(state: State) -> None:
     """Rotate the site's key; what was spent under the old one stays spent."""
-    from hedgerow.deployment.site_state import StateFolder
     from hedgerow.deployment.site_state import rotate_key as rotate
 
-    folder = StateFolder.open(state)
+    folder = _open(state)
     new, old_folder = rotate(folder)
     _show_identity(folder.name, new)
     tell(f"The old key and its ledger are in {old_folder}; keep them.")
@@ -447,11 +444,10 @@ def request(
     force: Force = False,
 ) -> None:
     """Request a certificate from a coordinator; the private key stays here."""
-    from hedgerow.deployment.site_state import StateFolder
     from hedgerow.federation.transports.certificates import Request, key_bytes, load_key, new_key
     from hedgerow.privacy.ledger.store import write_private
 
-    folder = StateFolder.open(state)
+    folder = _open(state)
     key_file = folder.tls / "site.key"
     if not key_file.exists():
         write_private(key_file, key_bytes(new_key()))
@@ -471,7 +467,6 @@ def certify(
     ],
 ) -> None:
     """Install a certificate, if it comes from the confirmed authority."""
-    from hedgerow.deployment.site_state import StateFolder
     from hedgerow.federation.transports.certificates import (
         accept_certificate,
         authority_id,
@@ -479,7 +474,7 @@ def certify(
     )
     from hedgerow.privacy.ledger.store import make_private, write_private
 
-    folder = StateFolder.open(state)
+    folder = _open(state)
     key = load_key(folder.tls / "site.key")
     own, authority = accept_certificate(reply.read_bytes(), fingerprint, key, folder.name)
     place = folder.tls / authority_id(authority)
@@ -516,7 +511,7 @@ def flower(
         str, typer.Option(help="Where the SuperNode listens on this machine.")
     ] = "127.0.0.1:9094",
 ) -> None:
-    """Does the tasks of a Flower SuperNode with --isolation process; no shipped code runs."""
+    """Do the tasks of a Flower SuperNode with --isolation process; no shipped code runs."""
     from hedgerow.errors import ParameterError
 
     if not secret.is_file():
@@ -623,10 +618,10 @@ def _teller(as_json: bool) -> Callable[[AuditLine], None]:
     """JSON for programs, words for a terminal, nothing where nobody looks."""
     import json
 
-    from hedgerow.federation.audit_log import in_words, untold
+    from hedgerow.federation.audit_log import ignore_line, in_words
 
     if as_json:
         return lambda line: tell(json.dumps(line), flush=True)
     if sys.stdout.isatty():
         return lambda line: tell(in_words(line), flush=True)
-    return untold
+    return ignore_line

@@ -396,13 +396,13 @@ def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen
         yield terminal
         return
     from hedgerow.deployment.live import RunTeller, live_view
-    from hedgerow.deployment.progress import SITES
+    from hedgerow.deployment.progress import SITES_EVENT
 
     with live_view(folder.agreed().study.name, RunTeller()) as view:
         tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
 
         def both(event: dict[str, Any]) -> None:
-            if event["event"] != SITES:
+            if event["event"] != SITES_EVENT:
                 terminal(event)
             view.tell(event)
 

@@ -390,7 +390,7 @@ PERSONS = re.compile(
     r"\b(patient|person|subject|member|customer|client|user|mrn|ssn|pid|borrower)\b"
 )
 IDENTIFIERS = re.compile(r"\b(id|key|number|nr|no|index|uuid|guid)\b")
-SITES = re.compile(r"\b(site|hospital|clinic|cent(er|re)|branch|facility|institution|bank)\b")
+SITE_WORDS = re.compile(r"\b(site|hospital|clinic|cent(er|re)|branch|facility|institution|bank)\b")
 CODES = re.compile(r"\b(zip|postal|postcode|plz|code|icd|atc|snomed|ndc|cpt|drg|type|class)\b")
 
 
@@ -411,7 +411,7 @@ def examine(name: str, column: Column) -> Finding:
         return Finding(name, seen, (reason,))
     reasons = ["one value in all rows teaches nothing: leave it out"] * (len(met) == 1)
     feature, more = _propose(name, words, column, met)
-    if SITES.search(words) and not isinstance(feature, Numeric):
+    if SITE_WORDS.search(words) and not isinstance(feature, Numeric):
         reasons.append("looks like a site: pass it as `site`, or keep it")
     finding = Finding(name, seen, (*reasons, *more), feature)
     return _with_known_range(finding, words, column)
@@ -555,7 +555,7 @@ def _draft_code(name: str, words: str, texts: Sequence[str]) -> tuple[Feature, l
 
 @cache
 def known_ranges() -> list[dict[str, Any]]:
-    """Public ranges of common columns, each with why anybody may know it."""
+    """Public ranges of common columns, some with why anybody may know it."""
     text = files("hedgerow.data").joinpath("known_ranges.toml").read_text("utf-8")
     return list(tomllib.loads(text)["column"])
 
@@ -572,9 +572,10 @@ def _with_known_range(finding: Finding, words: str, column: Column) -> Finding:
             f"not in the public range {row['low']} to {row['high']} {row['unit']}: look at its unit"
         )
         return replace(finding, reasons=(*finding.reasons, reason))
-    reason = f"public range {row['low']} to {row['high']} {row['unit']}: {row['source']}"
+    source, bounds = row.get("source"), f"range {row['low']} to {row['high']} {row['unit']}"
+    reason = f"public {bounds}: {source}" if source else f"common {bounds}, not sourced"
     wide = replace(feature, low=float(row["low"]), high=float(row["high"]))
-    return replace(finding, feature=wide, reasons=(*finding.reasons, reason), source=row["source"])
+    return replace(finding, feature=wide, reasons=(*finding.reasons, reason), source=source)
 
 
 def _is_date(feature: Numeric) -> bool:

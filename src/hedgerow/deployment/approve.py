@@ -19,7 +19,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from hedgerow.data.reading.report import DataReport, report_of
 from hedgerow.deployment.site_state import (
@@ -29,10 +28,10 @@ from hedgerow.deployment.site_state import (
     in_database,
     read_rows,
 )
-from hedgerow.deployment.study_file import StudyFile, as_text, toml_value
+from hedgerow.deployment.study_file import StudyFile, as_text
 from hedgerow.errors import HedgerowError, LedgerUnavailable, ParameterError, SiteRefused
 from hedgerow.federation.audit_log import Audit
-from hedgerow.federation.policy import HOW_TO_OPEN, Policy, SitePolicy, is_method_allowed
+from hedgerow.federation.policy import HOW_TO_OPEN, PolicyLine, SitePolicy, number_text
 from hedgerow.methods import model_file
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
@@ -107,7 +106,7 @@ STATISTIC_WORDS = {
     "CurveNewton": "one Newton step on the weights of the curves",
     "SurfaceGradients": "one gradient step on curves and on surfaces of two columns",
 }
-GROUPS = {
+GROUP_WORDS = {
     "Whole": "in total",
     "Cells": "per column and bin",
     "Leaves": "per leaf",
@@ -123,7 +122,7 @@ def _words(kind: QueryKind) -> str:
     quantity = _split_words(kind.what)
     match kind.query:
         case "SumQuery":
-            return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUPS[kind.by]}"
+            return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUP_WORDS[kind.by]}"
         case "BoundQuery":
             return "masked noisy sums: best impurity that this site could reach"
         case _:
@@ -139,11 +138,8 @@ def reason_not_to_approve(state: StateFolder, study_file: StudyFile) -> list[str
     """Every reason for which this site cannot approve the study, before anything is written."""
     rules, study = state.policy(), study_file.study
     closed_reason = f"its policy allows nothing yet; {HOW_TO_OPEN}"
-    reasons = (
-        [closed_reason]
-        if rules.allows_nothing
-        else list(rules.policy.reasons(study, study_file.rounds))
-    )
+    by_policy = rules.policy.reasons(study, study_file.rounds)
+    reasons = [closed_reason] if rules.allows_nothing else by_policy
     own = state.identity().public
     if own not in study.sites:
         return [*reasons, "the roster does not hold this site's key; send it to the coordinator"]
@@ -173,62 +169,14 @@ def _require_budget(state: StateFolder, study: Study, rules: SitePolicy) -> None
 
 
 # ------------------------------------------------------------------------- policy lines that lack
-class PolicyLine(NamedTuple):
-    """One line that this site's policy lacks for a study, and what it would allow."""
-
-    table: str
-    name: str
-    value: Any
-    why: str
-
-    def __str__(self) -> str:
-        table = f"[{self.table}] " if self.table else ""
-        return f"{table}{self.name} = {toml_value(self.value)}"
-
-
 def missing_lines(state: StateFolder, study_file: StudyFile) -> list[PolicyLine]:
     """Exactly the lines of policy.toml without which this site does not allow the study."""
     rules, study = state.policy(), study_file.study
     return [
-        *_missing_names(rules.policy, study),
-        *_missing_ceilings(rules.policy, study, study_file.rounds),
+        *rules.policy.missing(study, study_file.rounds),
         *_missing_lifetime(state, study, rules),
         *_missing_pins(state, study_file, rules),
     ]
-
-
-def _missing_names(policy: Policy, study: Study) -> Iterator[PolicyLine]:
-    if policy.methods is not None and not is_method_allowed(study.method, policy.methods):
-        methods = [*sorted(policy.methods), study.method]
-        yield PolicyLine("", "methods", methods, f"the study trains {study.method}")
-    columns = [name for name in study.schema.names if name not in (policy.features or ())]
-    if policy.features is not None and columns:
-        features = [*sorted(policy.features), *columns]
-        yield PolicyLine("", "features", features, f"it uses {', '.join(columns)}")
-    if study.dp_model not in policy.dp_models:
-        models = [model.name.lower() for model in DPModel if model in policy.dp_models]
-        words = dp_model_words(study.dp_model.value)
-        yield PolicyLine("", "dp_models", [*models, study.dp_model.name.lower()], words)
-
-
-def _missing_ceilings(policy: Policy, study: Study, rounds: int) -> Iterator[PolicyLine]:
-    ceilings: list[tuple[str, Fraction | int, Fraction | int | None]] = [
-        ("epsilon_per_study", study.epsilon, policy.max_epsilon),
-        ("delta_per_study", study.delta, policy.max_delta),
-        ("colluders_per_study", study.colluders, policy.max_colluders),
-        ("records_per_person", study.records_per_person, policy.max_records_per_person),
-        ("rounds_per_study", rounds, policy.max_rounds),
-    ]
-    for name, wanted, most in ceilings:
-        if most is not None and wanted > most:
-            value = _number_text(wanted) if isinstance(wanted, Fraction) else wanted
-            yield PolicyLine("", name, value, f"at most {_number_text(Fraction(most))} until now")
-    for name, wanted, least in (
-        ("fewest_sites", study.n_sites, policy.min_sites),
-        ("fewest_colluders", study.colluders, policy.min_colluders),
-    ):
-        if wanted < least:
-            yield PolicyLine("", name, wanted, f"at least {least} until now; fewer protect less")
 
 
 def _missing_lifetime(state: StateFolder, study: Study, rules: SitePolicy) -> Iterator[PolicyLine]:
@@ -250,11 +198,11 @@ def _missing_lifetime(state: StateFolder, study: Study, rules: SitePolicy) -> It
     )
     if delta != rules.lifetime_delta:
         words = "how often the guarantee of all studies together may fail"
-        yield PolicyLine("lifetime", "delta", _number_text(delta), words)
+        yield PolicyLine("lifetime", "delta", number_text(delta), words)
     epsilon = with_steps(steps).lifetime_epsilon
     if epsilon != rules.lifetime_epsilon:
         words = f"all studies of this site together; {printed_cost(rules.lifetime_epsilon)} so far"
-        yield PolicyLine("lifetime", "epsilon", _number_text(Fraction(epsilon)), words)
+        yield PolicyLine("lifetime", "epsilon", number_text(Fraction(epsilon)), words)
 
 
 def _pays(state: StateFolder, study: Study, rules: SitePolicy) -> bool:
@@ -268,20 +216,14 @@ def _pays(state: StateFolder, study: Study, rules: SitePolicy) -> bool:
 def _missing_pins(
     state: StateFolder, study_file: StudyFile, rules: SitePolicy
 ) -> Iterator[PolicyLine]:
-    own, pinned = state.identity().public, set(rules.pins.values())
+    own, pins = state.identity().public, set(rules.pins.values())
     peers = [(name, key) for name, key in _sites(study_file) if key != own]
-    if sum(fingerprint(key) in pinned for _, key in peers) >= study_file.study.threshold - 1:
+    if sum(fingerprint(key) in pins for _, key in peers) >= study_file.study.threshold - 1:
         return
     for name, key in peers:
-        if fingerprint(key) not in pinned:
+        if fingerprint(key) not in pins:
             words = f"call {name}; its people must read you: {spoken_words(key)}"
             yield PolicyLine("trusted_sites", name, fingerprint(key), words)
-
-
-def _number_text(number: Fraction) -> str:
-    """As people write it where that is exact, else as a fraction."""
-    text = f"{float(number):.12g}"
-    return text if Fraction(text) == number else str(number)
 
 
 def write_lines(state: StateFolder, lines: Sequence[PolicyLine], by: str, about: str) -> bytes:
@@ -308,9 +250,9 @@ def _with_line(text: str, line: PolicyLine, note: str) -> str:
     start = next(k for k in heads if _is_head(rows[k], line.table)) + 1 if line.table else 0
     end = min((k for k in heads if k >= start), default=len(rows))
     key = line.name if not line.table or line.table == "lifetime" else json.dumps(line.name)
-    fresh = f"{key} = {toml_value(line.value)}  # {note}"
-    named = re.compile(rf"""\s*["']?{re.escape(line.name)}["']?\s*=""")
-    place = next((k for k in range(start, end) if named.match(rows[k])), None)
+    fresh = f"{key} = {line.text}  # {note}"
+    pattern = re.compile(rf"""\s*["']?{re.escape(line.name)}["']?\s*=""")
+    place = next((k for k in range(start, end) if pattern.match(rows[k])), None)
     if place is not None:
         rows[place : _end_of_value(rows, place)] = [fresh]
     else:

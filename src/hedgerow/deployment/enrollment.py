@@ -66,7 +66,7 @@ NOT_INVITED = "this token is not known here; ask the coordinator for a new one"
 
 # ------------------------------------------------------------------------------------------ tokens
 @dataclass(frozen=True)
-class Token:
+class SiteToken:
     """What one site needs to enroll; whoever has it can enroll in its place, once."""
 
     name: str
@@ -79,11 +79,11 @@ class Token:
     def __str__(self) -> str:
         head = _HEAD.pack(self.expires, self.secret, self.authority)
         body = head + f"{self.name}\n{self.url}".encode()
-        coded = base64.urlsafe_b64encode(body + hashlib.sha256(body).digest()[:_CHECK])
-        return _MARK + coded.decode().rstrip("=")
+        text = base64.urlsafe_b64encode(body + hashlib.sha256(body).digest()[:_CHECK])
+        return _MARK + text.decode().rstrip("=")
 
     @classmethod
-    def read(cls, text: str) -> Token:
+    def read(cls, text: str) -> SiteToken:
         plain = "".join(text.split()).removeprefix(_MARK)
         try:
             raw = base64.b64decode(plain + "=" * (-len(plain) % 4), altchars=b"-_", validate=True)
@@ -167,18 +167,18 @@ class Enrollment:
             raise ParameterError(f"{name!r} was not invited; invited: {sorted(self.invitations)}.")
         self._keep()
 
-    def token_of(self, name: str) -> Token:
-        found = self.invitations[name]
-        secret = bytes.fromhex(found.secret)
-        return Token(name, found.url, found.expires, secret, self._fingerprint)
+    def token_of(self, name: str) -> SiteToken:
+        invitation = self.invitations[name]
+        secret = bytes.fromhex(invitation.secret)
+        return SiteToken(name, invitation.url, invitation.expires, secret, self._fingerprint)
 
     @property
     def missing(self) -> list[str]:
-        return [name for name, found in self.invitations.items() if not found.identity]
+        return [name for name, item in self.invitations.items() if not item.identity]
 
     @property
     def keys(self) -> dict[str, str]:
-        return {name: found.identity for name, found in self.invitations.items() if found.identity}
+        return {name: item.identity for name, item in self.invitations.items() if item.identity}
 
     def admit(self, body: bytes) -> tuple[str, bytes]:
         """(site, reply) for one request; raises with words that a caller may see."""
@@ -217,7 +217,7 @@ class Enrollment:
         return json.dumps(reply).encode()
 
     def _keep(self) -> None:
-        content = {name: asdict(found) for name, found in self.invitations.items()}
+        content = {name: asdict(item) for name, item in self.invitations.items()}
         write_private(self._file, json.dumps(content, indent=1).encode())
 
 
@@ -234,9 +234,9 @@ def _parts_of(body: bytes) -> tuple[str, str]:
 
 @contextmanager
 def listening(
-    enrollment: Enrollment, host: str, port: int, names: list[str], heard: Callable[[str], None]
+    enrollment: Enrollment, host: str, port: int, names: list[str], callback: Callable[[str], None]
 ) -> Iterator[int]:
-    """Admits sites until it is left; `heard` is called with each name. Gives the port."""
+    """Admits sites until it is left; `callback` is called with each name. Gives the port."""
     tls = enrollment.authority.server_context(names)
     tls.verify_mode = ssl.CERT_NONE  # a site gets its certificate here
     try:
@@ -247,7 +247,7 @@ def listening(
             "a port that is free."
         ) from error
     server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    server.enrollment, server.heard = enrollment, heard
+    server.enrollment, server.callback = enrollment, callback
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -261,7 +261,7 @@ def listening(
 
 class _Listener(LimitedServer):
     enrollment: Enrollment
-    heard: Callable[[str], None]
+    callback: Callable[[str], None]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -287,7 +287,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.FORBIDDEN, str(refusal).encode())
             return
         self._send(HTTPStatus.OK, reply)
-        self.server.heard(name)
+        self.server.callback(name)
 
     def _send(self, status: HTTPStatus, body: bytes) -> None:
         self.send_response(status)
@@ -301,10 +301,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 # -------------------------------------------------------------------------------- the site's end
 @dataclass(frozen=True)
-class Enrolled:
+class EnrollmentResult:
     """What a site got, to be kept once a person has compared the words."""
 
-    token: Token
+    token: SiteToken
     words: str
     coordinator: str
     files: Mapping[str, bytes]
@@ -318,8 +318,8 @@ class Enrolled:
         return place
 
 
-def enroll(state: StateFolder, token: Token) -> Enrolled:
-    """Asks for a certificate with the token; nothing is believed or kept before the words are."""
+def enroll(state: StateFolder, token: SiteToken) -> EnrollmentResult:
+    """Asks for a certificate with the token; nothing is kept before people compared the words."""
     if token.name != state.name:
         raise ParameterError(
             f"the token is for {token.name!r} and this site is {state.name!r}; use the one for "
@@ -336,14 +336,14 @@ def enroll(state: StateFolder, token: Token) -> Enrolled:
     text = request.to_text()
     body = json.dumps({"request": text, "proof": token.proof(text)})
     reply = _reply(_call(token, tls, "POST", "/v1/enroll", body))
-    told = token.authority.hex()
+    fingerprint = token.authority.hex()
     key = load_key(key_file)
-    own, signer = accept_certificate(reply["certificate"].encode(), told, key, token.name)
+    own, signer = accept_certificate(reply["certificate"].encode(), fingerprint, key, token.name)
     coordinator = bytes.fromhex(reply["coordinator"])
     words = _words_between(token.authority, coordinator, request)
-    known = json.dumps({"url": token.url, "key": coordinator.hex()}).encode()
-    files = {"site.crt": own, "authority.crt": signer, "coordinator.json": known}
-    return Enrolled(token, words, coordinator.hex(), files)
+    identity = json.dumps({"url": token.url, "key": coordinator.hex()}).encode()
+    files = {"site.crt": own, "authority.crt": signer, "coordinator.json": identity}
+    return EnrollmentResult(token, words, coordinator.hex(), files)
 
 
 def enrolled_at(state: StateFolder, authority: str) -> dict[str, str]:
@@ -352,7 +352,7 @@ def enrolled_at(state: StateFolder, authority: str) -> dict[str, str]:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
-def _authority_of(token: Token) -> bytes:
+def _authority_of(token: SiteToken) -> bytes:
     """The authority's certificate, from whoever answers; its fingerprint is the token's."""
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anybody.check_hostname = False
@@ -360,10 +360,10 @@ def _authority_of(token: Token) -> bytes:
     content = _call(token, anybody, "GET", "/v1/authority")
     try:
         certificate = x509.load_pem_x509_certificate(content)
-        found = bytes.fromhex(certificate_fingerprint(certificate).replace(":", ""))
+        fingerprint = bytes.fromhex(certificate_fingerprint(certificate).replace(":", ""))
     except ValueError:
-        found = b""
-    if not hmac.compare_digest(found, token.authority):
+        fingerprint = b""
+    if not hmac.compare_digest(fingerprint, token.authority):
         raise ParameterError(
             f"{token.url} has another authority than the token names; nothing was sent. Ask the "
             "coordinator out of band (telephone): somebody may stand in between."
@@ -371,7 +371,7 @@ def _authority_of(token: Token) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _call(token: Token, tls: ssl.SSLContext, verb: str, path: str, body: str = "") -> bytes:
+def _call(token: SiteToken, tls: ssl.SSLContext, verb: str, path: str, body: str = "") -> bytes:
     host, port = address_of(token.url)
     line = http.client.HTTPSConnection(host, port, context=tls, timeout=_CALL_SECONDS)
     try:
@@ -386,9 +386,9 @@ def _call(token: Token, tls: ssl.SSLContext, verb: str, path: str, body: str = "
     finally:
         line.close()
     if response.status != HTTPStatus.OK:
-        expired = "" if token.expires > time.time() else ", which expired by the clock here"
+        expiry = "" if token.expires > time.time() else ", which expired by the clock here"
         words = content.decode("utf-8", "replace")[:300]
-        raise ParameterError(f"the coordinator refused the token{expired}: {words}.")
+        raise ParameterError(f"the coordinator refused the token{expiry}: {words}.")
     return content
 
 

@@ -22,14 +22,14 @@ from threading import Condition, Thread
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from hedgerow.deployment.progress import SITES, RunEvent, event_in_words
+from hedgerow.deployment.progress import SITES_EVENT, RunEvent, event_in_words
 from hedgerow.federation.audit_log import AuditLine, in_words
 from hedgerow.report.page.page import live_page
 
 # --------------------------------------------------------------------------------------------------
 # What a live page shows of a run or of a site: events turned into words, facts and a tree.
 #
-# A page only puts down what it is told here; it computes nothing.
+# A page only shows what is sent here; it computes nothing.
 
 ENDS = ("finished", "ended")
 LATE = ("slow", "lost")
@@ -90,7 +90,7 @@ class RunTeller:
     sites: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def values(self) -> dict[str, float | dict[str, float]]:
-        seen = {name: float(site["seen"]) for name, site in self.sites.items()}
+        times = {name: float(site["seen"]) for name, site in self.sites.items()}
         late = {name: float(site["state"] in LATE) for name, site in self.sites.items()}
         numbers: dict[str, float | dict[str, float]] = {
             "run_rounds_total": float(self.rounds),
@@ -98,10 +98,10 @@ class RunTeller:
             "run_bytes_total": float(self.bytes),
             "run_budget_used_ratio": self.spent,
         }
-        return numbers | {"site_seen_seconds": seen, "site_late": late}
+        return numbers | {"site_seen_seconds": times, "site_late": late}
 
     def shown(self, event: RunEvent) -> Shown:
-        if event["event"] == SITES:
+        if event["event"] == SITES_EVENT:
             self.sites = event["sites"]
             return Shown(event["time"], "", {}, sites=event["sites"])
         words, name = event_in_words(event), event["event"]
@@ -197,7 +197,7 @@ ASKING_SECONDS, READING_SECONDS = 5.0, 30.0
 MOST_CALLERS = 32
 """At a time: each has a thread and a descriptor."""
 LAST_SECONDS = 2.0
-"""For browsers to be told of the end."""
+"""For browsers to hear of the end."""
 
 
 class LiveView:

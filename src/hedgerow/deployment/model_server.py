@@ -36,8 +36,8 @@ from hedgerow.version import __version__
 if TYPE_CHECKING:
     from aiohttp import web
 
-MOST_BYTES = 1 << 22
-MOST_ROWS = 10_000
+MOST_BODY_BYTES = 1 << 22
+MOST_BODY_ROWS = 10_000
 MOST_CONNECTIONS = 512
 MOST_WAITING = 256
 """Requests at a time; one more is sent away, to come again."""
@@ -106,18 +106,18 @@ class ModelServer:
             self.counts["busy"] += 1
             return self._refusal(503, f"{MOST_WAITING} requests wait; come again", retry=True)
         self._waiting += 1
-        begun = time.perf_counter()
+        start = time.perf_counter()
         try:
             return await self._answer(request)
         except (HedgerowError, ValueError, RecursionError) as error:
             return self._refusal(422, str(error))
         except HTTPRequestEntityTooLarge:
-            return self._refusal(413, f"send at most {MOST_BYTES} bytes at a time")
+            return self._refusal(413, f"send at most {MOST_BODY_BYTES} bytes at a time")
         except TimeoutError:
             return self._refusal(503, "it took too long; send fewer rows", retry=True)
         finally:
             self._waiting -= 1
-            self.seconds += time.perf_counter() - begun
+            self.seconds += time.perf_counter() - start
 
     async def _answer(self, request: web.Request) -> web.Response:
         async with asyncio.timeout(BODY_SECONDS):
@@ -126,8 +126,8 @@ class ModelServer:
         if kinds not in ({"row"}, {"rows"}) or not isinstance(content.get("rows", []), list):
             raise ParameterError('send {"row": {...}} or {"rows": [{...}, ...]}.')
         rows = content["rows"] if "rows" in content else [content["row"]]
-        if len(rows) > MOST_ROWS:
-            raise ParameterError(f"{len(rows)} rows are too many; send at most {MOST_ROWS}.")
+        if len(rows) > MOST_BODY_ROWS:
+            raise ParameterError(f"{len(rows)} rows are too many; send at most {MOST_BODY_ROWS}.")
         if len(rows) > AT_ONCE:
             async with asyncio.timeout(ANSWER_SECONDS), self._one_batch:
                 answers = await asyncio.to_thread(self.predict, rows)
@@ -166,7 +166,7 @@ class ModelServer:
     def application(self) -> web.Application:
         from aiohttp import web
 
-        app = web.Application(client_max_size=MOST_BYTES)
+        app = web.Application(client_max_size=MOST_BODY_BYTES)
         app.router.add_post("/v1/predict", self.answer)
         app.router.add_get("/health", self.health)
         app.router.add_get("/metrics", self.metrics)
@@ -197,17 +197,17 @@ def openapi(server: ModelServer) -> dict[str, Any]:
     columns = {grid.feature: _column(grid) for grid in model.schema_.grids}
     row = {"type": "object", "properties": columns, "additionalProperties": False}
     number = {"type": "number"}
-    one: dict[str, Any] = {"prediction": number}
+    answer: dict[str, Any] = {"prediction": number}
     if server.classes is not None:
         chances = {"type": "object", "properties": dict.fromkeys(server.classes, number)}
-        one = {"prediction": {"enum": server.classes}, "probabilities": chances}
-    one["outside_schema"] = {"type": "array", "items": {"enum": list(columns)}}
+        answer = {"prediction": {"enum": server.classes}, "probabilities": chances}
+    answer["outside_schema"] = {"type": "array", "items": {"enum": list(columns)}}
     digest = {"model": {"const": server.digest}}
-    single = {"type": "object", "properties": digest | one}
-    items = {"type": "array", "items": {"type": "object", "properties": one}}
+    single = {"type": "object", "properties": digest | answer}
+    items = {"type": "array", "items": {"type": "object", "properties": answer}}
     batch = {"type": "object", "properties": digest | {"predictions": items}}
     refusal = {"type": "object", "properties": digest | {"error": {"type": "string"}}}
-    rows = {"type": "array", "items": row, "maxItems": MOST_ROWS}
+    rows = {"type": "array", "items": row, "maxItems": MOST_BODY_ROWS}
     body = {"oneOf": [_only("row", row), _only("rows", rows)]}
     answers = {
         "200": _content("Predictions", {"oneOf": [single, batch]}),
@@ -269,8 +269,7 @@ async def _serve(
     from aiohttp import web
 
     server = ModelServer(model)
-    names = model.schema_.names
-    server.model.predict(np.array([[None] * len(names)], dtype=object))  # loops are loaded now
+    server.predict([{}])  # loops are loaded now
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=5.0)
     await runner.setup()
     _limit(runner.server)
@@ -283,14 +282,14 @@ async def _serve(
             f"nobody can call {host} port {port} ({error}); choose an address of this machine and "
             "a port that is free."
         ) from error
-    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    end, loop = asyncio.Event(), asyncio.get_running_loop()
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, ended.set)
+            loop.add_signal_handler(number, end.set)
     ready(runner.addresses[0][1])
-    while not ended.is_set() and not (stop_event is not None and stop_event.is_set()):
+    while not end.is_set() and not (stop_event is not None and stop_event.is_set()):
         try:
-            await asyncio.wait_for(ended.wait(), None if stop_event is None else 0.05)
+            await asyncio.wait_for(end.wait(), None if stop_event is None else 0.05)
         except TimeoutError:
             continue
     await runner.cleanup()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hedgerow.errors import RunEnded
-from hedgerow.federation.exchange import Accept, Exchange, Messages, Missed, Quorum
+from hedgerow.federation.exchange import Accept, Exchange, Messages, Misses, Quorum
 from hedgerow.federation.server import Server
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import Leaves, Query, SumQuery
@@ -26,7 +26,7 @@ MOST_PATHS = 64
 """Of one round: a page is for people."""
 
 
-SITES = "sites"
+SITES_EVENT = "sites"
 """The event that says how every site is at the moment; it is shown and not kept."""
 WITHOUT = "goes on without"
 
@@ -35,7 +35,7 @@ class SiteState(NamedTuple):
     """How a site is: waiting (for a message), computing, slow (asked again) or lost."""
 
     state: str
-    seen: float
+    time: float
     """When its last answer came, in seconds of the clock; 0 if none has."""
 
 
@@ -79,7 +79,7 @@ class Watch:
             return exchange
         self._sites = {name: SiteState("waiting", 0.0) for name in names}
 
-        def watched(messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+        def watched(messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
             def accepted(site: int, answer: bytes) -> None:
                 accept(site, answer)
                 self._sites[names[site]] = SiteState("waiting", time.time())
@@ -87,25 +87,25 @@ class Watch:
             for site in messages:
                 old = self._sites[names[site]]
                 state = "slow" if old.state in ("slow", "computing") else "computing"
-                self._sites[names[site]] = SiteState(state, old.seen)
+                self._sites[names[site]] = SiteState(state, old.time)
             self._tell_sites()
-            missed = exchange(messages, accepted, quorum)
+            missing = exchange(messages, accepted, quorum)
             self._tell_sites()
-            return missed
+            return missing
 
         return watched
 
     def _tell_sites(self) -> None:
         """To listeners alone: the file keeps what happened, not who is slow right now."""
-        states = {name: {"state": s.state, "seen": s.seen} for name, s in self._sites.items()}
-        self._listen({"time": round(time.time(), 3), "event": SITES, "sites": states})
+        states = {name: {"state": s.state, "seen": s.time} for name, s in self._sites.items()}
+        self._listen({"time": round(time.time(), 3), "event": SITES_EVENT, "sites": states})
 
     def hear(self, event: Progress) -> None:
         """Before and after each round; which sites are absent or back; a new key session."""
         if event.note:
             for name in event.sites if event.note == WITHOUT else ():
                 if name in self._sites:
-                    self._sites[name] = SiteState("lost", self._sites[name].seen)
+                    self._sites[name] = SiteState("lost", self._sites[name].time)
             self.say("note", what=event.note, sites=list(event.sites))
         elif event.round > self._replayed_rounds:
             self._hear_round(event)

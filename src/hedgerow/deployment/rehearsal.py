@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import hedgerow
@@ -51,12 +50,12 @@ class Walk:
     def do_all(self, commands: Sequence[str]) -> list[str]:
         """Commands of several people, who do not wait for each other."""
         with ThreadPoolExecutor(len(commands)) as pool:
-            ended = list(pool.map(self._run, commands))
-        for command, process in zip(commands, ended, strict=True):
-            self._keep(command, process.stdout + process.stderr)
+            processes = list(pool.map(self._run, commands))
+        for command, process in zip(commands, processes, strict=True):
+            self.keep(command, process.stdout + process.stderr)
             if process.returncode:
                 raise EngineLost(f"`{command}` ended with {process.returncode}: {process.stderr}")
-        return [process.stdout for process in ended]
+        return [process.stdout for process in processes]
 
     def _run(self, command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -80,7 +79,7 @@ class Walk:
                     stderr=log,
                 )
             )
-        self._keep(f"{command} &", "")
+        self.keep(f"{command} &", "")
         return path
 
     def wait_for(self, paths: Sequence[Path]) -> None:
@@ -98,16 +97,6 @@ class Walk:
                 raise EngineLost(f"waited {START_SECONDS:.0f} s in vain for {purpose}.")
             time.sleep(0.1)
 
-    def write(self, name: str, text: str) -> None:
-        """A file that somebody edits by hand."""
-        (self.folder / name).write_text(text, encoding="utf-8")
-        self._keep(f"cat {name}", text)
-
-    def show_top(self, name: str, lines: int = 4) -> None:
-        """A file that is there already, and too long to be shown."""
-        with (self.folder / name).open(encoding="utf-8") as file:
-            self._keep(f"head -{lines} {name}", "".join(islice(file, lines)))
-
     def stop(self) -> None:
         for process in self.running:
             process.terminate()
@@ -123,7 +112,7 @@ class Walk:
         assert program == "hedgerow"
         return [sys.executable, "-c", "from hedgerow.cli.main import entry; entry()", *rest]
 
-    def _keep(self, command: str, output: str) -> None:
+    def keep(self, command: str, output: str) -> None:
         self.steps.append((command, output))
         self.say(f"$ {command}")
         if output:
@@ -153,7 +142,7 @@ def free_port() -> int:
 
 # -------------------------------------------------------------------------------------- rehearsals
 @dataclass(frozen=True)
-class Plan:
+class RehearsalPlan:
     """What is rehearsed: the coordinator's folder, and rows and policy of each site."""
 
     study: RunFolder
@@ -162,7 +151,7 @@ class Plan:
     target: str
 
     @classmethod
-    def of(cls, place: Path, data: Sequence[Path] = (), target: str | None = None) -> Plan:
+    def of(cls, place: Path, data: Sequence[Path] = (), target: str | None = None) -> RehearsalPlan:
         """From a folder that `hedgerow new` made, or a study's own; `data` are other rows."""
         study = next((p for p in (place / "study", place) if (p / "study.toml").is_file()), None)
         if study is None:
@@ -217,10 +206,8 @@ def _target_of(rows: Path, schema: Schema) -> str:
     return others[0]
 
 
-def rehearse(plan: Plan, folder: Path, say: Say, show: Callable[[str], None]) -> RunFolder:
+def rehearse(plan: RehearsalPlan, folder: Path, say: Say, show: Callable[[str], None]) -> RunFolder:
     """The whole study in a new folder; `show` gets the address of the live page."""
-    from hedgerow.kernels.compilation import compile_kernels
-
     folder.mkdir(parents=True)
     coordinator = RunFolder(folder / "study")
     coordinator.path.mkdir(mode=0o700)
@@ -229,7 +216,6 @@ def rehearse(plan: Plan, folder: Path, say: Say, show: Callable[[str], None]) ->
     coordinator.study_file.write_text(text, encoding="utf-8")
     if (plan.study.path / "schema.toml").is_file():
         shutil.copy(plan.study.path / "schema.toml", coordinator.path)
-    compile_kernels()  # or all sites would compile at once
     names, port = list(plan.rows), free_port()
     with walking(folder, say) as walk:
         _enroll_all(walk, names, port)

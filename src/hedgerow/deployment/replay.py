@@ -15,7 +15,7 @@ from typing import Any
 
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
-from hedgerow.federation.exchange import Collected
+from hedgerow.federation.exchange import RoundSum
 from hedgerow.federation.plausibility import Plausibility
 from hedgerow.federation.server import Server
 from hedgerow.federation.transcript import Transcript, TranscriptRound
@@ -26,14 +26,14 @@ from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import ENTRY_ID, MemoryLedger
 from hedgerow.privacy.ledger.events import cost_of_text
 from hedgerow.privacy.pricing import Priced, entry_charges
-from hedgerow.secagg.closing import UNASKED, Closed
+from hedgerow.secagg.closing import UNASKED, LastWord
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import NO_SESSION, Envelope, Header, MessageKind, open_shown
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, Roster
 from hedgerow.secagg.messages import Mode
-from hedgerow.secagg.opening import Opened
+from hedgerow.secagg.opening import OpenedSum
 from hedgerow.secagg.secure_sum import SecureSum
 from hedgerow.secagg.session import KeySession
 
@@ -71,66 +71,66 @@ class TranscriptSites:
 
     study_file: StudyFile
     transcript: Transcript
-    asked: dict[int, Sequence[Priced]] = field(default_factory=dict)
+    bundles: dict[int, Sequence[Priced]] = field(default_factory=dict)
     _sender: Sender = field(default_factory=Sender)
     _attempt: int = -1
     _largest: Cost = Fraction(0)
     runs: set[bytes] = field(default_factory=set)
     plausibility: Plausibility | None = None
 
-    def round(self, number: int, asked: Sequence[Priced]) -> Collected:
-        kept = self.transcript.rounds.get(number)
-        if kept is None:
+    def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
+        entry = self.transcript.rounds.get(number)
+        if entry is None:
             raise TranscriptError(f"the method asks a round {number}, which is not shown.")
-        if kept.attempt != self._attempt:
-            self._sender, self._attempt = Sender(), kept.attempt
-        if self._sender.encode([one.query for one in asked]).questions != kept.questions:
+        if entry.attempt != self._attempt:
+            self._sender, self._attempt = Sender(), entry.attempt
+        if self._sender.encode([item.query for item in bundle]).questions != entry.questions:
             raise TranscriptError(
                 f"the method asks something else in round {number} than is shown."
             )
-        self.asked[number] = asked
-        secure = self._summed(kept, asked)
-        if kept.is_void:
+        self.bundles[number] = bundle
+        secure = self._sum(entry, bundle)
+        if entry.is_void:
             raise RoundFailed(f"round {number} was void.")
-        opened = self._opened(kept, secure)
-        selections = tuple(opened.selections[place] for place in opened.members)
-        return Collected(opened.values, selections, 0, 0, opened.members)
+        total = self._open(entry, secure)
+        selections = tuple(total.selections[place] for place in total.members)
+        return RoundSum(total.values, selections, 0, 0, total.members)
 
     def spent(self) -> Cost:
         """The largest that a site said in its messages."""
         return self._largest
 
-    def _summed(self, kept: TranscriptRound, asked: Sequence[Priced]) -> SecureSum:
+    def _sum(self, entry: TranscriptRound, bundle: Sequence[Priced]) -> SecureSum:
         """With all messages of the round, each held to its signature and to its context."""
-        selections = sum(one.noise is None for one in asked)
-        size = max(sum(one.size for one in asked), 1)
-        place = kept.questions, size, selections, kept.participants, kept.mode
-        secure = SecureSum(self._run(kept), kept.number, *place)
+        selections = sum(item.noise is None for item in bundle)
+        size = max(sum(item.size for item in bundle), 1)
+        place = entry.questions, size, selections, entry.participants, entry.mode
+        secure = SecureSum(self._run(entry), entry.number, *place)
         try:
-            for message in self._of_kind(kept, MessageKind.MASKED):
+            for message in self._of_kind(entry, MessageKind.MASKED):
                 secure.accept_masked(message)
         except HedgerowError as error:
             raise TranscriptError(
-                f"round {kept.number}: a message is not right ({error})"
+                f"round {entry.number}: a message is not right ({error})"
             ) from None
         return secure
 
-    def _opened(self, kept: TranscriptRound, secure: SecureSum) -> Opened:
+    def _open(self, entry: TranscriptRound, secure: SecureSum) -> OpenedSum:
         try:
             secure.close()
-            if kept.mode is Mode.IN_TWO:
-                for message in self._of_kind(kept, MessageKind.SIGNED_SET):
+            if entry.mode is Mode.IN_TWO:
+                for message in self._of_kind(entry, MessageKind.SIGNED_SET):
                     secure.accept_signature(message)
                 secure.unmask()
-                for message in self._of_kind(kept, MessageKind.SHARES):
+                for message in self._of_kind(entry, MessageKind.SHARES):
                     secure.accept_shares(message)
             return secure.opened()
         except HedgerowError as error:
-            raise TranscriptError(f"round {kept.number} does not open: {error}") from None
+            raise TranscriptError(f"round {entry.number} does not open: {error}") from None
 
-    def _of_kind(self, kept: TranscriptRound, kind: MessageKind) -> Iterator[bytes]:
+    def _of_kind(self, entry: TranscriptRound, kind: MessageKind) -> Iterator[bytes]:
         study = self.study_file.study
-        for message in kept.messages:
+        for message in entry.messages:
             header = open_shown(message, study.hash, self.study_file.roster).header
             if header.kind is kind:
                 self.runs.add(header.run_id)
@@ -138,12 +138,12 @@ class TranscriptSites:
                 self._largest = max(self._largest, spent)
                 yield message
 
-    def _run(self, kept: TranscriptRound) -> TranscriptRun:
+    def _run(self, entry: TranscriptRound) -> TranscriptRun:
         """Keys are not signed here: the context that every site has signed is a hash of them."""
         study = self.study_file.study
-        if kept.attempt not in self.transcript.epochs:
-            raise TranscriptError(f"the keys of round {kept.number} are not shown.")
-        session_id, keys = self.transcript.epochs[kept.attempt]
+        if entry.attempt not in self.transcript.key_sessions:
+            raise TranscriptError(f"the keys of round {entry.number} are not shown.")
+        session_id, keys = self.transcript.key_sessions[entry.attempt]
         parameters = Parameters.of(study.parameters)
         run_id = next(iter(self.runs), bytes(16))
         session = KeySession(run_id, session_id, keys, {}, parameters.graph(session_id))
@@ -161,7 +161,7 @@ def replayed(
     model = study_file.estimator()
     circumstances = Circumstances(simulated=False, persons_declared=study.by_person)
     train(model, study, study_file.method, federation, circumstances)
-    left = sorted(set(transcript.rounds) - set(sites.asked))
+    left = sorted(set(transcript.rounds) - set(sites.bundles))
     if left:
         raise TranscriptError(f"the method never asks rounds {left}, which are shown.")
     if len(sites.runs) > 1:
@@ -180,17 +180,17 @@ class SiteClosing:
     """The CLOSED of one site, both signatures checked."""
 
     header: Header
-    body: Closed
+    body: LastWord
     digest: bytes
 
 
 def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, SiteClosing]:
     """By site; refuses one that is not right, or of another transcript."""
-    found: dict[int, SiteClosing] = {}
-    for message in transcript.closed:
+    closings: dict[int, SiteClosing] = {}
+    for message in transcript.last_words:
         try:
             envelope = open_shown(message, study_file.study.hash, study_file.roster)
-            header, body = envelope.header, Closed.read(envelope.body)
+            header, body = envelope.header, LastWord.read(envelope.body)
             place = header.kind, header.session_id, header.round, header.receiver
             require(place == (MessageKind.CLOSED, NO_SESSION, 0, COORDINATOR), Code.BAD_MESSAGE)
             body.verify(study_file.roster.key_of(header.sender), header)
@@ -199,57 +199,57 @@ def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, SiteC
         name = study_file.names[header.sender]
         if body.root not in (transcript.root, UNASKED):
             raise TranscriptError(f"{name} closed another transcript than this one.")
-        found[header.sender] = SiteClosing(header, body, digest("message", message))
-    return found
+        closings[header.sender] = SiteClosing(header, body, digest("message", message))
+    return closings
 
 
 def problems_of_releases(
     study_file: StudyFile, transcript: Transcript, words: dict[int, SiteClosing]
 ) -> list[str]:
     """Messages that were changed, that the site never sent, or whose rounds are left out."""
-    found = []
+    flaws = []
     for site, word in sorted(words.items()):
-        listed = {(one.round, one.kind): one.digest for one in word.body.releases}
-        for number, kept in transcript.rounds.items():
-            for message in kept.messages:
+        digests = {(release.round, release.kind): release.digest for release in word.body.releases}
+        for number, entry in transcript.rounds.items():
+            for message in entry.messages:
                 header = open_shown(message, study_file.study.hash, study_file.roster).header
                 mine = header.sender == site
-                if mine and listed.get((number, header.kind)) != digest("message", message):
-                    found.append(
+                if mine and digests.get((number, header.kind)) != digest("message", message):
+                    flaws.append(
                         f"{study_file.names[site]} never sent the {header.kind.name} of {number}"
                     )
-        hidden = {round for round, _ in listed} - set(transcript.rounds)
+        hidden = {round for round, _ in digests} - set(transcript.rounds)
         if hidden:
-            found.append(f"{study_file.names[site]} answered rounds {sorted(hidden)}, not shown")
-    return found
+            flaws.append(f"{study_file.names[site]} answered rounds {sorted(hidden)}, not shown")
+    return flaws
 
 
 def problems_of_charges(
     study_file: StudyFile, sites: TranscriptSites, words: dict[int, SiteClosing]
 ) -> list[str]:
     """What each site was charged, computed from the questions it answered, is what it says."""
-    found, study = [], study_file.study
+    flaws, study = [], study_file.study
     for site, word in sorted(words.items()):
         ledger = MemoryLedger(math.inf)
         if entry := entry_charges(study):
             ledger.reserve_once(entry, ENTRY_ID)
-        masked = [one.round for one in word.body.releases if one.kind is MessageKind.MASKED]
-        for number in masked:
-            if number in sites.asked:
-                ledger.reserve([one.charge for one in sites.asked[number]], f"round {number}")
-        shown, said = ledger.spent(study.account), cost_of_text(word.header.ledger.spent)
-        if word.body.rounds != len(masked) or said > shown:
+        rounds = [item.round for item in word.body.releases if item.kind is MessageKind.MASKED]
+        for number in rounds:
+            if number in sites.bundles:
+                ledger.reserve([item.charge for item in sites.bundles[number]], f"round {number}")
+        shown, cost = ledger.spent(study.account), cost_of_text(word.header.ledger.spent)
+        if word.body.rounds != len(rounds) or cost > shown:
             more = (
-                "" if math.inf in (said, shown) else f" cost {_part(said - shown, study_file)} and"
+                "" if math.inf in (cost, shown) else f" cost {_part(cost - shown, study_file)} and"
             )
-            rounds = word.body.rounds - len(masked)
-            found.append(
+            extra = word.body.rounds - len(rounds)
+            flaws.append(
                 f"another run of this study{more} is not shown: {study_file.names[site]} was "
-                f"charged {rounds} rounds more"
+                f"charged {extra} rounds more"
             )
-        elif said != shown:
-            found.append(f"{study_file.names[site]} says that it was charged less than it answered")
-    return found
+        elif cost != shown:
+            flaws.append(f"{study_file.names[site]} says that it was charged less than it answered")
+    return flaws
 
 
 def _part(cost: Any, study_file: StudyFile) -> str:

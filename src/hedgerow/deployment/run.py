@@ -64,10 +64,10 @@ def run_study(
 def _close(sites: SecureSites, journal: FileJournal) -> None:
     """Nothing more is asked: every site says its last word, once; again they say the same."""
     transcript = journal.transcript
-    if len(transcript.closed) < sites.study.n_sites:
-        said = sites.close(transcript.root, len(transcript.leaves))
-        if len(said) > len(transcript.closed):
-            transcript.add_closed(said[site] for site in sorted(said))
+    if len(transcript.last_words) < sites.study.n_sites:
+        last_words = sites.close(transcript.root, len(transcript.leaves))
+        if len(last_words) > len(transcript.last_words):
+            transcript.add_closed(last_words[site] for site in sorted(last_words))
 
 
 def _check_begun(folder: RunFolder, resume: bool) -> None:

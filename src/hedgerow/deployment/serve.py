@@ -1,7 +1,7 @@
 """`hedgerow site serve`: everything that was approved here is served until somebody stops it.
 
-Letters come from coordinators that this process calls (HTTPS), and from network engines on the
-same machine that knock at its Unix socket. Studies that are approved or revoked meanwhile are
+Messages come from coordinators that this process calls (HTTPS), and from network engines on the
+same machine that connect to its Unix socket. Studies that are approved or revoked meanwhile are
 taken up or let go without a restart.
 """
 
@@ -16,39 +16,31 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import hedgerow
 from hedgerow.data.rows import Draws, public_draws
 from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder, held_rows
 from hedgerow.errors import HedgerowError
-from hedgerow.federation.audit_log import LOG, Audit, AuditLine, reason_of, untold
+from hedgerow.federation.audit_log import LOG, Audit, AuditLine, ignore_line, reason_of
 from hedgerow.federation.daemon import Daemon, note_quietly
 from hedgerow.federation.transports.certificates import client_context
 from hedgerow.federation.transports.https import Caller
 from hedgerow.federation.transports.socket import SocketListener
-from hedgerow.kernels.compilation import compile_kernels
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.study import Study
 
 LOOK_SECONDS = 2.0
 """How often the folder of studies is looked at."""
-COMPILED_ROWS = 20_000
-"""Rows from which loops are compiled before a study is served; fewer need no compiler in memory.
-
-Not where replies leave at fixed intervals: compiling in the middle of a round, at a time that the
-number of rows decides, would take longer than one.
-"""
 AGAIN_SECONDS = 60.0
 """How often a study that could not be served is tried again."""
 
 
-class Serving:
+class Service:
     """A site's service and its ways to the outside, as long as the process lives."""
 
     def __init__(
         self,
         state: StateFolder,
         *,
-        tell: Callable[[AuditLine], None] = untold,
+        tell: Callable[[AuditLine], None] = ignore_line,
         socket: Path | None = None,
         group: str | None = None,
         stop_event: threading.Event | None = None,
@@ -115,8 +107,6 @@ class Serving:
             study, place = folder.approved_study(), DataPlace.read(folder.data_file)
             self.daemon.require_open(study)
             rows = held_rows(study, place, self._draws(study))
-            if study.reply_interval or rows.n >= COMPILED_ROWS:
-                compile_kernels()
             self.daemon.open(study, rows)
         except (HedgerowError, OSError) as error:
             self._note_failure(folder, reason_of(error))
@@ -164,9 +154,7 @@ class Serving:
 
 
 def prepare(state: StateFolder) -> None:
-    """Prepares a process before it serves: its log, and where compiled loops are kept."""
-    if not os.access(Path(hedgerow.__file__).parent, os.W_OK):
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(state.numba))
+    """Prepares a process before it serves: its log, and who may read what it writes."""
     os.umask(0o077)
     handler = logging.FileHandler(state.log_file, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

@@ -11,8 +11,7 @@
     tls/                key and certificates for the HTTPS transport
     audit.jsonl         what was done, in words
     site.log            details, for whoever looks for a fault
-    numba/              compiled loops
-    run/socket          where a network engine on the same machine knocks
+    run/socket          where a network engine on the same machine connects
     next/               a new key with its store, while `rotate-key` puts them in place
     retired/            keys, stores and anchors of before
 
@@ -217,7 +216,7 @@ class StateFolder:
         make_private(root)
         root.chmod(0o700)
         state = cls(root)
-        for folder in (state.studies, state.tls, state.numba, state.run):
+        for folder in (state.studies, state.tls, state.run):
             make_private(folder)
         write_private(state.policy_file, TEMPLATE.encode())
         write_private(state.identity_file, Identity.generate().to_bytes())
@@ -296,10 +295,6 @@ class StateFolder:
     @property
     def tls(self) -> Path:
         return self.root / "tls"
-
-    @property
-    def numba(self) -> Path:
-        return self.root / "numba"
 
     @property
     def run(self) -> Path:
@@ -430,8 +425,7 @@ def restore(
     for name in _FOLDERS:
         shutil.copytree(copy / name, root / name)
     state = StateFolder(root)
-    for folder in (state.numba, state.run):
-        make_private(folder)
+    make_private(state.run)
     write_private(state.settings_file, settings_text(state.name, anchor))
     receipt_list = list(_receipts(receipts))
     site_store = SiteStore.restore(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hedgerow.deployment.file_forms import INSTALL, can_validate, problems_of
 from hedgerow.deployment.replay import (
     last_words,
     problems_of_charges,
@@ -22,8 +24,8 @@ from hedgerow.deployment.replay import (
 from hedgerow.deployment.run_folder import RunFolder, receipt_words
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
-from hedgerow.federation.exchange import Collected
-from hedgerow.federation.journal import TRANSCRIPT, Record, Void, receipts_of
+from hedgerow.federation.exchange import RoundSum
+from hedgerow.federation.journal import TRANSCRIPT, Record, VoidRound, receipts_of
 from hedgerow.federation.server import Server
 from hedgerow.federation.transcript import FileTranscript, Transcript
 from hedgerow.federation.wire import Sender
@@ -33,6 +35,7 @@ from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.ledger.events import cost_of_text
+from hedgerow.privacy.ledger.store import write_private
 from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.study import Study
@@ -40,7 +43,123 @@ from hedgerow.report.evaluation import Evaluation, kept_evaluation
 from hedgerow.secagg.closing import UNASKED
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import SignedHeader, shown_header
-from hedgerow.secagg.keys import Identity, is_signed, is_signed_lasting
+from hedgerow.secagg.keys import (
+    Identity,
+    fingerprint,
+    is_signed,
+    is_signed_lasting,
+    spoken_words,
+)
+
+# --------------------------------------------------------------------------------------------------
+# Checks of files against the JSON Schemas that ship with hedgerow, in plain words.
+#
+# Done by command, never when a model is loaded: our readers check what they restore, and a schema
+# says less than they do (docs/design/report_and_files.md). What it adds is every problem at once,
+# with its place.
+INSTALL = "pip install 'hedgerow[check]'"
+TYPES = {
+    "string": "a text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+ALLOWED: dict[str, Callable[[Any], str]] = {
+    "type": lambda kinds: _either(TYPES[k] for k in ([kinds] if isinstance(kinds, str) else kinds)),
+    "enum": lambda values: _either(map(repr, values)),
+    "const": repr,
+    "minimum": lambda least: f"{least} or more",
+    "maximum": lambda most: f"{most} or less",
+    "minItems": lambda least: f"a list of {least} or more",
+    "minLength": lambda least: f"a text of {least} or more characters",
+    "pattern": lambda pattern: f"a text of the form {pattern}",
+}
+"""In the words of JSON Schema: what may stand there instead."""
+
+
+def can_validate() -> bool:
+    return find_spec("jsonschema") is not None
+
+
+def problems_of(kind: str, content: Any) -> list[str]:
+    """Problems of a "schema", "study" or "model" file: place, value found, values allowed."""
+    from jsonschema import Draft202012Validator
+
+    schema_file = files("hedgerow.deployment").joinpath(f"json_schemas/{kind}.schema.json")
+    validator = Draft202012Validator(json.loads(schema_file.read_text(encoding="utf-8")))
+    errors = [plain for error in validator.iter_errors(content) for plain in _plain_problem(error)]
+    return list(dict.fromkeys(f"{_place(content, error)}: {_words(error)}" for error in errors))
+
+
+def _plain_problem(error: Any) -> Iterator[Any]:
+    """Of several forms that a value may have, the problems of the nearest one."""
+    if error.validator != "anyOf":
+        yield error
+        return
+    forms: dict[int, list[Any]] = {}
+    for inner in error.context:
+        forms.setdefault(inner.schema_path[0], []).append(inner)
+    if all(_is_of_another_type(errors) for errors in forms.values()):
+        yield error
+        return
+    for inner in min(forms.values(), key=_distance):
+        yield from _plain_problem(inner)
+
+
+def _is_of_another_type(errors: list[Any]) -> bool:
+    return any(error.validator in ("type", "const") and not error.path for error in errors)
+
+
+def _distance(errors: list[Any]) -> int:
+    """The distance to a form; each unknown entry counts, since it shows what was intended."""
+    return sum(len(_unknown(e)) if e.validator == "additionalProperties" else 1 for e in errors)
+
+
+def _unknown(error: Any) -> list[str]:
+    return sorted(set(error.instance) - set(error.schema["properties"]))
+
+
+def _place(content: Any, error: Any) -> str:
+    """Such as feature[2] 'age', bins: steps from the whole file, with the names of columns."""
+    words = ""
+    for step in error.absolute_path:
+        content = content[step]
+        words += f"[{step}]" if isinstance(step, int) else f"{'.' if words else ''}{step}"
+        if isinstance(step, int) and isinstance(content, dict) and "name" in content:
+            words += f" ({content['name']!r})"
+    return words or "the file"
+
+
+def _words(error: Any) -> str:
+    value, limit = error.instance, error.validator_value
+    if error.validator == "additionalProperties":
+        names = ", ".join(sorted(error.schema["properties"]))
+        return f"{_all(_unknown(error))} was found; allowed are {names}"
+    if error.validator == "required":
+        return f"{_all(n for n in limit if n not in value)} is missing and must be there"
+    if error.validator == "not":
+        return f"{_all(limit['required'])} stand together; only one of them is allowed"
+    if error.validator == "anyOf":
+        limits = [(key, option[key]) for option in limit for key in option if key in ALLOWED]
+        allowed_words = _either(ALLOWED[key](value) for key, value in limits)
+        return f"{reprlib.repr(value)} was found; {allowed_words} is allowed"
+    describe = ALLOWED.get(error.validator)
+    return f"{reprlib.repr(value)} was found; " + (
+        f"{describe(limit)} is allowed" if describe else f"it breaks {error.validator} = {limit!r}"
+    )
+
+
+def _all(names: Iterable[str]) -> str:
+    return " and ".join(map(repr, names))
+
+
+def _either(words: Iterable[str]) -> str:
+    *most, last = dict.fromkeys(words)
+    return f"{', '.join(most)} or {last}" if most else last
+
 
 # --------------------------------------------------------------------------------------------------
 # A networked model's own proof: every site's last receipt, and the coordinator's signatures.
@@ -61,9 +180,9 @@ def sign_model(
 ) -> dict[str, Any]:
     """Adds `signed` to the model file, which is returned; its content and digest stay."""
     root = transcript.root
-    closed = {
+    closings = {
         study_file.names[shown_header(message).sender]: digest("message", message).hex()
-        for message in transcript.closed
+        for message in transcript.last_words
     }
     last = {
         name: receipts[-1]
@@ -72,29 +191,36 @@ def sign_model(
     }
     study = study_file.study.hash.hex()
     content = model_file.read(folder.model_file)
-    message = signed_message(model_file.digest_of(content), study, last, root.hex(), closed)
-    signature = {
+    message = signed_message(model_file.digest_of(content), study, last, root.hex(), closings)
+    signature: dict[str, Any] = {
         "study": study,
         "receipts": last,
         "transcript": root.hex(),
-        "closed": closed,
-        "signature": identity.sign(message).hex(),
-        "lasting_key": identity.lasting.hex(),
-        "lasting_signature": identity.sign_lasting(message).hex(),
+        "closed": closings,
+        **_sign_twice(identity, message),
     }
     model_file.add(folder.model_file, "signed", signature)
     return signature
 
 
 def signed_message(
-    model_digest: str, study: str, receipts: dict[str, str], root: str, closed: dict[str, str]
+    model_digest: str, study: str, receipts: dict[str, str], root: str, closings: dict[str, str]
 ) -> bytes:
     """The message a coordinator signs; receipts by name, so that none can be dropped or swapped."""
     parts = [model_digest, study, root, str(len(receipts))]
     parts += [
-        text for table in (receipts, closed) for pair in sorted(table.items()) for text in pair
+        text for table in (receipts, closings) for pair in sorted(table.items()) for text in pair
     ]
     return digest("signed model", *(text.encode() for text in parts))
+
+
+def _sign_twice(identity: Identity, message: bytes) -> dict[str, str]:
+    """With Ed25519 and with ML-DSA-65."""
+    return {
+        "signature": identity.sign(message).hex(),
+        "lasting_key": identity.lasting.hex(),
+        "lasting_signature": identity.sign_lasting(message).hex(),
+    }
 
 
 def vouch_message(model_digest: str, study: str, root: str) -> bytes:
@@ -118,18 +244,72 @@ def add_vouch(path: Path, roster: Path, transcript: Path, identity: Identity) ->
     message = vouch_message(
         model_file.digest_of(document["content"]), signatures["study"], signatures["transcript"]
     )
-    vouch = {
-        "signature": identity.sign(message).hex(),
-        "lasting_key": identity.lasting.hex(),
-        "lasting_signature": identity.sign_lasting(message).hex(),
-    }
-    vouches = signatures.get("vouches", {}) | {name: vouch}
+    vouches = signatures.get("vouches", {}) | {name: _sign_twice(identity, message)}
     model_file.add(path, "signed", signatures | {"vouches": vouches})
     return verified(path, roster, transcript)
 
 
+# --------------------------------------------------------------------------------------------------
+# A model that was trained in one process has no study whose keys could sign. Whoever trained it
+# signs model and evaluation with a key of her own; others compare that key with her words.
+
+
+def signing_key(path: Path, create: bool) -> Identity:
+    """The key in a file that only its owner can read; a new one if `create`."""
+    if create:
+        if path.exists():
+            raise ParameterError(f"{path} holds a key already; sign with it, or name another file.")
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(path, Identity.generate().to_bytes())
+    try:
+        return Identity.from_bytes(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ParameterError(
+            f"{path} holds no signing key ({error}); make one with --new-key, or name its file "
+            "with --key."
+        ) from error
+
+
+def sign_fit(path: Path, identity: Identity) -> None:
+    """Adds `signer` to the file of a model that was trained in one process."""
+    document = model_file.open_document(path)
+    if document.get("signed") is not None:
+        raise ParameterError(
+            f"{path} is signed by the coordinator of its study; a site adds its own signature with "
+            "`hedgerow site verify`."
+        )
+    signature = _sign_twice(identity, _fit_message(document))
+    model_file.add(path, "signer", {"key": identity.public.hex(), **signature})
+
+
+def _fit_message(document: dict[str, Any]) -> bytes:
+    """The message of a signer: the model, and the evaluation that stands beside it."""
+    evaluation = json.dumps(document.get("evaluation"), sort_keys=True)
+    return digest("fit", model_file.digest_of(document["content"]).encode(), evaluation.encode())
+
+
+def _signer(document: dict[str, Any], expected: str | None) -> Iterator[CheckResult]:
+    """Whether one key signed all of the file, and whether it is the expected one."""
+    try:
+        key = bytes.fromhex(document["signer"]["key"])
+        right = _is_signed_twice(key, document["signer"], _fit_message(document))
+    except (LookupError, TypeError, ValueError):
+        key, right = b"", False
+    names = (fingerprint(key), spoken_words(key))
+    words = f"signed with the key {names[0]}"
+    yield CheckResult.of(SIGNER, right, words if right else f"not {words}: it was changed later")
+    if expected is None:
+        words = f"whose key? Its owner reads you: {names[1]}; or give --signer"
+        yield CheckResult("signer", Outcome.SKIPPED, words)
+    else:
+        same = " ".join(expected.lower().split()) in names
+        words = "the key that was expected" if same else f"expected {expected}"
+        yield CheckResult.of("signer", same, words)
+
+
+SIGNER = "signature"
 SUM_TOLERANCE = 1e-9
-"""Parts of a budget are told as floats; their sums are right to this."""
+"""Parts of a budget are floats in the file; their sums are right to this."""
 PLAUSIBLE = "plausible"
 """The check that sums are such as honest sites send."""
 MOST_PROBLEMS = 10
@@ -152,7 +332,7 @@ class Outcome(Enum):
 class CheckResult:
     """One check, made or skipped."""
 
-    what: str
+    name: str
     outcome: Outcome
     words: str
 
@@ -161,31 +341,37 @@ class CheckResult:
         return self.outcome is Outcome.FAILED
 
     @staticmethod
-    def of(what: str, passed: bool, words: str) -> CheckResult:
+    def of(name: str, is_ok: bool, words: str) -> CheckResult:
         """The result of a check that was made."""
-        return CheckResult(what, Outcome.PASSED if passed else Outcome.FAILED, words)
+        return CheckResult(name, Outcome.PASSED if is_ok else Outcome.FAILED, words)
 
 
 def verdict(checks: Sequence[CheckResult]) -> str:
     """All checks in one sentence: which failed, who signed, which were skipped."""
-    failed_names = [check.what for check in checks if check.has_failed]
+    failed_names = [check.name for check in checks if check.has_failed]
     if failed_names:
         return f"FAILED: {', '.join(failed_names)}"
-    skipped_names = [check.what for check in checks if check.outcome is Outcome.SKIPPED]
+    skipped_names = [check.name for check in checks if check.outcome is Outcome.SKIPPED]
     rest = f"; not checked: {', '.join(skipped_names)}" if skipped_names else ""
     if any(check.outcome is Outcome.UNSIGNED for check in checks):
         return f"intact, unsigned{rest}"
-    words = {check.what: check.words for check in checks}
+    words = {check.name: check.words for check in checks}
     if SITES not in words:
-        return f"intact{rest}"
+        by_one = f", {words[SIGNER]}" if SIGNER in words else ""
+        return f"intact{by_one}{rest}"
     vouches = f"; {words[VOUCHES]}" if VOUCHES in words else ""
     if MODEL in words:
         return f"valid, computed anew from what the sites signed, {words[SITES]}{vouches}{rest}"
     return f"signed by the coordinator, {words[SITES]}{vouches}{rest}"
 
 
-def verified(path: Path, roster: Path | None, transcript: Path | None = None) -> list[CheckResult]:
-    """All checks; a file that is torn or changed raises at once."""
+def verified(
+    path: Path, roster: Path | None, transcript: Path | None = None, signer: str | None = None
+) -> list[CheckResult]:
+    """All checks; a file that is torn or changed raises at once.
+
+    `signer` is the fingerprint, or the six words, of the key that should have signed.
+    """
     if transcript is not None and roster is None:
         raise ParameterError(
             "a transcript is held to a study's keys: give --roster study.toml too."
@@ -199,7 +385,13 @@ def verified(path: Path, roster: Path | None, transcript: Path | None = None) ->
     statement: PrivacyStatement = model.privacy_
     checks = [*first, *_arithmetic(statement)]
     if document.get("evaluation") is not None:
-        checks.append(_evaluation(model, document["evaluation"]))
+        checks.append(_evaluation(model, document))
+    if document.get("signer") is not None:
+        checks += _signer(document, signer)
+    elif signer is not None:
+        checks.append(CheckResult.of("signer", False, "nobody signed this file alone"))
+    if roster is None and document.get("signer") is not None:
+        return checks
     if roster is None:
         return [*checks, _without_roster(signatures)]
     if signatures is None:
@@ -232,22 +424,22 @@ def _transcript(
     rounds = f"{len(transcript.rounds)} rounds opened and asked as the method asks them"
     yield CheckResult.of("replay", True, rounds)
     differences = _differences(model, document, study_file, again)
-    told = f"not what the sums lead to: {', '.join(differences)}"
-    words = told if differences else "the one that the sums lead to"
+    wrong = f"not what the sums lead to: {', '.join(differences)}"
+    words = wrong if differences else "the one that the sums lead to"
     yield CheckResult.of(MODEL, not differences, words)
     problems = problems_of_releases(study_file, transcript, words_of_sites)
-    told = "; ".join(problems) or "every message is one that its site says that it sent"
-    yield CheckResult.of("messages", not problems, told)
+    words = "; ".join(problems) or "every message is one that its site says that it sent"
+    yield CheckResult.of("messages", not problems, words)
     problems = problems_of_charges(study_file, sites, words_of_sites)
-    told = "; ".join(problems) or "every site was charged what was asked, and no more"
-    yield CheckResult.of("charges", not problems, told)
+    words = "; ".join(problems) or "every site was charged what was asked, and no more"
+    yield CheckResult.of("charges", not problems, words)
     if sites.plausibility is not None:
         plausibility = sites.plausibility
         yield CheckResult.of(PLAUSIBLE, not plausibility.findings, plausibility.words)
     open_sites = [name for k, name in enumerate(study_file.names) if k not in words_of_sites]
     if open_sites:
-        told = f"{', '.join(open_sites)} did not close: count them at the study's whole budget"
-        yield CheckResult("final", Outcome.SKIPPED, told)
+        words = f"{', '.join(open_sites)} did not close: count them at the study's whole budget"
+        yield CheckResult("final", Outcome.SKIPPED, words)
     else:
         alone = [study_file.names[k] for k, w in words_of_sites.items() if w.body.root == UNASKED]
         rest = f"; {', '.join(alone)} before the run had ended" if alone else ""
@@ -258,8 +450,8 @@ def _differences(
     model: Any, document: dict[str, Any], study_file: StudyFile, again: Any
 ) -> list[str]:
     """Entries of the model file that the sums do not lead to: each of them, names included."""
-    content, expected = document["content"], _plain(model_content(again))
-    names = [name for name in expected if name != "run" and content[name] != expected[name]]
+    content, own_content = document["content"], _plain(model_content(again))
+    names = [name for name in own_content if name != "run" and content[name] != own_content[name]]
     if _run_content(model) != _run_content(again):
         names.append("run")
     if study_file.study.asks_held_out:
@@ -272,7 +464,7 @@ def _differences(
 
 def _run_content(model: Any) -> list[Any]:
     """The rounds without their bytes: how long messages were is the transport's."""
-    return [replace(one, bytes_out=0, bytes_in=0) for one in model.run_.rounds]
+    return [replace(record, bytes_out=0, bytes_in=0) for record in model.run_.rounds]
 
 
 def _plain(content: Any) -> Any:
@@ -284,7 +476,7 @@ def closing_words(folder: RunFolder, study_file: StudyFile) -> list[str]:
     """What was verified of a run that ended, for the statement that its folder holds."""
     transcript = folder.path / TRANSCRIPT
     checks = verified(folder.model_file, folder.study_file, transcript)
-    names = [check.words for check in checks if check.what in ("final", PLAUSIBLE)]
+    names = [check.words for check in checks if check.name in ("final", PLAUSIBLE)]
     how = "hedgerow verify model.json --roster study.toml --transcript transcript.bin"
     return [verdict(checks), *names, f"whoever has these files can do it again: {how}"]
 
@@ -305,10 +497,11 @@ def _form(document: dict[str, Any]) -> CheckResult:
     return CheckResult.of(FORMAT, not problems, words)
 
 
-def _evaluation(model: Any, content: dict[str, Any]) -> CheckResult:
-    """Checks that an evaluation measures this model; nobody signs it."""
-    evaluation = Evaluation.from_dict(content)
-    words = f"of this model, {evaluation.privacy_.summary} for its own records; signed by nobody"
+def _evaluation(model: Any, document: dict[str, Any]) -> CheckResult:
+    """Checks that an evaluation measures this model; of a study's nobody signs it."""
+    evaluation = Evaluation.from_dict(document["evaluation"])
+    by = "signed by nobody" if document.get("signer") is None else "signed with the model"
+    words = f"of this model, {evaluation.privacy_.summary} for its own records; {by}"
     return CheckResult.of("evaluation", model.model_.score.digest in evaluation.digests, words)
 
 
@@ -447,23 +640,23 @@ class RecordedSites:
         self.has_failures = False
         self._record, self._sender, self._session = record, Sender(), -1
 
-    def round(self, number: int, asked: Sequence[Priced]) -> Collected:
-        kept = self._record.recorded(number)
-        if kept is None:
+    def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
+        record = self._record.recorded(number)
+        if record is None:
             raise ParameterError(f"the record ends before round {number}; the run is not finished.")
-        if kept.attempt != self._session:
-            self._sender, self._session = Sender(), kept.attempt
-        questions = self._sender.encode([one.query for one in asked]).questions
-        if hashlib.sha256(questions).hexdigest() != kept.digest:
+        if record.attempt != self._session:
+            self._sender, self._session = Sender(), record.attempt
+        questions = self._sender.encode([item.query for item in bundle]).questions
+        if hashlib.sha256(questions).hexdigest() != record.digest:
             raise ParameterError(
                 f"round {number} of the record asked something else than this study would; use the "
                 "files and the release of hedgerow that the run was made with."
             )
-        self.rounds.append(asked)
-        if isinstance(kept, Void):
+        self.rounds.append(bundle)
+        if isinstance(record, VoidRound):
             self.has_failures = True
-            raise RoundFailed(kept.reason)
-        return kept.collected
+            raise RoundFailed(record.reason)
+        return record.result
 
     def spent(self) -> Cost:
         return max(map(cost_of_text, (head.spent for head in self._record.heads.values())))

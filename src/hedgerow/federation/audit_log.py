@@ -25,14 +25,14 @@ AuditLine = dict[str, Any]
 LONGEST_REASON = 2_000
 
 
-def untold(line: AuditLine) -> None:
+def ignore_line(line: AuditLine) -> None:
     pass
 
 
 class Audit:
     """The file of one site. `tell` hears every line too, for a terminal or a page."""
 
-    def __init__(self, path: Path, tell: Callable[[AuditLine], None] = untold) -> None:
+    def __init__(self, path: Path, tell: Callable[[AuditLine], None] = ignore_line) -> None:
         self._path, self._tell = path, tell
         self._lock = threading.Lock()
 
@@ -49,12 +49,12 @@ class Audit:
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                written = os.write(descriptor, data)
+                n_bytes = os.write(descriptor, data)
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise self._unwritten(str(error)) from error
-        if written < len(data):
+        if n_bytes < len(data):
             raise self._unwritten("the disk is full")
 
     def _unwritten(self, why: str) -> LedgerUnavailable:
@@ -95,14 +95,14 @@ def in_words(line: AuditLine) -> str:
     study = str(line.get("name") or line.get("study", ""))[:24]
     match event:
         case "round":
-            said = f"round {line['round']} answered: {line['said']} (spent {line['spent']})"
+            words = f"round {line['round']} answered: {line['said']} (spent {line['spent']})"
         case "refused":
-            said = f"refused a {line.get('kind', 'message')} with {line['code']}: {line['reason']}"
+            words = f"refused a {line.get('kind', 'message')} with {line['code']}: {line['reason']}"
         case "opened":
-            said = f"round {line['round']} opened with {line['members']} sites"
+            words = f"round {line['round']} opened with {line['members']} sites"
         case _:
-            said = event + (f": {line['what']}" if "what" in line else "")
-    return visible(f"{when[11:19]}  {study:<16}  {said}")
+            words = event + (f": {line['what']}" if "what" in line else "")
+    return visible(f"{when[11:19]}  {study:<16}  {words}")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class Response:
     selections: tuple[int, ...]
 
     @property
-    def summed(self) -> IntArray:
+    def totals(self) -> IntArray:
         """A round of selections alone still sums one zero, so that it is opened like any other."""
         return self.vector if len(self.vector) else np.zeros(1, np.int64)
 
@@ -89,7 +89,7 @@ class Samplers:
 
 def respond(
     rows: StudyRows,
-    asked: Sequence[Priced],
+    bundle: Sequence[Priced],
     secret: SecretRandomness,
     samplers: Samplers | None = None,
 ) -> Response:
@@ -100,40 +100,40 @@ def respond(
     Noise is drawn whole, before rows are touched, for every coordinate of every site.
     """
     rows.require_open()
-    summed = [item.noise for item in asked if item.noise is not None]
+    sums = [item.noise for item in bundle if item.noise is not None]
     try:
         samplers = samplers or Samplers(sampling.draw, MECHANISMS)
-        noise = drawn(summed, secret, samplers.draw)
+        noise = draw_noise(sums, secret, samplers.draw)
         if rows.permanent is None:
-            exact = rows.sums.integers_of_all([item.query for item in summed], rows.study.unit)
-        else:  # labels are told in bits: every question gets a report of its own
-            exact = [_told(rows, item, secret) for item in summed]
-        parts = [x * item.refinement + z for item, x, z in zip(summed, exact, noise, strict=True)]
-        queries = (item.query for item in asked)
+            exact = rows.sums.integers_of_all([item.query for item in sums], rows.study.unit)
+        else:  # labels are randomized bits: every question gets a report of its own
+            exact = [_randomize(rows, item, secret) for item in sums]
+        parts = [x * item.refinement + z for item, x, z in zip(sums, exact, noise, strict=True)]
+        queries = (item.query for item in bundle)
         selections = tuple(
-            _pick(rows, q, secret, samplers.choose) for q in queries if not isinstance(q, Summed)
+            _select(rows, q, secret, samplers.choose) for q in queries if not isinstance(q, Summed)
         )
     except Exception as error:
         raise rows.closed_by(error) from error
     return Response(np.concatenate(parts) if parts else np.zeros(0, np.int64), selections)
 
 
-def drawn(summed: Sequence[Noise], secret: SecretRandomness, draw: Draw) -> list[IntArray]:
+def draw_noise(sums: Sequence[Noise], secret: SecretRandomness, draw: Draw) -> list[IntArray]:
     """The noise of each query; those in a row that have one law draw together."""
-    sized = [(item.of_site, item.size) for item in summed]
+    laws = [(item.of_site, item.size) for item in sums]
     result = list[IntArray]()
-    for law, alike in groupby(sized, key=itemgetter(0)):
+    for law, alike in groupby(laws, key=itemgetter(0)):
         ends = list(accumulate(size for _, size in alike))
         together = draw(law, ends[-1], secret, invert=invert)
         result += np.split(together, ends[:-1])
     return result
 
 
-def _told(rows: StudyRows, one: Noise, secret: SecretRandomness) -> IntArray:
-    query = one.query
+def _randomize(rows: StudyRows, noise: Noise, secret: SecretRandomness) -> IntArray:
+    query = noise.query
     if isinstance(query, SumQuery) and isinstance(query.statistic, LabelReports):
         return rows.sums.integers_of(query, _reports(rows, secret))
-    return rows.sums.integers(query, one.unit)
+    return rows.sums.integers(query, noise.unit)
 
 
 def _reports(rows: StudyRows, secret: SecretRandomness) -> IntArray:
@@ -144,7 +144,7 @@ def _reports(rows: StudyRows, secret: SecretRandomness) -> IntArray:
     return np.concatenate([bits, np.ones((len(bits), 1), np.int64)], axis=1)
 
 
-def _pick(
+def _select(
     rows: StudyRows,
     query: Selecting,
     secret: SecretRandomness,
@@ -171,7 +171,7 @@ REFUSAL_BYTES = 48
 """All refusals are as long as each other."""
 
 
-Computed = TypeVar("Computed")
+Computation = TypeVar("Computation")
 
 
 class Store(Memory, Protocol):
@@ -188,9 +188,9 @@ class Store(Memory, Protocol):
     def transact(
         self,
         charges: Sequence[Charge],
-        begun: Fresh,
-        compute: Callable[[], Computed],
-        mask: Callable[[LedgerHead, Computed], StoredRound],
+        request: Fresh,
+        compute: Callable[[], Computation],
+        mask: Callable[[LedgerHead, Computation], StoredRound],
     ) -> bytes:
         """Holds the charges, computes, then charges, masks and keeps the round in one transaction.
 
@@ -200,11 +200,11 @@ class Store(Memory, Protocol):
         ...
 
 
-Noted = Callable[[MessageKind | None, bytes, Exception | None], None]
+MessageListener = Callable[[MessageKind | None, bytes, Exception | None], None]
 """Hears of every message once it is answered or refused: what it says that it is, and why not."""
 
 
-def unnoted(kind: MessageKind | None, message: bytes, error: Exception | None) -> None:
+def ignore_message(kind: MessageKind | None, message: bytes, error: Exception | None) -> None:
     """Nobody listens."""
 
 
@@ -216,7 +216,7 @@ class Client:
         rows: StudyRows,
         site: Site,
         store: Store,
-        noted: Noted = unnoted,
+        listener: MessageListener = ignore_message,
         *,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
@@ -227,36 +227,36 @@ class Client:
         self.study, self.rows, self.site, self.store = rows.study, rows, site, store
         self.receiver, self._session = Receiver(), NO_SESSION
         self._lock = threading.Lock()
-        self._ended = False
-        self._noted, self._clock, self._wait = noted, clock, wait
+        self._has_ended = False
+        self._listener, self._clock, self._wait = listener, clock, wait
         self._policy = policy or Policy.open()
-        self._slot = reply_interval or (lambda: rows.study.reply_interval)
+        self._reply_interval = reply_interval or (lambda: rows.study.reply_interval)
 
     def handle(self, message: bytes) -> bytes:
         """Answers any message with a message or with a refusal; never raises, never explains."""
-        arrived, kind = self._clock(), kind_named_by(message)
+        arrival, kind = self._clock(), kind_named_by(message)
         with self._lock:
             try:
-                if self._ended:
+                if self._has_ended:
                     raise LedgerUnavailable("the site's service ends; nothing was sent.")
                 self.rows.require_open()
                 reply, error = STEPS.get(kind, Client._unknown)(self, message), None
-            except Exception as refused:
-                code, error = code_of(refused), refused
+            except Exception as problem:
+                code, error = code_of(problem), problem
                 LOG.warning("refused with %s", code.value, exc_info=error)
                 reply = refusal(code)
-            self._noted(kind, message, error)
-        self._wait_for_the_interval(arrived)
+            self._listener(kind, message, error)
+        self._wait_for_the_interval(arrival)
         return reply
 
     def end(self) -> None:
         """Returns once no message is in the middle of being answered; none is from here on."""
         with self._lock:
-            self._ended = True
+            self._has_ended = True
 
-    def _wait_for_the_interval(self, arrived: float) -> None:
+    def _wait_for_the_interval(self, arrival: float) -> None:
         """Whatever became of the message: until a whole number of intervals has passed."""
-        reply_interval, took = self._slot(), self._clock() - arrived
+        reply_interval, took = self._reply_interval(), self._clock() - arrival
         if not reply_interval:
             return
         if took > reply_interval:
@@ -265,9 +265,9 @@ class Client:
 
     # ----------------------------------------------------------------------------------- steps
     def _join(self, message: bytes) -> bytes:
-        return self.site.join(message, self._entered)
+        return self.site.join(message, self._pay_entry)
 
-    def _entered(self) -> LedgerHead:
+    def _pay_entry(self) -> LedgerHead:
         """Where the ledger ends, once records have paid for entering: before anybody may ask."""
         if entry := entry_charges(self.study):
             self.store.enter(entry)
@@ -290,29 +290,29 @@ class Client:
 
         The charge is held first; rows are read only once the account has room for it.
         """
-        begun = self.site.begin(message)
-        if isinstance(begun, Resend):
-            return begun.message
-        queries, learned = self.receiver.decode(Bundle(begun.bundle, begun.definitions))
+        request = self.site.begin(message)
+        if isinstance(request, Resend):
+            return request.message
+        queries, additions = self.receiver.decode(Bundle(request.bundle, request.definitions))
         try:
-            asked = admitted(self.study, queries)
+            bundle = admitted(self.study, queries)
         except UnsupportedQuery as reason:
             raise SiteRefused(Code.POLICY_REFUSED.value) from reason
-        fractions = [item.query.fraction for item in asked]
+        fractions = [item.query.fraction for item in bundle]
         self._policy.check_request(self.study, len(message), fractions)
 
         def computed() -> Response:
-            return respond(self.rows, asked, SecretRandomness())
+            return respond(self.rows, bundle, SecretRandomness())
 
-        def masked(head: LedgerHead, left: Response) -> StoredRound:
+        def masked(head: LedgerHead, response: Response) -> StoredRound:
             try:
-                return self.site.mask(begun, left.summed, head, left.selections)
+                return self.site.mask(request, response.totals, head, response.selections)
             except Exception as error:
                 raise self.rows.closed_by(error) from error
 
-        charges = [item.charge for item in asked]
-        reply = self.store.transact(charges, begun, computed, masked)
-        self.receiver.keep(learned)
+        charges = [item.charge for item in bundle]
+        reply = self.store.transact(charges, request, computed, masked)
+        self.receiver.keep(additions)
         return reply
 
     def _survivors(self, message: bytes) -> bytes:
@@ -379,8 +379,8 @@ def refused_with(reply: bytes) -> str | None:
 def check_same_study(study: Study, site: Site) -> None:
     """What the site speaks for is what was approved: content, sites and coordinator."""
     roster = site.roster.sites, site.roster.coordinator
-    named = (study.sites, study.coordinator) if study.sites else roster
-    if study.hash != site.study_hash or named != roster:
+    identities = (study.sites, study.coordinator) if study.sites else roster
+    if study.hash != site.study_hash or identities != roster:
         raise ParameterError(
             f"the site speaks for another study, or other sites, than {study.name!r} names; "
             "give both the same."

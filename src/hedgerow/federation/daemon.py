@@ -47,7 +47,7 @@ class Daemon:
         self._identity, self._site_store, self._policy = identity, site_store, policy
         self.audit = audit
         self._clients: dict[bytes, Client] = {}
-        self._closed: frozenset[bytes] = frozenset()
+        self._closed_studies: frozenset[bytes] = frozenset()
         self._changing = threading.Lock()
 
     def open(self, study: Study, rows: Held) -> None:
@@ -75,21 +75,21 @@ class Daemon:
             site,
             store,
             audit.of_message,
-            reply_interval=self._slot,
+            reply_interval=self._reply_interval,
             policy=self._policy.policy,
         )
         with self._changing:
             self._clients = self._clients | {study.hash: client}
 
-    def _slot(self) -> int:
+    def _reply_interval(self) -> int:
         """One clock for all messages: studies wait for each other where the store is written."""
         return max((client.study.reply_interval for client in self._clients.values()), default=0)
 
     def require_open(self, study: Study) -> None:
-        """Raises if a study that was approved is closed by now; its messages are told so."""
+        """Raises if a study that was approved is closed by now; its messages are then refused."""
         is_open = self._site_store.ledger.is_open(study.account)
         own = frozenset({study.hash})
-        self._closed = self._closed - own if is_open else self._closed | own
+        self._closed_studies = self._closed_studies - own if is_open else self._closed_studies | own
         if not is_open and self._site_store.memory(study.account).last_word() is not None:
             raise ComputationFailed(
                 f"study {study.name!r} is finished: its run was closed, and nothing more is asked "
@@ -125,20 +125,20 @@ class Daemon:
         try:
             study = Header.read(Reader(message)).study_hash
         except Exception as error:
-            return self._refused(code_of(error), reason_of(error))
+            return self._refuse(code_of(error), reason_of(error))
         client = self._clients.get(study)
-        if client is None and study in self._closed:
-            kept = self._site_store.memory(
+        if client is None and study in self._closed_studies:
+            last_word = self._site_store.memory(
                 study.hex()
             ).last_word()  # read when its study was let go
-            if kept is not None and kind_named_by(message) is MessageKind.CLOSE:
-                return kept  # signed, public, and the same for whoever asks
-            return self._refused(Code.STUDY_CLOSED, f"study {study.hex()} is closed here")
+            if last_word is not None and kind_named_by(message) is MessageKind.CLOSE:
+                return last_word  # signed, public, and the same for whoever asks
+            return self._refuse(Code.STUDY_CLOSED, f"study {study.hex()} is closed here")
         if client is None:
-            return self._refused(Code.NOT_APPROVED, f"study {study.hex()} is not approved here")
+            return self._refuse(Code.NOT_APPROVED, f"study {study.hex()} is not approved here")
         return client.handle(message)
 
-    def _refused(self, code: Code, reason: str) -> bytes:
+    def _refuse(self, code: Code, reason: str) -> bytes:
         note_quietly(self.audit, "refused", code=code.value, reason=reason)
         return refusal(code)
 
@@ -152,17 +152,17 @@ class SiteAudit:
 
     def __init__(self, audit: Audit, study: Study, policy: Policy, site_store: SiteStore) -> None:
         self._audit, self._study, self._policy, self._site_store = audit, study, policy, site_store
-        self._named = {"study": study.account, "name": study.name}
+        self._labels = {"study": study.account, "name": study.name}
 
     def of_round(self, charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
         """In the round's transaction: its line is written, and what it takes is counted.
 
         A round beyond a ceiling is neither charged nor kept. Its size follows from queries alone.
         """
-        said = manifest(self._study, charges, record.run_id, record.round, head)
-        volume = self._site_store.take(self._study.account, record, len(json.dumps(said)))
+        line = manifest(self._study, charges, record.run_id, record.round, head)
+        volume = self._site_store.take(self._study.account, record, len(json.dumps(line)))
         self._policy.check_volume(self._study, volume)
-        self._audit.note("round", **said)
+        self._audit.note("round", **line)
 
     def of_message(self, kind: MessageKind | None, message: bytes, error: Exception | None) -> None:
         """Rounds have their lines already; repeated messages get a line each time."""
@@ -185,11 +185,11 @@ class SiteAudit:
         reason = reason_of(error)
         if isinstance(error, ComputationFailed) and error.__cause__ is not None:
             self._note("closed", round=Envelope.parse(message).header.round, what=reason)
-        named = "message" if kind is None else kind.name
-        self._note("refused", kind=named, code=code_of(error).value, reason=reason)
+        name = "message" if kind is None else kind.name
+        self._note("refused", kind=name, code=code_of(error).value, reason=reason)
 
     def _note(self, event: str, **fields: Any) -> None:
-        note_quietly(self._audit, event, **self._named, **fields)
+        note_quietly(self._audit, event, **self._labels, **fields)
 
 
 def manifest(
@@ -203,13 +203,13 @@ def manifest(
     shown = [{"what": c.what[:MOST_WORDS], "cost": _cost(c.cost)} for c in charges[:_SAID_AT_MOST]]
     more = len(charges) - _SAID_AT_MOST
     whole = hashlib.sha256("\n".join(f"{c.what} {_cost(c.cost)}" for c in charges).encode())
-    said = "; ".join(query["what"] for query in shown)
+    words = "; ".join(query["what"] for query in shown)
     return {
         "study": study.account,
         "name": study.name,
         "run": run_id.hex(),
         "round": round,
-        "said": said + (f"; and {more} more" if more > 0 else ""),
+        "said": words + (f"; and {more} more" if more > 0 else ""),
         "queries": shown,
         "asked": len(charges),
         "digest": whole.hexdigest(),

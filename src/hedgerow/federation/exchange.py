@@ -1,8 +1,8 @@
-"""Letters out, answers in: asked again until enough came, or until patience is over.
+"""Sends messages and collects replies; repeats until enough came or the time is over.
 
 All that a transport offers is an `Exchange`. To ask again is free: a site that has answered sends
-the same bytes. A transport may lose, repeat and reorder, so what does not fit is as good as
-silence, and a refusal counts when it was given twice: the first may be an old one.
+the same bytes. A transport may lose, repeat and reorder, so a reply that does not
+fit counts as none, and a refusal counts when it came twice: the first may be an old one.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ BESIDE_A_PEER = 4096
 
 
 @dataclass(frozen=True)
-class Collected:
-    """What a round brought: the opened sum, each member's picks, and the bytes of one site.
+class RoundSum:
+    """What a round brought: the opened sum, each member's selections, and the bytes of one site.
 
     `members` are the places of the sites that the sum is over.
     """
@@ -87,7 +87,7 @@ NEEDS_NEW_KEYS = frozenset(
 )
 """A site's own process was started anew, or its disk failed: it is back in the next key session."""
 NOT_YET = frozenset((Code.NOT_APPROVED.value,))
-"""Nobody has said yes there yet; somebody may."""
+"""The study is not approved there yet."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 """Seconds between two tries, doubled each time; for transports that know at once who is away."""
 STALE_SECONDS = 1.0
@@ -121,21 +121,21 @@ class Quorum:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class Misses:
     """Sites whose reply was not accepted, by the reason, and all who did not reply at once."""
 
     silent: frozenset[int] = frozenset()
-    restarted: frozenset[int] = frozenset()
+    restarts: frozenset[int] = frozenset()
     """Cannot answer in this key session."""
     lacking: frozenset[int] = frozenset()
     """Do not know a name in their message."""
     slow: frozenset[int] = frozenset()
-    refused: frozenset[int] = frozenset()
+    refusals: frozenset[int] = frozenset()
     """Said no, twice, where the others suffice: one site cannot end a run by its word."""
 
 
-Exchange = Callable[[Messages, Accept, Quorum], Missed]
-"""Letters to sites and their answers back: all that a transport offers, and what `patient` makes.
+Exchange = Callable[[Messages, Accept, Quorum], Misses]
+"""Messages to sites and their replies: all that a transport offers, and what `patient` makes.
 
 A message is a signed message of the secure sum, and so is its answer; a transport reads neither. It
 hands every answer to `accept`, refusals and empty ones too, returns once all have answered or after
@@ -149,11 +149,11 @@ def pace_of(exchange: Exchange) -> float:
     return float(getattr(exchange, "pace", 0.0))
 
 
-def hand_over(messages: Messages, answers: Mapping[int, bytes], accept: Accept) -> Missed:
+def hand_over(messages: Messages, answers: Mapping[int, bytes], accept: Accept) -> Misses:
     """What one try of a transport brought; those without an answer were silent."""
     for site, answer in answers.items():
         accept(site, answer)
-    return Missed(silent=frozenset(messages) - frozenset(answers))
+    return Misses(silent=frozenset(messages) - frozenset(answers))
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class NamedExchange:
     ask: Callable[[Mapping[str, bytes], float], Mapping[str, bytes]]
     pace: float = 0.0
 
-    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
         names = {site: self.names[site] for site in messages}
         answers = self.ask({names[site]: item for site, item in messages.items()}, quorum.seconds)
         by_place = {site: answers[name] for site, name in names.items() if name in answers}
@@ -173,7 +173,7 @@ class NamedExchange:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """The sites of a roster by their places in it, how long they are waited for, and who hears."""
+    """The sites of a roster by their places in it, how long they are waited for, and a listener."""
 
     names: Sequence[str]
     timing: Timing = field(default_factory=Timing)
@@ -194,14 +194,14 @@ class RetryPolicy:
     def named(self, sites: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.names[site] for site in sorted(sites))
 
-    def note(self, what: str, sites: Iterable[int] = ()) -> None:
-        self.listener(Progress(note=what, sites=self.named(sites)))
+    def note(self, words: str, sites: Iterable[int] = ()) -> None:
+        self.listener(Progress(note=words, sites=self.named(sites)))
 
 
 def patient(exchange: Exchange, retry_policy: RetryPolicy) -> Exchange:
     """Asks again until all have replied, or until it is of no use to ask any more."""
 
-    def asking(messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+    def asking(messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
         return _ReplyCollector(exchange, retry_policy, dict(messages), accept, quorum).run()
 
     return asking
@@ -220,29 +220,29 @@ class _ReplyCollector:
     waiting: dict[int, bytes]
     accept: Accept
     quorum: Quorum
-    gone: set[int] = field(default_factory=set)
+    restarts: set[int] = field(default_factory=set)
     lacking: set[int] = field(default_factory=set)
     slow: set[int] = field(default_factory=set)
-    refused: set[int] = field(default_factory=set)
+    refusals: set[int] = field(default_factory=set)
     _codes: dict[int, str] = field(default_factory=dict)
     """What each site refused with last."""
 
-    def run(self) -> Missed:
-        started, tries, pause = self.retry_policy.clock(), 0, FIRST_PAUSE
+    def run(self) -> Misses:
+        start, tries, pause = self.retry_policy.clock(), 0, FIRST_PAUSE
         while self.waiting and self.quorum.is_met(len(self.waiting) + len(self.lacking)):
-            asked, began = set(self.waiting), self.retry_policy.clock()
-            arrived = self._once()
+            sites, began = set(self.waiting), self.retry_policy.clock()
+            answers = self._once()
             tries += 1
-            in_doubt = [self._hear(site, answer) for site, answer in arrived.items()]
+            in_doubt = [self._hear(site, answer) for site, answer in answers.items()]
             is_stale = self.retry_policy.clock() - began >= self.retry_policy.stale_seconds
-            self.slow |= asked if is_stale else set(self.waiting)
-            if not any(in_doubt) and self._is_over(tries, self.retry_policy.clock() - started):
+            self.slow |= sites if is_stale else set(self.waiting)
+            if not any(in_doubt) and self._is_over(tries, self.retry_policy.clock() - start):
                 break
-            if not arrived:
+            if not answers:
                 self.retry_policy.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-        missing_sites = (self.waiting, self.gone, self.lacking, self.slow, self.refused)
-        return Missed(*map(frozenset, missing_sites))
+        missing_sites = (self.waiting, self.restarts, self.lacking, self.slow, self.refusals)
+        return Misses(*map(frozenset, missing_sites))
 
     def _once(self) -> dict[int, bytes]:
         """The answers of those who are there, refusals too."""
@@ -283,13 +283,13 @@ class _ReplyCollector:
         """A refusal that was given twice."""
         if code in NEEDS_NEW_KEYS or code == Code.UNKNOWN_NAME.value:
             del self.waiting[site]
-            (self.gone if code in NEEDS_NEW_KEYS else self.lacking).add(site)
+            (self.restarts if code in NEEDS_NEW_KEYS else self.lacking).add(site)
         elif code not in NOT_YET:
             del self.waiting[site]
             if not self.quorum.is_met(len(self.waiting) + len(self.lacking)):
                 raise SiteRefused(code, self.retry_policy.names[site])
             self.retry_policy.note(f"refused with {code}; the run goes on without", {site})
-            self.refused.add(site)
+            self.refusals.add(site)
 
     def _fits(self, site: int, answer: bytes) -> bool:
         """What does not is an old answer or a damaged one; the right one is asked for again."""

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
-from hedgerow.federation.exchange import Collected
+from hedgerow.federation.exchange import RoundSum
 from hedgerow.federation.transcript import FileTranscript, TranscriptRound
 from hedgerow.privacy.ledger.store import sync_directory
 from hedgerow.secagg.envelope import LedgerHead
@@ -52,15 +52,15 @@ class AskedRound:
 
 
 @dataclass(frozen=True)
-class Answered:
+class RoundAnswer:
     round: int
     attempt: int
     digest: str
-    collected: Collected
+    result: RoundSum
 
 
 @dataclass(frozen=True)
-class Void:
+class VoidRound:
     round: int
     attempt: int
     digest: str
@@ -76,7 +76,7 @@ class Journal:
     def __init__(self) -> None:
         self._under_way: AskedRound | None = None
 
-    def recorded(self, number: int) -> Answered | Void | None:
+    def recorded(self, number: int) -> RoundAnswer | VoidRound | None:
         """What became of a round in the run so far."""
         return None
 
@@ -90,20 +90,20 @@ class Journal:
     def session(self, coordinator: Coordinator) -> None:
         """Before OPEN leaves."""
 
-    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None:
-        self._under_way = asked
+    def add_request(self, request: AskedRound, heads: LedgerHeads) -> None:
+        self._under_way = request
 
-    def closed(self, round: int, members: tuple[int, ...]) -> None:
+    def add_members(self, round: int, members: tuple[int, ...]) -> None:
         if self._under_way is not None:
             self._under_way = replace(self._under_way, members=members)
 
-    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None:
+    def add_answer(self, answer: RoundAnswer, heads: LedgerHeads, receipts: Receipts) -> None:
         self._under_way = None
 
-    def void(self, void: Void, heads: LedgerHeads) -> None:
+    def add_void(self, void: VoidRound, heads: LedgerHeads) -> None:
         self._under_way = None
 
-    def transcribe(self, one: TranscriptRound) -> None:
+    def transcribe(self, entry: TranscriptRound) -> None:
         """Before it is said what became of the round."""
 
 
@@ -115,39 +115,39 @@ class Record(Journal):
         self.run_file, self.answers_file = folder / "run.json", folder / "answers.jsonl"
         self.run: dict[str, Any] = _read_run(self.run_file)
         self.heads: dict[int, LedgerHead] = {}
-        self._recorded: dict[int, Answered | Void] = {}
+        self._records: dict[int, RoundAnswer | VoidRound] = {}
         for line in _whole_lines(self.answers_file):
             self._remember(line)
 
     @property
     def rounds(self) -> int:
         """How many have an answer, or will never have one."""
-        return len(self._recorded)
+        return len(self._records)
 
     def keys(self) -> list[bytes]:
         """KEYS of the last key session; none if the run was stopped before there were any."""
         return [base64.b64decode(item) for item in self.run["keys"]]
 
-    def recorded(self, number: int) -> Answered | Void | None:
-        return self._recorded.get(number)
+    def recorded(self, number: int) -> RoundAnswer | VoidRound | None:
+        return self._records.get(number)
 
     def _remember(self, line: dict[str, Any]) -> None:
         match line["what"]:
             case "asked":
-                who, mode = tuple(line["participants"]), Mode(line["mode"])
-                asked = AskedRound(line["round"], line["attempt"], line["digest"], who, mode)
-                self._under_way = asked
+                sites, mode = tuple(line["participants"]), Mode(line["mode"])
+                request = AskedRound(line["round"], line["attempt"], line["digest"], sites, mode)
+                self._under_way = request
             case "closed" if self._under_way is not None:
                 self._under_way = replace(self._under_way, members=tuple(line["members"]))
             case "answered":
-                self._recorded[line["round"]] = _answered(line)
+                self._records[line["round"]] = _read_answer(line)
                 self._under_way = None
             case "void":
-                result = Void(line["round"], line["attempt"], line["digest"], line["reason"])
-                self._recorded[line["round"]] = result
+                result = VoidRound(line["round"], line["attempt"], line["digest"], line["reason"])
+                self._records[line["round"]] = result
                 self._under_way = None
         if "heads" in line:
-            self.heads = {int(k): _head(held) for k, held in line["heads"].items()}
+            self.heads = {int(k): _head(fields) for k, fields in line["heads"].items()}
 
 
 class FileJournal(Record):
@@ -159,7 +159,7 @@ class FileJournal(Record):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._rounds = len(self._recorded)
+        self._rounds = len(self._records)
         self._file = self.answers_file.open("ab")
         self._file.truncate(_whole_size(self.answers_file))
         self.transcript = FileTranscript(folder / TRANSCRIPT)
@@ -169,61 +169,61 @@ class FileJournal(Record):
     def rounds(self) -> int:
         return self._rounds
 
-    def recorded(self, number: int) -> Answered | Void | None:
-        return self._recorded.pop(number, None)
+    def recorded(self, number: int) -> RoundAnswer | VoidRound | None:
+        return self._records.pop(number, None)
 
     def close(self) -> None:
         self._file.close()
         self.transcript.close()
 
-    def transcribe(self, one: TranscriptRound) -> None:
-        self.transcript.add_round(one)
+    def transcribe(self, entry: TranscriptRound) -> None:
+        self.transcript.add_round(entry)
 
     def joining(self, coordinator: Coordinator) -> None:
         self._write_run(coordinator, ())
 
     def session(self, coordinator: Coordinator) -> None:
         self._write_run(coordinator, coordinator.keys)
-        self.transcript.add_epoch(coordinator.attempt, coordinator.session)
+        self.transcript.add_session(coordinator.attempt, coordinator.session)
 
-    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None:
+    def add_request(self, request: AskedRound, heads: LedgerHeads) -> None:
         self._append(
             "asked",
-            round=asked.round,
-            attempt=asked.attempt,
-            digest=asked.digest,
-            participants=asked.participants,
-            mode=asked.mode,
+            round=request.round,
+            attempt=request.attempt,
+            digest=request.digest,
+            participants=request.participants,
+            mode=request.mode,
             heads=_plain_heads(heads),
         )
 
-    def closed(self, round: int, members: tuple[int, ...]) -> None:
+    def add_members(self, round: int, members: tuple[int, ...]) -> None:
         if self._under_way is None or self._under_way.members != members:
             self._append("closed", round=round, members=members)
 
-    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None:
-        got, narrow = answered.collected, narrowed(answered.collected.total)
+    def add_answer(self, answer: RoundAnswer, heads: LedgerHeads, receipts: Receipts) -> None:
+        got, total = answer.result, narrow(answer.result.total)
         line = {
             "what": "answered",
-            "round": answered.round,
-            "attempt": answered.attempt,
-            "digest": answered.digest,
+            "round": answer.round,
+            "attempt": answer.attempt,
+            "digest": answer.digest,
             "selections": got.selections,
             "bytes": [got.bytes_out, got.bytes_in],
             "members": got.members,
             "heads": _plain_heads(heads),
             "receipts": {
-                site: [_text(r) for r in held.values()] for site, held in receipts.items()
+                site: [_text(r) for r in headers.values()] for site, headers in receipts.items()
             },
-            "width": narrow.itemsize,
+            "width": total.itemsize,
         }
         # Put in by hand: a sum may have megabytes, and its messages need no escapes.
-        total = base64.b64encode(narrow.data)
-        self._write(_plain_line(line)[:-1] + b',"total":"', total, b'"}')
+        text = base64.b64encode(total.data)
+        self._write(_plain_line(line)[:-1] + b',"total":"', text, b'"}')
         self._under_way, self.heads = None, dict(heads)
         self._rounds += 1
 
-    def void(self, void: Void, heads: LedgerHeads) -> None:
+    def add_void(self, void: VoidRound, heads: LedgerHeads) -> None:
         self._append(
             "void",
             round=void.round,
@@ -232,11 +232,11 @@ class FileJournal(Record):
             reason=void.reason,
             heads=_plain_heads(heads),
         )
-        del self._recorded[void.round]
+        del self._records[void.round]
         self._rounds += 1
 
-    def _append(self, what: str, **content: Any) -> None:
-        line = {"what": what, **content}
+    def _append(self, event: str, **content: Any) -> None:
+        line = {"what": event, **content}
         self._write(_plain_line(line))
         self._remember(line)
 
@@ -297,16 +297,16 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
         ) from None
 
 
-def _answered(line: Mapping[str, Any]) -> Answered:
+def _read_answer(line: Mapping[str, Any]) -> RoundAnswer:
     width = line.get("width", 8)  # journals of before had no other
     total = np.frombuffer(base64.b64decode(line["total"]), f"<i{width}").astype(np.int64)
     selections = tuple(tuple(of_site) for of_site in line["selections"])
     out, into = line["bytes"]
-    collected = Collected(total, selections, out, into, tuple(line["members"]))
-    return Answered(line["round"], line["attempt"], line["digest"], collected)
+    result = RoundSum(total, selections, out, into, tuple(line["members"]))
+    return RoundAnswer(line["round"], line["attempt"], line["digest"], result)
 
 
-def narrowed(total: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
+def narrow(total: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
     """In the fewest bytes that hold each of its numbers, lowest first."""
     low, high = (int(total.min()), int(total.max())) if total.size else (0, 0)
     width = next(w for w in (1, 2, 4, 8) if -(256**w) // 2 <= low and high < 256**w // 2)
@@ -317,8 +317,8 @@ def _plain_heads(heads: LedgerHeads) -> dict[int, list[Any]]:
     return {site: [head.seq, head.head.hex(), head.spent] for site, head in heads.items()}
 
 
-def _head(held: list[Any]) -> LedgerHead:
-    seq, head, spent = held
+def _head(fields: list[Any]) -> LedgerHead:
+    seq, head, spent = fields
     return LedgerHead(seq, bytes.fromhex(head), spent)
 
 
@@ -329,5 +329,5 @@ def _text(data: bytes) -> str:
 def receipts_of(folder: Path, site: int) -> list[str]:
     """All that a run has of one site's signed headers, in hexadecimal digits, in order."""
     lines = _whole_lines(folder / "answers.jsonl")
-    kept = (line["receipts"].get(str(site), []) for line in lines if line["what"] == "answered")
-    return [base64.b64decode(item).hex() for held in kept for item in held]
+    tables = (line["receipts"].get(str(site), []) for line in lines if line["what"] == "answered")
+    return [base64.b64decode(item).hex() for table in tables for item in table]

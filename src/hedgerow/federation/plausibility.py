@@ -1,4 +1,4 @@
-"""Whether opened sums can be what honest sites send: checks with one false alarm in 2^40 runs.
+"""Whether opened sums can be what honest sites send: one false positive in 2^40 runs.
 
 A coordinator sees sums alone, so this is all that it can check. Counts are not negative, no cell
 and no total is above what all records together add, and the groups of one query, each of which
@@ -30,7 +30,7 @@ from hedgerow.privacy.pricing import Noise
 from hedgerow.privacy.queries import LabelReports, SumQuery
 from hedgerow.privacy.study import Study
 
-FALSE_ALARM = 2.0**-40
+FALSE_POSITIVE_RATE = 2.0**-40
 """Of all tests of a run together."""
 CLEVER = "a site that lies cleverly can still choose the model"
 
@@ -59,12 +59,12 @@ class Plausibility:
     def check(self, number: int, sums: Sequence[tuple[Noise, NDArray[np.int64]]], n: int) -> None:
         """The sums of one round over `n` sites; raises unless the run goes on anyway.
 
-        Round r may use 1 / (r (r + 1)) of the run's false alarms: all rounds together use them up.
+        Round r may use 1 / (r (r + 1)) of the run's rate: all rounds together use it up.
         """
         if self.study.dp_model is DPModel.LABEL or not sums:
             return
         tests = 4 * sum(values.size for _, values in sums)
-        alarm = FALSE_ALARM / (number * (number + 1) * tests)
+        alarm = FALSE_POSITIVE_RATE / (number * (number + 1) * tests)
         new = [
             f"round {number}: {words}"
             for noise, values in sums
@@ -78,8 +78,8 @@ class Plausibility:
     @property
     def words(self) -> str:
         """For the statement."""
-        seen = "; ".join(self.findings) or "no sum is beyond what honest sites send"
-        return f"{seen}; {CLEVER}"
+        findings = "; ".join(self.findings) or "no sum is beyond what honest sites send"
+        return f"{findings}; {CLEVER}"
 
     def _problems(
         self, noise: Noise, values: NDArray[np.int64], n: int, alarm: float

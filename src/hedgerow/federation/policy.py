@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,12 +10,13 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.federation.audit_log import LOG
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure, written_number
+from hedgerow.privacy.statement.wording import dp_model_words
 from hedgerow.privacy.study import Study
 
 FEWEST_SITES = 3
@@ -26,7 +28,7 @@ class Volume:
     """What a study has taken at this site: rounds, bytes that left, bytes on its disk."""
 
     rounds: int
-    sent: int
+    bytes_sent: int
     disk: int
 
 
@@ -76,7 +78,7 @@ class Policy:
 
     def check(self, study: Study) -> None:
         """Raises the code that a stranger may see; the site's own log has the reasons."""
-        self._refuse(study, list(self.reasons(study)))
+        self._refuse(study, self.reasons(study))
 
     def check_volume(self, study: Study, volume: Volume) -> None:
         """The same for what a study has taken here with the round that is about to leave."""
@@ -97,41 +99,78 @@ class Policy:
 
     def _excesses(self, volume: Volume) -> Iterator[str]:
         yield from _above("rounds", volume.rounds, self.max_rounds)
-        yield from _above("bytes", volume.sent, self.max_bytes)
+        yield from _above("bytes", volume.bytes_sent, self.max_bytes)
         yield from _above("bytes on disk", volume.disk, self.max_disk)
 
-    def reasons(self, study: Study, rounds: int | None = None) -> Iterator[str]:
+    def reasons(self, study: Study, rounds: int | None = None) -> list[str]:
         """Every reason for refusing a study that takes so many rounds, where that is known."""
+        return [f"{line.why}; to allow it add: {line}" for line in self.missing(study, rounds or 0)]
+
+    def missing(self, study: Study, rounds: int) -> Iterator[PolicyLine]:
+        """Exactly the lines without which this policy refuses the study."""
         if self.methods is not None and not is_method_allowed(study.method, self.methods):
-            yield (
-                "your policy does not allow this method; to allow it add: "
-                f'methods = ["{study.method}"]'
-            )
+            methods = [*sorted(self.methods), study.method]
+            yield PolicyLine("", "methods", methods, "your policy does not allow this method")
+        columns = [name for name in study.schema.names if name not in (self.features or ())]
+        if self.features is not None and columns:
+            features = [*sorted(self.features), *columns]
+            yield PolicyLine("", "features", features, f"features {columns} are not allowed")
         if study.dp_model not in self.dp_models:
-            yield f"dp_model {study.dp_model.name.lower()!r} is not allowed"
-        yield from _above("epsilon", study.epsilon, self.max_epsilon)
-        yield from _above("delta", study.delta, self.max_delta)
-        yield from _above("colluders", study.colluders, self.max_colluders)
-        if study.colluders < self.min_colluders:
-            yield f"colluders {study.colluders} are fewer than {self.min_colluders}"
-        most = self.max_records_per_person
-        yield from _above("records per person", study.records_per_person, most)
-        yield from _above("rounds", rounds or 0, self.max_rounds)
-        if study.n_sites < self.min_sites:
-            yield f"{study.n_sites} sites are fewer than {self.min_sites}"
-        strange = set(study.schema.names) - (self.features or frozenset())
-        if self.features is not None and strange:
-            yield f"features {sorted(strange)} are not allowed"
+            names = [model.name.lower() for model in DPModel if model in self.dp_models]
+            name, words = study.dp_model.name.lower(), dp_model_words(study.dp_model.value)
+            why = f"dp_model {name!r} is not allowed ({words})"
+            yield PolicyLine("", "dp_models", [*names, name], why)
+        per_person = (study.records_per_person, self.max_records_per_person)
+        ceilings: list[tuple[str, str, Fraction | int, Fraction | int | None]] = [
+            ("epsilon_per_study", "epsilon", study.epsilon, self.max_epsilon),
+            ("delta_per_study", "delta", study.delta, self.max_delta),
+            ("colluders_per_study", "colluders", study.colluders, self.max_colluders),
+            ("records_per_person", "records per person", *per_person),
+            ("rounds_per_study", "rounds", rounds, self.max_rounds),
+        ]
+        for name, what, number, most in ceilings:
+            value = number_text(number) if isinstance(number, Fraction) else number
+            yield from (PolicyLine("", name, value, why) for why in _above(what, number, most))
+        for name, what, count, least in (
+            ("fewest_sites", "sites", study.n_sites, self.min_sites),
+            ("fewest_colluders", "colluders", study.colluders, self.min_colluders),
+        ):
+            if count < least:
+                why = f"{what} {count} are fewer than {least}"
+                yield PolicyLine("", name, count, why)
 
 
-def is_method_allowed(name: str, allowed: Iterable[str]) -> bool:
+class PolicyLine(NamedTuple):
+    """One line that a site's policy lacks for a study, and why the study needs it."""
+
+    table: str
+    name: str
+    value: str | int | list[str]
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The value as TOML."""
+        return json.dumps(self.value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+    def __str__(self) -> str:
+        return f"{f'[{self.table}] ' if self.table else ''}{self.name} = {self.text}"
+
+
+def number_text(number: Fraction) -> str:
+    """As people write it where that is exact, else as a fraction."""
+    text = f"{float(number):.12g}"
+    return text if Fraction(text) == number else str(number)
+
+
+def is_method_allowed(name: str, patterns: Iterable[str]) -> bool:
     """Whether a method is named; `papers.wang.*` names all methods of a paper."""
-    return any(fnmatchcase(name, pattern) for pattern in allowed)
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _above(what: str, found: Fraction | int, ceiling: Fraction | int | None) -> Iterator[str]:
-    if ceiling is not None and found > ceiling:
-        yield f"{what} {found} is above the ceiling {ceiling}"
+def _above(name: str, value: Fraction | int, ceiling: Fraction | int | None) -> Iterator[str]:
+    if ceiling is not None and value > ceiling:
+        yield f"{name} {value} is above the ceiling {ceiling}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -196,7 +235,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SitePolicy:
-    """A policy for studies, a limit for all of them together, and peers known by telephone."""
+    """A policy for studies, a limit for all of them together, and the trusted peers."""
 
     policy: Policy = field(default_factory=Policy)
     lifetime_epsilon: Cost = Fraction(0)
@@ -253,11 +292,11 @@ def _policy(raw: dict[str, Any]) -> SitePolicy:
     )
 
 
-def _require_known(what: str, raw: Mapping[str, Any], known: set[str]) -> None:
-    strange = sorted(set(raw) - known)
+def _require_known(name: str, raw: Mapping[str, Any], fields: set[str]) -> None:
+    strange = sorted(set(raw) - fields)
     if strange:
         raise ParameterError(
-            f"{what} has no {strange[0]!r}; it has {sorted(known)}. Correct the line."
+            f"{name} has no {strange[0]!r}; it has {sorted(fields)}. Correct the line."
         )
 
 
@@ -278,16 +317,16 @@ def _names(raw: Mapping[str, Any], name: str) -> frozenset[str] | None:
 
 
 def _dp_models(raw: Mapping[str, Any]) -> Iterator[DPModel]:
-    named = _names(raw, "dp_models")
-    if named is None:
+    names = _names(raw, "dp_models")
+    if names is None:
         yield from DPModel
         return
-    for name in named:
+    for name in names:
         try:
             yield DPModel[name.upper()]
         except KeyError:
-            known = [dp_model.name.lower() for dp_model in DPModel]
-            raise ParameterError(f"DP models names {name!r}; known are {known}.") from None
+            choices = [dp_model.name.lower() for dp_model in DPModel]
+            raise ParameterError(f"DP models names {name!r}; known are {choices}.") from None
 
 
 def _number(name: str, value: Any) -> Fraction:

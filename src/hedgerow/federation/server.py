@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import BudgetExceeded, RoundFailed
-from hedgerow.federation.exchange import Collected
+from hedgerow.federation.exchange import RoundSum
 from hedgerow.federation.plausibility import Plausibility
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.bundles import cut
@@ -43,7 +43,7 @@ MOST_TRIES = 3
 class Sites(Protocol):
     """The sites of a run: one site with all rows, or several behind a secure sum."""
 
-    def round(self, number: int, asked: Sequence[Priced]) -> Collected: ...
+    def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum: ...
 
     def spent(self) -> Cost:
         """The largest total over the sites' receipts, rounds without an answer included."""
@@ -69,7 +69,7 @@ class Server:
         self.record = RunRecord()
         if entry := entry_charges(study):
             self.ledger.reserve_once(entry, ENTRY_ID)
-        self.asked = paid_on_entering(study)
+        self.queries = paid_on_entering(study)
         self.slack = Fraction(0)
         """Total variation between all noise drawn so far and its laws, at most."""
 
@@ -89,7 +89,7 @@ class Server:
         """The noise a query would carry; a flow may ask before it decides."""
         return self.study.variance(query)
 
-    def ask(self, asked: Sequence[Query]) -> list[Reply]:
+    def ask(self, queries: Sequence[Query]) -> list[Reply]:
         """In one round, or in as many as a list takes that is longer than a bundle may be.
 
         Each part is charged in its own round, before sites compute it, and repeated alone if it
@@ -97,22 +97,22 @@ class Server:
         charged.
         """
         replies: list[Reply] = []
-        queries = [self.study.as_asked(query) for query in asked]
-        for part in cut(queries, travels=self.study.n_sites > 1):
+        plain_queries = [self.study.as_asked(query) for query in queries]
+        for part in cut(plain_queries, travels=self.study.n_sites > 1):
             bundle = [priced(self.study, query) for query in part]
-            number, collected, tries = 0, None, 0
-            while collected is None:
-                number, tries = self._charged(bundle), tries + 1
+            number, result, tries = 0, None, 0
+            while result is None:
+                number, tries = self._charge(bundle), tries + 1
                 try:
-                    collected = self.sites.round(number, bundle)
+                    result = self.sites.round(number, bundle)
                 except RoundFailed:
                     self._void(number, bundle)
                     if tries == MOST_TRIES or not self._reserve_pays():
                         raise
-            replies += self._answered(number, bundle, collected)
+            replies += self._make_replies(number, bundle, result)
         return replies
 
-    def _charged(self, bundle: Sequence[Priced]) -> int:
+    def _charge(self, bundle: Sequence[Priced]) -> int:
         """The number of the round in which the bundle is asked now: its charge stands."""
         number, graph = len(self.record.rounds) + 1, self.study.graph
         if graph is not None and number > graph.rounds:
@@ -127,16 +127,16 @@ class Server:
         return number
 
     def _void(self, number: int, bundle: Sequence[Priced]) -> None:
-        self.asked += [replace(asked_in(number, item), void=True) for item in bundle]
+        self.queries += [replace(asked_in(number, item), void=True) for item in bundle]
         self.record.rounds.append(RoundRecord(number, _manifest(bundle), void=True))
 
     def _reserve_pays(self) -> bool:
         """Whether the study's reserve has paid for all rounds that failed so far."""
-        failed = [query for query in self.asked if query.void]
-        return bool(paid(worst_path(failed)) <= self.study.reserve)
+        void_queries = [query for query in self.queries if query.void]
+        return bool(paid(worst_path(void_queries)) <= self.study.reserve)
 
-    def _answered(self, number: int, bundle: Sequence[Priced], got: Collected) -> list[Reply]:
-        self.asked += [asked_in(number, item) for item in bundle]
+    def _make_replies(self, number: int, bundle: Sequence[Priced], got: RoundSum) -> list[Reply]:
+        self.queries += [asked_in(number, item) for item in bundle]
         size, sites = len(got.total), len(got.members)
         record = RoundRecord(
             number, _manifest(bundle), size, got.bytes_out, got.bytes_in, sites=sites
@@ -146,13 +146,13 @@ class Server:
         self._check(number, bundle, got)
         chosen, ends = zip(*got.selections, strict=True), accumulate(item.size for item in bundle)
         return [
-            _picked(item.query, next(chosen))
+            _select(item.query, next(chosen))
             if item.noise is None
             else self._answer(item.noise, got.total[end - item.size : end], sites)
             for item, end in zip(bundle, ends, strict=True)
         ]
 
-    def _check(self, number: int, bundle: Sequence[Priced], got: Collected) -> None:
+    def _check(self, number: int, bundle: Sequence[Priced], got: RoundSum) -> None:
         """Whether honest sites can have sent this, once the round is on record."""
         if self.plausibility is None:
             return
@@ -164,25 +164,25 @@ class Server:
     def _answer(self, noise: Noise, integers: NDArray[np.int64], members: int) -> Answer:
         values = integers.reshape(noise.query.shape).astype(np.float64) / noise.scale
         if self.study.dp_model is DPModel.LABEL:
-            return self._decoded(noise.query, values)
+            return self._decode(noise.query, values)
         return Answer(values, self.study.variance(noise.query, members))
 
-    def _decoded(self, query: Summed, told: FloatArray) -> Answer:
-        """True class counts, estimated without bias from labels that were told at random.
+    def _decode(self, query: Summed, reports: FloatArray) -> Answer:
+        """True class counts, estimated without bias from randomized labels.
 
         The variance of a cell depends on its count; the answer states the mean over cells.
         """
         assert isinstance(query, SumQuery)
         if isinstance(query.statistic, Count):
-            return Answer(told, 0.0)
+            return Answer(reports, 0.0)
         if self.study.label_reports is not None:
-            ones, records = told[..., :-1], told[..., -1]
+            ones, records = reports[..., :-1], reports[..., -1]
             spread = float(records.mean()) * self.study.label_reports.spread
             return Answer(self.study.label_reports.decode(ones, records), spread)
         response = self.study.response
-        values = response.unbiased(told.astype(np.int64))
+        values = response.unbiased(reports.astype(np.int64))
         lie, gap = float(response.each_other), float(response.keep - response.each_other)
-        spread = told.sum(axis=-1).mean() * lie * (1.0 - lie) / gap**2
+        spread = reports.sum(axis=-1).mean() * lie * (1.0 - lie) / gap**2
         return Answer(values, float(spread))
 
 
@@ -190,5 +190,5 @@ def _manifest(bundle: Sequence[Priced]) -> tuple[str, ...]:
     return tuple(item.charge.what for item in bundle)
 
 
-def _picked(query: Query, selections: tuple[int, ...]) -> Selections:
+def _select(query: Query, selections: tuple[int, ...]) -> Selections:
     return Selections(selections if isinstance(query, LocalSelection) else selections[:1])

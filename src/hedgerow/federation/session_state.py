@@ -19,7 +19,7 @@ from hedgerow.federation.exchange import (
     Accept,
     Exchange,
     Messages,
-    Missed,
+    Misses,
     Quorum,
     RetryPolicy,
     longest_answer,
@@ -48,9 +48,9 @@ class CoordinatorSession:
     journal: Journal = field(default_factory=Journal)
     present: frozenset[int] = frozenset()
     needs_session: bool = True
-    _opened: bool = False
-    _excluded: frozenset[int] = frozenset()
-    _doubted: frozenset[int] = frozenset()
+    _has_opened: bool = False
+    _exclusions: frozenset[int] = frozenset()
+    _doubtful_sites: frozenset[int] = frozenset()
     """Who did not answer at once: a process that was started anew answers for stored rounds."""
     _bound: frozenset[int] = frozenset()
     """Who shares secrets with all others of the key session."""
@@ -58,7 +58,7 @@ class CoordinatorSession:
     """Who made a round void: not in the next one, whatever they say."""
     _void: Cost = Fraction(0)
     """What rounds that failed have cost, at most."""
-    _heard: float = field(default=-math.inf)
+    _last_answer: float = field(default=-math.inf)
     _asked_back: float = field(default=-math.inf)
 
     @property
@@ -71,8 +71,7 @@ class CoordinatorSession:
             return math.inf
         return max(map(Fraction, receipts), default=Fraction(0))
 
-    # ---------------------------------------------------------------------------------- key
-    # sessions
+    # ---------------------------------------------------------------------------- key sessions
     def enter(self) -> None:
         """A new key session of all who are there.
 
@@ -80,14 +79,14 @@ class CoordinatorSession:
         """
         lost: frozenset[int] = frozenset()
         for _ in range(SESSION_TRIES):
-            lost = self._entered()
+            lost = self._try_to_enter()
             if not lost:
                 return
         self._require_enough(len(self.present), lost, "to begin a key session")
 
-    def _entered(self) -> frozenset[int]:
+    def _try_to_enter(self) -> frozenset[int]:
         """Tries once; lists sites that lost their keys before the session was established."""
-        everyone = set(range(self.study.n_sites)) - self._excluded
+        everyone = set(range(self.study.n_sites)) - self._exclusions
         messages = {site: m for site, m in self.coordinator.join().items() if site in everyone}
         self.journal.joining(self.coordinator)
         keys: dict[int, bytes] = {}
@@ -96,28 +95,28 @@ class CoordinatorSession:
             require(self.coordinator.sender_of_keys(answer) == site, Code.BAD_MESSAGE, site)
             keys[site] = answer
 
-        asks = self.retry_policy.timing.asks if self._opened else math.inf
-        silent = self._asked(messages, keep, keys, asks).silent
+        asks = self.retry_policy.timing.asks if self._has_opened else math.inf
+        silent = self._ask(messages, keep, keys, asks).silent
         self._require_enough(len(keys), silent, "to begin a key session")
         opening = self.coordinator.open(keys.values())
         self.journal.session(self.coordinator)
-        given: dict[int, bytes] = {}
+        capsules: dict[int, bytes] = {}
 
         def take(site: int, answer: bytes) -> None:
             require(self.coordinator.accept_capsules(answer) == site, Code.BAD_MESSAGE, site)
-            given[site] = answer
+            capsules[site] = answer
 
-        lost = self._step(opening, take, given)
-        if len(given) < self.threshold:  # somebody was started anew: nothing to bind, begin again
-            self.present = frozenset(given)
+        lost = self._step(opening, take, capsules)
+        if len(capsules) < self.threshold:  # somebody was started anew: begin again
+            self.present = frozenset(capsules)
             return lost
-        return lost | self._bind(self.coordinator.bind(given))
+        return lost | self._bind(self.coordinator.bind(capsules))
 
-    def _step(self, messages: Messages, keep: Accept, kept: dict[int, bytes]) -> frozenset[int]:
-        missed = self._asked(messages, keep, kept, self.retry_policy.timing.asks)
-        if not missed.restarted:
-            self._require_enough(len(kept), missed.silent, "to begin a key session")
-        return missed.restarted
+    def _step(self, messages: Messages, keep: Accept, answers: dict[int, bytes]) -> frozenset[int]:
+        missing = self._ask(messages, keep, answers, self.retry_policy.timing.asks)
+        if not missing.restarts:
+            self._require_enough(len(answers), missing.silent, "to begin a key session")
+        return missing.restarts
 
     def _bind(self, messages: Messages) -> frozenset[int]:
         there: dict[int, bytes] = {}
@@ -130,22 +129,22 @@ class CoordinatorSession:
         self._bound = frozenset(there)
         able = frozenset(there) - self._left_out
         self.present = able if len(able) >= self.threshold else frozenset(there)
-        self.needs_session, self._opened, self._doubted = False, True, frozenset()
-        self._heard = self._asked_back = self.retry_policy.clock()
+        self.needs_session, self._has_opened, self._doubtful_sites = False, True, frozenset()
+        self._last_answer = self._asked_back = self.retry_policy.clock()
         self.retry_policy.note(
             "all sites connected:" if len(there) == self.study.n_sites else "connected:", there
         )
         return lost
 
-    def _asked(
-        self, messages: Messages, accept: Accept, kept: dict[int, bytes], asks: float
-    ) -> Missed:
+    def _ask(
+        self, messages: Messages, accept: Accept, answers: dict[int, bytes], asks: float
+    ) -> Misses:
         longest = longest_answer(0, 0, self.study.n_sites)
-        quorum = Quorum(lambda more: len(kept) + more >= self.threshold, asks, longest=longest)
-        missed = self.exchange(messages, accept, quorum)
-        self.doubt(missed.slow)
-        self.exclude(missed.refused)
-        return missed
+        quorum = Quorum(lambda more: len(answers) + more >= self.threshold, asks, longest=longest)
+        missing = self.exchange(messages, accept, quorum)
+        self.doubt(missing.slow)
+        self.exclude(missing.refusals)
+        return missing
 
     # ---------------------------------------------------------------------------------- rounds
     def renew(self, bundle: Sequence[Priced]) -> None:
@@ -154,13 +153,13 @@ class CoordinatorSession:
         And a new key session is made if need be.
         """
         now, stale = self.retry_policy.clock(), self.retry_policy.stale_seconds
-        absent = set(range(self.study.n_sites)) - self.present - self._excluded - self._left_out
-        if self._opened and not self.needs_session:
+        absent = set(range(self.study.n_sites)) - self.present - self._exclusions - self._left_out
+        if self._has_opened and not self.needs_session:
             if absent and now - self._asked_back >= self.retry_policy.timing.return_seconds:
                 self._ask_back(absent)
-            if self._doubted & self.present:
-                self._ask_back(self._doubted & self.present)
-            elif now - self._heard >= stale and self._cannot_be_repeated(bundle):
+            if self._doubtful_sites & self.present:
+                self._ask_back(self._doubtful_sites & self.present)
+            elif now - self._last_answer >= stale and self._cannot_be_repeated(bundle):
                 self._ask_back(self.present)
         if self.needs_session:
             self.enter()
@@ -175,14 +174,14 @@ class CoordinatorSession:
             else:  # it shares no secret with the others
                 self.needs_session = True
 
-        self._asked_back, self._doubted = self.retry_policy.clock(), frozenset()
+        self._asked_back, self._doubtful_sites = self.retry_policy.clock(), frozenset()
         seconds = self.retry_policy.return_seconds
         now = Quorum(lambda more: True, asks=1, seconds=seconds, longest=SHORT_ANSWER)
         try:
-            missed = self.exchange(self.coordinator.asking(sites), keep, now)
-        except SiteRefused:  # whoever refuses for good is told of in the next round that asks it
+            missing = self.exchange(self.coordinator.asking(sites), keep, now)
+        except SiteRefused:  # a final refusal shows in the next round that asks the site
             return
-        self.needs_session |= bool(missed.restarted)
+        self.needs_session |= bool(missing.restarts)
 
     def _cannot_be_repeated(self, bundle: Sequence[Priced]) -> bool:
         """Whether what is left of the study's reserve could not pay for it if it failed."""
@@ -209,33 +208,33 @@ class CoordinatorSession:
 
     def opened(self, members: Iterable[int]) -> None:
         """A round was opened for these."""
-        self.present, self._opened, self._left_out = frozenset(members), True, frozenset()
-        self._heard = self.retry_policy.clock()
+        self.present, self._has_opened, self._left_out = frozenset(members), True, frozenset()
+        self._last_answer = self.retry_policy.clock()
 
     def doubt(self, sites: Iterable[int]) -> None:
-        self._doubted |= frozenset(sites)
+        self._doubtful_sites |= frozenset(sites)
 
     def exclude(self, sites: Iterable[int]) -> None:
         """For the rest of the run."""
-        self._excluded |= frozenset(sites)
-        self.present -= self._excluded
+        self._exclusions |= frozenset(sites)
+        self.present -= self._exclusions
 
     # ------------------------------------------------------------------------------- the end
-    def _require_enough(self, there: int, silent: Iterable[int], what: str) -> None:
+    def _require_enough(self, there: int, silent: Iterable[int], step: str) -> None:
         if there < self.threshold:
-            self.end(silent, what, there)
+            self.end(silent, step, there)
 
-    def end(self, silent: Iterable[int], what: str, there: int) -> NoReturn:
+    def end(self, silent: Iterable[int], step: str, there: int) -> NoReturn:
         names = ", ".join(self.retry_policy.named(silent)) or "nobody"
         seconds = self.retry_policy.timing.patience_seconds
         raise RunEnded(
-            f"{what}: {names} did not answer within {seconds:g} s; {there} of "
+            f"{step}: {names} did not answer within {seconds:g} s; {there} of "
             f"{self.study.n_sites} sites are there and {self.threshold} are needed. "
-            f"{self._charged()} Wait until they are back and resume the run: the same round is "
+            f"{self._charges()} Wait until they are back and resume the run: the same round is "
             "then asked again, at no charge."
         )
 
-    def _charged(self) -> str:
+    def _charges(self) -> str:
         if self.study.limit == math.inf:
             return "There is no guarantee, so nothing was charged."
         part = float(self.spent() / self.study.total)

@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from hedgerow.errors import ComputationFailed, LedgerBroken, ParameterError
-from hedgerow.federation.client import Computed
+from hedgerow.federation.client import Computation
 from hedgerow.federation.policy import Volume
 from hedgerow.privacy.ledger import sqlite
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, Receipt
@@ -37,7 +37,7 @@ from hedgerow.secagg.closing import Release, message_digest
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import LedgerHead, MessageKind, Position, SignedHead, SignedHeader
 from hedgerow.secagg.keys import COORDINATOR, Identity
-from hedgerow.secagg.memory import LastWord, Reply, StoredRound, set_hash
+from hedgerow.secagg.memory import LastWordWriter, StoredRound, Writer, set_hash
 
 # --------------------------------------------------------------------------------------------------
 # How a store's file is laid out, and how an older layout becomes the present one.
@@ -90,12 +90,12 @@ class StoreTables:
         self.peers = table("peers", "peer seq head receipt", 1)
         self.secrets = table("secrets", "study value", 1)
         self.volumes = table("volumes", "study rounds sent written", 1)
-        self.released = table("released", "study run round kind place digest", 4)
+        self.releases = table("released", "study run round kind place digest", 4)
         self.last_words = table("last_words", "study message", 1)
 
     def check(self) -> None:
         beside = (self.runs, self.outbox, self.peers, self.secrets, self.volumes)
-        for table in (*beside, self.released, self.last_words):
+        for table in (*beside, self.releases, self.last_words):
             table.check()
 
 
@@ -199,12 +199,12 @@ class PeerHeads:
         return SignedHeader.read(result[3]) if result is not None and result[3] else None
 
     def receipts(self) -> dict[bytes, bytes]:
-        kept = {row[0]: row[3] for row in self._table.rows() if row[3]}
-        return kept | {peer: receipt.to_bytes() for peer, receipt in self._news.items()}
+        receipts = {row[0]: row[3] for row in self._table.rows() if row[3]}
+        return receipts | {peer: receipt.to_bytes() for peer, receipt in self._news.items()}
 
     def see(self, peer: bytes, receipt: SignedHeader) -> None:
-        known = self.highest(peer)
-        if known is None or receipt.header.ledger.position > known:
+        highest = self.highest(peer)
+        if highest is None or receipt.header.ledger.position > highest:
             self._news[peer] = receipt
 
     def write(self) -> None:
@@ -266,13 +266,13 @@ class StudyMemory:
         could be opened a second time, with other members.
         """
         with self._store.transaction():
-            record = self._stored(run_id, round)
+            record = self._load(run_id, round)
             if record is None:
                 return None
             self._ledger.settle()
             return record if record.ledger.seq > self._ledger.restored() else None
 
-    def _stored(self, run_id: bytes, round: int) -> StoredRound | None:
+    def _load(self, run_id: bytes, round: int) -> StoredRound | None:
         last = self._last
         if last is not None and (last.run_id, last.round) == (run_id, round):
             return last
@@ -285,7 +285,7 @@ class StudyMemory:
             require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
             self._put_in_outbox(record)
             self._tables.runs.put(self._study, record.run_id, 1, record.round)
-            self._release(record.run_id, record.round, MessageKind.MASKED, record.released)
+            self._release(record.run_id, record.round, MessageKind.MASKED, record.release_digest)
             self._peers.write()
             self._store.after_commit(lambda: self._keep(record))
 
@@ -295,20 +295,20 @@ class StudyMemory:
     def _release(self, run_id: bytes, round: int, kind: MessageKind, digest: bytes) -> None:
         """In the transaction that lets it leave for the first time."""
         key = self._study, run_id, round, int(kind)
-        if self._tables.released.get(*key) is None:
-            counted = "SELECT COUNT(*) FROM released WHERE study = ? AND run = ?"
-            ((place,),) = self._store.execute(counted, self._study, run_id)
-            self._tables.released.put(*key, place, digest)
+        if self._tables.releases.get(*key) is None:
+            statement = "SELECT COUNT(*) FROM released WHERE study = ? AND run = ?"
+            ((place,),) = self._store.execute(statement, self._study, run_id)
+            self._tables.releases.put(*key, place, digest)
 
     def releases(self, run_id: bytes) -> list[Release]:
         """What has left in a run, in that order."""
-        rows = self._tables.released.rows(study=self._study, run=run_id)
+        rows = self._tables.releases.rows(study=self._study, run=run_id)
         in_order = sorted(rows, key=lambda row: int(row[4]))
         return [Release(row[2], MessageKind(row[3]), bytes(row[5])) for row in in_order]
 
-    def charged(self) -> int:
+    def count_rounds(self) -> int:
         """Rounds in all runs that have left, which are those that were charged."""
-        return len(self._tables.released.rows(study=self._study, kind=int(MessageKind.MASKED)))
+        return len(self._tables.releases.rows(study=self._study, kind=int(MessageKind.MASKED)))
 
     def last_word(self) -> bytes | None:
         if self._last_word is None:
@@ -316,7 +316,7 @@ class StudyMemory:
             self._last_word = None if result is None else bytes(result[1])
         return self._last_word
 
-    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Reply) -> bytes:
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Writer) -> bytes:
         name, target = round_name(run_id, round), set_hash(members)
         with self._store.transaction():
             result = self._ledger.opened(self._study, name)
@@ -347,14 +347,14 @@ class StudyMemory:
     def _put_in_outbox(self, record: StoredRound) -> None:
         """Over the oldest once there are enough: to erase that first would write megabytes more."""
         row = self._study, record.run_id, record.round, record.to_bytes()
-        kept = self._store.execute(
+        rounds = self._store.execute(
             "SELECT round FROM outbox WHERE study = ? AND run = ? ORDER BY round",
             self._study, record.run_id,
         )  # fmt: skip
-        if len(kept) < ROUNDS_KEPT:
+        if len(rounds) < ROUNDS_KEPT:
             self._tables.outbox.put(*row)
         else:
-            self._tables.outbox.put_over((self._study, record.run_id, kept[0][0]), *row)
+            self._tables.outbox.put_over((self._study, record.run_id, rounds[0][0]), *row)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ Observer = Callable[[Sequence[Charge], LedgerHead, StoredRound], None]
 """Sees a round in its transaction: charged and masked, not yet kept. What it raises undoes all."""
 
 
-def unobserved(charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
+def ignore_round(charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
     """Nobody looks."""
 
 
@@ -385,7 +385,7 @@ class StudyStore(StudyMemory):
     ) -> None:
         super().__init__(store, site_store.ledger, tables, peers, study)
         self._site_store = site_store
-        self.observer: Observer = unobserved
+        self.observer: Observer = ignore_round
 
     def head(self) -> LedgerHead:
         return self._site_store.head(self._study)
@@ -397,38 +397,38 @@ class StudyStore(StudyMemory):
     def transact(
         self,
         charges: Sequence[Charge],
-        begun: Fresh,
-        compute: Callable[[], Computed],
-        mask: Callable[[LedgerHead, Computed], StoredRound],
+        request: Fresh,
+        compute: Callable[[], Computation],
+        mask: Callable[[LedgerHead, Computation], StoredRound],
     ) -> bytes:
         """The charge is held while rows are read, and written with what may leave.
 
         Rows are read outside the file's transaction: other studies go on meanwhile. Nobody else
         charges this study then, since its client answers one message at a time.
         """
-        self._ledger.require_room(charges, round_name(begun.run_id, begun.round))
-        computed: Computed | None = None
+        self._ledger.require_room(charges, round_name(request.run_id, request.round))
+        result: Computation | None = None
         failure: ComputationFailed | None = None
         try:
-            computed = compute()
+            result = compute()
         except ComputationFailed as error:
             failure = error
 
         def observed(head: LedgerHead) -> StoredRound:
-            if computed is None:
+            if result is None:
                 raise failure or ComputationFailed("nothing was computed.")
-            record = mask(head, computed)
+            record = mask(head, result)
             self.observer(charges, head, record)
             return record
 
-        return self._site_store.release(charges, begun.run_id, begun.round, observed)
+        return self._site_store.release(charges, request.run_id, request.round, observed)
 
-    def close(self, run_id: bytes, closed: LastWord) -> bytes:
+    def close(self, run_id: bytes, last_word: LastWordWriter) -> bytes:
         """In one transaction: the account, the run, what was stored, and the last word itself."""
         with self._store.transaction():
-            charged, releases = self.charged(), self.releases(run_id)
+            n_rounds, releases = self.count_rounds(), self.releases(run_id)
             self._site_store.close_study(self._study)
-            message = closed(self._site_store.head(self._study), charged, releases)
+            message = last_word(self._site_store.head(self._study), n_rounds, releases)
             self._tables.last_words.put(self._study, message)
         return message
 
@@ -462,11 +462,11 @@ class SiteStore:
         """
         path = path.resolve()  # the same file by another name must meet the same lock
         make_private(path.parent)
-        with ExitStack() as opened:
-            lock = opened.enter_context(closing(exclusive(path)))
-            store = opened.enter_context(closing(LedgerStore(connect(path), hook)))
+        with ExitStack() as stack:
+            lock = stack.enter_context(closing(exclusive(path)))
+            store = stack.enter_context(closing(LedgerStore(connect(path), hook)))
             site_store = cls(store, identity, anchor, lock)
-            opened.pop_all()
+            stack.pop_all()
         return site_store
 
     def close(self) -> None:
@@ -477,8 +477,8 @@ class SiteStore:
     def memory(self, study: str) -> StudyStore:
         """One for each study, however often it is asked for."""
         if study not in self._memories:
-            made = StudyStore(self, self._store, self._tables, self._peers, study)
-            self._memories.setdefault(study, made)
+            memory = StudyStore(self, self._store, self._tables, self._peers, study)
+            self._memories.setdefault(study, memory)
         return self._memories[study]
 
     def head(self, study: str) -> LedgerHead:
@@ -521,9 +521,9 @@ class SiteStore:
         """
         with self._store.transaction():
             row = self._tables.volumes.get(study) or (study, 0, 0, 0)
-            taken = row[1] + 1, row[2] + len(record.message), row[3] + 2 * line
-            self._tables.volumes.put(study, *taken)
-        return Volume(taken[0], taken[1], taken[2] + ROUNDS_KEPT * len(record.to_bytes()))
+            totals = row[1] + 1, row[2] + len(record.message), row[3] + 2 * line
+            self._tables.volumes.put(study, *totals)
+        return Volume(totals[0], totals[1], totals[2] + ROUNDS_KEPT * len(record.to_bytes()))
 
     def secret(self, study: str) -> bytes:
         """32 bytes for the study's secret draws per record; durable before they are first seen.
@@ -549,7 +549,7 @@ class SiteStore:
                 self.ledger.close(study)
             self.memory(study).close_runs()
             self._tables.secrets.delete(study=study)
-            self._tables.released.delete(study=study)
+            self._tables.releases.delete(study=study)
 
     def _require_unspent(self, study: str) -> None:
         if self.ledger.has_charged(study):
@@ -570,29 +570,29 @@ class SiteStore:
         path: Path,
         identity: Identity,
         anchor: Path,
-        held: Iterable[bytes] = (),
+        receipts: Iterable[bytes] = (),
     ) -> SiteStore:
         """Serves from a backup; studies open in it count as fully spent until `reconcile`.
 
-        `held` are receipts of this site that others hold. They tell, with the anchor, which
+        `receipts` of this site are those that others hold. They show, with the anchor, which
         entries the backup lacks.
         """
-        receipts = [_verified(item, identity) for item in held]
+        headers = [_verify(item, identity) for item in receipts]
         path = path.resolve()
         make_private(path.parent)
         with closing(exclusive(path)):
             copy_private(backup, path)
             with open_ledger(path, identity, anchor) as ledger:
-                ledger.restore(receipt.header.ledger.position for receipt in receipts)
+                ledger.restore(receipt.header.ledger.position for receipt in headers)
         return cls.open(path, identity, anchor)
 
-    def reconcile(self, held: Iterable[bytes]) -> None:
+    def reconcile(self, receipts: Iterable[bytes]) -> None:
         """Takes this site's own receipts for what was lost: with one for each entry, all is known.
 
         Receipts are headers of messages that this site has signed; coordinators keep them.
         Studies then go on from what they had really spent.
         """
-        self.ledger.reconcile(_as_receipt(_verified(item, self._identity)) for item in held)
+        self.ledger.reconcile(_as_receipt(_verify(item, self._identity)) for item in receipts)
 
     def receipts(self) -> dict[bytes, bytes]:
         """By peer, its highest signed header: to be given back to it if it lost its file."""
@@ -608,12 +608,12 @@ def backup_store(site_store: Path, path: Path) -> None:
 
 def _copy_without_answers(store: LedgerStore, path: Path) -> None:
     store.copy(path)
-    with closing(LedgerStore(connect(path))) as copied:
-        copied.execute("DELETE FROM outbox")
+    with closing(LedgerStore(connect(path))) as copy:
+        copy.execute("DELETE FROM outbox")
     sync_file(path)
 
 
-def _verified(receipt: bytes, identity: Identity) -> SignedHeader:
+def _verify(receipt: bytes, identity: Identity) -> SignedHeader:
     result = SignedHeader.read(receipt)
     if result.header.sender == COORDINATOR:
         raise ParameterError(
@@ -623,8 +623,8 @@ def _verified(receipt: bytes, identity: Identity) -> SignedHeader:
     return result
 
 
-def _as_receipt(signed: SignedHeader) -> Receipt:
-    header = signed.header
+def _as_receipt(message: SignedHeader) -> Receipt:
+    header = message.header
     of_round = header.kind in _OF_A_ROUND
     return Receipt(
         study=header.study_hash.hex(),
@@ -636,8 +636,8 @@ def _as_receipt(signed: SignedHeader) -> Receipt:
 
 
 def _check_record(record: StoredRound, run_id: bytes, round: int, receipt: Receipt) -> None:
-    asked = (run_id, round, (receipt.seq, receipt.head))
-    if (record.run_id, record.round, record.ledger.position) != asked:
+    place = (run_id, round, (receipt.seq, receipt.head))
+    if (record.run_id, record.round, record.ledger.position) != place:
         raise ParameterError(
             f"the masked message is of round {record.round} and not of the round {round} that was "
             "charged; nothing was kept and nothing sent."

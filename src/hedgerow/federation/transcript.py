@@ -55,9 +55,9 @@ class TranscriptRound:
 
     def to_bytes(self) -> bytes:
         head = u64(self.number) + u32(self.attempt) + bytes((self.is_void, self.mode))
-        asked = bytes_field(self.questions) + bytes_field(self.definitions)
-        who = members_field(self.participants)
-        return b"".join((head, asked, who, *map(bytes_field, self.messages)))
+        content = bytes_field(self.questions) + bytes_field(self.definitions)
+        sites = members_field(self.participants)
+        return b"".join((head, content, sites, *map(bytes_field, self.messages)))
 
     @classmethod
     def read(cls, data: bytes) -> TranscriptRound:
@@ -66,27 +66,27 @@ class TranscriptRound:
         void = reader.take(1)[0]
         require(void in (0, 1), Code.BAD_MESSAGE)
         mode = Mode.read(reader)
-        questions, definitions, who = reader.bytes_field(), reader.bytes_field(), reader.members()
+        questions, definitions, sites = reader.bytes_field(), reader.bytes_field(), reader.members()
         messages = tuple(_fields(reader))
-        return cls(number, attempt, bool(void), mode, questions, definitions, who, messages)
+        return cls(number, attempt, bool(void), mode, questions, definitions, sites, messages)
 
     @property
     def leaf(self) -> bytes:
         headers = map(shown_header, self.messages)
         digests = [digest("message", item) for item in self.messages]
-        listing = [(h.sender, h.kind, made) for h, made in zip(headers, digests, strict=True)]
-        outcome, asked = (self.is_void, self.mode), (self.questions, self.definitions)
-        return round_leaf(self.number, outcome, asked, self.participants, listing)
+        listing = [(h.sender, h.kind, d) for h, d in zip(headers, digests, strict=True)]
+        outcome, request = (self.is_void, self.mode), (self.questions, self.definitions)
+        return round_leaf(self.number, outcome, request, self.participants, listing)
 
 
 @dataclass
 class Transcript:
     """A run as it was written down."""
 
-    epochs: dict[int, tuple[bytes, dict[int, bytes]]] = field(default_factory=dict)
+    key_sessions: dict[int, tuple[bytes, dict[int, bytes]]] = field(default_factory=dict)
     """By attempt: id and X25519 keys."""
     rounds: dict[int, TranscriptRound] = field(default_factory=dict)
-    closed: tuple[bytes, ...] = ()
+    last_words: tuple[bytes, ...] = ()
 
     @property
     def root(self) -> bytes:
@@ -113,12 +113,12 @@ class Transcript:
         match tag:
             case b"E":
                 attempt = reader.u32()
-                self.epochs[attempt] = reader.take(DIGEST), reader.table(PUBLIC_KEY)
+                self.key_sessions[attempt] = reader.take(DIGEST), reader.table(PUBLIC_KEY)
             case b"R":
                 item = TranscriptRound.read(content)
                 self.rounds[item.number] = item
             case b"C":
-                self.closed = tuple(_fields(reader))
+                self.last_words = tuple(_fields(reader))
             case _:
                 raise SiteRefused("BadMessage")
 
@@ -131,7 +131,7 @@ class FileTranscript:
 
     def __init__(self, path: Path) -> None:
         self.leaves: dict[int, bytes] = {}
-        self.closed: tuple[bytes, ...] = ()
+        self.last_words: tuple[bytes, ...] = ()
         whole = 0
         for tag, content, end in _records(path):
             self._take(tag, content)
@@ -147,16 +147,16 @@ class FileTranscript:
         part = Transcript()
         part._take(tag, content)
         self.leaves |= {number: item.leaf for number, item in part.rounds.items()}
-        self.closed = part.closed or self.closed
+        self.last_words = part.last_words or self.last_words
 
     def close(self) -> None:
         self._file.close()
 
-    def add_epoch(self, attempt: int, session: KeySession) -> None:
+    def add_session(self, attempt: int, session: KeySession) -> None:
         self._add(b"E", u32(attempt) + session.id + table_field(dict(session.ephemerals)))
 
-    def add_round(self, one: TranscriptRound) -> None:
-        self._add(b"R", one.to_bytes())
+    def add_round(self, entry: TranscriptRound) -> None:
+        self._add(b"R", entry.to_bytes())
 
     def add_closed(self, messages: Iterable[bytes]) -> None:
         self._add(b"C", b"".join(bytes_field(shown(message)) for message in messages))

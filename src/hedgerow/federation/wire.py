@@ -54,7 +54,7 @@ def pack_blobs(blobs: Sequence[bytes]) -> bytes:
     return b"".join(struct.pack(">I", len(blob)) + blob for blob in blobs)
 
 
-def parse(text: bytes) -> Any:
+def parse_json(text: bytes) -> Any:
     """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting.
 
     How many values it holds at most is seen before one of them is made.
@@ -200,12 +200,12 @@ class Sender:
 
     @property
     def is_full(self) -> bool:
-        """Whether the key session has named half of what a site may remember, or be told at once.
+        """Whether the key session has named half of what a site may remember, or take at once.
 
         The other half is for the next bundle, whose weight keeps it within that.
         """
-        told = sum(map(len, self.blobs.values()))
-        return 2 * len(self.blobs) > MOST_NAMES or 2 * told > MOST_BYTES
+        size = sum(map(len, self.blobs.values()))
+        return 2 * len(self.blobs) > MOST_NAMES or 2 * size > MOST_BYTES
 
     def everything(self) -> bytes:
         """All definitions of the key session, for a site that says it lacks some."""
@@ -214,10 +214,10 @@ class Sender:
     def _plain(self, value: Any) -> Any:
         if isinstance(value, _REPEATED):
             if value not in self.names:
-                self.names[value] = self._named(self._content(value))
+                self.names[value] = self._name(self._content(value))
             return {"@": self.names[value]}
         if isinstance(value, _NAMED):
-            return {"@": self._named(self._content(value))}
+            return {"@": self._name(self._content(value))}
         if isinstance(value, Layer):
             return {"@": self._layer(value)}
         if isinstance(value, NodeTests):
@@ -243,17 +243,17 @@ class Sender:
         if self.last_model is not None and self.last_model[0] is model:
             return self.last_model[1]
         content = self._growth(model) or self._content(model)
-        self.last_model = (model, self._named(content))
+        self.last_model = (model, self._name(content))
         return self.last_model[1]
 
     def _growth(self, model: models.Additive) -> dict[str, Any] | None:
         if self.last_model is None:
             return None
         old, name = self.last_model
-        done = len(old.trees)
-        if replace(model, trees=()) != replace(old, trees=()) or model.trees[:done] != old.trees:
+        n_old = len(old.trees)
+        if replace(model, trees=()) != replace(old, trees=()) or model.trees[:n_old] != old.trees:
             return None
-        return {"!": _MORE, "of": name, "trees": self._plain(model.trees[done:])}
+        return {"!": _MORE, "of": name, "trees": self._plain(model.trees[n_old:])}
 
     def _region(self, region: regions.Region) -> str:
         """Names a region and all above it; each travels as its last step and the name above."""
@@ -263,7 +263,7 @@ class Sender:
         name = self.names[region[:new]] if new else None
         for end in range(new + 1, len(region) + 1):
             step = self._plain(region[end - 1])
-            name = self._named({"!": _REGION, "above": name, "step": step})
+            name = self._name({"!": _REGION, "above": name, "step": step})
             self.names[region[:end]] = name
         assert name is not None
         return name
@@ -273,10 +273,10 @@ class Sender:
         if layer not in self.names:
             above = None if layer.above is None else self._layer(layer.above)
             content = {"!": "Layer", "above": above, "new": layer_to_dict(layer)}
-            self.names[layer] = self._named(content)
+            self.names[layer] = self._name(content)
         return self.names[layer]
 
-    def _named(self, content: Any) -> str:
+    def _name(self, content: Any) -> str:
         blob = canonical_bytes(content)
         digest = hashlib.sha256(blob).hexdigest()
         self.blobs.setdefault(digest, blob)
@@ -298,7 +298,7 @@ class Receiver:
     upon which the same questions come again with more definitions.
     """
 
-    known: dict[str, Any] = field(default_factory=dict)
+    definitions: dict[str, Any] = field(default_factory=dict)
     past: bytes = b""
     """A digest of all names that are known, in the order in which they came."""
 
@@ -318,13 +318,13 @@ class Receiver:
         return list(result[0]), result[1]
 
     def _read(self, bundle: Bundle) -> _Read:
-        learned: dict[str, Any] = {}
-        read = _Reading(self.known, learned)
+        additions: dict[str, Any] = {}
+        reader = _Reading(self.definitions, additions)
         try:
             for blob in unpack_blobs(bundle.definitions):
-                read.define(blob)
-            asked = parse(bundle.questions)
-            return tuple(_query(read.value(query)) for query in _listed(asked)), learned
+                reader.define(blob)
+            questions = parse_json(bundle.questions)
+            return tuple(_query(reader.value(query)) for query in _check_list(questions)), additions
         except _UnknownName:
             raise SiteRefused(Code.UNKNOWN_NAME.value) from None
         except SiteRefused:
@@ -334,17 +334,17 @@ class Receiver:
             # to the outside: it was no message.
             raise SiteRefused(Code.BAD_MESSAGE.value) from None
 
-    def keep(self, learned: dict[str, Any]) -> None:
+    def keep(self, additions: dict[str, Any]) -> None:
         """After the round was released: names that a refused round taught are forgotten."""
-        if len(self.known) + len(learned) > MOST_NAMES:
+        if len(self.definitions) + len(additions) > MOST_NAMES:
             raise SiteRefused(Code.BAD_MESSAGE.value)
-        if learned:
-            self.known.update(learned)
-            self.past = hashlib.sha256("".join((self.past.hex(), *learned)).encode()).digest()
+        if additions:
+            self.definitions.update(additions)
+            self.past = hashlib.sha256("".join((self.past.hex(), *additions)).encode()).digest()
 
     def forget(self) -> None:
         """At a new key session."""
-        self.known.clear()
+        self.definitions.clear()
         self.past = b""
 
 
@@ -353,9 +353,9 @@ _READ: dict[tuple[bytes, Bundle], _Read] = {}
 """The last bundle that was read, which other sites of the same process will read too."""
 
 
-def _keep_last(key: tuple[bytes, Bundle], found: _Read) -> None:
+def _keep_last(key: tuple[bytes, Bundle], result: _Read) -> None:
     _READ.clear()
-    _READ[key] = found
+    _READ[key] = result
 
 
 class _UnknownName(Exception):
@@ -379,24 +379,24 @@ class _Path(NamedTuple):
 
 @dataclass
 class _Reading:
-    known: dict[str, Any]
-    learned: dict[str, Any]
+    definitions: dict[str, Any]
+    additions: dict[str, Any]
     room: int = MOST_TESTS
     """Tests that the rest of the bundle may hold: a few packed bytes can hold very many."""
 
     def define(self, blob: bytes) -> None:
         digest = hashlib.sha256(blob).hexdigest()
-        value = self.value(parse(blob))
+        value = self.value(parse_json(blob))
         if not isinstance(value, (*_NAMED, models.Additive, Layer, _Path)):
             raise ParameterError("this kind of value has no name.")
-        self.learned[digest] = value
+        self.additions[digest] = value
 
     def name(self, digest: Any) -> Any:
-        if digest in self.learned:
-            return self.learned[digest]
-        if digest not in self.known:
+        if digest in self.additions:
+            return self.additions[digest]
+        if digest not in self.definitions:
             raise _UnknownName
-        return self.known[digest]
+        return self.definitions[digest]
 
     def value(self, plain: Any) -> Any:
         if isinstance(plain, list):
@@ -437,8 +437,8 @@ class _Reading:
             self._make_room(plain["new"]["taken"])
         return layer_from_dict(plain["new"], above)
 
-    def _make_room(self, packed: dict[str, Any]) -> None:
-        self.room -= tests_in(packed)
+    def _make_room(self, tests: dict[str, Any]) -> None:
+        self.room -= tests_in(tests)
         if self.room < 0:
             raise ParameterError(f"a bundle holds more than {MOST_TESTS} tests.")
 
@@ -468,10 +468,10 @@ _SPECIAL: dict[str, Callable[[_Reading, dict[str, Any]], Any]] = {
 }
 
 
-def _listed(asked: Any) -> list[Any]:
-    if not isinstance(asked, list) or not 0 < len(asked) <= MOST_QUERIES:
+def _check_list(questions: Any) -> list[Any]:
+    if not isinstance(questions, list) or not 0 < len(questions) <= MOST_QUERIES:
         raise ParameterError(f"a bundle asks 1 to {MOST_QUERIES} queries.")
-    return asked
+    return questions
 
 
 def _query(value: Any) -> Query:

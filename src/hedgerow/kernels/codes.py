@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.dispatch import Kernel, as_input, check_selection, helper
+from hedgerow.kernels.dispatch import Kernel, as_input, check_selection
 from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, Int32
 
 N_BUCKETS = 4096  # of the guide to a feature's edges; one byte each, so it stays in the cache
@@ -91,65 +91,6 @@ def _split_rows_plain(
     return n_left
 
 
-def _encode_loop(
-    values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes
-) -> None:
-    """Number of cuts at or below each value; NaN: one more than there can be."""
-    if guide.size:
-        _by_guide(values, cuts, guide, scale, out)
-    else:
-        _by_search(values, cuts, out)
-    for i in range(values.size):
-        code = out[i]
-        out[i] = code if values[i] == values[i] else np.uint8(cuts.size + 1)
-
-
-@helper
-def _by_guide(values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes) -> None:
-    """The guide counts the cuts in lower buckets; a value's own bucket holds one cut at most."""
-    low, last = cuts[0], np.float64(guide.size - 1)
-    following = np.full(cuts.size + 1, np.nan)  # no value is at or above NaN
-    following[:-1] = cuts
-    for i in range(values.size):
-        bucket = (values[i] - low) * scale
-        bucket = bucket if bucket > 0.0 else 0.0  # NaN too
-        cell = np.uint64(guide[np.uint64(np.int32(bucket if bucket < last else last))])
-        out[i] = cell + np.uint64(values[i] >= following[cell])
-
-
-@helper
-def _by_search(values: FloatArray, cuts: FloatArray, out: Codes) -> None:
-    """Binary search in a number of steps that the compiler knows, so that it needs no branch."""
-    padded_cuts = np.full(N_CODES, np.inf)
-    padded_cuts[: cuts.size] = cuts
-    for i in range(values.size):
-        code = np.uint64(0)
-        for bit in range(8):
-            step = np.uint64(N_CODES // 2 >> bit)
-            below = padded_cuts[code + step - np.uint64(1)] <= values[i]
-            code += step if below else np.uint64(0)
-        out[i] = min(code, np.uint64(cuts.size))  # infinity is not below the padding
-
-
-def _recode_loop(codes: Codes, tables: Codes, out: Codes) -> None:
-    for j in range(codes.shape[0]):
-        cells, table, bins = codes[j], tables[j], out[j]
-        for i in range(cells.size):
-            bins[i] = table[np.uint64(cells[i])]
-
-
-def _split_rows_loop(
-    cells: Codes, rows: Int32, goes_left: Codes, lefts: Int32, rights: Int32
-) -> int:
-    n_left = np.uint64(0)
-    for i in range(rows.size):
-        row = rows[i]
-        lefts[n_left] = row  # written to both sides; only one side moves on
-        rights[np.uint64(i) - n_left] = row
-        n_left += np.uint64(goes_left[np.uint64(cells[np.uint64(row)])])
-    return int(n_left)
-
-
-ENCODE = Kernel(_encode_loop, _encode_plain, effort=10)
-RECODE = Kernel(_recode_loop, _recode_plain)
-SPLIT_ROWS = Kernel(_split_rows_loop, _split_rows_plain)
+ENCODE = Kernel("encode", _encode_plain, "ddBNB")
+RECODE = Kernel("recode", _recode_plain, "BBB")
+SPLIT_ROWS = Kernel("split_rows", _split_rows_plain, "BiBii")

@@ -1,197 +1,120 @@
-"""When a loop over rows runs as plain NumPy and when compiled. Only this file starts numba.
+"""Loops over rows: compiled ones where they are installed, else plain NumPy.
 
-A kernel is a *loop* that numba compiles and a *plain* NumPy form that is the definition; both
-take the same arguments and leave the same bits. Starting numba costs more than a small fit, and
-compiling a loop for the first time more than that. So a process begins with the plain forms and
-changes over, for each loop, once they have run for as long as the change will take (the ski-rental
-rule: never worse than twice the better choice made in hindsight). `compile_kernels` does it at
-once.
-
-numba keeps compiled loops in the package's own `__pycache__`, or, where that cannot be written, in
-the user's cache folder; NUMBA_CACHE_DIR names another place. The log says so when a loop has to be
-compiled. Where no folder can be written, every process compiles anew, and a warning says so.
-`hedgerow compile` compiles all loops ahead of use.
-
-A loop is never called as Python. Compiled, it checks no bounds: the function that calls it has
-checked them. It is written for the compiler: indices are unsigned, since a signed one costs a
-test for negative, and an element is read before it is chosen by, since a branch stays otherwise.
+A kernel is a loop of `loops.c` and a plain NumPy form that is its definition; both take the same
+arguments and leave the same bits. `build.py` compiles the loops before hedgerow runs, never while:
+no first fit waits, and no reply takes longer because a compiler started. A loop lets go of
+Python's lock. It checks no bounds: the function that calls it has checked them; types and layout
+are checked here.
 """
 
 from __future__ import annotations
 
+import ctypes
 import logging
-import pickle
+import struct
+from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
-from time import thread_time
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from hedgerow.errors import DataError, warn
+from hedgerow.errors import DataError
+from hedgerow.kernels.build import FOR_ANY, FOR_AVX2, library
 from hedgerow.schema.arrays import BoolArray, Codes, Int32
 
 Array = NDArray[Any]
 
-HELPERS: list[Callable[..., Any]] = []
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-class Prices(NamedTuple):
-    """CPU seconds of a change to compiled loops."""
-
-    start: float  # importing numba and loading a first loop from the disk
-    compile: float  # a loop that is not on the disk, for each unit of its effort
-
-
-PRICES = Prices(start=0.6, compile=0.2)
+NO_MEMORY = -2
+NO_SHAPE = (0, 0, 0, 0)
+NUMBERS = {"N": float, "W": int}
+FLOAT = struct.Struct("d32x")
+PLAIN = "plain"
+FORM = FOR_AVX2
+"""The fastest form that is tried; processors without AVX2 run loops for any, tests all forms."""
 KERNEL_LOG = logging.getLogger("hedgerow.kernels")
 
 
 class Kernel:
-    """A loop and its plain form; `run` picks one by the time spent so far in this process."""
+    """A compiled loop, by its name, and its plain form.
 
-    everyones_seconds: ClassVar[float] = 0.0
+    `types` has NumPy's letter for the type of each array among the arguments; N and W stand for
+    one number, of floating point or whole.
+    """
 
-    def __init__(
-        self, loop: Callable[..., Any], plain: Callable[..., Any], effort: int = 1
-    ) -> None:
-        """`effort` is how many times the time of a small loop this one takes to compile."""
-        self.loop, self.plain, self.effort = loop, plain, effort
-        self.seconds = 0.0
+    def __init__(self, name: str, plain: Callable[..., Any], types: str) -> None:
+        self.name, self.plain = name, plain
+        self.types = [NUMBERS.get(letter) or np.dtype(letter) for letter in types]
 
     def run(self, *args: Any) -> Any:
-        if self._is_due():
-            return self.run_compiled(*args)
-        began = thread_time()
-        result = self.plain(*args)
-        spent = thread_time() - began
-        self.seconds += spent
-        Kernel.everyones_seconds += spent
+        loop = _loop(self.name, FORM)
+        if loop is None:
+            return self.plain(*args)
+        words = self._words(args)
+        result = loop(words.buffer_info()[0])
+        if result == NO_MEMORY:
+            raise MemoryError
         return result
 
-    def run_compiled(self, *args: Any) -> Any:
-        if not self.is_compiled():
-            _tell_of_compiling(folder_of(self))
-        return _compile(self.loop)(*args)
+    def _words(self, args: tuple[Any, ...]) -> array[int]:
+        """The arguments as loops read them: an address and a shape each, or a number."""
+        words = array("q")
+        for arg, kind in zip(_spread(args), self.types, strict=True):
+            if kind is float:
+                words.frombytes(FLOAT.pack(arg))
+            elif kind is int:
+                words.extend((arg, 0, 0, 0, 0))
+            elif arg.dtype == kind and arg.flags.c_contiguous:
+                words.extend((arg.ctypes.data, *arg.shape, *NO_SHAPE[arg.ndim :]))
+            else:
+                raise TypeError(f"{self.name}: {arg.dtype} {arg.strides}, expected {kind} in order")
+        return words
 
-    def _is_due(self) -> bool:
-        """Whether the plain forms have taken as long as a change will take."""
-        if Kernel.everyones_seconds < PRICES.start:
-            return False
-        return self.seconds >= PRICES.compile * self.effort or self.is_compiled()
 
-    def is_compiled(self) -> bool:
-        """In this process, or by an earlier one."""
-        return bool(_compile(self.loop).overloads) or _is_on_disk(self.loop)
+def _spread(args: tuple[Any, ...]) -> Iterator[Any]:
+    """A tuple of arguments stands for its members."""
+    for arg in args:
+        if isinstance(arg, tuple):
+            yield from arg
+        else:
+            yield arg
 
 
-def helper(function: _Function) -> _Function:
-    """Registers a function that loops call, so that numba compiles it too.
+@cache
+def _loop(name: str, form: str) -> Callable[[int], int] | None:
+    loops = _library(form)
+    if loops is None:
+        return None
+    loop = getattr(loops, name)
+    loop.argtypes, loop.restype = (ctypes.c_void_p,), ctypes.c_int64
+    return cast(Callable[[int], int], loop)
 
-    A helper stands in the file of the loops that call it: numba compiles a loop anew when the
-    loop's own file has changed, and checks no other.
-    """
-    HELPERS.append(function)
-    return function
+
+@cache
+def _library(form: str) -> ctypes.CDLL | None:
+    """The loops for this processor; None where there are none, which the log says once."""
+    if form == PLAIN:
+        return None
+    try:
+        loops = ctypes.CDLL(str(library(FOR_ANY)))
+        is_fast = form == FOR_AVX2 and loops.runs_avx2()
+        return ctypes.CDLL(str(library(FOR_AVX2))) if is_fast else loops
+    except OSError as error:
+        KERNEL_LOG.warning(
+            "hedgerow runs in plain NumPy, which is slower from some ten thousand rows on: it has "
+            "no compiled loops. `python -m hedgerow.kernels.build` makes them with a C compiler. "
+            "(%s)",
+            error,
+        )
+        return None
 
 
 def as_input(values: ArrayLike, dtype: DTypeLike) -> Array:
-    """One layout and read-only: numba compiles a loop anew for every kind of array it meets."""
+    """In the layout and of the type that a loop expects, read-only; copied where need be."""
     array = np.ascontiguousarray(values, dtype=dtype).view()
     array.flags.writeable = False
     return array
-
-
-@contextmanager
-def assumed_costs(start: float, compile: float) -> Iterator[None]:
-    """Changes the assumed prices for a while; at price 0 loops are compiled at once."""
-    global PRICES
-    before, PRICES = PRICES, Prices(start, compile)
-    try:
-        yield
-    finally:
-        PRICES = before
-
-
-@cache
-def _numba() -> Any:
-    import numba
-    from numba.extending import register_jitable
-
-    for function in HELPERS:
-        register_jitable(function)
-    return numba
-
-
-@cache
-def _compile(loop: Callable[..., Any]) -> Any:
-    """Compiled on first use and kept on disk for the next process, where the disk allows it."""
-    try:
-        dispatcher = _numba().njit(cache=True, nogil=True)(loop)
-    except RuntimeError:  # no folder that numba tries can be written
-        _warn_of_the_disk()
-        return _numba().njit(nogil=True)(loop)
-    for index in _indexes(loop, Path(dispatcher.stats.cache_path)):
-        _drop_unreadable(index)
-    return dispatcher
-
-
-def _indexes(loop: Callable[..., Any], folder: Path) -> Iterator[Path]:
-    """Files in which numba lists what it has compiled of a loop."""
-    return folder.glob(f"*.{loop.__name__}-*.nbi")
-
-
-def _drop_unreadable(index: Path) -> None:
-    """Deletes an index of another release: numba reads it before checking its age, and fails.
-
-    An index names the types of a loop's arguments; one that names a class which has moved since
-    cannot be read any more.
-    """
-    try:
-        with index.open("rb") as file:
-            pickle.load(file), pickle.load(file)
-    except FileNotFoundError:
-        pass  # another process was faster
-    except Exception:
-        index.unlink(missing_ok=True)
-
-
-def folder_of(kernel: Kernel) -> str | None:
-    """Where a compiled loop is kept; None if no folder can be written."""
-    folder: str | None = _compile(kernel.loop).stats.cache_path
-    return folder
-
-
-@cache
-def _is_on_disk(loop: Callable[..., Any]) -> bool:
-    """A guess by names: a stale file costs one compilation that was not paid for."""
-    folder = _compile(loop).stats.cache_path
-    return folder is not None and any(_indexes(loop, Path(folder)))
-
-
-@cache
-def _tell_of_compiling(folder: str | None) -> None:
-    """Logs once per process that loops are compiled, which takes some seconds."""
-    where = "for this process" if folder is None else f"once for this machine, kept in {folder}"
-    KERNEL_LOG.warning(
-        "hedgerow compiles loops %s; each takes some seconds. `hedgerow compile` does it ahead of "
-        "use, NUMBA_CACHE_DIR names another folder.",
-        where,
-    )
-
-
-@cache
-def _warn_of_the_disk() -> None:
-    warn(
-        "compiled loops cannot be kept: neither hedgerow's folder nor the user's cache can be "
-        "written, so every process compiles them anew, some seconds each. Set NUMBA_CACHE_DIR to "
-        "a folder that can be written.",
-        UserWarning,
-    )
 
 
 # --------------------------------------------------------------------------------------------------

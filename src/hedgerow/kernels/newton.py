@@ -19,10 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.dispatch import Kernel, as_input, helper
-from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, IntArray, Words
-
-TILE = 64  # records whose entries stay in the cache while the sums of one entry pass over them
+from hedgerow.kernels.dispatch import Kernel, as_input
+from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, IntArray
 
 
 def scaled_rows(
@@ -115,80 +113,5 @@ def _sum_of(columns: Iterable[FloatArray]) -> FloatArray:
     return reduce(np.add, columns)
 
 
-def _scaled_rows_loop(
-    tables: FloatArray,
-    codes: Codes,
-    constant: float,
-    radius: float,
-    weights: FloatArray,
-    z: FloatArray,
-    score: FloatArray,
-) -> None:
-    last = len(tables)
-    norm = np.empty(TILE)
-    for lo in range(0, len(z), TILE):
-        rows = z[lo : lo + TILE]
-        norm[:] = 0.0
-        for j in range(last):
-            table, cells = tables[j], codes[j, lo : lo + TILE]
-            for r in range(cells.size):
-                value = table[np.uint64(cells[r])]
-                rows[r, j] = value
-                norm[r] += value * value
-        for r in range(len(rows)):
-            rows[r, last] = constant
-            length = np.sqrt(norm[r] + constant * constant)
-            scale = 1.0 / (length if length > radius else radius)
-            for j in range(last + 1):
-                rows[r, j] *= scale
-                score[lo + r] += rows[r, j] * weights[j]
-
-
-def _add_vectors_loop(
-    z: FloatArray, g: FloatArray, h: FloatArray, limit: float, total: IntArray
-) -> None:
-    """Sums of truncated numbers are whole and far below 2^53, so floating point adds exactly."""
-    d = z.shape[1]
-    firsts, seconds = np.zeros(d), np.zeros((d, d))
-    fitting_rows = np.empty(TILE, np.uint64)
-    for lo in range(0, len(z), TILE):
-        n_kept = _find_fitting_rows(z, g, h, limit, lo, fitting_rows)
-        for k in range(n_kept):
-            r = fitting_rows[k]
-            for j in range(d):
-                firsts[j] += np.trunc(g[r] * z[r, j])
-        for i in range(d):
-            out = seconds[i, i:]
-            for k in range(n_kept):
-                row = z[fitting_rows[k], i:]
-                factor = h[fitting_rows[k]] * row[0]
-                for j in range(row.size):
-                    out[j] += np.trunc(factor * row[j])
-    at = d
-    for i in range(d):
-        total[i] += np.int64(firsts[i])
-        for j in range(i, d):
-            total[at] += np.int64(seconds[i, j])
-            at += 1
-
-
-@helper
-def _find_fitting_rows(
-    z: FloatArray, g: FloatArray, h: FloatArray, limit: float, lo: int, fitting_rows: Words
-) -> int:
-    """Writes the row numbers of a block's records within the bound; returns their number."""
-    n_kept = 0
-    for r in range(lo, min(lo + TILE, len(z))):
-        s, q = 0.0, 0.0
-        for j in range(z.shape[1]):
-            square = z[r, j] * z[r, j]
-            s += square
-            q += square * square
-        fitting_rows[n_kept] = r
-        if g[r] * g[r] * s + h[r] * h[r] * (0.5 * (s * s + q)) <= limit:
-            n_kept += 1
-    return n_kept
-
-
-SCALED_ROWS = Kernel(_scaled_rows_loop, _scaled_rows_plain, effort=2)
-ADD_VECTORS = Kernel(_add_vectors_loop, _add_vectors_plain, effort=6)
+SCALED_ROWS = Kernel("scaled_rows", _scaled_rows_plain, "dBNNddd")
+ADD_VECTORS = Kernel("add_vectors", _add_vectors_plain, "dddNq")

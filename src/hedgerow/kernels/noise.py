@@ -35,27 +35,7 @@ def invert(
             f"{len(words)} words for {len(out)} results and {len(ties)} ties; give one each."
         )
     table = as_input(thresholds, np.uint64), as_input(guide, np.int32)
-    return int(INVERT.run(as_input(words, np.uint64), *table, np.uint64(shift), out, ties))
+    return int(INVERT.run(as_input(words, np.uint64), *table, shift, out, ties))
 
 
-def _invert_loop(
-    words: Words, thresholds: Words, guide: Int32, shift: np.uint64, out: IntArray, ties: IntArray
-) -> int:
-    """One step is taken without a branch: most words have one threshold to compare with."""
-    n_ties = 0
-    last = np.uint64(thresholds.size)
-    for i in range(words.size):
-        word = words[i]
-        k = np.uint64(guide[word >> shift])
-        if k < last:
-            k += np.uint64(thresholds[k] <= word)
-            while k < last and thresholds[k] <= word:
-                k += np.uint64(1)
-        out[i] = k
-        if k == last or (k > 0 and thresholds[k - np.uint64(1)] == word):
-            ties[n_ties] = i
-            n_ties += 1
-    return n_ties
-
-
-INVERT = Kernel(_invert_loop, search)
+INVERT = Kernel("invert", search, "QQiWqq")

@@ -24,7 +24,6 @@ from hedgerow.kernels.dispatch import (
     rows_without,
     unknown_labels,
 )
-from hedgerow.kernels.loops import sum_cells_loop
 from hedgerow.schema.arrays import Codes, GroupCodes, Int32, IntArray
 
 RowSelections = Sequence[Int32] | None
@@ -144,7 +143,7 @@ def _by_cell(
     out = np.zeros((pairs.size, n_nodes, n_bins, max(stats.shape[1], 1)), np.int64)
     chosen = as_input(_NOBODY if rows is None else rows, np.int32)
     args = as_input(codes, codes.dtype), chosen, as_input(node_of, np.int32), pairs, stats, out
-    if not SUM_CELLS.run(*args):
+    if not (SUM_WIDE_CELLS if codes.dtype == np.uint16 else SUM_CELLS).run(*args):
         out[:] = 0
         _sum_cells_plain(*args)
     return out[: columns.size]
@@ -164,4 +163,5 @@ def _sum_cells_plain(
 
 
 _NOBODY = as_input((), np.int32)
-SUM_CELLS = Kernel(sum_cells_loop, _sum_cells_plain, effort=14)
+SUM_CELLS = Kernel("sum_cells", _sum_cells_plain, "Biiiqq")
+SUM_WIDE_CELLS = Kernel("sum_wide_cells", _sum_cells_plain, "Hiiiqq")

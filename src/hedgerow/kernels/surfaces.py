@@ -90,33 +90,5 @@ def _add_at_places_plain(
         totals += sums.astype(np.int64)
 
 
-def _look_up_loop(
-    groups: Codes,
-    layout: IntArray,
-    tables: FloatArray,
-    squares: FloatArray,
-    score: FloatArray,
-    norm: FloatArray,
-) -> None:
-    for t in range(layout.shape[0]):
-        first, second = groups[layout[t, 0]], groups[layout[t, 1]]
-        begin, width = np.uint64(layout[t, 2]), np.uint64(layout[t, 3])
-        for i in range(first.size):
-            place = begin + width * np.uint64(first[i]) + np.uint64(second[i])
-            score[i] += tables[place]
-            norm[i] += squares[place]
-
-
-def _add_at_places_loop(
-    groups: Codes, layout: IntArray, multiples: IntArray, totals: IntArray
-) -> None:
-    for t in range(layout.shape[0]):
-        first, second = groups[layout[t, 0]], groups[layout[t, 1]]
-        begin, width = np.uint64(layout[t, 2]), np.uint64(layout[t, 3])
-        for i in range(first.size):
-            place = begin + width * np.uint64(first[i]) + np.uint64(second[i])
-            totals[place] += multiples[i]
-
-
-LOOK_UP = Kernel(_look_up_loop, _look_up_plain, effort=2)
-ADD_AT_PLACES = Kernel(_add_at_places_loop, _add_at_places_plain, effort=2)
+LOOK_UP = Kernel("look_up", _look_up_plain, "Bqdddd")
+ADD_AT_PLACES = Kernel("add_at_places", _add_at_places_plain, "Bqqq")

@@ -19,13 +19,13 @@ from hedgerow.kernels.dispatch import (
     rows_without,
     unknown_labels,
 )
-from hedgerow.kernels.loops import add_values_loop, sum_leaves_loop
 from hedgerow.kernels.sums import add_group, one_each, pad_to_even
 from hedgerow.models.layers import Layer, NodeTests
 from hedgerow.models.packing import PackedTrees
 from hedgerow.models.tree import descend
 from hedgerow.schema.arrays import Codes, FloatArray, Int32, IntArray, Words
 
+PACKED_TYPES = "iiQiiiiBB?iidW"  # of the fields of `PackedTrees`
 ROUTED = 2**14  # rows that the plain forms route at a time: few enough to stay in the cache
 
 
@@ -125,8 +125,8 @@ def _leaves(trees: PackedTrees, codes: Codes) -> Int32:
     return trees.leaf[descend(trees, start, codes)]
 
 
-SUM_LEAVES = Kernel(sum_leaves_loop, _sum_leaves_plain, effort=24)
-ADD_VALUES = Kernel(add_values_loop, _add_values_plain, effort=13)
+SUM_LEAVES = Kernel("sum_leaves", _sum_leaves_plain, PACKED_TYPES + "Biiqq")
+ADD_VALUES = Kernel("add_values", _add_values_plain, PACKED_TYPES + "BNNd")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -231,50 +231,6 @@ def _sides_plain(cells: Array, left: Words) -> Array:
     return 1 - (word >> (cells & 63).astype(np.uint64) & np.uint64(1)).astype(np.intp)
 
 
-def _next_nodes_loop(
-    standing: Int32, feature: Array, left: Words, children: Int32, codes: Codes, out: Int32
-) -> None:
-    for r in range(standing.size):
-        at = standing[r]
-        out[r] = -1
-        if at >= 0 and feature[at] >= 0:
-            cell = codes[feature[at], r]
-            word = left[at, cell >> 6] >> np.uint64(cell & 63)
-            out[r] = children[at, 1 - int(word & np.uint64(1))]
-
-
-def _sum_sides_loop(
-    standing: Int32, feature: Array, left: Words, codes: Codes, stats: IntArray, out: IntArray
-) -> None:
-    # a regression has two channels; a loop over so few costs more than its work
-    pair = out.shape[2] == 2
-    for r in range(standing.size):
-        at = standing[r]
-        for j in range(feature.shape[1] if at >= 0 else 0):
-            if feature[at, j] >= 0:
-                cell = codes[feature[at, j], r]
-                word = left[at, j, cell >> 6] >> np.uint64(cell & 63)
-                side = 2 * at + 1 - int(word & np.uint64(1))
-                if pair:
-                    out[j, side, 0] += stats[r, 0]
-                    out[j, side, 1] += stats[r, 1]
-                else:
-                    for c in range(out.shape[2]):
-                        out[j, side, c] += stats[r, c]
-
-
-def _count_sides_loop(
-    standing: Int32, feature: Array, left: Words, codes: Codes, labels: Codes, out: IntArray
-) -> None:
-    for r in range(standing.size):
-        at = standing[r]
-        for j in range(feature.shape[1] if at >= 0 else 0):
-            if feature[at, j] >= 0:
-                cell = codes[feature[at, j], r]
-                word = left[at, j, cell >> 6] >> np.uint64(cell & 63)
-                out[j, 2 * at + 1 - int(word & np.uint64(1)), labels[r]] += 1
-
-
-NEXT_NODES = Kernel(_next_nodes_loop, _next_nodes_plain)
-SUM_SIDES = Kernel(_sum_sides_loop, _sum_sides_plain, effort=2)
-COUNT_SIDES = Kernel(_count_sides_loop, _count_sides_plain, effort=2)
+NEXT_NODES = Kernel("next_nodes", _next_nodes_plain, "ihQiBi")
+SUM_SIDES = Kernel("sum_sides", _sum_sides_plain, "ihQBqq")
+COUNT_SIDES = Kernel("count_sides", _count_sides_plain, "ihQBBq")

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.dispatch import Kernel, as_input, helper
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.kernels.dispatch import Kernel, as_input
+from hedgerow.models.losses import Sensitivity
 from hedgerow.schema.arrays import FloatArray, IntArray
 
-CHECKED = 512  # records at a time, so that they stay in the cache between truncation and check
 LARGEST_UNITS = 2.0**62  # truncated numbers are cut here; no bound allows nearly as much
 LARGEST_NORM = 2**52  # of a norm: below, sums in floating point are exact
 
@@ -68,49 +67,4 @@ def _bounded_units_plain(
     out[:] = zero_exceeding(quantize(values, unit), bound)
 
 
-def _bounded_units_loop(
-    values: FloatArray, unit: float, l1: float, l2_squared: float, linf: float, out: IntArray
-) -> None:
-    channels = out.shape[1]
-    sizes = np.empty(CHECKED * channels)
-    for lo in range(0, len(out), CHECKED):
-        rows = out[lo : lo + CHECKED]
-        mine = sizes[: rows.size]
-        _truncate(values[lo : lo + CHECKED].ravel(), unit, mine, rows.ravel())
-        if _n_beyond(mine, channels, l1, l2_squared, linf) == 0:
-            continue
-        for i in range(len(rows)):
-            record = mine[i * channels : (i + 1) * channels]
-            if _n_beyond(record, channels, l1, l2_squared, linf):
-                rows[i] = 0
-
-
-@helper
-def _truncate(values: FloatArray, unit: float, sizes: FloatArray, out: IntArray) -> None:
-    for k in range(values.size):
-        multiple = np.trunc(values[k] * unit)
-        multiple = multiple if abs(multiple) < np.inf else 0.0  # not a number is not less either
-        sizes[k] = abs(multiple)
-        out[k] = np.int64(multiple)
-
-
-@helper
-def _n_beyond(sizes: FloatArray, channels: int, l1: float, l2_squared: float, linf: float) -> int:
-    """How many records exceed the bound. Most losses have two channels: those go side by side."""
-    n = 0
-    if channels == 2:
-        for i in range(sizes.size // 2):
-            a, b = sizes[2 * i], sizes[2 * i + 1]
-            n += (a + b > l1) | (a * a + b * b > l2_squared) | (a > linf) | (b > linf)
-        return n
-    for lo in range(0, sizes.size, channels):
-        total, squares, largest = 0.0, 0.0, 0.0
-        for c in range(lo, lo + channels):
-            total += sizes[c]
-            squares += sizes[c] * sizes[c]
-            largest = max(largest, sizes[c])
-        n += (total > l1) | (squares > l2_squared) | (largest > linf)
-    return n
-
-
-BOUNDED_UNITS = Kernel(_bounded_units_loop, _bounded_units_plain, effort=6)
+BOUNDED_UNITS = Kernel("bounded_units", _bounded_units_plain, "dNNNNq")

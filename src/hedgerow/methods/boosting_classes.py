@@ -101,7 +101,8 @@ SURFACES_FROM = constant(4500.0, unit="signal times columns", evidence="boosting
 LEAST_FOR_SURFACES = constant(80.0, unit="signal", evidence="boosting.md#0161")
 """From both on curves and surfaces are learned by gradient descent."""
 TREES_ON_SURFACES_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0161")
-"""Signal from which trees follow, with half of what surfaces would have had."""
+TREES_PAY_FROM = constant(85_000.0, unit="signal times columns", evidence="boosting.md#0161")
+"""From both on trees follow, with half of what surfaces would have had."""
 BATCH_DEVIATION = constant(0.25, unit="power", evidence="boosting.md#0160")
 """Leaves of trees that share a round are expected so much further from zero."""
 LEAST_CHANCE = constant(0.05, unit="chance")
@@ -314,11 +315,12 @@ def with_surfaces(part: Fraction, strength: float, columns: int) -> tuple[Fracti
     """Budget fraction of surfaces and trees together, and the surfaces' part of it.
 
     One vector a record is asked, however many columns there are; the more there are, the less
-    the weights of their curves can be told from a noisy Hessian.
+    the weights of their curves can be told from a noisy Hessian. Of few columns, surfaces see
+    nearly all pairs, and trees find little more.
     """
     if strength < LEAST_FOR_SURFACES or strength * columns < SURFACES_FROM:
         return part, Fraction(0)
-    if strength < TREES_ON_SURFACES_FROM:
+    if strength < TREES_ON_SURFACES_FROM or strength * columns < TREES_PAY_FROM:
         return Fraction(MOST_FOR_TREES), Fraction(1)
     return Fraction(MOST_FOR_TREES), Fraction(1, 2)
 

@@ -347,8 +347,8 @@ def most_rounds(study: Study, method: Method) -> int:
 def _forecast(federation: Server, most: int) -> Forecast:
     rounds = federation.record.rounds
     prices = {
-        number: paid(worst_path([q for q in federation.asked if q.round == number]))
-        for number in {q.round for q in federation.asked} - {ENTRY}
+        number: paid(worst_path([q for q in federation.queries if q.round == number]))
+        for number in {q.round for q in federation.queries} - {ENTRY}
     }
     dearest = max(prices, key=lambda number: prices[number], default=0)
     return Forecast(

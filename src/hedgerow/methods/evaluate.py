@@ -37,12 +37,13 @@ from hedgerow.privacy.study import Study
 from hedgerow.report.evaluation import Evaluation, Measured
 from hedgerow.report.measures import (
     calibration,
+    evaluation_grid,
     many_class_measures,
     number_measures,
     right_and_wrong,
+    survival_measures,
     two_class_measures,
 )
-from hedgerow.report.survival import evaluation_grid, survival_measures
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema
@@ -311,7 +312,7 @@ def _statement(
     privacy = statement(
         study,
         federation.sites.spent(),
-        federation.asked,
+        federation.queries,
         is_simulation=True,
         slack=federation.slack,
         persons_declared=persons_declared,

@@ -28,7 +28,7 @@ from hedgerow.version import __version__
 MODEL_FORMAT = "hedgerow-model"
 FORMAT_VERSION = 6
 OLDEST_VERSION = 5
-BESIDE = ("signed", "evaluation")
+BESIDE = ("signed", "signer", "evaluation")
 FILE_ENTRIES = ("format", "version", "release", "digest", "content")
 CONTENT = b'\n"content":'
 HEAD = 200
@@ -39,7 +39,8 @@ def write(path: str | Path, content: dict[str, Any], **beside: dict[str, Any] | 
     """Writes beside the target and renames, so that a full disk leaves no half a model.
 
     Entries `beside` the content are not in its digest: `signed` has the signatures of a networked
-    model (deployment/verify.py), `evaluation` a later evaluation.
+    model and `signer` that of one who trained alone (deployment/verify.py), `evaluation` a later
+    evaluation.
     """
     check_place(path)
     target = Path(path)

@@ -28,7 +28,7 @@ FEW_COLUMNS = constant(4, unit="columns", evidence="forests.md#0149")
 """Columns up to which a forest was the best."""
 FACTORS = constant((0.25, 1.0, 4.0), unit="times epsilon")
 """Of the epsilon that was asked for, for the curve of quality."""
-MARGIN = constant(0.03, unit="AUC, R2 or accuracy")
+QUALITY_MARGIN = constant(0.03, unit="AUC, R2 or accuracy")
 """By which a model must beat one without columns: in AUC, R2 or accuracy."""
 FEWEST_TRIED = constant(50, unit="records of a trial, at least")
 MOST_TIMES = constant(16, unit="times the records")
@@ -287,7 +287,7 @@ def _helps(trials: Sequence[Trial]) -> bool:
     """Whether runs beat a model without columns, by more than their spread."""
     gains = [trial.quality - trial.baseline for trial in trials]
     spread = float(np.std(gains, ddof=1)) if len(gains) > 1 else 0.0
-    return float(np.mean(gains)) - spread > MARGIN
+    return float(np.mean(gains)) - spread > QUALITY_MARGIN
 
 
 def _from_so_many(fewest: int | None, epsilon: float) -> str:

@@ -27,7 +27,7 @@ from hedgerow.schema.tokens import Unusable, token_of
 
 ENOUGH_TO_JUDGE = constant(100, unit="rows below which strange values are chance")
 
-PLAIN = frozenset({float, int, bool, str, type(None)})
+PLAIN_TYPES = frozenset({float, int, bool, str, type(None)})
 LISTED_AS_THEY_ARE = "biufOU"
 """NumPy's kinds that survive `tolist`; a date in nanoseconds would become a number."""
 
@@ -85,7 +85,7 @@ def _of_array(rows: Any) -> list[Any] | None:
 
 def _code(grid: Grid, value: Any) -> int | None:
     """The cell of a plain value; None for one that is not plain, or that the schema refuses."""
-    if type(value) not in PLAIN:
+    if type(value) not in PLAIN_TYPES:
         return None
     read_value = grid.read(value)
     if grid.kind is ColumnKind.NUMERIC:

@@ -39,7 +39,12 @@ def catalog() -> Iterator[Method]:
 
 def estimators() -> dict[str, type[PrivateEstimator]]:
     """Every estimator of a registered method, by name."""
-    members = (thing for module in modules() for thing in vars(module).values())
+    return _estimators_of(modules())
+
+
+@cache
+def _estimators_of(files: tuple[ModuleType, ...]) -> dict[str, type[PrivateEstimator]]:
+    members = (thing for module in files for thing in vars(module).values())
     kinds = {k for k in members if isinstance(k, type) and issubclass(k, PrivateEstimator)}
     public = sorted(
         k.__name__ for k in kinds if issubclass(k, Method) and k not in METHODS.values()

@@ -39,7 +39,7 @@ ENTRIES = (
     *("model", "leaves", "privacy", "run"),
 )
 FITTED = ("schema_", "model_", "leaf_statistics_", "run_", "privacy_", "evaluation_")
-TEXT = "fitted"
+FITTED_KEY = "fitted"
 EXACT_NUMBER = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
 EARLIER_BOOSTING = {
     "BoostedTreesClassifier": "ComponentBoostingClassifier",
@@ -227,9 +227,8 @@ def _earlier_boosting(name: str, parameters: Mapping[str, Any], schema: Mapping[
 
 
 def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
-    schema = estimator.schema
-    is_given = isinstance(schema, Schema) and schema.to_dict() == content["schema"]
-    estimator.schema_ = schema if is_given else Schema.from_dict(content["schema"])
+    is_given = content.get("parameters", {}).get("schema") == {"schema": content["schema"]}
+    estimator.schema_ = estimator.schema if is_given else Schema.from_dict(content["schema"])
     estimator.model_ = Model.from_dict(_with_whole_digests(content["model"], estimator.schema_))
     trees = estimator.model_.score.trees if content["leaves"] else ()
     estimator.leaf_statistics_ = tuple(
@@ -250,14 +249,14 @@ def plain_state(estimator: Any, state: Mapping[str, Any]) -> dict[str, Any]:
     if "model_" in state:
         evaluation = kept_evaluation(estimator)
         beside = {"evaluation": None if evaluation is None else evaluation.to_dict()}
-        plain[TEXT] = json.dumps(fitted_content(estimator) | beside)
+        plain[FITTED_KEY] = json.dumps(fitted_content(estimator) | beside)
     return plain
 
 
 def set_state(estimator: Any, state: Mapping[str, Any]) -> None:
     """The estimator of a `plain_state`."""
     plain = dict(state)
-    text = plain.pop(TEXT, None)
+    text = plain.pop(FITTED_KEY, None)
     vars(estimator).update({name: _of_plain(value) for name, value in plain.items()})
     if text is None:
         return
@@ -279,8 +278,10 @@ def _of_plain(value: Any) -> Any:
 
 def _with_whole_digests(model: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
     """Completes the grid digests of tests in older files, which have their first letters."""
-    whole = {grid.digest[:GRID_LETTERS]: grid.digest for grid in schema.grids}
     score = model["score"]
+    if all(len(test["grid"]) > GRID_LETTERS for test in score["tests"]):
+        return dict(model)
+    whole = {grid.digest[:GRID_LETTERS]: grid.digest for grid in schema.grids}
     tests = [{**test, "grid": whole.get(test["grid"], test["grid"])} for test in score["tests"]]
     return {**model, "score": {**score, "tests": tests}}
 

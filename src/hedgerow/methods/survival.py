@@ -1,7 +1,7 @@
 """Boosted trees for the time to an event: proportional odds on a private grid of times.
 
 Our own method: the classifier's (private bins, smoothed curves, stacking, oblivious trees) with
-another loss, whose vectors (g, 2 h) have norm 1 without clipping (docs/proofs/odds_loss.md). A
+another loss, whose vectors (g, 2 h) have norm 1 without clipping (docs/proofs/losses.md). A
 record is in one interval of time, so numbers at risk follow from counts and cost nothing.
 
     | round    | asked                                                 | part of the budget       |

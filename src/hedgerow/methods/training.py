@@ -172,7 +172,7 @@ def train(
     estimator.privacy_ = statement(
         study,
         federation.sites.spent(),
-        federation.asked,
+        federation.queries,
         is_simulation=circumstances.simulated,
         saved_fraction=trained_model.unspent_fraction,
         slack=federation.slack,

@@ -105,7 +105,7 @@ DEPARTURES = (
         reason="|S| is private where neighbors differ by a record",
     ),
 )
-Finding = Literal["choice", "noisy_counts", "local_choice"]
+SplitMethod = Literal["choice", "noisy_counts", "local_choice"]
 """How a node finds its split (the paper's PrivateSplit)."""
 Criterion = Literal["entropy", "gini", "root_gini"]
 """The paper's G, scaled to 1 where two classes are even."""
@@ -155,7 +155,7 @@ class TopDown(Method):
     max_splits: int = parameter(
         default=512, rule=whole(1), text="Splits of the tree, best first (M in the paper)."
     )
-    split: Finding = parameter(
+    split: SplitMethod = parameter(
         default="noisy_counts",
         text="How a node finds its split. 'noisy_counts': from private histograms of all "
         "features. 'local_choice': among the splits that each site picked on its own rows. "

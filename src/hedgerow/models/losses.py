@@ -16,6 +16,35 @@ import numpy as np
 from hedgerow.errors import ParameterError
 from hedgerow.schema.arrays import FloatArray
 
+
+# --------------------------------------------------------------------------------------------------
+# Sensitivity: how far one record can move a vector of integers.
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Bounds on the change of an integer vector when one record is added or removed.
+
+    In units of the query's lattice. The L2 norm is kept squared so that it stays an integer.
+    """
+
+    l1: int
+    l2_squared: int
+    linf: int
+
+    def __post_init__(self) -> None:
+        if min(self.l1, self.l2_squared, self.linf) < 1:
+            raise ParameterError(
+                f"{self} is not positive; a query that no record can move needs no noise."
+            )
+
+    def repeat(self, times: int) -> Sensitivity:
+        """The same contribution once in each of `times` groups: groups are not parallel."""
+        return Sensitivity(self.l1 * times, self.l2_squared * times, self.linf)
+
+    def of_person(self, records: int) -> Sensitivity:
+        """One person holding up to `records` records, all of which may fall in one cell."""
+        return Sensitivity(self.l1 * records, self.l2_squared * records**2, self.linf * records)
+
+
 BINARY_HESSIAN_SCALE = 3.33
 """Largest c with g^2 + c^2 h^2 <= 1 for the log-loss is golden^2.5 = 3.3302."""
 
@@ -129,7 +158,7 @@ class PlainLogLoss(LogLoss):
 class SoftmaxLoss:
     """Multiclass log-loss on K raw scores: channels (g_1..g_K, 2 h_1..2 h_K), L2 <= sqrt 2.
 
-    Proof: docs/proofs/softmax.md. L1 = 2 + c (1 - 1 / (K - 1)) for K >= 3.
+    Proof: docs/proofs/losses.md. L1 = 2 + c (1 - 1 / (K - 1)) for K >= 3.
     """
 
     n_classes: int
@@ -178,7 +207,7 @@ class OddsLoss:
     logit P(T <= t) = log odds(t) + f, with `odds` at `edges` and linear between them. The target is
     signed (`schema.features.Survival`). An event in (t1, t2] has a = P(T <= t2), b = P(T <= t1),
     g = a + b - 1 and h = a (1 - a) + b (1 - b); a record censored at t has g = a, h = a (1 - a).
-    Whatever lies beyond the last edge is censored there. Proof: docs/proofs/odds_loss.md.
+    Whatever lies beyond the last edge is censored there. Proof: docs/proofs/losses.md.
     """
 
     edges: tuple[float, ...]

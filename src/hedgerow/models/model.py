@@ -18,7 +18,7 @@ from hedgerow.models.packing import PackedTrees, pack
 from hedgerow.models.survival import SurvivalCurve
 from hedgerow.models.tree import Tree, trees_from_dict, trees_to_dict, without_caches
 from hedgerow.models.uncertainty import ScoreNoise, alike_runs, spread_over_cells
-from hedgerow.schema.arrays import Codes, FloatArray
+from hedgerow.schema.arrays import Codes, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,25 @@ class Additive:
 
     def start(self, codes: Codes) -> FloatArray:
         """Base and curves alone: (n, O)."""
+        if codes.shape[1] == 1:
+            return self._start_of_one(codes[:, 0])
         raw = np.tile(np.asarray(self.base, np.float64), (codes.shape[1], 1))
         for curve in self.curves:
             raw += curve.at(codes)
         return raw
+
+    def _start_of_one(self, cells: Codes) -> FloatArray:
+        """One row, whose curves are added in the same order and so to the same bits."""
+        features, tables = self._stacked_curves
+        terms = tables[np.arange(len(tables)), cells[features]]
+        return np.add.accumulate([self.base, *terms], dtype=np.float64)[-1:]
+
+    @cached_property
+    def _stacked_curves(self) -> tuple[IntArray, FloatArray]:
+        """(K,) features and (K, 256, O) tables."""
+        tables = [curve.table for curve in self.curves]
+        shaped = np.array(tables).reshape(-1, 256, self.outputs)
+        return np.array([curve.feature for curve in self.curves], np.int64), shaped
 
     def advance(self, raw: FloatArray, codes: Codes, n_added: int) -> FloatArray:
         """Adds, in place, the trees from number `n_added` on."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ def basis_incompatibility(basis: Basis) -> str | None:
     entries = sum(n * width for n, width in zip(cells, basis.widths[1:], strict=True))
     if basis.channels > MOST_CHANNELS or entries > MOST_ENTRIES:
         return f"{many} terms have too many values"
-    largest = [max(abs(v) for row in curve.values for v in row) for curve in basis.functions]
+    largest = [max(map(abs, chain.from_iterable(curve.values))) for curve in basis.functions]
     sizes = (
         abs(w) * largest[a] * (1.0 if b == ALONE else largest[b])
         for (a, b), w in zip(basis.terms, basis.weights, strict=True)

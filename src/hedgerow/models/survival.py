@@ -1,7 +1,7 @@
 """Chances of an event over time from a score: proportional odds on a released grid of times.
 
-Knows no row. Counts are noisy ones that were released: which part of them is noise is told by
-`deviation`. Shapes: K times, G groups of the score.
+Knows no row. Counts are released noisy ones; `deviation` is that of their noise.
+Shapes: K times, G groups of the score.
 """
 
 from __future__ import annotations

@@ -6,12 +6,13 @@ A site calls these before it touches a row. Each returns why a value does not fi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, repeat
+from operator import ge, le
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -220,9 +221,9 @@ def curve_incompatibility(curve: Curve, outputs: int, schema: Schema) -> str | N
         return f"there is no column {curve.feature}"
     if len(curve.values) != schema.grids[curve.feature].n_cells:
         return f"a curve of column {curve.feature} has another number of cells"
-    if len({len(row) for row in curve.values}) > 1:
+    if len({*map(len, curve.values)}) > 1:
         return f"a curve of column {curve.feature} has cells of different outputs"
-    return _out_of_bounds(value for row in curve.values for value in row)
+    return _out_of_bounds(list(chain.from_iterable(curve.values)))
 
 
 def model_incompatibility(model: Additive, schema: Schema) -> str | None:
@@ -312,8 +313,9 @@ def fits_once(
     return reason
 
 
-def _out_of_bounds(values: Iterable[float]) -> str | None:
-    is_bounded = all(-MOST_IN_A_LEAF <= value <= MOST_IN_A_LEAF for value in values)
+def _out_of_bounds(values: Collection[float]) -> str | None:
+    most = MOST_IN_A_LEAF
+    is_bounded = all(map(ge, repeat(most), values)) and all(map(le, repeat(-most), values))
     return None if is_bounded else f"a number is not finite, or beyond {MOST_IN_A_LEAF:g}"
 
 

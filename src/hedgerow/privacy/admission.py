@@ -138,7 +138,7 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
 
 
 def _cannot_be_priced(study: Study, query: Query) -> str | None:
-    """Placements and samplers have limits of their own, all public."""
+    """DP models and samplers have limits of their own, all public."""
     try:
         price = priced(study, query)
         if not isinstance(query, Summed) and math.isfinite(price.charge.cost):

@@ -70,7 +70,7 @@ class StudyEntry:
     rule: Rule
     words: str = ""
     todo: str = ""
-    """What to do about another value; else what the rule allows is told."""
+    """What to do about another value; else the error says what the rule allows."""
     plain: _Plain = AS_IT_IS
     is_required: bool = False
     usual: Any = None
@@ -172,7 +172,7 @@ COUNT = whole(1, MOST_COUNTED)
 GRAPH = {field_.name: StudyEntry(COUNT, is_required=True) for field_ in fields(Sparse)}
 GRAPHS = {"anyOf": [{"const": COMPLETE}, table_schema(GRAPH)]}
 SEVERAL = {"enum": [p.name.lower() for p in DPModel if p is not DPModel.CENTRAL]}
-"""Placements of a study, which has several sites."""
+"""DP models of a study, which has several sites."""
 
 
 def entry(table: str, rule: Rule, words: str, *, default: Any = MISSING, **more: Any) -> Any:

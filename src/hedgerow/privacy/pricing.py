@@ -29,7 +29,7 @@ from hedgerow.privacy.queries import (
     Summed,
     SumQuery,
 )
-from hedgerow.privacy.queries.words import Phrase, counting
+from hedgerow.privacy.queries.statistics import Phrase, counting
 from hedgerow.privacy.study import Study
 from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from hedgerow.errors import ParameterError, UnsupportedQuery
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.models.validation import MOST_FOLDS
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure

@@ -10,7 +10,7 @@ from typing import Any
 from hedgerow.errors import ParameterError
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report.measures import CalibrationBin, EstimatedMeasure
-from hedgerow.schema.problems import html_table
+from hedgerow.schema.visible import html_table
 
 ALL_GROUPS = "all"
 """What the records of all groups together are called."""

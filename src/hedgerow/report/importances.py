@@ -8,15 +8,16 @@ How its pieces are weighed is said in report/weighing.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 
 from hedgerow.models.model import Curve
 from hedgerow.report.view import DEVIATIONS, readable
 from hedgerow.report.weighing import Parts, Readable, WeightedTree, parts_of_model
-from hedgerow.schema.arrays import Codes, FloatArray
+from hedgerow.schema.arrays import N_CODES, Codes, FloatArray
 from hedgerow.schema.grids import ColumnKind, Grid, short_number
 
 SPIKE = 1e-5
@@ -51,38 +52,139 @@ class FeatureEffect:
         reach = DEVIATIONS * self.deviations
         return self.values - reach, self.values + reach
 
+    def _repr_html_(self) -> str:
+        """A bar for each bin, for notebooks; of several classes a table for each."""
+        tables = []
+        for k, (values, noise) in enumerate(zip(self.values.T, self.deviations.T, strict=True)):
+            title = self.feature if len(self.values.T) == 1 else f"{self.feature}, class {k + 1}"
+            tables.append(bars(title, list(zip(self.words, values, noise, strict=True))))
+        return "".join(tables)
+
+
+@dataclass(frozen=True)
+class PairEffect:
+    """What two columns add to the raw score together, beyond the effect of each: a surface.
+
+    `values` and `deviations` are (K, M, O): bins of the first column by bins of the second, which
+    `words` and `cells` name as those of a `FeatureEffect`. Trees of more columns are not in it.
+    """
+
+    features: tuple[str, ...]
+    words: tuple[tuple[str, ...], ...]
+    cells: tuple[tuple[int, ...], ...]
+    values: FloatArray
+    deviations: FloatArray
+
 
 @dataclass(frozen=True)
 class Contributions:
-    """raw score = base + contributions: `base` is (O,), `values` is (n, F, O)."""
+    """raw score = base + contributions: `base` is (O,), `values` is (n, F + P, O), pairs last."""
 
     features: tuple[str, ...]
+    pairs: tuple[tuple[int, ...], ...]
     base: FloatArray
     values: FloatArray
 
 
-def importances(model: Readable) -> dict[str, float]:
+class Importances(dict[str, float]):
+    """Importances by column, largest first, and the deviations of the noise in them."""
+
+    model: Readable
+
+    @property
+    def deviations(self) -> dict[str, float]:
+        noise = importance_deviations(self.model).tolist()
+        return dict(zip(self.model.schema_.names, noise, strict=True))
+
+    def _repr_html_(self) -> str:
+        noise = self.deviations
+        rows = [(name, part, noise[name]) for name, part in self.items() if part > 0.0]
+        return bars("Feature importance", rows)
+
+
+def bars(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
+    """A table for notebooks: value, two deviations of its noise, a bar with that band."""
+    reaches = [(value - DEVIATIONS * noise, value + DEVIATIONS * noise) for _, value, noise in rows]
+    low, high = min([0.0, *(a for a, _ in reaches)]), max([1e-12, *(b for _, b in reaches)])
+    lines = []
+    for (words, value, noise), reach in zip(rows, reaches, strict=True):
+        at = [round(200.0 * (x - low) / (high - low), 1) for x in (0.0, value, *reach)]
+        lines.append(
+            f'<tr><td style="text-align:left">{escape(words)}</td><td>{value:.3g}</td>'
+            f"<td>± {DEVIATIONS * noise:.2g}</td>"
+            f'<td><svg width="200" height="14" aria-hidden="true"><rect x="{min(at[:2])}" y="3" '
+            f'width="{abs(at[1] - at[0]):.1f}" height="8" fill="#4477AA"/>'
+            f'<path d="M{at[2]} 7H{at[3]}" stroke="#EE6677" stroke-width="2"/></svg></td></tr>'
+        )
+    return f"<table><caption>{escape(title)}</caption>{''.join(lines)}</table>"
+
+
+def importances(model: Readable) -> Importances:
     """The part of the score's variation that each column brings about, largest first; sum 1.
 
     Of a test: p (1 - p) times the squared difference of its two sides, by the chance to reach it.
-    Of a curve: the variance over its bins. All 0 if the model asks nothing.
+    Of a curve: the variance over its bins; half of a surface's goes to either column. All 0 if the
+    model asks nothing.
     """
     share, _ = importance_parts(model)
-    order = np.argsort(-share, kind="stable")
-    return {model.schema_.names[j]: float(share[j]) for j in order}
+    order, names = np.argsort(-share, kind="stable"), model.schema_.names
+    by_name = Importances({names[j]: float(share[j]) for j in order})
+    by_name.model = model
+    return by_name
+
+
+def pair_importances(model: Readable) -> dict[tuple[str, ...], tuple[float, float]]:
+    """The part of each pair's surface, largest first, and the deviation of the noise in it."""
+    parts, names = parts_of_model(model), model.schema_.names
+    terms, view = _variations(model, parts), np.eye(len(names) + len(parts.surfaces))
+    shares, noise = terms / (terms.sum() or 1.0), _deviations(model, parts, view)
+    order = len(names) + np.argsort(-terms[len(names) :], kind="stable")
+    pairs = {k: tuple(names[j] for j in parts.surfaces[k - len(names)].columns) for k in order}
+    return {pair: (float(shares[k]), float(noise[k])) for k, pair in pairs.items()}
 
 
 def importance_parts(model: Readable) -> tuple[FloatArray, float]:
     """(F,) the importance of every column of the schema, and the variation they are parts of."""
     parts = parts_of_model(model)
+    terms = _variations(model, parts)
+    total = float(terms.sum())
+    return terms @ _by_column(model, parts) / (total or 1.0), total
+
+
+def _variations(model: Readable, parts: Parts) -> FloatArray:
+    """(F + P,) of columns, then of surfaces."""
     variations = np.zeros(len(model.schema_.features))
     for curve in parts.curves:
         table, weights = by_cell(model, curve)
         variations[curve.feature] += float((weights @ (table - weights @ table) ** 2).sum())
     for tree in parts.trees:
         _add_variations(tree, variations)
-    total = float(variations.sum())
-    return (variations / total if total > 0 else variations), total
+    return np.array([*variations, *(surface.variation for surface in parts.surfaces)])
+
+
+def _by_column(model: Readable, parts: Parts) -> FloatArray:
+    """(F + P, F): half of a surface to either column."""
+    out = np.eye(len(model.schema_.features) + len(parts.surfaces), len(model.schema_.features))
+    for half, surface in zip(out[out.shape[1] :], parts.surfaces, strict=True):
+        half[list(surface.columns)] = 0.5
+    return out
+
+
+def pair_effect(model: Readable, first: str, second: str) -> PairEffect:
+    """The surface of two columns, with the noise in it; zero everywhere if there is none."""
+    pair = model.schema_.index(first), model.schema_.index(second)
+    grids, values = [model.schema_.grids[j] for j in pair], np.zeros((N_CODES, N_CODES, 1))
+    deviations = values
+    for surface in parts_of_model(model).surfaces:
+        if set(surface.columns) == set(pair):
+            order = (0, 1, 2) if surface.columns == pair else (1, 0, 2)
+            values, deviations = surface.table.transpose(order), surface.deviations.transpose(order)
+    tables = [values.swapaxes(0, axis).reshape(N_CODES, -1) for axis in (0, 1)]
+    runs = [_runs_of_equals(t, grid.missing) for t, grid in zip(tables, grids, strict=True)]
+    cells = tuple(tuple(begin for begin, _ in bins) for bins in runs)
+    words = tuple(tuple(_bin_words(g, b) for b in r) for g, r in zip(grids, runs, strict=True))
+    at = np.ix_(*cells)
+    return PairEffect((first, second), words, cells, values[at], deviations[at])
 
 
 def feature_effect(model: Readable, feature: str) -> FeatureEffect:
@@ -124,11 +226,12 @@ def contributions(model: Readable, codes: Codes) -> Contributions:
     """Contributions along each record's path: a test gets the change of the mean below it.
 
     For one tree this is the decision path with numbers (Saabas 2014); curves are their values
-    less their means. Base and contributions add up to the score that a prediction is read off,
-    but for models that clip their score after every tree.
+    less their means, surfaces their values. Base and contributions add up to the score that a
+    prediction is read off, but for models that clip their score after every tree.
     """
     parts, schema = parts_of_model(model), model.schema_
-    values = np.zeros((codes.shape[1], len(schema.features), model.model_.score.outputs))
+    pairs, many = tuple(one.columns for one in parts.surfaces), len(schema.features)
+    values = np.zeros((codes.shape[1], many + len(pairs), model.model_.score.outputs))
     base = parts.base.copy()
     for curve in parts.curves:
         mean = mean_of_curve(model, curve)
@@ -137,7 +240,9 @@ def contributions(model: Readable, codes: Codes) -> Contributions:
     for tree in parts.trees:
         base += tree.mean[0]
         tree.credit(codes, values)
-    return Contributions(schema.names, base, values)
+    for k, surface in enumerate(parts.surfaces, many):
+        values[:, k] = surface.table[codes[surface.columns[0]], codes[surface.columns[1]]]
+    return Contributions(schema.names, pairs, base, values)
 
 
 def _add_variations(weighted_tree: WeightedTree, variations: FloatArray) -> None:
@@ -207,8 +312,8 @@ def _bin_words(grid: Grid, cells: tuple[int, int]) -> str:
 # An importance is a part of the score's variation, V_j / V. Both are squares of numbers that carry
 # noise; to first order dV_j = sum over leaves of 2 (chance to end there) (what column j added on
 # the way there) d(leaf), since the derivative of a variation along a path is what the path credits.
-# Noise of leaves is independent. Noise of one curve is not, and is taken to move all its cells in
-# the direction that moves V_j most, which says too much rather than too little.
+# Noise of leaves is independent. Noise of one curve or surface is not, and is taken to move all its
+# cells in the direction that moves V_j most, which says too much rather than too little.
 #
 # Noise alone makes every column that is asked about look a little important: a column whose
 # importance is not well above its deviation may be nothing but noise.
@@ -216,27 +321,35 @@ def _bin_words(grid: Grid, cells: tuple[int, int]) -> str:
 
 def importance_deviations(model: Readable) -> FloatArray:
     """(F,) standard deviations of the noise in the importances, in the order of the schema."""
-    share, total = importance_parts(model)
-    if total == 0.0:
-        return np.zeros_like(share)
-    variance = np.zeros_like(share)
-    for moves in _moves(model, len(share)):  # (sources of noise, F): how far each moves each V_j
-        of_shares = (moves - moves.sum(axis=1, keepdims=True) * share) / total
+    parts = parts_of_model(model)
+    return _deviations(model, parts, _by_column(model, parts))
+
+
+def _deviations(model: Readable, parts: Parts, view: FloatArray) -> FloatArray:
+    """Of shares in the variation; `view` is (F + P, shares)."""
+    terms = _variations(model, parts)
+    total = float(terms.sum()) or 1.0
+    share, variance = terms @ view / total, np.zeros(view.shape[1])
+    for moves in _moves(model, parts, len(terms)):  # (sources, F + P): how far each moves each term
+        of_shares = (moves @ view - moves.sum(axis=1, keepdims=True) * share) / total
         variance += (of_shares**2).sum(axis=0)
     return np.asarray(np.minimum(np.sqrt(variance), 0.5))
 
 
-def _moves(model: Readable, n_columns: int) -> Iterator[FloatArray]:
-    parts = parts_of_model(model)
+def _moves(model: Readable, parts: Parts, n_terms: int) -> Iterator[FloatArray]:
     for curve, noise in zip(parts.curves, model.model_.noise.curves, strict=False):
         table, weights = by_cell(model, curve)
         slope = 2.0 * weights[:, None] * (table - weights @ table)
-        moves = np.zeros((table.shape[1], n_columns))
+        moves = np.zeros((table.shape[1], n_terms))
         moves[:, curve.feature] = (np.abs(slope) * np.array(noise).T).sum(axis=0)
+        yield moves
+    for k, one in enumerate(parts.surfaces, len(model.schema_.features)):
+        moves = np.zeros((1, n_terms))
+        moves[0, k] = 2.0 * np.einsum("a,b,abo->", *one.weights, np.abs(one.table) * one.deviations)
         yield moves
     for tree in parts.trees:
         if tree.deviations is not None:
-            yield _moves_of_tree(tree, n_columns)
+            yield _moves_of_tree(tree, n_terms)
 
 
 def _moves_of_tree(weighted_tree: WeightedTree, n_columns: int) -> FloatArray:
@@ -246,11 +359,8 @@ def _moves_of_tree(weighted_tree: WeightedTree, n_columns: int) -> FloatArray:
     for q, test in enumerate(tree.tests):  # parents stand before their children
         if test is None:
             continue
-        ways = (
-            (tree.left[q], weighted_tree.left_part[q]),
-            (tree.right[q], 1.0 - weighted_tree.left_part[q]),
-        )
-        for child, part in ways:
+        part_left = weighted_tree.left_part[q]
+        for child, part in ((tree.left[q], part_left), (tree.right[q], 1.0 - part_left)):
             chance[child], credit[child] = chance[q] * part, credit[q]
             credit[child, tree.feature[q]] += weighted_tree.mean[child] - weighted_tree.mean[q]
     ends = tree.leaf >= 0

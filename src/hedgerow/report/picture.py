@@ -7,6 +7,7 @@ bar of probabilities, or its mean with the noise of it, and its rows with theirs
 
 from __future__ import annotations
 
+import io
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,9 +51,25 @@ class Layout:
         return y
 
 
-def draw_tree(model: Readable, path: str | Path) -> Path:
-    """Writes the picture; the suffix of `path` decides its kind: .svg, .png or .pdf."""
-    target = _target(path)
+@dataclass(frozen=True, repr=False)
+class InlinePicture:
+    """A picture that a notebook shows as the value of a cell."""
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return "a picture; draw_tree(path) writes it to a file"
+
+
+def draw_tree(model: Readable, path: str | Path | None = None) -> Path | InlinePicture:
+    """Writes the picture; the suffix of `path` decides its kind: .svg, .png or .pdf.
+
+    Without a path it is shown where a notebook shows the cell's value.
+    """
+    target = io.StringIO() if path is None else _target(path)
     try:
         import matplotlib
     except ImportError:
@@ -75,9 +92,10 @@ def draw_tree(model: Readable, path: str | Path) -> Path:
     _draw_leaves(axis, layout)
     _draw_notes(axis, layout, model, bottom)
     with matplotlib.rc_context({"svg.hashsalt": "hedgerow"}):
-        figure.savefig(target, dpi=110, bbox_inches="tight", facecolor="white")
+        kind = "svg" if path is None else None
+        figure.savefig(target, dpi=110, bbox_inches="tight", facecolor="white", format=kind)
     plt.close(figure)
-    return target
+    return InlinePicture(target.getvalue()) if isinstance(target, io.StringIO) else target
 
 
 def _target(path: str | Path) -> Path:

@@ -15,7 +15,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.models.model import Curve, Output
 from hedgerow.models.survival import SurvivalCurve
 from hedgerow.models.tree import Tree
-from hedgerow.report.weighing import Readable, weight_of_a_tree
+from hedgerow.report.weighing import Readable, surfaces_of, weight_of_a_tree
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.tokens import MISSING_TEXTS, token_of
 
@@ -61,6 +61,8 @@ class PlainModel:
     clip: tuple[float, float] | None
     link: OutputLink
     survival: SurvivalCurve | None = None
+    pairs: tuple[tuple[int, ...], ...] = ()
+    """By tree, the two columns of a surface; () of other trees."""
 
     @property
     def outputs(self) -> int:
@@ -90,6 +92,7 @@ def plain(model: Readable) -> PlainModel:
         clip=score.clip,
         link=LINKS[model.model_.output],
         survival=model.model_.survival,
+        pairs=tuple(surface.columns if surface else () for surface in surfaces_of(model)),
     )
 
 

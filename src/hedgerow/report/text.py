@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,8 +29,6 @@ from hedgerow.schema.regions import Region
 INDENT = "  "
 NOTE = "Numbers carry noise (+- is two deviations)."
 UNSURE = " ? marks a class that noise alone could change."
-
-
 FOLDED_BELOW = 6
 MOST_REASONS = 5
 
@@ -86,7 +85,7 @@ def explain(model: Deciding, X: Any) -> list[str]:
     """Explain the prediction of each record.
 
     A single tree names its path. Of a sum of curves and trees, or of trees that vote, the columns
-    are named that moved the score most.
+    are named that moved the score most, and pairs of columns that did so together.
     """
     if not is_one_tree(model):
         return _explain_scores(model, X)
@@ -129,24 +128,32 @@ def _explain_scores(model: Deciding, X: Any) -> list[str]:
     contribution = contributions(model, codes)
     predictions = model.model_.predict(codes)
     usual = model.model_.read_score(contribution.base[None, :])[0]
+    terms = [*((j,) for j in range(len(contribution.features))), *contribution.pairs]
+
+    def words_of(i: int, term: int) -> str:
+        return " with ".join(words_at(model, j, int(codes[j, i])) for j in terms[term])
+
     return [
-        _decision(model, codes[:, i], contribution.values[i], predictions[i], usual)
+        _decision(model, partial(words_of, i), contribution.values[i], predictions[i], usual)
         for i in range(len(predictions))
     ]
 
 
 def _decision(
-    model: Deciding, codes: Codes, values: FloatArray, prediction: FloatArray, usual: FloatArray
+    model: Deciding,
+    words_of: Callable[[int], str],
+    values: FloatArray,
+    prediction: FloatArray,
+    usual: FloatArray,
 ) -> str:
-    """`values` is (F, O): what each column added to the score of one record."""
+    """`values` is (F + P, O): what each column and pair added to the score of one record."""
     moves = _towards(model.model_, values, int(np.argmax(prediction)))
     order = [int(j) for j in np.argsort(-np.abs(moves), kind="stable") if moves[j] != 0.0]
-    reasons = [
-        f"{words_at(model, j, int(codes[j]))} ({moves[j]:+.2g})" for j in order[:MOST_REASONS]
-    ]
+    reasons = [f"{words_of(j)} ({moves[j]:+.2g})" for j in order[:MOST_REASONS]]
     rest = order[MOST_REASONS:]
     if rest:
-        reasons.append(f"{len(rest)} other columns together ({float(moves[rest].sum()):+.2g})")
+        kinds = "columns and pairs" if len(moves) > len(model.schema_.names) else "columns"
+        reasons.append(f"{len(rest)} other {kinds} together ({float(moves[rest].sum()):+.2g})")
     because = ", ".join(reasons) or "no column moved the score"
     words = _prediction_words(model, prediction, usual)
     return f"{words}, because of {because}. {_unit(model, prediction)}"

@@ -17,9 +17,11 @@ from hedgerow.errors import ParameterError
 from hedgerow.models.model import Curve, Model, Output
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import LeafStatistics
-from hedgerow.schema.arrays import Codes, FloatArray
+from hedgerow.schema.arrays import N_CODES, Codes, FloatArray
 from hedgerow.schema.schema import Schema
 
+MOST_OF_COLUMNS = 0.2
+"""The part of a surface's variation that its columns may have alone; ours have a hundredth."""
 CellParts = tuple[tuple[float, ...], ...]
 
 
@@ -57,19 +59,8 @@ class WeightedTree:
 
     def dependence(self, column: int, n_cells: int) -> FloatArray:
         """(cells, O) the partial dependence: one column is fixed and the others are averaged."""
-        tree, out = self.tree, [np.zeros(0)] * len(self.tree.tests)
-        for q in reversed(range(len(tree.tests))):  # children stand after their parent
-            test = tree.tests[q]
-            if test is None:
-                out[q] = np.broadcast_to(self.mean[q], (n_cells, self.mean.shape[1]))
-                continue
-            left, right = out[tree.left[q]], out[tree.right[q]]
-            if tree.feature[q] == column:
-                goes_left = np.array([test.left >> cell & 1 for cell in range(n_cells)], bool)
-                out[q] = np.where(goes_left[:, None], left, right)
-            else:
-                out[q] = self.left_part[q] * left + (1.0 - self.left_part[q]) * right
-        return out[0]
+        reach = self.parts_of_leaves(column, range(n_cells))
+        return np.asarray(reach.T @ self.mean[self.tree.leaf >= 0])
 
     def credit(self, codes: Codes, values: FloatArray) -> None:
         """Adds to (n, F, O) in place, a level of all records at a time."""
@@ -89,12 +80,37 @@ class WeightedTree:
 
 
 @dataclass(frozen=True)
+class Surface:
+    """A tree of two columns that says next to nothing of either alone: what both add together.
+
+    `table` and `deviations` are (256, 256, O) over all cells, `weights` the parts of records there.
+    """
+
+    columns: tuple[int, ...]
+    weights: list[FloatArray]
+    table: FloatArray
+    deviations: FloatArray
+
+    @property
+    def variation(self) -> float:
+        return float(np.einsum("a,b,abo->", *self.weights, self.table**2))
+
+    @property
+    def of_columns(self) -> float:
+        """The part of the variation that is due to one column or the other."""
+        means = [np.tensordot(self.table, w, (1 - k, 0)) for k, w in enumerate(self.weights[::-1])]
+        own = [float((w @ m**2).sum()) for w, m in zip(self.weights, means, strict=True)]
+        return sum(own) / max(self.variation, 1e-300)
+
+
+@dataclass(frozen=True)
 class Parts:
-    """A model's score as a sum; votes are divided by their number."""
+    """A model's score as a sum; votes are divided by their number. Surfaces are no trees here."""
 
     base: FloatArray
     curves: tuple[Curve, ...]
     trees: tuple[WeightedTree, ...]
+    surfaces: list[Surface]
 
 
 def parts_of_model(model: Readable) -> Parts:
@@ -106,21 +122,39 @@ def parts_of_model(model: Readable) -> Parts:
         )
     score, tree_statistics = model.model_.score, model.leaf_statistics_
     scale = weight_of_a_tree(model.model_)
-    masses = (
-        [_masses(statistics) for statistics in tree_statistics]
-        if len(tree_statistics) == len(score.trees)
-        else []
-    )
+    has_masses = len(tree_statistics) == len(score.trees)
+    masses = [_masses(statistics) for statistics in tree_statistics] if has_masses else []
     parts = model.model_.parts
-    noise = _leaf_noise(model)
+    noise, surfaces = _leaf_noise(model), surfaces_of(model)
     trees = tuple(
         _weigh_tree(
             tree, scale, masses[k] if masses else None, parts, scale * noise[k] if noise else None
         )
         for k, tree in enumerate(score.trees)
+        if surfaces[k] is None
     )
     shrunk = scale if model.model_.output is Output.MEAN else 1.0  # there the base is a vote too
-    return Parts(shrunk * np.asarray(score.base, np.float64), score.curves, trees)
+    base = shrunk * np.asarray(score.base, np.float64)
+    return Parts(base, score.curves, trees, [one for one in surfaces if one])
+
+
+def surfaces_of(model: Readable) -> list[Surface | None]:
+    """By tree: at most one surface of a pair, where noisy counts of its columns are there."""
+    own, noise, out = model.model_, model.model_.noise.trees, list[Surface | None]()
+    is_sum = own.output in (Output.SIGMOID, Output.VALUE) and own.score.clip is None
+    for k, tree in enumerate(own.score.trees):
+        pair = tuple(np.unique(tree.feature[tree.leaf < 0]).tolist())
+        counts = [own.parts[j] for j in pair] if own.parts and is_sum else []
+        out.append(None)
+        if len(pair) == 2 == sum(map(any, counts)) and pair not in (s.columns for s in out if s):
+            codes = np.zeros((len(tree.features), N_CODES, N_CODES), np.uint8)
+            codes[pair[0]], codes[pair[1]] = np.ogrid[:N_CODES, :N_CODES]
+            leaf = tree.apply(codes.reshape(len(codes), -1)).reshape(N_CODES, N_CODES)
+            weights = [np.pad(np.asarray(c) / sum(c), (0, N_CODES - len(c))) for c in counts]
+            deviations = (np.array(noise[k]).T if noise else np.zeros_like(tree.values))[leaf]
+            surface = Surface(pair, weights, tree.values[leaf], deviations)
+            out[-1] = surface if surface.of_columns < MOST_OF_COLUMNS else None
+    return out
 
 
 def _leaf_noise(model: Readable) -> list[FloatArray]:
@@ -162,25 +196,21 @@ def _weigh_tree(
 ) -> WeightedTree:
     n = len(tree.tests)
     mass, mean = np.zeros(n), np.zeros((n, tree.n_outputs))
-    part = np.array([_part_left(tree, q, parts) for q in range(n)])
+    part = np.full(n, 0.5)
     for q in reversed(range(n)):  # children stand after their parent
-        if tree.tests[q] is None:
+        if (test := tree.tests[q]) is None:
             mass[q] = 1.0 if masses is None else masses[tree.leaf[q]]
             mean[q] = scale * tree.value[q]
             continue
         left, right = tree.left[q], tree.right[q]
         mass[q] = mass[left] + mass[right]
+        part[q] = part_inside(int(tree.feature[q]), test.left, parts)
         if masses is not None and mass[q] > 0:
             part[q] = mass[left] / mass[q]
         mean[q] = part[q] * mean[left] + (1.0 - part[q]) * mean[right]
     if deviations is not None:
         deviations = np.broadcast_to(deviations, tree.values.shape)
     return WeightedTree(tree, part, mean, deviations)
-
-
-def _part_left(tree: Tree, q: int, parts: CellParts) -> float:
-    test = tree.tests[q]
-    return 0.5 if test is None else part_inside(int(tree.feature[q]), test.left, parts)
 
 
 def part_inside(column: int, cells: int, parts: CellParts) -> float:

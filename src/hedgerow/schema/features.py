@@ -23,8 +23,8 @@ from hedgerow.schema.grids import (
     uniform_edges,
     wide_edges,
 )
-from hedgerow.schema.parsers import NUMBERS, TO_TEXT, Parser
-from hedgerow.schema.problems import Problems, all_of
+from hedgerow.schema.parsers import NUMBER_PARSERS, TO_TEXT, Parser
+from hedgerow.schema.rules import Problems, all_of
 from hedgerow.schema.tokens import Token, Unusable, spell, token_of
 from hedgerow.schema.visible import has_hidden
 
@@ -310,7 +310,7 @@ def _settle_parser(feature: Feature, where: str) -> None:
     object.__setattr__(feature, "parse", parser)
     object.__setattr__(feature, "missing", sentinels)
     is_number = isinstance(feature, Numeric)
-    if parser is not None and parser.kind in (TO_TEXT if is_number else NUMBERS):
+    if parser is not None and parser.kind in (TO_TEXT if is_number else NUMBER_PARSERS):
         kinds = ("values or buckets", "a number") if is_number else ("low and high", "a text")
         raise ParameterError(
             f"{where}: parse is {parser.kind!r}, whose column has {kinds[0]}; it cannot be "

@@ -33,10 +33,10 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }
 """The kinds of parsers, and the options of each."""
 TO_TEXT = ("prefix", "icd", "atc", "zip")
-NUMBERS = ("number", "money", "percent")
+NUMBER_PARSERS = ("number", "money", "percent")
 PARTS = ("days", "year", "month", "day", "weekday", "hour")
 CURRENCIES = (*"$€£¥₹₽₩₺₪₫฿", "zł", "Kč", "kr", "Fr.", "[A-Z]{3}")
-GROUPINGS = ("", ",", ".", "'", " ", "_")
+GROUP_MARKS = ("", ",", ".", "'", " ", "_")
 TRUE_WORDS, FALSE_WORDS = (
     ("yes", "y", "true", "t", "on", "1"),
     ("no", "n", "false", "f", "off", "0"),
@@ -121,8 +121,8 @@ class Parser:
         return [
             (self.decimal not in (".", ","), f"decimal is {self.decimal!r}; use '.' or ','"),
             (
-                self.grouping not in GROUPINGS or self.grouping == self.decimal,
-                f"grouping is {self.grouping!r}; use one of {list(GROUPINGS)}, not the decimal",
+                self.grouping not in GROUP_MARKS or self.grouping == self.decimal,
+                f"grouping is {self.grouping!r}; use one of {list(GROUP_MARKS)}, not the decimal",
             ),
             (
                 any(factor not in POWERS_OF_TEN for _, factor in self.units),
@@ -228,7 +228,7 @@ def rules_of(parser: Parser | None, sentinels: tuple[str, ...]) -> dict[str, Any
     if parser is None:
         return rules
     kind = parser.kind
-    if kind in NUMBERS:
+    if kind in NUMBER_PARSERS:
         units = {unit: POWERS_OF_TEN[factor] for unit, factor in parser.units}
         return rules | {"kind": "number", "pattern": number_pattern(parser), "units": units}
     if kind == "date":

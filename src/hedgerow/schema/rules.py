@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from numbers import Rational, Real
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 import numpy as np
 
@@ -189,3 +189,41 @@ def _require_type(value: Any, kind: type) -> Any:
 
 def _refuse() -> Any:
     raise ValueError
+
+
+# --------------------------------------------------------------------------------------------------
+# All problems of a schema in one error, so that they can be fixed together.
+_T = TypeVar("_T")
+
+
+class Problems:
+    """Collects problems: checks continue after one, and `tell` raises all of them."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def past(self, make: Callable[[], _T]) -> _T:
+        """The result of `make`. If it fails, its message is collected and `tell` will raise."""
+        try:
+            return make()
+        except ParameterError as error:
+            self.messages += getattr(error, "problems", [str(error)])
+            return cast(_T, None)
+
+    def tell(self) -> None:
+        """Raises one error with all messages, if there are any."""
+        if len(self.messages) == 1:
+            raise ParameterError(self.messages[0])
+        if self.messages:
+            lines = "".join(f"\n  {k}. {problem}" for k, problem in enumerate(self.messages, 1))
+            error = ParameterError(f"the schema has {len(self.messages)} problems:{lines}")
+            error.problems = self.messages
+            raise error
+
+
+def all_of(makers: Iterable[Callable[[], _T]]) -> list[_T]:
+    """The results of all makers; one error with the messages of all that fail."""
+    problems = Problems()
+    results = [problems.past(make) for make in makers]
+    problems.tell()
+    return results

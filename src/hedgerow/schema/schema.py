@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from hedgerow.errors import ParameterError
-from hedgerow.schema import formats, toml
+from hedgerow.schema import formats
 from hedgerow.schema.features import (
     MAX_VALUES,
     Categorical,
@@ -32,10 +32,22 @@ from hedgerow.schema.features import (
     distinct_values,
     require_list,
 )
+from hedgerow.schema.formats import (
+    CLASSES,
+    MARKS,
+    check_keys,
+    feature_of,
+    mark_of,
+    parsed_toml,
+    spec_entries,
+    survival_of,
+    target_of,
+    toml_of,
+    words_of_mark,
+)
 from hedgerow.schema.grids import ColumnKind, Grid, canonical_bytes, codes_of
-from hedgerow.schema.problems import Problems, all_of
+from hedgerow.schema.rules import Problems, all_of
 from hedgerow.schema.tokens import Token, spell, token_of
-from hedgerow.schema.toml import CLASSES, MARKS, check_keys, feature_of, spec_entries
 
 __all__ = [
     "MAX_VALUES",
@@ -116,7 +128,7 @@ class Schema:
         """The columns of a source that labels are read from, where one of them is `target`."""
         return (target,) if self.survival is None else self.survival.columns
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(feature.name for feature in self.features)
 
@@ -251,7 +263,7 @@ class Schema:
         content: dict[str, Any] = {}
         if self.classes is not None:
             content["classes"] = list(self.labels)
-            content |= toml.words_of_mark(self.classes_mark, CLASSES)
+            content |= words_of_mark(self.classes_mark, CLASSES)
         if self.target is not None:
             kind = "target" if self.survival is None else "survival"
             content[kind] = spec_entries(self.target)
@@ -270,20 +282,20 @@ class Schema:
         parts = _Parts(
             features=[(_name_of(entry), partial(feature_of, entry)) for entry in features],
             classes=content.get("classes"),
-            target=partial(_outcome_of, *outcomes, toml.target_of, toml.survival_of),
-            mark=lambda: toml.mark_of("the classes", content, CLASSES),
+            target=partial(_outcome_of, *outcomes, target_of, survival_of),
+            mark=lambda: mark_of("the classes", content, CLASSES),
             entries=lambda: check_keys("the schema", content, {"feature"}, WHOLE),
         )
         return cls(**parts.build())
 
     def to_toml(self) -> str:
         """The text of a schema file, for `from_toml`."""
-        return toml.toml_of(self.to_dict())
+        return toml_of(self.to_dict())
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Schema:
         """From a file (a Path, or a string that ends in .toml) or from the text itself."""
-        return cls.from_dict(toml.parsed_toml(source))
+        return cls.from_dict(parsed_toml(source))
 
     @classmethod
     def from_table_schema(cls, source: Mapping[str, Any], target: str | None = None) -> Schema:

@@ -1,4 +1,6 @@
-"""Hidden characters: those that show nothing and change how the rest of a text is shown.
+"""Texts as people see them: characters that are hidden, and small tables for notebooks.
+
+A hidden character shows nothing and changes how the rest of a text is shown.
 
 Control characters steer a terminal, line separators make one line two, and bidirectional marks
 let a text read otherwise than it is stored. Names and categories may hold none of them. Joiners
@@ -8,6 +10,8 @@ stay: Persian, Indic scripts and emoji are spelled with them, and they move noth
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from html import escape
 
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]")
 """Controls (C0, DEL, C1), marks and overrides of direction, separators of lines and paragraphs."""
@@ -25,3 +29,25 @@ def visible(text: str) -> str:
 def visible_lines(text: str) -> str:
     """The same for a text that may have several lines."""
     return "\n".join(map(visible, text.split("\n")))
+
+
+# --------------------------------------------------------------------------------------------------
+# Small HTML tables for notebooks, every text escaped.
+MOST_LINES = 60
+
+
+def html_table(title: str, lines: Sequence[Sequence[str]], is_open: bool = True) -> str:
+    """A collapsible table; a long one ends with a line that counts the rest."""
+    shown = lines[:MOST_LINES]
+    rows = [f"<tr>{''.join(_cell(text) for text in line)}</tr>" for line in shown]
+    if len(lines) > len(shown):
+        rows.append(f"<tr>{_cell(f'... {len(lines) - len(shown)} more')}</tr>")
+    state = " open" if is_open else ""
+    return (
+        f"<details{state}><summary><b>{escape(title)}</b></summary>"
+        f"<table>{''.join(rows)}</table></details>"
+    )
+
+
+def _cell(text: str) -> str:
+    return f'<td style="text-align:left;vertical-align:top">{escape(text)}</td>'

@@ -17,7 +17,7 @@ coordinator costs anybody a vector:
 
 Then whatever the coordinator and at most `colluders` sites do, each sum they learn has at
 least `honest` honest summands, and no two of them overlap. Sketch: a pair's mask is unknown
-unless one end was told that the other is lost. Honest sites that open a certified set list
+unless one end heard that the other is lost. Honest sites that open a certified set list
 each other, and there are at least `honest` of them, since a certificate has that many honest
 signers. Nobody's self-mask comes off without that many honest sites who list it. At once: while
 an honest participant has not answered under the same context, every other vector holds a mask
@@ -34,7 +34,7 @@ from functools import partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hedgerow.errors import ParameterError, SiteRefused
-from hedgerow.secagg.closing import UNASKED, Close, Closed, Release, message_digest
+from hedgerow.secagg.closing import UNASKED, Close, LastWord, Release, message_digest
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import (
     NO_SESSION,
@@ -52,7 +52,7 @@ from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, check_pins, open
 from hedgerow.secagg.masks import Int64
 from hedgerow.secagg.membership import (
     Heads,
-    Hidden,
+    MaskedVector,
     Membership,
     check_selections,
     check_vector,
@@ -62,10 +62,10 @@ from hedgerow.secagg.membership import (
 from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
 from hedgerow.secagg.messages import Mode, Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.opening import check_certificate, set_digest
-from hedgerow.secagg.session import Joined
+from hedgerow.secagg.session import SiteSession
 from hedgerow.secagg.shamir import Entropy
 
-__all__ = ["Begun", "Fresh", "Memory", "MemoryInRam", "Resend", "Site", "StoredRound"]
+__all__ = ["Beginning", "Fresh", "Memory", "MemoryInRam", "Resend", "Site", "StoredRound"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +92,20 @@ class Fresh:
     context: bytes
 
 
-Begun = Resend | Fresh
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
+Beginning = Resend | Fresh
+_Params = ParamSpec("_Params")
+_Result = TypeVar("_Result")
 
 
 def one_at_a_time(
-    step: Callable[Concatenate[Site, Given], Made],
-) -> Callable[Concatenate[Site, Given], Made]:
+    step: Callable[Concatenate[Site, _Params], _Result],
+) -> Callable[Concatenate[Site, _Params], _Result]:
     """Two threads must not both find that a round is new, or a key unused."""
 
     @wraps(step)
-    def alone(site: Site, /, *given: Given.args, **named: Given.kwargs) -> Made:
+    def alone(site: Site, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
         with site.lock:
-            return step(site, *given, **named)
+            return step(site, *args, **kwargs)
 
     return alone
 
@@ -148,48 +148,48 @@ class Site:
 
         `ledger` tells where the ledger ends; it is asked once the invitation is accepted.
         """
-        return self._membership.keys(self._received(message, MessageKind.JOIN), ledger)
+        return self._membership.keys(self._receive(message, MessageKind.JOIN), ledger)
 
     @one_at_a_time
     def open(self, message: bytes) -> bytes:
         """OPEN -> ENCAPS: joins the key session that this process' KEYS are part of."""
-        return self._membership.open(self._received(message, MessageKind.OPEN))
+        return self._membership.open(self._receive(message, MessageKind.OPEN))
 
     @one_at_a_time
     def bind(self, message: bytes) -> None:
         """BIND: the rest of the secrets that this site shares with its peers."""
-        self._membership.bind(self._received(message, MessageKind.BIND))
+        self._membership.bind(self._receive(message, MessageKind.BIND))
 
     @one_at_a_time
-    def begin(self, message: bytes) -> Begun:
+    def begin(self, message: bytes) -> Beginning:
         """ROUND: all checks that need neither policy, nor data, nor budget."""
-        envelope = self._received(message, MessageKind.ROUND)
-        header, asked = envelope.header, Round.read(envelope.body)
+        envelope = self._receive(message, MessageKind.ROUND)
+        header, body = envelope.header, Round.read(envelope.body)
         self._require_open_run(header)
-        request = asked.request
-        stored = self._memory.outbox(header.run_id, header.round)
-        if stored is not None:
-            same = (stored.session_id, stored.request, stored.participants)
-            require(same == (header.session_id, request, asked.participants), Code.ROUND_ID_USED)
-            return Resend(header.run_id, header.round, stored.message)
+        request = body.request
+        record = self._memory.outbox(header.run_id, header.round)
+        if record is not None:
+            same = (record.session_id, record.request, record.participants)
+            require(same == (header.session_id, request, body.participants), Code.ROUND_ID_USED)
+            return Resend(header.run_id, header.round, record.message)
         require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
         self._require_rounds_left()
-        joined = self._membership.current(header.session_id)
-        require(header.round > joined.last_round, Code.OLD_ROUND)
-        session = joined.session
-        require(len(asked.participants) >= self._parameters.threshold, Code.TOO_FEW)
-        require(self._author.me in asked.participants, Code.BAD_SET)
-        require(set(asked.participants) <= set(session.ephemerals), Code.BAD_SET)
-        joined.peers_in(asked.participants)
-        context = session.context(header.round, request, asked.participants)
+        site_session = self._membership.current(header.session_id)
+        require(header.round > site_session.last_round, Code.OLD_ROUND)
+        session = site_session.session
+        require(len(body.participants) >= self._parameters.threshold, Code.TOO_FEW)
+        require(self._author.me in body.participants, Code.BAD_SET)
+        require(set(body.participants) <= set(session.ephemerals), Code.BAD_SET)
+        site_session.peers_in(body.participants)
+        context = session.context(header.round, request, body.participants)
         return Fresh(
             header.run_id,
             session.id,
             header.round,
-            asked.mode,
-            asked.bundle,
-            asked.definitions,
-            asked.participants,
+            body.mode,
+            body.bundle,
+            body.definitions,
+            body.participants,
             request,
             context,
         )
@@ -206,12 +206,12 @@ class Site:
         """
         check_vector(vector)
         check_selections(selections)
-        joined = self._membership.current(fresh.session_id)
-        joined.use(fresh.round)
-        hidden = self._hidden(fresh, vector, joined)
+        site_session = self._membership.current(fresh.session_id)
+        site_session.use(fresh.round)
+        hidden = self._mask_vector(fresh, vector, site_session)
         message = self._author.seal(
             MessageKind.MASKED,
-            replace(hidden.masked, selections=selections).to_bytes(),
+            replace(hidden.body, selections=selections).to_bytes(),
             fresh.run_id,
             fresh.session_id,
             fresh.round,
@@ -228,23 +228,23 @@ class Site:
             context=fresh.context,
             ledger=ledger,
             message=message,
-            released=message_digest(message),
+            release_digest=message_digest(message),
             own_share=hidden.own_share,
             seeds=hidden.seeds,
             share_keys=hidden.share_keys,
         )
 
-    def _hidden(self, fresh: Fresh, vector: Int64, joined: Joined) -> Hidden:
-        context, who = fresh.context, fresh.participants
+    def _mask_vector(self, fresh: Fresh, vector: Int64, site_session: SiteSession) -> MaskedVector:
+        context, sites = fresh.context, fresh.participants
         if fresh.mode is Mode.AT_ONCE:
-            return hide_at_once(vector, joined, context, who)
+            return hide_at_once(vector, site_session, context, sites)
         threshold = self._parameters.neighborhood.threshold
-        return hide(vector, joined, context, who, threshold, self._entropy)
+        return hide(vector, site_session, context, sites, threshold, self._entropy)
 
     @one_at_a_time
     def sign_set(self, message: bytes) -> bytes:
         """SURVIVORS: binds this site to one set of members and signs it."""
-        envelope = self._received(message, MessageKind.SURVIVORS)
+        envelope = self._receive(message, MessageKind.SURVIVORS)
         record = self._record_of(envelope.header)
         members = Survivors.read(envelope.body).members
         self._check_members(members, record)
@@ -254,54 +254,54 @@ class Site:
     @one_at_a_time
     def unmask(self, message: bytes) -> bytes:
         """UNMASK: shares of the members' self-masks, and this round's seeds towards the lost."""
-        envelope = self._received(message, MessageKind.UNMASK)
+        envelope = self._receive(message, MessageKind.UNMASK)
         record = self._record_of(envelope.header)
-        asked = Unmask.read(envelope.body)
-        self._check_members(asked.members, record)
-        self._check_opening(asked, record)
-        shares = self._open_shares(asked, record)
-        lost = set(record.participants) - set(asked.members)
+        request = Unmask.read(envelope.body)
+        self._check_members(request.members, record)
+        self._check_opening(request, record)
+        shares = self._open_shares(request, record)
+        lost = set(record.participants) - set(request.members)
         seeds = {peer: seed for peer, seed in record.seeds.items() if peer in lost}
         body = Shares(shares, seeds).to_bytes()
-        return self._reply(MessageKind.SHARES, record, asked.members, body)
+        return self._reply(MessageKind.SHARES, record, request.members, body)
 
     @one_at_a_time
     def close(self, message: bytes) -> bytes:
         """CLOSE -> CLOSED: this site's last word in the study; again the same bytes."""
-        envelope = self._received(message, MessageKind.CLOSE)
-        header, asked = envelope.header, Close.read(envelope.body)
+        envelope = self._receive(message, MessageKind.CLOSE)
+        header, request = envelope.header, Close.read(envelope.body)
         require((header.session_id, header.round) == (NO_SESSION, 0), Code.BAD_MESSAGE)
-        kept = self._memory.last_word()
-        if kept is None:
+        last_word = self._memory.last_word()
+        if last_word is None:
             self._require_open_run(header)
-            return self._memory.close(header.run_id, partial(self._closed, header.run_id, asked))
-        last = Envelope.parse(kept)
-        is_same_root = Closed.read(last.body).root in (asked.root, UNASKED)
+            return self._memory.close(header.run_id, partial(self._word, header.run_id, request))
+        last = Envelope.parse(last_word)
+        is_same_root = LastWord.read(last.body).root in (request.root, UNASKED)
         require(last.header.run_id == header.run_id and is_same_root, Code.STUDY_CLOSED)
-        return kept
+        return last_word
 
     @one_at_a_time
     def close_unasked(self) -> bytes:
         """CLOSED without a CLOSE, with a root of zeros: the site's own people end the study."""
         run_id = self._memory.current_run() or bytes(RUN_ID)
-        unasked = Close(UNASKED, 0)
+        request = Close(UNASKED, 0)
         return self._memory.last_word() or self._memory.close(
-            run_id, partial(self._closed, run_id, unasked)
+            run_id, partial(self._word, run_id, request)
         )
 
-    def _closed(
+    def _word(
         self,
         run_id: bytes,
-        asked: Close,
+        request: Close,
         ledger: LedgerHead,
         rounds: int,
         releases: Sequence[Release],
     ) -> bytes:
         header = self._author.header(MessageKind.CLOSED, run_id, NO_SESSION, 0, COORDINATOR, ledger)
-        body = Closed(asked.root, rounds, tuple(releases)).by(self._author.identity, header)
+        body = LastWord(request.root, rounds, tuple(releases)).by(self._author.identity, header)
         return seal_message(self._author.identity, header, body.to_bytes())
 
-    def _received(self, message: bytes, kind: MessageKind) -> Envelope:
+    def _receive(self, message: bytes, kind: MessageKind) -> Envelope:
         envelope = open_envelope(message, kind, self.study_hash, self.roster)
         header = envelope.header
         require(header.sender == COORDINATOR, Code.UNKNOWN_KEY)
@@ -334,22 +334,22 @@ class Site:
         require(self._author.me in members, Code.BAD_SET)
         require(set(members) <= set(record.participants), Code.BAD_SET)
 
-    def _check_opening(self, asked: Unmask, record: StoredRound) -> None:
+    def _check_opening(self, request: Unmask, record: StoredRound) -> None:
         """Everybody may be opened at once; fewer only with a certificate."""
-        if asked.members == record.participants:
-            require(not asked.certificate, Code.BAD_CERTIFICATE)
+        if request.members == record.participants:
+            require(not request.certificate, Code.BAD_CERTIFICATE)
             return
-        threshold = self._parameters.threshold
-        check_certificate(asked.certificate, asked.members, record.context, self.roster, threshold)
+        threshold, members = self._parameters.threshold, request.members
+        check_certificate(request.certificate, members, record.context, self.roster, threshold)
 
-    def _open_shares(self, asked: Unmask, record: StoredRound) -> dict[int, bytes]:
+    def _open_shares(self, request: Unmask, record: StoredRound) -> dict[int, bytes]:
         """My share of every member's self-mask: those sealed for me, and my own."""
-        target = set(asked.members) & set(record.share_keys)
-        require(set(asked.sealed) == target, Code.BAD_SHARE)
+        target = set(request.members) & set(record.share_keys)
+        require(set(request.sealed_shares) == target, Code.BAD_SHARE)
         shares = {self._author.me: record.own_share}
         for peer in target:
-            key, sealed = record.share_keys[peer], asked.sealed[peer]
-            shares[peer] = open_share(key, record.context, peer, self._author.me, sealed)
+            key, ciphertext = record.share_keys[peer], request.sealed_shares[peer]
+            shares[peer] = open_share(key, record.context, peer, self._author.me, ciphertext)
         return shares
 
     def _reply(

@@ -76,7 +76,7 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class LastWord:
     """`rounds` counts those that all runs of the study were charged; `spent` is in the header."""
 
     root: bytes
@@ -87,8 +87,8 @@ class Closed:
 
     def signed(self, header: Header) -> bytes:
         """What ML-DSA-65 signs: all of it, and of which study, run and site it is."""
-        who = header.study_hash, header.run_id, u16(header.sender), header.ledger.spent.encode()
-        return digest("closed", *who, self._content())
+        place = header.study_hash, header.run_id, u16(header.sender), header.ledger.spent.encode()
+        return digest("closed", *place, self._content())
 
     def to_bytes(self) -> bytes:
         return self._content() + bytes_field(self.key) + bytes_field(self.signature)
@@ -97,12 +97,12 @@ class Closed:
         listing = b"".join(item.to_bytes() for item in self.releases)
         return self.root + u64(self.rounds) + u32(len(self.releases)) + listing
 
-    def by(self, identity: Identity, header: Header) -> Closed:
+    def by(self, identity: Identity, header: Header) -> LastWord:
         signature = identity.sign_lasting(self.signed(header))
-        return Closed(self.root, self.rounds, self.releases, identity.lasting, signature)
+        return LastWord(self.root, self.rounds, self.releases, identity.lasting, signature)
 
     @classmethod
-    def read(cls, body: Buffer) -> Closed:
+    def read(cls, body: Buffer) -> LastWord:
         reader = Reader(body)
         root, rounds, count = reader.take(DIGEST), reader.count(), reader.u32()
         releases = tuple(Release.read(reader) for _ in range(count))
@@ -122,16 +122,16 @@ class Closed:
 def round_leaf(
     round: int,
     outcome: tuple[bool, Mode],
-    asked: tuple[bytes, bytes],
+    request: tuple[bytes, bytes],
     participants: Sequence[int],
     messages: Iterable[tuple[int, MessageKind, bytes]],
 ) -> bytes:
-    """`outcome` is (void, mode), `asked` (questions, definitions), `messages` (site, kind, digest).
+    """Hash of one round; `messages` are (site, kind, digest), in any order.
 
-    Messages count in whatever order they came.
+    `outcome` is (void, mode) and `request` (questions, definitions).
     """
     listing = b"".join(u16(site) + bytes((kind,)) + item for site, kind, item in sorted(messages))
-    place = u64(round), bytes(outcome), digest("questions", *asked), ids(participants)
+    place = u64(round), bytes(outcome), digest("questions", *request), ids(participants)
     return digest("leaf", *place, listing)
 
 

@@ -12,9 +12,9 @@ coordinator's they are the last ones it holds from the site it writes to, and `s
 a site whose file was rolled back meets its own future there.
 
 The signature is over hashes of parts so that a part can be shown without the others: a header
-without its body is a receipt, and a ledger head without its header is what peers tell each
-other, who need not know in which study it was said. A transcript shows a message with the hash in
-place of the ledger's end, which would tell how much else a site has answered.
+without its body is a receipt, and a ledger head without its header is what peers send each
+other, who need not know from which study it comes. A transcript shows a message with the hash in
+place of the ledger's end, which would show how much else a site has answered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import TypeAlias
 from hedgerow.errors import ParameterError
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import DIGEST, SIGNATURE, Buffer, Reader, checked_count, digest
-from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, is_signed, verify
+from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, is_signed, verify_signature
 from hedgerow.secagg.parameters import PROTOCOL
 
 RUN_ID = 16
@@ -69,7 +69,7 @@ def is_rational(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LedgerHead:
-    """The end of a site's chain of charges, opaque to this room.
+    """The end of a site's chain of charges, opaque to this package.
 
     `seq` counts entries and `head` is the hash of the last one; zero and zeros when there is
     none. `spent` is what this study has cost so far: "n/d", at most 64 digits each, or "inf".
@@ -180,7 +180,7 @@ class SignedHead:
 
     def is_by(self, site: bytes) -> bool:
         """Did the site with this key say so, as a site and of its own ledger?"""
-        return is_signed(site, self.signature, _signed(0, _head_bytes(self.head), self.rest))
+        return is_signed(site, self.signature, _signed_bytes(0, _head_bytes(self.head), self.rest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +211,8 @@ class SignedHeader:
 
     def verify(self, key: bytes) -> None:
         header = self.header.to_bytes()
-        signed = _signed(self.header.sender, header[-_HEAD:], _rest(header, self.body_hash))
-        verify(key, self.signature, signed, Code.BAD_SIGNATURE)
+        content = _signed_bytes(self.header.sender, header[-_HEAD:], _rest(header, self.body_hash))
+        verify_signature(key, self.signature, content, Code.BAD_SIGNATURE)
 
 
 def _rest(header: bytes, body_hash: bytes) -> bytes:
@@ -220,7 +220,7 @@ def _rest(header: bytes, body_hash: bytes) -> bytes:
     return digest("rest", header[:-_HEAD], body_hash)
 
 
-def _signed(sender: int, head: bytes, rest: bytes) -> bytes:
+def _signed_bytes(sender: int, head: bytes, rest: bytes) -> bytes:
     """A coordinator writes heads of others: its signature must not pass for a site's."""
     return _signed_shown(sender, digest("ledger", head), rest)
 
@@ -257,14 +257,14 @@ def open_shown(data: Buffer, study_hash: bytes, roster: Roster) -> Envelope:
     receipt = SignedHeader(header, digest("body", body), reader.take(SIGNATURE))
     require(header.study_hash == study_hash, Code.BAD_MESSAGE)
     rest = digest("rest", begin, receipt.body_hash)
-    signed = _signed_shown(header.sender, ledger, rest)
-    verify(roster.key_of(header.sender), receipt.signature, signed, Code.BAD_SIGNATURE)
+    content = _signed_shown(header.sender, ledger, rest)
+    verify_signature(roster.key_of(header.sender), receipt.signature, content, Code.BAD_SIGNATURE)
     return Envelope(receipt, body)
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message taken apart; nothing in it is believed before `verify`."""
+    """A message taken apart; nothing in it is trusted before `verify`."""
 
     receipt: SignedHeader
     body: memoryview
@@ -288,7 +288,7 @@ def seal_message(identity: Identity, header: Header, body: bytes) -> bytes:
     """The finished message."""
     head = header.to_bytes()
     rest = _rest(head, digest("body", body))
-    signature = identity.sign(_signed(header.sender, head[-_HEAD:], rest))
+    signature = identity.sign(_signed_bytes(header.sender, head[-_HEAD:], rest))
     return b"".join((head, body, signature))
 
 

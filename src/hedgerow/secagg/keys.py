@@ -77,7 +77,7 @@ class Identity:
     def sign(self, message: bytes) -> bytes:
         """A signature made here is known to be right, should it be looked at in this process."""
         signature = self._key.sign(message)
-        _found(self.public, signature, message)[:] = [True]
+        _verdicts(self.public, signature, message)[:] = [True]
         return signature
 
     def sign_lasting(self, message: bytes) -> bytes:
@@ -139,7 +139,7 @@ class Roster:
                     f"key {name} of the roster is not one that anybody can hold alone; "
                     "make a new one with `Identity.generate`."
                 )
-            signing = [other[:PUBLIC_KEY] for other in everyone]
+            signing = [public[:PUBLIC_KEY] for public in everyone]
             first = signing.index(key[:PUBLIC_KEY])
             if first < name:
                 raise ParameterError(
@@ -184,44 +184,44 @@ def _spoken(number: int) -> str:
     return first + vow[number >> 4 & 3] + con[number & 15]
 
 
-def check_pins(roster: Roster, me: int, pinned: Collection[str], threshold: int) -> None:
+def check_pins(roster: Roster, me: int, pins: Collection[str], threshold: int) -> None:
     """Refuses a study in which too few peers are known to this site's own people.
 
     Otherwise a coordinator could bring puppets: every other key of the roster could be its own.
     """
     peers = [key for site, key in enumerate(roster.sites) if site != me]
-    known = sum(fingerprint(key) in pinned for key in peers)
-    require(known >= threshold - 1, Code.POLICY_REFUSED)
+    n_pinned = sum(fingerprint(key) in pins for key in peers)
+    require(n_pinned >= threshold - 1, Code.POLICY_REFUSED)
 
 
-def verify(public: bytes, signature: bytes, message: bytes, code: Code) -> None:
+def verify_signature(public: bytes, signature: bytes, message: bytes, code: Code) -> None:
     require(is_signed(public, signature, message), code)
 
 
 def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
     """Kept: all sites of one process look at the same signatures, most of them made there."""
-    result = _found(public, signature, message)
+    result = _verdicts(public, signature, message)
     if not result:
         result[:] = [_is_signed(public, signature, message)]
     return result[0]
 
 
 @lru_cache(maxsize=4096)
-def _found(public: bytes, signature: bytes, message: bytes) -> list[bool]:
+def _verdicts(public: bytes, signature: bytes, message: bytes) -> list[bool]:
     """Whether these very bytes were found signed; nothing if nobody has looked yet."""
     return []
 
 
 def _is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
     try:
-        _loaded(public).verify(signature, message)
+        _load_key(public).verify(signature, message)
     except (InvalidSignature, ValueError):
         return False
     return True
 
 
 @lru_cache(maxsize=4096)
-def _loaded(public: bytes) -> Ed25519PublicKey:
+def _load_key(public: bytes) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(public[:PUBLIC_KEY])
 
 
@@ -247,9 +247,9 @@ class EphemeralKeys:
         return keys[0].public_bytes_raw(), keys[1].public_bytes_raw()
 
 
-def gives(one: int, other: int) -> bool:
+def gives(site: int, peer: int) -> bool:
     """Of two sites exactly one encapsulates to the other; each does so for about half its peers."""
-    return (one < other) == ((one + other) % 2 == 1)
+    return (site < peer) == ((site + peer) % 2 == 1)
 
 
 def encapsulate(key: bytes) -> tuple[bytes, bytes]:
@@ -297,23 +297,23 @@ def root(
 
 def confirmation(root: bytes, session_id: bytes, giver: int, taker: int) -> bytes:
     """Shows the taker that the giver has the same root."""
-    return _expanded(root, b"confirm" + session_id + ids((giver, taker)))
+    return _expand(root, b"confirm" + session_id + ids((giver, taker)))
 
 
-def pair_seed(root: bytes, context: bytes, one: int, other: int) -> bytes:
+def pair_seed(root: bytes, context: bytes, site: int, peer: int) -> bytes:
     """Key of the mask that two sites add with opposite signs, for one round only.
 
     This is all a site ever reveals about a lost peer. It opens neither another round nor a key.
     """
-    return _expanded(root, b"pair" + context + ids(sorted((one, other))))
+    return _expand(root, b"pair" + context + ids(sorted((site, peer))))
 
 
 def share_key(root: bytes, context: bytes, sender: int, receiver: int) -> bytes:
     """Key that seals one share, once."""
-    return _expanded(root, b"share" + context + ids((sender, receiver)))
+    return _expand(root, b"share" + context + ids((sender, receiver)))
 
 
-def _expanded(root: bytes, info: bytes) -> bytes:
+def _expand(root: bytes, info: bytes) -> bytes:
     """HKDF-Expand of RFC 5869 to one block of SHA-256, which is all that a key takes."""
     return hmac.digest(root, info + b"\x01", "sha256")
 
@@ -323,8 +323,8 @@ def seal_share(key: bytes, context: bytes, sender: int, receiver: int, share: by
     return AESGCM(key).encrypt(_NONCE, share, context + ids((sender, receiver)))
 
 
-def open_share(key: bytes, context: bytes, sender: int, receiver: int, sealed: bytes) -> bytes:
+def open_share(key: bytes, context: bytes, sender: int, receiver: int, ciphertext: bytes) -> bytes:
     try:
-        return AESGCM(key).decrypt(_NONCE, sealed, context + ids((sender, receiver)))
+        return AESGCM(key).decrypt(_NONCE, ciphertext, context + ids((sender, receiver)))
     except InvalidTag:
         raise SiteRefused(Code.BAD_SHARE.value) from None

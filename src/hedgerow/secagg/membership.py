@@ -33,7 +33,7 @@ from hedgerow.secagg.keys import COORDINATOR, EVERYBODY, EphemeralKeys, Roster, 
 from hedgerow.secagg.masks import Int64, UInt64
 from hedgerow.secagg.memory import Memory
 from hedgerow.secagg.messages import LANES, LONGEST_VECTOR, Capsules, Join, Keys, Masked, Open
-from hedgerow.secagg.session import Invitation, Joined, Joining, form_session, read_keys
+from hedgerow.secagg.session import Joining, RunAttempt, SiteSession, form_session, read_keys
 from hedgerow.secagg.shamir import Entropy
 
 
@@ -59,21 +59,21 @@ class Heads:
     def check(self, joining: Iterable[Joining]) -> None:
         """Refuses a key session in which my ledger, or that of a peer, has gone back."""
         for item in joining:
-            told = item.heads.get(self.me)
-            if told is not None and told.is_by(self.roster.sites[self.me]):
-                self.meet(told.head)
-            seen = self.memory.highest_head(self.roster.sites[item.sender])
-            require(seen is None or follows(item.head, seen), Code.LEDGER_ROLLED_BACK)
+            own_head = item.heads.get(self.me)
+            if own_head is not None and own_head.is_by(self.roster.sites[self.me]):
+                self.meet(own_head.head)
+            last_head = self.memory.highest_head(self.roster.sites[item.sender])
+            require(last_head is None or follows(item.head, last_head), Code.LEDGER_ROLLED_BACK)
 
     def keep(self, joining: Iterable[Joining]) -> None:
         for item in joining:
             self.memory.see_head(self.roster.sites[item.sender], item.receipt)
 
-    def told(self) -> dict[int, SignedHead]:
-        """The highest head of each peer, in its own words, to be told to all."""
+    def signed_heads(self) -> dict[int, SignedHead]:
+        """The highest head of each peer, signed by the peer, for all others."""
         peers = (site for site in range(len(self.roster.sites)) if site != self.me)
-        seen = {peer: self.memory.signed_head(self.roster.sites[peer]) for peer in peers}
-        return {peer: head for peer, head in seen.items() if head is not None}
+        heads = {peer: self.memory.signed_head(self.roster.sites[peer]) for peer in peers}
+        return {peer: head for peer, head in heads.items() if head is not None}
 
 
 class Membership:
@@ -84,27 +84,27 @@ class Membership:
     ) -> None:
         self._author, self._heads = author, heads
         self._parameters, self._entropy = parameters, entropy
-        self._invited: Invitation = (b"", 0)
+        self._invitation: RunAttempt = (b"", 0)
         self._keys: EphemeralKeys | None = None
         self._process = 0
         self._own_keys, self._encaps, self._ledger = b"", b"", EMPTY_LEDGER
-        self.joined: Joined | None = None
+        self.site_session: SiteSession | None = None
 
-    def keys(self, invitation: Envelope, ledger: Callable[[], LedgerHead]) -> bytes:
+    def keys(self, request: Envelope, ledger: Callable[[], LedgerHead]) -> bytes:
         """KEYS with a new ephemeral key; the key session before it makes no more vectors."""
-        header = invitation.header
+        header = request.header
         require((header.session_id, header.round) == (NO_SESSION, 0), Code.BAD_MESSAGE)
-        invited = header.run_id, Join.read(invitation.body).attempt
-        if invited != self._invited:
-            self._check(invited)
-            self._own_keys = self._new_keys(invited, ledger())
+        invitation = header.run_id, Join.read(request.body).attempt
+        if invitation != self._invitation:
+            self._check(invitation)
+            self._own_keys = self._new_keys(invitation, ledger())
         return self._own_keys
 
     def open(self, opening: Envelope) -> bytes:
         """Joins the key session that this process' KEYS are part of; ENCAPS, the same each time."""
         header = opening.header
-        if self.joined is not None:  # one key, one key session; the same OPEN again changes nothing
-            session = self.joined.session
+        if self.site_session is not None:  # one key, one session; the same OPEN changes nothing
+            session = self.site_session.session
             require(
                 (header.run_id, header.session_id) == (session.run_id, session.id), Code.UNKNOWN_KEY
             )
@@ -113,15 +113,15 @@ class Membership:
         if self._keys is None or self._own_keys not in keys:
             raise SiteRefused(Code.UNKNOWN_KEY.value)
         joining = [read_keys(item, self._heads.roster, self._author.study_hash) for item in keys]
-        session = form_session(joining, self._invited, self._author.study_hash, self._parameters)
-        expected = (session.run_id, session.id, 0)
-        require((header.run_id, header.session_id, header.round) == expected, Code.BAD_MESSAGE)
+        session = form_session(joining, self._invitation, self._author.study_hash, self._parameters)
+        place = (session.run_id, session.id, 0)
+        require((header.run_id, header.session_id, header.round) == place, Code.BAD_MESSAGE)
         self._heads.check(joining)
-        fresh = Joined(session, self._author.me, self._keys, self._process)
-        body = Capsules(fresh.encapsulated()).to_bytes()
+        fresh = SiteSession(session, self._author.me, self._keys, self._process)
+        body = Capsules(fresh.encapsulate_all()).to_bytes()
         self._heads.memory.open_run(header.run_id)
         self._heads.keep(joining)
-        self.joined = fresh
+        self.site_session = fresh
         self._encaps = self._author.seal(
             MessageKind.ENCAPS, body, header.run_id, session.id, 0, COORDINATOR, self._ledger
         )
@@ -133,27 +133,28 @@ class Membership:
         A wrong one refuses all of them, and the site's own log says whose it was.
         """
         header = binding.header
-        joined = self.current(header.session_id)
-        require((header.run_id, header.round) == (joined.session.run_id, 0), Code.BAD_MESSAGE)
-        joined.bind(Capsules.read(binding.body).table)
+        site_session = self.current(header.session_id)
+        require((header.run_id, header.round) == (site_session.session.run_id, 0), Code.BAD_MESSAGE)
+        site_session.bind(Capsules.read(binding.body).table)
 
-    def current(self, session_id: bytes) -> Joined:
-        if self.joined is None or self.joined.session.id != session_id:
+    def current(self, session_id: bytes) -> SiteSession:
+        if self.site_session is None or self.site_session.session.id != session_id:
             raise SiteRefused(Code.UNKNOWN_KEY.value)
-        return self.joined
+        return self.site_session
 
-    def _check(self, invited: Invitation) -> None:
+    def _check(self, invitation: RunAttempt) -> None:
         """Attempts only count up, or a message from the past could end the present key session."""
-        (run_id, attempt), (known, last) = invited, self._invited
-        require(attempt > last, Code.OLD_ROUND if run_id == known else Code.RUN_SUPERSEDED)
+        (run_id, attempt), (last_run, last) = invitation, self._invitation
+        require(attempt > last, Code.OLD_ROUND if run_id == last_run else Code.RUN_SUPERSEDED)
 
-    def _new_keys(self, invited: Invitation, ledger: LedgerHead) -> bytes:
+    def _new_keys(self, invitation: RunAttempt, ledger: LedgerHead) -> bytes:
         keys = EphemeralKeys.draw(self._entropy)
-        body = Keys(invited[1], *keys.public, self._entropy(SEED), self._heads.told()).to_bytes()
+        nonce, heads = self._entropy(SEED), self._heads.signed_heads()
+        body = Keys(invitation[1], *keys.public, nonce, heads).to_bytes()
         self._keys, self._process, self._ledger = keys, os.getpid(), ledger
-        self.joined, self._invited = None, invited
+        self.site_session, self._invitation = None, invitation
         return self._author.seal(
-            MessageKind.KEYS, body, invited[0], NO_SESSION, 0, EVERYBODY, ledger
+            MessageKind.KEYS, body, invitation[0], NO_SESSION, 0, EVERYBODY, ledger
         )
 
 
@@ -162,54 +163,54 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class MaskedVector:
     """What leaves, and the secrets of the round that stay; the self-mask is in neither.
 
     Of a round that is opened at once nothing stays: no later message can ask for any of it.
     """
 
-    masked: Masked
+    body: Masked
     own_share: bytes = field(default=b"", repr=False)
     seeds: dict[int, bytes] = field(default_factory=dict, repr=False)
     share_keys: dict[int, bytes] = field(default_factory=dict, repr=False)
 
 
 def hide_at_once(
-    vector: Int64, joined: Joined, context: bytes, participants: tuple[int, ...]
-) -> Hidden:
+    vector: Int64, site_session: SiteSession, context: bytes, participants: tuple[int, ...]
+) -> MaskedVector:
     """`vector` and two zeros, plus or minus one mask for each peer among `participants`.
 
     Without a self-mask the sum is open as soon as the last vector is there; until then each is
     covered by the mask it shares with whoever is missing.
     """
     lanes = np.concatenate([vector, np.zeros(LANES, np.int64)])
-    seeds = {peer: joined.seed(context, peer) for peer in joined.peers_in(participants)}
-    return Hidden(Masked(_masked(lanes, (), seeds, joined.me), context))
+    seeds = {peer: site_session.seed(context, peer) for peer in site_session.peers_in(participants)}
+    return MaskedVector(Masked(_add_masks(lanes, (), seeds, site_session.me), context))
 
 
 def hide(
     vector: Int64,
-    joined: Joined,
+    site_session: SiteSession,
     context: bytes,
     participants: tuple[int, ...],
     threshold: int,
     entropy: Entropy,
-) -> Hidden:
+) -> MaskedVector:
     """`vector` plus one self-mask, plus or minus one mask for each peer among `participants`.
 
     Of two sites the one with the lower id adds their common mask and the other takes it away.
     """
-    me, peers = joined.me, joined.peers_in(participants)
+    me, peers = site_session.me, site_session.peers_in(participants)
     secret = shamir.random_element(entropy)
     shares = shamir.split(secret, threshold, [*peers, me], entropy)
-    seeds = {peer: joined.seed(context, peer) for peer in peers}
-    total = _masked(vector, (masks.self_key(context, secret),), seeds, me)
-    sealed = {peer: _sealed(joined, context, peer, shares[peer]) for peer in peers}
-    return Hidden(
-        Masked(total, context, masks.commitment(context, secret), sealed),
+    seeds = {peer: site_session.seed(context, peer) for peer in peers}
+    total = _add_masks(vector, (masks.self_key(context, secret),), seeds, me)
+    ciphertexts = {peer: _seal_share(site_session, context, peer, shares[peer]) for peer in peers}
+    return MaskedVector(
+        Masked(total, context, masks.commitment(context, secret), ciphertexts),
         own_share=shamir.to_bytes(shares[me]),
         seeds=seeds,
-        share_keys={peer: joined.key_from(context, peer) for peer in peers},
+        share_keys={peer: site_session.key_from(context, peer) for peer in peers},
     )
 
 
@@ -227,7 +228,7 @@ def check_selections(selections: Iterable[int]) -> None:
         raise ParameterError(f"{wrong[0]} is no index of a selection; use 0 to 2^32 - 1.")
 
 
-def _masked(
+def _add_masks(
     vector: Int64, self_keys: Iterable[bytes], seeds: Mapping[int, bytes], me: int
 ) -> UInt64:
     total = masks.to_ring(vector)
@@ -237,6 +238,6 @@ def _masked(
     return total
 
 
-def _sealed(joined: Joined, context: bytes, peer: int, share: int) -> bytes:
-    key = joined.key_to(context, peer)
-    return seal_share(key, context, joined.me, peer, shamir.to_bytes(share))
+def _seal_share(site_session: SiteSession, context: bytes, peer: int, share: int) -> bytes:
+    key = site_session.key_to(context, peer)
+    return seal_share(key, context, site_session.me, peer, shamir.to_bytes(share))

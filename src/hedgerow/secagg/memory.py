@@ -64,7 +64,7 @@ class StoredRound:
     ledger: LedgerHead
     message: bytes = field(repr=False)
     """The whole MASKED message, to be sent again as it is."""
-    released: bytes = b""
+    release_digest: bytes = b""
     """Its digest, as CLOSED will name it."""
     own_share: bytes = field(default=b"", repr=False)
     seeds: dict[int, bytes] = field(default_factory=dict, repr=False)
@@ -87,7 +87,7 @@ class StoredRound:
                 bytes_field(self.own_share),
                 table_field(self.seeds),
                 table_field(self.share_keys),
-                bytes_field(self.released),
+                bytes_field(self.release_digest),
                 bytes_field(self.message),
             )
         )
@@ -111,16 +111,16 @@ class StoredRound:
             own_share=reader.bytes_field(),
             seeds=reader.table(SEED),
             share_keys=reader.table(SEED),
-            released=reader.bytes_field(),
+            release_digest=reader.bytes_field(),
             message=reader.bytes_field(),
         )
         reader.finish()
         return record
 
 
-Reply = tuple[MessageKind, Callable[[LedgerHead], bytes]]
+Writer = tuple[MessageKind, Callable[[LedgerHead], bytes]]
 """The kind of a message, and what makes it."""
-LastWord = Callable[[LedgerHead, int, Sequence[Release]], bytes]
+LastWordWriter = Callable[[LedgerHead, int, Sequence[Release]], bytes]
 
 
 def set_hash(members: tuple[int, ...]) -> bytes:
@@ -160,7 +160,7 @@ class Memory(Protocol):
         again. Refuses with `OldRound` a round that is not above the high water.
         """
 
-    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Reply) -> bytes:
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Writer) -> bytes:
         """Writes the only set this site will ever sign or open in the round. Durable on return.
 
         Gives what `reply` makes of the ledger's end after that entry, and keeps its digest. The
@@ -168,11 +168,11 @@ class Memory(Protocol):
         Test and write are one step: two callers at once cannot both succeed with different sets.
         """
 
-    def close(self, run_id: bytes, closed: LastWord) -> bytes:
+    def close(self, run_id: bytes, last_word: LastWordWriter) -> bytes:
         """Closes the run and the study's account for good. Durable on return.
 
-        Gives what `closed` makes of the ledger's end, of how many rounds the study was charged in
-        all its runs, and of what was released in this one; later the same bytes.
+        Returns what `last_word` makes of the ledger's end, of the number of rounds charged in all
+        runs of the study, and of what this run released; later the same bytes.
         """
 
     def last_word(self) -> bytes | None:
@@ -203,13 +203,13 @@ class MemoryInRam:
     def __init__(self, rounds_kept: int = 1) -> None:
         self._rounds_kept = rounds_kept
         self._current: bytes | None = None
-        self._closed: set[bytes] = set()
+        self._closed_runs: set[bytes] = set()
         self._records: dict[tuple[bytes, int], StoredRound] = {}
         self._high_water: dict[bytes, int] = {}
         self._sets: dict[tuple[bytes, int], bytes] = {}
-        self._released: dict[bytes, dict[tuple[int, MessageKind], bytes]] = {}
+        self._releases: dict[bytes, dict[tuple[int, MessageKind], bytes]] = {}
         self._last_word: bytes | None = None
-        self._ended = EMPTY_LEDGER
+        self._ledger_end = EMPTY_LEDGER
         self._own: dict[int, bytes] = {}
         self._peers: dict[bytes, SignedHeader] = {}
 
@@ -217,9 +217,9 @@ class MemoryInRam:
         return self._current
 
     def open_run(self, run_id: bytes) -> None:
-        require(run_id not in self._closed, Code.RUN_SUPERSEDED)
+        require(run_id not in self._closed_runs, Code.RUN_SUPERSEDED)
         if self._current is not None and self._current != run_id:
-            self._closed.add(self._current)
+            self._closed_runs.add(self._current)
             self._records.clear()
         self._current = run_id
 
@@ -239,27 +239,27 @@ class MemoryInRam:
         while len(self._records) > self._rounds_kept:
             self._records.pop(next(iter(self._records)))
         self._high_water[record.run_id] = record.round
-        self._ended = record.ledger
-        self._release(record.run_id, record.round, MessageKind.MASKED, record.released)
+        self._ledger_end = record.ledger
+        self._release(record.run_id, record.round, MessageKind.MASKED, record.release_digest)
 
     def _release(self, run_id: bytes, round: int, kind: MessageKind, digest: bytes) -> None:
-        self._released.setdefault(run_id, {}).setdefault((round, kind), digest)
+        self._releases.setdefault(run_id, {}).setdefault((round, kind), digest)
 
-    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Reply) -> bytes:
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Writer) -> bytes:
         target = set_hash(members)
-        kept = self._sets.setdefault((run_id, round), target)
-        require(kept == target, Code.SECOND_SET)
+        first = self._sets.setdefault((run_id, round), target)
+        require(first == target, Code.SECOND_SET)
         message = reply[1](self._records[run_id, round].ledger)
         self._release(run_id, round, reply[0], message_digest(message))
         return message
 
-    def close(self, run_id: bytes, closed: LastWord) -> bytes:
+    def close(self, run_id: bytes, last_word: LastWordWriter) -> bytes:
         if self._last_word is None:
-            each = [key for run in self._released.values() for key in run]
-            charged = sum(kind is MessageKind.MASKED for _, kind in each)
-            listing = self._released.get(run_id, {}).items()
-            releases = [Release(*key, made) for key, made in listing]
-            self._last_word = closed(self._ended, charged, releases)
+            keys = [key for run in self._releases.values() for key in run]
+            n_rounds = sum(kind is MessageKind.MASKED for _, kind in keys)
+            listing = self._releases.get(run_id, {}).items()
+            releases = [Release(*key, digest) for key, digest in listing]
+            self._last_word = last_word(self._ledger_end, n_rounds, releases)
         return self._last_word
 
     def last_word(self) -> bytes | None:
@@ -269,18 +269,18 @@ class MemoryInRam:
         return self._own.get(seq)
 
     def note_own_head(self, head: Position) -> None:
-        """Stands in for a ledger: remembers one position of the site's own chain."""
+        """In place of a ledger: remembers one position of the site's own chain."""
         self._own[head[0]] = head[1]
 
     def highest_head(self, peer: bytes) -> Position | None:
-        seen = self._peers.get(peer)
-        return None if seen is None else seen.header.ledger.position
+        receipt = self._peers.get(peer)
+        return None if receipt is None else receipt.header.ledger.position
 
     def signed_head(self, peer: bytes) -> SignedHead | None:
-        seen = self._peers.get(peer)
-        return None if seen is None else seen.signed_head
+        receipt = self._peers.get(peer)
+        return None if receipt is None else receipt.signed_head
 
     def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
-        seen = self.highest_head(peer)
-        if seen is None or receipt.header.ledger.position > seen:
+        highest = self.highest_head(peer)
+        if highest is None or receipt.header.ledger.position > highest:
             self._peers[peer] = receipt

@@ -7,7 +7,7 @@ OPEN        coordinator -> site the KEYS of everybody who takes part in the key 
 ENCAPS      site -> coordinator for half of its peers a ciphertext and the tag of their root
 BIND        coordinator -> site the same of those who encapsulated to this site; its answer is empty
 ROUND       coordinator -> site mode, questions, definitions of what they name, participants
-MASKED      site -> coordinator masked vector, picks, context; in two also commitment and shares
+MASKED      site -> coordinator masked vector, selections, context; IN_TWO: commitment, shares
 SURVIVORS   coordinator -> site members whose vectors arrived (only if somebody is lost)
 SIGNED_SET  site -> coordinator its signature on those members
 UNMASK      coordinator -> site members, certificate, the shares sealed for this site
@@ -45,14 +45,14 @@ from hedgerow.secagg.masks import MASK_WORD, UInt64
 from hedgerow.secagg.shamir import WIDTH
 
 LONGEST_VECTOR = 2**32
-PICK = np.dtype(">u4")
+SELECTION = np.dtype(">u4")
 MOST_ATTEMPTS = 2**32 - 1
 LANES = 2
 """Zeros at the end of a vector that is opened at once: they are zero again when masks cancel."""
 
 
 class Mode(IntEnum):
-    """How a round is opened; part of its context, so nobody can be told two things."""
+    """How a round is opened; part of its context, so all sites see the same mode."""
 
     IN_TWO = 0
     """Self-masks and shares of them: a second exchange opens the sum, with somebody lost too."""
@@ -101,8 +101,8 @@ class Keys:
         encapsulation, nonce = reader.take(ENCAPSULATION_KEY), reader.take(SEED)
         heads = reader.table(SignedHead.WIDTH)
         reader.finish()
-        told = {peer: SignedHead.read(head) for peer, head in heads.items()}
-        return cls(attempt, ephemeral, encapsulation, nonce, told)
+        signed_heads = {peer: SignedHead.read(head) for peer, head in heads.items()}
+        return cls(attempt, ephemeral, encapsulation, nonce, signed_heads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ class Round:
     mode: Mode = Mode.IN_TWO
 
     def to_bytes(self) -> bytes:
-        asked = bytes_field(self.bundle) + bytes_field(self.definitions)
-        return bytes((self.mode,)) + asked + members_field(self.participants)
+        questions = bytes_field(self.bundle) + bytes_field(self.definitions)
+        return bytes((self.mode,)) + questions + members_field(self.participants)
 
     @classmethod
     def read(cls, body: Buffer) -> Round:
@@ -170,7 +170,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Masked:
-    """`picks` is an index for each selection that was asked, in the clear.
+    """`selections` has an index for each selection that was requested, in the clear.
 
     A vector that is opened at once has neither a commitment nor shares.
     """
@@ -178,30 +178,30 @@ class Masked:
     vector: UInt64
     context: bytes
     commitment: bytes = b""
-    sealed: dict[int, bytes] = field(default_factory=dict)
+    sealed_shares: dict[int, bytes] = field(default_factory=dict)
     selections: tuple[int, ...] = ()
 
     def to_bytes(self) -> bytes:
         vector = np.ascontiguousarray(self.vector, dtype=MASK_WORD)
-        selections = np.array(self.selections, dtype=PICK).tobytes()
-        shares = self.commitment + table_field(self.sealed) if self.commitment else b""
+        selections = np.array(self.selections, dtype=SELECTION).tobytes()
+        shares = self.commitment + table_field(self.sealed_shares) if self.commitment else b""
         count = u32(len(self.selections))
         return b"".join((u64(len(vector)), vector.data, count, selections, self.context, shares))
 
     @classmethod
     def read(cls, body: Buffer, dim: int, selections: int = 0, mode: Mode = Mode.IN_TWO) -> Masked:
-        """`dim` and `picks` are what was asked; other lengths are refused before they are read."""
+        """Other lengths than `dim` and `selections`, which were requested, are refused unread."""
         reader = Reader(body)
         dim += LANES if mode is Mode.AT_ONCE else 0
         require(reader.u64() == dim, Code.BAD_MESSAGE)
         vector = np.frombuffer(reader.view(dim * MASK_WORD.itemsize), dtype=MASK_WORD)
         require(reader.u32() == selections, Code.BAD_MESSAGE)
-        picked = np.frombuffer(reader.view(selections * PICK.itemsize), dtype=PICK)
-        context, commitment, sealed = reader.take(DIGEST), b"", dict[int, bytes]()
+        indices = np.frombuffer(reader.view(selections * SELECTION.itemsize), dtype=SELECTION)
+        context, commitment, sealed_shares = reader.take(DIGEST), b"", dict[int, bytes]()
         if mode is Mode.IN_TWO:
-            commitment, sealed = reader.take(DIGEST), reader.table(SEALED_SHARE)
+            commitment, sealed_shares = reader.take(DIGEST), reader.table(SEALED_SHARE)
         reader.finish()
-        return cls(vector, context, commitment, sealed, tuple(picked.tolist()))
+        return cls(vector, context, commitment, sealed_shares, tuple(indices.tolist()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,19 +240,19 @@ class Unmask:
 
     members: tuple[int, ...]
     certificate: dict[int, bytes]
-    sealed: dict[int, bytes]
+    sealed_shares: dict[int, bytes]
 
     def to_bytes(self) -> bytes:
-        certificate, sealed = table_field(self.certificate), table_field(self.sealed)
-        return members_field(self.members) + certificate + sealed
+        certificate, sealed_shares = table_field(self.certificate), table_field(self.sealed_shares)
+        return members_field(self.members) + certificate + sealed_shares
 
     @classmethod
     def read(cls, body: Buffer) -> Unmask:
         reader = Reader(body)
         members = reader.members()
-        certificate, sealed = reader.table(SIGNATURE), reader.table(SEALED_SHARE)
+        certificate, sealed_shares = reader.table(SIGNATURE), reader.table(SEALED_SHARE)
         reader.finish()
-        return cls(members, certificate, sealed)
+        return cls(members, certificate, sealed_shares)
 
 
 @dataclass(frozen=True, slots=True)

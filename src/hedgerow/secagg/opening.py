@@ -9,7 +9,7 @@ from hedgerow.errors import RoundFailed
 from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest, ids
-from hedgerow.secagg.keys import Roster, verify
+from hedgerow.secagg.keys import Roster, verify_signature
 from hedgerow.secagg.masks import Int64, UInt64
 from hedgerow.secagg.messages import Shares
 
@@ -36,9 +36,9 @@ def check_certificate(
     """Refuses unless `threshold` members signed, and every signature is a member's and good."""
     require(len(certificate) >= threshold, Code.BAD_CERTIFICATE)
     require(set(certificate) <= set(members), Code.BAD_CERTIFICATE)
-    signed = set_digest(context, members)
+    content = set_digest(context, members)
     for signer, signature in certificate.items():
-        verify(roster.sites[signer], signature, signed, Code.BAD_CERTIFICATE)
+        verify_signature(roster.sites[signer], signature, content, Code.BAD_CERTIFICATE)
 
 
 class BadShares(RoundFailed):
@@ -66,7 +66,7 @@ class MasksLeft(RoundFailed):
         )
 
 
-class Unanswered(RoundFailed):
+class MissingVectors(RoundFailed):
     """A round that is opened at once lacks the vectors of `sites`, so it will not be opened."""
 
     def __init__(self, round: int, sites: tuple[int, ...]) -> None:
@@ -78,7 +78,7 @@ class Unanswered(RoundFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedSum:
     """A sum, the members it is over, their signatures (none if nobody was lost) and their picks."""
 
     values: Int64
@@ -117,8 +117,8 @@ def take_masks_off(
 
     A member added its seed towards a lost site with a higher id, and took it away otherwise.
     """
-    added, taken = list(self_keys), list[bytes]()
+    added_masks, subtracted_masks = list(self_keys), list[bytes]()
     for member, answer in answers.items():
         for lost, seed in answer.seeds.items():
-            (added if member < lost else taken).append(seed)
-    masks.fold(total, plus=taken, minus=added)
+            (added_masks if member < lost else subtracted_masks).append(seed)
+    masks.fold(total, plus=subtracted_masks, minus=added_masks)

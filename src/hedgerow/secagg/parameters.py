@@ -67,11 +67,11 @@ def stays_connected(n_sites: int, bad: int, degree: int, sigma: int) -> bool:
 def _lowest_secret_threshold(n_sites: int, corrupt: int, degree: int, sigma: int) -> int:
     """Event 2: smallest t with n P[corrupt neighbors >= t] <= 2^-(sigma+1)."""
     ways = dict(_ways(n_sites - 1, corrupt, degree))
-    allowed = math.comb(n_sites - 1, degree)
+    all_ways = math.comb(n_sites - 1, degree)
     tail, threshold = 0, degree + 1
     while threshold > 2:
         tail += ways.get(threshold - 1, 0)
-        if n_sites * tail << (sigma + 1) > allowed:
+        if n_sites * tail << (sigma + 1) > all_ways:
             break
         threshold -= 1
     return threshold
@@ -80,24 +80,24 @@ def _lowest_secret_threshold(n_sites: int, corrupt: int, degree: int, sigma: int
 def _highest_reachable_threshold(n_sites: int, lost: int, degree: int, eta: int) -> int:
     """Event 3: largest t with n P[surviving neighbors < t] <= 2^-eta."""
     ways = dict(_ways(n_sites - 1, n_sites - lost - 1, degree))
-    allowed = math.comb(n_sites - 1, degree)
+    all_ways = math.comb(n_sites - 1, degree)
     tail, threshold = 0, 0
     while threshold < degree:
         tail += ways.get(threshold, 0)
-        if n_sites * tail << eta > allowed:
+        if n_sites * tail << eta > all_ways:
             break
         threshold += 1
     return threshold
 
 
-def _ways(population: int, marked: int, draws: int) -> Iterator[tuple[int, int]]:
+def _ways(population: int, n_marked: int, draws: int) -> Iterator[tuple[int, int]]:
     """(x, number of ways to draw exactly x marked ones): hypergeometric, not yet divided."""
-    plain = population - marked
+    plain = population - n_marked
     x = max(0, draws - plain)
-    ways = math.comb(marked, x) * math.comb(plain, draws - x)
-    while x <= min(marked, draws):
+    ways = math.comb(n_marked, x) * math.comb(plain, draws - x)
+    while x <= min(n_marked, draws):
         yield x, ways
-        ways = ways * (marked - x) * (draws - x) // ((x + 1) * (plain - draws + x + 1))
+        ways = ways * (n_marked - x) * (draws - x) // ((x + 1) * (plain - draws + x + 1))
         x += 1
 
 

@@ -12,7 +12,7 @@ from hedgerow.secagg import masks
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.keys import Roster, verify
+from hedgerow.secagg.keys import Roster, verify_signature
 from hedgerow.secagg.masks import MASK_WORD
 from hedgerow.secagg.messages import (
     LANES,
@@ -26,8 +26,8 @@ from hedgerow.secagg.messages import (
 )
 from hedgerow.secagg.opening import (
     MasksLeft,
-    Opened,
-    Unanswered,
+    MissingVectors,
+    OpenedSum,
     check_commitments,
     givers,
     rebuild,
@@ -86,8 +86,8 @@ class SecureSum:
         self._peers = {site: session.neighbors(site) & set(participants) for site in participants}
         self._total = np.zeros(dim + (LANES if mode is Mode.AT_ONCE else 0), MASK_WORD)
         self._commitments: dict[int, bytes] = {}
-        self._picked: dict[int, tuple[int, ...]] = {}
-        self._sealed: dict[int, dict[int, bytes]] = {}
+        self._indices: dict[int, tuple[int, ...]] = {}
+        self._shares: dict[int, dict[int, bytes]] = {}
         self._certificate: dict[int, bytes] = {}
         self._answers: dict[int, Shares] = {}
 
@@ -96,8 +96,8 @@ class SecureSum:
         missing = definitions or {}
 
         def body(site: int) -> bytes:
-            named = missing.get(site, b"")
-            return Round(self._bundle, self.participants, named, self.mode).to_bytes()
+            own_definitions = missing.get(site, b"")
+            return Round(self._bundle, self.participants, own_definitions, self.mode).to_bytes()
 
         return self._messages(MessageKind.ROUND, self.participants, body)
 
@@ -107,16 +107,16 @@ class SecureSum:
         sender = envelope.header.sender
         require(self.members is None, Code.OLD_ROUND, sender)
         require(sender in self.participants, Code.BAD_SET, sender)
-        if sender in self._picked:
+        if sender in self._indices:
             return
-        masked = Masked.read(envelope.body, self._dim, self._selections, self.mode)
-        require(masked.context == self.context, Code.BAD_MESSAGE, sender)
+        answer = Masked.read(envelope.body, self._dim, self._selections, self.mode)
+        require(answer.context == self.context, Code.BAD_MESSAGE, sender)
         sealed_for = self._peers[sender] if self.mode is Mode.IN_TWO else set()
-        require(set(masked.sealed) == sealed_for, Code.BAD_MESSAGE, sender)
+        require(set(answer.sealed_shares) == sealed_for, Code.BAD_MESSAGE, sender)
         self.messages[sender, MessageKind.MASKED] = message
-        np.add(self._total, masked.vector, out=self._total)
-        self._commitments[sender], self._sealed[sender] = masked.commitment, masked.sealed
-        self._picked[sender] = masked.selections
+        np.add(self._total, answer.vector, out=self._total)
+        self._commitments[sender], self._shares[sender] = answer.commitment, answer.sealed_shares
+        self._indices[sender] = answer.selections
 
     @property
     def size(self) -> tuple[int, int]:
@@ -126,7 +126,7 @@ class SecureSum:
     @property
     def arrived(self) -> frozenset[int]:
         """Those whose vectors are in the sum."""
-        return frozenset(self._picked)
+        return frozenset(self._indices)
 
     @property
     def signed(self) -> frozenset[int]:
@@ -135,7 +135,7 @@ class SecureSum:
 
     def close(self) -> dict[int, bytes]:
         """Those who arrived are the members; SURVIVORS for each of them if somebody is lost."""
-        members, least = tuple(sorted(self._picked)), self._run.parameters.threshold
+        members, least = tuple(sorted(self._indices)), self._run.parameters.threshold
         if len(members) < least:
             raise TooFewSites(
                 f"round {self.round}: {len(members)} of {len(self.participants)} sites sent a "
@@ -146,24 +146,24 @@ class SecureSum:
             self.members = members
             return {}
         if self.mode is Mode.AT_ONCE:
-            raise Unanswered(self.round, tuple(sorted(set(self.participants) - set(members))))
+            raise MissingVectors(self.round, tuple(sorted(set(self.participants) - set(members))))
         self.members = members
         body = Survivors(members).to_bytes()
         return self._messages(MessageKind.SURVIVORS, members, lambda _: body)
 
     def accept_signature(self, message: bytes) -> None:
         envelope = self._read(message, MessageKind.SIGNED_SET)
-        sender, members = envelope.header.sender, self._settled()
+        sender, members = envelope.header.sender, self._members()
         require(sender in members, Code.BAD_SET, sender)
         signature = SignedSet.read(envelope.body).signature
-        signed = set_digest(self.context, members)
-        verify(self._run.roster.sites[sender], signature, signed, Code.BAD_CERTIFICATE)
+        content = set_digest(self.context, members)
+        verify_signature(self._run.roster.sites[sender], signature, content, Code.BAD_CERTIFICATE)
         self.messages[sender, MessageKind.SIGNED_SET] = message
         self._certificate[sender] = signature
 
     def unmask(self) -> dict[int, bytes]:
         """UNMASK for every member, each with the shares that were sealed for it."""
-        members, least = self._settled(), self._run.parameters.threshold
+        members, least = self._members(), self._run.parameters.threshold
         if self._lost() and len(self._certificate) < least:
             raise RoundFailed(
                 f"round {self.round}: {len(self._certificate)} sites signed the set of "
@@ -174,7 +174,7 @@ class SecureSum:
 
     def accept_shares(self, message: bytes) -> None:
         envelope = self._read(message, MessageKind.SHARES)
-        sender, members = envelope.header.sender, set(self._settled())
+        sender, members = envelope.header.sender, set(self._members())
         require(sender in members, Code.BAD_SET, sender)
         answer, peers = Shares.read(envelope.body), self._peers[sender]
         require(set(answer.shares) == (peers & members) | {sender}, Code.BAD_MESSAGE, sender)
@@ -185,14 +185,14 @@ class SecureSum:
     def missing(self) -> str | None:
         """Why the sum cannot be opened yet, or None when it can."""
         least = self._run.parameters.neighborhood.threshold
-        for member in self._settled() if self.mode is Mode.IN_TWO else ():
+        for member in self._members() if self.mode is Mode.IN_TWO else ():
             if len(self._givers(member)) < least:
                 return f"fewer than {least} sites gave their share for site {member}"
             if self._peers[member] & self._lost() and member not in self._answers:
                 return f"site {member} has not sent its seeds for the lost sites"
         return None
 
-    def opened(self) -> Opened:
+    def opened(self) -> OpenedSum:
         """The sum without its masks, once the answers suffice."""
         if self.mode is Mode.AT_ONCE:
             return self._opened_at_once()
@@ -202,22 +202,22 @@ class SecureSum:
                 f"round {self.round}: {reason}. Nothing was opened; the charge stays. Wait for "
                 "its answer, or ask again in a new round."
             )
-        secrets = {member: self._self_secret(member) for member in self._settled()}
+        secrets = {member: self._self_secret(member) for member in self._members()}
         check_commitments(self.round, secrets, self.context, self._commitments)
         self_keys = (masks.self_key(self.context, secret) for secret in secrets.values())
         total = self._total.copy()
         take_masks_off(total, self_keys, self._answers)
-        return Opened(
-            masks.centered(total), self._settled(), dict(self._certificate), dict(self._picked)
+        return OpenedSum(
+            masks.centered(total), self._members(), dict(self._certificate), dict(self._indices)
         )
 
-    def _opened_at_once(self) -> Opened:
+    def _opened_at_once(self) -> OpenedSum:
         """Masks have cancelled, and the two zeros show it."""
-        members = self._settled()
+        members = self._members()
         if self._total[-LANES:].any():
             raise MasksLeft(self.round)
         values = masks.centered(self._total[:-LANES].copy())
-        return Opened(values, members, {}, dict(self._picked))
+        return OpenedSum(values, members, {}, dict(self._indices))
 
     def _read(self, message: bytes, kind: MessageKind) -> Envelope:
         envelope = self._run.read(message, kind, self.round)
@@ -233,18 +233,18 @@ class SecureSum:
         return givers(member, self._peers[member], self._answers)
 
     def _unmask_body(self, site: int) -> bytes:
-        members = self._settled()
-        sealed = {peer: self._sealed[peer][site] for peer in members if peer in self._peers[site]}
+        members = self._members()
+        shares = {peer: self._shares[peer][site] for peer in members if peer in self._peers[site]}
         certificate = self._certificate if self._lost() else {}
-        return Unmask(members, certificate, sealed).to_bytes()
+        return Unmask(members, certificate, shares).to_bytes()
 
-    def _settled(self) -> tuple[int, ...]:
+    def _members(self) -> tuple[int, ...]:
         if self.members is None:
             raise ParameterError(f"round {self.round} is still open; call close first.")
         return self.members
 
     def _lost(self) -> frozenset[int]:
-        return frozenset(self.participants) - set(self._settled())
+        return frozenset(self.participants) - set(self._members())
 
     def _messages(
         self, kind: MessageKind, sites: Iterable[int], body: Callable[[int], bytes]

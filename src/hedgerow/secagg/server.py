@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from hedgerow.errors import ParameterError
-from hedgerow.secagg.closing import UNASKED, Close, Closed
+from hedgerow.secagg.closing import UNASKED, Close, LastWord
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
@@ -117,8 +117,8 @@ class Coordinator:
         """
         joining = self._joining(keys)
         for item in joining:
-            held = self.heads.get(item.sender, EMPTY_LEDGER)
-            require(follows(item.head, held.position), Code.LEDGER_ROLLED_BACK, item.sender)
+            last_head = self.heads.get(item.sender, EMPTY_LEDGER)
+            require(follows(item.head, last_head.position), Code.LEDGER_ROLLED_BACK, item.sender)
             self.heads[item.sender] = item.receipt.header.ledger
         self._form(joining)
         body = Open(self.keys).to_bytes()
@@ -137,8 +137,8 @@ class Coordinator:
         """BIND for each: what the others among all whose ENCAPS came have given it."""
 
         def body(site: int) -> bytes:
-            given = self._capsules.items()
-            return Capsules({p: table[site] for p, table in given if site in table}).to_bytes()
+            tables = self._capsules.items()
+            return Capsules({p: table[site] for p, table in tables if site in table}).to_bytes()
 
         return {site: self.message(MessageKind.BIND, site, 0, body(site)) for site in sites}
 
@@ -176,16 +176,16 @@ class Coordinator:
         """A round over `participants`, by default the whole key session; by default the next one.
 
         The last one may be asked again. Each site is asked for `dim` numbers, which are summed,
-        and for `picks` indices, which are not.
+        and for as many indices as there are `selections`, which are not.
         """
-        who = tuple(sorted(self.session.ephemerals if participants is None else participants))
-        if not 1 <= dim <= LONGEST_VECTOR or not set(who) <= set(self.session.ephemerals):
+        sites = tuple(sorted(self.session.ephemerals if participants is None else participants))
+        if not 1 <= dim <= LONGEST_VECTOR or not set(sites) <= set(self.session.ephemerals):
             raise ParameterError(
-                f"{dim} numbers from sites {list(who)} cannot be summed; "
+                f"{dim} numbers from sites {list(sites)} cannot be summed; "
                 "use 1 to 2^32 numbers and sites of this key session."
             )
         self._round = self._round + 1 if round is None else round
-        return SecureSum(self, self._round, bundle, dim, selections, who, mode)
+        return SecureSum(self, self._round, bundle, dim, selections, sites, mode)
 
     def close(self, root: bytes, rounds: int) -> dict[int, bytes]:
         """CLOSE for every site of the roster: nothing more is asked in this study."""
@@ -198,7 +198,7 @@ class Coordinator:
         A site that closed unasked has signed none: zeros.
         """
         envelope = open_envelope(message, MessageKind.CLOSED, self._author.study_hash, self.roster)
-        header, body = envelope.header, Closed.read(envelope.body)
+        header, body = envelope.header, LastWord.read(envelope.body)
         place = header.run_id, header.session_id, header.round, header.receiver
         require(place == (self.run_id, NO_SESSION, 0, COORDINATOR), Code.BAD_MESSAGE, header.sender)
         require(body.root in (root, UNASKED), Code.BAD_MESSAGE, header.sender)
@@ -221,9 +221,9 @@ class Coordinator:
         there = (header.run_id, header.session_id, header.round, header.receiver)
         require(there == here, Code.BAD_MESSAGE, sender)
         require(sender in self.session.ephemerals, Code.UNKNOWN_KEY, sender)
-        held = self.heads[sender]
-        if header.ledger.seq >= held.seq:  # an answer sent again shows an older head
-            fits = follows(header.ledger.position, held.position)
+        last_head = self.heads[sender]
+        if header.ledger.seq >= last_head.seq:  # an answer sent again shows an older head
+            fits = follows(header.ledger.position, last_head.position)
             require(fits, Code.LEDGER_ROLLED_BACK, sender)
             self.heads[sender] = header.ledger
         return envelope
@@ -240,5 +240,5 @@ class Coordinator:
     def _message(
         self, kind: MessageKind, site: int, session_id: bytes, round: int, body: bytes
     ) -> bytes:
-        held = self.heads.get(site, EMPTY_LEDGER)
-        return self._author.seal(kind, body, self.run_id, session_id, round, site, held)
+        last_head = self.heads.get(site, EMPTY_LEDGER)
+        return self._author.seal(kind, body, self.run_id, session_id, round, site, last_head)

@@ -42,7 +42,7 @@ from hedgerow.secagg.keys import (
 )
 from hedgerow.secagg.messages import Keys
 
-Invitation: TypeAlias = tuple[bytes, int]
+RunAttempt: TypeAlias = tuple[bytes, int]
 """Run and attempt of a JOIN."""
 
 
@@ -66,7 +66,7 @@ class Joining:
         return self.receipt.header.ledger.position
 
     @property
-    def invitation(self) -> Invitation:
+    def invitation(self) -> RunAttempt:
         """The JOIN that it answers."""
         return self.receipt.header.run_id, self.attempt
 
@@ -111,31 +111,31 @@ class KeySession:
     def context(self, round: int, request: bytes, participants: Iterable[int]) -> bytes:
         """What the round's keys are bound to.
 
-        Sites that were told different rounds, bundles or participants get different keys:
+        Sites that got different rounds, bundles or participants get different keys:
         their masks do not cancel and their shares do not open.
         """
-        who = b"".join(u16(site) + self.ephemerals[site] for site in participants)
-        return digest("ctx", self.id, u64(round), request, who)
+        keys = b"".join(u16(site) + self.ephemerals[site] for site in participants)
+        return digest("ctx", self.id, u64(round), request, keys)
 
 
 def form_session(
-    joining: Iterable[Joining], invitation: Invitation, study_hash: bytes, parameters: Parameters
+    joining: Iterable[Joining], invitation: RunAttempt, study_hash: bytes, parameters: Parameters
 ) -> KeySession:
     """The key session these sites make, in whatever order their KEYS arrived."""
-    everyone = sorted(joining, key=lambda one: one.sender)
+    everyone = sorted(joining, key=lambda item: item.sender)
     require(len(everyone) >= parameters.threshold, Code.TOO_FEW)
-    require({one.invitation for one in everyone} == {invitation}, Code.BAD_MESSAGE)
-    ephemerals = {one.sender: one.ephemeral for one in everyone}
-    encapsulations = {one.sender: one.encapsulation for one in everyone}
+    require({item.invitation for item in everyone} == {invitation}, Code.BAD_MESSAGE)
+    ephemerals = {item.sender: item.ephemeral for item in everyone}
+    encapsulations = {item.sender: item.encapsulation for item in everyone}
     for keys in (ephemerals, encapsulations):  # fewer if a sender or a key comes twice
         require(len(set(keys.values())) == len(everyone), Code.DUPLICATE_KEY)
-    session_id = digest("epoch", study_hash, invitation[0], *(one.message for one in everyone))
+    session_id = digest("epoch", study_hash, invitation[0], *(item.message for item in everyone))
     graph = parameters.graph(session_id)
     return KeySession(invitation[0], session_id, ephemerals, encapsulations, graph)
 
 
 @dataclass(slots=True)
-class Joined:
+class SiteSession:
     """A key session as one of its sites holds it, with the secrets it shares with its neighbors.
 
     It encapsulates to half of them when it joins, and has a root with the others once it is bound.
@@ -150,24 +150,24 @@ class Joined:
     """Highest round masked in this key session, whether or not it was ever stored or sent."""
     lock: AbstractContextManager[Any] = field(default_factory=threading.Lock, repr=False)
 
-    def encapsulated(self) -> dict[int, bytes]:
+    def encapsulate_all(self) -> dict[int, bytes]:
         """By peer, what tells it the root that it shares with this site; once a key session."""
-        return {peer: self._given(peer) for peer in sorted(self.session.takers(self.me))}
+        return {peer: self._encapsulate(peer) for peer in sorted(self.session.takers(self.me))}
 
     def bind(self, capsules: Mapping[int, bytes]) -> None:
         """Roots with those who encapsulated to this site; all of them fit, or none is kept."""
         near = self.session.neighbors(self.me)
         require(all(p in near and gives(p, self.me) for p in capsules), Code.BAD_SET)
-        roots = {peer: self._taken(peer, capsule) for peer, capsule in capsules.items()}
+        roots = {peer: self._decapsulate(peer, capsule) for peer, capsule in capsules.items()}
         require(all(self.roots.get(p, r) == r for p, r in roots.items()), Code.BAD_KEY)
         self.roots |= roots
 
-    def _given(self, peer: int) -> bytes:
+    def _encapsulate(self, peer: int) -> bytes:
         secret, ciphertext = encapsulate(self.session.encapsulations[peer])
         self.roots[peer] = self._root_with(peer, secret, ciphertext)
         return ciphertext + confirmation(self.roots[peer], self.session.id, self.me, peer)
 
-    def _taken(self, peer: int, capsule: bytes) -> bytes:
+    def _decapsulate(self, peer: int, capsule: bytes) -> bytes:
         """Without the tag a changed ciphertext would show only as masks that do not cancel."""
         ciphertext, tag = capsule[:CIPHERTEXT], capsule[CIPHERTEXT:]
         result = self._root_with(peer, decapsulate(self.keys.encapsulation, ciphertext), ciphertext)

@@ -75,10 +75,10 @@ def _values_at(points: tuple[int, ...], nodes: tuple[int, ...], values: Sequence
     By the first barycentric formula: P(x) = L(x) sum v_i b_i / (x - x_i), L(x) = prod (x - x_i).
     Differences of points are small, so their inverses stand in a table.
     """
-    weighed = [v * b % PRIME for v, b in zip(values, _barycentric(nodes), strict=True)]
+    terms = [v * b % PRIME for v, b in zip(values, _barycentric(nodes), strict=True)]
     inverses = _inverses(max(points, default=0).bit_length())
     return [
-        product * sum(map(mul, weighed, [inverses[point - node] for node in nodes])) % PRIME
+        product * sum(map(mul, terms, [inverses[point - node] for node in nodes])) % PRIME
         for point, product in zip(points, _products(points, nodes), strict=True)
     ]
 
@@ -89,7 +89,7 @@ def _barycentric(nodes: tuple[int, ...]) -> tuple[int, ...]:
     inverse of the product of all by all but one (Montgomery 1987, "Speeding the Pollard and
     elliptic curve methods of factorization", section 10.3.1).
     """
-    below = [_product(node - other for other in nodes if other != node) for node in nodes]
+    below = [_product(node - x for x in nodes if x != node) for node in nodes]
     partial = list(accumulate(below, lambda a, b: a * b % PRIME, initial=1))
     inverse, result = pow(partial[-1], -1, PRIME), list[int]()
     for value, before in zip(reversed(below), reversed(partial[:-1]), strict=True):

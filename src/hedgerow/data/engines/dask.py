@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.data.engines.engine import (
+    EngineMessages,
     InKeepers,
     Keeper,
-    Messages,
     Work,
     check_columns,
     count_part,
@@ -76,7 +76,7 @@ class OnCluster(InKeepers):
             groups = self._group(parts, cells, sum(int(part[0]) for part in counts))
             self._parts = [own for own, _, _ in groups]
             self._keepers = [self._keeper(*group) for group in groups]
-            self._messages = Messages()
+            self._messages = EngineMessages()
         self.read_counts = read_counts(np.sum(counts, axis=0), names)
 
     # -------------------------------------------------------------------------------------- keepers

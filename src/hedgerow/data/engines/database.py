@@ -34,8 +34,8 @@ from hedgerow.data.reading.report import EngineCounts
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.sums import Answering, trees_in_common
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.models.losses import Sensitivity
 from hedgerow.models.model import Additive, Curve
-from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import (
     Cells,

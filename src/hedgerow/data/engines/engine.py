@@ -282,7 +282,7 @@ class Keeper:
         self._rows = Rows(join(parts), schema, draws, self._record_ids)
         self._answering, self._lean = Answering(self._rows, schema), lean
         self._copies: NDArray[np.uint64] | None = None
-        self._messages = Messages()
+        self._messages = EngineMessages()
 
     def run(self, work: Work) -> list[IntArray]:
         sums = work(self._answering)
@@ -417,7 +417,7 @@ def read_counts(counts: IntArray, names: Sequence[str]) -> EngineCounts:
 # Work as bytes: of a model that grew since the last message, the new trees alone.
 
 
-class Messages:
+class EngineMessages:
     """One end of a line of messages: both ends know the model of the last one that had any."""
 
     def __init__(self) -> None:

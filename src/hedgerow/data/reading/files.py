@@ -59,14 +59,14 @@ def open_files(place: str) -> RowTable:
     raise DataError(f"there is no file {place!r}; check the path.")
 
 
-def kind_of(path: Path) -> str:
+def file_kind(path: Path) -> str:
     """How the file's name ends; of a compressed one, how it ended before."""
     names = [suffix.lower() for suffix in path.suffixes[-2:]]
     return names[0] if len(names) == 2 and names[1] == ".gz" else "".join(names[-1:])
 
 
 def open_file(path: Path) -> RowTable:
-    kind = kind_of(path)
+    kind = file_kind(path)
     if kind in TEXT:
         return Csv(path)
     if kind == EXCEL:
@@ -250,7 +250,7 @@ class Files:
 
     def __init__(self, where: str, paths: Sequence[Path]) -> None:
         self.where = where
-        files = sorted(path for path in paths if kind_of(path) in FILE_KINDS)
+        files = sorted(path for path in paths if file_kind(path) in FILE_KINDS)
         if not files:
             raise DataError(f"{where} holds no {KINDS_IN_WORDS}; put some there.")
         self._tables = [open_file(file) for file in files]

@@ -13,8 +13,8 @@ from typing import Protocol
 from hedgerow.data.reading.encoding import LABEL
 from hedgerow.errors import DataWarning, warn
 from hedgerow.schema.grids import ColumnKind, Grid, short_number, wide_edges
-from hedgerow.schema.problems import html_table
 from hedgerow.schema.schema import Schema
+from hedgerow.schema.visible import html_table
 
 WORTH_A_WARNING = 0.01
 """Part of a column's rows above which clamped or unknown values are told without being asked."""

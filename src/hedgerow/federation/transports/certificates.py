@@ -33,8 +33,7 @@ from hedgerow.secagg.keys import Identity, is_signed
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
 _EARLIER = dt.timedelta(days=2)
-"""So far behind may the clock of a site be; what it signs and charges needs no clock at all."""
-"""Clocks of two institutions differ."""
+"""A site's clock may be so far behind; what it signs and charges needs no clock at all."""
 _LONGEST_REQUEST = 1 << 16
 
 Key = ec.EllipticCurvePrivateKey
@@ -52,9 +51,9 @@ class Request:
 
     @classmethod
     def make(cls, name: str, identity: Identity, key: Key) -> Request:
-        built = x509.CertificateSigningRequestBuilder().subject_name(_named(name))
+        built = x509.CertificateSigningRequestBuilder().subject_name(_subject(name))
         csr = built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-        return cls(name, identity.public, csr, identity.sign(_asked(name, csr)))
+        return cls(name, identity.public, csr, identity.sign(_request_digest(name, csr)))
 
     def to_text(self) -> str:
         content = {
@@ -100,20 +99,20 @@ class Request:
                 "that name; nothing was signed. Ask the site out of band (telephone) whether it is "
                 "theirs."
             )
-        asked = x509.load_pem_x509_csr(self.csr)
+        csr = x509.load_pem_x509_csr(self.csr)
         if (
-            not is_signed(key_in_roster, self.signature, _asked(self.name, self.csr))
-            or not asked.is_signature_valid
-            or asked.subject != _named(self.name)
+            not is_signed(key_in_roster, self.signature, _request_digest(self.name, self.csr))
+            or not csr.is_signature_valid
+            or csr.subject != _subject(self.name)
         ):
             raise ParameterError(
                 f"the request for {self.name!r} was changed on its way; nothing was signed. "
                 "Ask the site for a new one."
             )
-        return asked
+        return csr
 
 
-def _asked(name: str, csr: bytes) -> bytes:
+def _request_digest(name: str, csr: bytes) -> bytes:
     return digest("certificate request", name.encode(), csr)
 
 
@@ -132,7 +131,7 @@ class Authority:
         make_private(folder)
         if not (folder / "authority.key").exists():
             key = new_key()
-            certificate = _issued(
+            certificate = _issue(
                 "hedgerow authority", key, key, AUTHORITY_DAYS, "hedgerow authority"
             )
             (folder / "authority.crt").write_bytes(_pem(certificate))
@@ -145,14 +144,14 @@ class Authority:
 
     def sign(self, request: Request, key_in_roster: bytes | None) -> bytes:
         """The certificate for a site of the roster, followed by the authority's own."""
-        asked = request.checked(key_in_roster)
-        key = asked.public_key()
+        csr = request.checked(key_in_roster)
+        key = csr.public_key()
         if not isinstance(key, ec.EllipticCurvePublicKey):
             raise ParameterError(
                 f"the request for {request.name!r} has a key of another kind than P-256."
             )
         issuer = _common_name(self.certificate.subject)
-        site = _issued(
+        site = _issue(
             request.name, key, self._key, CERTIFICATE_DAYS, issuer,
             usage=ExtendedKeyUsageOID.CLIENT_AUTH,
         )  # fmt: skip
@@ -166,7 +165,7 @@ class Authority:
         key = new_key()
         names = [_host(host) for host in hosts]
         issuer = _common_name(self.certificate.subject)
-        listener = _issued(
+        listener = _issue(
             hosts[0], key, self._key, CERTIFICATE_DAYS, issuer,
             usage=ExtendedKeyUsageOID.SERVER_AUTH, hosts=names,
         )  # fmt: skip
@@ -182,7 +181,7 @@ class Authority:
 
 
 # ------------------------------------------------------------------------------ at the site's end
-def accept_certificate(reply: bytes, told: str, key: Key, name: str) -> tuple[bytes, bytes]:
+def accept_certificate(reply: bytes, fingerprint: str, key: Key, name: str) -> tuple[bytes, bytes]:
     """(certificate, authority) from a reply.
 
     If the authority has the fingerprint that was confirmed.
@@ -195,10 +194,10 @@ def accept_certificate(reply: bytes, told: str, key: Key, name: str) -> tuple[by
             "what `hedgerow study sign` wrote."
         ) from None
     result = certificate_fingerprint(authority)
-    if _plain(told) != _plain(result):
+    if _plain(fingerprint) != _plain(result):
         raise ParameterError(
-            f"the authority's fingerprint is {result}, and {told} was given; nothing was kept. "
-            "Ask the coordinator out of band (telephone): somebody may stand in between."
+            f"the authority's fingerprint is {result}, and {fingerprint} was given; nothing was "
+            "kept. Ask the coordinator out of band (telephone): somebody may stand in between."
         )
     try:
         site.verify_directly_issued_by(authority)
@@ -214,7 +213,7 @@ def accept_certificate(reply: bytes, told: str, key: Key, name: str) -> tuple[by
 
 
 def client_context(key: Path, certificate: Path, authority: Path) -> ssl.SSLContext:
-    """TLS 1.3 towards one coordinator: its authority is believed and no other in the world."""
+    """TLS 1.3 towards one coordinator: its authority is trusted and no other."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(authority)
@@ -232,8 +231,8 @@ def authority_id(certificate: bytes) -> str:
     return _plain(certificate_fingerprint(x509.load_pem_x509_certificate(certificate)))[:16].lower()
 
 
-def _plain(told: str) -> str:
-    return told.upper().removeprefix("SHA256:").replace(":", "").replace(" ", "")
+def _plain(fingerprint: str) -> str:
+    return fingerprint.upper().removeprefix("SHA256:").replace(":", "").replace(" ", "")
 
 
 # ------------------------------------------------------------------------------------------ keys
@@ -259,7 +258,7 @@ def load_key(path: Path) -> Key:
 
 
 # ---------------------------------------------------------------------------------- certificates
-def _issued(
+def _issue(
     name: str,
     key: Key | ec.EllipticCurvePublicKey,
     signer: Key,
@@ -276,8 +275,8 @@ def _issued(
     above = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     built = (
         x509.CertificateBuilder()
-        .subject_name(_named(name))
-        .issuer_name(_named(issuer))
+        .subject_name(_subject(name))
+        .issuer_name(_subject(issuer))
         .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _EARLIER)
@@ -312,7 +311,7 @@ def _key_usage(*, signs: bool) -> x509.KeyUsage:
     )
 
 
-def _named(name: str) -> x509.Name:
+def _subject(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

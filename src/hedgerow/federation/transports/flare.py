@@ -29,6 +29,7 @@ from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES
 from hedgerow.federation.transports.flare_locks import CONTROLLER, EXECUTOR, SOCKET_FILE
 from hedgerow.federation.transports.frames import (
     ask_service,
+    connect_unix,
     receive_named,
     send_named,
     send_note,
@@ -108,7 +109,7 @@ class PipeController(Controller):  # type: ignore[misc]
     def stop_controller(self, fl_ctx: Any) -> None:
         pass
 
-    def process_result_of_unknown_task(self, *unused: Any, **named: Any) -> None:
+    def process_result_of_unknown_task(self, *args: Any, **kwargs: Any) -> None:
         pass
 
     def control_flow(self, abort_signal: Any, fl_ctx: Any) -> None:
@@ -116,8 +117,7 @@ class PipeController(Controller):  # type: ignore[misc]
         with ThreadPoolExecutor(max(1, len(self._sites))) as pool:
             self._pool = pool
             missing = self._greet(abort_signal)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as pipe:
-                pipe.connect(self._path)
+            with connect_unix(self._path) as pipe:
                 send_note(pipe, {"missing": sorted(missing), "pid": os.getpid()})
                 with suppress(OSError):  # the coordinator is gone, and this job with it
                     while self._pass_on(pipe, abort_signal):
@@ -127,7 +127,7 @@ class PipeController(Controller):  # type: ignore[misc]
         """Tasks are refused until a site's job process runs: asks until each has answered."""
         missing, end = set(self._sites), time.monotonic() + HELLO_SECONDS
         while missing and time.monotonic() < end and not abort_signal.triggered:
-            result = self._each({name: Shareable() for name in missing}, HELLO, 1.0, optional=True)
+            result = self._ask({name: Shareable() for name in missing}, HELLO, 1.0, optional=True)
             missing -= {
                 n for n, reply in result.items() if reply.get_return_code() == ReturnCode.OK
             }
@@ -142,38 +142,38 @@ class PipeController(Controller):  # type: ignore[misc]
         if not note:
             return False
         tag = uuid.uuid4().hex
-        asked = {name: _task(message, tag) for name, message in messages.items()}
-        replies = self._each(asked, ReservedTopic.DO_TASK, note["timeout"])
+        tasks = {name: _task(message, tag) for name, message in messages.items()}
+        replies = self._ask(tasks, ReservedTopic.DO_TASK, note["timeout"])
         answers = {
             name: reply[MESSAGE_KEY]
             for name, reply in replies.items()
             if reply.get_return_code() == ReturnCode.OK
             and isinstance(reply.get(MESSAGE_KEY), bytes)
         }
-        if len(answers) < len(asked):
+        if len(answers) < len(tasks):
             time.sleep(ABORT_SECONDS)
         if abort_signal.triggered:
             return False  # unanswered: the coordinator asks again, through the next job
         send_named(pipe, answers)
         return True
 
-    def _each(
-        self, asked: Mapping[str, Any], topic: str, timeout: float, optional: bool = False
+    def _ask(
+        self, tasks: Mapping[str, Any], topic: str, timeout: float, optional: bool = False
     ) -> dict[str, Any]:
         """A thread for each site: in 2.9.0 `multicast_aux_requests` returns nothing."""
 
         def one(name: str) -> tuple[str, Any]:
             with self._engine.new_context() as context:
                 result = self._engine.send_aux_request(
-                    [name], topic, asked[name], timeout, context, optional
+                    [name], topic, tasks[name], timeout, context, optional
                 )
             return name, (result or {}).get(name)
 
-        return {name: reply for name, reply in self._pool.map(one, asked) if reply is not None}
+        return {name: reply for name, reply in self._pool.map(one, tasks) if reply is not None}
 
 
 def _waits(pipe: socket.socket, abort_signal: Any) -> bool:
-    """Until there is something to read; False once the job is told to end."""
+    """Until there is something to read; False once the job has to end."""
     pipe.settimeout(0.2)
     while not abort_signal.triggered:
         with suppress(TimeoutError):
@@ -193,7 +193,7 @@ def _task(message: bytes, tag: str) -> Any:
 
 # --------------------------------------------------------------------------- in a FLARE site's job
 class PipeExecutor(Executor):  # type: ignore[misc]
-    """Knocks at the site's own service. Where that is stands in the kit, never in the job."""
+    """Connects to the site's own service, whose address is in the kit, never in the job."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -204,8 +204,8 @@ class PipeExecutor(Executor):  # type: ignore[misc]
             return
         engine = fl_ctx.get_engine()
         local = Path(engine.get_workspace().get_site_config_dir())
-        said = json.loads((local / SOCKET_FILE).read_text(encoding="utf-8"))
-        self._socket = said["socket"]
+        config = json.loads((local / SOCKET_FILE).read_text(encoding="utf-8"))
+        self._socket = config["socket"]
         engine.register_aux_message_handler(HELLO, _hello)
 
     def execute(self, task_name: str, shareable: Any, fl_ctx: Any, abort_signal: Any) -> Any:

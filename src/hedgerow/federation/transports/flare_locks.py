@@ -1,10 +1,10 @@
-"""What a FLARE start-up kit is told to refuse, so that it carries bytes and does nothing else.
+"""Makes a FLARE start-up kit refuse all but our pipe, so that it carries bytes and no more.
 
 Three files in `local/` of a kit (FLARE 2.9):
 
     authorization.json   nobody may bring code (`byoc`) or run shell commands
     resources.json       a job may name our pipe's classes and no other; logs are not streamed
-    hedgerow.json        where the site's own service is knocked at (sites only); a job cannot say
+    hedgerow.json        where the site's own service listens (sites only); a job cannot say
 
 The kit's owner writes them, at every site and at the server; FLARE asks them before each job.
 """
@@ -73,20 +73,20 @@ def lock(kit: Path, socket: Path | None) -> list[Path]:
             if is_server
             else "the kit is a site's; say with --socket where `hedgerow site serve` listens."
         )
-    locked = _server(resources, kit.resolve()) if is_server else _site(resources)
-    written = {
+    settings = _server(resources, kit.resolve()) if is_server else _site(resources)
+    files = {
         "authorization.json": _PERMISSIONS,
-        "resources.json": locked,
+        "resources.json": settings,
         SOCKET_FILE: {"socket": str(socket.expanduser().resolve())} if socket else {},
     }
-    for name, content in written.items():
+    for name, content in files.items():
         (local / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    return [local / name for name in written]
+    return [local / name for name in files]
 
 
 def _site(resources: dict[str, Any]) -> dict[str, Any]:
-    kept = [item for item in resources["components"] if item["id"] != "site_log_streamer"]
-    return resources | _allowing(EXECUTOR) | {"allow_log_streaming": False, "components": kept}
+    parts = [item for item in resources["components"] if item["id"] != "site_log_streamer"]
+    return resources | _allowing(EXECUTOR) | {"allow_log_streaming": False, "components": parts}
 
 
 def _server(resources: dict[str, Any], kit: Path) -> dict[str, Any]:

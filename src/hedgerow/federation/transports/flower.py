@@ -31,7 +31,7 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
 }
-"""Flower reports its use, looks for updates and installs packages unless it is told not to."""
+"""Flower reports its use, looks for updates and installs packages unless these are set."""
 PACKAGE = "hedgerow_pipe"
 PROJECT = f"""\
 [build-system]
@@ -59,7 +59,7 @@ clientapp = "{PACKAGE}.flower_app:client_app"
 pipe = ""
 """
 SUBMIT_SECONDS = 60.0
-POLL_SECONDS = 0.05
+TASK_SECONDS = 0.05
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
@@ -78,24 +78,24 @@ class FlowerExchange(PipeExchange):
     def submit(self) -> str:
         with tempfile.TemporaryDirectory() as folder:
             write_app(Path(folder))
-            said = subprocess.run(
+            process = subprocess.run(
                 [self._command, "run", folder, self._superlink, "--format", "json",
                  "--run-config", f"pipe={json.dumps(str(self._path))}"],
                 capture_output=True, text=True, env=os.environ | QUIET, timeout=SUBMIT_SECONDS,
             )  # fmt: skip
-        return run_id_in(said.stdout, said.stderr)
+        return run_id_in(process.stdout, process.stderr)
 
 
 def flwr_command() -> str:
     """Of the environment that this Python is of, or the first on the PATH."""
     beside = str(Path(sys.executable).parent)
-    found = shutil.which("flwr", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
-    if found is None:
+    command = shutil.which("flwr", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
+    if command is None:
         raise ParameterError(
             "the command `flwr` is neither beside this Python nor on the PATH; install it with: "
             "pip install 'hedgerow[flower]'"
         )
-    return found
+    return command
 
 
 def write_app(folder: Path) -> None:
@@ -111,13 +111,13 @@ def write_app(folder: Path) -> None:
 def run_id_in(output: str, errors: str) -> str:
     """The number of the run that was taken."""
     try:
-        said: dict[str, Any] = json.loads(output)
+        reply: dict[str, Any] = json.loads(output)
     except ValueError:
-        said = {}
-    if not said.get("success"):
+        reply = {}
+    if not reply.get("success"):
         words = (output + errors).strip()[-300:]
         raise EngineLost(f"`flwr run` was refused: {words}")
-    return str(said["run-id"])
+    return str(reply["run-id"])
 
 
 # -------------------------------------------------------------------- beside a SuperNode, at a site
@@ -138,22 +138,22 @@ def serve_tasks(runtime: str, secret: Path, site: str, socket: Path) -> NoReturn
         master_secret=secret.read_bytes(), protected_methods=frozenset({ACQUIRE})
     )
     client = _client(runtime, proof)
-    wanted = AcquireTaskRequest(supported_task_types={TaskType.CLIENT_APP})
+    request = AcquireTaskRequest(supported_task_types={TaskType.CLIENT_APP})
     while True:
         try:
-            got = client.AcquireTask(wanted)
+            got = client.AcquireTask(request)
             if got.HasField("task") and got.token:
                 own = _client(runtime, RuntimeTokenHttpInterceptor(got.token))
-                with _uninterrupted():
+                with _ignore_interrupts():
                     _serve_one(own, site, socket)
                 continue
         except Exception as error:  # whatever it is, the next task is another one
             LOG.warning("a task of the SuperNode failed", exc_info=error)
-        time.sleep(POLL_SECONDS)
+        time.sleep(TASK_SECONDS)
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _ignore_interrupts() -> Iterator[None]:
     """A task whose SuperNode was started anew is refused, and flwr then interrupts its process."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

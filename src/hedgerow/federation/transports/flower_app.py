@@ -11,7 +11,6 @@ a SuperNode says which site it is and where the site's own service listens, neve
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -20,10 +19,10 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from .frames import ask_service, receive_named, send_named, send_note
+from .frames import ask_service, connect_unix, receive_named, send_named, send_note
 
 RECORD, SITE, MESSAGE, ANSWER = "hedgerow", "site", "message", "answer"
-LONGEST = 1 << 30
+LONGEST_MESSAGE = 1 << 30
 """Bytes of a message or an answer; whoever reads it has a limit of its own."""
 POLL_SECONDS = 0.1
 
@@ -38,24 +37,23 @@ def answer_query(message: Message, context: Context) -> Message:
 
 def answered(message: Message, site: str, path: str) -> Message:
     """The service's answer to a message, none if it is away; to a greeting, which site this is."""
-    said = ConfigRecord({SITE: site})
-    asked = message.content[RECORD].get(MESSAGE)
-    if isinstance(asked, bytes):
+    record = ConfigRecord({SITE: site})
+    content = message.content[RECORD].get(MESSAGE)
+    if isinstance(content, bytes):
         with suppress(OSError):
-            said[ANSWER] = ask_service(path, asked, LONGEST)
-    return Message(RecordDict({RECORD: said}), reply_to=message)
+            record[ANSWER] = ask_service(path, content, LONGEST_MESSAGE)
+    return Message(RecordDict({RECORD: record}), reply_to=message)
 
 
 @server_app.main()  # type: ignore[untyped-decorator, unused-ignore]
 def pass_on(grid: Grid, context: Context) -> None:
     """Exchanges from the coordinator's socket, until it says goodbye or is gone."""
     sites = SiteGrid(grid)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as pipe:
-        pipe.connect(str(context.run_config["pipe"]))
+    with connect_unix(str(context.run_config["pipe"])) as pipe:
         send_note(pipe, {"nodes": len(list(grid.get_node_ids()))})
         with suppress(OSError):
             while True:
-                note, messages = receive_named(pipe, LONGEST)
+                note, messages = receive_named(pipe, LONGEST_MESSAGE)
                 if not note:
                     return
                 send_named(pipe, sites.ask(messages, note["timeout"]))
@@ -77,21 +75,21 @@ class SiteGrid:
         end = time.monotonic() + timeout
         answers: dict[str, bytes] = {}
         pending: dict[str, tuple[int, str | None]] = {}
-        greeted: set[int] = set()
+        greetings: set[int] = set()
         left = set(messages)
         while (left or pending) and (seconds := end - time.monotonic()) > 0:
             if left:
                 here = set(self._grid.get_node_ids())
-                strangers = here - set(self._site_of) - greeted
-                known = {n: s for n, s in self._site_of.items() if n in here and s in left}
+                strangers = here - set(self._site_of) - greetings
+                sites = {n: s for n, s in self._site_of.items() if n in here and s in left}
                 pending |= self._push(dict.fromkeys(strangers), messages, seconds)
-                pending |= self._push(known, messages, seconds)
-                greeted |= strangers
-                left -= set(known.values())
+                pending |= self._push(sites, messages, seconds)
+                greetings |= strangers
+                left -= set(sites.values())
             for site, record in self._pull(pending):
-                found = record.get(ANSWER)
-                if site is not None and isinstance(found, bytes):
-                    answers[site] = found
+                answer = record.get(ANSWER)
+                if site is not None and isinstance(answer, bytes):
+                    answers[site] = answer
             if set(answers) == set(messages):
                 break
             time.sleep(POLL_SECONDS)
@@ -104,7 +102,7 @@ class SiteGrid:
         if not nodes:
             return {}
         records = [ConfigRecord({MESSAGE: messages[s]} if s else {}) for s in nodes.values()]
-        wrapped = [
+        requests = [
             Message(
                 RecordDict({RECORD: record}),
                 dst_node_id=node,
@@ -113,7 +111,7 @@ class SiteGrid:
             )
             for node, record in zip(nodes, records, strict=True)
         ]
-        ids = self._grid.push_messages(wrapped)
+        ids = self._grid.push_messages(requests)
         return {id: pair for id, pair in zip(ids, nodes.items(), strict=True) if id}
 
     def _pull(

@@ -6,17 +6,21 @@ A network engine gets a copy of this file, so it imports the standard library al
 from __future__ import annotations
 
 import json
+import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 _WIDTH = 8
 _AT_ONCE = 1 << 20
+_LONGEST_ADDRESS = 100
+"""Bytes of a Unix socket's address; kernels take 103 or 107."""
 LONGEST_NOTE = 1 << 20
 """What goes before messages with names: the names, and numbers beside them."""
 
 
-class Stopped(OSError):
+class Hangup(OSError):
     """The other end closed, or what it sent is no message."""
 
 
@@ -26,10 +30,10 @@ def send_message(connection: socket.socket, data: bytes) -> None:
 
 
 def receive_message(connection: socket.socket, longest: int) -> bytes:
-    """One message; `Stopped` if the other end closes, or announces more than `longest`."""
+    """One message; `Hangup` if the other end closes, or announces more than `longest`."""
     length = int.from_bytes(_exactly(connection, _WIDTH), "big")
     if length > longest:
-        raise Stopped(f"a message of {length} bytes was announced; at most {longest} are taken.")
+        raise Hangup(f"a message of {length} bytes was announced; at most {longest} are taken.")
     return _exactly(connection, length)
 
 
@@ -39,7 +43,7 @@ def _exactly(connection: socket.socket, length: int) -> bytes:
     while len(parts) < length:
         part = connection.recv(min(_AT_ONCE, length - len(parts)))
         if not part:
-            raise Stopped("the other end closed in the middle of a message.")
+            raise Hangup("the other end closed in the middle of a message.")
         parts += part
     return bytes(parts)
 
@@ -68,9 +72,37 @@ def receive_named(
     return note, {name: receive_message(connection, longest) for name in note.get("sites", ())}
 
 
+@contextmanager
+def unix_address(path: str) -> Iterator[str]:
+    """An address of the socket at `path` that the kernel takes, however deep its folder is.
+
+    A long path goes through a descriptor of its folder, where the system has such names.
+    """
+    folder, name = os.path.split(path)
+    if len(os.fsencode(path)) <= _LONGEST_ADDRESS or not hasattr(os, "O_PATH"):
+        yield path
+        return
+    descriptor = os.open(folder or ".", os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
+
+
+def connect_unix(path: str) -> socket.socket:
+    """A connection to the Unix socket at `path`; OSError if nobody listens there."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with unix_address(path) as address:
+            connection.connect(address)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def ask_service(path: str, message: bytes, longest: int) -> bytes:
     """The answer of the site's own service at its Unix socket; OSError if it is not there."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(path)
+    with connect_unix(path) as connection:
         send_message(connection, message)
         return receive_message(connection, longest)

@@ -1,10 +1,10 @@
-"""Letters over HTTPS: the coordinator has a listener, sites call it and wait there.
+"""Messages over HTTPS: the coordinator has a listener, sites call it and wait there.
 
 A site's call says "this answers the message you gave me; what is next?" and is held until there is
 a message, or for `HOLD_SECONDS`. So a site needs no open port, and one connection does for a run.
 
-    POST /v1/next    Hedgerow-Letter: id of the message that the body answers; none on a first call
-    200              Hedgerow-Letter: id of the message in the body
+    POST /v1/next    Hedgerow-Message: id of the message that the body answers; none on first call
+    200              Hedgerow-Message: id of the message in the body
     204              nothing yet, call again
     410              the coordinator ends; it may be back later
 
@@ -38,7 +38,7 @@ from hedgerow.federation.exchange import (
     SHORT_ANSWER,
     Accept,
     Messages,
-    Missed,
+    Misses,
     Quorum,
     hand_over,
 )
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 HANDSHAKE_SECONDS = 10.0
 MOST_STRANGERS = 64
 """In the middle of a handshake at the same time."""
-MOST_CONNECTIONS = 4
+MOST_SITE_CONNECTIONS = 4
 """Of one site at the same time."""
 MOST_LINES, LINES_SECONDS = 20, 60.0
 """Of the log, about callers that were turned away, in so many seconds."""
@@ -118,7 +118,7 @@ class LimitedListener:
             oldest.cancel()
             self._turn_away("too many at once who show no certificate")
         self._strangers[stranger] = None
-        stranger.add_done_callback(lambda done: self._strangers.pop(done, None))
+        stranger.add_done_callback(lambda task: self._strangers.pop(task, None))
 
     async def _shake_hands(self, line: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -127,7 +127,7 @@ class LimitedListener:
                 self._serve, line, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_SECONDS
             )
         except ssl.SSLError:
-            pass  # written down before the caller was told
+            pass  # it is in the log before the caller hears of it
         except OSError as error:
             self._turn_away(str(error) or type(error).__name__)
 
@@ -164,24 +164,24 @@ class Lines:
 
     def __init__(self, most: int, seconds: float) -> None:
         self._most, self._seconds = most, seconds
-        self._began, self._written, self._left_out = 0.0, 0, 0
+        self._began, self._n_lines, self._left_out = 0.0, 0, 0
 
     def next(self) -> str | None:
         """What the line adds about those before it; None if it is not to be written."""
         now = time.monotonic()
         if now >= self._began + self._seconds:
-            self._began, self._written = now, 0
-        if self._written >= self._most:
+            self._began, self._n_lines = now, 0
+        if self._n_lines >= self._most:
             self._left_out += 1
             return None
-        self._written += 1
+        self._n_lines += 1
         more, self._left_out = self._left_out, 0
         return f"; {more} more before" if more else ""
 
 
 # --------------------------------------------------------------------------------------------------
 PATH = "/v1/next"
-MESSAGE = "Hedgerow-Letter"
+MESSAGE = "Hedgerow-Message"
 HOLD_SECONDS = 25.0
 """Shorter than the minute after which proxies and firewalls drop a silent connection."""
 BODY_SECONDS = 60.0
@@ -221,13 +221,13 @@ class HttpsExchange:
         self._places = {name: place for place, name in enumerate(names)}
         self._loop = asyncio.new_event_loop()
         self._ends = False
-        self.seen: set[str] = set()
+        self.callers: set[str] = set()
         """Sites that have called at least once."""
-        self.port = self._opened(tls, host, port)
+        self.port = self._open_listener(tls, host, port)
         self._thread = threading.Thread(target=self._run, name="https listener", daemon=True)
         self._thread.start()
 
-    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
         asking = asyncio.run_coroutine_threadsafe(self._ask(messages, quorum), self._loop)
         answers, fetched_again = asking.result()
         return replace(hand_over(messages, answers, accept), slow=fetched_again)
@@ -263,7 +263,7 @@ class HttpsExchange:
         return message
 
     # ----------------------------------------------------------------------------------- serving
-    def _opened(self, tls: ssl.SSLContext, host: str, port: int) -> int:
+    def _open_listener(self, tls: ssl.SSLContext, host: str, port: int) -> int:
         try:
             return self._loop.run_until_complete(self._open(tls, host, port))
         except OSError as error:
@@ -316,22 +316,22 @@ class HttpsExchange:
         if place is None:
             LOG.warning("a certificate for %r called, which is no site of this study", name)
             return web.Response(status=403)
-        self.seen.add(name)
+        self.callers.add(name)
         desk = self._desks[place]
-        if desk.connections == MOST_CONNECTIONS:
+        if desk.connections == MOST_SITE_CONNECTIONS:
             return web.Response(status=429)
         desk.connections += 1
         try:
-            return await self._served(request, desk)
+            return await self._serve_request(request, desk)
         finally:
             desk.connections -= 1
 
-    async def _served(self, request: web.Request, desk: _Dispatcher) -> web.Response:
+    async def _serve_request(self, request: web.Request, desk: _Dispatcher) -> web.Response:
         from aiohttp import web
 
-        refused = await self._take(request, desk)
-        if refused:
-            return web.Response(status=refused)
+        status = await self._take(request, desk)
+        if status:
+            return web.Response(status=status)
         message = await self._wait(desk)
         if message is None:
             return web.Response(status=410 if self._ends else 204)
@@ -407,10 +407,10 @@ class Caller:
         handle: Callable[[bytes], bytes],
         note: Callable[[str], None] = LOG.warning,
     ) -> None:
-        """`note` is told whenever the coordinator is lost or found again."""
+        """`note` is called whenever the coordinator is lost or found again."""
         self._host, self._port = address_of(url)
         self._url, self._tls, self._handle, self._note = url, tls, handle, note
-        self._stopped = threading.Event()
+        self._stop_event = threading.Event()
         self._connection: http.client.HTTPSConnection | None = None
         self._about, self._answer = "", b""
         self._lost = ""
@@ -418,7 +418,7 @@ class Caller:
     def run(self) -> None:
         """Returns once `stop` was called: at once, but for a connection that is being made."""
         pause = FIRST_CALL_PAUSE
-        while not self._stopped.is_set():
+        while not self._stop_event.is_set():
             try:
                 self._call()
                 pause = FIRST_CALL_PAUSE
@@ -426,12 +426,12 @@ class Caller:
                 LOG.debug("a call failed", exc_info=error)
                 self._hang_up()
                 self._tell(_why(error))
-                self._stopped.wait(pause)
+                self._stop_event.wait(pause)
                 pause = min(2 * pause, LONGEST_CALL_PAUSE)
         self._hang_up()
 
     def stop(self) -> None:
-        self._stopped.set()
+        self._stop_event.set()
         connection = self._connection
         line = connection.sock if connection is not None else None
         if line is not None:
@@ -440,8 +440,8 @@ class Caller:
 
     def _call(self) -> None:
         """One call. The answer is kept until the coordinator has said that it got it."""
-        connection = self._connected()
-        if self._stopped.is_set():  # while there was no connection that `stop` could end
+        connection = self._connect()
+        if self._stop_event.is_set():  # while there was no connection that `stop` could end
             return
         headers = {MESSAGE: self._about} if self._about else {}
         connection.request("POST", PATH, body=self._answer, headers=headers)
@@ -457,7 +457,7 @@ class Caller:
             answer = self._handle(message)
             self._about, self._answer = response.headers.get(MESSAGE, ""), answer
 
-    def _connected(self) -> http.client.HTTPSConnection:
+    def _connect(self) -> http.client.HTTPSConnection:
         if self._connection is None:
             self._connection = http.client.HTTPSConnection(
                 self._host, self._port, context=self._tls, timeout=2 * HOLD_SECONDS
@@ -475,7 +475,7 @@ class Caller:
         """Once for each change; that nobody is there after an orderly end is no news."""
         if trouble and self._lost == HUNG_UP:
             return
-        if trouble != self._lost and not self._stopped.is_set():
+        if trouble != self._lost and not self._stop_event.is_set():
             self._note(f"the coordinator at {self._url} {_in_words(trouble)}")
         self._lost = trouble
 

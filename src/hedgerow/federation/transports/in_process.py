@@ -12,7 +12,7 @@ from hedgerow.data.prepared import Held, StudyRows
 from hedgerow.errors import SiteRefused
 from hedgerow.federation import client
 from hedgerow.federation.client import Client, refused_with
-from hedgerow.federation.exchange import Accept, Collected, Messages, Missed, Quorum, RetryPolicy
+from hedgerow.federation.exchange import Accept, Messages, Misses, Quorum, RetryPolicy, RoundSum
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server, Sites
 from hedgerow.kernels.threads import count, map_parts, using
@@ -53,13 +53,13 @@ class OneSite:
         if entry := entry_charges(study):
             self.ledger.reserve_once(entry, ENTRY_ID)
 
-    def round(self, number: int, asked: Sequence[Priced]) -> Collected:
+    def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
         """The same order as over a wire: admitted, charged, computed. Nothing is serialized."""
         self.rows.require_open()
-        asked = admitted(self.study, [item.query for item in asked])
-        self.ledger.reserve([item.charge for item in asked], f"round {number}")
-        left = client.respond(self.rows, asked, SecretRandomness())
-        return Collected(left.vector, (left.selections,), 8 * len(left.vector), 0, (0,))
+        bundle = admitted(self.study, [item.query for item in bundle])
+        self.ledger.reserve([item.charge for item in bundle], f"round {number}")
+        response = client.respond(self.rows, bundle, SecretRandomness())
+        return RoundSum(response.vector, (response.selections,), 8 * len(response.vector), 0, (0,))
 
     def spent(self) -> Cost:
         return self.ledger.spent(self.study.account)
@@ -83,11 +83,11 @@ class RamStore(MemoryInRam):
     def transact(
         self,
         charges: Sequence[Charge],
-        begun: Fresh,
-        compute: Callable[[], client.Computed],
-        mask: Callable[[LedgerHead, client.Computed], StoredRound],
+        request: Fresh,
+        compute: Callable[[], client.Computation],
+        mask: Callable[[LedgerHead, client.Computation], StoredRound],
     ) -> bytes:
-        receipt = self.ledger.reserve(charges, f"round {begun.round}")
+        receipt = self.ledger.reserve(charges, f"round {request.round}")
         head = LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent))
         record = mask(head, compute())
         self.store(record)
@@ -114,7 +114,7 @@ class InProcess(SecureSites):
         super().__init__(study, coordinator, self._call, RetryPolicy(names))
         self.enter()
 
-    def _call(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+    def _call(self, messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
         """The exchange: everybody answers at once, on threads if there are several."""
         replies = dict[int, bytes]()
         self.exchanges += 1
@@ -129,15 +129,15 @@ class InProcess(SecureSites):
             if code is not None:
                 raise SiteRefused(code, str(site))
             accept(site, reply)
-        return Missed()
+        return Misses()
 
 
 def _client(study: Study, rows: Held, identity: Identity, roster: Roster, me: int) -> Client:
     store = RamStore(study.limit)
     parameters, pins = Parameters.of(study.parameters), roster.fingerprints
     site = Site(identity, roster, me, parameters, study.hash, store, pins=pins)
-    return Client(StudyRows(study, rows), site, store, wait=unhurried)
+    return Client(StudyRows(study, rows), site, store, wait=do_not_wait)
 
 
-def unhurried(seconds: float) -> None:
+def do_not_wait(seconds: float) -> None:
     """In one process nobody stands outside with a clock."""

@@ -10,7 +10,7 @@
 
 What the engine runs, a job or a run, is only a length of pipe. If any part of it dies another one
 is submitted and the same messages are asked again, which costs nothing. What the engine says about
-its state is not believed: a result is what came back.
+its state is not trusted: a result is what came back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hedgerow.federation.exchange import (
     LONGEST_ANSWER,
     Accept,
     Messages,
-    Missed,
+    Misses,
     NamedExchange,
     Quorum,
 )
@@ -66,14 +66,14 @@ class PipeExchange(ABC):
     def submit(self) -> str:
         """Hands the engine a job that will call; any exception if it is not taken."""
 
-    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Missed:
+    def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
         return NamedExchange(self._names, self.ask)(messages, accept, quorum)
 
     def ask(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
         """Through the present job, or through another if that one is gone."""
         for _ in range(3):
             try:
-                return self._through(self._pipe or self._submitted(), messages, timeout)
+                return self._through(self._pipe or self._submit_job(), messages, timeout)
             except OSError as error:
                 LOG.warning("the %s job is gone (%s); another one is submitted", self.engine, error)
                 self._hang_up()
@@ -96,9 +96,9 @@ class PipeExchange(ABC):
         send_named(pipe, messages, timeout=timeout)
         return receive_named(pipe, LONGEST_ANSWER)[1]
 
-    def _submitted(self) -> socket.socket:
+    def _submit_job(self) -> socket.socket:
         """A job is submitted, and it has called."""
-        job = self._taken()
+        job = self._submit_until_taken()
         self.jobs += 1
         try:
             pipe, _ = self._server.accept()
@@ -109,7 +109,7 @@ class PipeExchange(ABC):
         LOG.info("%s job %s runs: %s", self.engine, job, receive_note(pipe))
         return pipe
 
-    def _taken(self) -> str:
+    def _submit_until_taken(self) -> str:
         """The name of a job that the engine has taken; asked again while its server is away."""
         trouble: Exception | None = None
         for _ in range(SUBMITS):

@@ -17,10 +17,8 @@ from pathlib import Path
 
 from hedgerow.errors import ParameterError
 from hedgerow.federation.exchange import MAX_MESSAGE_BYTES
-from hedgerow.federation.transports.frames import receive_message, send_message
+from hedgerow.federation.transports.frames import receive_message, send_message, unix_address
 
-_LONGEST_PATH = 100
-"""The kernel takes 107 bytes."""
 SLOWEST_SECONDS = 60.0
 """Between two bytes of one message: who stops in the middle is hung up on."""
 
@@ -28,12 +26,6 @@ SLOWEST_SECONDS = 60.0
 # ---------------------------------------------------------------------------------------- places
 def listen_at(path: Path, mode: int = 0o600) -> socket.socket:
     """A listening socket at `path`; one left by a process that died is taken away."""
-    if len(os.fsencode(path)) > _LONGEST_PATH:
-        raise ParameterError(
-            f"the path of the socket {path} has {len(os.fsencode(path))} bytes; the system takes "
-            f"{_LONGEST_PATH}. Move the folder nearer to the root; a site may also have its socket "
-            "elsewhere, with `--socket`."
-        )
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise ParameterError(f"{path} is in the way of a socket and is none; move it away.")
@@ -41,7 +33,14 @@ def listen_at(path: Path, mode: int = 0o600) -> socket.socket:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)  # the socket must not be anybody's between bind and chmod
     try:
-        server.bind(str(path))
+        with unix_address(str(path)) as address:
+            server.bind(address)
+    except OSError as error:
+        server.close()
+        raise ParameterError(
+            f"no socket can be made at {path} ({len(os.fsencode(path))} bytes): {error}. Name a "
+            "shorter path in a folder of your own; `hedgerow site serve` takes one with `--socket`."
+        ) from error
     finally:
         os.umask(before)
     path.chmod(mode)

@@ -263,7 +263,7 @@ def likeliest(
     bordered = np.zeros((len(strengths), len(unit), *(len(residual) + 1,) * 2))
     bordered[..., :-1, :-1] = strengths[:, None, None, None] ** 2 * signal + np.diag(spread)
     bordered[..., -1, :-1] = residual  # so that the last row of the factor is the white residual
-    bordered[..., -1, -1] = residual @ residual / spread.min() + 1.0
+    bordered[..., -1, -1] = 2.0 * residual @ residual / spread.min() + 1.0  # positive definite
     lower = np.linalg.cholesky(bordered)  # (k, l, B + 1, B + 1)
     white = lower[..., -1, :-1]
     log_det = np.log(np.diagonal(lower, axis1=-2, axis2=-1)[..., :-1]).sum(axis=-1)
@@ -302,7 +302,7 @@ def stack(
     """`ROUNDS` Newton steps of logistic regression; each is one sum with a bound of its own.
 
     Curves count up to 1.5 times their mean square and the constant column a quarter of that on
-    top, so few records are scaled down to the radius. Proof: docs/proofs/curve_newton.md.
+    top, so few records are scaled down to the radius. Proof: docs/proofs/losses.md.
     A step by G removes the part G H of the noise of earlier steps and adds its own. Weak signals
     keep the constant within the bounds of weights: noise would move it (boosting.md#0161).
     """
@@ -325,7 +325,7 @@ def first_step(shapes: FeatureEffects, grids: Grids, loss: Loss | None = None) -
     """What the first step asks, with all weights alike.
 
     Curves count up to 1.5 times their mean square and the constant column a quarter of that on
-    top, so few records are scaled down to the radius. Proof: docs/proofs/curve_newton.md.
+    top, so few records are scaled down to the radius. Proof: docs/proofs/losses.md.
     """
     total = float(shapes.strengths.sum()) + 1e-6
     constant, radius = canonical([0.5 * np.sqrt(1.5 * total), np.sqrt(1.25 * 1.5 * total)])

@@ -32,8 +32,7 @@ from hedgerow.privacy.queries import (
 )
 from hedgerow.privacy.study import Study
 from hedgerow.report.evaluation import ALL_GROUPS
-from hedgerow.report.measures import PROBABILITY_EDGES, stand_out
-from hedgerow.report.survival import evaluation_grid
+from hedgerow.report.measures import PROBABILITY_EDGES, evaluation_grid, stand_out
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.regions import EVERYONE, Region, Step

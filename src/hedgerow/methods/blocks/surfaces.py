@@ -190,7 +190,7 @@ def _by_cell(grids: Grids, feature: int, functions: FloatArray) -> Curve:
 
 
 # ----------------------------------------------------------------------------------------- descent
-def descend(
+def descend_gradient(
     begin: Descent, scale: float, start: Additive, rounds: int, fraction: Fraction, curvature: float
 ) -> Flow[Descent]:
     """Gradient steps, all of one length, each one round; `curvature` is that of the steepest way.
@@ -251,11 +251,11 @@ def learn_surfaces(
     first, second = DESCENT_ROUNDS if n_sites == 1 else SHARED_DESCENT_ROUNDS
     begin = Descent(basis, zeros, zeros)
     parts = fraction * FIRST_PART, fraction * (1 - FIRST_PART)
-    descent = yield from descend(begin, scale, start, first, parts[0], curvature)
+    descent = yield from descend_gradient(begin, scale, start, first, parts[0], curvature)
     terms = replace(terms, priors=canonical(estimated_priors(terms, descent, scale)))
     basis, scale = terms.basis()
     again = _moved(descent, basis)
-    descent = yield from descend(again, scale, start, second, parts[1], curvature)
+    descent = yield from descend_gradient(again, scale, start, second, parts[1], curvature)
     return Surfaces(descent, terms, start, grids)
 
 

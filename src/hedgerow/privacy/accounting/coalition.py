@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hedgerow.errors import ParameterError
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.accounting.rounding import Real, context, real

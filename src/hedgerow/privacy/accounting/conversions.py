@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hedgerow.errors import ParameterError, PrivacyWarning, warn
-from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting import gaussian, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.privacy.accounting.rounding import context, real
@@ -198,7 +198,7 @@ def _pure_of_rho(rho: Fraction) -> Fraction:
     while _tanh_cost(high) <= goal:
         high *= 2
     low = min(goal, context().sqrt(goal))
-    return rounding.rounded_down(rounding.largest(lambda e: bool(_tanh_cost(e) <= goal), low, high))
+    return rounding.rounded_down(rounding.highest(lambda e: bool(_tanh_cost(e) <= goal), low, high))
 
 
 def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:

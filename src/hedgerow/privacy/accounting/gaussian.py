@@ -108,7 +108,7 @@ def mu_squared_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     high = 2 * low
     while _delta(high, real(epsilon)) <= goal:
         high *= 2
-    mu = rounding.largest(lambda m: bool(_delta(m, real(epsilon)) <= goal), low, high)
+    mu = rounding.highest(lambda m: bool(_delta(m, real(epsilon)) <= goal), low, high)
     return rounding.rounded_down(mu**2)
 
 

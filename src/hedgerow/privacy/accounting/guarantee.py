@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 from hedgerow.errors import ParameterError
-from hedgerow.privacy.accounting.budget import Cost, checked_cost
-from hedgerow.privacy.accounting.rounding import float_above, printed
+from hedgerow.privacy.accounting import rounding
+from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
+from hedgerow.privacy.accounting.rounding import Real, context, float_above, printed, real
 
 INFINITY = "infinity"
 """How JSON says it; the format has no number for it."""
@@ -45,7 +46,7 @@ class Unit:
     """The unit of privacy: one record, or one person with up to `most` records.
 
     `counted` says that sites knew whose each record is and kept no more, each site for itself;
-    otherwise `most` is believed.
+    otherwise `most` is an assumption.
     """
 
     most: int = 1
@@ -222,3 +223,92 @@ def unit_of_words(words: str) -> tuple[Unit, Protected]:
     if unit_words(unit, protection) != words:
         raise ValueError(f"{words!r} is no unit of a guarantee")
     return unit, protection
+
+
+# --------------------------------------------------------------------------------------------------
+# The meaning of a budget for one person: how well an attack can detect that they took part.
+#
+# A membership attack is a test on what was released: it names some who did not take part (false
+# positives) and some who did (true positives). Differential privacy bounds the second rate for each
+# first, whatever else the attacker knows (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath
+# 2015; Dong, Roth and Su 2022). All numbers here are upper bounds, rounded up.
+FALSE_POSITIVES = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """`guess`: how often a guess is right at most, where a coin is right half of the time.
+
+    `advantage` is the largest gap between the true and the false positive rate; `found` has, for
+    some false positive rates, the largest true positive rate.
+    """
+
+    guess: float
+    advantage: float
+    found: tuple[tuple[float, float], ...]
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> Meaning:
+        return Meaning(d["guess"], d["advantage"], tuple((a, b) for a, b in d["found"]))
+
+
+@lru_cache(maxsize=1024)
+def meaning_of(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) -> Meaning:
+    """`more_delta` is the failure probability beside the noise; it adds to every success rate."""
+    most = advantage(measure, cost, more_delta)
+    return Meaning(
+        guess=_shown((1 + Fraction(most)) / 2),
+        advantage=most,
+        found=tuple((float(a), found_at(measure, cost, a, more_delta)) for a in FALSE_POSITIVES),
+    )
+
+
+def advantage(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) -> float:
+    """The largest gap between the true and the false positive rate of an attack.
+
+    tanh(epsilon / 2) for pure epsilon, 2 Phi(mu / 2) - 1 for mu-GDP.
+    """
+    if cost == math.inf:
+        return 1.0
+    ctx, amount = context(), _real(cost)
+    if measure is Measure.PURE:
+        return _bound(ctx.tanh(amount / 2), more_delta)
+    _check(measure)
+    return _bound(ctx.erf(ctx.sqrt(amount / 8)), more_delta)
+
+
+def found_at(
+    measure: Measure, cost: Cost, false_positives: Fraction, more_delta: Fraction = Fraction(0)
+) -> float:
+    """The highest true positive rate of a membership attack at a false positive rate.
+
+    min(e^eps a, 1 - e^-eps (1 - a)) for pure epsilon, Phi(Phi^-1(a) + mu) for mu-GDP.
+    """
+    if cost == math.inf:
+        return 1.0
+    ctx, amount, alarms = context(), _real(cost), real(false_positives)
+    if measure is Measure.PURE:
+        ratio = ctx.exp(amount)
+        return _bound(min(ratio * alarms, 1 - (1 - alarms) / ratio), more_delta)
+    _check(measure)
+    quantile = -ctx.sqrt(2) * ctx.erfinv(1 - 2 * alarms)
+    return _bound(ctx.ncdf(quantile + ctx.sqrt(amount)), more_delta)
+
+
+def _check(measure: Measure) -> None:
+    if measure is not Measure.GDP:
+        raise ParameterError(
+            f"no meaning is derived for {measure.value}; use epsilon or mu squared."
+        )
+
+
+def _real(cost: Cost) -> Real:
+    return real(Fraction(cost))
+
+
+def _bound(number: Real, more_delta: Fraction) -> float:
+    return _shown(rounding.above(number, rounding.FINE_BITS) + more_delta)
+
+
+def _shown(number: Fraction) -> float:
+    return min(rounding.float_above(number), 1.0)

@@ -84,7 +84,7 @@ def printed(number: float, digits: int = 4) -> str:
     return f"{shown:e}" if 0 < shown < SMALL else f"{shown:f}"
 
 
-def largest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
+def highest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
     """The end of the stretch where `holds` is true: true at `low`, false at `high`.
 
     What comes back was itself tested, so its quality never decides whether it is safe.

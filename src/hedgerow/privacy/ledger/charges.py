@@ -17,8 +17,8 @@ from typing import Protocol
 
 from hedgerow.errors import BudgetExceeded, ParameterError
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
-from hedgerow.schema.problems import html_table
 from hedgerow.schema.regions import Region
+from hedgerow.schema.visible import html_table
 
 NO_HEAD = bytes(32)
 ENTRY_ID = "entry"

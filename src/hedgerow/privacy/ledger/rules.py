@@ -1,7 +1,7 @@
 """The state that the events of a ledger add up to. No file, no signature: rules only.
 
 Writing an event and reading it back pass through the same rules, so a ledger that breaks them
-can neither be written nor be believed.
+can neither be written nor be read.
 """
 
 from __future__ import annotations

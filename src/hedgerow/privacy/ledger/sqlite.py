@@ -211,7 +211,7 @@ def _relation(seq: int, end: int) -> str:
 # Rows beside the ledger, each with a code under a key that only the site has.
 #
 # The chain vouches for charges and opened sets. What stands beside it (runs, stored answers, heads
-# of peers, secrets) would be believed as it is read: a flipped bit, or a row moved under another
+# of peers, secrets) would be trusted as it is read: a flipped bit, or a row moved under another
 # key, must not pass for something that the site wrote.
 
 Row = tuple[Any, ...]

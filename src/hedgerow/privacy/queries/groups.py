@@ -24,8 +24,7 @@ from hedgerow.models.validation import (
     tests_incompatibility,
     tree_incompatibility,
 )
-from hedgerow.privacy.queries.statistics import Records, no_target, unordered
-from hedgerow.privacy.queries.words import Phrase, counting
+from hedgerow.privacy.queries.statistics import Phrase, Records, counting, no_target, unordered
 from hedgerow.schema.arrays import FloatArray, GroupCodes
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.schema import Schema

@@ -12,9 +12,9 @@ it follows from the approved study, so no message can name its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from math import ceil
 from typing import ClassVar, Protocol, TypeVar
@@ -28,17 +28,64 @@ from hedgerow.models.losses import (
     Loss,
     Norms,
     OddsLoss,
+    Sensitivity,
     SoftmaxLoss,
     SquaredLoss,
 )
 from hedgerow.models.model import Additive, Curve
-from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.models.surfaces import Basis, basis_incompatibility
 from hedgerow.models.validation import curve_incompatibility, model_incompatibility
-from hedgerow.privacy.queries.words import Phrase, counting
 from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, GroupCodes
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.schema import Schema
+
+
+# --------------------------------------------------------------------------------------------------
+# Queries in words, for people who approve studies and read statements.
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words with counted nouns in them: "in {range}" and ("range", 5, 32): "in 5 to 32 ranges"."""
+
+    pattern: str
+    counts: tuple[tuple[str, int, int], ...] = ()
+
+    def __str__(self) -> str:
+        return self.said()
+
+    def said(self, **instead: str) -> str:
+        """The words; a noun may be replaced, as by the names of the things it counts."""
+        nouns = {noun: _count_words(noun, low, high) for noun, low, high in self.counts}
+        return self.pattern.format(**nouns | instead)
+
+    def then(self, other: Phrase) -> Phrase:
+        return Phrase(f"{self.pattern} {other.pattern}", self.counts + other.counts)
+
+
+def condensed(phrases: Iterable[Phrase]) -> list[Phrase]:
+    """One phrase for all of a pattern, its counts from the lowest to the highest."""
+    by_pattern: dict[str, list[Phrase]] = {}
+    for phrase in phrases:
+        by_pattern.setdefault(phrase.pattern, []).append(phrase)
+    return [reduce(_widen_counts, alike) for alike in by_pattern.values()]
+
+
+def _widen_counts(first: Phrase, second: Phrase) -> Phrase:
+    counts = (
+        (noun, min(low, low2), max(high, high2))
+        for (noun, low, high), (_, low2, high2) in zip(first.counts, second.counts, strict=True)
+    )
+    return Phrase(first.pattern, tuple(counts))
+
+
+def _count_words(noun: str, low: int, high: int) -> str:
+    number = f"{low}" if low == high else f"{low} to {high}"
+    return f"{number} {noun}" if high == 1 else f"{number} {noun}s"
+
+
+def counting(noun: str, count: int) -> tuple[str, int, int]:
+    """A noun that is counted exactly."""
+    return noun, count, count
+
 
 LATTICE = 1 << 14
 """Integer units per 1.0 of a fractional statistic: truncation costs at most 2^-14 a record.
@@ -193,7 +240,7 @@ class ClassCounts(_Counted):
 class LabelReports(_Counted):
     """Ones in each bit of the records' randomized reports of their labels, and the records.
 
-    Stands for class counts where labels are told as noisy bits. The report protects the label
+    In place of class counts where labels are randomized bits. The report protects the label
     whatever is summed, and features are not protected, so no noise rests on this bound.
     """
 
@@ -358,7 +405,7 @@ class CurveNewton(_Fractional):
     whose (g, c h) has norm at most 1: c = 3.33 for two classes, 2 for the time to an event. The
     whole vector then has norm at most R: |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it
     is at most 1.
-    Proof: docs/proofs/curve_newton.md.
+    Proof: docs/proofs/losses.md.
     """
 
     curves: tuple[Curve, ...]
@@ -413,7 +460,7 @@ class SurfaceGradients(_Fractional):
 
     g is the gradient of the loss at the model and the coefficients, |g| <= 1. The whole vector has
     norm at most R. What multiplies F is an integer in units of 16 of the lattice, so sums over
-    records are exact products of tables. Proof: docs/proofs/surface_gradients.md.
+    records are exact products of tables. Proof: docs/proofs/losses.md.
     """
 
     basis: Basis

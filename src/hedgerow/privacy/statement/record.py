@@ -8,8 +8,7 @@ from typing import Any
 
 from hedgerow.errors import ParameterError
 from hedgerow.privacy.queries import Query
-from hedgerow.schema.problems import html_table
-from hedgerow.schema.visible import has_hidden
+from hedgerow.schema.visible import has_hidden, html_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.accounting.coalition import CoalitionRelease
 from hedgerow.privacy.accounting.guarantee import INFINITY, Guarantee, guarantee_of_words
 from hedgerow.privacy.pricing import Priced, label_mechanism
-from hedgerow.privacy.queries.words import Phrase, condensed
+from hedgerow.privacy.queries.statistics import Phrase, condensed
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Test
 from hedgerow.schema.rules import exact

@@ -15,11 +15,12 @@ from hedgerow.privacy.accounting.guarantee import (
     INFINITY,
     Drawn,
     Guarantee,
+    Meaning,
     guarantee_of_words,
+    meaning_of,
     shown_cost,
     unit_words,
 )
-from hedgerow.privacy.accounting.meaning import Meaning, meaning_of
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.privacy.pricing import CHOICES
 from hedgerow.privacy.statement import wording
@@ -36,8 +37,8 @@ from hedgerow.privacy.statement.spending import (
 )
 from hedgerow.privacy.statement.wording import unprotected
 from hedgerow.privacy.study import Study
-from hedgerow.schema.problems import html_table
 from hedgerow.schema.rules import exact
+from hedgerow.schema.visible import html_table
 from hedgerow.version import __version__, source_digest
 
 ACCOUNTANTS = {
@@ -46,7 +47,7 @@ ACCOUNTANTS = {
     Measure.GDP: "Gaussian DP (mu squared adds over the rounds)",
 }
 RANDOMNESS = "operating system's generator, expanded by AES-256-CTR; integers only"
-ALONE = "each fit of a hyperparameter search is a fit of its own: epsilons and deltas add."
+SEPARATE_FITS = "each fit of a hyperparameter search is a fit of its own: epsilons and deltas add."
 TOGETHER = (
     "all fits: each fit of the ledger counts with its whole budget, as if on the same records "
     "(basic composition); what inexact sampling adds to delta comes on top.",
@@ -326,7 +327,7 @@ def statement(
             *_of_persons(study, persons_declared),
             *([HELD_OUT.format(study.hold_out)] if study.hold_out else []),
             *([EVALUATED.format(guarantee.summary)] if test_queries else []),
-            *(TOGETHER if total else [ALONE]),
+            *(TOGETHER if total else [SEPARATE_FITS]),
             OUTSIDE,
         ),
         meaning=_meaning(study, spent, is_schema_inferred, slack),

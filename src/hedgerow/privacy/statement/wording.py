@@ -13,6 +13,7 @@ from hedgerow.privacy.accounting.coalition import Coalition, cost_against
 from hedgerow.privacy.accounting.guarantee import (
     Drawn,
     Guarantee,
+    Meaning,
     Protected,
     Unit,
     add_guarantees,
@@ -20,7 +21,6 @@ from hedgerow.privacy.accounting.guarantee import (
     reason_not_apart,
     unit_words,
 )
-from hedgerow.privacy.accounting.meaning import Meaning
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.privacy.statement.spending import Asked, paid, worst_path
 from hedgerow.privacy.study import Study

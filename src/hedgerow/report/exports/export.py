@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from hedgerow.errors import ParameterError
 from hedgerow.report import registry
-from hedgerow.report.exports import cards, dot, onnx, plain_text, python, sql, xgboost
+from hedgerow.report.exports import cards, onnx, plain_text, python, sql, xgboost
 from hedgerow.report.plain import PlainModel, plain
 from hedgerow.report.weighing import Readable
 
@@ -23,7 +23,7 @@ OF_MODELS: dict[str, Callable[[PlainModel], str | bytes]] = {
     "python": python.to_python,
     "sql": sql.to_sql,
     "xgboost": xgboost.to_xgboost,
-    "dot": dot.to_dot,
+    "dot": plain_text.to_dot,
     "text": plain_text.to_text,
 }
 OF_STATEMENTS: dict[str, Callable[[Any], str | bytes]] = {

@@ -12,8 +12,6 @@ from hedgerow.schema.grids import ColumnKind, Grid
 
 VALUE_DIGITS = 9
 """Significant digits of a value; sums of a hundred of them are right to far more than 1e-6."""
-
-
 MOST_NUMBERS = 60_000
 """Values of leaves that a page holds; with them it stays below a megabyte."""
 
@@ -46,6 +44,7 @@ def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
         "base": in_page_digits(model.base),
         "curves": curves,
         "trees": trees,
+        "pairs": model.pairs[: len(trees)],
         "clip": model.clip,
         "link": model.link.name,
         "questions": [

@@ -9,9 +9,9 @@ import numpy as np
 from hedgerow.models.survival import RiskTable, SurvivalCurve, at_risk
 from hedgerow.models.uncertainty import ScoreNoise
 from hedgerow.report.importances import feature_effect, importances
+from hedgerow.report.measures import calibration_at, chances_of_groups, curve_with_band
 from hedgerow.report.page.html import Html, table, tag
 from hedgerow.report.page.sections import calibration_figure, section
-from hedgerow.report.survival import calibration_at, chances_of_groups, curve_with_band
 from hedgerow.report.view import DEVIATIONS
 from hedgerow.report.weighing import Readable
 from hedgerow.schema.arrays import FloatArray

@@ -67,6 +67,10 @@
   };
   const trees = model.trees.map((nodes, t) => grown(nodes, model.rows ? model.rows[t] : null));
   const curves = model.curves.map((nodes) => grown(nodes, null));
+  const others = trees.filter((_, t) => !model.pairs[t].length); /* trees that are no surfaces */
+  const pairs = [...new Set(model.pairs.filter((pair) => pair.length).map(String))];
+  const names = [...model.columns.map((column) => column.name),
+    ...pairs.map((pair) => pair.split(",").map((j) => model.columns[j].name).join(" with "))];
   const plus = (a, b) => a.map((x, k) => x + b[k]);
   const minus = (a, b) => a.map((x, k) => x - b[k]);
 
@@ -86,7 +90,7 @@
 
   /* The sum of a record, and what each column moved: as hedgerow.explain works it out. */
   const taken = (cells) => {
-    const moved = model.columns.map(() => model.base.map(() => 0));
+    const moved = names.map(() => model.base.map(() => 0));
     let sums = model.base, usual = model.base;
     curves.forEach((root, k) => {
       let node = root;
@@ -96,18 +100,20 @@
       usual = plus(usual, model.curve_means[k]);
       moved[column] = plus(moved[column], minus(node.values, model.curve_means[k]));
     });
-    for (const root of trees) {
+    trees.forEach((root, t) => {
       let node = root;
-      usual = plus(usual, root.mean);
+      const pair = pairs.indexOf(String(model.pairs[t]));
+      if (pair < 0) usual = plus(usual, root.mean); /* surfaces are about zero on average */
       while (node.question) {
         const below = isYes(node.question, cells) ? node.yes : node.no;
         const column = node.question[0];
-        moved[column] = plus(moved[column], minus(below.mean, node.mean));
+        if (pair < 0) moved[column] = plus(moved[column], minus(below.mean, node.mean));
         node = below;
       }
+      if (pair >= 0) moved[model.columns.length + pair] = node.values;
       sums = plus(sums, node.values);
       if (model.clip) sums = sums.map((s) => Math.min(Math.max(s, model.clip[0]), model.clip[1]));
-    }
+    });
     return { said: linked(sums), usual: linked(usual), moved };
   };
   const towards = (moved, winner) => moved.map((values) => {
@@ -118,7 +124,7 @@
   });
 
   /* ------------------------------------------------------------------------------------------ the tree */
-  const largest = Math.max(1e-12, ...trees.flatMap((root) => {
+  const largest = Math.max(1e-12, ...others.flatMap((root) => {
     const found = [];
     const visit = (node) => node.question ? (visit(node.yes), visit(node.no))
       : found.push(...node.values.map(Math.abs));
@@ -197,13 +203,13 @@
   };
   const site = byId("tree-view");
   const show = (number) => {
-    site.replaceChildren(drawn(trees[number], "all records", 0, "r"));
+    site.replaceChildren(drawn(others[number], "all records", 0, "r"));
   };
-  if (site && trees.length) {
+  if (site && others.length) {
     show(0);
     const pick = byId("tree-number");
     if (pick) pick.addEventListener("change", () => {
-      const number = Math.min(Math.max(Math.round(Number(pick.value)) || 1, 1), trees.length);
+      const number = Math.min(Math.max(Math.round(Number(pick.value)) || 1, 1), others.length);
       pick.value = number;
       show(number - 1);
     });
@@ -218,8 +224,8 @@
   /* ---------------------------------------------------------------------------------------------- why? */
   const marked = (cells) => {
     site?.querySelectorAll(".taken").forEach((element) => element.classList.remove("taken"));
-    if (trees.length !== 1 || !site) return trees.length === 1 ? trees[0] : null;
-    let node = trees[0], path = "r";
+    if (others.length !== 1 || !site) return others.length === 1 ? others[0] : null;
+    let node = others[0], path = "r";
     const mark = () => {
       const element = site.querySelector(`[data-path="${path}"]`);
       element.classList.add("taken");
@@ -305,7 +311,7 @@
       const rows = order.map((j) => {
         const width = `width:${(100 * Math.abs(moves[j]) / top).toFixed(1)}%`;
         return make("div", { class: "share" },
-          make("span", { class: "words" }, model.columns[j].name),
+          make("span", { class: "words" }, names[j]),
           make("span", { class: "bar", "aria-hidden": "true" },
             make("span", { class: moves[j] < 0 ? "down" : "up", style: width })),
           make("span", { class: "value", "data-move": moves[j], "data-column": j }, signed(moves[j])));

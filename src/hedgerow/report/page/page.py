@@ -19,7 +19,7 @@ from hedgerow.report.page import sections
 from hedgerow.report.page.data import in_page_digits, script_data, trees_that_fit
 from hedgerow.report.page.html import Html, joined, tag
 from hedgerow.report.page.over_time import script_survival, survival_section
-from hedgerow.report.page.pictures import effect_figures, importance_bars
+from hedgerow.report.page.pictures import effect_figures, importance_bars, surface_figures
 from hedgerow.report.plain import PlainModel, plain
 from hedgerow.report.text import leaf_sentences
 from hedgerow.report.view import is_one_tree, leaf_of
@@ -139,13 +139,14 @@ def title_of(form: PlainModel) -> str:
 
 
 def _tree_section(model: Reportable, form: PlainModel) -> Html:
-    if not form.trees:
-        return sections.section("tree", "Trees", tag("p", "The model has curves only."))
+    if not (n_trees := form.pairs.count(())):
+        words = f"The model has no trees; it is made of {sections.made_of(form)}."
+        return sections.section("tree", "Trees", tag("p", words))
     single = is_one_tree(model)
-    fitting = trees_that_fit(form)
+    fitting = form.pairs[: trees_that_fit(form)].count(())
     tree_words = ONE_TREE if form.classes is not None else ONE_TREE_OF_A_NUMBER
-    words = tree_words if single else MANY_TREES.format(len(form.trees))
-    if fitting < len(form.trees):
+    words = tree_words if single else MANY_TREES.format(n_trees)
+    if fitting < n_trees:
         words += f" The page holds the first {fitting}; the model is too large for more."
     tools = [
         tag("button", "Open all", type="button", id="open-all"),
@@ -223,7 +224,18 @@ def _curves(model: Reportable, form: PlainModel) -> list[Html]:
         ),
         *([_legend(form)] if form.outputs > 2 else []),
         tag("div", *effect_figures(model), class_="columns"),
+        *(_surfaces(model, target_words) if any(form.pairs) else []),
     ]
+
+
+def _surfaces(model: Reportable, target_words: str) -> list[Html]:
+    words = (
+        f"What two columns add to {target_words} together, beyond the curves of each: its part of "
+        "the variation (half of it is counted above with either column), then its heat map, with "
+        "missing values beyond the edges. Blue is more, red is less, gray where two deviations of "
+        "the noise reach zero."
+    )
+    return [tag("h3", "Surfaces"), tag("p", words), *surface_figures(model)]
 
 
 def _why_section(form: PlainModel) -> Html:

@@ -1,18 +1,22 @@
-"""Curves and importances as plain SVG, each with its noise."""
+"""Curves, surfaces and importances as plain SVG, each with its noise."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from hedgerow.report.importances import (
     FeatureEffect,
+    PairEffect,
     feature_effect,
     importance_deviations,
     importances,
+    pair_effect,
+    pair_importances,
 )
-from hedgerow.report.page.html import Html, tag
+from hedgerow.report.page.html import Html, bullet_list, tag
 from hedgerow.report.view import DEVIATIONS
 from hedgerow.report.weighing import Readable
 from hedgerow.schema.arrays import FloatArray
@@ -21,6 +25,9 @@ from hedgerow.schema.grids import ColumnKind, Grid
 WIDE, HIGH, MARGIN = 280.0, 120.0, 8.0
 MOST_SHAPES = 12
 MOST_BARS = 20
+MOST_SURFACES, MOST_NAMED, SHADES = 9, 8, 4
+"""Heat maps of a page; of a map, the cells that are named, and the shades either way."""
+LEFT, SIDE, BEYOND, LEAST_PART = 76.0, 170.0, 15.0, 0.001
 TICKS = (0.5, 0.3, 0.7)
 """Where numbers stand under a picture, if there is room: those that come first have it first."""
 MOST_SHOWN_NAMES = 4
@@ -33,11 +40,15 @@ BAND_ROOM = 1.6
 
 def importance_bars(model: Readable) -> Html:
     """A bar for each column that matters, a line across its end as long as the noise."""
-    spread = dict(zip(model.schema_.names, importance_deviations(model), strict=True))
-    parts = [(name, part) for name, part in importances(model).items() if part > 0.0][:MOST_BARS]
-    top = max((part + DEVIATIONS * spread[name] for name, part in parts), default=1.0)
-    rows = [_importance(name, part, DEVIATIONS * float(spread[name]), top) for name, part in parts]
-    return tag("div", *rows, class_="shares", id="importances")
+    spread = dict(zip(model.schema_.names, importance_deviations(model).tolist(), strict=True))
+    parts = list(importances(model).items())[:MOST_BARS]
+    return _bars({name: (part, spread[name]) for name, part in parts if part}, "importances")
+
+
+def _bars(parts: Mapping[str, tuple[float, float]], name: str) -> Html:
+    top = max((part + DEVIATIONS * spread for part, spread in parts.values()), default=1.0)
+    rows = [_importance(words, p, DEVIATIONS * spread, top) for words, (p, spread) in parts.items()]
+    return tag("div", *rows, class_="shares", id=name)
 
 
 def _importance(name: str, part: float, noise: float, top: float) -> Html:
@@ -82,18 +93,80 @@ def _figure(effect: FeatureEffect, grid: Grid, reach: float) -> Html:
         f'<svg viewBox="0 0 {WIDE} {HIGH + 20}" role="img" aria-label="{_escape(_words(effect))}">'
         f"{inner}</svg>"
     )
-    missing = [
-        (effect.values[-1, k], DEVIATIONS * effect.deviations[-1, k]) for k in _outputs(effect)
-    ]
-    missing_words = "missing: " + ", ".join(
-        f"{value:+.2g} ± {_noise(noise)}" for value, noise in missing
+    ends = [(effect.values[-1, k], effect.deviations[-1, k]) for k in _outputs(effect)]
+    words = ", ".join(f"{value:+.2g} ± {_noise(DEVIATIONS * noise)}" for value, noise in ends)
+    missing = tag("div", f"missing: {words}", class_="small")
+    return tag("figure", tag("figcaption", effect.feature), picture, missing)
+
+
+def surface_figures(model: Readable) -> list[Html]:
+    """Bars of the most important pairs, a legend, and heat maps that reach its first shade."""
+    pairs = dict(list(pair_importances(model).items())[:MOST_SURFACES])
+    named = {" with ".join(pair): part for pair, part in pairs.items() if part[0] > LEAST_PART}
+    effects = [pair_effect(model, *pair) for pair in pairs]
+    reach = max((float(np.abs(effect.values).max()) for effect in effects), default=0.0) or 1.0
+    shown = [e for e in effects if 2 * SHADES * np.abs(e.values).max() > reach]
+    grids = {grid.feature: grid for grid in model.schema_.grids}
+    maps = [_map(effect, [grids[name] for name in effect.features], reach) for effect in shown]
+    chip = '<svg class="shade" viewBox="0 0 9 9" aria-hidden="true">{}</svg>'
+    chips = [Html(chip.format(_rect(k, False, (0, 0, 9, 9)))) for k in range(-SHADES, SHADES + 1)]
+    gray = Html(chip.format(_rect(SHADES // 2, True, (0, 0, 9, 9))))
+    ends = tag("li", f"{-reach:+.2g} ", *chips, f" {reach:+.2g}")
+    legend = tag("ul", ends, tag("li", gray, " noise alone could do this"), class_="legend")
+    return [_bars(named, "pair-importances"), legend, tag("div", *maps, class_="columns")]
+
+
+def _rect(level: int, is_faint: bool, box: tuple[float, float, float, float]) -> str:
+    side = "faint" if is_faint else "up" if level > 0 else "down"
+    place = 'x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"'.format(*box)
+    return f'<rect class="heat {side} s{abs(level)}" {place}/>'
+
+
+def _map(effect: PairEffect, grids: Sequence[Grid], reach: float) -> Html:
+    """The first column upwards, the second to the right; missing values beyond the edges."""
+    values, noise = effect.values[..., 0], DEVIATIONS * effect.deviations[..., 0]
+    levels, faint = np.rint(SHADES * values / reach).astype(int), np.abs(values) < noise
+    up, right = (_places(n) for n in values.shape)
+    inner = "".join(
+        _rect(levels[k, m], faint[k, m], (LEFT + x, SIDE - y - h, w, h))
+        for k, (y, h) in enumerate(up)
+        for m, (x, w) in enumerate(right)
     )
+    (low, high), (first, last) = map(_ends, effect.words, grids)
+    for x, y, words, anchor in (
+        (LEFT - 4.0, SIDE, low, "end"), (LEFT - 4.0, 10.0, high, "end"),
+        (LEFT, SIDE + 14.0, first, "start"), (LEFT + SIDE, SIDE + 14.0, last, "end"),
+    ):  # fmt: skip
+        inner += f'<text x="{x}" y="{y}" text-anchor="{anchor}">{_escape(words)}</text>'
+    order = np.unravel_index(np.argsort(-np.abs(values), axis=None)[:MOST_NAMED], values.shape)
+    rows, columns = effect.words
+    named = [
+        f"{rows[k]} with {columns[m]}: {values[k, m]:+.2g} ± {_noise(noise[k, m])}"
+        for k, m in zip(*order, strict=True)
+    ]
+    label = _escape("; ".join([" with ".join(effect.features), *named]))
+    box = f"0 {-BEYOND} {WIDE} {SIDE + BEYOND + 20}"
     return tag(
         "figure",
-        tag("figcaption", effect.feature),
-        picture,
-        tag("div", missing_words, class_="small"),
+        tag("figcaption", " with ".join(effect.features)),
+        Html(f'<svg viewBox="{box}" role="img" aria-label="{label}">{inner}</svg>'),
+        tag("div", "Up: {}. To the right: {}.".format(*effect.features), class_="small"),
+        tag("details", tag("summary", "Largest values"), bullet_list(named), class_="small"),
     )
+
+
+def _places(n_bins: int) -> list[tuple[float, float]]:
+    """Begin and length of all bins: equally wide, that of missing values beyond the edge."""
+    width = SIDE / max(n_bins - 1, 1)
+    return [*((k * width, width) for k in range(n_bins - 1)), (SIDE + BEYOND / 3, BEYOND / 2)]
+
+
+def _ends(words: Sequence[str], grid: Grid) -> tuple[str, str]:
+    """Labels of an axis."""
+    if grid.kind is ColumnKind.NUMERIC:
+        return _number(grid.low, grid), _number(grid.high, grid)
+    first, last = (words[k].removeprefix(f"{grid.feature} = ") for k in (0, -2))
+    return _short(first, 10), _short(last, 10)
 
 
 def _axis(effect: FeatureEffect, grid: Grid) -> str:

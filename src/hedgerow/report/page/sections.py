@@ -54,9 +54,10 @@ def guarantee_card(statement: PrivacyStatement) -> Html:
 
 
 def made_of(model: PlainModel) -> str:
-    parts = [many(len(model.curves), "curve")] if model.curves else []
-    parts += [many(len(model.trees), "tree")] if model.trees else []
-    return " and ".join(parts) or "a constant"
+    surfaces, trees = len({*model.pairs} - {()}), model.pairs.count(())
+    counts = {"curve": len(model.curves), "surface": surfaces, "tree": trees}
+    *parts, last = [many(count, word) for word, count in counts.items() if count] or ["a constant"]
+    return f"{', '.join(parts)} and {last}" if parts else last
 
 
 def meaning_lines(statement: PrivacyStatement) -> list[str]:
@@ -142,8 +143,9 @@ def not_protected(statement: PrivacyStatement) -> Html:
 def origin(
     model: PlainModel, statement: PrivacyStatement, parameters: dict[str, Any], digest: str
 ) -> Html:
+    about = statement.about.lines() if statement.about else ()
     rows = [
-        *((f"{title[0].upper()}{title[1:]}", words) for title, words in _about_lines(statement)),
+        *((f"{title[0].upper()}{title[1:]}", words) for title, words in about),
         ("Estimator", model.name),
         ("Release", f"hedgerow {statement.release}"),
         ("Source files, SHA-256", statement.source),
@@ -160,12 +162,8 @@ def origin(
         "Where it comes from",
         table(["What", "Value"], rows, "Versions, parameters and hashes"),
         tag("p", how),
-        tag("pre", 'import hedgerow\nmodel = hedgerow.load("model.json")  # checks its digest'),
+        tag("pre", 'import hedgerow\nmodel = hedgerow.load("model.json")  # verified', tabindex=0),
     )
-
-
-def _about_lines(statement: PrivacyStatement) -> list[tuple[str, str]]:
-    return list(statement.about.lines()) if statement.about else []
 
 
 def fields(model: PlainModel) -> Iterator[Html]:

@@ -1,5 +1,0 @@
-"""`python -m spec` writes the vectors."""
-
-from spec.make_vectors import main
-
-main()

@@ -1,0 +1,656 @@
+/* The compiled loops over rows; `dispatch.py` loads them and calls them.
+
+   A loop takes the arguments of its plain NumPy form, its definition, and leaves the same bits:
+   integers wrap around, and floating point is added in one order, never fused or reordered. Bounds
+   were checked by the caller. An element is read before it is chosen by: a branch stays otherwise.
+
+   Shapes: F features, n rows, k rows of a selection, N nodes, B bins, C channels, T trees, O
+   outputs, P groups (features or trees, an even number of them). Codes are feature-major (F, n). */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+typedef uint8_t u8; typedef uint16_t u16; typedef uint32_t u32; typedef uint64_t u64;
+typedef int16_t i16; typedef int32_t i32; typedef int64_t i64;
+
+/* An array with its shape, all elements side by side, or one number. */
+typedef struct {
+    union {
+        void *data;
+        double number;
+        i64 whole;
+    };
+    i64 shape[4];
+} Arg;
+
+#define INLINE static inline __attribute__((always_inline))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+enum {
+    BLOCK = 4096,      /* rows that stay in the first-level cache while all groups pass over them */
+    FEW_ROWS = 8,      /* fewer walk down: in a block every node of a tree is evaluated */
+    BYTE_LEAVES = 256, /* up to here a leaf number is a byte, and 32 rows are routed at a time */
+    CHECKED = 512,     /* records between truncation and check */
+    TILE = 64,         /* records whose entries stay while the sums of one entry pass over them */
+    N_CODES = 256,
+    NO_MEMORY = -2,
+};
+static const i64 MOST_PACKED = (1 << 30) / BLOCK; /* smaller numbers do not fill half a word */
+
+/* Whether this processor and its system run the loops that were made for AVX2. */
+i64 runs_avx2(void)
+{
+#ifdef __x86_64__
+    u32 eax, ebx, ecx, edx, kept = 0;
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_OSXSAVE))
+        return 0;
+    __asm__("xgetbv" : "=a"(kept), "=d"(edx) : "c"(0));
+    return (kept & 6) == 6 && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && ebx & bit_AVX2;
+#else
+    return 0;
+#endif
+}
+
+/* ------------------------------------------------------------------- sums over cells or leaves */
+
+typedef struct {
+    i64 channels, bins, room; /* room: N * B */
+    i64 bound;                /* on any half of a lane; -1 where lanes are not used */
+    i64 *out, *lanes;         /* (P, N, B, C), and (P, N * B) both channels in one word */
+    i64 groups, n;            /* n: rows of the block */
+    const i64 *stats;         /* of the block */
+    u32 starts[BLOCK];        /* where the sums of each row's node begin */
+    i64 words[BLOCK];         /* both channels of a row, the first one in the high half */
+} Sums;
+
+INLINE u64 cell_of(const void *cells, int wide, i64 i)
+{
+    return wide ? ((const u16 *)cells)[i] : ((const u8 *)cells)[i];
+}
+
+/* Without channels each row counts one. False without memory. */
+static int begin_sums(Sums *s, const Arg *stats, const Arg *out)
+{
+    s->channels = stats->shape[1], s->bins = out->shape[2], s->groups = out->shape[0];
+    s->room = out->shape[1] * out->shape[2], s->bound = 0, s->out = out->data;
+    s->lanes = calloc(s->channels == 2 ? s->groups * s->room + 1 : 1, sizeof(i64));
+    return s->lanes != NULL;
+}
+
+/* Adds the lanes to the sums and empties them. */
+static void unpack(Sums *s)
+{
+    for (i64 p = 0; p < s->groups * s->room; p++) {
+        i64 low = (i32)(u32)s->lanes[p];
+        s->out[2 * p] += (s->lanes[p] - low) >> 32;
+        s->out[2 * p + 1] += low;
+        s->lanes[p] = 0;
+    }
+}
+
+static i64 end_sums(Sums *s, i64 result)
+{
+    if (s->channels == 2)
+        unpack(s);
+    free(s->lanes);
+    return result;
+}
+
+/* Words of a block. One addition then does for two channels. But a half that passes 2^31 would
+   change its neighbor, and the sum would no longer be the sum: so lanes are emptied before they
+   could be that full, and a block of larger numbers is not packed. */
+static void pack(Sums *s)
+{
+    u64 largest = 0;
+    for (i64 i = 0; i < s->n; i++) {
+        i64 g = s->stats[2 * i], h = s->stats[2 * i + 1];
+        s->words[i] = (i64)((u64)g << 32) + h;
+        u64 size = (u64)(g ^ (g >> 63)) | (u64)(h ^ (h >> 63)); /* at least the larger, less one */
+        largest = MAX(largest, size);
+    }
+    int fits = largest < (u64)MOST_PACKED;
+    i64 more = fits ? (i64)(largest + 1) * s->n : 0, before = MAX(s->bound, 0);
+    if (!fits || before + more >= (i64)1 << 31)
+        unpack(s), before = 0;
+    s->bound = fits ? before + more : -1;
+}
+
+static void begin_block(Sums *s, const i32 *node_of, const i64 *stats, i64 lo, i64 n)
+{
+    s->n = MIN(n - lo, BLOCK), s->stats = stats + lo * s->channels;
+    for (i64 i = 0; i < s->n; i++)
+        s->starts[i] = (u32)node_of[lo + i] * (u32)s->bins;
+    if (s->channels == 2)
+        pack(s);
+}
+
+/* Two groups at once: an addition need not wait for the last one in the same group. */
+INLINE void add_two(Sums *s, i64 j, const void *a, const void *b, int wide)
+{
+    i64 width = s->room * MAX(s->channels, 1), n = s->n, channels = s->channels;
+    i64 *out_a = s->out + j * width, *out_b = out_a + width;
+    const u32 *restrict starts = s->starts;
+    const i64 *restrict words = s->words, *restrict stats = s->stats;
+    if (channels == 0) {
+        for (i64 i = 0; i < n; i++) {
+            out_a[cell_of(a, wide, i) + starts[i]]++;
+            out_b[cell_of(b, wide, i) + starts[i]]++;
+        }
+    } else if (channels == 2 && s->bound >= 0) {
+        i64 *lanes_a = s->lanes + j * s->room, *lanes_b = lanes_a + s->room;
+        for (i64 i = 0; i < n; i++) {
+            lanes_a[cell_of(a, wide, i) + starts[i]] += words[i];
+            lanes_b[cell_of(b, wide, i) + starts[i]] += words[i];
+        }
+    } else {
+        for (i64 i = 0; i < n; i++) {
+            i64 *to_a = out_a + (cell_of(a, wide, i) + starts[i]) * channels;
+            i64 *to_b = out_b + (cell_of(b, wide, i) + starts[i]) * channels;
+            for (i64 c = 0; c < channels; c++)
+                to_a[c] += stats[i * channels + c], to_b[c] += stats[i * channels + c];
+        }
+    }
+}
+
+/* Cells of a block of a selection; the empty selection stands for all rows. */
+INLINE const void *cells_of(const void *column, int wide, const Arg *rows, i64 lo, i64 n, void *to)
+{
+    if (rows->shape[0] == 0)
+        return (const u8 *)column + (lo << wide);
+    const i32 *chosen = (const i32 *)rows->data + lo;
+    for (i64 i = 0; i < n; i++) {
+        if (wide)
+            ((u16 *)to)[i] = ((const u16 *)column)[chosen[i]];
+        else
+            ((u8 *)to)[i] = ((const u8 *)column)[chosen[i]];
+    }
+    return to;
+}
+
+INLINE int all_below(const void *cells, int wide, i64 n, u64 bins)
+{
+    u16 highest = 0;
+    for (i64 i = 0; i < n; i++)
+        highest = MAX(highest, (u16)cell_of(cells, wide, i));
+    return highest < bins;
+}
+
+INLINE i64 sum_cells_of(const Arg *a, int wide)
+{
+    const Arg *codes = a, *rows = a + 1, *node_of = a + 2, *pairs = a + 3;
+    const i32 *features = pairs->data;
+    u16 first[BLOCK], second[BLOCK];
+    Sums sums, *s = &sums;
+    if (!begin_sums(s, a + 4, a + 5))
+        return NO_MEMORY;
+    for (i64 lo = 0; lo < node_of->shape[0]; lo += BLOCK) {
+        begin_block(s, node_of->data, a[4].data, lo, node_of->shape[0]);
+        for (i64 j = 0; j < pairs->shape[0]; j += 2) {
+            const u8 *column = codes->data;
+            i64 stride = codes->shape[1] << wide;
+            const void *x = cells_of(column + features[j] * stride, wide, rows, lo, s->n, first);
+            const void *y = cells_of(column + features[j + 1] * stride, wide, rows, lo, s->n, second);
+            if (!all_below(x, wide, s->n, s->bins) || !all_below(y, wide, s->n, s->bins))
+                return end_sums(s, 0);
+            add_two(s, j, x, y, wide);
+        }
+    }
+    return end_sums(s, 1);
+}
+
+/* (codes, rows, node_of, pairs, stats, out (P, N, B, C)): adds stats (k, C). 0: a code is no bin. */
+i64 sum_cells(const Arg *a) { return sum_cells_of(a, 0); }
+i64 sum_wide_cells(const Arg *a) { return sum_cells_of(a, 1); }
+
+/* ---------------------------------------------------------------------------- routing by trees */
+
+/* The fields of `PackedTrees`, in its order. */
+enum { ROOT, FEATURE, LEFT_BITS, LEFT, RIGHT, LEAF, RUN_FIRST, RUN_START, RUN_WIDTH, OBLIVIOUS };
+enum { N_LEAVES = OBLIVIOUS + 1, DEPTH, VALUE, N_FEATURES, N_FIELDS };
+#define FIELD(type, name) (((const type *)trees[name].data))
+
+/* Rows whose cell is in the run take the left result; cells below `start` wrap to the top. */
+static void take_left(const u8 *restrict cells, u8 start, u8 width, const u8 *restrict left,
+                      u8 *restrict result, i64 n)
+{
+    for (i64 i = 0; i < n; i++) {
+        u8 yes = left[i], no = result[i];
+        result[i] = (u8)(cells[i] - start) < width ? yes : no;
+    }
+}
+
+/* Evaluates the tree as an expression over a block of rows; the result is the stack's first row.
+   In reverse preorder a leaf pushes its number, and a test finds its left result on top of its
+   right result. It leaves, row by row, one of the two: no row branches, and any shape will do. */
+static void by_nodes(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 n, u8 *stack)
+{
+    u8 *top = stack - BLOCK;
+    for (i64 q = FIELD(i32, ROOT)[t + 1] - 1; q >= FIELD(i32, ROOT)[t]; q--) {
+        if (FIELD(i32, FEATURE)[q] < 0) {
+            top += BLOCK;
+            memset(top, (u8)FIELD(i32, LEAF)[q], n);
+            continue;
+        }
+        for (i64 r = FIELD(i32, RUN_FIRST)[q]; r < FIELD(i32, RUN_FIRST)[q + 1]; r++)
+            take_left(codes + FIELD(i32, FEATURE)[q] * stride, FIELD(u8, RUN_START)[r],
+                      FIELD(u8, RUN_WIDTH)[r], top, top - BLOCK, n);
+        top -= BLOCK;
+    }
+}
+
+/* An oblivious tree: its leaf number in binary is the outcomes of its levels. */
+static void by_levels(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 n, u8 *leaves)
+{
+    i64 first = FIELD(i32, ROOT)[t];
+    memset(leaves, 0, n);
+    for (i64 q = first; q < first + FIELD(i32, DEPTH)[t]; q++) { /* down the left edge */
+        const u8 *cells = codes + FIELD(i32, FEATURE)[q] * stride;
+        for (i64 i = 0; i < n; i++)
+            leaves[i] = (u8)(2 * leaves[i] + 1);
+        for (i64 r = FIELD(i32, RUN_FIRST)[q]; r < FIELD(i32, RUN_FIRST)[q + 1]; r++) {
+            u8 start = FIELD(u8, RUN_START)[r], width = FIELD(u8, RUN_WIDTH)[r];
+            for (i64 i = 0; i < n; i++)
+                leaves[i] -= (u8)(cells[i] - start) < width;
+        }
+    }
+}
+
+INLINE u64 goes_left(const u64 *bits, u8 cell) { return bits[cell >> 6] >> (cell & 63) & 1; }
+
+/* For few rows, or trees of more leaves than a byte can number: all rows go a level a time. No row
+   leaves early, since a row at its leaf stays there: that costs less than a branch. */
+static void by_rows(const Arg *trees, i64 t, const u8 *codes, i64 stride, i64 n, u16 *leaves)
+{
+    i32 node[BLOCK];
+    for (i64 i = 0; i < n; i++)
+        node[i] = FIELD(i32, ROOT)[t];
+    for (i64 level = 0; level < FIELD(i32, DEPTH)[t]; level++)
+        for (i64 i = 0; i < n; i++) {
+            i64 q = node[i], feature = MAX(FIELD(i32, FEATURE)[q], 0);
+            i32 left = FIELD(i32, LEFT)[q], right = FIELD(i32, RIGHT)[q];
+            i32 is_left = goes_left(FIELD(u64, LEFT_BITS) + 4 * q, codes[feature * stride + i]);
+            node[i] = right ^ ((left ^ right) & -is_left); /* one of the two, without a branch */
+        }
+    for (i64 i = 0; i < n; i++)
+        leaves[i] = (u16)FIELD(i32, LEAF)[node[i]];
+}
+
+/* Leaf of n rows from `lo` on. */
+static void route(const Arg *trees, i64 t, const Arg *codes, i64 lo, i64 n, u8 *stack, u16 *leaves)
+{
+    const u8 *cells = (const u8 *)codes->data + lo;
+    i64 stride = codes->shape[1];
+    if (n < FEW_ROWS || FIELD(i32, N_LEAVES)[t] > BYTE_LEAVES) {
+        by_rows(trees, t, cells, stride, n, leaves);
+        return;
+    }
+    if (FIELD(u8, OBLIVIOUS)[t])
+        by_levels(trees, t, cells, stride, n, stack);
+    else
+        by_nodes(trees, t, cells, stride, n, stack);
+    for (i64 i = 0; i < n; i++)
+        leaves[i] = stack[i];
+}
+
+static u8 *stack_for(const Arg *trees)
+{
+    i64 deepest = 0;
+    for (i64 t = 0; t < trees[DEPTH].shape[0]; t++)
+        deepest = MAX(deepest, FIELD(i32, DEPTH)[t]);
+    return malloc((deepest + 2) * BLOCK);
+}
+
+/* (trees, codes, node_of, pairs, stats, out): as `sum_cells`, with leaves for cells. */
+i64 sum_leaves(const Arg *trees)
+{
+    const Arg *codes = trees + N_FIELDS, *node_of = codes + 1, *pairs = codes + 2;
+    const i32 *tree = pairs->data;
+    u16 first[BLOCK], second[BLOCK];
+    u8 *stack = stack_for(trees);
+    Sums sums, *s = &sums;
+    int ready = stack && begin_sums(s, codes + 3, codes + 4);
+    for (i64 lo = 0; ready && lo < node_of->shape[0]; lo += BLOCK) {
+        begin_block(s, node_of->data, codes[3].data, lo, node_of->shape[0]);
+        for (i64 j = 0; j < pairs->shape[0]; j += 2) {
+            route(trees, tree[j], codes, lo, s->n, stack, first);
+            if (tree[j + 1] != tree[j]) /* an odd number of trees has the last one twice */
+                route(trees, tree[j + 1], codes, lo, s->n, stack, second);
+            add_two(s, j, first, tree[j + 1] != tree[j] ? second : first, 1);
+        }
+    }
+    free(stack);
+    return ready ? end_sums(s, 1) : NO_MEMORY;
+}
+
+/* (trees, codes, low, high, raw) */
+i64 add_values(const Arg *trees)
+{
+    const Arg *codes = trees + N_FIELDS;
+    double low = codes[1].number, high = codes[2].number, *raw = codes[3].data;
+    i64 n = codes[3].shape[0], outputs = codes[3].shape[1], leaves_of = trees[VALUE].shape[1];
+    u16 leaves[BLOCK];
+    u8 *stack = stack_for(trees);
+    for (i64 lo = 0; stack && lo < n; lo += BLOCK)
+        for (i64 t = 0; t < trees[DEPTH].shape[0]; t++) {
+            const double *value = FIELD(double, VALUE) + t * leaves_of * outputs;
+            double *mine = raw + lo * outputs;
+            route(trees, t, codes, lo, MIN(n - lo, BLOCK), stack, leaves);
+            for (i64 i = 0; i < MIN(n - lo, BLOCK); i++)
+                for (i64 o = 0; o < outputs; o++) {
+                    double total = mine[i * outputs + o] + value[leaves[i] * outputs + o];
+                    total = total < low ? low : total;
+                    mine[i * outputs + o] = total > high ? high : total;
+                }
+        }
+    free(stack);
+    return stack ? 1 : NO_MEMORY;
+}
+
+/* ----------------------------------------------------------------------------- nodes of a layer */
+
+/* (standing, feature, left, children, codes, out) */
+i64 next_nodes(const Arg *a)
+{
+    const i32 *standing = a[0].data, *children = a[3].data;
+    const i16 *feature = a[1].data;
+    const u64 *left = a[2].data;
+    const u8 *codes = a[4].data;
+    i32 *out = a[5].data;
+    i64 n = a[0].shape[0];
+    for (i64 r = 0; r < n; r++) {
+        i64 at = standing[r];
+        out[r] = -1;
+        if (at >= 0 && feature[at] >= 0)
+            out[r] = children[2 * at + 1 - goes_left(left + 4 * at, codes[feature[at] * n + r])];
+    }
+    return 1;
+}
+
+/* Adds to out (m, 2 N, C) on the side that each test of a row's node sends it to. */
+INLINE i64 add_sides(const Arg *a, i64 channels, int count)
+{
+    const i32 *standing = a[0].data;
+    const i16 *feature = a[1].data;
+    const u64 *left = a[2].data;
+    const u8 *codes = a[3].data, *labels = a[4].data;
+    const i64 *stats = a[4].data;
+    i64 *out = a[5].data, n = a[0].shape[0], m = a[1].shape[1], width = a[5].shape[1] * channels;
+    for (i64 r = 0; r < n; r++) {
+        i64 first = standing[r] * m;
+        for (i64 test = first; first >= 0 && test < first + m; test++) {
+            if (feature[test] < 0)
+                continue;
+            u64 is_left = goes_left(left + 4 * test, codes[feature[test] * n + r]);
+            i64 *to = out + (test - first) * width + (2 * standing[r] + 1 - is_left) * channels;
+            if (count)
+                to[labels[r]]++;
+            for (i64 c = 0; !count && c < channels; c++)
+                to[c] += stats[r * channels + c];
+        }
+    }
+    return 1;
+}
+
+/* (standing, feature, left, codes, labels or stats, out) */
+i64 count_sides(const Arg *a) { return add_sides(a, a[5].shape[2], 1); }
+i64 sum_sides(const Arg *a)
+{
+    return a[5].shape[2] == 2 ? add_sides(a, 2, 0) : add_sides(a, a[5].shape[2], 0);
+}
+
+/* ------------------------------------------------------------------------------ cells and rows */
+
+/* The guide counts the cuts in lower buckets; a value's own bucket holds one cut at most. */
+static void by_guide(const double *values, const Arg *cuts, const Arg *guide, double scale, u8 *out,
+                     i64 n)
+{
+    const u8 *before = guide->data;
+    double following[N_CODES], low = *(double *)cuts->data, last = guide->shape[0] - 1;
+    memcpy(following, cuts->data, cuts->shape[0] * sizeof(double));
+    following[cuts->shape[0]] = NAN; /* no value is at or above it */
+    for (i64 i = 0; i < n; i++) {
+        double bucket = (values[i] - low) * scale;
+        bucket = bucket > 0.0 ? bucket : 0.0; /* NaN too */
+        u8 cell = before[(i32)(bucket < last ? bucket : last)];
+        out[i] = cell + (values[i] >= following[cell]);
+    }
+}
+
+/* Binary search in a number of steps that the compiler knows, so that it needs no branch. */
+static void by_search(const double *values, const Arg *cuts, u8 *out, i64 n)
+{
+    double padded[N_CODES];
+    u64 n_cuts = cuts->shape[0];
+    for (i64 k = 0; k < N_CODES; k++)
+        padded[k] = (u64)k < n_cuts ? ((double *)cuts->data)[k] : INFINITY;
+    for (i64 i = 0; i < n; i++) {
+        u64 code = 0;
+        for (u64 step = N_CODES / 2; step; step /= 2)
+            code += -(u64)(padded[code + step - 1] <= values[i]) & step;
+        out[i] = (u8)MIN(code, n_cuts); /* infinity is not below the padding */
+    }
+}
+
+/* (values, cuts, guide, scale, out): number of cuts at or below each value; NaN: one more. */
+i64 encode(const Arg *a)
+{
+    const double *values = a[0].data;
+    u8 *out = a[4].data, missing = (u8)(a[1].shape[0] + 1);
+    i64 n = a[0].shape[0];
+    if (a[2].shape[0])
+        by_guide(values, a + 1, a + 2, a[3].number, out, n);
+    else
+        by_search(values, a + 1, out, n);
+    for (i64 i = 0; i < n; i++)
+        out[i] = values[i] == values[i] ? out[i] : missing;
+    return 1;
+}
+
+/* (codes, tables, out) */
+i64 recode(const Arg *a)
+{
+    const u8 *codes = a[0].data, *table = a[1].data;
+    u8 *out = a[2].data;
+    i64 n = a[0].shape[1];
+    for (i64 j = 0; j < a[0].shape[0]; j++, codes += n, out += n, table += N_CODES)
+        for (i64 i = 0; i < n; i++)
+            out[i] = table[codes[i]];
+    return 1;
+}
+
+/* (cells, rows, goes_left, lefts, rights) */
+i64 split_rows(const Arg *a)
+{
+    const u8 *cells = a[0].data, *is_left = a[2].data;
+    const i32 *rows = a[1].data;
+    i32 *lefts = a[3].data, *rights = a[4].data;
+    i64 n_left = 0;
+    for (i64 i = 0; i < a[1].shape[0]; i++) {
+        lefts[n_left] = rights[i - n_left] = rows[i]; /* only one side moves on */
+        n_left += is_left[cells[rows[i]]];
+    }
+    return n_left;
+}
+
+/* -------------------------------------------------------------- numbers that keep their bounds */
+
+/* How many records exceed the bound. */
+INLINE i64 n_beyond(const double *sizes, i64 n, i64 channels, const Arg *norms)
+{
+    double l1 = norms[0].number, l2_squared = norms[1].number, linf = norms[2].number;
+    i64 beyond = 0;
+    for (i64 i = 0; i < n; i++) {
+        double total = 0, squares = 0, largest = 0;
+        for (i64 c = 0; c < channels; c++) {
+            double size = sizes[i * channels + c];
+            total += size, squares += size * size, largest = MAX(largest, size);
+        }
+        beyond += (total > l1) | (squares > l2_squared) | (largest > linf);
+    }
+    return beyond;
+}
+
+/* (values, unit, l1, l2_squared, linf, out) */
+i64 bounded_units(const Arg *a)
+{
+    const double *values = a[0].data, unit = a[1].number;
+    i64 *out = a[5].data, n = a[0].shape[0], channels = a[0].shape[1];
+    double *sizes = malloc((CHECKED * channels + 1) * sizeof(double));
+    for (i64 lo = 0; sizes && lo < n; lo += CHECKED) {
+        i64 rows = MIN(n - lo, CHECKED), first = lo * channels;
+        for (i64 k = 0; k < rows * channels; k++) {
+            double multiple = trunc(values[first + k] * unit);
+            multiple = fabs(multiple) < INFINITY ? multiple : 0.0; /* NaN is not less either */
+            sizes[k] = fabs(multiple);
+            out[first + k] = (i64)(sizes[k] < 0x1p62 ? multiple : 0.0);
+        }
+        if (channels == 2 ? !n_beyond(sizes, rows, 2, a + 2) : !n_beyond(sizes, rows, channels, a + 2))
+            continue;
+        for (i64 i = 0; i < rows; i++)
+            if (n_beyond(sizes + i * channels, 1, channels, a + 2))
+                memset(out + (lo + i) * channels, 0, channels * sizeof(i64));
+    }
+    free(sizes);
+    return sizes ? 1 : NO_MEMORY;
+}
+
+/* (tables, codes, constant, radius, weights, z, score) */
+i64 scaled_rows(const Arg *a)
+{
+    const double *tables = a[0].data, *weights = a[4].data;
+    double constant = a[2].number, radius = a[3].number, *score = a[6].data, norm[TILE];
+    i64 last = a[0].shape[0], n = a[5].shape[0], d = last + 1;
+    for (i64 lo = 0; lo < n; lo += TILE) {
+        i64 rows = MIN(n - lo, TILE);
+        double *z = (double *)a[5].data + lo * d;
+        memset(norm, 0, sizeof norm);
+        for (i64 j = 0; j < last; j++) {
+            const u8 *cells = (const u8 *)a[1].data + j * n + lo;
+            for (i64 r = 0; r < rows; r++) {
+                double value = tables[j * N_CODES + cells[r]];
+                z[r * d + j] = value;
+                norm[r] += value * value;
+            }
+        }
+        for (i64 r = 0; r < rows; r++) {
+            double length = sqrt(norm[r] + constant * constant);
+            double scale = 1.0 / (length > radius ? length : radius), sum = score[lo + r];
+            z[r * d + last] = constant;
+            for (i64 j = 0; j < d; j++) {
+                z[r * d + j] *= scale;
+                sum += z[r * d + j] * weights[j];
+            }
+            score[lo + r] = sum;
+        }
+    }
+    return 1;
+}
+
+/* Row numbers of a tile's records within the bound; returns how many there are. */
+static i64 fitting_rows(const Arg *a, i64 lo, i64 *kept)
+{
+    const double *g = a[1].data, *h = a[2].data;
+    i64 n_kept = 0, d = a[0].shape[1];
+    for (i64 r = lo; r < MIN(lo + TILE, a[0].shape[0]); r++) {
+        const double *z = (const double *)a[0].data + r * d;
+        double s = 0.0, q = 0.0;
+        for (i64 j = 0; j < d; j++) {
+            double square = z[j] * z[j];
+            s += square;
+            q += square * square;
+        }
+        kept[n_kept] = r;
+        n_kept += g[r] * g[r] * s + h[r] * h[r] * (0.5 * (s * s + q)) <= a[3].number;
+    }
+    return n_kept;
+}
+
+/* (z, g, h, limit, total). Sums of truncated numbers are whole and far below 2^53, so floating
+   point adds them exactly. */
+i64 add_vectors(const Arg *a)
+{
+    const double *g = a[1].data, *h = a[2].data;
+    i64 *total = a[4].data, n = a[0].shape[0], d = a[0].shape[1], kept[TILE];
+    double *sums = calloc(d + d * (d + 1) / 2 + 1, sizeof(double));
+    for (i64 lo = 0; sums && lo < n; lo += TILE) {
+        i64 n_kept = fitting_rows(a, lo, kept);
+        double *to = sums + d;
+        for (i64 k = 0; k < n_kept; k++)
+            for (i64 j = 0; j < d; j++)
+                sums[j] += trunc(g[kept[k]] * ((const double *)a[0].data)[kept[k] * d + j]);
+        for (i64 i = 0; i < d; to += d - i, i++)
+            for (i64 k = 0; k < n_kept; k++) {
+                const double *z = (const double *)a[0].data + kept[k] * d + i;
+                double factor = h[kept[k]] * z[0];
+                for (i64 j = 0; j < d - i; j++)
+                    to[j] += trunc(factor * z[j]);
+            }
+    }
+    for (i64 j = 0; sums && j < d + d * (d + 1) / 2; j++)
+        total[j] += (i64)sums[j];
+    free(sums);
+    return sums ? 1 : NO_MEMORY;
+}
+
+/* ------------------------------------------------------------------------ curves and surfaces */
+
+/* Runs one statement at the place of every record in the table of every term. */
+#define AT_PLACES(statement)                                                                       \
+    const u8 *groups = a[0].data;                                                                  \
+    const i64 *term = a[1].data;                                                                   \
+    i64 n = a[0].shape[1];                                                                         \
+    for (i64 t = 0; t < a[1].shape[0]; t++, term += 4) {                                           \
+        const u8 *first = groups + term[0] * n, *second = groups + term[1] * n;                    \
+        i64 begin = term[2], width = term[3];                                                      \
+        for (i64 i = 0; i < n; i++) {                                                              \
+            i64 place = begin + width * first[i] + second[i];                                      \
+            statement;                                                                             \
+        }                                                                                          \
+    }                                                                                              \
+    return 1
+
+/* (groups, layout, tables, squares, score, norm) */
+i64 look_up(const Arg *a)
+{
+    const double *tables = a[2].data, *squares = a[3].data;
+    double *score = a[4].data, *norm = a[5].data;
+    AT_PLACES(score[i] += tables[place]; norm[i] += squares[place]);
+}
+
+/* (groups, layout, multiples, totals) */
+i64 add_at_places(const Arg *a)
+{
+    const i64 *multiples = a[2].data;
+    i64 *totals = a[3].data;
+    AT_PLACES(totals[place] += multiples[i]);
+}
+
+/* --------------------------------------------------------------------------------------- noise */
+
+/* (words, thresholds, guide, shift, out, ties): one step is taken without a branch, since most
+   words have one threshold to compare with. Returns the number of ties. */
+i64 invert(const Arg *a)
+{
+    const u64 *words = a[0].data, *thresholds = a[1].data;
+    const i32 *guide = a[2].data;
+    i64 *out = a[4].data, *ties = a[5].data, n_ties = 0, last = a[1].shape[0];
+    for (i64 i = 0; i < a[0].shape[0]; i++) {
+        u64 word = words[i];
+        i64 k = guide[word >> a[3].whole];
+        if (k < last) {
+            k += thresholds[k] <= word;
+            while (k < last && thresholds[k] <= word)
+                k++;
+        }
+        out[i] = k;
+        if (k == last || (k > 0 && thresholds[k - 1] == word))
+            ties[n_ties++] = i;
+    }
+    return n_ties;
+}
