@@ -173,7 +173,7 @@ def _surfaces(table: pd.DataFrame) -> str:
         if gains["auc"].n > 1:
             compared.append(gains["auc"])
         if _is_behind(gains["auc"]):
-            worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({n_sites} holders)")
+            worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({n_sites} sites)")
         rows.append(
             {
                 **_place(dataset, n_sites, epsilon),

@@ -88,6 +88,10 @@ def write_messy(path: Path, n: int, seed: int) -> tuple[Any, Any]:
     return np.column_stack([age, *blank, day, MONTHS[day], code, balance, smokes, size]), y
 
 
+UNSOURCED = ("utilisation", "bmi", "diagnosis", "smoker", "note", OUTCOME)
+"""Columns for whose ranges or categories a draft knows no source: a person names one."""
+
+
 def drafted(path: Path) -> hr.Schema:
     """A draft whose ranges a person has typed, with the month of the date as a second feature."""
     with warnings.catch_warnings():
@@ -95,7 +99,7 @@ def drafted(path: Path) -> hr.Schema:
         diagnosis = diagnose(path, "outcome")
     assert {f.name for f in diagnosis.findings if f.feature is None} == {"record_id", "patient"}
     answers: dict[str, Any] = {f.name: {"source": f.source} for f in diagnosis.findings if f.source}
-    answers |= {name: {"source": "the form"} for name in ("diagnosis", "smoker", "note", OUTCOME)}
+    answers |= {name: {"source": "the form"} for name in UNSOURCED}
     answers |= {"income": {"value": "0 300000"}, "balance": {"value": "0 20000"}}
     answers |= {"admitted": {"value": "16000 20000"}, "size": {"value": "0 15000"}}
     schema = reviewed(diagnosis.schema, answers, "A. Huber", "2026-01-31")

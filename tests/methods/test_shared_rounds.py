@@ -29,6 +29,8 @@ from support.worlds import TWO, VALUE, federation, sample, site_rows, study
 SEVERAL = SimpleNamespace(n_sites=5, max_rounds=0)
 BOOSTED = [(SmoothedBoost, TWO), (RegressionBoost, VALUE)]
 IDS = ["classes", "number"]
+CLEAR = "40000"
+"""Epsilon at which few records and columns are enough for trees on top of surfaces."""
 
 
 @pytest.mark.property
@@ -66,7 +68,7 @@ def trained(method, schema, n_sites=3, **options):
     method_schema, n = method.grid(schema), 600
     X, y = sample(n, schema)
     fed = federation(
-        study(method_schema, n_sites, epsilon="200", delta="1e-6", **options),
+        study(method_schema, n_sites, epsilon=CLEAR, delta="1e-6", **options),
         site_rows(X, y, np.arange(n) % n_sites, n_sites, method_schema),
     )
     return run(method.flow(method_schema, fed, np.random.default_rng(0)), fed), fed
@@ -112,5 +114,5 @@ def test_two_steps_in_one_round_add_up():
 
 def test_an_estimator_of_one_site_takes_one_tree_a_round():
     X, y = sample(600, TWO)
-    model = hr.BoostedTreesClassifier(TWO, 200.0, n_estimators=30, random_state=0).fit(X, y)
+    model = hr.BoostedTreesClassifier(TWO, float(CLEAR), n_estimators=30, random_state=0).fit(X, y)
     assert len(model.run_.rounds) >= 30
