@@ -115,13 +115,13 @@ def drafted(path: Path) -> hr.Schema:
     return hr.Schema((*schema.features, month), classes=schema.classes)
 
 
-def auc_of_both(folder: Path, n: int, epsilon: float) -> tuple[float, float]:
+def auc_of_both(folder: Path, n: int, **privacy: Any) -> tuple[float, float]:
     X, y = write_messy(folder / "train.csv", n, 0)
     X_test, y_test = write_messy(folder / "test.csv", min(n, 50_000), 1)
     schema = drafted(folder / "train.csv")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = hr.BoostedTreesClassifier(epsilon=epsilon, schema=schema, random_state=0)
+        model = hr.BoostedTreesClassifier(schema, random_state=0, **privacy)
         model.fit(folder / "train.csv", target="outcome")
         private = predict_file(model, folder / "test.csv")[0][:, 1]
     cleaned = HistGradientBoostingClassifier(random_state=0).fit(X, y).predict_proba(X_test)
@@ -132,8 +132,8 @@ def auc_of_both(folder: Path, n: int, epsilon: float) -> tuple[float, float]:
 
 
 def test_a_messy_file_becomes_a_model_nearly_as_good_as_one_on_clean_columns(tmp_path) -> None:
-    """Without noise to speak of, so that a column that is misread would be seen."""
-    private, cleaned = auc_of_both(tmp_path, 20_000, epsilon=1e3)
+    """Without noise, so that a column that is misread would be seen, and the same each time."""
+    private, cleaned = auc_of_both(tmp_path, 20_000, dp_model="none")
     assert cleaned > 0.71
     assert private > cleaned - 0.01
 
