@@ -251,7 +251,7 @@ class SmoothTable:
 
 
 @dataclass(frozen=True)
-class Tables:
+class TableTrees:
     """A `Splitting`: one table or tree after the other, all known beforehand."""
 
     tables: Sequence[SmoothTable] | Sequence[GuidedTree]
@@ -304,7 +304,9 @@ def _even_correlations(n_groups: int, length: float) -> FloatArray:
     return correlations(n_groups + 1, length)[:-1, :-1]
 
 
-def surfaces_of(effects: FeatureEffects, grids: Grids, many: int, groups: int) -> list[SmoothTable]:
+def pair_surfaces(
+    effects: FeatureEffects, grids: Grids, many: int, groups: int
+) -> list[SmoothTable]:
     """Tables of all pairs of the strongest columns, strong pairs first."""
     drawables = drawable_columns(effects)
     columns = [
@@ -499,7 +501,7 @@ class RegressionBoost(Method):
         rounds = tree_rounds(sizes, 1 - spent - learned.spent)
         depth = self.max_depth or depth_by_noise(count, rounds.fraction / sum(sizes))
         splitting = GainSampledTrees(grids, drawable_columns(learned.effects), IN_CLIPS, depth)
-        score, trees, _ = yield from grow(
+        score, trees, _ = yield from grow_in_rounds(
             splitting, stage, rounds, looks_at(rounds), learned.model, learned.residuals, rng
         )
         effects, n = learned.effects, len(active)
@@ -541,9 +543,11 @@ class RegressionBoost(Method):
         model = Additive((float(base),), clip=(stage.target.low, stage.target.high))
         plan = replace(self._batches(schema, is_guided=True), n_estimators=n_estimators)
         rounds = tree_rounds(plan.sizes(noise_model), 1 - first_round.spent - fraction)
-        splitting = Tables([GuidedTree(shape, depth) for shape in shapes_of(skeletons, grids)])
+        splitting = TableTrees([GuidedTree(shape, depth) for shape in shapes_of(skeletons, grids)])
         residuals, looks = Residuals(width, width**2 / 12.0), looks_at(rounds)
-        score, trees, _ = yield from grow(splitting, stage, rounds, looks, model, residuals, rng)
+        score, trees, _ = yield from grow_in_rounds(
+            splitting, stage, rounds, looks, model, residuals, rng
+        )
         noise = ScoreNoise.of([tree.deviations for tree in trees])
         return TrainingResult(Model(score, Output.VALUE, noise=noise))
 
@@ -576,14 +580,16 @@ def learn_tables(
     effects = flat_curves(active, tables, base)
     model, spent = curves_of(effects, grids, target), ORDER_FRACTION
     update, every = stage.update(residuals, 1), range(len(tables))
-    marginal = yield from Tables(tables).grow(every, update, model, ORDER_FRACTION, rng)
+    marginal = yield from TableTrees(tables).grow(every, update, model, ORDER_FRACTION, rng)
     strengths = raised(effects, tables, marginal).strengths
     for k in range(passes):
         order = np.argsort(-strengths, kind="stable").tolist()
         rounds = Rounds(equal_sizes(len(order), 1), fraction)
         looks = {first for first in rounds.starts if k == 0 and first in LOOKS_AT_TABLES}
-        splitting = Tables([tables[place] for place in order])
-        _, trees, last = yield from grow(splitting, stage, rounds, looks, model, residuals, rng)
+        splitting = TableTrees([tables[place] for place in order])
+        _, trees, last = yield from grow_in_rounds(
+            splitting, stage, rounds, looks, model, residuals, rng
+        )
         effects = raised(effects, tables, [trees[place] for place in np.argsort(order).tolist()])
         model, strengths = curves_of(effects, grids, target), effects.strengths
         before = residuals.clip
@@ -593,16 +599,16 @@ def learn_tables(
             break
     side = np.sqrt(count.records / (RECORDS_PER_CELL * max(count.deviation, 1e-9)))
     many = PAIRED_COLUMNS[first_round.signal >= MORE_PAIRS_FROM]
-    surfaces = surfaces_of(effects, grids, many, int(np.clip(side, *SURFACE_GROUPS)))
+    surfaces = pair_surfaces(effects, grids, many, int(np.clip(side, *SURFACE_GROUPS)))
     if not surfaces:
         return LearnedTables(effects, model, [], residuals, spent)
     rounds = Rounds(equal_sizes(len(surfaces), 1), SURFACES_FRACTION)
-    splitting = Tables(surfaces)
-    model, trees, _ = yield from grow(splitting, stage, rounds, (), model, residuals, rng)
+    splitting = TableTrees(surfaces)
+    model, trees, _ = yield from grow_in_rounds(splitting, stage, rounds, (), model, residuals, rng)
     return LearnedTables(effects, model, trees, residuals, spent + SURFACES_FRACTION)
 
 
-def grow(
+def grow_in_rounds(
     splitting: Splitting,
     stage: Stage,
     rounds: Rounds,
