@@ -163,9 +163,9 @@ OF_METHODS: dict[tuple[str, str], tuple[Constant, ...]] = {
     ("boosted", NUMBERS): (
         *TARGET,
         Constant("boost_numbers", boosting_numbers, "LEAST_SIGNAL"),
-        Constant("boost_numbers", boosting_numbers, "RESIDUAL_FRACTION"),
+        Constant("boost_numbers", boosting_numbers, "LOOK_FRACTION"),
         Constant("boost_numbers", boosting_numbers, "RESIDUAL_TAIL"),
-        Constant("boost_numbers", boosting_numbers, "boost_constants", SHARE, "root_fraction"),
+        Constant("boost_numbers", boosting_numbers, "guided_constants", SHARE, "root_fraction"),
     ),
     ("forest", NUMBERS): (
         *COUNTING,

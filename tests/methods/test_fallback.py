@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import shake_256
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.methods import boosting_classes, forest
+from hedgerow.methods import boosting_classes, boosting_numbers, forest
 from hedgerow.methods.blocks import fallback, target
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.random_trees import Gates, is_signal_below, random_depth
@@ -118,7 +119,8 @@ def test_a_user_is_warned_that_the_shares_are_all_there_is():
     assert "shares of the classes" in str(model.privacy_)
 
 
-def test_a_forest_instead_of_boosted_trees_is_said():
+def test_a_forest_instead_of_boosted_trees_is_said(monkeypatch):
+    monkeypatch.setattr(boosting_numbers, "TABLES_FROM", math.inf)
     X, y = sample(300, VALUE)
     with pytest.warns(hr.SignalWarning, match="a forest"):
         model = hr.BoostedTreesRegressor(VALUE, 4.0, 1e-6, random_state=0).fit(X, y)

@@ -201,7 +201,7 @@ def asked_in_worlds(method, schema):
     Few sites and loud noise bring forth what others never need.
     """
     one = replace(schema, features=(Numeric("same", 0.0, 1.0),))
-    usual = [(schema, 300, "400"), (schema, 300, "8"), (schema, 300, "1/4")]
+    usual = [(schema, 300, epsilon) for epsilon in ("400", "8", "3/2", "1/4")]
     worlds = [*usual, (schema, 3, "1/4"), (one, 300, "400")]
     for (given, rows, epsilon), n_sites, delta in product(worlds, (1, 3), ("0", "1e-6")):
         if method.needs.single_site and n_sites > 1:

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.methods import boosting_numbers as numbers
 from hedgerow.methods.blocks import surfaces
+from hedgerow.methods.blocks.boosting import BatchPlan
 from hedgerow.methods.blocks.curves import FeatureEffects, even_stacking
 from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.pair_guided import FeatureGroups
 from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.methods.boosting_classes import starting_score, with_surfaces
 from hedgerow.models.losses import sigmoid
@@ -18,6 +21,7 @@ from hedgerow.models.model import Additive
 from hedgerow.privacy.queries import Answer, Binning, SurfaceGradients
 from hedgerow.privacy.queries.statistics import COARSER
 from hedgerow.schema.candidates import Grids
+from support.worlds import VALUE, federation, sample, site_rows, study
 
 SCHEMA = hr.Schema(
     tuple(hr.Numeric(f"x{j}", 0.0, 1.0, bins=9) for j in range(3)), classes=("no", "yes")
@@ -169,3 +173,93 @@ def test_weak_signals_keep_to_curves(strength, part):
 )
 def test_trees_follow_surfaces_where_the_signal_and_the_columns_pay(strength, columns, has_trees):
     assert with_surfaces(Fraction(1, 3), strength, columns)[1] == (1 - Fraction(has_trees, 2))
+
+
+# ---------------------------------------------------------------------------------------- numbers
+STEP = numbers.MeanResiduals(numbers.IN_CLIPS, residuals=numbers.Residuals(1.0, 0.25))
+
+
+def pair_sums(deviation: float) -> tuple[numbers.SmoothTable, np.ndarray, np.ndarray]:
+    """The table of a product of two columns: its noisy sums, and the true means of its cells."""
+    columns = [
+        FeatureGroups(DrawableFeature(j, np.full(10, 800.0), 1.0), np.arange(10) % 9)
+        for j in range(2)
+    ]
+    table = numbers.of_pair(GRIDS, *columns)
+    x = np.linspace(-1.0, 1.0, 9)
+    means, rows = 0.5 * np.outer(x, x).ravel(), np.full(81, 8000 / 81)
+    noise = np.random.default_rng(2).normal(0.0, deviation, (81, 2))
+    return table, np.stack([-rows * means, numbers.ROW_WEIGHT * rows], axis=1) + noise, means
+
+
+def test_a_smooth_table_learns_its_cells_and_shrinks_what_noise_says():
+    table, sums, means = pair_sums(0.1)
+    learned = table.learn(sums, 0.1**2, STEP)
+    assert np.abs(learned.tree.values[:, 0] - means).max() < 0.15
+    assert learned.deviations.max() < 0.05
+    table, sums, _ = pair_sums(2000.0)
+    assert np.abs(table.learn(sums, 2000.0**2, STEP).tree.values).max() < 0.2
+
+
+def test_rows_of_a_cell_become_certain_answer_by_answer():
+    table, sums, _ = pair_sums(5.0)
+    table.rows *= 3.0
+    table.doubt = table.rows**2
+    doubts = []
+    for _ in range(3):
+        table.learn(sums, 25.0, STEP)
+        doubts.append(float(table.doubt.max()))
+    assert doubts == sorted(doubts, reverse=True)
+    assert np.abs(table.rows.mean() - 8000 / 81) < 25.0
+
+
+def test_raised_curves_have_no_mean_and_lose_nothing():
+    table = numbers.of_column(GRIDS, 0, 1000.0)
+    flat = numbers.flat_curves([0], [table], 5.0)
+    values = np.linspace(0.0, 3.0, len(table.rows))[:, None]
+    learned = numbers.NoisyTree(table.tree.with_values(values), np.zeros_like(values))
+    found = numbers.raised(flat, [table], [learned])
+    assert np.allclose(found.base + found.values[0], 5.0 + values)
+    assert abs(float(found.masses[0] @ found.values[0][:, 0])) < 1e-6
+
+
+def test_deeper_trees_need_less_noise():
+    counts = [
+        numbers.private_bins.NoisyCount(numbers.private_bins.RecordCount(20_000.0, 1.0, 0), d)
+        for d in (0.01, 1.0, 3.0, 100.0)
+    ]
+    depths = [numbers.depth_by_noise(count, Fraction(1, 200)) for count in counts]
+    assert depths == sorted(depths, reverse=True)
+    assert (depths[0], depths[-1]) == (numbers.MOST_BOOSTED_DEPTH, numbers.LEAST_BOOSTED_DEPTH)
+
+
+NUMBER = hr.Schema(tuple(hr.Numeric(f"x{j}", 0.0, 1.0) for j in range(3)), target=hr.Target(-2, 2))
+
+
+def product_of_columns(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.random((4000, 3))
+    wave = np.sin(9.0 * X[:, 0]) * np.sin(9.0 * X[:, 1])
+    return X, 0.5 * X[:, 2] + wave + 0.1 * rng.normal(size=4000)
+
+
+def test_waves_of_two_columns_are_learned_and_few_rounds_leave_trees_alone(monkeypatch):
+    X, y = product_of_columns(0)
+    model = hr.BoostedTreesRegressor(NUMBER, 20.0, 1e-6, random_state=0).fit(X, y)
+    unseen, truth = product_of_columns(1)
+    assert model.score(unseen, truth) > 0.8
+    assert len(model.model_.score.curves) == 3
+    monkeypatch.setattr(BatchPlan, "fits", lambda *_: False)
+    alone = hr.BoostedTreesRegressor(NUMBER, 20.0, 1e-6, random_state=0).fit(X, y)
+    assert not alone.model_.score.curves
+
+
+def test_curves_surfaces_and_trees_spend_the_whole_budget_and_no_more():
+    method = numbers.RegressionBoost(n_estimators=4)
+    grid, (X, y) = method.grid(VALUE), sample(600, VALUE)
+    rows = site_rows(X, y, np.zeros(600, int), 1, grid)
+    fed = federation(study(grid, 1, epsilon="50", delta="1e-6"), rows)
+    found = run(method.flow(grid, fed, np.random.default_rng(0)), fed)
+    assert found.model.score.curves
+    assert len(found.model.score.trees) > 4  # surfaces too
+    assert fed.ledger.spent(fed.study.account) == fed.study.total

@@ -1,28 +1,71 @@
-"""Boosted trees for a number: structure from one noisy table, then one small sum a round."""
+"""Boosted tables and trees for a number: smooth curves, surfaces of pairs, then trees.
+
+All of it is boosting by one kind of sum, (clipped residual, row) in the cells of a table or the
+leaves of a tree at the present model: one a round at one site, several a round over several sites.
+Under Laplace noise, or where sites share rounds, trees alone, whose structure comes
+from one table of the target's classes. Where the signal is weak, a forest.
+
+Shapes: B bins of a column or cells of a table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
+from itertools import combinations
+from math import comb
 
 import numpy as np
 
 from hedgerow.methods.base import PrivateRegressor, StagedTrees
-from hedgerow.methods.blocks.boosting import BATCH_OVERLAP, TREES_PER_ROUND, BatchPlan, Rounds
+from hedgerow.methods.blocks import private_bins
+from hedgerow.methods.blocks.boosting import (
+    BATCH_OVERLAP,
+    TREES_PER_ROUND,
+    BatchPlan,
+    Rounds,
+    Splitting,
+    equal_sizes,
+)
+from hedgerow.methods.blocks.curves import (
+    STRENGTHS,
+    FeatureEffects,
+    correlations,
+    families,
+    smoothed,
+)
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, both
 from hedgerow.methods.blocks.guided_trees import Shape, guided_skeletons, on_last_level, shapes_of
 from hedgerow.methods.blocks.leaves import complete_means
-from hedgerow.methods.blocks.public_grids import fine_schema
+from hedgerow.methods.blocks.newton_steps import NoiseVariance, Steps, Update
+from hedgerow.methods.blocks.pair_guided import (
+    FeatureGroups,
+    GainSampledTrees,
+    strongest,
+    table_tree,
+)
+from hedgerow.methods.blocks.private_bins import quantile_runs
+from hedgerow.methods.blocks.public_grids import finer_schema
+from hedgerow.methods.blocks.random_trees import DrawableFeature
+from hedgerow.methods.blocks.scores import TINY
 from hedgerow.methods.blocks.screening import root_tables
 from hedgerow.methods.blocks.sizes import QUERY, Scale
-from hedgerow.methods.blocks.target import TargetShape, TrainingTarget, initial_round
+from hedgerow.methods.blocks.target import (
+    InitialRound,
+    TargetShape,
+    TrainingTarget,
+    count_query,
+    initial_round,
+)
 from hedgerow.methods.constants import constant
 from hedgerow.methods.forest import FOREST_FALLBACK, GuidedForest, root_weights
 from hedgerow.methods.method import Method, Needs, Task, TrainingResult, method
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.losses import SquaredLoss
 from hedgerow.models.model import Additive, Model, Output
+from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree, ScoreNoise
 from hedgerow.privacy.bundles import NUMBER, Size
 from hedgerow.privacy.queries import (
@@ -36,30 +79,68 @@ from hedgerow.privacy.queries import (
     TargetClassCounts,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, canonical
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.rules import number, or_none, whole
 from hedgerow.schema.schema import Schema
 
 LEAST_SIGNAL = constant(300.0, unit="signal", evidence="numbers.md#0119")
-"""Signal below which a forest is no worse, and is grown instead."""
+"""Signal below which a forest is no worse than trees alone, and is grown instead."""
+TABLES_FROM = constant(60.0, unit="signal", evidence="numbers.md#0162")
+"""The same for curves, surfaces and trees, which take the place of trees alone."""
 TARGET_CLASSES = constant(8, unit="classes of the target in the tables that guide trees")
 BOOST_BINS = constant(32, unit="bins of a feature in these tables")
 BOOST_CELLS = constant(256, unit="cells of the public grid")
-MOST_BOOSTED_TREES = constant(120, unit="trees")
-MOST_BOOSTED_DEPTH = constant(7, unit="levels of a tree", evidence="numbers.md#0119")
-RESIDUAL_ROUNDS = constant(6, unit="rounds that ask the size of the residuals")
-RESIDUAL_FRACTION = constant(Fraction(3, 100), unit="part of the budget for all of these together")
+GUIDED_DEPTH = constant(7, unit="levels of a tree", evidence="numbers.md#0119")
+MOST_BOOSTED_TREES = constant(100, unit="trees", evidence="numbers.md#0162")
+LEAST_BOOSTED_DEPTH, MOST_BOOSTED_DEPTH = constant(
+    (4, 9), unit="levels of a tree", evidence="numbers.md#0162"
+)
+ROWS_PER_NOISE = constant(6.0, unit="rows of a leaf per deviation", evidence="numbers.md#0162")
+"""Trees are as deep as leaves of so many rows allow."""
+WEAK_BELOW = constant(350.0, unit="signal", evidence="numbers.md#0162")
+"""Signal below which one pass over all columns is all that can be paid."""
+PASS_FRACTION = constant(
+    (Fraction(1, 5), Fraction(6, 100)), unit="part of the budget", evidence="numbers.md#0162"
+)
+"""For a pass over all columns: where the signal is weak, and else."""
+MOST_PASSES = constant(4, unit="passes", evidence="numbers.md#0162")
+AGAIN_BELOW = constant(0.75, unit="part of the clip", evidence="numbers.md#0162")
+"""One more pass where the last made the clip of residuals so much smaller, and noise with it."""
+ORDER_FRACTION = constant(Fraction(2, 100), unit="part of the budget", evidence="numbers.md#0162")
+"""For tables of all columns at once: the strongest is learned first."""
+LOOKS_AT_TABLES = constant((1, 2, 4, 8), unit="columns", evidence="numbers.md#0162")
+"""Columns learned before the size of residuals is asked again."""
+SURFACES_FRACTION = constant(Fraction(1, 5), unit="part of the budget", evidence="numbers.md#0162")
+PAIRED_COLUMNS = constant((5, 7), unit="columns", evidence="numbers.md#0162")
+"""Strongest columns whose pairs are asked: fewer below a signal, more from it on."""
+MORE_PAIRS_FROM = constant(5000.0, unit="signal", evidence="numbers.md#0162")
+SURFACE_GROUPS = constant((6, 20), unit="groups of a column", evidence="numbers.md#0162")
+"""At least and at most."""
+RECORDS_PER_CELL = constant(20.0, unit="records per deviation", evidence="numbers.md#0162")
+"""Deviations of one count at the whole budget that a cell of a surface holds."""
+SURFACE_LENGTHS = constant((0.15, 0.5), unit="correlation lengths", evidence="numbers.md#0162")
+SURFACE_STRENGTHS = constant((0.05, 0.1, 0.2, 0.4), unit="prior deviations, in clips")
+SURFACE_ENERGY = constant(0.1, unit="part of the residuals' variance that a surface may explain")
+LEAST_DRAWN = constant(0.1, unit="chance of a flat column, by that of the strongest")
+RESIDUAL_ROUNDS = constant(6, unit="rounds that ask the size of the residuals, beside trees")
+LOOK_FRACTION = constant(Fraction(4, 1000), unit="part of the budget for each of these")
+SMALLEST_CLIP = constant(1e-3, unit="clip of residuals at least, by the range of the target")
 RESIDUAL_CELLS = constant(64, unit="cells of the residuals")
-RESIDUAL_TAIL = constant(0.02, unit="part of the rows whose residual is clipped")
+RESIDUAL_TAIL = constant(0.05, unit="part of the rows", evidence="numbers.md#0162")
+"""Part of the rows whose residual is clipped."""
 ROW_WEIGHT = constant(0.25, unit="weight of a row beside its clipped residual, in one sum")
 RESIDUAL_STANDS_OUT = constant(2.0, unit="deviations")
 """Deviations of its noise by which a residual cell must be seen."""
+IN_CLIPS = SquaredLoss(0.0, 1.0, 1.0, ROW_WEIGHT)
+"""Residuals in units of their clip."""
 
 
 @dataclass(frozen=True)
-class BoostConstants:
-    """Settings that follow from the noisy signal-to-noise ratio alone."""
+class GuidedConstants:
+    """Settings of trees alone, which follow from the noisy signal-to-noise ratio."""
 
     n_estimators: int
     depth: int
@@ -67,32 +148,221 @@ class BoostConstants:
     root_fraction: Fraction
 
 
-def boost_constants(signal: float, is_pure: bool) -> BoostConstants:
+def guided_constants(signal: float, is_pure: bool) -> GuidedConstants:
     if is_pure:
-        return BoostConstants(20, MOST_BOOSTED_DEPTH, 5, Fraction(1, 5))
+        return GuidedConstants(20, GUIDED_DEPTH, 5, Fraction(1, 5))
     if signal < 1000:
-        return BoostConstants(MOST_BOOSTED_TREES, 5, 3, Fraction(1, 10))
-    return BoostConstants(MOST_BOOSTED_TREES, MOST_BOOSTED_DEPTH, 5, Fraction(1, 10))
+        return GuidedConstants(MOST_BOOSTED_TREES, 5, 3, Fraction(1, 10))
+    return GuidedConstants(MOST_BOOSTED_TREES, GUIDED_DEPTH, 5, Fraction(1, 10))
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """The clip of residuals, and their mean square."""
+    """The clip of residuals, and the mean square of clipped ones."""
 
     clip: float
     mean_square: float
 
+    @property
+    def scatter(self) -> float:
+        return self.mean_square / self.clip**2
+
 
 @dataclass(frozen=True)
-class TreeStage:
-    """What the rounds with trees share; `in_one_round`: residuals are asked with trees, for the
-    next ones.
+class MeanResiduals(Steps):
+    """Leaves of complete trees are mean residuals, shrunk level by level."""
+
+    residuals: Residuals = field(kw_only=True)
+    overlap: float = BATCH_OVERLAP
+    trees: int = 1
+
+    def nodes(self, sums: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
+        """(nodes, 1) values in heap order and their deviations; the gradient is turned."""
+        leaves = np.stack([sums[:, 1] / ROW_WEIGHT, -sums[:, 0]], axis=-1)
+        scatter, of_count = self.residuals.scatter, variance / ROW_WEIGHT**2
+        means, noise = complete_means(leaves, of_count, variance, scatter, self.trees)
+        clip = self.residuals.clip
+        return clip * means[:, None], clip * noise[:, None]
+
+    def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
+        return self.nodes(sums, float(np.mean(variance)) * self.trees)[0][-len(sums) :]
+
+    def deviations(
+        self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
+    ) -> FloatArray:
+        return self.nodes(sums, float(np.mean(variance)))[1][-len(sums) :]
+
+    def rate(self, trees_per_round: int) -> float:
+        return float(self.learning_rate / trees_per_round**self.overlap)
+
+
+@dataclass(frozen=True)
+class GuidedTree:
+    """A tree whose structure was drawn beforehand, of at most `depth` levels."""
+
+    shape: Shape
+    depth: int
+
+    @property
+    def tree(self) -> Tree:
+        return self.shape.tree
+
+    def learn(self, sums: FloatArray, variance: float, update: MeanResiduals) -> NoisyTree:
+        leaves = on_last_level([self.shape], sums[None], self.depth)[0]
+        values, noise = (part[self.shape.leaf_at] for part in update.nodes(leaves, variance))
+        return NoisyTree(self.tree.with_values(values), noise)
+
+
+# ----------------------------------------------------------------------------------------- tables
+@dataclass
+class SmoothTable:
+    """Mean residuals of the cells of a column, or of two: what is learned of them, pass by pass.
+
+    A table is asked as a tree with a leaf for every cell. Rows of a cell are expected to be
+    `rows`, with the variance `doubt`; every answer tells more of them. Their error counts as
+    noise of the residuals.
     """
 
+    features: tuple[FeatureGroups, ...]
+    tree: Tree
+    families: FloatArray  # (l, B, B) correlations of cells that are tried
+    rows: FloatArray
+    doubt: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.doubt = self.rows**2 + 1.0
+
+    def learn(self, sums: FloatArray, variance: float, update: MeanResiduals) -> NoisyTree:
+        residuals, noise = update.residuals, variance / ROW_WEIGHT**2
+        trust = self.doubt / (self.doubt + noise + TINY)
+        self.rows = self.rows + trust * (sums[:, 1] / ROW_WEIGHT - self.rows)
+        self.doubt = (1.0 - trust) * self.doubt
+        slope = np.maximum(self.rows, 1e-3)
+        of_sums = np.full(len(slope), variance)
+        is_pair = len(self.features) > 1
+        of_rows = self.doubt * residuals.scatter * (SURFACE_ENERGY if is_pair else 1.0)
+        spread = of_sums + residuals.scatter * slope + of_rows + 1e-6
+        strengths = SURFACE_STRENGTHS if is_pair else STRENGTHS
+        means, noise_of_means = smoothed(
+            -sums[:, 0], slope, of_sums, spread, self.families, strengths
+        )
+        values, deviations = (residuals.clip * part[:, None] for part in (means, noise_of_means))
+        return NoisyTree(self.tree.with_values(canonical(values)), deviations)
+
+
+@dataclass(frozen=True)
+class TableTrees:
+    """A `Splitting`: one table or tree after the other, all known beforehand."""
+
+    tables: Sequence[SmoothTable] | Sequence[GuidedTree]
+
+    def grow(
+        self,
+        numbers: range,
+        update: Update,
+        at: Additive,
+        fraction: Fraction,
+        rng: np.random.Generator,
+    ) -> Flow[list[NoisyTree]]:
+        tables = [self.tables[k] for k in numbers]
+        by = Leaves(tuple(table.tree for table in tables))
+        answer = yield from ask(SumQuery(EVERYONE, update.statistic(at), by, fraction))
+        assert isinstance(update, MeanResiduals)
+        return [
+            table.learn(own[: table.tree.n_leaves], answer.variance, update)
+            for table, own in zip(tables, answer.values, strict=True)
+        ]
+
+
+def of_column(grids: Grids, feature: int, records: float) -> SmoothTable:
+    n_bins = grids.binning.n_bins[feature]
+    rows = np.full(n_bins, records / n_bins)
+    groups = (FeatureGroups(DrawableFeature(feature, rows, 1.0), np.arange(n_bins)),)
+    is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
+    return SmoothTable(groups, table_tree(grids, groups), families(n_bins, is_numeric), rows)
+
+
+def of_pair(grids: Grids, first: FeatureGroups, second: FeatureGroups) -> SmoothTable:
+    """Rows as if the columns were independent; the kernel is a product."""
+    rows_of_second = _group_rows(second)
+    parts = rows_of_second / max(float(rows_of_second.sum()), 1.0)
+    rows = np.outer(_group_rows(first), parts).ravel()
+    kernels = [
+        np.kron(*(_even_correlations(f.n_groups, length) for f in (first, second)))
+        for length in SURFACE_LENGTHS
+    ]
+    pair = (first, second)
+    return SmoothTable(pair, table_tree(grids, pair), np.stack(kernels), rows)
+
+
+def _group_rows(column: FeatureGroups) -> FloatArray:
+    return np.asarray(np.bincount(column.groups, column.drawable.mass, column.n_groups))
+
+
+def _even_correlations(n_groups: int, length: float) -> FloatArray:
+    """Of groups in order, none of which stands alone."""
+    return correlations(n_groups + 1, length)[:-1, :-1]
+
+
+def pair_surfaces(
+    effects: FeatureEffects, grids: Grids, many: int, groups: int
+) -> list[SmoothTable]:
+    """Tables of all pairs of the strongest columns, strong pairs first."""
+    drawables = drawable_columns(effects)
+    columns = [
+        replace(column, groups=quantile_runs(_group_rows(column), groups)[column.groups])
+        for column in strongest(grids, drawables, effects.values, many, groups)
+    ]
+    pairs = sorted(combinations(range(len(columns)), 2), key=sum)
+    return [of_pair(grids, columns[a], columns[b]) for a, b in pairs]
+
+
+def drawable_columns(effects: FeatureEffects) -> list[DrawableFeature]:
+    """Columns with strong curves are tested more often."""
+    strengths = effects.strengths
+    chances = np.sqrt(strengths / max(float(strengths.max()), 1e-12)) + LEAST_DRAWN
+    columns = zip(effects.features, effects.masses, chances, strict=True)
+    return [DrawableFeature(feature, mass, float(c)) for feature, mass, c in columns]
+
+
+def flat_curves(
+    features: Sequence[int], tables: Sequence[SmoothTable], base: float
+) -> FeatureEffects:
+    zeros = tuple(np.zeros((len(table.rows), 1)) for table in tables)
+    rows = tuple(table.rows for table in tables)
+    return FeatureEffects(np.array([base]), tuple(features), zeros, rows, zeros)
+
+
+def raised(
+    effects: FeatureEffects, tables: Sequence[SmoothTable], learned: Sequence[NoisyTree]
+) -> FeatureEffects:
+    """Curves with what their tables added. Each has the mean 0; the base takes the rest."""
+    masses = tuple(np.maximum(table.rows, 0.0) for table in tables)
+    values = [v + noisy.tree.values for v, noisy in zip(effects.values, learned, strict=True)]
+    means = [m @ v / max(float(m.sum()), 1.0) for m, v in zip(masses, values, strict=True)]
+    pairs = zip(effects.deviations, learned, strict=True)
+    return replace(
+        effects,
+        base=canonical(effects.base + sum(means)),
+        values=tuple(canonical(v - mean) for v, mean in zip(values, means, strict=True)),
+        masses=masses,
+        deviations=tuple(np.hypot(own, noisy.deviations) for own, noisy in pairs),
+    )
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What all rounds share; `shares_rounds`: tables and trees go together over several sites."""
+
     target: TargetShape
-    depth: int
-    rounds: Rounds
-    in_one_round: bool
+    shares_rounds: bool
+    learning_rate: float = 1.0
+    overlap: float = BATCH_OVERLAP
+
+    def update(self, residuals: Residuals, trees: int) -> MeanResiduals:
+        loss = SquaredLoss(self.target.low, self.target.high, residuals.clip, ROW_WEIGHT)
+        rate, overlap = self.learning_rate, self.overlap
+        return MeanResiduals(loss, rate, residuals=residuals, overlap=overlap, trees=trees)
 
 
 @method(
@@ -103,34 +373,36 @@ class TreeStage:
     ),
 )
 class RegressionBoost(Method):
-    """Squared error. A tree's leaves are (rows, clipped residuals), shrunk level by level.
+    """Squared error. Tables and leaves are (rows, clipped residuals).
 
     | round    | asked                                           | fraction of the budget  |
     |----------|-------------------------------------------------|-------------------------|
     | 1        | number of rows, counts of the target at five widths | 5 %                 |
-    | 2        | target-class tables of all features             | 10 % (pure: 20 %)       |
-    | 6 rounds | histogram of absolute residuals, beside a tree's | 3 % together            |
+    | 2        | counts of all numeric columns' cells            | 4 %                     |
+    | a column | its table, once or twice                        | 20 % or 10 % together   |
+    | a pair   | its table                                       | 20 % together           |
     | per tree | leaf sums of (weight, clipped residual)         | equal parts of the rest |
+    | up to 8  | histogram of absolute residuals: the clip       | 3 % together            |
 
-    The residual histogram and the tree that follows are two rounds, since the clip depends on
-    the first. Over several sites trees share rounds, and histograms but the first go with them.
+    Trees alone: target-class tables of all features (10 %; pure: 20 %), then trees.
+    Over several sites tables and trees share rounds, and histograms go with trees.
     """
 
     n_estimators: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Trees; None is 20 (delta = 0) or 120.",
+        text="Trees; None is 20 (delta = 0) or 100.",
     )
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 5 or 7, by the noisy signal-to-noise ratio.",
+        text="Levels of splits; None is 4 to 9, by the noise (delta = 0: 7).",
     )
     trees_per_round: int | None = parameter(
         default=None, rule=or_none(whole(1)), text=TREES_PER_ROUND
     )
     learning_rate: float = parameter(
-        default=0.4, rule=number(above=0.0), text="Part of a step that is taken."
+        default=0.5, rule=number(above=0.0), text="Part of a step that is taken."
     )
 
     @property
@@ -139,130 +411,275 @@ class RegressionBoost(Method):
 
     def asks(self, schema: Schema) -> QueryKinds:
         boosting = sums(TargetClassCounts, Cells) | sums(Gradients, Leaves)
-        return GuidedForest().asks(schema) | boosting | sums(Count, ResidualCells)
+        counts = private_bins.ASKS | sums(Count, ResidualCells)
+        return GuidedForest().asks(schema) | boosting | counts
 
     def grid(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
+        return finer_schema(schema)
 
     def largest(self, schema: Schema) -> Size:
-        """The larger of the fallback forest and the boosted trees."""
-        scale, n_estimators = Scale(schema), self.n_estimators or MOST_BOOSTED_TREES
-        leaves = scale.leaves(self.max_depth or MOST_BOOSTED_DEPTH)
-        model = scale.model_bytes(n_estimators, leaves, 1, scale.tests(BOOST_BINS))
-        residual_size = Size.of_step(
-            integers=RESIDUAL_CELLS, bytes=QUERY + NUMBER * RESIDUAL_CELLS, shared_bytes=model
-        )
-        plan = self._batches(schema, n_estimators)
-        trees = plan.largest(
-            lambda n: scale.trees(n, leaves, channels=2, shared_bytes=model),
-            residual_size,
-            RESIDUAL_ROUNDS,
-        )
-        boosting_size = self._before_trees(schema) + trees
-        if self.trees_per_round is None:
-            boosting_size += replace(residual_size, rounds_alone=0)  # before the first tree
-        return GuidedForest(max_depth=self.max_depth).largest(schema) | boosting_size
+        """The largest of the fallback forest, trees alone, and tables with trees."""
+        scale = Scale(schema)
+        leaves, model = self._leaves(scale), self._model_bytes(scale)
+
+        trees = partial(scale.trees, leaves=leaves, channels=2, shared_bytes=model)
+
+        def with_trees(before: Size, plan: BatchPlan) -> Size:
+            return before + plan.largest(trees, self._look(scale), RESIDUAL_ROUNDS)
+
+        guided = with_trees(self._before_guided(schema), self._batches(schema, is_guided=True))
+        by_tables = with_trees(self._before_trees(schema), self._batches(schema))
+        if self.trees_per_round is None:  # sites that share rounds have trees alone
+            fewest = guided.fewest_rounds
+            by_tables = replace(by_tables, rounds=guided.rounds, fewest_rounds=fewest)
+        return GuidedForest(max_depth=self.max_depth).largest(schema) | guided | by_tables
+
+    def _before_guided(self, schema: Schema) -> Size:
+        """One round before the first tree asks for the residuals."""
+        scale = Scale(schema)
+        tables = scale.tables(channels=TARGET_CLASSES)
+        return scale.initial_round() + tables + self._look(scale)
 
     def _before_trees(self, schema: Schema) -> Size:
         scale = Scale(schema)
-        return scale.initial_round() + scale.tables(channels=TARGET_CLASSES)
+        size = scale.initial_round() + scale.tables(channels=1) + self._look(scale) * 2
+        model, columns = self._model_bytes(scale), scale.columns
+        paired = comb(min(max(PAIRED_COLUMNS), columns), 2)
+        curves = scale.trees(columns, scale.cells, channels=2, shared_bytes=model)
+        surfaces = scale.trees(paired, SURFACE_GROUPS[1] ** 2, channels=2, shared_bytes=model)
+        alone = 1 + MOST_PASSES * (columns + len(LOOKS_AT_TABLES)) + paired
+        tables = replace(curves | surfaces, rounds=alone, rounds_alone=alone, fewest_rounds=alone)
+        return size + tables
 
-    def _batches(self, schema: Schema, n_estimators: int) -> BatchPlan:
-        """One round before the first tree asks for the residuals."""
-        leaves = Scale(schema).leaves(self.max_depth or MOST_BOOSTED_DEPTH)
-        before = self._before_trees(schema).rounds + 1
-        return BatchPlan(n_estimators, self.trees_per_round, before, 2 * leaves)
+    def _look(self, scale: Scale) -> Size:
+        size, model = QUERY + NUMBER * RESIDUAL_CELLS, self._model_bytes(scale)
+        return Size.of_step(integers=RESIDUAL_CELLS, bytes=size, shared_bytes=model)
 
+    def _leaves(self, scale: Scale) -> int:
+        return scale.complete(self.max_depth or MOST_BOOSTED_DEPTH)
+
+    def _model_bytes(self, scale: Scale) -> int:
+        """Curves, surfaces and trees; the trees of a table of one column are curves soon."""
+        n_estimators, leaves = self.n_estimators or MOST_BOOSTED_TREES, self._leaves(scale)
+        trees = scale.model_bytes(n_estimators, leaves, 1, scale.tests(BOOST_BINS))
+        columns, groups = scale.columns, SURFACE_GROUPS[1]
+        surfaces = comb(min(max(PAIRED_COLUMNS), columns), 2) * scale.tree_bytes(groups**2, 1)
+        return trees + surfaces + columns * scale.tree_bytes(scale.cells, 1)
+
+    def _batches(self, schema: Schema, *, is_guided: bool = False) -> BatchPlan:
+        before = (self._before_guided if is_guided else self._before_trees)(schema).rounds
+        n_estimators = self.n_estimators or MOST_BOOSTED_TREES
+        return BatchPlan(
+            n_estimators, self.trees_per_round, before, 2 * self._leaves(Scale(schema))
+        )
+
+    # -------------------------------------------------------------------------------------- flow
     def flow(
         self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
     ) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
-        target = first_round.target.shape
-        assert target is not None
-        if first_round.signal < LEAST_SIGNAL:
-            forest = GuidedForest(max_depth=self.max_depth)
-            forest_model = yield from forest.grow_from(first_round, schema, noise_model, rng)
-            return (
-                forest_model
-                if forest_model.instead
-                else replace(forest_model, instead=FOREST_FALLBACK)
-            )
-        constants = boost_constants(first_round.signal, noise_model.is_pure)
-        cuts = class_cuts(target)
-        grids, belief = yield from root_tables(
-            schema,
-            TrainingTarget(TargetClassCounts(cuts)),
-            constants.root_fraction,
-            BOOST_CELLS,
-            BOOST_BINS,
+        plan = self._batches(schema)
+        is_shared = plan.is_shared(noise_model)  # tables of one round learn the same twice
+        has_tables = not noise_model.is_pure and not is_shared and plan.fits(noise_model)
+        if first_round.signal < (TABLES_FROM if has_tables else LEAST_SIGNAL):
+            return (yield from self._forest(first_round, schema, noise_model, rng))
+        assert first_round.target.shape is not None
+        tables = Stage(first_round.target.shape, is_shared)
+        stage = replace(tables, learning_rate=self.learning_rate)
+        if not has_tables:
+            return (yield from self._guided(first_round, stage, schema, noise_model, rng))
+        deviation = float(np.sqrt(noise_model.variance(count_query(Fraction(1)))))
+        count = private_bins.NoisyCount(first_round.records, deviation)
+        grids = Grids(schema, (yield from private_bins.bins_by_count(schema, count)))
+        spent = first_round.spent + private_bins.BINS_FRACTION
+        active = [j for j, n in enumerate(grids.binning.n_bins) if n > 2]
+        if not active:  # no column has two bins
+            binned = replace(first_round, spent=spent)
+            return (yield from self._forest(binned, schema, noise_model, rng))
+        learned = yield from learn_tables(first_round, count, tables, grids, active, rng)
+        sizes = plan.sizes(noise_model)
+        rounds = tree_rounds(sizes, 1 - spent - learned.spent)
+        depth = self.max_depth or depth_by_noise(count, rounds.fraction / sum(sizes))
+        splitting = GainSampledTrees(grids, drawable_columns(learned.effects), IN_CLIPS, depth)
+        score, trees, _ = yield from grow_in_rounds(
+            splitting, stage, rounds, looks_at(rounds), learned.model, learned.residuals, rng
         )
-        depth, n_estimators = (
-            self.max_depth or constants.depth,
-            self.n_estimators or constants.n_estimators,
-        )
-        skeletons = guided_skeletons(
-            belief, root_weights(belief, screens=True), n_estimators, depth, constants.tries, rng
-        )
-        start = class_means(target, cuts) @ belief.totals / belief.totals.sum()
-        plan = self._batches(schema, n_estimators)
-        rest = 1 - first_round.spent - constants.root_fraction - RESIDUAL_FRACTION
-        rounds = Rounds(plan.sizes(noise_model), rest)
-        stage = TreeStage(target, depth, rounds, plan.is_shared(noise_model))
-        model, noise = yield from self._boost(shapes_of(skeletons, grids), stage, float(start))
-        return TrainingResult(Model(model, Output.VALUE, noise=ScoreNoise.of(noise)))
+        effects, n = learned.effects, len(active)
+        of_curves = effects.noise(grids, np.ones(n), np.zeros(n))
+        of_trees = [tree.deviations for tree in (*learned.surfaces, *trees)]
+        noise, parts = ScoreNoise.of(of_trees, of_curves), effects.parts(grids)
+        return TrainingResult(Model(score, Output.VALUE, parts=parts, noise=noise))
 
-    def _boost(
-        self, shapes: Sequence[Shape], stage: TreeStage, start: float
-    ) -> Flow[tuple[Additive, list[FloatArray]]]:
-        target, rounds = stage.target, stage.rounds
-        width = target.high - target.low
-        model, noise = Additive((start,), clip=(target.low, target.high)), list[FloatArray]()
-        residuals, starts = Residuals(width, width**2 / 12.0), rounds.starts
-        looks = set(starts[:: max(len(starts) // RESIDUAL_ROUNDS, 1)][:RESIDUAL_ROUNDS])
-        for first, size in zip(starts, rounds.sizes, strict=True):
-            look = update_residuals(model, residuals, width, RESIDUAL_FRACTION / len(looks))
-            is_beside = stage.in_one_round and first > 0
-            if first in looks and not is_beside:
-                residuals = yield from look
-            fraction = rounds.fraction * size / len(shapes)
-            batch = self._trees(shapes[first : first + size], stage, model, residuals, fraction)
-            if first in looks and is_beside:
-                trees, residuals = yield from both(batch, look)
-            else:
-                trees = yield from batch
-            model = model.plus(*(tree.tree for tree in trees))
-            noise += [tree.deviations for tree in trees]
-        return model, noise
-
-    def _trees(
+    def _forest(
         self,
-        shapes: Sequence[Shape],
-        stage: TreeStage,
-        model: Additive,
-        residuals: Residuals,
-        fraction: Fraction,
-    ) -> Flow[list[NoisyTree]]:
-        """Leaf values in the target's units; the gradient is the residual with its sign turned."""
-        loss = SquaredLoss(stage.target.low, stage.target.high, residuals.clip, ROW_WEIGHT)
-        by = Leaves(tuple(shape.tree for shape in shapes))
-        answer = yield from ask(SumQuery(EVERYONE, Gradients(loss, model), by, fraction))
-        rate = self.learning_rate / len(shapes) ** BATCH_OVERLAP
-        sums = np.stack([answer.values[..., 1] / ROW_WEIGHT, -answer.values[..., 0]], axis=-1)
-        trees = []
-        for shape, own in zip(shapes, sums, strict=True):
-            means = complete_means(
-                on_last_level([shape], own[None], stage.depth)[0],
-                answer.variance / ROW_WEIGHT**2,
-                answer.variance,
-                residuals.mean_square / residuals.clip**2,
-                len(shapes),
-            )
-            values, noise = (residuals.clip * part[shape.leaf_at, None] for part in means)
-            trees.append(NoisyTree(shape.tree.with_values(values), noise).scale(rate))
-        return trees
+        first_round: InitialRound,
+        schema: Schema,
+        noise_model: NoiseModel,
+        rng: np.random.Generator,
+    ) -> Flow[TrainingResult]:
+        forest = GuidedForest(max_depth=self.max_depth)
+        result = yield from forest.grow_from(first_round, schema, noise_model, rng)
+        return result if result.instead else replace(result, instead=FOREST_FALLBACK)
+
+    def _guided(
+        self,
+        first_round: InitialRound,
+        stage: Stage,
+        schema: Schema,
+        noise_model: NoiseModel,
+        rng: np.random.Generator,
+    ) -> Flow[TrainingResult]:
+        """Trees alone, their structure from tables of the target's classes."""
+        constants = guided_constants(first_round.signal, noise_model.is_pure)
+        cuts, fraction = class_cuts(stage.target), constants.root_fraction
+        classes = TrainingTarget(TargetClassCounts(cuts))
+        grids, belief = yield from root_tables(schema, classes, fraction, BOOST_CELLS, BOOST_BINS)
+        depth = self.max_depth or constants.depth
+        n_estimators = self.n_estimators or constants.n_estimators
+        weights = root_weights(belief, screens=True)
+        skeletons = guided_skeletons(belief, weights, n_estimators, depth, constants.tries, rng)
+        base = class_means(stage.target, cuts) @ belief.totals / belief.totals.sum()
+        width = stage.target.high - stage.target.low
+        model = Additive((float(base),), clip=(stage.target.low, stage.target.high))
+        plan = replace(self._batches(schema, is_guided=True), n_estimators=n_estimators)
+        rounds = tree_rounds(plan.sizes(noise_model), 1 - first_round.spent - fraction)
+        splitting = TableTrees([GuidedTree(shape, depth) for shape in shapes_of(skeletons, grids)])
+        residuals, looks = Residuals(width, width**2 / 12.0), looks_at(rounds)
+        score, trees, _ = yield from grow_in_rounds(
+            splitting, stage, rounds, looks, model, residuals, rng
+        )
+        noise = ScoreNoise.of([tree.deviations for tree in trees])
+        return TrainingResult(Model(score, Output.VALUE, noise=noise))
+
+
+@dataclass(frozen=True)
+class LearnedTables:
+    """Curves and surfaces as a model, and what was spent on them."""
+
+    effects: FeatureEffects
+    model: Additive
+    surfaces: list[NoisyTree]
+    residuals: Residuals
+    spent: Fraction
+
+
+def learn_tables(
+    first_round: InitialRound,
+    count: private_bins.NoisyCount,
+    stage: Stage,
+    grids: Grids,
+    active: Sequence[int],
+    rng: np.random.Generator,
+) -> Flow[LearnedTables]:
+    """All columns at once to see which are strong, then in turn, while that pays; then pairs."""
+    is_weak, target = first_round.signal < WEAK_BELOW, stage.target
+    passes = 1 if is_weak else MOST_PASSES
+    fraction = PASS_FRACTION[0 if is_weak else 1]
+    base, residuals = around_the_mean(target)
+    tables = [of_column(grids, j, count.records) for j in active]
+    effects = flat_curves(active, tables, base)
+    model, spent = curves_of(effects, grids, target), ORDER_FRACTION
+    update, every = stage.update(residuals, 1), range(len(tables))
+    marginal = yield from TableTrees(tables).grow(every, update, model, ORDER_FRACTION, rng)
+    strengths = raised(effects, tables, marginal).strengths
+    for k in range(passes):
+        order = np.argsort(-strengths, kind="stable").tolist()
+        rounds = Rounds(equal_sizes(len(order), 1), fraction)
+        looks = {first for first in rounds.starts if k == 0 and first in LOOKS_AT_TABLES}
+        splitting = TableTrees([tables[place] for place in order])
+        _, trees, last = yield from grow_in_rounds(
+            splitting, stage, rounds, looks, model, residuals, rng
+        )
+        effects = raised(effects, tables, [trees[place] for place in np.argsort(order).tolist()])
+        model, strengths = curves_of(effects, grids, target), effects.strengths
+        before = residuals.clip
+        residuals = yield from update_residuals(model, last, target, LOOK_FRACTION)
+        spent += fraction + (len(looks) + 1) * LOOK_FRACTION
+        if residuals.clip > AGAIN_BELOW * before:
+            break
+    side = np.sqrt(count.records / (RECORDS_PER_CELL * max(count.deviation, 1e-9)))
+    many = PAIRED_COLUMNS[first_round.signal >= MORE_PAIRS_FROM]
+    surfaces = pair_surfaces(effects, grids, many, int(np.clip(side, *SURFACE_GROUPS)))
+    if not surfaces:
+        return LearnedTables(effects, model, [], residuals, spent)
+    rounds = Rounds(equal_sizes(len(surfaces), 1), SURFACES_FRACTION)
+    splitting = TableTrees(surfaces)
+    model, trees, _ = yield from grow_in_rounds(splitting, stage, rounds, (), model, residuals, rng)
+    return LearnedTables(effects, model, trees, residuals, spent + SURFACES_FRACTION)
+
+
+def grow_in_rounds(
+    splitting: Splitting,
+    stage: Stage,
+    rounds: Rounds,
+    looks: Collection[int],
+    start: Additive,
+    residuals: Residuals,
+    rng: np.random.Generator,
+) -> Flow[tuple[Additive, list[NoisyTree], Residuals]]:
+    """Tables or trees on top of a model; before some of them the size of residuals is asked.
+
+    Over several sites that goes with the trees of a round, for those of the next.
+    """
+    model, grown = start, list[NoisyTree]()
+    for first, size in zip(rounds.starts, rounds.sizes, strict=True):
+        look = update_residuals(model, residuals, stage.target, LOOK_FRACTION)
+        is_beside = stage.shares_rounds and first > 0
+        if first in looks and not is_beside:
+            residuals = yield from look
+        update, fraction = stage.update(residuals, size), rounds.fraction * size / sum(rounds.sizes)
+        batch = splitting.grow(range(first, first + size), update, model, fraction, rng)
+        if first in looks and is_beside:
+            trees, residuals = yield from both(batch, look)
+        else:
+            trees = yield from batch
+        scaled_trees = [tree.scale(update.rate(size)) for tree in trees]
+        model = model.plus(*(tree.tree for tree in scaled_trees))
+        grown += scaled_trees
+    return model, grown, residuals
+
+
+def looks_at(rounds: Rounds) -> set[int]:
+    """Trees before which the residuals are asked: the first ones of some rounds."""
+    starts = rounds.starts
+    return set(starts[:: max(len(starts) // RESIDUAL_ROUNDS, 1)][:RESIDUAL_ROUNDS])
+
+
+def tree_rounds(sizes: Sequence[int], rest: Fraction) -> Rounds:
+    """What is left of the budget, but for the looks at residuals."""
+    return Rounds(sizes, rest - len(looks_at(Rounds(sizes, rest))) * LOOK_FRACTION)
 
 
 # ------------------------------------------------------------------------------ post-processing
+def depth_by_noise(count: private_bins.NoisyCount, fraction: Fraction) -> int:
+    """Levels of trees of which each has this fraction of the budget."""
+    noise = count.deviation * np.sqrt((1.0 + ROW_WEIGHT**2) / float(fraction))
+    leaves = count.records / (ROWS_PER_NOISE * max(noise, 1.0))
+    return int(np.clip(np.rint(np.log2(max(leaves, 1.0))), LEAST_BOOSTED_DEPTH, MOST_BOOSTED_DEPTH))
+
+
+def curves_of(effects: FeatureEffects, grids: Grids, target: TargetShape) -> Additive:
+    curves = effects.curves(grids, np.ones(len(effects.features)))
+    return Additive(tuple(effects.base.tolist()), curves, clip=(target.low, target.high))
+
+
+def around_the_mean(target: TargetShape) -> tuple[float, Residuals]:
+    """The mean of the clipped target, and the residuals of a model that says nothing else."""
+    values = np.clip(target.middles, target.low, target.high)
+    mean = float(canonical(np.average(values, weights=target.weights)))
+    sizes, order = np.abs(values - mean), np.argsort(np.abs(values - mean), kind="stable")
+    width = target.high - target.low
+    return mean, clipped_residuals(sizes[order], target.weights[order], width)
+
+
+def clipped_residuals(sizes: FloatArray, rows: FloatArray, width: float) -> Residuals:
+    """The clip by rows of residuals of rising sizes."""
+    below = np.cumsum(rows) / rows.sum()
+    place = min(int(np.searchsorted(below, 1.0 - RESIDUAL_TAIL)), len(sizes) - 1)
+    clip = min(float(canonical(max(sizes[place], SMALLEST_CLIP * width))), width)
+    return Residuals(clip, float(np.average(np.minimum(sizes, clip) ** 2, weights=rows)))
+
+
 def class_cuts(target: TargetShape) -> tuple[float, ...]:
     """Cuts of the target into classes of equal noisy mass; each class has a cell at least."""
     places = np.searchsorted(target.below, np.arange(1, TARGET_CLASSES) / TARGET_CLASSES)
@@ -280,28 +697,26 @@ def class_means(target: TargetShape, cuts: tuple[float, ...]) -> FloatArray:
 
 
 def update_residuals(
-    model: Additive, before: Residuals, width: float, fraction: Fraction
+    model: Additive, before: Residuals, target: TargetShape, fraction: Fraction
 ) -> Flow[Residuals]:
-    """Asks where 98 % of the absolute residuals lie; as before if nothing stands out."""
-    edges = width * np.geomspace(1e-3, 1.0, RESIDUAL_CELLS - 1)
+    """Asks how large absolute residuals are; as before if nothing stands out."""
+    width = target.high - target.low
+    edges = width * np.geomspace(SMALLEST_CLIP, 1.0, RESIDUAL_CELLS - 1)
     by = ResidualCells(model, tuple(float(e) for e in edges))
     answer = yield from ask(SumQuery(EVERYONE, Count(), by, fraction))
     counts = answer.values[0, :, 0]
     clear_counts = np.where(counts > RESIDUAL_STANDS_OUT * np.sqrt(answer.variance), counts, 0.0)
     if clear_counts.sum() <= 0.0:
         return before
-    above = np.append(edges, width)
-    below = np.cumsum(clear_counts) / clear_counts.sum()
-    clip = float(above[np.searchsorted(below, 1.0 - RESIDUAL_TAIL)])
-    return Residuals(min(clip, width), float((clear_counts * above**2).sum() / clear_counts.sum()))
+    return clipped_residuals(np.append(edges, width), clear_counts, width)
 
 
 @estimator
 class BoostedTreesRegressor(StagedTrees, PrivateRegressor, RegressionBoost):
     """Gradient boosting with differential privacy, for a numeric target.
 
-    The structure of all trees comes from one noisy table, then each round asks for one small
-    sum. Where the signal is too weak for boosting it trains a forest instead.
+    Smooth curves of all columns, surfaces of pairs of the strongest, then trees: each round asks
+    for one small sum. Where the signal is too weak for boosting it trains a forest instead.
 
     Examples
     --------

@@ -126,20 +126,35 @@ def gradient_shapes(grids: Grids, tables: Tables, loss: Loss) -> FeatureEffects:
         slope = np.maximum(sums[:, 1] / loss.hessian_scale, 1e-6)
         is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
         noise = np.full(len(slope), tables.variance)
-        spread = noise + slope
-        unit = _families(len(slope), is_numeric)
-        prior = likeliest(-sums[:, 0], slope, spread, unit)
-        solution = np.linalg.solve(slope[:, None] * prior * slope + np.diag(spread), -sums[:, 0])
-        offsets = np.clip(prior @ (slope * solution), -LARGEST_EFFECT, LARGEST_EFFECT)
-        mean = np.broadcast_to(slope / slope.sum(), (len(slope), len(slope)))
-        values.append(canonical(offsets - mean @ offsets)[:, None])
-        deviations.append(canonical(_deviations(np.stack([slope, noise, spread]), prior, mean)))
+        unit = families(len(slope), is_numeric)
+        offsets, spread = smoothed(-sums[:, 0], slope, noise, noise + slope, unit)
+        offsets = np.clip(offsets, -LARGEST_EFFECT, LARGEST_EFFECT)
+        values.append(canonical(offsets - slope @ offsets / slope.sum())[:, None])
+        deviations.append(canonical(spread)[:, None])
         masses.append(slope)
-    spreads = tuple(one[:, None] for one in deviations)
-    return FeatureEffects(np.zeros(1), tables.features, tuple(values), tuple(masses), spreads)
+    effects = tuple(values), tuple(masses), tuple(deviations)
+    return FeatureEffects(np.zeros(1), tables.features, *effects)
 
 
-def _families(n_bins: int, is_numeric: bool) -> FloatArray:
+def smoothed(
+    sums: FloatArray,
+    slope: FloatArray,
+    noise: FloatArray,
+    spread: FloatArray,
+    unit: FloatArray,
+    strengths: Sequence[float] = STRENGTHS,
+) -> tuple[FloatArray, FloatArray]:
+    """(B,) the likeliest offsets behind sums = slope x offsets + spread, and their deviations.
+
+    `noise` is the part of the variance `spread` that privacy adds.
+    """
+    prior = likeliest(sums, slope, spread, unit, strengths)
+    solution = np.linalg.solve(slope[:, None] * prior * slope + np.diag(spread), sums)
+    terms, mean = np.stack([slope, noise, spread]), slope / slope.sum()
+    return np.asarray(prior @ (slope * solution)), _deviations(terms, prior, mean)
+
+
+def families(n_bins: int, is_numeric: bool) -> FloatArray:
     """(l, B, B) correlations that a curve may have."""
     families = [correlations(n_bins, ell) for ell in CORRELATION_LENGTHS] if is_numeric else []
     return np.stack(families or [np.eye(n_bins)])
@@ -165,7 +180,7 @@ def curve(
     rows = np.maximum(counts.sum(axis=1), 0.0)  # (B,)
     offsets = np.zeros((len(rows), len(base)))
     priors = _priors(counts, base, variance, is_numeric)
-    mean = np.broadcast_to(rows / max(float(rows.sum()), 1.0), (len(rows), len(rows)))
+    mean = rows / max(float(rows.sum()), 1.0)
     for _ in range(NEWTON_STEPS):
         p = _probabilities(base + offsets)
         residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
@@ -218,7 +233,7 @@ def _priors(
     residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
     slope = np.maximum(p * (1.0 - p) * counts.sum(axis=1, keepdims=True), 1e-6)
     spread = _noise(p, variance, counts.shape[1]) + slope
-    unit = _families(len(counts), is_numeric)
+    unit = families(len(counts), is_numeric)
     return [likeliest(residual[:, o], slope[:, o], spread[:, o], unit) for o in range(len(base))]
 
 
@@ -233,18 +248,25 @@ def correlations(n_bins: int, length: float) -> FloatArray:
 
 
 def likeliest(
-    residual: FloatArray, slope: FloatArray, spread: FloatArray, unit: FloatArray
+    residual: FloatArray,
+    slope: FloatArray,
+    spread: FloatArray,
+    unit: FloatArray,
+    tried: Sequence[float] = STRENGTHS,
 ) -> FloatArray:
     """The covariance k^2 U, over strengths k and families U, under which the residual is likeliest.
 
     The residual is N(0, k^2 H U H + diag(spread)) with H = diag(slope).
     """
-    strengths = np.array(STRENGTHS)
+    strengths = np.array(tried)
     signal = slope[:, None] * unit * slope  # (l, B, B)
-    covariance = strengths[:, None, None, None] ** 2 * signal + np.diag(spread)
-    lower = np.linalg.cholesky(covariance)  # (k, l, B, B)
-    white = np.linalg.solve(lower, residual[:, None])[..., 0]
-    log_det = np.log(np.diagonal(lower, axis1=-2, axis2=-1)).sum(axis=-1)
+    bordered = np.zeros((len(strengths), len(unit), *(len(residual) + 1,) * 2))
+    bordered[..., :-1, :-1] = strengths[:, None, None, None] ** 2 * signal + np.diag(spread)
+    bordered[..., -1, :-1] = residual  # so that the last row of the factor is the white residual
+    bordered[..., -1, -1] = 2.0 * residual @ residual / spread.min() + 1.0  # positive definite
+    lower = np.linalg.cholesky(bordered)  # (k, l, B + 1, B + 1)
+    white = lower[..., -1, :-1]
+    log_det = np.log(np.diagonal(lower, axis1=-2, axis2=-1)[..., :-1]).sum(axis=-1)
     pull = PULL * np.log(strengths / USUAL_STRENGTH) ** 2
     evidence = -0.5 * (white**2).sum(axis=-1) - log_det - pull[:, None]
     k, family = np.unravel_index(int(np.argmax(evidence)), evidence.shape)

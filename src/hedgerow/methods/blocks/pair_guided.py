@@ -28,7 +28,7 @@ from hedgerow.methods.blocks.newton_steps import Update, gradients_and_hessians,
 from hedgerow.methods.blocks.private_bins import merge
 from hedgerow.methods.blocks.random_trees import DrawableFeature, cut_by_mass, oblivious_tree
 from hedgerow.methods.constants import constant
-from hedgerow.models.losses import Loss
+from hedgerow.models.losses import Loss, SquaredLoss
 from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree
@@ -45,6 +45,7 @@ FIRST_CHANCES = constant(0.15, unit="part of the draws", evidence="boosting.md#0
 UNSEEN = constant(0.5, unit="tests that a feature is taken to have had, with the mean gain of all")
 GROUP_DEVIATION = constant(0.2, unit="deviation", evidence="boosting.md#0034")
 """How far a group of records is expected to lie from zero."""
+CLIPPED_SCATTER = constant(0.25, unit="mean square of residuals, in squares of their clip")
 INTERACTION_ROUNDS = constant(
     10, unit="rounds that ask tables of pairs", evidence="boosting.md#0034"
 )
@@ -81,7 +82,10 @@ def posterior_gain(
     posterior step is (G^2 - s) H / (H^2 + s / deviation^2). Over groups of mere noise its mean is
     zero. `noise` is the variance of a channel, in the statistic's units.
     """
-    spread = noise * loss.gradient_scale**2 + sampling_variance(loss, h)
+    scatter = sampling_variance(loss, h)
+    if isinstance(loss, SquaredLoss):
+        scatter = CLIPPED_SCATTER * loss.gradient_scale**2 * h
+    spread = noise * loss.gradient_scale**2 + scatter
     return np.asarray((g**2 - spread) * h / (h**2 + spread / GROUP_DEVIATION**2 + 1e-12))
 
 
@@ -255,9 +259,7 @@ class PairTable:
 
     @staticmethod
     def of(grids: Grids, first: FeatureGroups, second: FeatureGroups) -> PairTable:
-        inner = _balanced_tree(grids, second, 0, second.n_groups - 1, [()])
-        nodes = _balanced_tree(grids, first, 0, first.n_groups - 1, inner)
-        return PairTable((first, second), Tree.of_preorder(grids.schema.names, nodes))
+        return PairTable((first, second), table_tree(grids, (first, second)))
 
     def gains(self, sums: FloatArray, variance: float, loss: Loss) -> FloatArray:
         """(A - 1, B - 1) gain of a step in each of four quadrants, less the gain of noise.
@@ -271,6 +273,14 @@ class PairTable:
         cells = _quadrants(np.ones((*shape, 1)))
         gain = posterior_gain(g, np.maximum(h, 0.0), cells * variance, loss)
         return np.asarray(gain.sum(axis=(0, -1)))
+
+
+def table_tree(grids: Grids, features: Sequence[FeatureGroups]) -> Tree:
+    """A tree with a leaf for every cell of the table of these features, the last one's fastest."""
+    nodes: Nodes = [()]
+    for feature in reversed(features):
+        nodes = _balanced_tree(grids, feature, 0, feature.n_groups - 1, nodes)
+    return Tree.of_preorder(grids.schema.names, nodes)
 
 
 def _balanced_tree(grids: Grids, feature: FeatureGroups, low: int, high: int, leaf: Nodes) -> Nodes:
