@@ -384,7 +384,7 @@ def test_a_draft_says_how_the_outcome_is_written(tmp_path) -> None:
     amounts = [f"{v:.2f} EUR".replace(".", ",") for v in rng.uniform(100, 900, 80)]
     words = rng.choice(["Yes", "yes", "Y", "No", "n"], 80)
     frame = pd.DataFrame({"x": range(80), "cost": amounts, "ill": words})
-    frame.loc[3, ["cost", "ill"]] = ["unbekannt", "offen"]
+    frame.loc[3, ["cost", "ill"]] = ["unbekannt", "unklar"]
     frame.to_csv(tmp_path / "rows.csv", index=False)
     diagnosis = diagnose(tmp_path / "rows.csv", "cost")
     target = diagnosis.schema.target
@@ -397,7 +397,7 @@ def test_a_draft_says_how_the_outcome_is_written(tmp_path) -> None:
     assert "# The outcome: amounts of money, decimal comma" in diagnosis.to_toml()
     assert hr.Schema.from_toml(diagnosis.to_toml()).target == target
     truth = hr.draft_schema(frame[["x", "ill"]], "ill")
-    assert (truth.labels, truth.classes_missing) == ((False, True), ("offen",))
+    assert (truth.labels, truth.classes_missing) == ((False, True), ("unklar",))
     plain = hr.draft_schema(frame.assign(ill=np.where(rng.random(80) < 0.5, "No", "Yes")), "ill")
     assert (plain.classes, plain.classes_parse) == (("No", "Yes"), None)
 
