@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
-from hedgerow.deployment.progress import event_in_words
+from hedgerow.deployment.progress import SITES_FILE, event_in_words
 from hedgerow.deployment.study_file import StudyFile, as_text
 from hedgerow.errors import ParameterError
 from hedgerow.federation.journal import FileJournal, Record
@@ -44,6 +44,7 @@ class RunFolder:
         self.evaluation_file, self.report_file = path / "evaluation.json", path / "report.html"
         self.events_file, self.stop_file = path / "events.jsonl", path / "stop"
         self.run_file, self.authority = path / "run.json", path / "authority"
+        self.sites_file, self.metrics = path / SITES_FILE, path / "metrics.socket"
 
     @classmethod
     def create(cls, path: Path) -> tuple[RunFolder, Identity]:
