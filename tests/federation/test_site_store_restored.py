@@ -83,7 +83,7 @@ class Attack:
         seeds = [answer.seeds[VICTIM] for answer in second.values()]
         vector = self.sent[VICTIM].vector.copy()
         masks.fold(vector, plus=[], minus=[masks.self_key(context, secret), *seeds])
-        return masks.centered(vector)
+        return masks.center(vector)
 
 
 @pytest.fixture
