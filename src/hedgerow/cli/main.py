@@ -1,4 +1,4 @@
-"""Arguments in, exit codes out: every group of commands has a file of its own beside this one."""
+"""The command line's entry point; each group of commands has a file of its own beside this one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hedgerow predict | show | explain | evaluate`: what a saved model says."""
+"""`hedgerow predict | show | explain | evaluate`: commands on a saved model."""
 
 from __future__ import annotations
 

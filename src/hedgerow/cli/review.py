@@ -1,4 +1,4 @@
-"""`hedgerow schema review`: a page on this machine that takes a person's word, column by column.
+"""`hedgerow schema review`: a local page on which a person confirms the schema column by column.
 
 Nothing is confirmed by default: of each part that was read from rows the value is typed, or it is
 said from where anybody may know it. The page is served to this machine alone, under a secret path.

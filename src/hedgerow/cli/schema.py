@@ -1,4 +1,4 @@
-"""`hedgerow schema`: a draft from rows, a check of all problems at once, and a person's word."""
+"""`hedgerow schema`: draft a schema from rows, check it, and confirm it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hedgerow study`: what a consortium agrees on, and the coordinator who runs it."""
+"""`hedgerow study`: write, check and run a study as its coordinator."""
 
 from __future__ import annotations
 
