@@ -50,7 +50,11 @@ class Review:
             for f in self.schema.features
         ]
         shown, mark = shown_outcome(self.schema)
-        cards += [_card(OUTCOME, "the outcome", shown, mark, None)] if shown else []
+        cards += (
+            [_card(OUTCOME, "the outcome", shown, mark, self.findings.get(OUTCOME))]
+            if shown
+            else []
+        )
         left_out = [f for f in self.findings.values() if f.feature is None]
         notes = "".join(
             f"<li>{_text(f.name)}: {_text('; '.join(f.reasons))}</li>" for f in left_out

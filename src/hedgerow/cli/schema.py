@@ -180,9 +180,9 @@ def draft(
     else:
         output.write_text(diagnosis.to_toml(), encoding="utf-8")
         if not quiet:
-            for finding in diagnosis.findings:
+            for finding in (*diagnosis.findings, *diagnosis.outcome):
                 for reason in finding.reasons:
-                    tell(f"{finding.name}: {reason}")
+                    tell(f"{finding.name or 'the outcome'}: {reason}")
             tell(
                 f"{output}: {len(new_schema.features)} columns, "
                 f"{len(new_schema.unconfirmed)} to confirm."
@@ -297,10 +297,11 @@ def review(
     from hedgerow.cli.review import Review, ReviewServer
     from hedgerow.data.schema_draft import diagnose
 
-    findings = ()
+    findings = list[Any]()
     if rows is not None:
         with warnings_as_lines(quiet=False):
-            findings = diagnose(rows, target).findings  # type: ignore[assignment]
+            diagnosis = diagnose(rows, target)
+        findings = [*diagnosis.findings, *diagnosis.outcome]
     waiting = threading.Event()
     server = ReviewServer(Review(schema, findings), lambda left: None if left else waiting.set())
     threading.Thread(target=server.serve_forever, daemon=True).start()
