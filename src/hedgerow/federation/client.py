@@ -241,6 +241,7 @@ class Client:
                     raise LedgerUnavailable("the site's service ends; nothing was sent.")
                 self.rows.require_open()
                 reply, error = STEPS.get(kind, Client._unknown)(self, message), None
+                kind = MessageKind.DOUBT if kind_named_by(reply) is MessageKind.DOUBT else kind
             except Exception as problem:
                 code, error = code_of(problem), problem
                 LOG.warning("refused with %s", code.value, exc_info=error)
@@ -321,6 +322,13 @@ class Client:
     def _unmask(self, message: bytes) -> bytes:
         return self.site.unmask(message)
 
+    def _witness(self, message: bytes) -> bytes:
+        return self.site.witness(message)
+
+    def _prove(self, message: bytes) -> bytes:
+        self.site.prove(message)
+        return b""
+
     def _close(self, message: bytes) -> bytes:
         return self.site.close(message)
 
@@ -335,6 +343,8 @@ STEPS: Mapping[MessageKind | None, Callable[[Client, bytes], bytes]] = {
     MessageKind.ROUND: Client._round,
     MessageKind.SURVIVORS: Client._survivors,
     MessageKind.UNMASK: Client._unmask,
+    MessageKind.WITNESS: Client._witness,
+    MessageKind.PROVE: Client._prove,
     MessageKind.CLOSE: Client._close,
 }
 """What a site does with a message: the answer, or an exception that stays at the site."""

@@ -32,7 +32,6 @@ from hedgerow.secagg.envelope import Envelope, Header, LedgerHead, MessageKind
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import StoredRound
-from hedgerow.secagg.messages import Survivors, Unmask
 
 _SAID_AT_MOST = 3
 """Queries of one round that its line spells out; the ledger has them all."""
@@ -147,6 +146,16 @@ class Daemon:
         return frozenset(self._policy.pins.values())
 
 
+SET_EVENTS = {
+    MessageKind.SURVIVORS: "signed",
+    MessageKind.UNMASK: "opened",
+    MessageKind.WITNESS: "witnessed",
+    MessageKind.PROVE: "proved",
+    MessageKind.DOUBT: "asked for witnesses",
+}
+"""Messages about a set of members, which stand first in their bodies."""
+
+
 class SiteAudit:
     """What a site can read later of one study: what was asked, and what was said."""
 
@@ -173,13 +182,10 @@ class SiteAudit:
             self._note("joined", run=run, what=f"run {run[:8]}")
         elif kind is MessageKind.CLOSE:
             self._note("finished", what="the run is closed, and so is the study's account")
-        elif kind in (MessageKind.SURVIVORS, MessageKind.UNMASK):
+        elif kind in SET_EVENTS:
             envelope = Envelope.parse(message)
-            event, body = (
-                ("signed", Survivors) if kind is MessageKind.SURVIVORS else ("opened", Unmask)
-            )
-            members = body.read(envelope.body).members
-            self._note(event, round=envelope.header.round, members=len(members))
+            members = Reader(envelope.body).members()
+            self._note(SET_EVENTS[kind], round=envelope.header.round, members=len(members))
 
     def _of_refusal(self, kind: MessageKind | None, message: bytes, error: Exception) -> None:
         reason = reason_of(error)

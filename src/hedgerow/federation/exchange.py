@@ -83,7 +83,7 @@ class Timing:
 
 
 NEEDS_NEW_KEYS = frozenset(
-    code.value for code in (Code.UNKNOWN_KEY, Code.OLD_ROUND, Code.LEDGER_UNAVAILABLE)
+    code.value for code in (Code.UNKNOWN_KEY, Code.OLD_ROUND, Code.STALE, Code.LEDGER_UNAVAILABLE)
 )
 """A site's own process was started anew, or its disk failed: it is back in the next key session."""
 NOT_YET = frozenset((Code.NOT_APPROVED.value,))

@@ -29,6 +29,7 @@ class Code(Enum):
     BAD_SET = "BadSet"
     SECOND_SET = "SecondSet"
     BAD_CERTIFICATE = "BadCertificate"
+    STALE = "Stale"
     BAD_SHARE = "BadShare"
     BAD_SHARES = "BadShares"
     RUN_SUPERSEDED = "RunSuperseded"

@@ -55,6 +55,10 @@ class MessageKind(IntEnum):
     BIND = 11
     CLOSE = 12
     CLOSED = 13
+    DOUBT = 14
+    WITNESS = 15
+    WITNESSED = 16
+    PROVE = 17
 
 
 _KINDS = {int(kind): kind for kind in MessageKind}

@@ -10,6 +10,7 @@ import numpy as np
 from hedgerow.errors import ParameterError, RoundFailed, TooFewSites
 from hedgerow.secagg import masks
 from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import SEED, SIGNATURE
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Roster, verify_signature
@@ -17,6 +18,7 @@ from hedgerow.secagg.masks import MASK_WORD
 from hedgerow.secagg.messages import (
     LANES,
     Masked,
+    MemberTable,
     Mode,
     Round,
     Shares,
@@ -30,9 +32,11 @@ from hedgerow.secagg.opening import (
     OpenedSum,
     check_commitments,
     givers,
+    least_witnesses,
     rebuild,
     set_digest,
     take_masks_off,
+    witness_digest,
 )
 from hedgerow.secagg.session import KeySession
 
@@ -90,6 +94,9 @@ class SecureSum:
         self._shares: dict[int, dict[int, bytes]] = {}
         self._certificate: dict[int, bytes] = {}
         self._answers: dict[int, Shares] = {}
+        self.nonces: dict[int, bytes] = {}
+        """Of those whose process was started anew in the round, and who ask for witnesses."""
+        self._witnesses: dict[int, dict[int, bytes]] = {}
 
     def requests(self, definitions: Mapping[int, bytes] | None = None) -> dict[int, bytes]:
         """ROUND for every participant, with the definitions that each may lack."""
@@ -160,6 +167,40 @@ class SecureSum:
         verify_signature(self._run.roster.sites[sender], signature, content, Code.BAD_CERTIFICATE)
         self.messages[sender, MessageKind.SIGNED_SET] = message
         self._certificate[sender] = signature
+
+    def accept_doubt(self, message: bytes) -> None:
+        envelope = self._read(message, MessageKind.DOUBT)
+        require(len(envelope.body) == SEED, Code.BAD_MESSAGE, envelope.header.sender)
+        self.nonces[envelope.header.sender] = bytes(envelope.body)
+
+    def ask_witnesses(self) -> dict[int, bytes]:
+        """WITNESS for all members who do not doubt themselves."""
+        self._witnesses, members = {site: {} for site in self.nonces}, self._members()
+        body = MemberTable(members, self.nonces).to_bytes()
+        others = [site for site in members if site not in self.nonces]
+        return self._messages(MessageKind.WITNESS, others, lambda _: body)
+
+    def accept_witness(self, message: bytes) -> None:
+        envelope = self._read(message, MessageKind.WITNESSED)
+        sender, answer = envelope.header.sender, MemberTable.read(envelope.body, SIGNATURE)
+        place = self._members(), set(self.nonces)
+        require((answer.members, set(answer.table)) == place, Code.BAD_MESSAGE, sender)
+        for site, signature in answer.table.items():
+            content = witness_digest(self.context, answer.members, site, self.nonces[site])
+            key = self._run.roster.sites[sender]
+            verify_signature(key, signature, content, Code.BAD_CERTIFICATE)
+            self._witnesses[site][sender] = signature
+
+    def proofs(self) -> dict[int, bytes]:
+        """PROVE for all who doubt; for nobody if too few have witnessed."""
+        parameters, n = self._run.parameters, len(self.participants)
+        least = least_witnesses(n, parameters.threshold, parameters.colluders)
+        tables = {site: table for site, table in self._witnesses.items() if len(table) >= least}
+
+        def body(site: int) -> bytes:
+            return MemberTable(self._members(), tables[site]).to_bytes()
+
+        return self._messages(MessageKind.PROVE, tables, body)
 
     def unmask(self) -> dict[int, bytes]:
         """UNMASK for every member, each with the shares that were sealed for it."""
