@@ -1,4 +1,4 @@
-"""`hedgerow demo`: what it is for, in some seconds."""
+"""`hedgerow demo`: a study of five simulated sites in a few seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hedgerow site`: an institution that holds rows, says yes or no, and answers what it allowed."""
+"""`hedgerow site`: commands of an institution that holds rows and approves studies."""
 
 from __future__ import annotations
 

@@ -437,10 +437,10 @@ def live_view(title: str, *tellers: Teller, **places: Any) -> Iterator[LiveView]
 # Health and metrics, for machines that watch machines.
 
 
-Values = Mapping[str, float | Mapping[str, float]]
+MetricValues = Mapping[str, float | Mapping[str, float]]
 
 
-def metrics_text(*parts: tuple[str, Values]) -> str:
+def metrics_text(*parts: tuple[str, MetricValues]) -> str:
     """Prometheus text; names that end in `_total` are counters, inner names are sites.
 
     Each part is a study with its values; of a single one the name is left out.

@@ -80,8 +80,8 @@ class Watch:
 
         unanswered: set[int] = set()
 
-        def watched(messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
-            def accepted(site: int, answer: bytes) -> None:
+        def exchange_watched(messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
+            def note_answer(site: int, answer: bytes) -> None:
                 accept(site, answer)
                 unanswered.discard(site)
                 self._sites[names[site]] = SiteState("waiting", time.time())
@@ -92,11 +92,11 @@ class Watch:
                 self._sites[names[site]] = SiteState(state, seen)
                 unanswered.add(site)
             self._tell_sites()
-            missing = exchange(messages, accepted, quorum)
+            missing = exchange(messages, note_answer, quorum)
             self._tell_sites()
             return missing
 
-        return watched
+        return exchange_watched
 
     def _tell_sites(self) -> None:
         """The record keeps what happened, not who is slow right now; a file of its own does."""
