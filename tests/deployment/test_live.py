@@ -26,7 +26,7 @@ from hedgerow.federation.exchange import Quorum, hand_over
 from hedgerow.federation.transports.frames import connect_unix
 from hedgerow.privacy.statement.record import Progress
 from hedgerow.report.view import words_on
-from support.browser import Watched, chromium, keep_picture
+from support.browser import Watched, chromium, keep_picture, keep_shot
 from support.effort import LONG
 from support.network import Direct
 from support.network import World as Consortium
@@ -308,8 +308,7 @@ def test_a_browser_sees_a_slow_and_a_lost_site(scheme):
         assert watched.page.locator("#live-events li").count() == 1  # states are no lines
         watched.page.evaluate("document.getAnimations().forEach((one) => one.finish())")
         found = axe.run(watched.page)["violations"]
-        if folder := os.environ.get("HEDGEROW_SHOTS"):
-            watched.page.screenshot(path=f"{folder}/live-{scheme}.png", full_page=True)
+        keep_shot(watched.page, f"live-{scheme}")
     assert [one["id"] for one in found] == []
     assert watched.complaints == []
 
@@ -411,8 +410,7 @@ def test_a_coordinator_sees_all_studies_in_a_list_that_folds(scheme, tmp_path):
         page.locator("details.study > summary").nth(1).click()
         page.locator("#live-each-site-1").wait_for(state="hidden")
         found = axe.run(page)["violations"]
-        if folder := os.environ.get("HEDGEROW_SHOTS"):
-            page.screenshot(path=f"{folder}/studies-{scheme}.png", full_page=True)
+        keep_shot(page, f"studies-{scheme}")
         lines = view.metrics().splitlines()
     assert found == []
     assert 'hedgerow_run_rounds_total{study="loans"} 6' in lines
