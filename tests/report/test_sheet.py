@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -146,6 +147,15 @@ def test_a_report_without_a_path_is_shown_inline_and_touches_nothing_outside(tmp
         frame = watched.page.frame_locator("iframe")
         frame.locator("#guarantee").wait_for(state="attached")
         frame.locator("#tree-view *").first.wait_for(state="attached")  # its script has run
+        inner = watched.page.frames[1]
+        inner.evaluate(files("axe_core_python").joinpath("axe.min.js").read_text("utf-8"))
+        for tab, panel in (("How good", "#evaluation"), ("Columns", "#columns")):
+            frame.get_by_role("tab", name=tab).click()
+            frame.locator(panel).wait_for(state="visible")
+            assert not frame.locator("#guarantee").is_visible()  # one at a time
+            assert [one["id"] for one in inner.evaluate("axe.run()")["violations"]] == []
+        frame.get_by_role("tab", name="Columns").press("ArrowRight")
+        assert frame.get_by_role("tab", selected=True).count() == 1
         keep_shot(watched.page, "notebook")
         assert watched.page.locator("iframe").get_attribute("title")
         watched.page.evaluate("document.querySelector('iframe').remove()")  # a closed origin
