@@ -431,6 +431,39 @@ def test_onnx_takes_what_its_properties_say(model, strange, tmp_path) -> None:
     np.testing.assert_allclose(probabilities, answers(model, strange), atol=1e-12)
 
 
+def test_xgboost_takes_the_same_inputs(model, strange, tmp_path) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    booster = xgboost.Booster(model_file=model.export(tmp_path / "m.json", to="xgboost"))
+    inputs = inputs_of(model, strange, tmp_path).rename(columns={"drug_bucket": "drug"})
+
+    def column(grid: Any) -> Any:
+        values = inputs[grid.feature]
+        if grid.kind.value != "categorical":
+            return values.clip(-1e9, 1e9).astype(np.float32)  # it takes no infinity
+        codes = np.array([grid.category_code(token_of(value)) for value in values], np.float32)
+        return np.where(codes == grid.missing, np.nan, codes)
+
+    grids = model.schema_.grids
+    matrix = xgboost.DMatrix(
+        np.stack([column(grid) for grid in grids], axis=1),
+        feature_names=[grid.feature for grid in grids],
+        feature_types=["float" if grid.kind.value == "numeric" else "c" for grid in grids],
+        enable_categorical=True,
+    )
+    np.testing.assert_allclose(booster.predict(matrix), answers(model, strange)[:, 1], atol=1e-6)
+
+
+def test_skops_reads_raw_rows(model, strange, tmp_path) -> None:
+    skops = pytest.importorskip("skops.io")
+    readable = strange[[grid_reads_all(row) for _, row in strange.iterrows()]]
+    path = model.export(tmp_path / "m.skops", to="skops")
+    again = skops.load(path, trusted=skops.get_untrusted_types(file=path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read = again.predict_proba(readable[NAMES])
+    np.testing.assert_array_equal(read, answers(model, readable))
+
+
 def test_a_parser_that_is_changed_in_one_place_would_be_seen(model, strange, tmp_path) -> None:
     """Negative control: with a decimal point the same file says something else."""
     path = model.export(tmp_path / "model.py", to="python")

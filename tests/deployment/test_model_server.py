@@ -22,6 +22,7 @@ import hedgerow as hr
 from hedgerow.cli.demo import SCHEMA, patients
 from hedgerow.deployment import model_server
 from hedgerow.deployment.model_server import ModelServer, openapi, serve
+from hedgerow.errors import DataError
 from support.effort import LONG, either
 from support.faults import free_port
 
@@ -181,6 +182,41 @@ def test_what_is_described_is_what_is_answered(served, model):
         jsonschema.validate(call(f"{served}/v1/predict", content)[1], form)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"row": {"agee": 1}}, asked)
+
+
+def test_raw_cells_are_read_by_the_schema_s_parsers():
+    """Two features of one column, a decimal comma, words for true: as `predict` reads them."""
+    date = {"kind": "date", "since": "2020-01-01", "format": "%d.%m.%Y"}
+    schema = hr.Schema(
+        (
+            hr.Numeric("paid", 0, 1000, parse={"kind": "money", "decimal": ","}, missing=["?"]),
+            hr.Numeric("days", 0, 700, column="visit", parse=date),
+            hr.Numeric("month", 1, 13, column="visit", parse={**date, "part": "month"}),
+            hr.Categorical("smokes", (False, True), other=False, parse="boolean"),
+        ),
+        classes=("no", "yes"),
+    )
+    rng = np.random.default_rng(0)
+    paid, day, smokes = rng.uniform(0, 999, 900), rng.integers(1, 29, 900), rng.random(900) < 0.5
+    X = np.array(
+        [[f"{p:.2f} EUR".replace(".", ","), f"{d:02}.0{d % 9 + 1}.2020", "Y" if s else "no"]
+         for p, d, s in zip(paid, day, smokes, strict=True)], dtype=object,
+    )  # fmt: skip
+    model = hr.TreeClassifier(schema, epsilon=50.0, random_state=0)
+    model.fit(X, np.where((paid > 500) | smokes, "yes", "no"))
+    server = ModelServer(model)
+    sent = [dict(zip(schema.columns, row, strict=True)) for row in X[:40].tolist()]
+    answers = server.predict(sent)
+    found = [[one["probabilities"][c] for c in ("no", "yes")] for one in answers]
+    np.testing.assert_array_equal(found, model.predict_proba(X[:40]))
+    assert [server.predict([row])[0] for row in sent[:3]] == answers[:3]
+    assert server.predict([{**sent[0], "paid": "1.200,00 EUR"}])[0]["outside_schema"] == ["paid"]
+    assert "outside_schema" not in server.predict([{**sent[0], "paid": "?"}])[0]
+    with pytest.raises(DataError, match="cannot be read"):
+        server.predict([{**sent[0], "paid": "a lot"}])
+    described = openapi(server)["paths"]["/v1/predict"]["post"]["requestBody"]
+    row = described["content"]["application/json"]["schema"]["oneOf"][0]["properties"]["row"]
+    assert set(row["properties"]) == {"paid", "visit", "smokes"}
 
 
 def test_numbers_are_served_as_predict_gives_them():

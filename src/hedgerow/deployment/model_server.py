@@ -51,8 +51,8 @@ class ModelServer:
 
     def __init__(self, model: PrivateEstimator) -> None:
         self.model, self.digest = model, model.model_.score.digest
-        self._names = frozenset(model.schema_.names)
-        self._order = model.schema_.names
+        self._names = frozenset(model.schema_.columns)
+        self._order = model.schema_.columns
         self._grids = model.schema_.grids
         self.classes = None if model.schema_.classes is None else [str(c) for c in model.classes_]
         self.counts = dict.fromkeys(("requests", "rows", "refused", "busy"), 0)
@@ -93,7 +93,7 @@ class ModelServer:
         ]
 
     def _outside(self, row: dict[str, Any]) -> dict[str, list[str]]:
-        names = [grid.feature for grid in self._grids if is_outside(row.get(grid.feature), grid)]
+        names = [grid.feature for grid in self._grids if is_outside(row.get(grid.source), grid)]
         return {"outside_schema": names} if names else {}
 
     # ---------------------------------------------------------------------------------- requests
@@ -185,8 +185,9 @@ def is_outside(value: Any, grid: Grid) -> bool:
     """Whether a number is clamped, or a category is one that the schema has not."""
     if value is None or value == "":
         return False
+    value = grid.read(value)
     if grid.kind is ColumnKind.NUMERIC:
-        return isinstance(value, int | float) and not grid.low <= value <= grid.high
+        return isinstance(value, int | float) and (value < grid.low or value > grid.high)
     return not grid.knows(token_of(value))
 
 
@@ -194,14 +195,15 @@ def is_outside(value: Any, grid: Grid) -> bool:
 def openapi(server: ModelServer) -> dict[str, Any]:
     """OpenAPI 3.1; columns with the ranges and categories of the model's schema."""
     model = server.model
-    columns = {grid.feature: _column(grid) for grid in model.schema_.grids}
+    columns = {grid.source: _column(grid) for grid in reversed(model.schema_.grids)}
     row = {"type": "object", "properties": columns, "additionalProperties": False}
     number = {"type": "number"}
     answer: dict[str, Any] = {"prediction": number}
     if server.classes is not None:
         chances = {"type": "object", "properties": dict.fromkeys(server.classes, number)}
         answer = {"prediction": {"enum": server.classes}, "probabilities": chances}
-    answer["outside_schema"] = {"type": "array", "items": {"enum": list(columns)}}
+    features = list(model.schema_.names)
+    answer["outside_schema"] = {"type": "array", "items": {"enum": features}}
     digest = {"model": {"const": server.digest}}
     single = {"type": "object", "properties": digest | answer}
     items = {"type": "array", "items": {"type": "object", "properties": answer}}
@@ -239,6 +241,9 @@ def _content(words: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _column(grid: Grid) -> dict[str, Any]:
+    if grid.parser is not None:
+        words = ", ".join(f"{key} {value}" for key, value in grid.parser.entries.items())
+        return {"type": ["number", "string", "boolean", "null"], "description": f"read as {words}"}
     if grid.kind is ColumnKind.NUMERIC:
         words = f"{grid.low:g} to {grid.high:g}; what is outside is clamped"
         return {"type": ["number", "string", "null"], "description": words}

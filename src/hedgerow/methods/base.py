@@ -248,7 +248,7 @@ class PrivateEstimator(CommonParameters):
 
     def _set_names(self) -> Self:
         """Sets the names of columns and classes from the schema."""
-        self.feature_names_in_ = np.asarray(self.schema_.names, dtype=object)
+        self.feature_names_in_ = np.asarray(self.schema_.columns, dtype=object)
         self._name_classes()
         return self
 

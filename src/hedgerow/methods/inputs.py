@@ -205,7 +205,7 @@ def _some(values: Sequence[str]) -> str:
 def name_columns(estimator: Any, X: Any) -> None:
     """`feature_names_in_` are the columns that are used, if rows came with names at all."""
     if hasattr(X, "columns"):
-        estimator.feature_names_in_ = np.asarray(estimator.schema_.names, dtype=object)
+        estimator.feature_names_in_ = np.asarray(estimator.schema_.columns, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_  # of a fit before this one
 

@@ -38,7 +38,7 @@ ATTRIBUTES = (
     ("privacy_", "PrivacyStatement", "What is guaranteed, to whom, and which round spent what."),
     ("run_", "RunRecord", "Rounds, and the bytes that left and reached a site."),
     ("ledger_", "Ledger", "The charges of the fit; kept in no file."),
-    ("n_features_in_", "int", "Columns that the schema declares."),
+    ("n_features_in_", "int", "Columns that the schema reads."),
     ("feature_names_in_", "array of str", "Names of the columns, if rows came as a data frame."),
 )
 CLASSES_ATTRIBUTE = (

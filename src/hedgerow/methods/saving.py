@@ -195,7 +195,7 @@ def _restore(content: Mapping[str, Any]) -> Any:
     reason = model_incompatibility(estimator.model_.score, estimator.schema_)
     if reason is not None:
         raise ValueError(reason)
-    estimator.n_features_in_ = len(estimator.schema_.grids)
+    estimator.n_features_in_ = len(estimator.schema_.columns)
     if content["columns"] is not None:
         estimator.feature_names_in_ = np.asarray(content["columns"], dtype=object)
     if content["classes"] is not None:

@@ -168,7 +168,7 @@ def train(
     estimator.run_ = federation.record
     estimator.signed_ = None  # a run over real sites signs its model's file
     estimator.ledger_ = federation.ledger
-    estimator.n_features_in_ = len(study.schema.grids)
+    estimator.n_features_in_ = len(study.schema.columns)
     estimator.privacy_ = statement(
         study,
         federation.sites.spent(),
