@@ -250,6 +250,38 @@ def test_a_transcript_in_which_all_agrees_has_no_problem():
     assert (verdict.lost, verdict.paid, verdict.worst) == (1, 1, 1)
 
 
+BUDGET = shadow.budget_of("gaussian", Fraction(1), Fraction(1, 10**6))
+
+
+def among_sums(*, sharper: float = 1.0, left: Fraction = Fraction(1, 2)) -> PlainTranscript:
+    """A tenth of the budget for a selection that leaves half of it; nothing else was asked."""
+    cost, rest = BUDGET / 10, BUDGET / 2
+    epsilon = sharper * 2 * math.sqrt(cost * rest / (cost + rest))
+    choice = replace(
+        CHOICE,
+        charge=cost,
+        remainder=left * BUDGET,
+        mechanism="exponential",
+        coefficient=Fraction(epsilon * (1 - 1e-12)) / 4,
+    )
+    terms = replace(PURE, measure="gaussian", delta=Fraction(1, 10**6))
+    return PlainTranscript(terms=terms, releases=(choice,), claim=Claim(spent=BUDGET * 6 / 10))
+
+
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
+def test_a_selection_among_sums_loses_what_it_was_priced_as_and_leaves_what_it_says():
+    assert judge_transcript(among_sums()).problems == ()
+    assert any("is sized for" in p for p in judge_transcript(among_sums(sharper=1.01)).problems)
+    assert any("is sized for" in p for p in judge_transcript(among_sums(sharper=0.99)).problems)
+    less = judge_transcript(among_sums(left=Fraction(1, 4)))  # not what it was priced by
+    assert any("is sized for" in p for p in less.problems)
+    assert any("the ledger says" in p for p in less.problems)
+    assert any(
+        "the budget" in p for p in judge_transcript(among_sums(left=Fraction(19, 20))).problems
+    )
+
+
 WRONG = {
     "moves its L1": ("releases", (replace(SUM, moved=(0, 2, 0, -1)), CHOICE)),
     "noise is sized": (
