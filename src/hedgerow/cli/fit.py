@@ -105,9 +105,10 @@ def fit(
         bool, typer.Option("--push-down", help="Let the database compute the sums.")
     ] = False,
     temp_folder: Annotated[
-        Path | None, typer.Option(help="Keep cells in a file there, where memory is too small.")
+        Path | None,
+        typer.Option(help="Keep cells in a file of this folder, for data larger than memory."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Add this fit up in a ledger file.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Charge this fit to a ledger file.")] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -255,9 +256,9 @@ def plan(
         bool, typer.Option("--public", help="Confirm that the proxy rows are public.")
     ] = False,
     target: Annotated[str | None, typer.Option(help="Name the proxy's column to predict.")] = None,
-    repeats: Annotated[int, typer.Option(help="Run each estimator so often.", min=1)] = 2,
+    repeats: Annotated[int, typer.Option(help="Run each estimator N times.", min=1)] = 2,
     max_rounds: Annotated[
-        int, typer.Option(help="Allow so many rounds; 0 leaves it to the method.", min=0)
+        int, typer.Option(help="Limit the rounds; 0 leaves it to the method.", min=0)
     ] = 0,
     latency: Annotated[
         float | None, typer.Option(help="Name the network's round trip in milliseconds.", min=0)
@@ -332,12 +333,12 @@ def select(
     ] = 1.0,
     delta: Annotated[float, typer.Option(help="Set delta; the candidates divide it.")] = 1e-6,
     hold_out: Annotated[
-        int, typer.Option(help="Hold out one record in so many, at random.", min=2)
+        int, typer.Option(help="Hold out one record in N at random, for evaluation.", min=2)
     ] = 5,
     stage: Annotated[
         list[int] | None,
         typer.Option(
-            help="Stop early: compare boosted trees also with so many of their first trees; "
+            help="Stop early: compare boosted trees also at this number of trees; "
             "repeat. Dropped trees were paid for.",
             min=1,
         ),
@@ -349,7 +350,7 @@ def select(
         str | None, typer.Option(help="Name the column that identifies the person.")
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Add fits and comparison up in a ledger file.")
+        Path | None, typer.Option(help="Charge fits and comparison to this ledger file.")
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write the best model here.")

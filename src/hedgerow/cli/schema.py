@@ -284,9 +284,7 @@ def confirm(
 @app.command()
 def review(
     schema: SchemaPath,
-    rows: Annotated[
-        str | None, typer.Argument(help="Show beside it what is found in these rows.")
-    ] = None,
+    rows: Annotated[str | None, typer.Argument(help="Show values of these rows beside it.")] = None,
     target: OptionalTarget = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
