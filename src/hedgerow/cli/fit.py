@@ -118,6 +118,8 @@ def fit(
     from hedgerow.methods.model_file import check_place
     from hedgerow.report.evaluation import kept_evaluation
 
+    if study is not None and study.suffix != ".toml":
+        raise asked_for(f"{study} is no study file (.toml)", f"name rows by --data: --data {study}")
     if not data:
         raise asked_for("no rows were given", "name a file for each site: --data a.csv")
     check_place(output)  # before anything is spent
@@ -128,7 +130,7 @@ def fit(
         if study is not None:
             model = _of_study(study, {"schema": schema, "estimator": estimator, **flags}, data)
         else:
-            model = _of_flags(schema, estimator, flags)
+            model = _of_flags(schema, estimator, flags, data[0])
         model.progress = on_terminal(quiet)
         if study is None and model.hold_out is None and not (elsewhere or json or quiet):
             _propose_hold_out(model, _select_sources(data, sql))
@@ -214,11 +216,14 @@ def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEsti
     return model
 
 
-def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> PrivateEstimator:
+def _of_flags(
+    schema: Path | None, name: str | None, flags: dict[str, Any], rows: str
+) -> PrivateEstimator:
     import hedgerow
 
     if schema is None:
-        raise asked_for("no schema was given", "draft one: hedgerow schema draft rows.csv")
+        todo = f"draft one (hedgerow schema draft {rows}), confirm it, name it by --schema"
+        raise asked_for("no schema was given", todo)
     known_schema = hedgerow.Schema.from_toml(schema)
     if name is None:
         name = (
