@@ -281,7 +281,7 @@ REMAINDERS: Final = (
     Mutant(
         "a ledger lets later selections use the remainder of earlier ones up",
         "privacy/ledger/charges.py",
-        "        kept.total = max(kept.total, after)\n",
+        "        part.total = max(part.total, total)\n",
         "",
         "privacy/test_charges.py::test_a_selection_leaves_what_it_was_priced_by_or_is_refused",
     ),
@@ -296,7 +296,7 @@ REMAINDERS: Final = (
     Mutant(
         "a refused round leaves its remainder behind",
         "privacy/ledger/charges.py",
-        "        changes.append((kept, kept.total))\n",
+        "        changes.append((part, part.total))\n",
         "",
         "privacy/test_charges.py"
         "::test_a_round_of_many_selections_leaves_the_largest_of_what_they_were_priced_by",
@@ -320,16 +320,16 @@ REMAINDERS: Final = (
     Mutant(
         "a server tells a selection a remainder that is not there",
         "federation/server.py",
-        "left = 1 - Fraction(self._planned.total) / study.spendable",
-        "left = Fraction(1)",
+        "remaining = 1 - Fraction(self._tally.total) / study.spendable",
+        "remaining = Fraction(1)",
         OF_FAILURES
         + "test_selections_among_sums_leave_what_is_left_whether_or_not_a_round_fails[failing0]",
     ),
     Mutant(
         "a statement leaves out the remainder that nobody used",
         "privacy/statement/spending.py",
-        "    if not kept > 0:\n",
-        "    if kept:\n",
+        "    if not unused_cost > 0:\n",
+        "    if unused_cost:\n",
         OF_FAILURES + "test_a_run_that_ends_early_has_spent_what_its_selections_were_priced_by",
     ),
     Mutant(

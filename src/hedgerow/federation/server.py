@@ -80,7 +80,7 @@ class Server:
         if entry := entry_charges(study):
             self.ledger.reserve_once(entry, ENTRY_ID)
         self.queries = paid_on_entering(study)
-        self._planned = Tally()
+        self._tally = Tally()
         self.slack = Fraction(0)
         """Total variation between all noise drawn so far and its laws, at most."""
 
@@ -130,12 +130,12 @@ class Server:
         study = self.study
         if self.is_pure or study.limit == math.inf:
             return list(queries)
-        self._planned.add([study.charge(q.region, study.cost(q), "") for q in queries])
-        left = 1 - Fraction(self._planned.total) / study.spendable
+        self._tally.add([study.charge(q.region, study.cost(q), "") for q in queries])
+        remaining = 1 - Fraction(self._tally.total) / study.spendable
         return [
             query
             if isinstance(query, Summed)
-            else replace(query, remainder=_short(min(left, MOST_REMAINDER * query.fraction)))
+            else replace(query, remainder=_short(min(remaining, MOST_REMAINDER * query.fraction)))
             for query in queries
         ]
 

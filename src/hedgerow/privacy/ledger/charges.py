@@ -116,7 +116,7 @@ class Tally:
 
     def __init__(self) -> None:
         self._root = _Part(None)
-        self._kept: dict[Hashable, _Part] = {}
+        self._remainders: dict[Hashable, _Part] = {}
         """By study: the most that was ever spent and to remain."""
         self._nodes: dict[tuple[str, Region], _Part] = {}
         self._parts = [self._root]
@@ -131,8 +131,8 @@ class Tally:
         return self._cost(self._spent(study)) if study in self._root.parts else Fraction(0)
 
     def _spent(self, study: Hashable) -> _Units:
-        paid, kept = self._root.parts[study], self._kept.get(study)
-        return max(paid.total, kept.total) if kept else paid.total
+        part, remainder = self._root.parts[study], self._remainders.get(study)
+        return max(part.total, remainder.total) if remainder else part.total
 
     def _cost(self, units: _Units) -> Cost:
         return Fraction(units, self._per_one) if isinstance(units, int) else units
@@ -154,13 +154,13 @@ class Tally:
         return changes
 
     def _keep(self, charge: Charge, changes: list[Change]) -> None:
-        if charge.study not in self._kept:
-            self._kept[charge.study] = _Part(None)
-            self._parts.append(self._kept[charge.study])
-        kept = self._kept[charge.study]
-        changes.append((kept, kept.total))
-        after = self._root.parts[charge.study].total + self._units(charge.remainder)
-        kept.total = max(kept.total, after)
+        if charge.study not in self._remainders:
+            self._remainders[charge.study] = _Part(None)
+            self._parts.append(self._remainders[charge.study])
+        part = self._remainders[charge.study]
+        changes.append((part, part.total))
+        total = self._root.parts[charge.study].total + self._units(charge.remainder)
+        part.total = max(part.total, total)
 
     def _refine(self, charges: Sequence[Charge]) -> None:
         """Smaller units, if these charges are no whole number of the present ones."""

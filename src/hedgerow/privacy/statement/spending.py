@@ -88,11 +88,11 @@ def kept_for_selections(queries: Sequence[Asked], measure: Measure) -> list[Aske
     tally = Tally()
     for _, group in groupby(queries, key=lambda query: query.round):
         tally.add([Charge(q.region, q.cost, "", "", measure, q.remainder) for q in group])
-    kept = tally.total - total_cost(worst_path(queries))
-    if not kept > 0:
+    unused_cost = tally.total - total_cost(worst_path(queries))
+    if not unused_cost > 0:
         return []
     words = Phrase("selections, which were priced by it (kept unspent)")
-    return [Asked(round=END, region=EVERYONE, cost=kept, phrase=words, mechanism=KEPT)]
+    return [Asked(round=END, region=EVERYONE, cost=unused_cost, phrase=words, mechanism=KEPT)]
 
 
 def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
