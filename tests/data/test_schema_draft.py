@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.data.reading.encoding import encode
-from hedgerow.data.schema_draft import diagnose, known_ranges, rounded
+from hedgerow.data.schema_draft import diagnose, known_ranges, round_range
 from hedgerow.errors import DataError, DataWarning, ParameterError, PrivacyWarning
 from hedgerow.schema.schema import Mark
 from support.worlds import TWO, sample
@@ -202,7 +202,7 @@ def test_a_draft_tells_numbers_from_classes():
     ],
 )
 def test_ranges_are_rounded_outwards(low, high, expected):
-    found = rounded(low, high)
+    found = round_range(low, high)
     assert found == pytest.approx(expected)
     assert found[0] <= low
     assert found[1] >= high

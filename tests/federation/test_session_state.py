@@ -20,7 +20,7 @@ from hedgerow.errors import (
     RunEnded,
     SiteRefused,
 )
-from hedgerow.federation.client import Client, refused_with
+from hedgerow.federation.client import Client, refusal_code
 from hedgerow.federation.exchange import Misses, RetryPolicy, Timing, patient
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
@@ -340,7 +340,7 @@ def answered_by_two_threads(link, monkeypatch, seconds=0.3):
 
     def answer(message):
         answer = client.handle(message)
-        (got if refused_with(answer) is None else failed).append(answer)
+        (got if refusal_code(answer) is None else failed).append(answer)
 
     tap(monkeypatch, client.rows, meet_and_respond)
     message = first_messages(link)[0]

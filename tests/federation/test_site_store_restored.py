@@ -108,7 +108,7 @@ class Attack:
         seeds = [answer.seeds[VICTIM] for answer in second.values()]
         vector = self.sent[VICTIM].vector.copy()
         masks.fold(vector, plus=[], minus=[masks.self_key(self.context, secret), *seeds])
-        return masks.centered(vector)
+        return masks.center(vector)
 
 
 @pytest.fixture

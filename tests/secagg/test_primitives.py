@@ -203,7 +203,7 @@ def test_what_is_added_can_be_taken_away():
 
 def test_the_ring_keeps_every_int64():
     extremes = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
-    np.testing.assert_array_equal(masks.centered(masks.to_ring(extremes)), extremes)
+    np.testing.assert_array_equal(masks.center(masks.to_ring(extremes)), extremes)
 
 
 def test_self_key_and_commitment_tell_rounds_and_secrets_apart():

@@ -297,7 +297,7 @@ class _Recording:
         return replies
 
 
-def watched_fit(
+def watch_fit(
     estimator: Any,
     schema: Schema,
     rows: tuple[Any, Any],

@@ -58,7 +58,7 @@ def exit_code_of(error: HedgerowError) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), MISTAKE)
 
 
-def guarded(command: Callable[[], Any]) -> None:
+def run_guarded(command: Callable[[], Any]) -> None:
     """Runs the program: one clear sentence instead of a traceback for a user's mistake."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

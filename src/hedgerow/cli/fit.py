@@ -32,7 +32,7 @@ OPTION_NAMES = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
 """Parameters that the commands have flags for, or that are their own business."""
 
 
-def typed_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
+def parse_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
     """The estimator that a text names, with its own parameters and with those of flags."""
     from hedgerow.deployment.draft import typed_parameter
     from hedgerow.errors import ParameterError
@@ -227,7 +227,7 @@ def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> P
         )
         name = name if known_schema.survival is None else "SurvivalBoostedTrees"
     flag_values = {flag: value for flag, value in flags.items() if value is not None}
-    return typed_estimator(name, {"schema": known_schema, **flag_values})
+    return parse_estimator(name, {"schema": known_schema, **flag_values})
 
 
 def asked_for(problem: str, todo: str) -> Exception:
@@ -411,4 +411,4 @@ def _candidates(
     check_guarantee(**parts)
     warn_if_weak(parts["delta"])
     share = {name: float_below(total / len(texts)) for name, total in parts.items()}
-    return [typed_estimator(text, {"schema": schema, "ledger": ledger, **share}) for text in texts]
+    return [parse_estimator(text, {"schema": schema, "ledger": ledger, **share}) for text in texts]

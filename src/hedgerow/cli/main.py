@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli import demo, fit, ledger, models, project, schema, site, study
-from hedgerow.cli.console import guarded, tell
+from hedgerow.cli.console import run_guarded, tell
 from hedgerow.errors import ParameterError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -76,4 +76,4 @@ def declare_delimiter(sign: str) -> None:
 
 def entry() -> None:
     """The `hedgerow` command."""
-    guarded(app)
+    run_guarded(app)

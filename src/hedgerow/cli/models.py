@@ -227,11 +227,15 @@ def export(
 ) -> None:
     """Export a model for another program, or its statement for a registry."""
     from hedgerow.methods.saving import load
-    from hedgerow.report.exports.export import signed
+    from hedgerow.report.exports.export import write_signature
 
     check_output(output, model, key, force=force)
     estimator = load(model)
-    written = signed(model, output, key) if to == "signature" else estimator.export(output, to=to)
+    written = (
+        write_signature(model, output, key)
+        if to == "signature"
+        else estimator.export(output, to=to)
+    )
     _say(written, "", json, quiet)
 
 
@@ -262,12 +266,12 @@ def report(
     check_output(output, model, ledger, roster, force=force, digest=estimator.model_.score.digest)
     if sheet:
         from hedgerow.deployment.site_ledger import lifetime_lines
-        from hedgerow.deployment.verify import verdict, verified
+        from hedgerow.deployment.verify import verdict, verify_model
         from hedgerow.report.page.sheet import Context
         from hedgerow.report.page.sheet import sheet as write_sheet
 
         lines = [] if ledger is None else lifetime_lines(ledger)
-        context = Context(lines, verdict(verified(model, roster)))
+        context = Context(lines, verdict(verify_model(model, roster)))
         _say(write_sheet(estimator, output, context), " Print it, or save it as PDF.", json, quiet)
         return
     _say(estimator.report(output), hint, json, quiet)
@@ -358,9 +362,9 @@ def verify(
 
     Exit code 1 if a check failed; one that was not made says so, and why.
     """
-    from hedgerow.deployment.verify import verdict, verified
+    from hedgerow.deployment.verify import verdict, verify_model
 
-    checks = verified(model, roster, transcript, signer)
+    checks = verify_model(model, roster, transcript, signer)
     if against is not None:
         checks += _against(model, against)
     if json:
@@ -435,7 +439,7 @@ def audit(
 
     Exit code 1 if anything is above its claim.
     """
-    from hedgerow.audit.running import audited, estimators_named, lines
+    from hedgerow.audit.running import audit_estimator, estimators_named, lines
     from hedgerow.errors import ParameterError, UnsupportedQuery
 
     results: dict[str, Any] = {}
@@ -444,7 +448,7 @@ def audit(
         try:
             with warnings_as_lines(quiet):
                 how: dict[str, Any] = {"canaries": canaries, "fits": fits, "paths": True}
-                result = audited(kind, dp_model, epsilon, delta, **how)
+                result = audit_estimator(kind, dp_model, epsilon, delta, **how)
         except (ParameterError, UnsupportedQuery) as refused:
             if len(kinds) == 1:
                 raise

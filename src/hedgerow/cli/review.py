@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.schema import OUTCOME, reviewed, shown_feature, shown_outcome
+from hedgerow.cli.schema import OUTCOME, mark_reviewed, shown_feature, shown_outcome
 from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.schema.schema import Mark, Schema
 
@@ -37,7 +37,9 @@ class Review:
             raise ParameterError("nobody is named; give your name, for every privacy statement.")
         if self.path.read_bytes() != self._shown:
             raise ParameterError(f"{self.path.name} was changed meanwhile; load the page again.")
-        self.schema = reviewed(self.schema, answers, by.strip(), datetime.date.today().isoformat())
+        self.schema = mark_reviewed(
+            self.schema, answers, by.strip(), datetime.date.today().isoformat()
+        )
         self.path.write_text(self.schema.to_toml(), encoding="utf-8")
         self._shown = self.path.read_bytes()
         return self.schema.unconfirmed

@@ -470,7 +470,7 @@ def _propose(
 
 def _range_of(column: Column, feature: Numeric) -> dict[str, Any]:
     values, _ = parsed_numbers(column, feature.grid)
-    low, high = rounded(*range_met(feature.name, values))
+    low, high = round_range(*range_met(feature.name, values))
     return {"low": low, "high": high}
 
 
@@ -619,7 +619,7 @@ def _join_parts(parts: Sequence[Column]) -> Column:
 
 def _draft_feature(name: str, column: Column) -> Feature:
     if _says_numbers(column) and not _says_truths(column):
-        return Numeric(name, *rounded(*range_met(name, column)))
+        return Numeric(name, *round_range(*range_met(name, column)))
     values = tuple(v for v in met_values(name, column) if v.strip() not in MISSING_TEXTS)
     if set(map(token_of, values)) == {"0", "1"}:
         return Categorical(name, values, other=False)
@@ -663,10 +663,10 @@ def _classes(name: str, label: Column) -> tuple[str | int | bool, ...] | None:
 
 
 def _target(label: Column) -> Target:
-    return Target(*rounded(*range_met(LABEL, label)))
+    return Target(*round_range(*range_met(LABEL, label)))
 
 
-def rounded(low: float, high: float) -> tuple[float, float]:
+def round_range(low: float, high: float) -> tuple[float, float]:
     """The round numbers around a range; from zero, if the range reaches near it."""
     width = high - low
     if 0.0 <= low <= width:

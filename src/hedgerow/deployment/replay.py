@@ -150,7 +150,7 @@ class TranscriptSites:
         return TranscriptRun(study.hash, self.study_file.roster, parameters, session)
 
 
-def replayed(
+def replay_transcript(
     study_file: StudyFile, transcript: Transcript
 ) -> tuple[PrivateEstimator, TranscriptSites]:
     """The model that the method learns from these sums; refuses a round that nobody asked for."""

@@ -21,7 +21,7 @@ from hedgerow.federation.client import Client, code_of, kind_named_by, refusal
 from hedgerow.federation.policy import Policy, SitePolicy
 from hedgerow.federation.site_store import SiteStore
 from hedgerow.privacy.accounting.budget import Cost
-from hedgerow.privacy.accounting.rounding import float_above, printed
+from hedgerow.privacy.accounting.rounding import float_above, format_above
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.events import MOST_WORDS, cost_of_text
 from hedgerow.privacy.study import Study
@@ -226,7 +226,7 @@ def manifest(
 
 
 def _cost(cost: Cost) -> str:
-    return printed(float_above(cost) if isinstance(cost, Fraction) else cost)
+    return format_above(float_above(cost) if isinstance(cost, Fraction) else cost)
 
 
 def note_quietly(audit: Audit, event: str, **fields: Any) -> None:

@@ -88,7 +88,7 @@ class SecureSites:
 
     # ---------------------------------------------------------------------------------- rounds
     def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
-        record = self.journal.recorded(number)
+        record = self.journal.recorded_round(number)
         if record is not None:
             return self._replay(record, bundle)
         under_way, traffic = self._begin(number, bundle), Traffic()
@@ -265,7 +265,7 @@ class SecureSites:
             return
         self.session_state.exclude(missing.refusals)
         if unable := missing.restarts | missing.refusals | doubtful:
-            names = ", ".join(self.retry_policy.named(unable))
+            names = ", ".join(self.retry_policy.names_of(unable))
             raise RoundFailed(
                 f"round {secure.round}: {names} cannot answer for it any more. Nothing was "
                 "opened; the charge stays."

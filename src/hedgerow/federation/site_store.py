@@ -418,14 +418,14 @@ class StudyStore(StudyMemory):
         except ComputationFailed as error:
             failure = error
 
-        def observed(head: LedgerHead) -> StoredRound:
+        def store_round(head: LedgerHead) -> StoredRound:
             if result is None:
                 raise failure or ComputationFailed("nothing was computed.")
             record = mask(head, result)
             self.observer(charges, head, record)
             return record
 
-        return self._site_store.release(charges, request.run_id, request.round, observed)
+        return self._site_store.release(charges, request.run_id, request.round, store_round)
 
     def close(self, run_id: bytes, last_word: LastWordWriter) -> bytes:
         """In one transaction: the account, the run, what was stored, and the last word itself."""

@@ -17,10 +17,10 @@ from hedgerow.data.reading.columns import distinct, is_number, is_truth, numbers
 from hedgerow.data.reading.containers import (
     as_column,
     cells_of,
+    fill_masked,
     is_listed,
     is_row,
     objects_of,
-    unmasked,
 )
 from hedgerow.data.reading.encoding import refuse_times, signed_times
 from hedgerow.data.reading.sources import as_table
@@ -35,7 +35,7 @@ def checked_rows(X: Any) -> Any:
     X = as_table(X)
     if hasattr(X, "columns"):
         return X
-    X = cells_of(X) if is_listed(X) and any(map(is_row, X)) else unmasked(X)
+    X = cells_of(X) if is_listed(X) and any(map(is_row, X)) else fill_masked(X)
     return check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
 
 
@@ -142,7 +142,7 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
 def _as_labels(y: Any) -> NDArray[Any]:
     """Labels as objects, each in its own type."""
     if not is_listed(y):
-        return np.asarray(unmasked(y))
+        return np.asarray(fill_masked(y))
     return cells_of(y) if y and all(map(is_row, y)) else objects_of(y)
 
 

@@ -234,7 +234,7 @@ def _signed_shown(sender: int, ledger: bytes, rest: bytes) -> bytes:
     return digest(role, ledger, rest)
 
 
-def shown(message: Buffer) -> bytes:
+def redact(message: Buffer) -> bytes:
     """A message as a transcript shows it: a hash stands in place of the ledger's end."""
     reader = Reader(message)
     begin = reader.take(_BEGIN.size)

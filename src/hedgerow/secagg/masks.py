@@ -55,7 +55,7 @@ def to_ring(vector: Int64) -> UInt64:
     return np.array(vector, dtype="<i8").view(MASK_WORD)
 
 
-def centered(total: UInt64) -> Int64:
+def center(total: UInt64) -> Int64:
     """The representative in [-2^63, 2^63): sums of either sign come out as they went in."""
     return total.view("<i8").astype(np.int64, copy=False)
 

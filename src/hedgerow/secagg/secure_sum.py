@@ -236,7 +236,7 @@ class SecureSum:
     def opened(self) -> OpenedSum:
         """The sum without its masks, once the answers suffice."""
         if self.mode is Mode.AT_ONCE:
-            return self._opened_at_once()
+            return self._open_at_once()
         reason = self.missing()
         if reason is not None:
             raise RoundFailed(
@@ -249,15 +249,15 @@ class SecureSum:
         total = self._total.copy()
         take_masks_off(total, self_keys, self._answers)
         return OpenedSum(
-            masks.centered(total), self._members(), dict(self._certificate), dict(self._indices)
+            masks.center(total), self._members(), dict(self._certificate), dict(self._indices)
         )
 
-    def _opened_at_once(self) -> OpenedSum:
+    def _open_at_once(self) -> OpenedSum:
         """Masks have cancelled, and the two zeros show it."""
         members = self._members()
         if self._total[-LANES:].any():
             raise MasksLeft(self.round)
-        values = masks.centered(self._total[:-LANES].copy())
+        values = masks.center(self._total[:-LANES].copy())
         return OpenedSum(values, members, {}, dict(self._indices))
 
     def _read(self, message: bytes, kind: MessageKind) -> Envelope:

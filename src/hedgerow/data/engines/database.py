@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hedgerow.data.engines.engine import Elsewhere, QueryInUnit, Work, added, join
+from hedgerow.data.engines.engine import Elsewhere, QueryInUnit, Work, add_blocks, join
 from hedgerow.data.reading.columns import code_of_value, number_of
 from hedgerow.data.reading.containers import check_named
-from hedgerow.data.reading.databases import Database, Selected, interval, quoted, sql_number
+from hedgerow.data.reading.databases import Database, Selected, interval, quote_name, sql_number
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.reading.report import EngineCounts
 from hedgerow.data.rows import Draws, Rows
@@ -159,7 +159,7 @@ def parts_of(statistic: Fractions, unit: int, nearest: str) -> list[str]:
     ]
 
 
-def bounded(columns: Sequence[str], bound: Sensitivity) -> list[str]:
+def bound_columns(columns: Sequence[str], bound: Sensitivity) -> list[str]:
     """`kernels.units.bounded_units` of whole float8: a record beyond its bound adds nothing.
 
     One CASE inside the other says what is looked at first: an engine may fail where it multiplies
@@ -257,7 +257,7 @@ def _read_counts(making: _Making, y: str) -> EngineCounts:
 
 
 def _add_feature(making: _Making, where: str, grid: Grid, kind: Any, place: int) -> None:
-    column = f"{making.raw}.{quoted(grid.source)}"
+    column = f"{making.raw}.{quote_name(grid.source)}"
     if grid.kind is ColumnKind.NUMERIC and not grid.is_parsed:
         value = _number(column, where, grid.feature, kind)
         inside = making.database.interval(value, grid.edges)
@@ -282,7 +282,7 @@ def _label(
         code_of = partial(_class_code, schema)
         return f"{_codes(making, where, target, kinds[target], code_of)}.code"
     numbers = {
-        name: _number(f"{making.raw}.{quoted(name)}", where, name, kind)
+        name: _number(f"{making.raw}.{quote_name(name)}", where, name, kind)
         for name, kind in kinds.items()
     }
     if schema.survival is not None:
@@ -353,7 +353,7 @@ def _codes(
     is_parsed: bool = False,
 ) -> str:
     """A joined table of the values, and what each is read as."""
-    column, table = f"{making.raw}.{quoted(name)}", f"{making.raw}_{len(making.code_tables)}"
+    column, table = f"{making.raw}.{quote_name(name)}", f"{making.raw}_{len(making.code_tables)}"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column = f'CAST({column} AS TEXT) COLLATE "C"'  # equal are equal bytes, and nothing else
     elif not (
@@ -453,7 +453,7 @@ class InDatabase(Elsewhere):
             if model is not None and scored_model is not None:
                 answering.resume(scored_model, self._raw(batch, places, scored_model))
             block_sums = work(answering)
-            total = block_sums if total is None else added([total, block_sums])
+            total = block_sums if total is None else add_blocks([total, block_sums])
             if model is not None and self._are_scores_here:
                 self._scores[places] = answering.raw(model)
         self._scored_model = model or self._scored_model
@@ -516,7 +516,7 @@ class InDatabase(Elsewhere):
         channel, values = self._channel(query.statistic, unit)
         columns = [f"{e} AS {n}" for e, n in zip(groups, names, strict=True)]
         columns += [f"{channel} AS channel", *(f"{v} AS v{k}" for k, v in enumerate(values))]
-        bounded_columns = bounded(
+        bounded_columns = bound_columns(
             [f"v{k}" for k in range(len(values))], query.statistic.bound(unit)
         )
         sum_columns = [

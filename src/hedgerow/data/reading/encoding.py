@@ -248,7 +248,7 @@ class _Encoder:
     def _new_block(self, rows: int) -> _Block:
         shape = (len(self._schema.features), rows)
         on_disk = self._folder is not None and rows > 0
-        codes = _mapped(self._folder, shape) if on_disk else np.empty(shape, np.uint8)
+        codes = _map_file(self._folder, shape) if on_disk else np.empty(shape, np.uint8)
         return _Block(codes, np.empty(rows, self._kind) if self._has_labels else None)
 
     def _sites_of(self, column: Column) -> NDArray[np.int32]:
@@ -272,7 +272,7 @@ class _Encoder:
         self._n_skipped += self._broken_lines()
         self._full.append(self._block)
         self._block = self._new_block(0)
-        return self._encoded(*_join_blocks(self._full))
+        return self._finish(*_join_blocks(self._full))
 
     def finish_blocks(self) -> list[Encoded]:
         self._n_skipped += self._broken_lines()
@@ -280,10 +280,10 @@ class _Encoder:
         others += [self._block] if self._block.n and self._block is not first else []
         codes = [_without_the_rest(block.codes, block.n) for block in others]
         parts = zip(codes, [block.labels for block in others], strict=True)
-        whole = self._encoded(_without_the_rest(first.codes, first.n), first.labels)
+        whole = self._finish(_without_the_rest(first.codes, first.n), first.labels)
         return [whole, *(Encoded(codes=part, y=y) for part, y in parts)]
 
-    def _encoded(self, codes: NDArray[np.uint8], y: NDArray[Any] | None) -> Encoded:
+    def _finish(self, codes: NDArray[np.uint8], y: NDArray[Any] | None) -> Encoded:
         if self._check and not codes.shape[1]:
             raise DataError(f"{self._table.where} holds no rows; give at least one.")
         return Encoded(
@@ -500,7 +500,7 @@ def refuse_times(where: str, survival: Survival, times: Any, events: Any) -> Non
         raise DataError(f"{where}, column {survival.event!r} holds {value:g}. {NO_CAUSES}")
 
 
-def _mapped(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
+def _map_file(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
     """Room in a file that has no name: it is gone with the process, however that ends."""
     try:
         with TemporaryFile(dir=folder) as file:

@@ -76,7 +76,7 @@ def float_below(number: Fraction) -> float:
     return result
 
 
-def printed(number: float, digits: int = 4) -> str:
+def format_above(number: float, digits: int = 4) -> str:
     """A number >= 0 to some digits, rounded up: no statement claims more than was guaranteed."""
     if math.isinf(number):
         return "infinity"
