@@ -184,8 +184,9 @@ def test_the_lines_of_the_page_train_a_model_by_compose(tmp_path):
         walk.wait_for_health()
         assert int(walk.inside("north", "python3", "-c", PROBE)) == errno.EROFS
         walk.follow(LINES[-1])
-        run = "docker compose run --rm"
-        assert "valid" in walk.do(f"{run} coordinator verify /srv/hedgerow/study/model.json")
-        assert "ok" in walk.do(f"{run} north ledger verify /srv/hedgerow/site")
+        run, study = "docker compose run --rm", "/srv/hedgerow/study"
+        said = walk.do(f"{run} coordinator verify {study}/model.json --roster {study}/study.toml")
+        assert re.search(r"signatures +3 of 3|signed by 3 of 3", said), said
+        walk.do(f"{run} north ledger verify /srv/hedgerow/site")
     finally:
         walk.stop()

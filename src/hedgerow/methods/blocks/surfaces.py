@@ -254,12 +254,12 @@ def learn_surfaces(
     descent = yield from descend_gradient(begin, scale, start, first, parts[0], curvature)
     terms = replace(terms, priors=canonical(estimated_priors(terms, descent, scale)))
     basis, scale = terms.basis()
-    again = _moved(descent, basis)
+    again = _change_basis(descent, basis)
     descent = yield from descend_gradient(again, scale, start, second, parts[1], curvature)
     return Surfaces(descent, terms, start, grids)
 
 
-def _moved(descent: Descent, basis: Basis) -> Descent:
+def _change_basis(descent: Descent, basis: Basis) -> Descent:
     """The same functions in units of another basis; what integers round apart is a new start."""
     old, new = descent.basis, basis
     before = np.array([old.constant, *old.weights])
@@ -282,7 +282,7 @@ class Surfaces:
         values, many = self._values(self.descent.coefficients), len(self.start.curves)
         base = (float(canonical(self.start.base[0] + values[0][0])),)
         curves = tuple(
-            _raised(curve, own[self._groups(place)][: len(curve.values)])
+            _add_to_curve(curve, own[self._groups(place)][: len(curve.values)])
             for place, (curve, own) in enumerate(
                 zip(self.start.curves, values[1 : 1 + many], strict=True)
             )
@@ -333,6 +333,6 @@ class Surfaces:
         return self._groups(place)[firsts]
 
 
-def _raised(curve: Curve, more: FloatArray) -> Curve:
+def _add_to_curve(curve: Curve, more: FloatArray) -> Curve:
     values = canonical(np.array([row[0] for row in curve.values]) + more)
     return replace(curve, values=tuple((v,) for v in values.tolist()))
