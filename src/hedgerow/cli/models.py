@@ -113,6 +113,21 @@ def show(
         say(f"\n{estimator.privacy_}")
 
 
+def compare(
+    models: Annotated[list[Path], typer.Argument(help="Read two model files or more (.json).")],
+    json: Json = False,
+) -> None:
+    """Compare models: guarantees, quality, what they look at. Spends nothing."""
+    from hedgerow.methods.saving import load
+    from hedgerow.report.evaluation import compare_models
+
+    comparison = compare_models(*map(load, models), names=[str(path) for path in models])
+    if json:
+        say_json({"models": list(comparison.names), **dict(comparison.lines)})
+    else:
+        tell(comparison)
+
+
 def _bars(parts: dict[str, float]) -> str:
     """Columns by what they bring about, in characters that every terminal has."""
     width = max(len(name) for name in parts)

@@ -12,6 +12,7 @@
     audit.jsonl         what was done, in words
     site.log            details, for whoever looks for a fault
     run/socket          where a network engine on the same machine connects
+    run/metrics         health and metrics while it serves, for its owner alone
     next/               a new key with its store, while `rotate-key` puts them in place
     retired/            keys, stores and anchors of before
 

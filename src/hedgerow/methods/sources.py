@@ -97,7 +97,7 @@ def open_elsewhere(
             )
     schema = schema_for(estimator)
     warn_of_marks(schema)
-    study, method = agree(estimator, schema, 1)
+    study, method = agree(estimator, schema, 1, {})  # held-out records are asked in the same run
     (draws,) = draws_of_sites(study)
     label = _outcome(schema, columns)
     label = (
