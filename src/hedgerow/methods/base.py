@@ -227,7 +227,8 @@ class PrivateEstimator(CommonParameters):
         got = read_sources(self, sources, columns)
         persons_declared = columns.person is not None
         site_rows, around, held_out = self._site_rows(
-            got.study, got.method, got.parts, got.names, got.found_sites, persons_declared
+            *(got.study, got.method, got.parts, got.names, got.found_sites),
+            *(persons_declared, got.label),
         )
         with self._server(got.study, got.method, site_rows) as server:
             train(self, got.study, got.method, server, around)
@@ -260,10 +261,11 @@ class PrivateEstimator(CommonParameters):
         names: Sequence[str],
         found_sites: bool,
         persons_declared: bool,
+        label: str = encoding.LABEL,
     ) -> tuple[list[Rows], Circumstances, HeldOutDraws | None]:
         """The rows of each site, the circumstances of the run, and the held-out draws."""
         warn_of_time(study.n_sites, method.largest(study.schema).rounds_of(study.n_sites))
-        self.data_report_ = report_of(encoded_rows, study.schema)
+        self.data_report_ = report_of(encoded_rows, study.schema, label)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
         draws = draws_of_sites(study)

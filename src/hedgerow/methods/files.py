@@ -13,7 +13,7 @@ from hedgerow.errors import DataError
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.evaluate import evaluate
 from hedgerow.methods.predicting import encode_with_warnings
-from hedgerow.methods.sources import Columns, schema_for, the_other_column
+from hedgerow.methods.sources import Columns, outcome_column, schema_for
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.schema import Schema
 
@@ -81,7 +81,7 @@ def rows_of_sites(
     sources: Sequence[Source], schema: Schema, target: str | None, person: str | None = None
 ) -> tuple[Any, Any, dict[str, Any]]:
     """(n, F) rows of all sources, their labels, and the site and person columns."""
-    label = target or the_other_column(sources[0], schema, Columns(person=person))
+    label = outcome_column(sources[0], schema, Columns(target=target, person=person))
     outcome = schema.label_columns(label)
     names = [*schema.columns, *outcome, *([person] if person else [])]
     tables = [whole_table(source, names) for source in sources]

@@ -120,19 +120,16 @@ def interval_middles(cuts: tuple[float, ...]) -> FloatArray:
 
 def concordance(risk: FloatArray, signed_times: FloatArray) -> float:
     """Harrell's C: of pairs of which one is known to have had its event first, the part in which
-    it has the higher risk; equal risks count half. `signed` are times, negative if censored.
+    it has the higher risk; equal risks count half. `signed_times` are times, negative if censored.
     """
     time, has_event = np.abs(signed_times), signed_times > 0.0
     right, pairs = 0.0, 0
-    for t in np.unique(time[has_event]):
-        first = has_event & (time == t)
-        later = (time > t) | ((time == t) & ~has_event)
-        if later.any():
-            others = np.sort(risk[later])
-            below = np.searchsorted(others, risk[first], side="left")
-            upto = np.searchsorted(others, risk[first], side="right")
-            right += float((below + upto).sum()) / 2.0
-            pairs += int(first.sum()) * len(others)
+    for part in np.array_split(np.flatnonzero(has_event), 1 + len(time) // 256):
+        own_time, own_risk = time[part, None], risk[part, None]
+        later = (time > own_time) | ((time == own_time) & ~has_event)
+        right += np.count_nonzero(later & (risk < own_risk))
+        right += np.count_nonzero(later & (risk == own_risk)) / 2.0
+        pairs += int(np.count_nonzero(later))
     return right / pairs if pairs else 0.5
 
 

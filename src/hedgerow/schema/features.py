@@ -288,6 +288,10 @@ class Survival(Target):
         """The column of the times, and that of the events."""
         return self.time, self.event
 
+    def words(self, time: float) -> str:
+        """A time with its unit."""
+        return f"{time:.4g} {self.unit}".strip()
+
 
 def _named_column(name: object) -> str:
     if not isinstance(name, str) or not name or not _is_unicode(name):
