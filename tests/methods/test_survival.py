@@ -308,6 +308,9 @@ def test_few_records_are_said_and_noise_alone_gives_one_curve():
             X.head(300), Y.head(300)
         )
     assert len(set(model.predict(X.head(50)))) == 1
+    found = hr.evaluate(model, X, Y, epsilon=8.0)
+    assert found["grouped_c_index"].value == pytest.approx(0.5, abs=0.02)
+    assert len(found.parts[0][0].calibration) == 1
     assert np.isfinite(model.predict_survival_function(X.head(2), return_array=True)).all()
 
 
@@ -373,6 +376,10 @@ def test_the_command_line_fits_and_predicts(tmp_path):
     last = f"S({loaded.unique_times_[-1]:g})"
     said = loaded.predict_survival_function(X.head(1), return_array=True)[0, -1]
     assert float(lines[0][last]) == pytest.approx(said, rel=1e-4)
+    done = run.invoke(app, ["predict", str(model), str(rows), "--time", "5", "--time", "7.5"])
+    assert done.output.startswith("risk,S(5),S(7.5)\n")
+    done = run.invoke(app, ["predict", str(model), str(rows), "--time", "21"])
+    assert "use times from 0 to 20" in str(done.exception)
 
 
 @pytest.fixture

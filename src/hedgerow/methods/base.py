@@ -400,7 +400,7 @@ class PrivateEstimator(CommonParameters):
         check_is_fitted(self, "model_")
         write_model(path, self)
 
-    def export(self, path: str | Path, to: str) -> Path:
+    def export(self, path: str | Path, to: str, times: Sequence[float] = ()) -> Path:
         """Writes the fitted model for another program; docs/exports.md says how each is used.
 
         Parameters
@@ -412,6 +412,9 @@ class PrivateEstimator(CommonParameters):
             The first six compute what `predict_proba` does (of a number, `predict`); 'dot' and
             'text' are for people; the others are the statement and the schema for those who keep
             and check models.
+        times : sequence of float, default=()
+            Of the time to an event: where 'onnx' and 'sql' give the chance of no event; by default
+            at `unique_times_`.
 
         Returns
         -------
@@ -420,7 +423,7 @@ class PrivateEstimator(CommonParameters):
 
         """
         check_is_fitted(self, "model_")
-        return mlflow.save_model(self, path) if to == "mlflow" else exported(self, path, to)
+        return mlflow.save_model(self, path) if to == "mlflow" else exported(self, path, to, times)
 
     def report(self, path: str | Path | None = None) -> Path | page.InlinePage:
         """Writes a page about the fitted model: one HTML file that needs no network.

@@ -14,6 +14,7 @@ from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.evaluate import evaluate
 from hedgerow.methods.predicting import encode_with_warnings
 from hedgerow.methods.sources import Columns, outcome_column, schema_for
+from hedgerow.report.plain import times_of
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.schema import Schema
 
@@ -55,16 +56,19 @@ def fit_and_evaluate_files(
     return estimator._set_names().keep(evaluation)
 
 
-def predict_file(model: Any, source: Source) -> tuple[FloatArray, list[str]]:
+def predict_file(
+    model: Any, source: Source, times: Sequence[float] = ()
+) -> tuple[FloatArray, list[str]]:
     """(n, O) outputs and the name of each: a class's probability, or the number.
 
-    Of the time to an event the risk, and the chance of no event until each released time.
+    Of the time to an event the risk, and the chance of no event until some times.
     """
+    ends = times_of(model, times)
     outputs = model.model_.predict(encode_with_warnings(source, model.schema_))
     curve = model.model_.survival
     if curve is not None:
-        chances = 1.0 - curve.chances(outputs[:, 0])
-        return np.column_stack([outputs, chances]), ["risk", *(f"S({t:g})" for t in curve.edges)]
+        chances = curve.survival(outputs[:, 0], ends)
+        return np.column_stack([outputs, chances]), ["risk", *(f"S({t:g})" for t in ends)]
     classes = model.schema_.classes
     return outputs, ["prediction"] if classes is None else [str(name) for name in classes]
 

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import ParameterError, SignalWarning, warn
+from hedgerow.errors import SignalWarning, warn
 from hedgerow.methods.base import PrivateEstimator, StagedTrees
 from hedgerow.methods.blocks import private_bins, random_trees
 from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, boost, equal_sizes
@@ -477,24 +477,16 @@ class SurvivalFunction:
     x: FloatArray
     y: FloatArray
     first: float
-    horizon: float
+    outcome: Survival
 
     @property
     def domain(self) -> tuple[float, float]:
-        return 0.0, self.horizon
+        return 0.0, self.outcome.horizon
 
     def __call__(self, times: Any) -> Any:
         """Its values at some times up to the horizon; beyond the last of `x` it stays as it is."""
-        within_horizon(times, self.horizon)
+        self.outcome.within(np.ravel(times))
         return np.interp(times, [0.0, *self.x], [self.first, *self.y])
-
-
-def within_horizon(times: Any, horizon: float) -> FloatArray:
-    """Times at which something is known; others are refused."""
-    known = np.atleast_1d(np.asarray(times, np.float64))
-    for time in known[~((known >= 0.0) & (known <= horizon))][:1]:
-        raise ParameterError(f"a time is {time:g}; use times from 0 to {horizon:g}, the horizon.")
-    return known
 
 
 def _whole_budget_noise(table: RiskTable, columns: int) -> float:
@@ -549,9 +541,9 @@ class PrivateSurvivalModel(PrivateEstimator):
         return np.array(self.curve_.edges)
 
     @property
-    def _horizon(self) -> float:
+    def _outcome(self) -> Survival:
         assert self.schema_.survival is not None
-        return self.schema_.survival.horizon
+        return self.schema_.survival
 
     def predict(self, X: Any) -> FloatArray:
         """(n,) the risk: a log-odds score, higher for an earlier event."""
@@ -568,7 +560,7 @@ class PrivateSurvivalModel(PrivateEstimator):
 
     def predict_proba_by(self, X: Any, time: Any) -> FloatArray:
         """(n,) the chance of an event until a time, or (n, T) until each of several."""
-        times = within_horizon(time, self._horizon)
+        times = self._outcome.within(np.ravel(time))
         chances = 1.0 - self.curve_.survival(self.predict(X), times)
         return chances[:, 0] if np.ndim(time) == 0 else chances
 
@@ -580,7 +572,7 @@ class PrivateSurvivalModel(PrivateEstimator):
         if return_array:
             return values
         times, functions = self.unique_times_, np.empty(len(values), object)
-        functions[:] = [SurvivalFunction(times, row, first, self._horizon) for row in values]
+        functions[:] = [SurvivalFunction(times, row, first, self._outcome) for row in values]
         return functions
 
 

@@ -288,6 +288,16 @@ class Survival(Target):
         """The column of the times, and that of the events."""
         return self.time, self.event
 
+    def within(self, times: Iterable[Any]) -> tuple[float, ...]:
+        """Times at which something is known; others are refused."""
+        known = tuple(map(float, times))
+        for time in known:
+            if not 0.0 <= time <= self.horizon:
+                raise ParameterError(
+                    f"a time is {time:g}; use times from 0 to {self.horizon:g}, the horizon."
+                )
+        return known
+
     def words(self, time: float) -> str:
         """A time with its unit."""
         return f"{time:.4g} {self.unit}".strip()
