@@ -302,12 +302,9 @@ def _is_public(source: str) -> bool:
 
 
 def _public_rows(source: str, schema: Any, target: str | None) -> tuple[Any, Any]:
-    from hedgerow.methods.files import whole_table
-    from hedgerow.methods.sources import Columns, the_other_column
+    from hedgerow.methods.files import rows_of_sites
 
-    label = target or the_other_column(source, schema, Columns())
-    table = whole_table(source, [*schema.columns, label])
-    return table[:, :-1], table[:, -1]
+    return rows_of_sites([source], schema, target)[:2]
 
 
 # --------------------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ def check(
     for complaint in report.complaints:
         tell(f"look at this: {complaint}")
     if not rows:
-        tell(f"look at this: no row can be used; compare the column {target!r} with the classes")
+        tell("look at this: no row can be used; compare the column to predict with the schema")
     raise typer.Exit(1 if report.complaints or not rows else 0)
 
 
