@@ -19,7 +19,7 @@ from hedgerow.methods.blocks.guided_trees import (
     shapes_of,
 )
 from hedgerow.methods.blocks.newton_steps import Wiener
-from hedgerow.methods.blocks.pair_guided import GainSampledTrees, PastGains, gains_of_tests
+from hedgerow.methods.blocks.gain_sampled import GainSampledTrees, PastGains, gains_of_tests
 from hedgerow.methods.blocks.random_trees import DrawableFeature, draw_trees
 from hedgerow.methods.blocks.tables import Belief
 from hedgerow.methods.blocks.target import declared_target

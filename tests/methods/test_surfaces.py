@@ -13,7 +13,7 @@ from hedgerow.methods.blocks import surfaces
 from hedgerow.methods.blocks.boosting import BatchPlan
 from hedgerow.methods.blocks.curves import FeatureEffects, even_stacking
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.pair_guided import FeatureGroups
+from hedgerow.methods.blocks.gain_sampled import FeatureGroups
 from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.methods.boosting_classes import starting_score, with_surfaces
 from hedgerow.models.losses import sigmoid
