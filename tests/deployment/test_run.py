@@ -310,7 +310,7 @@ def test_a_run_is_begun_once_and_resumed_only_if_begun(world):
 
 
 def test_one_process_at_a_time_runs_a_study(world):
-    with world.folder.held(), pytest.raises(ParameterError, match="another process runs the study"):
+    with world.folder.lock(), pytest.raises(ParameterError, match="another process runs the study"):
         run_study(world.folder, world)
     assert not world.folder.is_held()
 

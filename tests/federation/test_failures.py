@@ -15,7 +15,7 @@ from hedgerow.data.sums import Answering
 from hedgerow.deployment.serve import Service
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import ComputationFailed, ParameterError, SiteRefused, TooFewSites
-from hedgerow.federation.client import refusal, refused_with
+from hedgerow.federation.client import refusal, refusal_code
 from hedgerow.federation.server import MOST_TRIES
 from hedgerow.federation.site_store import SiteStore
 from hedgerow.models import layers, tree
@@ -332,11 +332,11 @@ def test_a_service_says_in_its_audit_log_why_a_study_is_closed_and_a_restart_kee
         assert {line["code"] for line in world.lines(0, "refused")} == {"StudyClosed"}
         assert not world.lines(0, "round")
         join = world.link(served.transport).coordinator.join()[0]
-        assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
+        assert refusal_code(served.all[0].daemon.handle(join)) == "StudyClosed"
         served.all[0].close()
         served.all[0] = Service(world.sites[0])
         assert agreed.hash not in served.all[0].daemon.studies
-        assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
+        assert refusal_code(served.all[0].daemon.handle(join)) == "StudyClosed"
         (told,) = world.lines(0, "cannot serve")
         assert "is closed in this site's ledger" in told["what"]
         assert charged(world.sites[0], agreed.account) == 1

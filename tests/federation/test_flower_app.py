@@ -12,7 +12,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES
-from hedgerow.federation.transports.flower_app import LONGEST_MESSAGE, SiteGrid, answered
+from hedgerow.federation.transports.flower_app import LONGEST_MESSAGE, SiteGrid, answer_message
 from hedgerow.federation.transports.socket import SocketListener
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what flwr imports
@@ -101,7 +101,7 @@ def test_a_node_asks_the_service_and_says_nothing_but_its_name_if_that_is_away(t
     def asked(**what):
         content = RecordDict({"hedgerow": ConfigRecord(what)})
         message = Message(content, dst_node_id=1, message_type="query")
-        return dict(answered(message, "north", str(tmp_path / "socket")).content["hedgerow"])
+        return dict(answer_message(message, "north", str(tmp_path / "socket")).content["hedgerow"])
 
     assert asked() == {"site": "north"}
     assert asked(message=b"?") == {"site": "north"}

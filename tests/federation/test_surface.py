@@ -18,7 +18,7 @@ from rich.console import Console
 import hedgerow as hr
 from hedgerow.cli.demo import ALL_TOGETHER, BARE, EACH_ALONE, run_demo
 from hedgerow.errors import HedgerowError, ParameterError, SiteRefused
-from hedgerow.federation.client import REFUSED, STEPS, refused_with
+from hedgerow.federation.client import REFUSED, STEPS, refusal_code
 from hedgerow.federation.daemon import Daemon
 from hedgerow.federation.session_state import CoordinatorSession
 from hedgerow.federation.transports.in_process import InProcess, RamStore
@@ -403,10 +403,10 @@ def test_a_site_that_was_started_anew_after_it_closed_says_its_last_word_again()
     daemon._site_store = SimpleNamespace(memory=lambda study: group.memories[0])
     daemon.audit = SimpleNamespace(note=lambda event, **fields: noted.append(event))
     close = group.coordinator.close(bytes(32), 0)[0]
-    assert refused_with(daemon.handle(close)) == "StudyClosed"  # closed by hand: it said nothing
+    assert refusal_code(daemon.handle(close)) == "StudyClosed"  # closed by hand: it said nothing
     said = group.sites[0].close(close)
     assert daemon.handle(close) == said
-    assert refused_with(daemon.handle(group.coordinator.join()[0])) == "StudyClosed"
+    assert refusal_code(daemon.handle(group.coordinator.join()[0])) == "StudyClosed"
     assert noted == ["refused"] * 2
 
 

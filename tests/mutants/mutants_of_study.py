@@ -171,16 +171,16 @@ COORDINATOR: Final = (
     Mutant(
         "failed rounds are asked again without end of the budget",
         "federation/server.py",
-        "return bool(paid(worst_path(void_queries)) <= self.study.reserve)",
-        "return bool(paid(worst_path(void_queries)) <= self.study.total)",
+        "return bool(total_cost(worst_path(void_queries)) <= self.study.reserve)",
+        "return bool(total_cost(worst_path(void_queries)) <= self.study.total)",
         "federation/test_failures.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
     ),
     Mutant(
         "a failed round is not told",
         "federation/server.py",
-        "        self.queries += [replace(asked_in(number, item), void=True) for item in bundle]\n",
-        "",
+        "self.queries += [replace(record_query(number, item), void=True) for item in bundle]\n",
+        "pass\n",
         "federation/test_failures.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
     ),

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hedgerow.data.prepared import StudyRows
 from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.federation import client as endpoints
-from hedgerow.federation.client import REFUSAL_BYTES, Client, code_of, refusal, refused_with
+from hedgerow.federation.client import REFUSAL_BYTES, Client, code_of, refusal, refusal_code
 from hedgerow.federation.wire import Bundle, Receiver, Sender
 from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
 from hedgerow.models.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
@@ -310,8 +310,8 @@ def test_every_exception_has_one_constant_code():
     for error in (ValueError("secret"), MemoryError(), RecursionError(), KeyError("age")):
         assert code_of(error) is Code.INTERNAL
     assert {len(refusal(code)) for code in Code} == {REFUSAL_BYTES}
-    assert refused_with(refusal(Code.TOO_FEW)) == "TooFew"
-    assert refused_with(b"an answer") is None
+    assert refusal_code(refusal(Code.TOO_FEW)) == "TooFew"
+    assert refusal_code(b"an answer") is None
 
 
 # ------------------------------------------------------------------------------------------ names

@@ -172,7 +172,7 @@ def test_the_epsilon_of_sums_and_choices_is_never_below_that_of_their_distributi
     ],
 )
 def test_a_printed_epsilon_is_never_smaller_than_the_true_one(epsilon, text):
-    assert rounding.printed(epsilon) == text
+    assert rounding.format_above(epsilon) == text
     assert text == "infinity" or Q(text) >= Q(repr(epsilon))
 
 

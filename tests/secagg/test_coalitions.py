@@ -176,7 +176,7 @@ class Attack:
             added = [seed for peer, seed in seeds.items() if owner < peer]
             taken = [seed for peer, seed in seeds.items() if peer < owner]
             masks.fold(total, plus=taken, minus=[self_key, *added])
-        return masks.centered(total)
+        return masks.center(total)
 
 
 def sizes_opened(parameters, rounds, seed, site_class=Site, memory_class=MemoryInRam):

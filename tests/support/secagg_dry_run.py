@@ -133,12 +133,17 @@ def ledger_of(group: Consortium, me: int) -> LedgerHead:
     return EMPTY_LEDGER if seq == 0 else head(me, seq)
 
 
-def restarted(group: Consortium, me: int, memory: MemoryInRam | None = None) -> Site:
+def restarted(
+    group: Consortium,
+    me: int,
+    memory: MemoryInRam | None = None,
+    site_class: type[Site] = Site,
+) -> Site:
     """The site's process dies and another one starts, on the same memory or on an older one."""
     if memory is not None:
         group.memories[me] = memory
     identity, kept = group.identities[me], group.memories[me]
-    group.sites[me] = Site(
+    group.sites[me] = site_class(
         identity, group.roster, me, group.parameters, STUDY, kept, pins=group.roster.fingerprints
     )
     return group.sites[me]

@@ -159,7 +159,7 @@ def budget_of(measure: str, epsilon: Fraction, delta: Fraction) -> Fraction:
     e, goal, high = _real(ctx, epsilon), _real(ctx, delta), ctx.mpf(1)
     while delta_of(high, e, ctx) <= goal:
         high *= 2
-    mu, _ = _bisected(lambda mu: delta_of(mu, e, ctx) <= goal, ctx.mpf(0), high)
+    mu, _ = _bisect(lambda mu: delta_of(mu, e, ctx) <= goal, ctx.mpf(0), high)
     return _rational(mu**2)
 
 
@@ -173,10 +173,10 @@ def epsilon_of_spent(measure: str, spent: Fraction, delta: Fraction) -> float:
     if delta_of(mu, ctx.mpf(0), ctx) <= goal:
         return 0.0
     most = mu**2 / 2 + mu * ctx.sqrt(-2 * ctx.log(goal))
-    return float(_bisected(lambda e: delta_of(mu, e, ctx) > goal, ctx.mpf(0), most)[1])
+    return float(_bisect(lambda e: delta_of(mu, e, ctx) > goal, ctx.mpf(0), most)[1])
 
 
-def _bisected(is_low: Callable[[Any], bool], low: Any, high: Any) -> tuple[Any, Any]:
+def _bisect(is_low: Callable[[Any], bool], low: Any, high: Any) -> tuple[Any, Any]:
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if is_low(middle) else (low, middle)
@@ -194,7 +194,7 @@ def _rational(number: Any) -> Fraction:
 
 
 # ------------------------------------------------------------------------------ what a record loses
-def _counted(law: PlainLaw | None, terms: Terms) -> PlainLaw | None:
+def _guaranteed_law(law: PlainLaw | None, terms: Terms) -> PlainLaw | None:
     """The noise of all sites that a record counts on; None if it is no law that was guaranteed."""
     if law is None or law.size <= 0:
         return None
@@ -205,7 +205,7 @@ def _counted(law: PlainLaw | None, terms: Terms) -> PlainLaw | None:
 
 def loss_of_norms(law: PlainLaw | None, l1: int, l2_squared: int, terms: Terms) -> Amount:
     """What a change of these norms loses by noise of this law."""
-    honest_law = _counted(law, terms)
+    honest_law = _guaranteed_law(law, terms)
     if l1 == 0:
         return Fraction(0)
     if honest_law is None:

@@ -1,4 +1,4 @@
-"""`hedgerow site`: an institution that holds rows, says yes or no, and answers what it allowed."""
+"""`hedgerow site`: commands of an institution that holds rows and approves studies."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def enroll(
     state: Here = None,
     anchor: Annotated[
         Path | None,
-        typer.Option(help="Of a new site: a file for the rollback anchor, not backed up."),
+        typer.Option(help="For a new site: a file for the rollback anchor, not backed up."),
     ] = None,
     yes: Yes = False,
 ) -> None:
@@ -400,7 +400,7 @@ def backup(
 def restore(
     copy: Annotated[Path, typer.Argument(help="Read a folder that `site backup` wrote.")],
     state: State,
-    anchor: Annotated[Path, typer.Option(help="Use the anchor, where it always was.")],
+    anchor: Annotated[Path, typer.Option(help="Use the rollback anchor at its present place.")],
     receipts: Annotated[
         Path | None,
         typer.Option(help="Read what coordinators print with `hedgerow study receipts`."),

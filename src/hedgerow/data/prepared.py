@@ -161,7 +161,7 @@ class StudyRows:
         if self._closed_because:
             raise ComputationFailed(self._closed_because)
 
-    def closed_by(self, error: Exception) -> ComputationFailed:
+    def close_after(self, error: Exception) -> ComputationFailed:
         """From here on nothing is answered; the reason is for the site's own log."""
         self._closed_because = (
             f"study {self.study.name!r} is closed at this site: an answer that was charged could "

@@ -28,10 +28,20 @@ from hedgerow.data.reading.columns import (
     parsed_numbers,
 )
 from hedgerow.data.reading.containers import ROWS_READ, RowTable, objects_of
-from hedgerow.data.reading.encoding import CHUNK_ROWS, LABEL, one_per_row, refuse_unusable
+from hedgerow.data.reading.encoding import CHUNK_ROWS, one_per_row, refuse_unusable
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, DataWarning, ParameterError, warn
-from hedgerow.schema.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
+from hedgerow.schema.features import (
+    LABEL,
+    MAX_VALUES,
+    Categorical,
+    Feature,
+    Hashed,
+    Mark,
+    Numeric,
+    Target,
+)
+from hedgerow.schema.formats import DRAFTED
 from hedgerow.schema.parsers import TO_TEXT, Parser
 from hedgerow.schema.schema import Schema
 from hedgerow.schema.tokens import MISSING_TEXTS, Token, is_whole, spell, token_of
@@ -244,6 +254,8 @@ class Diagnosis:
 
     schema: Schema
     findings: tuple[Finding, ...]
+    outcome: tuple[Finding, ...] = ()
+    """Of classes or a target with a parser; its name is empty, as no column's is."""
 
     def to_toml(self) -> str:
         """The draft with the reasons above each feature."""
@@ -256,8 +268,10 @@ class Diagnosis:
         ]
         told = ["".join(f"# {_bare(r)}\n" for r in f.reasons) for f in drafted]
         pairs = zip(told, parts, strict=True)
+        outcome = [reason for finding in self.outcome for reason in finding.reasons]
+        notes = "".join(f"# The outcome: {_bare(reason)}.\n" for reason in outcome)
         return (
-            head
+            head.replace(DRAFTED, DRAFTED + notes)
             + "".join(left_out)
             + "\n" * bool(left_out)
             + "".join(f"{t}[[feature]]\n{p}" for t, p in pairs)
@@ -308,12 +322,10 @@ def diagnose(data: Source, target: str | None = None, *, y: Any = None) -> Diagn
     if identifiers:
         warn_of_identifiers(identifiers, [columns[name] for name in identifiers])
     features = tuple(f.feature for f in findings if f.feature is not None)
-    bare = Schema(features)
-    if label is not None:
-        classes = _classes(target or LABEL, label)
-        bare = Schema(features, classes=classes, target=None if classes else _target(label))
+    written, outcome = ((), {}) if label is None else _outcome(target or LABEL, label)
+    bare = Schema(features, **outcome)
     _warn_of_strange_letters(table, bare)
-    return Diagnosis(bare.with_mark(Mark()), tuple(findings))
+    return Diagnosis(bare.with_mark(Mark()), tuple(findings), written)
 
 
 def _warn_of_lines(table: RowTable) -> None:
@@ -396,10 +408,8 @@ CODES = re.compile(r"\b(zip|postal|postcode|plz|code|icd|atc|snomed|ndc|cpt|drg|
 
 def examine(name: str, column: Column) -> Finding:
     words = re.sub(r"[\W_]+", " ", name).strip().lower()
-    raw = distinct(column)
-    met = [(v, n) for v, n in raw.met([True] * len(raw.values)) if not _is_missing(v)]
-    rows = sum(n for _, n in met)
-    seen = f"{len(column):,} rows, {len(column) - rows:,} empty, {len(met):,} values"
+    met = _met(column)
+    rows, seen = sum(n for _, n in met), _seen(column, met)
     if not met:
         return Finding(
             name, seen, ("no row has a value: leave it out",), _draft_feature(name, column)
@@ -415,6 +425,17 @@ def examine(name: str, column: Column) -> Finding:
         reasons.append("looks like a site: pass it as `site`, or keep it")
     finding = Finding(name, seen, (*reasons, *more), feature)
     return _with_known_range(finding, words, column)
+
+
+def _met(column: Column) -> list[tuple[Any, int]]:
+    """The values that occur, and how often each does."""
+    raw = distinct(column)
+    return [(v, n) for v, n in raw.met([True] * len(raw.values)) if not _is_missing(v)]
+
+
+def _seen(column: Column, met: Sequence[tuple[Any, int]]) -> str:
+    rows = sum(n for _, n in met)
+    return f"{len(column):,} rows, {len(column) - rows:,} empty, {len(met):,} values"
 
 
 def _is_missing(value: Any) -> bool:
@@ -470,7 +491,7 @@ def _propose(
 
 def _range_of(column: Column, feature: Numeric) -> dict[str, Any]:
     values, _ = parsed_numbers(column, feature.grid)
-    low, high = rounded(*range_met(feature.name, values))
+    low, high = round_range(*range_met(feature.name, values))
     return {"low": low, "high": high}
 
 
@@ -555,7 +576,7 @@ def _draft_code(name: str, words: str, texts: Sequence[str]) -> tuple[Feature, l
 
 @cache
 def known_ranges() -> list[dict[str, Any]]:
-    """Public ranges of common columns, some with why anybody may know it."""
+    """Public ranges of common columns, each with the source by which anybody may know it."""
     text = files("hedgerow.data").joinpath("known_ranges.toml").read_text("utf-8")
     return list(tomllib.loads(text)["column"])
 
@@ -572,8 +593,8 @@ def _with_known_range(finding: Finding, words: str, column: Column) -> Finding:
             f"not in the public range {row['low']} to {row['high']} {row['unit']}: look at its unit"
         )
         return replace(finding, reasons=(*finding.reasons, reason))
-    source, bounds = row.get("source"), f"range {row['low']} to {row['high']} {row['unit']}"
-    reason = f"public {bounds}: {source}" if source else f"common {bounds}, not sourced"
+    source, bounds = row["source"], f"range {row['low']} to {row['high']} {row['unit']}"
+    reason = f"public {bounds}: {source}"
     wide = replace(feature, low=float(row["low"]), high=float(row["high"]))
     return replace(finding, feature=wide, reasons=(*finding.reasons, reason), source=source)
 
@@ -619,7 +640,7 @@ def _join_parts(parts: Sequence[Column]) -> Column:
 
 def _draft_feature(name: str, column: Column) -> Feature:
     if _says_numbers(column) and not _says_truths(column):
-        return Numeric(name, *rounded(*range_met(name, column)))
+        return Numeric(name, *round_range(*range_met(name, column)))
     values = tuple(v for v in met_values(name, column) if v.strip() not in MISSING_TEXTS)
     if set(map(token_of, values)) == {"0", "1"}:
         return Categorical(name, values, other=False)
@@ -662,11 +683,28 @@ def _classes(name: str, label: Column) -> tuple[str | int | bool, ...] | None:
     return values
 
 
-def _target(label: Column) -> Target:
-    return Target(*rounded(*range_met(LABEL, label)))
+def _outcome(name: str, label: Column) -> tuple[tuple[Finding, ...], dict[str, Any]]:
+    """Classes or a target, and how they are written, as arguments of a schema.
+
+    A few texts are classes as they stand; words for true and false in several spellings are two.
+    """
+    met = _met(label)
+    feature, reasons = _propose(name, "", label, met)
+    finding = Finding("", _seen(label, met), tuple(reasons), feature)
+    reads: dict[str, Any] = {"parse": feature.parse, "missing": feature.missing}
+    is_written = feature.parse is not None or bool(feature.missing)
+    if isinstance(feature, Numeric) and is_written and len(met) > MOST_CLASSES:
+        return (finding,), {"target": Target(feature.low, feature.high, **reads)}
+    if isinstance(feature.parse, Parser) and feature.parse.kind == "boolean" and len(met) > 2:
+        words = {f"classes_{entry}": value for entry, value in reads.items()}
+        return (finding,), {"classes": (False, True), **words}
+    classes = _classes(name, label)
+    if classes is not None:
+        return (), {"classes": classes}
+    return (), {"target": Target(*round_range(*range_met(LABEL, label)))}
 
 
-def rounded(low: float, high: float) -> tuple[float, float]:
+def round_range(low: float, high: float) -> tuple[float, float]:
     """The round numbers around a range; from zero, if the range reaches near it."""
     width = high - low
     if 0.0 <= low <= width:

@@ -264,7 +264,7 @@ class Answering:
         if isinstance(by, Cells) and self.rows.codes.nbytes > MOST_RECODED_BYTES:
             cells = Cells(by.features, Binning.of_cells(self.schema))
             if by.binning.bins != cells.binning.bins:
-                return merged(self._cell_sums(statistic, cells, nodes, unit), by)
+                return merge_cells(self._cell_sums(statistic, cells, nodes, unit), by)
         features, codes = by.cells(self)
         if self._is_counted(statistic):
             labels = statistic.channel(self)
@@ -408,7 +408,7 @@ def trees_in_common(scored_model: Additive | None, model: Additive) -> int | Non
     return n if model.trees[:n] == scored_model.trees else None
 
 
-def merged(sums: IntArray, by: Cells) -> IntArray:
+def merge_cells(sums: IntArray, by: Cells) -> IntArray:
     """(N, G, cells, C) -> (N, G, B, C): cells of one bin add up."""
     out = np.zeros((*sums.shape[:2], by.n_cells, sums.shape[3]), np.int64)
     for group, feature in enumerate(by.features):

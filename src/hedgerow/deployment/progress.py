@@ -79,8 +79,8 @@ class Watch:
             return exchange
         self._sites = {name: SiteState("waiting", 0.0) for name in names}
 
-        def watched(messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
-            def accepted(site: int, answer: bytes) -> None:
+        def exchange_watched(messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
+            def note_answer(site: int, answer: bytes) -> None:
                 accept(site, answer)
                 self._sites[names[site]] = SiteState("waiting", time.time())
 
@@ -89,11 +89,11 @@ class Watch:
                 state = "slow" if old.state in ("slow", "computing") else "computing"
                 self._sites[names[site]] = SiteState(state, old.time)
             self._tell_sites()
-            missing = exchange(messages, accepted, quorum)
+            missing = exchange(messages, note_answer, quorum)
             self._tell_sites()
             return missing
 
-        return watched
+        return exchange_watched
 
     def _tell_sites(self) -> None:
         """To listeners alone: the file keeps what happened, not who is slow right now."""

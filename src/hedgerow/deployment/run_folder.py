@@ -63,7 +63,7 @@ class RunFolder:
         except ValueError:
             raise ParameterError(f"{self.key_file} holds no key; bring the old one back.") from None
 
-    def agreed(self) -> StudyFile:
+    def read_study(self) -> StudyFile:
         return StudyFile.read(self.study_file)
 
     def identity(self, study_file: StudyFile) -> Identity:
@@ -102,7 +102,7 @@ class RunFolder:
             new.replace(self.study_file)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Locks the folder for one process; the lock ends with the process."""
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -120,7 +120,7 @@ class RunFolder:
 
     def is_held(self) -> bool:
         try:
-            with self.held():
+            with self.lock():
                 return False
         except ParameterError:
             return True
@@ -173,7 +173,7 @@ LAST_EVENTS = 5
 
 def progress_of(folder: RunFolder) -> Iterator[tuple[str, str]]:
     """Titles and words of the run's state, from the folder alone."""
-    study_file = folder.agreed()
+    study_file = folder.read_study()
     study = study_file.study
     yield "study", f"{study.name}, {study.account}"
     if not folder.is_begun:

@@ -1,4 +1,4 @@
-"""A site's state folder: one owner, nobody else looks in.
+"""A site's state folder, readable by its owner alone.
 
     site.toml           the site's name, and where the anchor is
     identity.key        signs for the site; never leaves the machine

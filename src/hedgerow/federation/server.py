@@ -32,7 +32,12 @@ from hedgerow.privacy.queries import (
     SumQuery,
 )
 from hedgerow.privacy.statement.record import Listener, Progress, RoundRecord, RunRecord, silent
-from hedgerow.privacy.statement.spending import asked_in, paid, paid_on_entering, worst_path
+from hedgerow.privacy.statement.spending import (
+    paid_on_entering,
+    record_query,
+    total_cost,
+    worst_path,
+)
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import FloatArray
 
@@ -127,16 +132,16 @@ class Server:
         return number
 
     def _void(self, number: int, bundle: Sequence[Priced]) -> None:
-        self.queries += [replace(asked_in(number, item), void=True) for item in bundle]
+        self.queries += [replace(record_query(number, item), void=True) for item in bundle]
         self.record.rounds.append(RoundRecord(number, _manifest(bundle), void=True))
 
     def _reserve_pays(self) -> bool:
         """Whether the study's reserve has paid for all rounds that failed so far."""
         void_queries = [query for query in self.queries if query.void]
-        return bool(paid(worst_path(void_queries)) <= self.study.reserve)
+        return bool(total_cost(worst_path(void_queries)) <= self.study.reserve)
 
     def _make_replies(self, number: int, bundle: Sequence[Priced], got: RoundSum) -> list[Reply]:
-        self.queries += [asked_in(number, item) for item in bundle]
+        self.queries += [record_query(number, item) for item in bundle]
         size, sites = len(got.total), len(got.members)
         record = RoundRecord(
             number, _manifest(bundle), size, got.bytes_out, got.bytes_in, sites=sites
@@ -180,7 +185,7 @@ class Server:
             spread = float(records.mean()) * self.study.label_reports.spread
             return Answer(self.study.label_reports.decode(ones, records), spread)
         response = self.study.response
-        values = response.unbiased(reports.astype(np.int64))
+        values = response.estimate_counts(reports.astype(np.int64))
         lie, gap = float(response.each_other), float(response.keep - response.each_other)
         spread = reports.sum(axis=-1).mean() * lie * (1.0 - lie) / gap**2
         return Answer(values, float(spread))

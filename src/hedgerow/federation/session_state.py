@@ -225,7 +225,7 @@ class CoordinatorSession:
             self.end(silent, step, there)
 
     def end(self, silent: Iterable[int], step: str, there: int) -> NoReturn:
-        names = ", ".join(self.retry_policy.named(silent)) or "nobody"
+        names = ", ".join(self.retry_policy.names_of(silent)) or "nobody"
         seconds = self.retry_policy.timing.patience_seconds
         raise RunEnded(
             f"{step}: {names} did not answer within {seconds:g} s; {there} of "

@@ -33,7 +33,7 @@ from hedgerow.privacy.ledger.store import (
     sync_file,
 )
 from hedgerow.secagg.client import Fresh
-from hedgerow.secagg.closing import Release, message_digest
+from hedgerow.secagg.closing import RELEASED, Release, message_digest
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import LedgerHead, MessageKind, Position, SignedHead, SignedHeader
 from hedgerow.secagg.keys import COORDINATOR, Identity
@@ -295,7 +295,7 @@ class StudyMemory:
     def _release(self, run_id: bytes, round: int, kind: MessageKind, digest: bytes) -> None:
         """In the transaction that lets it leave for the first time."""
         key = self._study, run_id, round, int(kind)
-        if self._tables.releases.get(*key) is None:
+        if kind in RELEASED and self._tables.releases.get(*key) is None:
             statement = "SELECT COUNT(*) FROM released WHERE study = ? AND run = ?"
             ((place,),) = self._store.execute(statement, self._study, run_id)
             self._tables.releases.put(*key, place, digest)
@@ -315,6 +315,10 @@ class StudyMemory:
             result = self._tables.last_words.get(self._study)
             self._last_word = None if result is None else bytes(result[1])
         return self._last_word
+
+    def bound_set(self, run_id: bytes, round: int) -> bytes | None:
+        result = self._ledger.opened(self._study, round_name(run_id, round))
+        return None if result is None else result.members
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Writer) -> bytes:
         name, target = round_name(run_id, round), set_hash(members)
@@ -360,7 +364,7 @@ class StudyMemory:
 # --------------------------------------------------------------------------------------------------
 __all__ = ["ROUNDS_KEPT", "SiteStore", "StudyStore", "exclusive", "open_ledger"]
 
-_OF_A_ROUND = (MessageKind.MASKED, MessageKind.SIGNED_SET, MessageKind.SHARES)
+_OF_A_ROUND = (*RELEASED, MessageKind.WITNESSED)
 """Messages whose ledger head is that of the very entry that was written to send them."""
 
 
@@ -414,14 +418,14 @@ class StudyStore(StudyMemory):
         except ComputationFailed as error:
             failure = error
 
-        def observed(head: LedgerHead) -> StoredRound:
+        def store_round(head: LedgerHead) -> StoredRound:
             if result is None:
                 raise failure or ComputationFailed("nothing was computed.")
             record = mask(head, result)
             self.observer(charges, head, record)
             return record
 
-        return self._site_store.release(charges, request.run_id, request.round, observed)
+        return self._site_store.release(charges, request.run_id, request.round, store_round)
 
     def close(self, run_id: bytes, last_word: LastWordWriter) -> bytes:
         """In one transaction: the account, the run, what was stored, and the last word itself."""

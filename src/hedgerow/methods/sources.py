@@ -100,7 +100,11 @@ def open_elsewhere(
     study, method = agree(estimator, schema, 1)
     (draws,) = draws_of_sites(study)
     label = _outcome(schema, columns)
-    label = _named(label) if is_dask(source) else label or the_other_column(source, schema, columns)
+    label = (
+        _require_target(label)
+        if is_dask(source)
+        else label or the_other_column(source, schema, columns)
+    )
     remote_rows = _open(estimator, source, study.schema, label, draws, temp_folder)
     remote_rows.answering(study)
     remote_rows.check()
@@ -133,7 +137,7 @@ def _outcome(schema: Schema, columns: Columns) -> str | None:
     return time_column or columns.target
 
 
-def _named(target: str | None) -> str:
+def _require_target(target: str | None) -> str:
     if target is None:
         raise ParameterError("say which column is to be predicted: target='...'.")
     return target

@@ -59,7 +59,7 @@ def _strict(statistics: tuple[type, ...], groupings: tuple[type, ...]) -> Strict
     )
 
 
-def admitted(study: Study, bundle: Sequence[Query]) -> list[Priced]:
+def admit(study: Study, bundle: Sequence[Query]) -> list[Priced]:
     """The bundle with its prices; raises UnsupportedQuery if a site must not answer it."""
     reason = reason_against(study, bundle)
     if reason is not None:

@@ -55,6 +55,10 @@ class MessageKind(IntEnum):
     BIND = 11
     CLOSE = 12
     CLOSED = 13
+    DOUBT = 14
+    WITNESS = 15
+    WITNESSED = 16
+    PROVE = 17
 
 
 _KINDS = {int(kind): kind for kind in MessageKind}
@@ -230,7 +234,7 @@ def _signed_shown(sender: int, ledger: bytes, rest: bytes) -> bytes:
     return digest(role, ledger, rest)
 
 
-def shown(message: Buffer) -> bytes:
+def redact(message: Buffer) -> bytes:
     """A message as a transcript shows it: a hash stands in place of the ledger's end."""
     reader = Reader(message)
     begin = reader.take(_BEGIN.size)

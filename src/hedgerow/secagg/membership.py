@@ -89,6 +89,8 @@ class Membership:
         self._process = 0
         self._own_keys, self._encaps, self._ledger = b"", b"", EMPTY_LEDGER
         self.site_session: SiteSession | None = None
+        self.sessions: set[bytes] = set()
+        """Of this process: it has made all vectors that there are under their keys."""
 
     def keys(self, request: Envelope, ledger: Callable[[], LedgerHead]) -> bytes:
         """KEYS with a new ephemeral key; the key session before it makes no more vectors."""
@@ -122,6 +124,7 @@ class Membership:
         self._heads.memory.open_run(header.run_id)
         self._heads.keep(joining)
         self.site_session = fresh
+        self.sessions.add(session.id)
         self._encaps = self._author.seal(
             MessageKind.ENCAPS, body, header.run_id, session.id, 0, COORDINATOR, self._ledger
         )

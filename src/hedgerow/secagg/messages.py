@@ -12,6 +12,12 @@ SURVIVORS   coordinator -> site members whose vectors arrived (only if somebody 
 SIGNED_SET  site -> coordinator its signature on those members
 UNMASK      coordinator -> site members, certificate, the shares sealed for this site
 SHARES      site -> coordinator its shares of members' self-masks, seeds towards the lost
+
+After a restart inside a round in two exchanges, before SIGNED_SET or SHARES:
+DOUBT       site -> coordinator a nonce: this process did not make the vector of the round
+WITNESS     coordinator -> site members, and the nonce of each who doubts
+WITNESSED   site -> coordinator for each its signature that these are the members
+PROVE       coordinator -> site members and such signatures of enough others; its answer is empty
 """
 
 from __future__ import annotations
@@ -217,6 +223,24 @@ class Survivors:
         members = reader.members()
         reader.finish()
         return cls(members)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTable:
+    """Body of WITNESS: members, and nonces by site; and of PROVE, where signatures are."""
+
+    members: tuple[int, ...]
+    table: dict[int, bytes]
+
+    def to_bytes(self) -> bytes:
+        return members_field(self.members) + table_field(self.table)
+
+    @classmethod
+    def read(cls, body: Buffer, width: int) -> MemberTable:
+        reader = Reader(body)
+        members, table = reader.members(), reader.table(width)
+        reader.finish()
+        return cls(members, table)
 
 
 @dataclass(frozen=True, slots=True)

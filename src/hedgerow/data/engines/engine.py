@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from hedgerow.data.reading.containers import check_named
 from hedgerow.data.reading.encoding import Encoded, encode_blocks
-from hedgerow.data.reading.report import DataReport, EngineCounts, allowed, report_of
+from hedgerow.data.reading.report import DataReport, EngineCounts, describe_allowed, report_of
 from hedgerow.data.rows import Draws, Rows, copies_among
 from hedgerow.data.sums import (
     Answering,
@@ -124,7 +124,7 @@ class Work:
             if isinstance(query.by, Cells):
                 columns |= set(query.by.features)
             elif isinstance(query.by, Leaves):
-                names |= _tested(query.by.trees)
+                names |= _tested_features(query.by.trees)
             if isinstance(query.statistic, CurveNewton):
                 columns |= {curve.feature for curve in query.statistic.curves}
             elif isinstance(query.statistic, SurfaceGradients):
@@ -133,11 +133,11 @@ class Work:
             n_scored = trees_in_common(scored_model, model)
             if n_scored is None:
                 columns |= {curve.feature for curve in model.curves}
-            names |= _tested(model.trees[n_scored or 0 :])
+            names |= _tested_features(model.trees[n_scored or 0 :])
         return columns | {schema.index(name) for name in names}
 
 
-def _tested(trees: Sequence[Tree]) -> set[str]:
+def _tested_features(trees: Sequence[Tree]) -> set[str]:
     return {test.feature for tree in trees for test in tree.tests if test is not None}
 
 
@@ -189,7 +189,8 @@ class Elsewhere(ABC):
             if times and not grid.other:
                 raise DataError(
                     f"{self.where}, column {grid.feature!r}: {times} value(s) are not among "
-                    f"{allowed(grid)}. Correct them, or set other to true to admit any value."
+                    f"{describe_allowed(grid)}. Correct them, or set other to true to admit "
+                    "any value."
                 )
         if read_counts.skipped:
             raise DataError(
@@ -256,7 +257,7 @@ class AnsweringElsewhere:
         return best_impurities(query, counts.reshape(shape), grids, unit)
 
 
-def added(parts: Sequence[list[IntArray]]) -> list[IntArray]:
+def add_blocks(parts: Sequence[list[IntArray]]) -> list[IntArray]:
     """The integers of some blocks, query by query."""
     return [
         np.asarray(np.sum(of_query, axis=0, dtype=np.int64))
@@ -332,7 +333,7 @@ class InKeepers(Elsewhere):
     def total(self, work: Work) -> list[IntArray]:
         if work.has_draws:
             self._number_records()
-        return added(self._answers(work))
+        return add_blocks(self._answers(work))
 
     def _answers(self, work: Work) -> list[list[IntArray]]:
         return map_parts(lambda keeper: keeper.run(work), self._keepers)

@@ -173,7 +173,7 @@ def _serve_one(client: Any, site: str, socket: Path) -> None:
         push_task_output,
     )
 
-    from hedgerow.federation.transports.flower_app import answered
+    from hedgerow.federation.transports.flower_app import answer_message
 
     alive = HeartbeatSender(make_task_heartbeat_fn_http(client))
     alive.start()
@@ -181,7 +181,7 @@ def _serve_one(client: Any, site: str, socket: Path) -> None:
     try:
         message, context, *_ = pull_task_input(client)
         try:
-            reply = answered(message, site, str(socket))
+            reply = answer_message(message, site, str(socket))
             status, reason = SubStatus.COMPLETED, ""
         except (KeyError, TypeError, ValueError, AttributeError):
             reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)

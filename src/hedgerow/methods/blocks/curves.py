@@ -127,7 +127,7 @@ def gradient_shapes(grids: Grids, tables: Tables, loss: Loss) -> FeatureEffects:
         is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
         noise = np.full(len(slope), tables.variance)
         unit = families(len(slope), is_numeric)
-        offsets, spread = smoothed(-sums[:, 0], slope, noise, noise + slope, unit)
+        offsets, spread = smooth_curve(-sums[:, 0], slope, noise, noise + slope, unit)
         offsets = np.clip(offsets, -LARGEST_EFFECT, LARGEST_EFFECT)
         values.append(canonical(offsets - slope @ offsets / slope.sum())[:, None])
         deviations.append(canonical(spread)[:, None])
@@ -136,7 +136,7 @@ def gradient_shapes(grids: Grids, tables: Tables, loss: Loss) -> FeatureEffects:
     return FeatureEffects(np.zeros(1), tables.features, *effects)
 
 
-def smoothed(
+def smooth_curve(
     sums: FloatArray,
     slope: FloatArray,
     noise: FloatArray,

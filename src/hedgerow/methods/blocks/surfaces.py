@@ -311,12 +311,12 @@ def learn_surfaces(
     descent = yield from descend_gradient(begin, scale, start, first, parts[0], slope)
     terms = replace(terms, priors=canonical(estimated_priors(terms, descent, scale)))
     basis, scale = terms.basis()
-    again = _moved(descent, basis)
+    again = _change_basis(descent, basis)
     descent = yield from descend_gradient(again, scale, start, second, parts[1], slope)
     return Surfaces(descent, terms, start, grids)
 
 
-def _moved(descent: Descent, basis: Basis) -> Descent:
+def _change_basis(descent: Descent, basis: Basis) -> Descent:
     """The same functions in units of another basis; what integers round apart is a new start."""
     old, new = descent.basis, basis
     before = np.array([old.constant, *old.weights])
@@ -339,7 +339,7 @@ class Surfaces:
         values, many = self._values(), len(self.start.curves)
         base = tuple(canonical(np.array(self.start.base) + values[0][0]).tolist())
         curves = tuple(
-            _raised(curve, own[self._groups(place)][: len(curve.values)])
+            _add_to_curve(curve, own[self._groups(place)][: len(curve.values)])
             for place, (curve, own) in enumerate(
                 zip(self.start.curves, values[1 : 1 + many], strict=True)
             )
@@ -391,6 +391,6 @@ class Surfaces:
         return self._groups(place)[firsts]
 
 
-def _raised(curve: Curve, more: FloatArray) -> Curve:
+def _add_to_curve(curve: Curve, more: FloatArray) -> Curve:
     values = canonical(np.array(curve.values) + more)
     return replace(curve, values=tuple(map(tuple, values.tolist())))

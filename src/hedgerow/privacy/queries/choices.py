@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.errors import ParameterError
 from hedgerow.models.validation import fits_once, region_incompatibility, split_incompatibility
 from hedgerow.privacy.queries.statistics import LATTICE
-from hedgerow.schema.arrays import N_CODES, IntArray, frozen
+from hedgerow.schema.arrays import N_CODES, IntArray, freeze
 from hedgerow.schema.regions import Region, Split, Step
 from hedgerow.schema.schema import Schema
 
@@ -127,7 +127,7 @@ class Thresholds:
     @cached_property
     def cells(self) -> IntArray:
         """(k,) `at`, for whoever counts with it."""
-        return frozen(np.array(self.at))
+        return freeze(np.array(self.at))
 
     def split(self, i: int) -> Split:
         left = (1 << self.at[i]) - 1

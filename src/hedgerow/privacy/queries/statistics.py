@@ -61,7 +61,7 @@ class Phrase:
         return Phrase(f"{self.pattern} {other.pattern}", self.counts + other.counts)
 
 
-def condensed(phrases: Iterable[Phrase]) -> list[Phrase]:
+def condense(phrases: Iterable[Phrase]) -> list[Phrase]:
     """One phrase for all of a pattern, its counts from the lowest to the highest."""
     by_pattern: dict[str, list[Phrase]] = {}
     for phrase in phrases:
@@ -282,7 +282,7 @@ class TargetClassCounts(_Counted):
         return records.target_codes(self.cuts).astype(np.uint8)
 
     def incompatibility(self, schema: Schema) -> str | None:
-        return no_target(schema) or unordered(self.cuts)
+        return no_target(schema) or find_disorder(self.cuts)
 
 
 @statistic
@@ -544,7 +544,7 @@ def no_target(schema: Schema) -> str | None:
     return None if is_number else "the rows have no numeric target"
 
 
-def unordered(cuts: tuple[float, ...]) -> str | None:
+def find_disorder(cuts: tuple[float, ...]) -> str | None:
     """Public or released edges rise strictly."""
     rising = all(a < b for a, b in pairwise(cuts))
     return None if rising and all(map(math.isfinite, cuts)) else "edges do not rise"
@@ -579,7 +579,7 @@ def _misfit_of_times(edges: tuple[float, ...], schema: Schema) -> str | None:
         return "the rows have no time to an event"
     if not edges or not edges[0] > 0.0 or not edges[-1] <= survival.horizon:
         return "edges of time do not lie between 0 and the horizon"
-    return unordered(edges)
+    return find_disorder(edges)
 
 
 def _misfit_of_odds(loss: OddsLoss, schema: Schema) -> str | None:

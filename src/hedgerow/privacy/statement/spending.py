@@ -13,7 +13,7 @@ from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.accounting.coalition import CoalitionRelease
 from hedgerow.privacy.accounting.guarantee import INFINITY, Guarantee, guarantee_of_words
 from hedgerow.privacy.pricing import Priced, label_mechanism
-from hedgerow.privacy.queries.statistics import Phrase, condensed
+from hedgerow.privacy.queries.statistics import Phrase, condense
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Test
 from hedgerow.schema.rules import exact
@@ -53,7 +53,7 @@ class Spending:
     part: float
 
 
-def asked_in(number: int, price: Priced) -> Asked:
+def record_query(number: int, price: Priced) -> Asked:
     return Asked(
         round=number,
         region=price.query.region,
@@ -86,7 +86,7 @@ def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
     """
     path = [query for query in queries if len(query.region) == depth]
     for outcomes in _by_test(queries, depth).values():
-        path += max((worst_path(group, depth + 1) for group in outcomes.values()), key=paid)
+        path += max((worst_path(group, depth + 1) for group in outcomes.values()), key=total_cost)
     return path
 
 
@@ -100,13 +100,13 @@ def _by_test(queries: Iterable[Asked], depth: int) -> Mapping[Test, Mapping[int,
     return tests
 
 
-def paid(queries: Iterable[Asked]) -> Cost:
+def total_cost(queries: Iterable[Asked]) -> Cost:
     return sum((query.cost for query in queries), Fraction(0))
 
 
 def price(bundle: Iterable[Priced]) -> Cost:
     """The cost of queries of one round for the worst-case record."""
-    return paid(worst_path([asked_in(1, query_price) for query_price in bundle]))
+    return total_cost(worst_path([record_query(1, query_price) for query_price in bundle]))
 
 
 def by_mechanism(path: Sequence[Asked], whole: Cost) -> tuple[Part, ...]:
@@ -128,7 +128,7 @@ def by_rounds(
     for _, alike in groupby(rounds, key=_kind):
         queries = [query for group in alike for query in group]
         first, last = queries[0].round, queries[-1].round
-        cost = paid(query for query in path if first <= query.round <= last)
+        cost = total_cost(query for query in path if first <= query.round <= last)
         lines.append(Spending(_name(first, last), _purpose_of(queries), float(cost / whole)))
     return tuple(lines)
 
@@ -139,7 +139,7 @@ def _kind(queries: Sequence[Asked]) -> tuple[object, ...]:
 
 
 def _purpose_of(queries: Sequence[Asked]) -> str:
-    words = " and ".join(str(phrase) for phrase in condensed(query.phrase for query in queries))
+    words = " and ".join(str(phrase) for phrase in condense(query.phrase for query in queries))
     free = "" if any(query.cost for query in queries) else " (from the randomized labels)"
     failure_note = " (failed: charged, not answered)" if queries[0].void else ""
     return f"{words}{_piecewise(queries)}{free}{failure_note}"

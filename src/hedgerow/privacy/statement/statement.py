@@ -21,7 +21,7 @@ from hedgerow.privacy.accounting.guarantee import (
     shown_cost,
     unit_words,
 )
-from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.pricing import CHOICES
 from hedgerow.privacy.statement import wording
 from hedgerow.privacy.statement.record import About
@@ -32,10 +32,10 @@ from hedgerow.privacy.statement.spending import (
     Total,
     by_mechanism,
     by_rounds,
-    paid,
+    total_cost,
     worst_path,
 )
-from hedgerow.privacy.statement.wording import unprotected
+from hedgerow.privacy.statement.wording import list_unprotected
 from hedgerow.privacy.study import Study
 from hedgerow.schema.rules import exact
 from hedgerow.schema.visible import html_table
@@ -210,12 +210,12 @@ class PrivacyStatement:
             return []
         if self.delta_slack == 0.0:
             return ["every draw is exact"]
-        return [f"inexact sampling adds at most {printed(self.delta_slack, 2)} to delta"]
+        return [f"inexact sampling adds at most {format_above(self.delta_slack, 2)} to delta"]
 
     def _graph_words(self) -> list[str]:
         if self.graph_delta == 0.0:
             return []
-        part = printed(self.graph_delta, 2)
+        part = format_above(self.graph_delta, 2)
         return [f"between neighbors on a sparse graph; {part} of delta is for rounds it may expose"]
 
     def _spent_words(self) -> str:
@@ -224,7 +224,7 @@ class PrivacyStatement:
         part = f"{self.spent_fraction:.1%} (worst-case record)"
         if self.spent_fraction == 1.0:
             return part
-        return f"{part}; what was released has epsilon {printed(self.spent_epsilon)}"
+        return f"{part}; what was released has epsilon {format_above(self.spent_epsilon)}"
 
     @staticmethod
     def _held_out_words(line: Spending) -> str:
@@ -323,7 +323,7 @@ def statement(
             *([instead] if instead else []),
             *([OF_TIMES] if _learns_times(study) else []),
             *_warnings(study, epsilon, is_schema_inferred, found_sites, is_simulation, queries),
-            *wording.unvetted(study),
+            *wording.list_unvetted(study),
             *_of_persons(study, persons_declared),
             *([HELD_OUT.format(study.hold_out)] if study.hold_out else []),
             *([EVALUATED.format(guarantee.summary)] if test_queries else []),
@@ -331,7 +331,7 @@ def statement(
             OUTSIDE,
         ),
         meaning=_meaning(study, spent, is_schema_inferred, slack),
-        unprotected=unprotected(study, is_schema_inferred, is_simulation),
+        unprotected=list_unprotected(study, is_schema_inferred, is_simulation),
         release=__version__,
         source=source_digest(),
         total=total,
@@ -382,7 +382,9 @@ def _unspent(study: Study, spent: Cost, queries: Sequence[Asked]) -> tuple[Part,
     """The unspent budget and its reasons, in exact parts; no line if nothing is left."""
     left = study.total - spent
     failed_queries = [query for query in queries if query.void]
-    retry_budget = min(left, max(Fraction(0), study.reserve - paid(worst_path(failed_queries))))
+    retry_budget = min(
+        left, max(Fraction(0), study.reserve - total_cost(worst_path(failed_queries)))
+    )
     rounds = len({query.round for query in failed_queries})
     why = "training ended before it used the whole budget"
     if study.dp_model is DPModel.LABEL:
@@ -406,8 +408,8 @@ def _warnings(
     if is_schema_inferred:
         notes.append(
             "ranges, categories or classes were read from the rows, so there is no guarantee for "
-            f"them; the sums alone have epsilon {printed(epsilon)}. Give a schema to fix this, "
-            "or confirm a drafted one."
+            f"them; the sums alone have epsilon {format_above(epsilon)}. Give a schema to fix "
+            "this, or confirm a drafted one."
         )
     if found_sites:
         notes.append(

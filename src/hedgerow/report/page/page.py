@@ -17,7 +17,7 @@ from hedgerow.report.exports.export import write_file
 from hedgerow.report.importances import mean_of_curve
 from hedgerow.report.page import sections
 from hedgerow.report.page.data import in_page_digits, script_data, trees_that_fit
-from hedgerow.report.page.html import Html, joined, tag
+from hedgerow.report.page.html import Html, join_html, tag
 from hedgerow.report.page.over_time import script_survival, survival_section
 from hedgerow.report.page.pictures import effect_figures, importance_bars, surface_figures
 from hedgerow.report.plain import PlainModel, plain
@@ -75,7 +75,7 @@ def page_of(model: Reportable) -> str:
         ),
     )
     data = json.dumps(_data(model, form), separators=(",", ":"), ensure_ascii=False)
-    return joined(
+    return join_html(
         [
             Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -397,7 +397,7 @@ def live_page(title: str, facts: dict[str, str], budget: str, has_tree: bool) ->
         tag("section", tag("h2", "What happened"), tag("ol", "", id="live-events")),
     ]
     main = tag("main", tag("div", *parts, class_="inner"), aria_live="polite")
-    return joined(
+    return join_html(
         [
             Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
