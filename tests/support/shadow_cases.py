@@ -245,8 +245,8 @@ def case_of(number: int) -> Case:
     )
 
 
-def strong_case(act: str, sites: int, most: int, seed: int = 1) -> Case:
-    """The default of two classes with so strong a signal that it learns surfaces."""
+def strong_case(act: str, sites: int, most: int, target: str = "two", seed: int = 1) -> Case:
+    """The default classifier with so strong a signal that it learns surfaces."""
     rng = Random(seed)
     numbers = [
         (rng.random(), rng.random(), rng.choice("xyz"), rng.randrange(300), rng.randrange(sites))
@@ -256,4 +256,4 @@ def strong_case(act: str, sites: int, most: int, seed: int = 1) -> Case:
     method = next(one for one in listed() if one.name.startswith("BoostedTreesClassifier("))
     how = {"epsilon": 300.0, "delta": 1e-6, "per_site": False, "sites": sites, "rows": rows}
     fails = 9 if act == "study" else None
-    return Case(method, "two", 1, act, victim=7, most=most, fails=fails, seed=seed, **how)
+    return Case(method, target, 1, act, victim=7, most=most, fails=fails, seed=seed, **how)
