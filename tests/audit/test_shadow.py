@@ -120,16 +120,17 @@ def judged_sums(case, monkeypatch, kind="surfaces"):
     return case.problems(), sum(n for what, n in judged.items() if kind in what)
 
 
-STRONG = [("fit", 1, 0), ("fit", 3, 0), ("fit", 1, 2), ("study", 2, 0), ("held out", 1, 0)]
+STRONG = [
+    *(("fit", 1, 0), ("fit", 3, 0), ("fit", 1, 2), ("study", 2, 0), ("held out", 1, 0)),
+    *(("fit", 1, 0, "three"), ("study", 2, 0, "three")),
+]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("act", "sites", "most"), STRONG)
-def test_gradients_of_surfaces_are_judged_where_the_signal_pays_for_them(
-    act, sites, most, monkeypatch
-):
+@pytest.mark.parametrize("given", STRONG, ids=str)
+def test_gradients_of_surfaces_are_judged_where_the_signal_pays_for_them(given, monkeypatch):
     """Generated combinations have a dozen records, too few for surfaces."""
-    problems, judged = judged_sums(strong_case(act, sites, most), monkeypatch)
+    problems, judged = judged_sums(strong_case(*given), monkeypatch)
     assert problems == []
     assert judged >= sum(surfaces.SHARED_DESCENT_ROUNDS)
 
