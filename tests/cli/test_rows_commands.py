@@ -297,7 +297,12 @@ def hedgerow(*line: str, cwd: Path | None = None, **more: str) -> subprocess.Com
 
 MISTAKES = {
     "no rows": (["fit"], 2, "no rows were given; name a file"),
-    "no schema": (["fit", "--data", "x.csv"], 2, "no schema was given; draft one"),
+    "rows for a study": (
+        ["fit", "x.csv"],
+        2,
+        "x.csv is no study file (.toml); name rows by --data",
+    ),
+    "no schema": (["fit", "--data", "x.csv"], 2, "draft one (hedgerow schema draft x.csv)"),
     "no model": (["show", "nowhere.json"], 2, "nowhere.json cannot be read"),
     "no such command": (["frobnicate"], 2, "No such command"),
     "no ledger": (["ledger", "show", "nowhere"], 2, "there is no ledger nowhere"),

@@ -50,7 +50,9 @@ def main(
     ] = False,
     delimiter: Annotated[
         str | None,
-        typer.Option(help="Part the cells of text files by this sign; else the header decides."),
+        typer.Option(
+            help="Separate cells of text files by this character; default: by the header."
+        ),
     ] = None,
 ) -> None:
     """Train trees, forests and boosted trees with differential privacy, at one site or federated.

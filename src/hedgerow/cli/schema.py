@@ -239,7 +239,8 @@ def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[
     from hedgerow.data.reading.sources import open_table
 
     names = open_table(source, schema.columns).names
-    column_names = [*schema.columns, *([target] if target else [])]
+    target = target if schema.survival is None else schema.survival.time
+    column_names = [*schema.columns, *(schema.label_columns(target) if target else [])]
     absent = [f"there is no column {name!r}" for name in column_names if name not in names]
     if absent:
         return [*absent, f"there are {names}"], "not read, since columns are absent"
@@ -284,9 +285,7 @@ def confirm(
 @app.command()
 def review(
     schema: SchemaPath,
-    rows: Annotated[
-        str | None, typer.Argument(help="Show beside it what is found in these rows.")
-    ] = None,
+    rows: Annotated[str | None, typer.Argument(help="Show values of these rows beside it.")] = None,
     target: OptionalTarget = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:

@@ -84,7 +84,7 @@ def enroll(
     state: Here = None,
     anchor: Annotated[
         Path | None,
-        typer.Option(help="Of a new site: a file for the rollback anchor, not backed up."),
+        typer.Option(help="For a new site: a file for the rollback anchor, not backed up."),
     ] = None,
     yes: Yes = False,
 ) -> None:
@@ -220,7 +220,7 @@ def check(
     for complaint in report.complaints:
         tell(f"look at this: {complaint}")
     if not rows:
-        tell(f"look at this: no row can be used; compare the column {target!r} with the classes")
+        tell("look at this: no row can be used; compare the column to predict with the schema")
     raise typer.Exit(1 if report.complaints or not rows else 0)
 
 
@@ -400,7 +400,7 @@ def backup(
 def restore(
     copy: Annotated[Path, typer.Argument(help="Read a folder that `site backup` wrote.")],
     state: State,
-    anchor: Annotated[Path, typer.Option(help="Use the anchor, where it always was.")],
+    anchor: Annotated[Path, typer.Option(help="Use the rollback anchor at its present place.")],
     receipts: Annotated[
         Path | None,
         typer.Option(help="Read what coordinators print with `hedgerow study receipts`."),

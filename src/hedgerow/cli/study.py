@@ -42,7 +42,7 @@ Superlink = Annotated[
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print every event as a line of JSON.")]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Go on where sums are beyond what honest sites send.")
+    bool, typer.Option("--anyway", help="Continue although sums are implausible for honest sites.")
 ]
 Watching = Annotated[
     bool, typer.Option("--watch", help="Show the run in a browser of this machine too.")
@@ -227,10 +227,10 @@ def invite(
     site: Annotated[
         list[str] | None, typer.Option(help="Invite this site, not those of study.toml; repeat.")
     ] = None,
-    days: Annotated[float, typer.Option(help="Let tokens expire after so many days.")] = 7.0,
+    days: Annotated[float, typer.Option(help="Let tokens expire after N days.")] = 7.0,
     withdraw: Annotated[
         list[str] | None,
-        typer.Option(help="Make a new token for a site; its old one or its key counts no more."),
+        typer.Option(help="Make a new token for a site; its old token or key becomes invalid."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:

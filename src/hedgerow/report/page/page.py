@@ -161,7 +161,7 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
         "The tree" if single else "The trees",
         tag("p", *([tag("span", BY_HAND, class_="by-hand")] if single else []), words),
         tag("div", *tools, class_="tools"),
-        *([_legend(form)] if single and form.classes is not None else []),
+        *([sections.legend(form.classes)] if single and form.classes is not None else []),
         tag("div", tag("div", "", id="tree-view"), class_="panel"),
         Html("<noscript><p>The tree needs the page's own script.</p></noscript>"),
     )
@@ -180,15 +180,6 @@ MANY_TREES = (
     "{} trees add up. Choose one: its leaves say what they add to the score, to the right for "
     "more, to the left for less; branches say the mean of what is below them."
 )
-
-
-def _legend(form: PlainModel) -> Html:
-    """The legend of colors and classes."""
-    chips = [
-        tag("li", tag("span", "", class_=f"chip k{min(k, 6)}"), f" {name}")
-        for k, name in enumerate(form.classes or ())
-    ]
-    return tag("ul", *chips, class_="legend")
 
 
 IMPORTANCES = (
@@ -223,7 +214,7 @@ def _curves(model: Reportable, form: PlainModel) -> list[Html]:
             "right, as wide as each other. The band is two deviations of the noise to either side. "
             "Read off the released model, so nothing more was spent.",
         ),
-        *([_legend(form)] if form.outputs > 2 else []),
+        *([sections.legend(form.classes or ())] if form.outputs > 2 else []),
         tag("div", *effect_figures(model), class_="columns"),
         *(_surfaces(model, target_words) if any(form.pairs) else []),
     ]
