@@ -96,6 +96,15 @@ def say(text: str) -> None:
     tell(hanging(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 
 
+def line_printer(as_json: bool, in_words: Callable[[Any], str]) -> Callable[[Any], None]:
+    """Prints events: JSON for programs, words for a terminal, nothing where nobody looks."""
+    if as_json:
+        return lambda event: tell(json.dumps(event), flush=True)
+    if sys.stdout.isatty():
+        return lambda event: tell(in_words(event), flush=True)
+    return lambda event: None
+
+
 def say_json(value: Any) -> None:
     print(json.dumps(value, indent=1, allow_nan=False, ensure_ascii=True))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.console import Force, check_output, tell
+from hedgerow.cli.console import Force, check_output, line_printer, tell
 
 if TYPE_CHECKING:
     from hedgerow.deployment.site_state import DataPlace, StateFolder
@@ -595,9 +595,9 @@ def _listeners(
 ) -> Iterator[Callable[[AuditLine], None]]:
     """The listeners to a site's events: the terminal, metrics, and with `watch` a browser."""
     from hedgerow.deployment.live import SiteTeller, live_view
-    from hedgerow.federation.audit_log import LOG
+    from hedgerow.federation.audit_log import LOG, in_words
 
-    terminal, socket = _teller(as_json), folder.socket.with_name("metrics")
+    terminal, socket = line_printer(as_json, in_words), folder.socket.with_name("metrics")
     with live_view(folder.name, SiteTeller(), page=watch, socket=socket) as view:
         if watch:
             tell(f"watch the site at {view.address}", file=sys.stderr, flush=True)
@@ -610,16 +610,3 @@ def _listeners(
                 LOG.error("the live page lacks a line", exc_info=error)
 
         yield both
-
-
-def _teller(as_json: bool) -> Callable[[AuditLine], None]:
-    """JSON for programs, words for a terminal, nothing where nobody looks."""
-    import json
-
-    from hedgerow.federation.audit_log import ignore_line, in_words
-
-    if as_json:
-        return lambda line: tell(json.dumps(line), flush=True)
-    if sys.stdout.isatty():
-        return lambda line: tell(in_words(line), flush=True)
-    return ignore_line

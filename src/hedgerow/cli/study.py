@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from hedgerow.cli.console import STOPPED, Force, address, check_output, say, tell
+from hedgerow.cli.console import STOPPED, Force, address, check_output, line_printer, say, tell
 from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, StudyEntry
 
 if TYPE_CHECKING:
@@ -392,9 +392,9 @@ def _exchange(folder: RunFolder, reach: Reach) -> HttpsExchange | PipeExchange:
 def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
     """The listeners to a run's events: the terminal, metrics, and with `watch` a browser."""
     from hedgerow.deployment.live import RunTeller, live_view
-    from hedgerow.deployment.progress import SITES_EVENT
+    from hedgerow.deployment.progress import SITES_EVENT, event_in_words
 
-    terminal, name = _listener(as_json), folder.read_study().study.name
+    terminal, name = line_printer(as_json, event_in_words), folder.read_study().study.name
     with live_view(name, RunTeller(), page=watch, socket=folder.metrics) as view:
         if watch:
             tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
@@ -434,19 +434,6 @@ def watch(
 
 def _is_study(folder: Path) -> bool:
     return (folder / "study.toml").is_file()
-
-
-def _listener(as_json: bool) -> Listen:
-    """JSON for programs, words for a terminal, nothing where nobody looks."""
-    import json
-
-    from hedgerow.deployment.progress import event_in_words, ignore
-
-    if as_json:
-        return lambda event: tell(json.dumps(event), flush=True)
-    if sys.stdout.isatty():
-        return lambda event: tell(event_in_words(event), flush=True)
-    return ignore
 
 
 def _show_result(folder: RunFolder, model: PrivateEstimator) -> None:

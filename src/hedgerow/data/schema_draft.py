@@ -377,25 +377,8 @@ PROPOSED: tuple[tuple[dict[str, Any], str, str], ...] = (
 READABLE = 0.95
 """Part of the values that a parser must read; the others may be sentinels."""
 MOST_SENTINELS = 5
-SENTINELS = (
-    -1,
-    -8,
-    -9,
-    -88,
-    -99,
-    -888,
-    -999,
-    -9999,
-    -99999,
-    88,
-    99,
-    777,
-    888,
-    999,
-    9999,
-    99999,
-    999999,
-)
+SENTINELS: tuple[int, ...] = (-1, -8, -9, -88, -99, -888, -999, -9999, -99999)
+SENTINELS += (88, 99, 777, 888, 999, 9999, 99999, 999999)
 WIDENS = 3.0
 """A sentinel makes the range at least so many times as wide."""
 PERSONS = re.compile(

@@ -209,7 +209,7 @@ def kept_evaluation(model: Any) -> Evaluation | None:
 # --------------------------------------------------------------------------------------------------
 # Models side by side: what each guarantees, how good it is, what it looks at.
 
-MOST_COLUMNS = 10
+MOST_LOOKS = 10
 """Of importances that a comparison shows."""
 
 
@@ -276,14 +276,14 @@ def compare_models(*models: Any, names: Sequence[str] = ()) -> Comparison:
         "trees": lambda k: str(len(models[k].model_.score.trees)),
     }
     lines = {title: [say(k) for k in range(len(models))] for title, say in columns.items()}
-    measured = [{} if own is None else own.parts[0][0].measures for own in evaluations]
-    for measure in dict.fromkeys(name for own in measured for name in own):
-        lines[measure] = [str(own[measure]) if measure in own else "-" for own in measured]
-    if not any(measured):
+    measures_of_each = [{} if own is None else own.parts[0][0].measures for own in evaluations]
+    for measure in dict.fromkeys(name for own in measures_of_each for name in own):
+        lines[measure] = [str(own[measure]) if measure in own else "-" for own in measures_of_each]
+    if not any(measures_of_each):
         lines["quality"] = ["not evaluated"] * len(models)
     looks = [importances(model) for model in models]
-    ranked = sorted({name for own in looks for name in own}, key=lambda n: -_most(looks, n))
-    for name in ranked[:MOST_COLUMNS]:
+    column_names = sorted({name for own in looks for name in own}, key=lambda n: -_most(looks, n))
+    for name in column_names[:MOST_LOOKS]:
         lines[f"looks at {name}"] = [f"{own.get(name, 0.0):.1%}" for own in looks]
     titles = tuple(names) or tuple(f"model {k + 1}" for k in range(len(models)))
     return Comparison(titles, tuple((title, tuple(cells)) for title, cells in lines.items()))

@@ -300,8 +300,8 @@ def _label_number(making: _Making, where: str, grid: Grid, name: str, kind: Any)
     """NULL or NaN where a row has none."""
     if not grid.is_parsed:
         return _number(f"{making.raw}.{quote_name(name)}", where, name, kind)
-    read = partial(_parsed_number, grid)
-    codes = _codes(making, where, name, kind, read, True, pa.float64())
+    number_of_value = partial(_parsed_number, grid)
+    codes = _codes(making, where, name, kind, number_of_value, True, pa.float64())
     making.count("unknown", name, f"{codes}.known = 0")
     return f"{codes}.code"
 

@@ -310,8 +310,8 @@ class Keeper:
         assert self._copies is not None
         at, block = np.flatnonzero(self._rows.fold(test) == outcome), self._block
         codes = map_cells(folder, (len(block.codes), len(at)))
-        for row, moved in zip(block.codes, codes, strict=True):
-            moved[:] = row[at]
+        for row, new_row in zip(block.codes, codes, strict=True):
+            new_row[:] = row[at]
         y = None if block.y is None else block.y[at]
         keeper = Keeper([Encoded(codes=codes, y=y)], self._rows.schema, self._draws, self._lean)
         keeper._copies = self._copies[at]

@@ -88,8 +88,8 @@ def encode(
     and `Rows.of_each_person` keeps a few of them. `site` is a column that says who holds each row,
     where one source has the rows of several.
     """
-    in_source = {"target": target, "person": person, "site": site}
-    return _fill(source, schema, y=y, check=check, chunk_rows=chunk_rows, **in_source).finish()
+    columns = (y, target, person, site)
+    return _fill(source, schema, columns, check, chunk_rows).finish()
 
 
 def encode_blocks(
@@ -99,21 +99,20 @@ def encode_blocks(
 
     All counts are those of the first block.
     """
-    return _fill(source, schema, target=target, check=check, folder=folder).finish_blocks()
+    columns = (None, target, None, None)
+    return _fill(source, schema, columns, check, CHUNK_ROWS, folder).finish_blocks()
 
 
 def _fill(
     source: Source,
     schema: Schema,
-    *,
-    y: Any = None,
-    target: str | None = None,
-    person: Any = None,
-    site: str | None = None,
-    check: bool = False,
-    chunk_rows: int = CHUNK_ROWS,
+    columns: tuple[Any, str | None, Any, str | None],
+    check: bool,
+    chunk_rows: int,
     folder: Path | None = None,
 ) -> _Encoder:
+    """`columns` are labels, their column, persons (or their column) and the column of sites."""
+    y, target, person, site = columns
     if y is not None and target is not None:
         raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(source, schema.columns)
@@ -127,10 +126,10 @@ def _fill(
     encoder = _Encoder(schema, table, check, target or LABEL, has_labels, folder)
     extra = [*outcome, *(name for name in (whose, site) if name is not None)]
     at = 0
-    for columns in table.chunks([*schema.columns, *extra], chunk_rows):
-        features = [columns[place] for place in schema.sources]
-        rest = iter(columns[len(schema.columns) :])
-        rows = slice(at, at + len(columns[0]))
+    for chunk in table.chunks([*schema.columns, *extra], chunk_rows):
+        features = [chunk[place] for place in schema.sources]
+        rest = iter(chunk[len(schema.columns) :])
+        rows = slice(at, at + len(chunk[0]))
         read = [next(rest) for _ in outcome] or [_part(labels, rows)]
         person_column = next(rest) if in_source else _part(persons, rows)
         label = read if len(read) > 1 else read[0]

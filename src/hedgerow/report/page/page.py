@@ -430,11 +430,13 @@ def _live_sections(part: LivePart, place: int) -> list[Html]:
     heads = [tag("th", words, scope="col") for words in ("Site", "State", "Last answer")]
     table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", id=own["each-site"]))
     sites = tag("details", tag("summary", "Sites, one by one"), table, open="open")
-    grown = tag("section", tag("h2", "The tree so far"), tag("p", NO_TREE, class_="small"), tree)
+    tree_section = tag(
+        "section", tag("h2", "The tree so far"), tag("p", NO_TREE, class_="small"), tree
+    )
     events = tag("ol", "", id=own["events"], class_="live-events")
     return [
         tag("section", tag("h2", part.budget), bar),
         *([tag("section", tag("h2", "Sites"), sites)] if part.has_sites else []),
-        *([grown] if part.has_tree else []),
+        *([tree_section] if part.has_tree else []),
         tag("section", tag("h2", "What happened"), events),
     ]
