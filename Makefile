@@ -108,7 +108,7 @@ wheel-check: $(READY)
 	$(BIN)/python -m pytest tests/project/test_wheel.py
 
 release-check: $(READY)
-	$(BIN)/python -m docs.release_check dist
+	$(BIN)/python -m docs.release_check dist $(WHEELS)
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

@@ -155,7 +155,14 @@ def run_readme(text: str, programs: Path, folder: Path) -> None:
             run("bash", "-c", line, cwd=folder, env={"PATH": f"{programs}:/usr/bin:/bin"})
 
 
-def main(out: Path) -> None:
+def published(folder: Path) -> Path:
+    """The wheel for this machine among those of a release: what is locked is what is published."""
+    (wheel,) = folder.glob(f"hedgerow-*manylinux*{platform.machine()}.whl")
+    return wheel
+
+
+def main(out: Path, wheels: Path | None = None) -> None:
+    """With `wheels`, what is installed and locked is the one there that is for this machine."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     os.environ.setdefault("SOURCE_DATE_EPOCH", "1577836800")
     source, wheel = built(out)
@@ -163,6 +170,7 @@ def main(out: Path) -> None:
         check_lists(Path(name), wheel)
     check_contents(source, wheel)
     check_reproducible(wheel)
+    wheel = published(wheels) if wheels else wheel
     with tempfile.TemporaryDirectory() as name:
         empty = Path(name) / "empty"
         venv.create(empty, with_pip=True)
@@ -180,7 +188,7 @@ def main(out: Path) -> None:
         ]
         run(*materials, "-o", out / "sbom.json", python)
         write_lock(python, wheel, out / "site.lock")
-        locked = ("--require-hashes", "--find-links", out, "-r", out / "site.lock")
+        locked = ("--require-hashes", "--find-links", wheel.parent, "-r", out / "site.lock")
         run(python, "-m", "pip", "install", *QUIET, "--dry-run", "--ignore-installed", *locked)
         run(python, "-m", "pip", "install", *QUIET, *limits, *readme_needs(readme))
         run_readme(readme, empty / "bin", Path(name))
@@ -190,4 +198,4 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

@@ -24,6 +24,7 @@ from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.statement.record import RunRecord
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report.exports.cards import facts_of
+from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.schema import Schema
 from support.handed_on import NAMES, answers, fitted, rows
 from support.worlds import FEATURES, TWO, VALUE, sample
@@ -458,6 +459,17 @@ def test_a_saved_model_predicts_as_before(task, mlflow, tmp_path):
     assert generic.metadata.metadata["hedgerow.guarantee"] == model.privacy_.summary
     files = {path.name for path in folder.iterdir()}
     assert files == {"MLmodel", "model.json", "python_env.yaml", "requirements.txt"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_whole_numbers_as_a_csv_file_has_them_are_taken(mlflow, tmp_path):
+    model = model_of("two classes")
+    generic = mlflow.pyfunc.load_model(str(model.export(tmp_path / "saved", to="mlflow")))
+    numbers = [g.feature for g in model.schema_.grids if g.kind is ColumnKind.NUMERIC]
+    whole = X.assign(**{name: np.arange(len(X)) for name in numbers})
+    assert {whole[name].dtype for name in numbers} == {np.dtype(np.int64)}
+    found = said(generic.predict(whole), "two classes")
+    np.testing.assert_allclose(found, answers(model, whole), atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore")

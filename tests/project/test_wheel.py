@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 import yaml
 
-from docs.release_check import PROJECT, lock_lines, placeholders
+from docs.release_check import PROJECT, lock_lines, placeholders, published
 from hedgerow.kernels.build import build
 from hedgerow.version import __version__
 
@@ -136,6 +137,13 @@ def test_wheels_are_built_for_every_system_that_is_named_and_conda_has_a_compile
     recipe = yaml.safe_load((ROOT / ".github/recipe.yaml").read_text(encoding="utf-8"))
     assert "noarch" not in recipe["build"]
     assert "compiler(" in str(recipe["requirements"]["build"])
+
+
+def test_the_lock_is_of_the_wheel_that_is_published(tmp_path):
+    machine = platform.machine()
+    for name in (f"manylinux_2_17_{machine}", f"macosx_11_0_{machine}", "win_amd64"):
+        (tmp_path / f"hedgerow-{__version__}-py3-none-{name}.whl").touch()
+    assert published(tmp_path).name.endswith(f"manylinux_2_17_{machine}.whl")
 
 
 def test_every_supported_python_is_tested():

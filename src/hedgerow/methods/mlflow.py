@@ -89,7 +89,7 @@ def signature_of(model: Any) -> Any:
     """Columns of the schema, which may all be missing, and those of a prediction."""
     mlflow = import_optional("mlflow")
     column, kinds = mlflow.types.ColSpec, mlflow.types.DataType
-    types = {ColumnKind.NUMERIC: kinds.double}
+    types = {ColumnKind.NUMERIC: mlflow.types.schema.AnyType()}  # a double refuses whole numbers
     inputs = [
         column(types.get(grid.kind, kinds.string), grid.feature, required=False)
         for grid in model.schema_.grids
