@@ -57,7 +57,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "other": {"type": "boolean"},
     "buckets": {"type": "integer", "minimum": 2},
     "column": {"type": "string", "minLength": 1},
-    "parse": _parsers(),
+    "parse": {"$ref": "#/$defs/parser"},
+    "event_parse": {"$ref": "#/$defs/parser"},
     "missing": {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
     "time": {"type": "string", "minLength": 1},
     "event": {"type": "string", "minLength": 1},
@@ -92,6 +93,7 @@ def schema_file() -> dict[str, Any]:
             "minItems": 2,
         },
         **_marks(CLASSES),
+        **{CLASSES + name: KINDS[name] for name in ("parse", "missing")},
         "target": _table(Target, ["low", "high"]),
         "survival": _table(Survival, ["time", "event", "horizon"]),
         "feature": {"type": "array", "items": {"anyOf": kinds}, "minItems": 1},
@@ -214,7 +216,7 @@ def _statement() -> dict[str, Any]:
 
 
 def _titled(title: str, content: dict[str, Any]) -> dict[str, Any]:
-    return {"$schema": DIALECT} | content | {"title": title}
+    return {"$schema": DIALECT} | content | {"title": title, "$defs": {"parser": _parsers()}}
 
 
 FORMATS = {"schema": schema_file, "study": study_file, "model": model_file}

@@ -1,4 +1,4 @@
-"""The audit as a person runs it: made-up rows, canaries, fits, a verdict in words."""
+"""The audit that users run: synthetic rows, canaries, fits, and a verdict in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hedgerow predict | show | explain | evaluate`: what a saved model says."""
+"""`hedgerow predict | show | explain | evaluate`: commands on a saved model."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ from hedgerow.cli.console import (
 ModelPath = Annotated[Path, typer.Argument(help="Read this model file.")]
 RowsPath = Annotated[str, typer.Argument(help="Read rows from a .csv or .parquet file.")]
 OutputPath = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
+Times = Annotated[
+    list[float] | None, typer.Option(help="Give chances until this time, not the model's; repeat.")
+]
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 MOST_IMPORTANCES = 10
@@ -37,11 +40,12 @@ def predict(
     model: ModelPath,
     rows: RowsPath,
     output: OutputPath = None,
+    time: Times = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Predict each row; write CSV with probabilities of the classes."""
+    """Predict each row; write CSV with probabilities of classes, or chances over time."""
     from hedgerow.methods.files import predict_file
     from hedgerow.methods.saving import load
 
@@ -49,7 +53,7 @@ def predict(
         check_output(output, model, rows, force=force)
     with warnings_as_lines(quiet):
         estimator = load(model)
-        outputs, names = predict_file(estimator, rows)
+        outputs, names = predict_file(estimator, rows, time or ())
     classes = estimator.schema_.classes
     head = names if classes is None else ["prediction", *(f"probability of {n}" for n in names)]
     class_names = [[] if classes is None else [classes[int(row.argmax())]] for row in outputs]
@@ -87,7 +91,7 @@ def _cell(value: str | float) -> str:
 
 def show(
     model: ModelPath,
-    depth: Annotated[int, typer.Option(help="Show so many levels of a tree.", min=0)] = 6,
+    depth: Annotated[int, typer.Option(help="Show at most N levels of a tree.", min=0)] = 6,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -113,6 +117,21 @@ def show(
         say(f"\n{estimator.privacy_}")
 
 
+def compare(
+    models: Annotated[list[Path], typer.Argument(help="Read two model files or more (.json).")],
+    json: Json = False,
+) -> None:
+    """Compare models: guarantees, quality, what they look at. Spends nothing."""
+    from hedgerow.methods.saving import load
+    from hedgerow.report.evaluation import compare_models
+
+    comparison = compare_models(*map(load, models), names=[str(path) for path in models])
+    if json:
+        say_json({"models": list(comparison.names), **dict(comparison.lines)})
+    else:
+        tell(comparison)
+
+
 def _bars(parts: dict[str, float]) -> str:
     """Columns by what they bring about, in characters that every terminal has."""
     width = max(len(name) for name in parts)
@@ -130,7 +149,7 @@ def _bars(parts: dict[str, float]) -> str:
 def explain(
     model: ModelPath,
     rows: RowsPath,
-    first: Annotated[int, typer.Option(help="Explain so many rows.", min=1)] = 5,
+    first: Annotated[int, typer.Option(help="Explain at most N rows.", min=1)] = 5,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -174,7 +193,7 @@ def evaluate(
         ),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Add this evaluation up in a ledger file.")
+        Path | None, typer.Option(help="Charge this evaluation to a ledger file.")
     ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Also store it in the model file, for its report.")
@@ -221,6 +240,7 @@ def export(
     key: Annotated[
         Path | None, typer.Option(help="Sign with the private key in this PEM file.")
     ] = None,
+    time: Times = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -231,11 +251,8 @@ def export(
 
     check_output(output, model, key, force=force)
     estimator = load(model)
-    written = (
-        write_signature(model, output, key)
-        if to == "signature"
-        else estimator.export(output, to=to)
-    )
+    signs, times = to == "signature", time or ()
+    written = write_signature(model, output, key) if signs else estimator.export(output, to, times)
     _say(written, "", json, quiet)
 
 
@@ -245,14 +262,14 @@ def report(
         "report.html"
     ),
     sheet: Annotated[
-        bool, typer.Option("--sheet", help="Write one A4 for the officer who signs, to print.")
+        bool, typer.Option("--sheet", help="Write one printable A4 page for the privacy officer.")
     ] = False,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="Of a sheet: add all studies of this ledger or site's state folder."),
+        typer.Option(help="With --sheet: add all studies of this ledger or site's state folder."),
     ] = None,
     roster: Annotated[
-        Path | None, typer.Option(help="Of a sheet: verify signatures by this study file.")
+        Path | None, typer.Option(help="With --sheet: verify signatures by this study file.")
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -316,7 +333,7 @@ def sign(
         Path, typer.Option(envvar="HEDGEROW_KEY", help="Sign with the private key in this file.")
     ] = Path("~/.config/hedgerow/signing.key"),
     new_key: Annotated[
-        bool, typer.Option("--new-key", help="Make the key first; nobody else can read it.")
+        bool, typer.Option("--new-key", help="Create the key first, readable by you alone.")
     ] = False,
 ) -> None:
     """Sign a model that was trained in one process, with a key of your own.
@@ -425,9 +442,9 @@ def audit(
         float, typer.Option(help="Set epsilon; large ones are measured best.")
     ] = 8.0,
     delta: Annotated[float, typer.Option(help="Set delta; 0 audits Laplace noise.")] = 1e-6,
-    fits: Annotated[int, typer.Option(help="Run so many fits.", min=1)] = 3,
+    fits: Annotated[int, typer.Option(help="Run N fits.", min=1)] = 3,
     canaries: Annotated[
-        int, typer.Option(help="Insert so many canaries, each by a coin.", min=1)
+        int, typer.Option(help="Insert N canaries, each with probability 1/2.", min=1)
     ] = 60,
     json: Json = False,
     quiet: Quiet = False,

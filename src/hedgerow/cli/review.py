@@ -1,4 +1,4 @@
-"""`hedgerow schema review`: a page on this machine that takes a person's word, column by column.
+"""`hedgerow schema review`: a local page on which a person confirms the schema column by column.
 
 Nothing is confirmed by default: of each part that was read from rows the value is typed, or it is
 said from where anybody may know it. The page is served to this machine alone, under a secret path.
@@ -50,7 +50,11 @@ class Review:
             for f in self.schema.features
         ]
         shown, mark = shown_outcome(self.schema)
-        cards += [_card(OUTCOME, "the outcome", shown, mark, None)] if shown else []
+        cards += (
+            [_card(OUTCOME, "the outcome", shown, mark, self.findings.get(OUTCOME))]
+            if shown
+            else []
+        )
         left_out = [f for f in self.findings.values() if f.feature is None]
         notes = "".join(
             f"<li>{_text(f.name)}: {_text('; '.join(f.reasons))}</li>" for f in left_out

@@ -1,4 +1,4 @@
-"""`hedgerow schema`: a draft from rows, a check of all problems at once, and a person's word."""
+"""`hedgerow schema`: draft a schema from rows, check it, and confirm it."""
 
 from __future__ import annotations
 
@@ -180,9 +180,9 @@ def draft(
     else:
         output.write_text(diagnosis.to_toml(), encoding="utf-8")
         if not quiet:
-            for finding in diagnosis.findings:
+            for finding in (*diagnosis.findings, *diagnosis.outcome):
                 for reason in finding.reasons:
-                    tell(f"{finding.name}: {reason}")
+                    tell(f"{finding.name or 'the outcome'}: {reason}")
             tell(
                 f"{output}: {len(new_schema.features)} columns, "
                 f"{len(new_schema.unconfirmed)} to confirm."
@@ -239,7 +239,8 @@ def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[
     from hedgerow.data.reading.sources import open_table
 
     names = open_table(source, schema.columns).names
-    column_names = [*schema.columns, *([target] if target else [])]
+    target = target if schema.survival is None else schema.survival.time
+    column_names = [*schema.columns, *(schema.label_columns(target) if target else [])]
     absent = [f"there is no column {name!r}" for name in column_names if name not in names]
     if absent:
         return [*absent, f"there are {names}"], "not read, since columns are absent"
@@ -284,9 +285,7 @@ def confirm(
 @app.command()
 def review(
     schema: SchemaPath,
-    rows: Annotated[
-        str | None, typer.Argument(help="Show beside it what is found in these rows.")
-    ] = None,
+    rows: Annotated[str | None, typer.Argument(help="Show values of these rows beside it.")] = None,
     target: OptionalTarget = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
@@ -297,10 +296,11 @@ def review(
     from hedgerow.cli.review import Review, ReviewServer
     from hedgerow.data.schema_draft import diagnose
 
-    findings = ()
+    findings = list[Any]()
     if rows is not None:
         with warnings_as_lines(quiet=False):
-            findings = diagnose(rows, target).findings  # type: ignore[assignment]
+            diagnosis = diagnose(rows, target)
+        findings = [*diagnosis.findings, *diagnosis.outcome]
     waiting = threading.Event()
     server = ReviewServer(Review(schema, findings), lambda left: None if left else waiting.set())
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""`hedgerow study`: what a consortium agrees on, and the coordinator who runs it."""
+"""`hedgerow study`: write, check and run a study as its coordinator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Superlink = Annotated[
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print every event as a line of JSON.")]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Go on where sums are beyond what honest sites send.")
+    bool, typer.Option("--anyway", help="Continue although sums are implausible for honest sites.")
 ]
 Watching = Annotated[
     bool, typer.Option("--watch", help="Show the run in a browser of this machine too.")
@@ -227,10 +227,10 @@ def invite(
     site: Annotated[
         list[str] | None, typer.Option(help="Invite this site, not those of study.toml; repeat.")
     ] = None,
-    days: Annotated[float, typer.Option(help="Let tokens expire after so many days.")] = 7.0,
+    days: Annotated[float, typer.Option(help="Let tokens expire after N days.")] = 7.0,
     withdraw: Annotated[
         list[str] | None,
-        typer.Option(help="Make a new token for a site; its old one or its key counts no more."),
+        typer.Option(help="Make a new token for a site; its old token or key becomes invalid."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
@@ -390,16 +390,14 @@ def _exchange(folder: RunFolder, reach: Reach) -> HttpsExchange | PipeExchange:
 
 @contextmanager
 def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
-    """The listeners to a run's events: the terminal, and with `watch` a browser."""
-    terminal = _listener(as_json)
-    if not watch:
-        yield terminal
-        return
+    """The listeners to a run's events: the terminal, metrics, and with `watch` a browser."""
     from hedgerow.deployment.live import RunTeller, live_view
     from hedgerow.deployment.progress import SITES_EVENT
 
-    with live_view(folder.read_study().study.name, RunTeller()) as view:
-        tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
+    terminal, name = _listener(as_json), folder.read_study().study.name
+    with live_view(name, RunTeller(), page=watch, socket=folder.metrics) as view:
+        if watch:
+            tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
 
         def both(event: dict[str, Any]) -> None:
             if event["event"] != SITES_EVENT:
@@ -407,6 +405,35 @@ def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen
             view.tell(event)
 
         yield both
+
+
+@app.command()
+def watch(
+    folders: Annotated[
+        list[Path], typer.Argument(help="Folders of studies, or one that holds several.")
+    ],
+    metrics: Annotated[
+        Path | None, typer.Option(help="Serve /health and /metrics at this Unix socket too.")
+    ] = None,
+) -> None:
+    """Watch the runs of several studies on one page, whichever process runs each."""
+    from hedgerow.deployment.live import Follower, RunTeller, follow, live_view
+    from hedgerow.deployment.run_folder import RunFolder
+    from hedgerow.errors import ParameterError
+
+    paths = [own for f in folders for own in ([f] if _is_study(f) else sorted(f.glob("*/")))]
+    runs = [RunFolder(path) for path in paths if _is_study(path)]
+    if not runs:
+        raise ParameterError(f"no study.toml in {folders[0]} nor right below; name its folder.")
+    tellers = [RunTeller(run.read_study().study.name, has_tree=False) for run in runs]
+    title = f"{len(runs)} {'study' if len(runs) == 1 else 'studies'}"
+    with live_view(title, *tellers, socket=metrics) as view:
+        tell(f"watch {title} at {view.address} (Ctrl-C ends it)", flush=True)
+        follow(view, [Follower(run) for run in runs], threading.Event())
+
+
+def _is_study(folder: Path) -> bool:
+    return (folder / "study.toml").is_file()
 
 
 def _listener(as_json: bool) -> Listen:

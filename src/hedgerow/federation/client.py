@@ -1,4 +1,4 @@
-"""A site's end of the wire: `handle(bytes) -> bytes`, whatever comes.
+"""A site's client: `handle(bytes) -> bytes` for every message of a coordinator.
 
 The order of a round: who asks and whether it fits the run; what is asked, and whether the study
 admits it; the charge, held; rows and noise; one transaction of charge, masks and message; and only

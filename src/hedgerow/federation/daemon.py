@@ -1,4 +1,4 @@
-"""A site that serves: all its approved studies at once, from one store, whoever brings messages.
+"""The service of a site: all approved studies at once, from one store, over any transport.
 
 A message names its study by hash. It goes to that study's client, which has a lock of its own:
 studies do not wait for each other but for the moment in which the store is written. A message for

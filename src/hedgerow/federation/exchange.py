@@ -1,4 +1,4 @@
-"""Sends messages and collects replies; repeats until enough came or the time is over.
+"""Sends messages and collects replies; retries until enough sites answered or time is up.
 
 All that a transport offers is an `Exchange`. To ask again is free: a site that has answered sends
 the same bytes. A transport may lose, repeat and reorder, so a reply that does not

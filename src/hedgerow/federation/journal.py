@@ -1,4 +1,4 @@
-"""What a coordinator must not forget of a run, so that one that was stopped can be taken up again.
+"""The coordinator's journal: what it needs to resume a run that was stopped.
 
     run.json       run id, number of the last JOIN, KEYS of the key session; on disk before they
     are used answers.jsonl  one line each, on disk before what it says has an effect:

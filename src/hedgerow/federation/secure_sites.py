@@ -1,4 +1,4 @@
-"""Rounds over an exchange: what was asked, what came, and what to do when it did not.
+"""Rounds of secure aggregation over an exchange, with retries after dropouts.
 
     first        JOIN -> KEYS, OPEN -> ENCAPS, BIND: a key session of all there (session_state.py)
     every round  ROUND -> MASKED, and if it is not opened at once

@@ -6,7 +6,7 @@
              participants, then each message behind its length
     C        CLOSED of the sites, each behind its length
 
-Messages are as `secagg.envelope.shown` shows them: signed, without the place of a site's ledger.
+Messages are as `secagg.envelope.redact` leaves them: signed, without the place of a site's ledger.
 It is the coordinator's view of the run: masked vectors, the sums they open, who answered when. A
 round that was written twice, since its coordinator was stopped, counts as it was written last.
 """

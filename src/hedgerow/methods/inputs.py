@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from hedgerow.data.reading.columns import distinct, is_number, is_truth, numbers
+from hedgerow.data.reading.columns import distinct, is_number, is_truth, numbers, parsed_numbers
 from hedgerow.data.reading.containers import (
     as_column,
     cells_of,
@@ -25,7 +25,7 @@ from hedgerow.data.reading.containers import (
 from hedgerow.data.reading.encoding import refuse_times, signed_times
 from hedgerow.data.reading.sources import as_table
 from hedgerow.errors import DataError, ParameterError, PrivacyWarning, warn
-from hedgerow.schema.schema import Schema, Survival
+from hedgerow.schema.schema import Grid, Schema, Survival
 from hedgerow.schema.tokens import Token, spell, token_of
 
 
@@ -82,23 +82,29 @@ def _check_is_table(X: Any) -> None:
 def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
     """Signed times of a structured array or a frame of two columns: the event and the time."""
     fields: Any = getattr(getattr(y, "dtype", None), "names", None)
-    names = list(fields or getattr(y, "columns", ()))
+    names = list(fields or getattr(y, "column_names", getattr(y, "columns", ())))
     if len(names) != 2:
         late = " Late entry (left truncation) is not supported." if len(names) > 2 else ""
         raise DataError(
             f"y has the fields {names}; give the event and the time of each row, as a structured "
             f"array (sksurv.util.Surv.from_arrays(event, time)) or a frame of two columns.{late}"
         )
-    is_declared = survival is not None and set(names) == set(survival.columns)
-    event = survival.event if is_declared and survival is not None else _event_in(y, names)
-    time = names[1 - names.index(event)]
-    columns = [numbers(as_column(y[name])) for name in (time, event)]
-    for name, (values, strange) in zip((time, event), columns, strict=True):
-        if strange or np.isnan(values).any():
-            raise DataError(f"y[{name!r}] has missing values or texts; remove those rows.")
-    times, events = (values for values, _ in columns)
-    refuse_times("y", Survival(time, event, 1.0), times, events)
+    if survival is None or set(names) != set(survival.columns):
+        event = _event_in(y, names)
+        survival = Survival(names[1 - names.index(event)], event, 1.0)
+    times, events = (
+        _label_numbers(y[name], name, grid)
+        for name, grid in zip(survival.columns, survival.grids, strict=True)
+    )
+    refuse_times("y", survival, times, events)
     return signed_times(times, events)
+
+
+def _label_numbers(values: Any, name: str, grid: Grid) -> NDArray[np.float64]:
+    numbers, strange = parsed_numbers(as_column(values), grid)
+    if strange or np.isnan(numbers).any():
+        raise DataError(f"y[{name!r}] has missing values or texts; remove those rows.")
+    return numbers
 
 
 def _event_in(y: Any, names: Sequence[str]) -> str:
@@ -230,6 +236,8 @@ def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], 
     """
     classes = schema.with_sorted_classes().classes or ()
     codes: dict[Token, str] = {str(code): name for code, name in enumerate(classes)}
+    if schema.classes_parse is not None:
+        return labels, False
     if not _has_codes(schema, codes):
         _refuse_codes(labels, classes, codes)
         return labels, False

@@ -1,4 +1,4 @@
-"""How a run ends: CLOSE -> CLOSED, what a site says that it has released, and the root over rounds.
+"""The end of a run: CLOSE -> CLOSED, a site's list of its releases, and the root over rounds.
 
 CLOSED names every message that the site has released in the run, by its digest and in order, how
 many rounds all runs of the study were charged, and what they cost. It is the last word of the

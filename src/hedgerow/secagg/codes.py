@@ -1,4 +1,4 @@
-"""What a site says when it says no: a constant code and nothing else.
+"""Codes of refusal: a site that refuses sends a constant code and nothing else.
 
 A refusal that carried free text could carry a count, a column name or a value. So outside a
 site only these words are seen; its own log has the traceback.

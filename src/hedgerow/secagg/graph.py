@@ -1,4 +1,4 @@
-"""Who shares a mask with whom: everybody, or only the near ones on a ring.
+"""The graph of masks: pairs of all sites, or of neighbors on a ring.
 
 How near is near enough: `hedgerow.secagg.parameters`.
 """

@@ -1,4 +1,4 @@
-"""Who is who: long-term identities, the roster, and the keys two sites derive from each other.
+"""Long-term identities, the roster, and the keys that each pair of sites derives.
 
 Identities sign: messages with Ed25519 (RFC 8032), and what must convince in thirty years with
 ML-DSA-65 (FIPS 204) too. Two sites agree by X25519 (RFC 7748) and ML-KEM-768 (FIPS 203) together,

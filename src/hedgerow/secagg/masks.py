@@ -1,4 +1,4 @@
-"""Streams that hide a vector until they cancel.
+"""Pairwise masks: pseudorandom streams that cancel in the sum.
 
 A stream is AES-256 in counter mode from a zero counter, read as little-endian uint64. One key
 makes one vector, ever: the key is bound to study, key session, round, bundle and participants.

@@ -1,4 +1,4 @@
-"""What a site must not forget, and what must be on disk before what.
+"""A site's durable state in secure aggregation, and in which order it is written.
 
 | before this leaves the site | this is durable |
 |---|---|

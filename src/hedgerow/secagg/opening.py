@@ -1,4 +1,4 @@
-"""Takes the masks off a sum, given what the members answered."""
+"""Removes the masks of a sum, given the members' answers."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from hedgerow.data.reading.encoding import LABEL
 from hedgerow.errors import DataWarning, warn
+from hedgerow.schema.features import LABEL
 from hedgerow.schema.grids import ColumnKind, Grid, short_number, wide_edges
 from hedgerow.schema.schema import Schema
 from hedgerow.schema.visible import html_table

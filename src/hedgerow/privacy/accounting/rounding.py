@@ -1,4 +1,4 @@
-"""Directed rounding: a real number enters a guarantee only through these listeners.
+"""Directed rounding: a real number enters a guarantee only through these functions.
 
 Work is done with 60 digits. The result moves outward by 1e-40 of itself, far more than the
 error of any elementary function at that precision, and only then becomes a short rational.

@@ -1,4 +1,4 @@
-"""Entries that cannot be changed, moved or left out without it being seen.
+"""A hash chain of entries: a changed, moved or missing entry is detected.
 
 Each entry holds the hash of all before it, their signatures included, and is signed. So the
 signature of the last one vouches for all: reading a ledger takes one pass of hashing and one
