@@ -226,8 +226,8 @@ class Site:
             if item.sender != self._author.me:
                 receipt.verify(self.roster.key_of(item.sender))
                 self._heads.hear(receipt)
-                last = site_session.heard.get(item.sender, 0)
-                site_session.heard[item.sender] = max(last, item.round)
+                last = site_session.heard_rounds.get(item.sender, 0)
+                site_session.heard_rounds[item.sender] = max(last, item.round)
         reach = self._parameters.reach
         require(site_session.is_fresh(header.round, body.participants, reach), Code.STALE)
 
@@ -440,9 +440,9 @@ class Site:
         require(set(request.sealed_shares) == target, Code.BAD_SHARE)
         shares, complaints = {self._author.me: record.own_share}, dict[int, bytes]()
         for peer in target:
-            key, sealed = record.share_keys[peer], request.sealed_shares[peer]
+            key, sealed_share = record.share_keys[peer], request.sealed_shares[peer]
             try:
-                shares[peer] = open_share(key, record.context, peer, self._author.me, sealed)
+                shares[peer] = open_share(key, record.context, peer, self._author.me, sealed_share)
             except SiteRefused:
                 complaints[peer] = key
         return shares, complaints

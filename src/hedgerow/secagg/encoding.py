@@ -83,7 +83,7 @@ class Reader:
         """A body that is read in one `with` must end where the last field ends."""
         return self
 
-    def __exit__(self, kind: object, *unused: object) -> None:
+    def __exit__(self, kind: object, *details: object) -> None:
         if kind is None:
             self.finish()
 

@@ -328,22 +328,26 @@ def seal_share(key: bytes, context: bytes, sender: int, receiver: int, share: by
     return ciphertext + digest("cs", place, share) + digest("kc", place, key)
 
 
-def open_share(key: bytes, context: bytes, sender: int, receiver: int, sealed: bytes) -> bytes:
+def open_share(
+    key: bytes, context: bytes, sender: int, receiver: int, sealed_share: bytes
+) -> bytes:
     place = context + ids((sender, receiver))
     try:
-        share = AESGCM(key).decrypt(_NONCE, sealed[:SEALED], place)
+        share = AESGCM(key).decrypt(_NONCE, sealed_share[:SEALED], place)
     except InvalidTag:
         raise SiteRefused(Code.BAD_SHARE.value) from None
-    require(fits_share(sealed, context, sender, receiver, share), Code.BAD_SHARE)
+    require(fits_share(sealed_share, context, sender, receiver, share), Code.BAD_SHARE)
     return share
 
 
-def fits_share(sealed: bytes, context: bytes, sender: int, receiver: int, share: bytes) -> bool:
+def fits_share(
+    sealed_share: bytes, context: bytes, sender: int, receiver: int, share: bytes
+) -> bool:
     """Whether the sender has said that this is the receiver's share."""
     place = context + ids((sender, receiver))
-    return sealed[SEALED : SEALED + DIGEST] == digest("cs", place, share)
+    return sealed_share[SEALED : SEALED + DIGEST] == digest("cs", place, share)
 
 
-def fits_key(sealed: bytes, context: bytes, sender: int, receiver: int, key: bytes) -> bool:
+def fits_key(sealed_share: bytes, context: bytes, sender: int, receiver: int, key: bytes) -> bool:
     """Whether the sender has said that this key seals it."""
-    return sealed[SEALED + DIGEST :] == digest("kc", context + ids((sender, receiver)), key)
+    return sealed_share[SEALED + DIGEST :] == digest("kc", context + ids((sender, receiver)), key)

@@ -116,10 +116,10 @@ class ShareVerdict:
 
 
 def judge_share(
-    sealed: bytes, context: bytes, owner: int, giver: int, answer: Shares
+    sealed_share: bytes, context: bytes, owner: int, giver: int, answer: Shares
 ) -> ShareVerdict:
     """By what both have signed: `sealed` is the owner's, the answer is the giver's."""
-    place = sealed, context, owner, giver
+    place = sealed_share, context, owner, giver
     if owner in answer.shares:
         share = answer.shares[owner]
         return ShareVerdict(share) if fits_share(*place, share) else ShareVerdict(None, giver)
@@ -127,7 +127,7 @@ def judge_share(
     if not fits_key(*place, key):
         return ShareVerdict(None, is_open=True)
     try:
-        return ShareVerdict(open_share(key, context, owner, giver, sealed), giver)
+        return ShareVerdict(open_share(key, context, owner, giver, sealed_share), giver)
     except SiteRefused:
         return ShareVerdict(None, owner)
 

@@ -238,8 +238,8 @@ class SecureSum:
         shares = {giver: answer.shares[giver]}
         for owner in (*answer.shares, *answer.complaints):
             if owner != giver:
-                sealed = self._shares[owner][giver]
-                verdict = judge_share(sealed, self.context, owner, giver, answer)
+                sealed_share = self._shares[owner][giver]
+                verdict = judge_share(sealed_share, self.context, owner, giver, answer)
                 self.liars |= set() if verdict.liar is None else {verdict.liar}
                 self.suspects |= {owner, giver} if verdict.is_open else set()
                 shares |= {} if verdict.share is None else {owner: verdict.share}
