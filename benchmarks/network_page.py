@@ -59,6 +59,22 @@ pay for a repetition). `hedgerow study check --latency 40` and `hedgerow plan --
 sites are close to each other; lower it, down to about a dozen, where they are far apart or people
 have to let every message pass.
 """
+SOAK = """
+## Many rounds in one process
+
+{sites} sites over HTTPS, {rounds:,} rounds of 1,000 integers: {first:.0f} MB resident at the coordinator and
+{site_first:.0f} MB at a site after {early:,} rounds, {last:.0f} MB and {site_last:.0f} MB at the end. The file of a site
+had grown to {store:.1f} MB.
+"""
+TRANSCRIPTS = """
+## Transcripts
+
+Of the default `BoostedTreesClassifier`: what is published for `hedgerow verify --transcript`, without the
+sites' last words.
+
+| sites | rounds | MB | of these questions | MB deflated |
+|---|---|---|---|---|
+"""
 MEMORY = """
 ## Memory of a site
 
@@ -77,6 +93,11 @@ def network_page() -> str:
     far = [parts[name] for name in parts if name.startswith("latency:")]
     if far:
         text += LATENCY + "".join(map(_far, sorted(far, key=lambda one: one["latency"]))) + RAISE
+    for one in (parts[name] for name in parts if name.startswith("soak:")):
+        text += _soak(one)
+    transcripts = [parts[name] for name in parts if name.startswith("transcript:")]
+    if transcripts:
+        text += TRANSCRIPTS + "".join(map(_size, sorted(transcripts, key=lambda one: one["sites"])))
     if "memory" in parts:
         found = parts["memory"]
         sizes = {name: found[name] / 1e6 for name in ("resident", "highest")}
@@ -84,6 +105,25 @@ def network_page() -> str:
             rows=found["rows"], columns=found["columns"], file=found["file_bytes"] / 1e6, **sizes
         )
     return text
+
+
+def _soak(one: Mapping[str, Any]) -> str:
+    first, last = one["looks"][0], one["looks"][-1]
+    return SOAK.format(
+        sites=one["sites"],
+        rounds=one["rounds"],
+        early=first["rounds"],
+        first=first["coordinator"] / 1e6,
+        site_first=first["site"] / 1e6,
+        last=last["coordinator"] / 1e6,
+        site_last=last["site"] / 1e6,
+        store=last["store"] / 1e6,
+    )
+
+
+def _size(one: Mapping[str, Any]) -> str:
+    sizes = (f"{one[name] / 1e6:.2f}" for name in ("bytes", "questions", "deflated"))
+    return _row((one["sites"], one["rounds"], *sizes))
 
 
 def _far(one: Mapping[str, Any]) -> str:

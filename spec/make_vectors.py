@@ -4,8 +4,9 @@ Good ones hold every secret, row and message of a run. `bad.json` holds a run of
 messages that somebody must refuse: `at` says instead of which message of the run it comes, `code`
 with what it is refused. All bytes are in hexadecimal; `read` gives them whole:
 
-    <m4> in a message stands for message 4 of the run, <h4> for its signed header, <c2> for
-    ciphertext 2, <q0> and <d0> for the questions and the definitions of the first round
+    <m4> in a message stands for message 4 of the run, <h4> for its signed header, <s402> for the
+    share that it seals for site 2, <c2> for ciphertext 2, <q0> and <d0> for the questions and the
+    definitions of the first round, <t0> for the hash of the study
     a bad message is message `of` with `edits`, the last one first: from where on, how many bytes
     are cut, and what is put there
 """
@@ -406,7 +407,7 @@ def bad_sets(messages: Messages) -> Iterator[Bad]:
         found = dict[int, bytes]()
         for u in members:
             body = parts(messages.sent("MASKED", u))[1]
-            found[u] = body[-100:][2 : 2 + 48] if body[-100:][:2] == spec.ids([0]) else b""
+            found[u] = body[-228:][2 : 2 + 112] if body[-228:][:2] == spec.ids([0]) else b""
         return spec.table(found)
 
     def survivors(*members: int) -> bytes:
@@ -442,17 +443,13 @@ def bad_sets(messages: Messages) -> Iterator[Bad]:
     for name, signers in certificates.items():
         bad = unmask(both, signers, sealed(1))
         yield Bad(f"certificate: {name}", at, "UNMASK", 0, bad, "BadCertificate")
-    signers, share = {0: mine, 1: yours}, sealed(1)
+    signers = {0: mine, 1: yours}
     shares = {
-        "a flipped bit": flipped(share, len(share) - 1),
         "none": spec.table({}),
         "of a site that is no member": sealed(1, 2),
     }
     for name, some in shares.items():
         yield Bad(f"share: {name}", at, "UNMASK", 0, unmask(both, signers, some), "BadShare")
-    at, past = messages.place("UNMASK", 0, 2), named(0, 1, 2) + spec.table({}) + sealed(1, 2)
-    bad = messages.with_body("UNMASK", 0, past, number=2)
-    yield Bad("share: of another round", at, "UNMASK", 0, bad, "BadShare")
 
 
 def bad_answers(messages: Messages) -> Iterator[Bad]:
@@ -463,8 +460,8 @@ def bad_answers(messages: Messages) -> Iterator[Bad]:
         "the length of its vector": (7, "BadMessage"),
         "the number of its picks": (vector + 3, "BadMessage"),
         "what it was told": (vector + 4, "BadMessage"),
-        "how many shares it sealed": (len(body) - 101, "BadMessage"),
-        "for whom a share is": (len(body) - 49, "BadMessage"),
+        "how many shares it sealed": (len(body) - 229, "BadMessage"),
+        "for whom a share is": (len(body) - 113, "BadMessage"),
     }
     for name, (spot, code) in spots.items():
         lie = messages.with_body("MASKED", 0, flipped(body, spot))
@@ -526,6 +523,7 @@ def short_messages(play: Play) -> list[list[Any]]:
     """Messages in which each KEYS and each ciphertext of the run stands once."""
     w, known, lines = play.world, dict[str, str](), list[list[Any]]()
     known |= {text.hex(): f"<c{k}>" for k, text in enumerate(w.ciphertexts.values())}
+    known[spec.study_hash(w.study).hex()] = "<t0>"
     for k, one in enumerate(play.rounds):
         known |= {one["questions"]: f"<q{k}>", one["definitions"]: f"<d{k}>"}
     for number, (kind, site, message) in enumerate(w.messages):
@@ -537,7 +535,17 @@ def short_messages(play: Play) -> list[list[Any]]:
             known = {message.hex(): f"<m{number}>"} | known
         if kind == "MASKED":
             known = {signed_header(message).hex(): f"<h{number}>"} | known
+            known |= {text.hex(): name for name, text in named_shares(number, message)}
     return lines
+
+
+def named_shares(number: int, message: bytes) -> Iterator[tuple[str, bytes]]:
+    """What stands in a MASKED for each peer, by the name that later messages have for it."""
+    body = parts(message)[1]
+    at = 8 + 8 * int.from_bytes(body[:8], "big")
+    at += 4 + 4 * int.from_bytes(body[at : at + 4], "big") + 32 + 32 + 2
+    for start in range(at, len(body), 114):
+        yield f"<s{number * 100 + body[start + 1]}>", body[start + 2 : start + 114]
 
 
 def signed_header(message: bytes) -> bytes:
@@ -584,12 +592,16 @@ def read(name: str) -> dict[str, Any]:
     """A stored vector with all its messages whole."""
     content: dict[str, Any] = json.loads(texts()[name])
     names = {f"<c{k}>": text for k, (_, _, text) in enumerate(content["ciphertexts"])}
+    names["<t0>"] = content["study_hash"]
     for k, one in enumerate(content["rounds"]):
         names |= {f"<q{k}>": one["questions"], f"<d{k}>": one["definitions"]}
     for number, line in enumerate(content["messages"]):
         line[2] = re.sub("<[a-z][0-9]+>", lambda match: names[match[0]], line[2])
         names[f"<m{number}>"] = line[2]
         names[f"<h{number}>"] = signed_header(bytes.fromhex(line[2])).hex()
+        if line[0] == "MASKED":
+            shares = named_shares(number, bytes.fromhex(line[2]))
+            names.update((name, text.hex()) for name, text in shares)
     for one in content.get("bad_messages", ()):
         message = bytes.fromhex(content["messages"][one["of"]][2])
         for start, cut, put in one["edits"]:

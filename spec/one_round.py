@@ -479,8 +479,9 @@ def hide(w: World, me: int, ctx: bytes, mode: int, vector: Sequence[int], rand: 
     sealed = dict[int, bytes]()
     for v, r in roots.items():  # the key seals one share, so its nonce may be zero
         about = ctx + ids((me, v))
-        key = AESGCM(expand(r, b"share", about))
-        sealed[v] = key.encrypt(bytes(12), uint(shares[v], 32), about)
+        key, share = expand(r, b"share", about), uint(shares[v], 32)
+        sealed[v] = AESGCM(key).encrypt(bytes(12), share, about)
+        sealed[v] += H("cs", about, share) + H("kc", about, key)  # who lied can be told by these
     return Hidden(masked, H("commit", ctx, uint(b, 32)), sealed, shares, seeds)
 
 

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from spec.one_round import AT_ONCE, IN_TWO, H, added, fold, ids, interpolate, require, uint
 
 MASKED, SIGNED_SET, SHARES, CLOSED, COORDINATOR = 4, 6, 8, 13, 2**16 - 1
 NO_SESSION = bytes(32)
+Opened = tuple[list[int], tuple[int, ...]]
 
 
 class Study(NamedTuple):
@@ -32,6 +34,9 @@ class Study(NamedTuple):
     hash: bytes
     threshold: int
     keys: tuple[bytes, ...]  # by site: an Ed25519 key and the hash of an ML-DSA-65 key
+
+    def signer(self, site: int) -> Ed25519PublicKey:
+        return Ed25519PublicKey.from_public_bytes(self.keys[site][:32])
 
 
 class Cursor:
@@ -66,9 +71,7 @@ class Cursor:
         return len(self.data) - self.at
 
 
-class Message(NamedTuple):
-    """A site's message as a transcript shows it, its signature checked."""
-
+class Message(NamedTuple):  # of a site, as a transcript shows it, its signature checked
     kind: int
     run: bytes
     session: bytes
@@ -89,14 +92,14 @@ def message(data: bytes, study: Study) -> Message:
     require((version, hashed, receiver) == (3, study.hash, COORDINATOR), "BadMessage")
     require(sender < len(study.keys), "UnknownKey")
     signed = H("site", ledger, H("rest", begin, H("body", body)))
-    check(study.keys[sender], signature, signed)
+    check(study.signer(sender), signature, signed)
     place = (kind, run, session, number, sender, spent.decode("ascii"))
     return Message(*place, body, H("message", data))
 
 
-def check(key: bytes, signature: bytes, signed: bytes) -> None:
+def check(key: Ed25519PublicKey | MLDSA65PublicKey, signature: bytes, signed: bytes) -> None:
     try:
-        Ed25519PublicKey.from_public_bytes(key[:32]).verify(signature, signed)
+        key.verify(signature, signed)
     except InvalidSignature:
         raise ValueError("BadSignature") from None
 
@@ -137,12 +140,11 @@ def read_round(data: bytes, study: Study) -> Round:
     return Round(number, attempt, void == 1, mode, *asked, who, tuple(messages))
 
 
-class Vector(NamedTuple):
-    """What a MASKED message holds."""
-
+class Vector(NamedTuple):  # what a MASKED message holds
     values: list[int]
     selections: list[int]
     commitment: bytes
+    sealed: dict[int, bytes]
 
 
 def vector(m: Message, mode: int, ctx: bytes) -> Vector:
@@ -151,14 +153,20 @@ def vector(m: Message, mode: int, ctx: bytes) -> Vector:
     values = list(struct.unpack(f"<{size}Q", c.take(8 * size)))
     selections = [c.number(4) for _ in range(c.number(4))]
     require(c.take(32) == ctx, "BadMessage")  # who was told another story
-    commitment = b""
-    if mode == IN_TWO:
-        commitment, _ = c.take(32), c.table(48)
+    commitment, sealed = (c.take(32), c.table(112)) if mode == IN_TWO else (b"", {})
     require(c.left == 0, "BadMessage")
-    return Vector(values, selections, commitment)
+    return Vector(values, selections, commitment, sealed)
 
 
-Opened = tuple[list[int], tuple[int, ...]]
+def good_share(u: int, w: int, sealed: bytes, given: bytes | None, key: bytes, ctx: bytes) -> bytes:
+    """What w has of u's mask if it is as u announced it; nothing else counts, whoever lied."""
+    about = ctx + ids((u, w))
+    if given is None and sealed[80:] == H("kc", about, key):  # a complaint, with its key
+        try:
+            given = AESGCM(key).decrypt(bytes(12), sealed[:48], about)
+        except InvalidTag:
+            return b""
+    return given if given is not None and sealed[48:80] == H("cs", about, given) else b""
 
 
 def open_round(r: Round, session: tuple[bytes, Mapping[int, bytes]], study: Study) -> Opened:
@@ -191,19 +199,25 @@ def unmasked(
         signers = r.of(SIGNED_SET)
         require(len(signers) >= study.threshold and set(signers) <= set(members), "BadCertificate")
         for site, m in signers.items():
-            check(study.keys[site], m.body, signed)
+            check(study.signer(site), m.body, signed)
     shares, seeds = dict[int, dict[int, bytes]](), dict[int, dict[int, bytes]]()
     for site, m in r.of(SHARES).items():
         c = Cursor(m.body)
-        shares[site], seeds[site] = c.table(32), c.table(32)
-        require(set(shares[site]) == set(members) and set(seeds[site]) == lost, "BadMessage")
-    givers = sorted(shares)[: study.threshold]
-    require(len(givers) == study.threshold, "TooFew")
+        given, seeds[site] = c.table(32), c.table(32)
+        keys = c.table(32) if c.left else {}
+        require({*given, *keys} == set(members) and set(seeds[site]) == lost, "BadMessage")
+        shares[site] = {site: given[site]} | {
+            u: good_share(u, site, vectors[u].sealed[site], given.get(u), keys.get(u, b""), ctx)
+            for u in set(members) - {site}
+        }
     require(not lost or set(seeds) == set(members), "TooFew")
     left = list[tuple[bytes, int]]()
     for u in members:
-        points = {v + 1: int.from_bytes(shares[v][u], "big") for v in givers}
-        b = uint(interpolate(points, 0), 32)
+        b = b""
+        points = {v + 1: int.from_bytes(s[u], "big") for v, s in shares.items() if s[u]}
+        for some in (sorted(points), sorted(set(points) - {u + 1})):  # its own is not announced
+            if len(some) >= study.threshold and H("commit", ctx, b) != vectors[u].commitment:
+                b = uint(interpolate({x: points[x] for x in some[: study.threshold]}, 0), 32)
         require(H("commit", ctx, b) == vectors[u].commitment, "BadShares")
         left.append((H("self", ctx, b), -1))
         left += [(seeds[u][v], -1 if u < v else 1) for v in lost]
@@ -223,18 +237,13 @@ def last_word(m: Message, root: bytes, rounds: Mapping[int, Round], study: Study
     """How many rounds the study was charged in all its runs, by a site's own word."""
     c = Cursor(m.body)
     require((m.kind, m.session, m.round, c.take(32)) == (CLOSED, NO_SESSION, 0, root), "BadMessage")
-    charged, listed = c.number(8), dict[tuple[int, int], bytes]()
-    for _ in range(c.number(4)):
-        place = c.number(8), c.number(1)
-        listed[place] = c.take(32)
+    charged, n = c.number(8), c.number(4)
+    listed = {(c.number(8), c.number(1)): c.take(32) for _ in range(n)}
     content = m.body[: c.at]
     key, signature = c.blob(), c.blob()
     require(c.left == 0 and H("mldsa", key) == study.keys[m.sender][32:], "BadSignature")
     who = study.hash, m.run, uint(m.sender, 2), m.spent.encode()
-    try:
-        MLDSA65PublicKey.from_public_bytes(key).verify(signature, H("closed", *who, content))
-    except InvalidSignature:
-        raise ValueError("BadSignature") from None
+    check(MLDSA65PublicKey.from_public_bytes(key), signature, H("closed", *who, content))
     for number, r in rounds.items():
         for one in r.messages:
             if one.sender == m.sender:
@@ -253,7 +262,9 @@ def verify(data: bytes, study: Study) -> Whole:
     """Refuses with a constant code, as a ValueError."""
     epochs, rounds = dict[int, tuple[bytes, dict[int, bytes]]](), dict[int, Round]()
     closed = list[bytes]()
-    for tag, content in records(data):
+    whole = Cursor(data)
+    while whole.left:
+        tag, content = whole.take(1), whole.take(whole.number(8))
         c = Cursor(content)
         if tag == b"E":
             attempt, session_id = c.number(4), c.take(32)
@@ -275,21 +286,12 @@ def verify(data: bytes, study: Study) -> Whole:
     return Whole(root, sums, {m.sender: last_word(m, root, rounds, study) for m in words})
 
 
-def records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    c = Cursor(data)
-    while c.left:
-        tag = c.take(1)
-        yield tag, c.take(c.number(8))
-
-
 def main(path: str, study_hash: str, threshold: str, *keys: str) -> None:
     study = Study(bytes.fromhex(study_hash), int(threshold), tuple(map(bytes.fromhex, keys)))
     whole = verify(Path(path).read_bytes(), study)
-    print(f"root {whole.root.hex()}")
-    for number, (total, members) in whole.sums.items():
-        print(f"round {number}: {len(total)} integers over sites {members}")
-    for site, charged in whole.charged.items():
-        print(f"site {site} has closed; charged for {charged} rounds in all runs")
+    sums = [f"round {k}: {len(x)} integers over sites {who}" for k, (x, who) in whole.sums.items()]
+    words = [f"site {k} has closed; charged for {n} rounds" for k, n in whole.charged.items()]
+    print(f"root {whole.root.hex()}", *sums, *words, sep="\n")
 
 
 if __name__ == "__main__":

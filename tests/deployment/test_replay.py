@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -27,8 +28,10 @@ from hedgerow.federation import journal
 from hedgerow.federation.transcript import FileTranscript, Transcript, TranscriptRound
 from hedgerow.methods import model_file
 from hedgerow.privacy.ledger.store import make_private
+from hedgerow.secagg import client as secagg_client
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.keys import Identity
+from hedgerow.secagg.membership import MaskedVector
 from spec import verify_transcript
 from support.worlds import World
 
@@ -554,6 +557,38 @@ def test_the_spec_s_reader_opens_the_same_sums(tmp_path, name):
 
 def _total(line):
     return journal._read_answer(line).result.total.tolist()
+
+
+LIAR = 1
+
+
+@pytest.mark.parametrize(("receivers", "voids"), [((3,), 0), ((2, 3), 1)], ids=str)
+def test_a_site_that_seals_bad_shares_is_named_and_the_run_goes_on_without_it(
+    tmp_path, monkeypatch, receivers, voids
+):
+    """One site of five; nobody else is left out, and both readers open what was opened."""
+    hide = secagg_client.hide
+
+    def seal_badly(vector, joined, *rest):
+        hidden = hide(vector, joined, *rest)
+        table = dict(hidden.body.sealed_shares)
+        bad = {site: bytes(48) + table[site][48:] for site in receivers if joined.me == LIAR}
+        body = replace(hidden.body, sealed_shares=table | bad)
+        return MaskedVector(body, hidden.own_share, hidden.seeds, hidden.share_keys)
+
+    monkeypatch.setattr(secagg_client, "hide", seal_badly)
+    terms = {"dp_model": "distributed", "epsilon": "80", "reserve": "0.6", "at_once": False}
+    world, events = World(tmp_path, n_sites=5, threshold=4, **terms), []
+    model = run_study(world.folder, world, listen=events.append)
+    rounds = model.run_.rounds
+    assert [record.void for record in rounds].count(True) == voids
+    assert [record.sites for record in rounds[1:]] == [4] * len(rounds[1:])
+    notes = [event for event in events if "share" in event.get("what", "")]
+    assert voids or {name for note in notes for name in note["sites"]} == {"site-2"}
+    assert not Copied(world.folder, world.agreed).failed()
+    whole = read_independently(world.folder, world.agreed)
+    assert len(whole.sums) == len(rounds) - voids
+    world.close()
 
 
 def test_the_spec_s_reader_refuses_what_was_changed(world):

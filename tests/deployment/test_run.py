@@ -116,7 +116,8 @@ def dies_at(world, kind, number, after):
 
 
 PLACES = [(kind, 1) for kind in EXCHANGES] + [
-    (kind, number) for kind in (MessageKind.ROUND, MessageKind.UNMASK) for number in (2, 3)
+    *((kind, number) for kind in (MessageKind.ROUND, MessageKind.UNMASK) for number in (2, 3)),
+    (MessageKind.CLOSE, 1),
 ]
 
 

@@ -205,7 +205,7 @@ def test_a_lying_coordinator_pays_for_a_larger_share():
 # --------------------------------------------------------------------------------------------------
 # docs/communication.md: what a run costs on the wire, by formula and by count.
 HEADER, SIGNATURE, DIGEST, LENGTH, SITE = 136, 64, 32, 2, 2
-SEALED, SHARE, COMMITMENT, CONTEXT, MODE, LANES = 48, 32, 32, 32, 1, 2
+SEALED, SHARE, COMMITMENT, CONTEXT, MODE, LANES = 112, 32, 32, 32, 1, 2
 
 
 def bytes_of_a_round(integers: int, bundle: int, spent: int, sites: int, before: int) -> int:

@@ -8,6 +8,35 @@ from mutants.mutant import Mutant
 
 SECAGG: Final = (
     Mutant(
+        "a share is believed that its owner has not announced",
+        "secagg/opening.py",
+        "ShareVerdict(share) if fits_share(*place, share) else ShareVerdict(None, giver)",
+        "ShareVerdict(share)",
+        "secagg/test_server.py::test_whoever_answers_badly_is_named_and_the_owner_is_not",
+    ),
+    Mutant(
+        "a complaint is believed without its key",
+        "secagg/opening.py",
+        "    if not fits_key(*place, key):\n        return ShareVerdict(None, is_open=True)\n",
+        "",
+        "secagg/test_server.py::test_whoever_answers_badly_is_named_and_the_owner_is_not",
+    ),
+    Mutant(
+        "a round is answered though heads of peers are withheld",
+        "secagg/client.py",
+        "require(site_session.is_fresh(header.round, body.participants, reach), Code.STALE)",
+        "pass",
+        "secagg/test_heads.py"
+        "::test_a_coordinator_that_withholds_heads_gets_no_more_than_two_rounds",
+    ),
+    Mutant(
+        "a fork is believed without signatures",
+        "secagg/envelope.py",
+        "    return differ and first.is_by(site) and second.is_by(site)\n",
+        "    return differ\n",
+        "secagg/test_heads.py::test_what_is_no_fork_ends_nobody",
+    ),
+    Mutant(
         "a site that was started anew needs no witnesses",
         "secagg/client.py",
         "        return self._proofs.get(place) != members\n",
@@ -152,7 +181,7 @@ SECAGG: Final = (
         "secagg/opening.py",
         "    if wrong:\n",
         "    if len(wrong) > len(commitments):\n",
-        "secagg/test_server.py::test_a_wrong_share_in_an_answer_is_noticed",
+        "secagg/test_server.py::test_inconsistent_shares_name_their_dealer_and_open_nothing",
     ),
     Mutant(
         "signatures of messages are not checked",

@@ -48,6 +48,7 @@ bodies = st.one_of(
     st.builds(messages.Round, st.binary(max_size=50), members, st.binary(max_size=50)),
     st.builds(messages.Survivors, members),
     st.builds(messages.SignedSet, st.binary(min_size=SIGNATURE, max_size=SIGNATURE)),
+    st.builds(messages.Shares, tables(32), tables(SEED), tables(SEED)),
     st.builds(messages.Unmask, members, tables(SIGNATURE), tables(SEALED_SHARE)),
     st.builds(messages.Shares, tables(32), tables(SEED)),
 )

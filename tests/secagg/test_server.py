@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import ParameterError, RoundFailed, SiteRefused
-from hedgerow.secagg import client, membership, shamir
+from hedgerow.secagg import client, membership, opening
+from hedgerow.secagg import secure_sum as secure_sums
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, Shares
@@ -97,19 +98,95 @@ def test_inconsistent_shares_name_their_dealer_and_open_nothing(
     assert isinstance(failure.value, RoundFailed)
 
 
-def test_a_wrong_share_in_an_answer_is_noticed(group, vectors):
+# ------------------------------------------------------------------- who lied about a share
+OWNER, GIVER = 1, 3
+NO_SHARE, NO_KEY = bytes([1]) * 32, bytes([2]) * 32
+
+
+class SealsBadly:
+    """The owner sends the giver another ciphertext, or announces another share or key."""
+
+    def __init__(self, start, receivers=(GIVER,)):
+        self.start, self.receivers = start, receivers
+
+    def __call__(self, vector, joined, *rest):
+        hidden = hide(vector, joined, *rest)
+        if joined.me != OWNER:
+            return hidden
+        table = dict(hidden.body.sealed_shares)
+        for receiver in self.receivers:
+            sealed = bytearray(table[receiver])
+            sealed[self.start] ^= 1
+            table[receiver] = bytes(sealed)
+        body = replace(hidden.body, sealed_shares=table)
+        return membership.MaskedVector(body, hidden.own_share, hidden.seeds, hidden.share_keys)
+
+
+def lie(answer, key, what):
+    """What the giver, or the owner, could sign instead of its own answer."""
+    others = {owner: share for owner, share in answer.shares.items() if owner != OWNER}
+    return {
+        "a wrong share": replace(answer, shares=answer.shares | {OWNER: NO_SHARE}),
+        "a needless complaint": replace(answer, shares=others, complaints={OWNER: key}),
+        "a complaint with a false key": replace(answer, shares=others, complaints={OWNER: NO_KEY}),
+    }[what]
+
+
+def judged(group, vectors, what=None, liar=GIVER):
+    """A round in two exchanges whose answers of `liar` are another; gives it, opened."""
     secure = masked_round(group, vectors)
     secure.close()
+    key = group.memories[GIVER].outbox(group.coordinator.run_id, 1).share_keys[OWNER]
     for me, message in secure.unmask().items():
-        secure.accept_shares(group.sites[me].unmask(message))
-    honest = secure._answers[0]
-    wrong = shamir.to_bytes((shamir.from_bytes(honest.shares[2]) + 1) % shamir.PRIME)
-    secure._answers[0] = Shares(honest.shares | {2: wrong}, honest.seeds)
-    with pytest.raises(BadShares) as failure:
-        secure.opened()
-    assert failure.value.sites == (2,)
-    secure._answers[0] = honest  # the site answers again, rightly this time
+        given = group.sites[me].unmask(message)
+        if what is not None and me == liar:
+            body = lie(Shares.read(Envelope.parse(given).body), key, what).to_bytes()
+            given = from_site(group, me, MessageKind.SHARES, body)
+        secure.accept_shares(given)
     np.testing.assert_array_equal(secure.opened().values, ring_sum(vectors, EVERYBODY))
+    return secure
+
+
+@pytest.mark.parametrize(
+    ("start", "liars", "suspects"),
+    [(0, {OWNER}, set()), (48, {OWNER}, set()), (80, set(), set())],
+    ids=["ciphertext", "hash of the share", "hash of the key"],
+)
+def test_whoever_seals_a_bad_share_is_named_and_the_round_goes_on(
+    group, vectors, monkeypatch, start, liars, suspects
+):
+    monkeypatch.setattr(client, "hide", SealsBadly(start))
+    secure = judged(group, vectors)
+    assert (secure.liars, secure.suspects) == (liars, suspects)
+
+
+@pytest.mark.parametrize(
+    ("what", "liar", "liars", "suspects"),
+    [
+        ("a wrong share", GIVER, {GIVER}, set()),
+        ("a needless complaint", GIVER, {GIVER}, set()),
+        ("a complaint with a false key", GIVER, set(), {OWNER, GIVER}),
+        ("a wrong share", OWNER, {OWNER}, set()),  # its own
+    ],
+)
+def test_whoever_answers_badly_is_named_and_the_owner_is_not(
+    group, vectors, what, liar, liars, suspects
+):
+    secure = judged(group, vectors, what, liar)
+    assert (secure.liars, secure.suspects) == (liars, suspects)
+
+
+def test_shares_that_nobody_judges_would_blame_the_owner(group, vectors, monkeypatch):
+    """The negative control: an honest site was named for a share that another had changed."""
+
+    def believe(sealed, context, owner, giver, answer):
+        return opening.ShareVerdict(answer.shares.get(owner))
+
+    monkeypatch.setattr(secure_sums, "judge_share", believe)
+    wide = Parameters(n_sites=PARTIES, colluders=1, threshold=4)
+    with pytest.raises(BadShares) as failure:
+        judged(consortium(PARTIES, wide), vectors, "a wrong share")
+    assert failure.value.sites == (OWNER,)
 
 
 def test_a_signature_of_somebody_else_does_not_count(group, vectors):
@@ -173,7 +250,7 @@ def test_a_site_outside_the_participants_is_not_added(group, vectors):
 @pytest.mark.parametrize("receivers", [(), (1, 2, 3), (0, 1, 2, 3, 4), (1, 2, 3, 9)])
 def test_a_vector_comes_with_a_share_for_each_peer_and_nobody_else(group, receivers):
     secure = group.coordinator.start(b"bundle", 3)
-    sealed = {receiver: bytes(48) for receiver in receivers}
+    sealed = {receiver: bytes(112) for receiver in receivers}
     body = Masked(np.zeros(3, "<u8"), secure.context, bytes(32), sealed).to_bytes()
     with refuses("BadMessage"):
         secure.accept_masked(from_site(group, 0, MessageKind.MASKED, body))

@@ -107,6 +107,7 @@ class SecureSites:
             self._fail(number, under_way, bundle, error)
             raise
         self._transcribe(secure, under_way, is_void=False)
+        self._name_liars(secure)
         return self._finish(under_way.request, secure, opened, traffic)
 
     def _transcribe(self, secure: SecureSum, under_way: UnderWay, *, is_void: bool) -> None:
@@ -123,6 +124,16 @@ class SecureSites:
                 shown_messages(secure.messages),
             )
         )
+
+    def _name_liars(self, secure: SecureSum) -> None:
+        """Who is proved to have sent a bad share is in no later round; a suspect is."""
+        if secure.liars:
+            words = f"round {secure.round}: a bad share, proved by what it signed; goes on without"
+            self.retry_policy.note(words, secure.liars)
+        if suspects := secure.suspects - secure.liars:
+            words = f"round {secure.round}: a bad share by one of two, nobody can tell which:"
+            self.retry_policy.note(words, suspects)
+        self.session_state.exclude(secure.liars)
 
     def close(self, root: bytes, rounds: int) -> dict[int, bytes]:
         """CLOSED of all who answer, by site: their last word in this study."""
@@ -263,8 +274,14 @@ class SecureSites:
         self.session_state.doubt(missing.slow | doubtful)
         if is_met(0):
             return
-        self.session_state.exclude(missing.refusals)
-        if unable := missing.restarts | missing.refusals | doubtful:
+        self.session_state.exclude(missing.refusals | secure.liars)
+        if (
+            unable := missing.restarts
+            | missing.refusals
+            | doubtful
+            | secure.liars
+            | secure.suspects
+        ):
             names = ", ".join(self.retry_policy.names_of(unable))
             raise RoundFailed(
                 f"round {secure.round}: {names} cannot answer for it any more. Nothing was "
@@ -305,6 +322,7 @@ class SecureSites:
     ) -> None:
         if isinstance(error, BadShares):
             self.session_state.exclude(error.sites)
+            self.retry_policy.note("dealt shares of another mask, proved; left out:", error.sites)
         self.session_state.failed(bundle)
         self.session_state.needs_session |= not isinstance(error, MissingVectors)
         void = VoidRound(number, self.coordinator.attempt, _digest(under_way.encoding), str(error))

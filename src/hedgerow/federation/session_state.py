@@ -208,7 +208,8 @@ class CoordinatorSession:
 
     def opened(self, members: Iterable[int]) -> None:
         """A round was opened for these."""
-        self.present, self._has_opened, self._left_out = frozenset(members), True, frozenset()
+        self.present, self._left_out = frozenset(members) - self._exclusions, frozenset()
+        self._has_opened = True
         self._last_answer = self.retry_policy.clock()
 
     def doubt(self, sites: Iterable[int]) -> None:

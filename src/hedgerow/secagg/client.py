@@ -210,17 +210,8 @@ class Site:
         site_session.peers_in(body.participants)
         self._hear(body, header, site_session)
         context = session.context(header.round, request, body.participants)
-        return Fresh(
-            header.run_id,
-            session.id,
-            header.round,
-            body.mode,
-            body.bundle,
-            body.definitions,
-            body.participants,
-            request,
-            context,
-        )
+        content = body.mode, body.bundle, body.definitions, body.participants
+        return Fresh(header.run_id, session.id, header.round, *content, request, context)
 
     def _hear(self, body: Round, header: Header, site_session: SiteSession) -> None:
         """Peers keep each other's ledgers in mind: a machine that is brought back meets them.
@@ -235,8 +226,8 @@ class Site:
             if item.sender != self._author.me:
                 receipt.verify(self.roster.key_of(item.sender))
                 self._heads.hear(receipt)
-                last = site_session.heard.get(item.sender, 0)
-                site_session.heard[item.sender] = max(last, item.round)
+                last = site_session.heard_rounds.get(item.sender, 0)
+                site_session.heard_rounds[item.sender] = max(last, item.round)
         reach = self._parameters.reach
         require(site_session.is_fresh(header.round, body.participants, reach), Code.STALE)
 
@@ -255,15 +246,9 @@ class Site:
         site_session = self._membership.current(fresh.session_id)
         site_session.use(fresh.round)
         hidden = self._mask_vector(fresh, vector, site_session)
-        message = self._author.seal(
-            MessageKind.MASKED,
-            replace(hidden.body, selections=selections).to_bytes(),
-            fresh.run_id,
-            fresh.session_id,
-            fresh.round,
-            COORDINATOR,
-            ledger,
-        )
+        body = replace(hidden.body, selections=selections).to_bytes()
+        place = fresh.run_id, fresh.session_id, fresh.round, COORDINATOR, ledger
+        message = self._author.seal(MessageKind.MASKED, body, *place)
         return StoredRound(
             run_id=fresh.run_id,
             session_id=fresh.session_id,
@@ -312,10 +297,10 @@ class Site:
         self._check_opening(request, record)
         if self._is_in_doubt(record, request.members):
             return self._doubt(record)
-        shares = self._open_shares(request, record)
+        shares, complaints = self._open_shares(request, record)
         lost = set(record.participants) - set(request.members)
         seeds = {peer: seed for peer, seed in record.seeds.items() if peer in lost}
-        body = Shares(shares, seeds).to_bytes()
+        body = Shares(shares, seeds, complaints).to_bytes()
         return self._reply(MessageKind.SHARES, record, request.members, body)
 
     @one_at_a_time
@@ -444,15 +429,23 @@ class Site:
         threshold, members = self._parameters.threshold, request.members
         check_certificate(request.certificate, members, record.context, self.roster, threshold)
 
-    def _open_shares(self, request: Unmask, record: StoredRound) -> dict[int, bytes]:
-        """My share of every member's self-mask: those sealed for me, and my own."""
+    def _open_shares(
+        self, request: Unmask, record: StoredRound
+    ) -> tuple[dict[int, bytes], dict[int, bytes]]:
+        """My share of every member's self-mask, and keys of those that are bad: complaints.
+
+        A key opens the one share that would have been given anyway.
+        """
         target = set(request.members) & set(record.share_keys)
         require(set(request.sealed_shares) == target, Code.BAD_SHARE)
-        shares = {self._author.me: record.own_share}
+        shares, complaints = {self._author.me: record.own_share}, dict[int, bytes]()
         for peer in target:
-            key, ciphertext = record.share_keys[peer], request.sealed_shares[peer]
-            shares[peer] = open_share(key, record.context, peer, self._author.me, ciphertext)
-        return shares
+            key, sealed_share = record.share_keys[peer], request.sealed_shares[peer]
+            try:
+                shares[peer] = open_share(key, record.context, peer, self._author.me, sealed_share)
+            except SiteRefused:
+                complaints[peer] = key
+        return shares, complaints
 
     def _reply(
         self, kind: MessageKind, record: StoredRound, members: tuple[int, ...], body: bytes

@@ -69,10 +69,8 @@ class Close:
 
     @classmethod
     def read(cls, body: Buffer) -> Close:
-        reader = Reader(body)
-        result = cls(reader.take(DIGEST), reader.count())
-        reader.finish()
-        return result
+        with Reader(body) as reader:
+            return cls(reader.take(DIGEST), reader.count())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +101,10 @@ class LastWord:
 
     @classmethod
     def read(cls, body: Buffer) -> LastWord:
-        reader = Reader(body)
-        root, rounds, count = reader.take(DIGEST), reader.count(), reader.u32()
-        releases = tuple(Release.read(reader) for _ in range(count))
-        result = cls(root, rounds, releases, reader.bytes_field(), reader.bytes_field())
-        reader.finish()
-        return result
+        with Reader(body) as reader:
+            root, rounds, count = reader.take(DIGEST), reader.count(), reader.u32()
+            releases = tuple(Release.read(reader) for _ in range(count))
+            return cls(root, rounds, releases, reader.bytes_field(), reader.bytes_field())
 
     def verify(self, public: bytes, header: Header) -> None:
         right = is_signed_lasting(public, self.key, self.signature, self.signed(header))

@@ -10,7 +10,7 @@ import hashlib
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.parameters import PROTOCOL
@@ -24,7 +24,8 @@ _LONGEST_COUNT = 2**63
 DIGEST = 32
 SEED = 32
 SIGNATURE = 64
-SEALED_SHARE = 48  # 32 bytes and the 16-byte tag of AES-GCM
+SEALED = 48  # 32 bytes and the 16-byte tag of AES-GCM
+SEALED_SHARE = SEALED + 2 * DIGEST  # with hashes of the share and of its key
 ENCAPSULATION_KEY, CIPHERTEXT = 1184, 1088  # of ML-KEM-768
 CAPSULE = CIPHERTEXT + DIGEST  # a ciphertext and the tag that confirms its root
 
@@ -77,6 +78,14 @@ class Reader:
     def __init__(self, data: Buffer) -> None:
         self._data = memoryview(data)
         self._at = 0
+
+    def __enter__(self) -> Self:
+        """A body that is read in one `with` must end where the last field ends."""
+        return self
+
+    def __exit__(self, kind: object, *details: object) -> None:
+        if kind is None:
+            self.finish()
 
     @property
     def remaining(self) -> int:

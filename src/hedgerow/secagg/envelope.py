@@ -102,7 +102,7 @@ def follows(later: Position, earlier: Position) -> bool:
     return later[0] > earlier[0] or later == earlier
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Header:
     kind: MessageKind
     study_hash: bytes
@@ -132,16 +132,9 @@ def _header(begin: bytes, spent: bytes, end: bytes) -> Header:
     """Kept: whoever gets a message looks at its header before it is taken apart."""
     version, kind, study, run, session, round, sender, receiver, _ = _BEGIN.unpack(begin)
     require(version == PROTOCOL and kind in _KINDS, Code.BAD_MESSAGE)
-    return Header(
-        kind=_KINDS[kind],
-        study_hash=study,
-        run_id=run,
-        session_id=session,
-        round=checked_count(round),
-        sender=sender,
-        receiver=receiver,
-        ledger=_ledger(sender, spent.decode("ascii", errors="replace"), *_END.unpack(end)),
-    )
+    ledger = _ledger(sender, spent.decode("ascii", errors="replace"), *_END.unpack(end))
+    ends = checked_count(round), sender, receiver
+    return Header(_KINDS[kind], study, run, session, *ends, ledger)
 
 
 def _ledger(sender: int, spent: str, seq: int, head: bytes) -> LedgerHead:
@@ -214,10 +207,8 @@ class SignedHeader:
 
     @classmethod
     def read(cls, data: Buffer) -> SignedHeader:
-        reader = Reader(data)
-        result = cls(Header.read(reader), reader.take(DIGEST), reader.take(SIGNATURE))
-        reader.finish()
-        return result
+        with Reader(data) as reader:
+            return cls(Header.read(reader), reader.take(DIGEST), reader.take(SIGNATURE))
 
     @property
     def signed_head(self) -> SignedHead:
@@ -307,6 +298,10 @@ def seal_message(identity: Identity, header: Header, body: bytes) -> bytes:
     return b"".join((head, body, signature))
 
 
+Place: TypeAlias = tuple[bytes, bytes, int, int, LedgerHead]
+"""Run, key session, round, receiver, and the end of a ledger."""
+
+
 @dataclass(frozen=True, slots=True)
 class Author:
     """Writes and signs messages under one name in one study."""
@@ -315,38 +310,13 @@ class Author:
     me: int
     study_hash: bytes
 
-    def seal(
-        self,
-        kind: MessageKind,
-        body: bytes,
-        run_id: bytes,
-        session_id: bytes,
-        round: int,
-        receiver: int,
-        ledger: LedgerHead,
-    ) -> bytes:
-        header = self.header(kind, run_id, session_id, round, receiver, ledger)
-        return seal_message(self.identity, header, body)
+    def seal(self, kind: MessageKind, body: bytes, *place: *Place) -> bytes:
+        return seal_message(self.identity, self.header(kind, *place), body)
 
-    def header(
-        self,
-        kind: MessageKind,
-        run_id: bytes,
-        session_id: bytes,
-        round: int,
-        receiver: int,
-        ledger: LedgerHead,
-    ) -> Header:
-        return Header(
-            kind=kind,
-            study_hash=self.study_hash,
-            run_id=run_id,
-            session_id=session_id,
-            round=round,
-            sender=self.me,
-            receiver=receiver,
-            ledger=ledger,
-        )
+    def header(self, kind: MessageKind, *place: *Place) -> Header:
+        run_id, session_id, round, receiver, ledger = place
+        names = kind, self.study_hash, run_id, session_id
+        return Header(*names, round, self.me, receiver, ledger)
 
 
 def open_envelope(

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import DIGEST, SEED, digest, ids
+from hedgerow.secagg.encoding import DIGEST, SEALED, SEED, digest, ids
 from hedgerow.secagg.shamir import PRIME, Entropy
 
 COORDINATOR = 2**16 - 1  # the id of the coordinator, which has no place in the ring
@@ -319,12 +319,35 @@ def _expand(root: bytes, info: bytes) -> bytes:
 
 
 def seal_share(key: bytes, context: bytes, sender: int, receiver: int, share: bytes) -> bytes:
-    """AES-256-GCM: only the receiver reads the share, only for this round and this sender."""
-    return AESGCM(key).encrypt(_NONCE, share, context + ids((sender, receiver)))
+    """AES-256-GCM: only the receiver reads the share, only for this round and this sender.
+
+    Hashes of share and key stand beside it, by which everybody can tell later who lied.
+    """
+    place = context + ids((sender, receiver))
+    ciphertext = AESGCM(key).encrypt(_NONCE, share, place)
+    return ciphertext + digest("cs", place, share) + digest("kc", place, key)
 
 
-def open_share(key: bytes, context: bytes, sender: int, receiver: int, ciphertext: bytes) -> bytes:
+def open_share(
+    key: bytes, context: bytes, sender: int, receiver: int, sealed_share: bytes
+) -> bytes:
+    place = context + ids((sender, receiver))
     try:
-        return AESGCM(key).decrypt(_NONCE, ciphertext, context + ids((sender, receiver)))
+        share = AESGCM(key).decrypt(_NONCE, sealed_share[:SEALED], place)
     except InvalidTag:
         raise SiteRefused(Code.BAD_SHARE.value) from None
+    require(fits_share(sealed_share, context, sender, receiver, share), Code.BAD_SHARE)
+    return share
+
+
+def fits_share(
+    sealed_share: bytes, context: bytes, sender: int, receiver: int, share: bytes
+) -> bool:
+    """Whether the sender has said that this is the receiver's share."""
+    place = context + ids((sender, receiver))
+    return sealed_share[SEALED : SEALED + DIGEST] == digest("cs", place, share)
+
+
+def fits_key(sealed_share: bytes, context: bytes, sender: int, receiver: int, key: bytes) -> bool:
+    """Whether the sender has said that this key seals it."""
+    return sealed_share[SEALED + DIGEST :] == digest("kc", context + ids((sender, receiver)), key)

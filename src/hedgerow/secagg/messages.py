@@ -12,7 +12,8 @@ MASKED      site -> coordinator masked vector, selections, context; IN_TWO: comm
 SURVIVORS   coordinator -> site members whose vectors arrived (only if somebody is lost)
 SIGNED_SET  site -> coordinator its signature on those members
 UNMASK      coordinator -> site members, certificate, the shares sealed for this site
-SHARES      site -> coordinator its shares of members' self-masks, seeds towards the lost
+SHARES      site -> coordinator its shares of members' self-masks, seeds towards the lost, and
+                                keys of shares that are bad: complaints
 
 After a restart inside a round in two exchanges, before SIGNED_SET or SHARES:
 DOUBT       site -> coordinator a nonce: this process did not make the vector of the round
@@ -83,10 +84,8 @@ class Join:
 
     @classmethod
     def read(cls, body: Buffer) -> Join:
-        reader = Reader(body)
-        attempt = reader.u32()
-        reader.finish()
-        return cls(attempt)
+        with Reader(body) as reader:
+            return cls(reader.u32())
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +124,8 @@ class Open:
 
     @classmethod
     def read(cls, body: Buffer) -> Open:
-        reader = Reader(body)
-        keys = tuple(reader.bytes_field() for _ in range(reader.u16()))
-        reader.finish()
-        return cls(keys)
+        with Reader(body) as reader:
+            return cls(tuple(reader.bytes_field() for _ in range(reader.u16())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +142,8 @@ class Capsules:
 
     @classmethod
     def read(cls, body: Buffer) -> Capsules:
-        reader = Reader(body)
-        table = reader.table(CAPSULE)
-        reader.finish()
-        return cls(table)
+        with Reader(body) as reader:
+            return cls(reader.table(CAPSULE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +223,8 @@ class Survivors:
 
     @classmethod
     def read(cls, body: Buffer) -> Survivors:
-        reader = Reader(body)
-        members = reader.members()
-        reader.finish()
-        return cls(members)
+        with Reader(body) as reader:
+            return cls(reader.members())
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +239,8 @@ class MemberTable:
 
     @classmethod
     def read(cls, body: Buffer, width: int) -> MemberTable:
-        reader = Reader(body)
-        members, table = reader.members(), reader.table(width)
-        reader.finish()
-        return cls(members, table)
+        with Reader(body) as reader:
+            return cls(reader.members(), reader.table(width))
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +252,8 @@ class SignedSet:
 
     @classmethod
     def read(cls, body: Buffer) -> SignedSet:
-        reader = Reader(body)
-        signature = reader.take(SIGNATURE)
-        reader.finish()
-        return cls(signature)
+        with Reader(body) as reader:
+            return cls(reader.take(SIGNATURE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,24 +270,24 @@ class Unmask:
 
     @classmethod
     def read(cls, body: Buffer) -> Unmask:
-        reader = Reader(body)
-        members = reader.members()
-        certificate, sealed_shares = reader.table(SIGNATURE), reader.table(SEALED_SHARE)
-        reader.finish()
-        return cls(members, certificate, sealed_shares)
+        with Reader(body) as reader:
+            return cls(reader.members(), reader.table(SIGNATURE), reader.table(SEALED_SHARE))
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
+    """`complaints` has the keys of shares that could not be opened, or were not as announced."""
+
     shares: dict[int, bytes] = field(repr=False)
     seeds: dict[int, bytes] = field(repr=False)
+    complaints: dict[int, bytes] = field(default_factory=dict, repr=False)
 
     def to_bytes(self) -> bytes:
-        return table_field(self.shares) + table_field(self.seeds)
+        complaints = table_field(self.complaints) if self.complaints else b""
+        return table_field(self.shares) + table_field(self.seeds) + complaints
 
     @classmethod
     def read(cls, body: Buffer) -> Shares:
-        reader = Reader(body)
-        shares, seeds = reader.table(WIDTH), reader.table(SEED)
-        reader.finish()
-        return cls(shares, seeds)
+        with Reader(body) as reader:
+            shares, seeds = reader.table(WIDTH), reader.table(SEED)
+            return cls(shares, seeds, reader.table(SEED) if reader.remaining else {})

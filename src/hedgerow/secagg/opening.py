@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hedgerow.errors import RoundFailed
+from hedgerow.errors import RoundFailed, SiteRefused
 from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest, ids, u16
-from hedgerow.secagg.keys import Roster, verify_signature
+from hedgerow.secagg.keys import Roster, fits_key, fits_share, open_share, verify_signature
 from hedgerow.secagg.masks import Int64, UInt64
 from hedgerow.secagg.messages import Shares
 
@@ -62,7 +62,7 @@ def least_witnesses(participants: int, threshold: int, colluders: int) -> int:
 class BadShares(RoundFailed):
     """The self-masks of `sites` did not come out as committed.
 
-    Each of them, or a site that answered for it, sent a wrong share.
+    All shares are as these sites announced them, so they dealt shares of something else.
     """
 
     def __init__(self, round: int, sites: tuple[int, ...]) -> None:
@@ -105,9 +105,37 @@ class OpenedSum:
     selections: Mapping[int, tuple[int, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class ShareVerdict:
+    """A share to be used, if there is one, and who is proved to have lied about it."""
+
+    share: bytes | None
+    liar: int | None = None
+    is_open: bool = False
+    """Owner or giver lied, and nobody can tell which."""
+
+
+def judge_share(
+    sealed_share: bytes, context: bytes, owner: int, giver: int, answer: Shares
+) -> ShareVerdict:
+    """By what both have signed: `sealed` is the owner's, the answer is the giver's."""
+    place = sealed_share, context, owner, giver
+    if owner in answer.shares:
+        share = answer.shares[owner]
+        return ShareVerdict(share) if fits_share(*place, share) else ShareVerdict(None, giver)
+    key = answer.complaints[owner]
+    if not fits_key(*place, key):
+        return ShareVerdict(None, is_open=True)
+    try:
+        return ShareVerdict(open_share(key, context, owner, giver, sealed_share), giver)
+    except SiteRefused:
+        return ShareVerdict(None, owner)
+
+
 def givers(member: int, near: Iterable[int], answers: Mapping[int, Shares]) -> tuple[int, ...]:
     """Those who answered with a share of `member`'s self-mask, in increasing order."""
-    return tuple(site for site in sorted({member, *near}) if site in answers)
+    sites = (site for site in sorted({member, *near}) if site in answers)
+    return tuple(site for site in sites if member in answers[site].shares)
 
 
 def rebuild(member: int, givers: tuple[int, ...], answers: Mapping[int, Shares]) -> int:

@@ -32,6 +32,7 @@ from hedgerow.secagg.opening import (
     OpenedSum,
     check_commitments,
     givers,
+    judge_share,
     least_witnesses,
     rebuild,
     set_digest,
@@ -96,6 +97,10 @@ class SecureSum:
         self._shares: dict[int, dict[int, bytes]] = {}
         self._certificate: dict[int, bytes] = {}
         self._answers: dict[int, Shares] = {}
+        self.liars: set[int] = set()
+        """Who is proved, by what was signed, to have sent a bad share."""
+        self.suspects: set[int] = set()
+        """Of two of these one has, and nobody can tell which."""
         self.nonces: dict[int, bytes] = {}
         """Of those whose process was started anew in the round, and who ask for witnesses."""
         self._witnesses: dict[int, dict[int, bytes]] = {}
@@ -221,10 +226,24 @@ class SecureSum:
         sender, members = envelope.header.sender, set(self._members())
         require(sender in members, Code.BAD_SET, sender)
         answer, peers = Shares.read(envelope.body), self._peers[sender]
-        require(set(answer.shares) == (peers & members) | {sender}, Code.BAD_MESSAGE, sender)
+        listing = sorted((*answer.shares, *answer.complaints))
+        require(listing == sorted((peers & members) | {sender}), Code.BAD_MESSAGE, sender)
+        require(sender in answer.shares, Code.BAD_MESSAGE, sender)
         require(set(answer.seeds) == peers - members, Code.BAD_MESSAGE, sender)
         self.messages[sender, MessageKind.SHARES] = message
-        self._answers[sender] = answer
+        self._answers[sender] = self._judge(sender, answer)
+
+    def _judge(self, giver: int, answer: Shares) -> Shares:
+        """The good shares of an answer; whoever is proved to have lied is noted."""
+        shares = {giver: answer.shares[giver]}
+        for owner in (*answer.shares, *answer.complaints):
+            if owner != giver:
+                sealed_share = self._shares[owner][giver]
+                verdict = judge_share(sealed_share, self.context, owner, giver, answer)
+                self.liars |= set() if verdict.liar is None else {verdict.liar}
+                self.suspects |= {owner, giver} if verdict.is_open else set()
+                shares |= {} if verdict.share is None else {owner: verdict.share}
+        return Shares(shares, answer.seeds)
 
     def missing(self) -> str | None:
         """Why the sum cannot be opened yet, or None when it can."""
@@ -270,8 +289,15 @@ class SecureSum:
         return envelope
 
     def _self_secret(self, member: int) -> int:
-        enough = self._run.parameters.neighborhood.threshold
-        return rebuild(member, self._givers(member)[:enough], self._answers)
+        """Its own share nobody has announced: if that is the bad one, the others may do."""
+        enough, sites = self._run.parameters.neighborhood.threshold, self._givers(member)
+        secret = rebuild(member, sites[:enough], self._answers)
+        others = tuple(site for site in sites if site != member)[:enough]
+        is_wrong = masks.commitment(self.context, secret) != self._commitments[member]
+        if is_wrong and len(others) == enough:
+            secret = rebuild(member, others, self._answers)
+            self.liars.add(member)
+        return secret
 
     def _givers(self, member: int) -> tuple[int, ...]:
         return givers(member, self._peers[member], self._answers)

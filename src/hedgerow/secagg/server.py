@@ -123,8 +123,8 @@ class Coordinator:
         joining = self._joining(keys)
         for item in joining:
             for site, evidence in item.forks.items():
-                forked = is_fork(self.roster.key_of(site), *fork_heads(evidence))
-                require(not forked, Code.LEDGER_FORKED, site)
+                has_forked = is_fork(self.roster.key_of(site), *fork_heads(evidence))
+                require(not has_forked, Code.LEDGER_FORKED, site)
             last_head = self.heads.get(item.sender, EMPTY_LEDGER)
             require(follows(item.head, last_head.position), Code.LEDGER_ROLLED_BACK, item.sender)
             self.heads[item.sender] = item.receipt.header.ledger
@@ -204,10 +204,7 @@ class Coordinator:
         return tuple(self.receipts[site][1] for site in turn if site in self.receipts)
 
     def is_fresh(self, round: int, sites: Iterable[int]) -> bool:
-        """Whether sites will answer that round in this key session: see `SiteSession.is_fresh`.
-
-        Some rounds pass while each header waits for its turn.
-        """
+        """Whether sites will answer that round in this key session: see `SiteSession.is_fresh`."""
         start, lag = (self._first_round or round) - 1, self.parameters.reach // 2 + 1
         return all(self.receipts.get(site, (start,))[0] >= round - lag for site in sites)
 

@@ -150,7 +150,7 @@ class SiteSession:
     last_round: int = 0
     """Highest round masked in this key session, whether or not it was ever stored or sent."""
     first_round: int = 0
-    heard: dict[int, int] = field(default_factory=dict)
+    heard_rounds: dict[int, int] = field(default_factory=dict)
     """By peer, the latest round of which a signed header of it was shown to this site."""
     lock: AbstractContextManager[Any] = field(default_factory=threading.Lock, repr=False)
 
@@ -200,7 +200,7 @@ class SiteSession:
         """Whether of each there is a header of late; KEYS count as of before the first round."""
         start = (self.first_round or round) - 1
         peers = (peer for peer in participants if peer != self.me)
-        return all(self.heard.get(peer, start) >= round - reach for peer in peers)
+        return all(self.heard_rounds.get(peer, start) >= round - reach for peer in peers)
 
     def peers_in(self, participants: Iterable[int]) -> list[int]:
         """Neighbors among them; with each there must be a root, or masks would not cancel."""
