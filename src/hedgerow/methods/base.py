@@ -59,6 +59,7 @@ from hedgerow.methods.predicting import outputs
 from hedgerow.methods.saving import plain_state, set_state, write_model
 from hedgerow.methods.sources import (
     Columns,
+    ReadRows,
     named_columns,
     open_elsewhere,
     read_sources,
@@ -203,15 +204,9 @@ class PrivateEstimator(CommonParameters):
                 _encode(part, part_persons, study.schema)
                 for part, part_persons in zip(parts, persons, strict=True)
             ]
-        found_sites = site is not None and names is None
-        site_names = names_of_sites(site, names)
-        site_rows, around, held_out = self._site_rows(
-            study, method, encoded_rows, site_names, found_sites, person is not None
-        )
-        with self._server(study, method, site_rows) as server:
-            train(self, study, method, server, around)
-        # set with the new model alone: a fit that fails changes neither
-        self._held_out_draws = held_out
+        found_sites, site_names = site is not None and names is None, names_of_sites(site, names)
+        read = ReadRows(study, method, encoded_rows, site_names, found_sites)
+        self._fit_rows(read, person is not None)
         name_columns(self, X)
         self._name_classes(are_codes)
         return self
@@ -224,16 +219,14 @@ class PrivateEstimator(CommonParameters):
 
     def _fit_sources(self, sources: Sequence[Any], columns: Columns) -> Self:
         """Trains on sources that are read by column names."""
-        got = read_sources(self, sources, columns)
-        persons_declared = columns.person is not None
-        site_rows, around, held_out = self._site_rows(
-            *(got.study, got.method, got.parts, got.names, got.found_sites),
-            *(persons_declared, got.label),
-        )
-        with self._server(got.study, got.method, site_rows) as server:
-            train(self, got.study, got.method, server, around)
-        self._held_out_draws = held_out
+        self._fit_rows(read_sources(self, sources, columns), columns.person is not None)
         return self._set_names()
+
+    def _fit_rows(self, read: ReadRows, persons_declared: bool) -> None:
+        site_rows, around, held_out = self._site_rows(read, persons_declared)
+        with self._server(read.study, read.method, site_rows) as server:
+            train(self, read.study, read.method, server, around)
+        self._held_out_draws = held_out  # with the new model alone: no fit that fails changes it
 
     def _fit_elsewhere(self, source: Any, columns: Columns, temp_folder: Any) -> Self:
         """Trains on rows that an engine holds and sums."""
@@ -254,27 +247,21 @@ class PrivateEstimator(CommonParameters):
         return self
 
     def _site_rows(
-        self,
-        study: Study,
-        method: Method,
-        encoded_rows: Sequence[encoding.Encoded],
-        names: Sequence[str],
-        found_sites: bool,
-        persons_declared: bool,
-        label: str = encoding.LABEL,
+        self, read: ReadRows, persons_declared: bool
     ) -> tuple[list[Rows], Circumstances, HeldOutDraws | None]:
         """The rows of each site, the circumstances of the run, and the held-out draws."""
-        warn_of_time(study.n_sites, method.largest(study.schema).rounds_of(study.n_sites))
-        self.data_report_ = report_of(encoded_rows, study.schema, label)
+        study = read.study
+        warn_of_time(study.n_sites, read.method.largest(study.schema).rounds_of(study.n_sites))
+        self.data_report_ = report_of(read.parts, study.schema, read.label)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
         draws = draws_of_sites(study)
         site_rows = [
-            Rows(part, study.schema, own) for part, own in zip(encoded_rows, draws, strict=True)
+            Rows(part, study.schema, own) for part, own in zip(read.parts, draws, strict=True)
         ]
-        held_out = held_out_draws(study, names, draws, persons_declared)
+        held_out = held_out_draws(study, read.names, draws, persons_declared)
         circumstances = Circumstances(
-            found_sites=found_sites,
+            found_sites=read.found_sites,
             persons_declared=persons_declared,
             total=self._reserve(study, persons_declared=persons_declared),
             drawn=None if held_out is None else held_out.part(TRAINED_ON),

@@ -15,7 +15,7 @@ from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import Elsewhere, OnDisk
 from hedgerow.data.reading.containers import positions_of
 from hedgerow.data.reading.databases import Selected
-from hedgerow.data.reading.encoding import Encoded, encode
+from hedgerow.data.reading.encoding import LABEL, Encoded, encode
 from hedgerow.data.reading.sources import Source, is_elsewhere, open_table
 from hedgerow.data.rows import Draws
 from hedgerow.data.site_rows import UNNAMED, draws_of_sites, warn_of_crowds
@@ -43,7 +43,7 @@ class Columns:
     person: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ReadRows:
     study: Study
     method: Method
@@ -53,7 +53,7 @@ class ReadRows:
     """Names of the sites: from their column, or their numbers."""
     found_sites: bool
     """Whether the sites were read from the rows."""
-    label: str
+    label: str = LABEL
     """The column of the outcome."""
 
 
@@ -168,14 +168,8 @@ def read_sources(
         grid = estimator._method(schema).grid(schema)
         parts, names = by_site(_read_source(estimator, source, grid, label, columns), columns.sites)
         study, method = agree(estimator, schema, len(parts))
-    return ReadRows(
-        study=study,
-        method=method,
-        parts=parts,
-        names=names,
-        found_sites=columns.site is not None and columns.sites is None,
-        label=label,
-    )
+    found_sites = columns.site is not None and columns.sites is None
+    return ReadRows(study, method, parts, names, found_sites, label)
 
 
 def schema_for(estimator: PrivateEstimator) -> Schema:

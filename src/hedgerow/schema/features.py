@@ -293,9 +293,8 @@ class Survival(Target):
         known = tuple(map(float, times))
         for time in known:
             if not 0.0 <= time <= self.horizon:
-                raise ParameterError(
-                    f"a time is {time:g}; use times from 0 to {self.horizon:g}, the horizon."
-                )
+                end = f"{self.horizon:g}, the horizon"
+                raise ParameterError(f"a time is {time:g}; use times from 0 to {end}.")
         return known
 
     def words(self, time: float) -> str:
