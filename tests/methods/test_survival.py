@@ -101,6 +101,12 @@ def test_columns_of_a_table_a_file_and_a_database_are_read_by_the_schemas_names(
         assert model.model_.to_dict() == expected
 
 
+def test_partitions_of_a_cluster_are_read_by_the_schemas_names(expected):
+    dask = pytest.importorskip("dask.dataframe")
+    partitions = dask.from_pandas(ROWS, npartitions=3)
+    assert plain().fit(partitions).model_.to_dict() == expected
+
+
 def test_several_sites_learn_what_one_would(expected):
     sites = np.arange(N) % 3
     assert plain().fit(X, Y, site=sites, sites=range(3)).model_.to_dict() == expected
@@ -289,13 +295,11 @@ def test_scikit_learns_tools_take_it():
 
 
 @pytest.fixture
-def sksurv():
-    return pytest.importorskip("sksurv", reason="scikit-survival is not installed")
+def metrics():
+    return pytest.importorskip("sksurv.metrics", reason="scikit-survival is not installed")
 
 
-def test_scikit_survivals_metrics_take_it(fitted, sksurv):
-    from sksurv import metrics
-
+def test_scikit_survivals_metrics_take_it(fitted, metrics):
     risk, event, time = fitted.predict(X), STRUCTURED["death"], STRUCTURED["years"]
     expected = metrics.concordance_index_censored(event, time, risk)[0]
     assert fitted.score(X, STRUCTURED) == pytest.approx(expected, abs=1e-9)
@@ -306,20 +310,17 @@ def test_scikit_survivals_metrics_take_it(fitted, sksurv):
     assert metrics.cumulative_dynamic_auc(STRUCTURED, STRUCTURED, risk, times)[1] > 0.7
 
 
-def test_scikit_survivals_own_checks_of_functions_pass(fitted, sksurv):
-    from sksurv.testing import assert_chf_properties, assert_survival_function_properties
-
-    assert_survival_function_properties(fitted.predict_survival_function(X, return_array=True))
-    assert_chf_properties(fitted.predict_cumulative_hazard_function(X, return_array=True))
+def test_scikit_survivals_own_checks_of_functions_pass(fitted):
+    testing = pytest.importorskip("sksurv.testing", reason="scikit-survival is not installed")
+    curves = fitted.predict_survival_function(X, return_array=True)
+    testing.assert_survival_function_properties(curves)
+    hazards = fitted.predict_cumulative_hazard_function(X, return_array=True)
+    testing.assert_chf_properties(hazards)
     with pytest.raises(AssertionError):  # negative control: a curve that rises
-        assert_survival_function_properties(
-            fitted.predict_survival_function(X, return_array=True)[:, ::-1]
-        )
+        testing.assert_survival_function_properties(curves[:, ::-1])
 
 
-def test_scikit_survivals_scorers_search_over_it(sksurv):
-    from sksurv import metrics
-
+def test_scikit_survivals_scorers_search_over_it(metrics):
     for scorer in (
         metrics.as_integrated_brier_score_scorer,
         metrics.as_cumulative_dynamic_auc_scorer,

@@ -109,9 +109,9 @@ def audit_paths(
     X, y = _made_up(PATH_ROWS, number, rng, extreme=True)
     label: str | None = AUDIT_LABEL
     if schema.survival is not None:
-        signed, label = _censored((X, y), rng)[1], None
+        signed_times, label = _censored((X, y), rng)[1], None
         kinds = [(name, np.float64) for name in schema.survival.columns]
-        y = np.array([*zip(np.abs(signed), signed > 0.0, strict=True)], kinds)
+        y = np.array([*zip(np.abs(signed_times), signed_times > 0.0, strict=True)], kinds)
     guarantee: dict[str, Any] = {"epsilon": 50.0}  # so much that groups are asked, too
     sites = 1 if dp_model == "central" else 3
     site: dict[str, Any] = {} if sites == 1 else {"sites": range(sites)}

@@ -205,8 +205,8 @@ class PrivateEstimator(CommonParameters):
                 for part, part_persons in zip(parts, persons, strict=True)
             ]
         found_sites, site_names = site is not None and names is None, names_of_sites(site, names)
-        read = ReadRows(study, method, encoded_rows, site_names, found_sites)
-        self._fit_rows(read, person is not None)
+        site_parts = ReadRows(study, method, encoded_rows, site_names, found_sites)
+        self._fit_rows(site_parts, person is not None)
         name_columns(self, X)
         self._name_classes(are_codes)
         return self
@@ -222,10 +222,10 @@ class PrivateEstimator(CommonParameters):
         self._fit_rows(read_sources(self, sources, columns), columns.person is not None)
         return self._set_names()
 
-    def _fit_rows(self, read: ReadRows, persons_declared: bool) -> None:
-        site_rows, around, held_out = self._site_rows(read, persons_declared)
-        with self._server(read.study, read.method, site_rows) as server:
-            train(self, read.study, read.method, server, around)
+    def _fit_rows(self, rows: ReadRows, persons_declared: bool) -> None:
+        site_rows, around, held_out = self._site_rows(rows, persons_declared)
+        with self._server(rows.study, rows.method, site_rows) as server:
+            train(self, rows.study, rows.method, server, around)
         self._held_out_draws = held_out  # with the new model alone: no fit that fails changes it
 
     def _fit_elsewhere(self, source: Any, columns: Columns, temp_folder: Any) -> Self:
@@ -247,21 +247,21 @@ class PrivateEstimator(CommonParameters):
         return self
 
     def _site_rows(
-        self, read: ReadRows, persons_declared: bool
+        self, rows: ReadRows, persons_declared: bool
     ) -> tuple[list[Rows], Circumstances, HeldOutDraws | None]:
         """The rows of each site, the circumstances of the run, and the held-out draws."""
-        study = read.study
-        warn_of_time(study.n_sites, read.method.largest(study.schema).rounds_of(study.n_sites))
-        self.data_report_ = report_of(read.parts, study.schema, read.label)
+        study = rows.study
+        warn_of_time(study.n_sites, rows.method.largest(study.schema).rounds_of(study.n_sites))
+        self.data_report_ = report_of(rows.parts, study.schema, rows.label)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
         draws = draws_of_sites(study)
         site_rows = [
-            Rows(part, study.schema, own) for part, own in zip(read.parts, draws, strict=True)
+            Rows(part, study.schema, own) for part, own in zip(rows.parts, draws, strict=True)
         ]
-        held_out = held_out_draws(study, read.names, draws, persons_declared)
+        held_out = held_out_draws(study, rows.names, draws, persons_declared)
         circumstances = Circumstances(
-            found_sites=read.found_sites,
+            found_sites=rows.found_sites,
             persons_declared=persons_declared,
             total=self._reserve(study, persons_declared=persons_declared),
             drawn=None if held_out is None else held_out.part(TRAINED_ON),

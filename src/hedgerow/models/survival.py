@@ -87,8 +87,8 @@ class SurvivalCurve:
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> SurvivalCurve:
-        everyone, groups = (d[name] and RiskTable(**_numbers(d[name])) for name in TABLES)
-        rest = _numbers({name: values for name, values in d.items() if name not in TABLES})
+        everyone, groups = (d[name] and RiskTable(**_numbers(d[name])) for name in _TABLES)
+        rest = _numbers({name: values for name, values in d.items() if name not in _TABLES})
         curve = SurvivalCurve(**rest, everyone=everyone, groups=groups)
         if len(set(map(len, (curve.edges, curve.odds, curve.slopes, curve.marginal)))) > 1:
             raise ValueError("times, odds and slopes of a survival curve are not of one number")
@@ -96,15 +96,15 @@ class SurvivalCurve:
         return curve
 
 
-TABLES = ("everyone", "groups")
+_TABLES = ("everyone", "groups")
 
 
 def _numbers(d: dict[str, Any]) -> dict[str, Any]:
     """Numbers and lists of numbers, all finite."""
-    read = {k: tuple(map(float, v)) if isinstance(v, list) else float(v) for k, v in d.items()}
-    if not all(np.isfinite(values).all() for values in read.values()):
+    numbers = {k: tuple(map(float, v)) if isinstance(v, list) else float(v) for k, v in d.items()}
+    if not all(np.isfinite(values).all() for values in numbers.values()):
         raise ValueError("a number of a survival curve is not finite")
-    return read
+    return numbers
 
 
 def interval_middles(cuts: tuple[float, ...]) -> FloatArray:

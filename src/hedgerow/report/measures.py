@@ -399,7 +399,7 @@ def _grouped_c(counts: FloatArray) -> float:
 def _brier(counts: FloatArray, chances: FloatArray, times: tuple[float, ...]) -> float:
     """Over the times, of all groups: squared distance of what was said from what happened."""
     records = np.maximum(counts.sum(axis=(1, 2)), 0.0)
-    observed = np.stack([_chances(part) for part in counts])
-    errors = observed * (1.0 - chances) ** 2 + (1.0 - observed) * chances**2  # (G, T)
+    seen_chances = np.stack([_chances(part) for part in counts])
+    errors = seen_chances * (1.0 - chances) ** 2 + (1.0 - seen_chances) * chances**2  # (G, T)
     mean = np.array([0.0, *(records @ errors / max(float(records.sum()), 1.0))])
     return float((mean[1:] + mean[:-1]) @ np.diff([0.0, *times]) / (2.0 * times[-1]))

@@ -290,12 +290,12 @@ class Survival(Target):
 
     def within(self, times: Iterable[Any]) -> tuple[float, ...]:
         """Times at which something is known; others are refused."""
-        known = tuple(map(float, times))
-        for time in known:
+        numbers = tuple(map(float, times))
+        for time in numbers:
             if not 0.0 <= time <= self.horizon:
                 end = f"{self.horizon:g}, the horizon"
                 raise ParameterError(f"a time is {time:g}; use times from 0 to {end}.")
-        return known
+        return numbers
 
     def words(self, time: float) -> str:
         """A time with its unit."""
