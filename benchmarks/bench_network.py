@@ -1,6 +1,7 @@
 """Rounds between real processes, against an echo of the same bytes.
 
 python -m benchmarks.bench_network [CARRIER:SITES ...] [boosting] [memory] [latency:MS ...]
+python -m benchmarks.bench_network soak:5000 transcript:3 transcript:30
 .venv-flower/bin/python -m benchmarks.bench_network Flower:3 "Flower, stock nodes:3"
 
 Sites are processes on this machine with 1,000 rows and a store on disk; the coordinator keeps a
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 import warnings
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -40,6 +42,7 @@ from hedgerow.federation.audit_log import Audit, lines_of
 from hedgerow.federation.exchange import Quorum, pace_of
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
+from hedgerow.federation.transcript import Transcript
 from hedgerow.federation.transports.in_process import open_federation
 from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.ledger.charges import MemoryLedger
@@ -150,7 +153,9 @@ PART = "network"
 USUAL = (
     *("HTTPS:3", "HTTPS:10", "HTTPS:30", "FLARE:3", "FLARE:10", "FLARE:30"),
     *("boosting", "memory", "latency:0", "latency:40", "latency:200"),
+    *("soak:5000", "transcript:3", "transcript:30"),
 )
+SOAK_SITES, SOAK_LOOKS = 3, 10
 REPEATS = {1_000: 40, 1_000_000: 7}
 """By number of integers: the CPU of other processes is counted in hundredths of a second."""
 FEW = 5
@@ -287,6 +292,56 @@ def at_a_distance(latency: float) -> dict[str, Any]:
         return found
 
 
+def soaked(n_rounds: int) -> dict[str, Any]:
+    """Resident bytes of the coordinator and of the largest site, ten times in a run of one process.
+
+    The sites' files too: what a round leaves there is a line of the ledger and one of the audit.
+    """
+    looks = list[dict[str, int]]()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        over_https(SOAK_SITES, Path(folder)) as consortium,
+        consortium.link(study_of(SOAK_SITES)) as link,
+    ):
+        federation = Server(link.study, link, MemoryLedger(link.study.limit))
+        for number in range(1, n_rounds + 1):
+            federation.ask(bundle_of(1_000))
+            if number % (n_rounds // SOAK_LOOKS) == 0:
+                sites = [_status(pid, "VmRSS") for pid in consortium.pids()]
+                stores = [path.stat().st_size for path in Path(folder).glob("site-*/store.sqlite")]
+                sizes = {"coordinator": _status(os.getpid(), "VmRSS"), "site": max(sites)}
+                looks.append({"rounds": number, **sizes, "store": max(stores)})
+                print(looks[-1], flush=True)
+    return {"sites": SOAK_SITES, "rounds": n_rounds, "looks": looks}
+
+
+def transcribed(n_sites: int) -> dict[str, Any]:
+    """Bytes of the transcript of the default boosted trees, and CPU seconds to read it whole."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        over_https(n_sites, Path(folder)) as consortium,
+        consortium.link(boosted_study(n_sites)[0]) as link,
+    ):
+        study, method = boosted_study(n_sites)
+        federation = Server(study, link, MemoryLedger(study.limit))
+        trained(federation, method)
+        (path,) = Path(folder).glob("*/transcript.bin")
+        start = time.process_time()
+        transcript = Transcript.read(path)
+        root = transcript.root
+        seconds = time.process_time() - start
+        questions = sum(len(r.questions) + len(r.definitions) for r in transcript.rounds.values())
+        link.close(root, len(transcript.rounds))
+        return {
+            "sites": n_sites,
+            "rounds": len(transcript.rounds),
+            "bytes": path.stat().st_size,
+            "questions": questions,
+            "deflated": len(zlib.compress(path.read_bytes())),
+            "read_cpu": seconds,
+        }
+
+
 def trained(federation: Server, method: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -306,6 +361,10 @@ def _rows(study: Study) -> list[Any]:
 def part(name: str) -> Any:
     if name == "boosting":
         return whole_model()
+    if name.startswith("soak:"):
+        return soaked(int(name.partition(":")[2]))
+    if name.startswith("transcript:"):
+        return transcribed(int(name.partition(":")[2]))
     if name.startswith("latency:"):
         return at_a_distance(float(name.partition(":")[2]))
     if name == "memory":

@@ -16,7 +16,7 @@ from hedgerow.deployment.study_file import study_schema
 from hedgerow.methods.model_file import FORMAT_VERSION, MODEL_FORMAT
 from hedgerow.methods.saving import ENTRIES
 from hedgerow.models.model import Output
-from hedgerow.privacy.declaration import closed
+from hedgerow.privacy.declaration import object_schema
 from hedgerow.schema.features import Categorical, Hashed, Numeric, Spacing, Survival, Target
 from hedgerow.schema.formats import CLASSES, MARKS, OPEN
 from hedgerow.schema.parsers import OPTIONS, PARTS, Parser
@@ -43,7 +43,7 @@ def _parsers() -> dict[str, Any]:
     options = {name: special.get(name, TEXTS) for names in OPTIONS.values() for name in names}
     assert set(options) < {field.name for field in fields(Parser)}
     kinds = {"enum": list(OPTIONS)}
-    return {"anyOf": [kinds, closed({"kind": kinds} | options, ["kind"])]}
+    return {"anyOf": [kinds, object_schema({"kind": kinds} | options, ["kind"])]}
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -57,7 +57,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "other": {"type": "boolean"},
     "buckets": {"type": "integer", "minimum": 2},
     "column": {"type": "string", "minLength": 1},
-    "parse": _parsers(),
+    "parse": {"$ref": "#/$defs/parser"},
+    "event_parse": {"$ref": "#/$defs/parser"},
     "missing": {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
     "time": {"type": "string", "minLength": 1},
     "event": {"type": "string", "minLength": 1},
@@ -71,7 +72,7 @@ def _table(kind: type[Any], needed: list[str]) -> dict[str, Any]:
     """One kind of entry: its own fields, and where its values come from."""
     names = [field.name for field in fields(kind) if field.init and field.name != "mark"]
     own = {name: KINDS[name] for name in names}
-    return closed(own | _marks(), needed)
+    return object_schema(own | _marks(), needed)
 
 
 def _marks(prefix: str = "") -> dict[str, Any]:
@@ -92,19 +93,20 @@ def schema_file() -> dict[str, Any]:
             "minItems": 2,
         },
         **_marks(CLASSES),
+        **{CLASSES + name: KINDS[name] for name in ("parse", "missing")},
         "target": _table(Target, ["low", "high"]),
         "survival": _table(Survival, ["time", "event", "horizon"]),
         "feature": {"type": "array", "items": {"anyOf": kinds}, "minItems": 1},
     }
     outcomes = ("classes", "target", "survival")
     pairs = [{"type": "object", "required": list(pair)} for pair in combinations(outcomes, 2)]
-    whole = closed(properties, ["feature"]) | {"allOf": [{"not": pair} for pair in pairs]}
+    whole = object_schema(properties, ["feature"]) | {"allOf": [{"not": pair} for pair in pairs]}
     return _titled("hedgerow schema file", whole)
 
 
 def study_file() -> dict[str, Any]:
     inside = {key: value for key, value in schema_file().items() if not key.startswith("$")}
-    in_a_file = closed({"file": TEXT}, ["file"])
+    in_a_file = object_schema({"file": TEXT}, ["file"])
     return _titled("hedgerow study file", study_schema({"anyOf": [inside, in_a_file]}))
 
 
@@ -117,24 +119,26 @@ def model_file() -> dict[str, Any]:
         "classes": {
             "anyOf": [
                 {"type": "null"},
-                closed({"type": TEXT, "values": {"type": "array"}}, ["type", "values"]),
+                object_schema({"type": TEXT, "values": {"type": "array"}}, ["type", "values"]),
             ]
         },
         "columns": {"type": ["array", "null"], "items": TEXT},
         "model": _score(),
         "leaves": {"type": "array", "items": {"type": "array", "items": {"type": "object"}}},
         "privacy": _statement(),
-        "run": closed({"rounds": {"type": "array", "items": {"type": "object"}}}, ["rounds"]),
+        "run": object_schema(
+            {"rounds": {"type": "array", "items": {"type": "object"}}}, ["rounds"]
+        ),
     }
     properties = {
         "format": {"const": MODEL_FORMAT},
         "version": {"const": FORMAT_VERSION},
         "release": TEXT,
         "digest": FINGERPRINT,
-        "content": closed(parts, list(ENTRIES)),
+        "content": object_schema(parts, list(ENTRIES)),
         "signed": {"type": "object"},
         "signer": {"type": "object"},
-        "evaluation": closed(
+        "evaluation": object_schema(
             {
                 "confidence": {"type": "number"},
                 "models": {"type": "array", "minItems": 1},
@@ -146,7 +150,7 @@ def model_file() -> dict[str, Any]:
         ),
     }
     needed = ["format", "version", "release", "digest", "content"]
-    return _titled("hedgerow model file", closed(properties, needed))
+    return _titled("hedgerow model file", object_schema(properties, needed))
 
 
 def _score() -> dict[str, Any]:
@@ -156,18 +160,18 @@ def _score() -> dict[str, Any]:
         "cells": {"type": "array", "items": {"type": "integer", "minimum": 1}},
         "values": {"type": "array", "items": numbers},
     }
-    test = closed({"feature": TEXT, "grid": TEXT, "left": TEXT}, ["feature", "grid", "left"])
+    test = object_schema({"feature": TEXT, "grid": TEXT, "left": TEXT}, ["feature", "grid", "left"])
     score = {
         "base": numbers,
         "curves": {
             "type": "array",
-            "items": closed({"feature": COUNT, **runs}, ["feature", *runs]),
+            "items": object_schema({"feature": COUNT, **runs}, ["feature", *runs]),
         },
         "features": {"type": "array", "items": TEXT},
         "tests": {"type": "array", "items": test},
         "trees": {
             "type": "array",
-            "items": closed(
+            "items": object_schema(
                 {"nodes": {"type": "array", "items": COUNT}, "leaves": {"type": "array"}},
                 ["nodes", "leaves"],
             ),
@@ -180,10 +184,10 @@ def _score() -> dict[str, Any]:
             "output": {"enum": [one.name for one in Output]},
             "sharpness": {"type": "number"},
             "survival": {"type": "object", "required": ["edges", "odds", "slopes", "center"]},
-            "noise": closed(
+            "noise": object_schema(
                 {
                     "trees": {"type": "array", "items": {"type": "array"}},
-                    "curves": {"type": "array", "items": closed(runs, list(runs))},
+                    "curves": {"type": "array", "items": object_schema(runs, list(runs))},
                     "common": {"type": "number", "minimum": 0},
                 },
                 ["trees", "curves", "common"],
@@ -212,7 +216,7 @@ def _statement() -> dict[str, Any]:
 
 
 def _titled(title: str, content: dict[str, Any]) -> dict[str, Any]:
-    return {"$schema": DIALECT} | content | {"title": title}
+    return {"$schema": DIALECT} | content | {"title": title, "$defs": {"parser": _parsers()}}
 
 
 FORMATS = {"schema": schema_file, "study": study_file, "model": model_file}

@@ -33,7 +33,7 @@ from hedgerow.kernels.noise import invert
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.method import Method, TrainingResult
 from hedgerow.privacy.accounting.budget import Cost, DPModel
-from hedgerow.privacy.admission import admitted
+from hedgerow.privacy.admission import admit
 from hedgerow.privacy.ledger.charges import ChargeLedger, MemoryLedger
 from hedgerow.privacy.mechanisms import coins, sampling
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
@@ -93,7 +93,7 @@ class InTheClear:
         self.rows = [StudyRows(study, site.rows) for site in sites.each]
 
     def round(self, number: int, asked: Sequence[Priced]) -> RoundSum:
-        admitted(self.study, [one.query for one in asked])
+        admit(self.study, [one.query for one in asked])
         summed = [one.noise for one in asked if one.noise is not None]
         selecting = [one for one in asked if one.noise is None]
         secret = SecretRandomness()

@@ -16,10 +16,10 @@ finds. The measured loss must not exceed the claim.
 import matplotlib.pyplot as plt
 
 import hedgerow as hr
-from hedgerow.audit.running import audited
+from hedgerow.audit.running import audit_estimator
 
 claims = (2.0, 4.0, 8.0)
-verdicts = [audited(hr.TreeClassifier, epsilon=claim, fits=3) for claim in claims]
+verdicts = [audit_estimator(hr.TreeClassifier, epsilon=claim, fits=3) for claim in claims]
 
 # %%
 # *White box* knows everything but the noise; its lower bound should come close to the claim and

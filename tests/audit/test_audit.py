@@ -31,7 +31,7 @@ from hedgerow.audit.choices import (
     sharpness,
 )
 from hedgerow.audit.measuring import ERROR, ROUNDING, _ratio
-from hedgerow.audit.running import audited, estimators_named, lines
+from hedgerow.audit.running import audit_estimator, estimators_named, lines
 from hedgerow.cli.main import app
 from hedgerow.data.rows import Draws
 from hedgerow.errors import ParameterError, UnsupportedQuery
@@ -54,7 +54,7 @@ TREE = hr.HistogramTreeClassifier
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.filterwarnings("ignore::hedgerow.errors.QualityWarning")
 def test_a_sound_tree_is_below_its_claim_and_not_far_below(dp_model, delta):
-    found = audited(TREE, dp_model, delta=delta)
+    found = audit_estimator(TREE, dp_model, delta=delta)
     assert found.is_sound
     assert 0.8 * found.claimed < found.white_box <= found.claimed
     assert found.one_run <= found.claimed
@@ -112,7 +112,7 @@ MUTANTS = [
 @pytest.mark.parametrize(("mutant", "dp_model"), MUTANTS, ids=lambda v: getattr(v, "__name__", v))
 def test_a_planted_slip_is_seen(mutant, dp_model, monkeypatch):
     mutant(monkeypatch)
-    found = audited(TREE, dp_model)
+    found = audit_estimator(TREE, dp_model)
     assert not found.is_sound
     assert "ABOVE ITS CLAIM" in list(lines("TREE", dp_model, found))[-1]
 
@@ -136,7 +136,7 @@ def test_every_recipe_is_below_its_claim(name):
     refusals: list[str] = []
     for dp_model, delta in product(("central", "distributed", "per_site"), (0.0, 1e-6)):
         try:
-            found = audited(kind, dp_model, delta=delta)
+            found = audit_estimator(kind, dp_model, delta=delta)
         except UnsupportedQuery:
             assert dp_model != "central"
             continue
@@ -155,9 +155,9 @@ def test_every_method_of_the_papers_is_below_its_claim(name, method):
     """Where it adds its own noise; without any there is nothing to measure."""
     if method.dp_model == "none":
         with pytest.raises(ParameterError, match="measures noise in sums"):
-            audited(method, method.dp_model, canaries=1)
+            audit_estimator(method, method.dp_model, canaries=1)
         return
-    found = audited(method, method.dp_model, canaries=CANARIES)
+    found = audit_estimator(method, method.dp_model, canaries=CANARIES)
     assert found.is_sound, "\n".join(lines(name, method.dp_model, found))
 
 
@@ -201,7 +201,7 @@ def test_the_loss_of_laplace_sums_is_what_dp_accounting_says(rate, pull):
 
 def test_sums_are_named_in_words():
     """A privacy officer reads this: no name of a class of the package."""
-    found = audited(TREE)
+    found = audit_estimator(TREE)
     assert [kind.what for kind in found.kinds] == ["class counts"]
 
 
@@ -239,11 +239,11 @@ def test_a_paper_s_method_is_audited_by_its_name_and_told_as_json():
 
 def test_what_cannot_be_audited_is_told():
     with pytest.raises(ParameterError, match="measures noise in sums"):
-        audited(TREE, "none")
+        audit_estimator(TREE, "none")
     with pytest.raises(ParameterError, match="there is no estimator 'Forest'"):
         estimators_named("Forest")
     with pytest.raises(ParameterError, match="canaries is 0; an audit needs 1 or more"):
-        audited(TREE, canaries=0)
+        audit_estimator(TREE, canaries=0)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -335,13 +335,13 @@ def test_a_canary_that_moves_no_score_loses_nothing():
 def test_a_forest_of_private_choices_is_measured_and_half_the_noise_in_them_is_seen(
     delta, monkeypatch
 ):
-    found = audited(hr.MedianForestClassifier, delta=delta, canaries=10)
+    found = audit_estimator(hr.MedianForestClassifier, delta=delta, canaries=10)
     assert found.is_sound
     assert found.white_box > 0.1
     (kind,) = [kind for kind in found.kinds if kind.what.startswith("choices")]
     assert 0.0 < kind.at_least <= ROUNDING
     sharpened(monkeypatch, 2)
-    ill = audited(hr.MedianForestClassifier, delta=delta, canaries=4)
+    ill = audit_estimator(hr.MedianForestClassifier, delta=delta, canaries=4)
     assert not ill.is_sound
     assert "ABOVE ITS CLAIM" in list(lines("MedianForest", "central", ill))[-1]
 
@@ -351,7 +351,7 @@ def test_choices_whose_reach_is_declared_too_small_are_seen(monkeypatch):
     reach = Scoring.reach.fget
     monkeypatch.setattr(Scoring, "reach", property(lambda scoring: reach(scoring) // 4))
     method = methods()["papers.consul.diprime_exp(schema)"]
-    found = audited(method, method.dp_model, delta=0.0, canaries=20)
+    found = audit_estimator(method, method.dp_model, delta=0.0, canaries=20)
     (kind,) = [kind for kind in found.kinds if kind.what.startswith("choices")]
     assert kind.at_least > ROUNDING
 

@@ -120,16 +120,17 @@ def judged_sums(case, monkeypatch, kind="surfaces"):
     return case.problems(), sum(n for what, n in judged.items() if kind in what)
 
 
-STRONG = [("fit", 1, 0), ("fit", 3, 0), ("fit", 1, 2), ("study", 2, 0), ("held out", 1, 0)]
+STRONG = [
+    *(("fit", 1, 0), ("fit", 3, 0), ("fit", 1, 2), ("study", 2, 0), ("held out", 1, 0)),
+    *(("fit", 1, 0, "three"), ("study", 2, 0, "three")),
+]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("act", "sites", "most"), STRONG)
-def test_gradients_of_surfaces_are_judged_where_the_signal_pays_for_them(
-    act, sites, most, monkeypatch
-):
+@pytest.mark.parametrize("given", STRONG, ids=str)
+def test_gradients_of_surfaces_are_judged_where_the_signal_pays_for_them(given, monkeypatch):
     """Generated combinations have a dozen records, too few for surfaces."""
-    problems, judged = judged_sums(strong_case(act, sites, most), monkeypatch)
+    problems, judged = judged_sums(strong_case(*given), monkeypatch)
     assert problems == []
     assert judged >= sum(surfaces.SHARED_DESCENT_ROUNDS)
 
@@ -261,6 +262,38 @@ def test_a_transcript_in_which_all_agrees_has_no_problem():
     verdict = judge_transcript(SOUND)
     assert verdict.problems == ()
     assert (verdict.lost, verdict.paid, verdict.worst) == (1, 1, 1)
+
+
+BUDGET = shadow.budget_of("gaussian", Fraction(1), Fraction(1, 10**6))
+
+
+def among_sums(*, sharper: float = 1.0, left: Fraction = Fraction(1, 2)) -> PlainTranscript:
+    """A tenth of the budget for a selection that leaves half of it; nothing else was asked."""
+    cost, rest = BUDGET / 10, BUDGET / 2
+    epsilon = sharper * 2 * math.sqrt(cost * rest / (cost + rest))
+    choice = replace(
+        CHOICE,
+        charge=cost,
+        remainder=left * BUDGET,
+        mechanism="exponential",
+        coefficient=Fraction(epsilon * (1 - 1e-12)) / 4,
+    )
+    terms = replace(PURE, measure="gaussian", delta=Fraction(1, 10**6))
+    return PlainTranscript(terms=terms, releases=(choice,), claim=Claim(spent=BUDGET * 6 / 10))
+
+
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
+def test_a_selection_among_sums_loses_what_it_was_priced_as_and_leaves_what_it_says():
+    assert judge_transcript(among_sums()).problems == ()
+    assert any("is sized for" in p for p in judge_transcript(among_sums(sharper=1.01)).problems)
+    assert any("is sized for" in p for p in judge_transcript(among_sums(sharper=0.99)).problems)
+    less = judge_transcript(among_sums(left=Fraction(1, 4)))  # not what it was priced by
+    assert any("is sized for" in p for p in less.problems)
+    assert any("the ledger says" in p for p in less.problems)
+    assert any(
+        "the budget" in p for p in judge_transcript(among_sums(left=Fraction(19, 20))).problems
+    )
 
 
 WRONG = {

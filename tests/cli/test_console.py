@@ -14,7 +14,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.cli import console
-from hedgerow.cli.console import guarded
+from hedgerow.cli.console import run_guarded
 from hedgerow.cli.main import app
 from hedgerow.deployment.progress import event_in_words
 from hedgerow.deployment.study_file import StudyFile
@@ -37,7 +37,7 @@ SCHEMA = {"age": (0, 110)}
 def shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """All that a command puts on the terminal."""
     with pytest.raises(SystemExit):
-        guarded(lambda: app([str(word) for word in words]))
+        run_guarded(lambda: app([str(word) for word in words]))
     told = capsys.readouterr()
     return told.out + told.err
 
@@ -160,7 +160,9 @@ def test_predictions_hold_no_cell_that_a_spreadsheet_computes(tmp_path):
     rows.write_text("age\n" + "".join(f"{19 * k + 9}\n" for k in range(6)))
     out = tmp_path / "out.csv"
     with pytest.raises(SystemExit) as ended:
-        guarded(lambda: app(["predict", f"{tmp_path}/model.json", str(rows), "-o", str(out), "-q"]))
+        run_guarded(
+            lambda: app(["predict", f"{tmp_path}/model.json", str(rows), "-o", str(out), "-q"])
+        )
     assert ended.value.code == 0
     with out.open(newline="", encoding="utf-8") as file:
         head, *lines = csv.reader(file)

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import hedgerow as hr
-from hedgerow.cli.console import guarded
+from hedgerow.cli.console import run_guarded
 from hedgerow.cli.main import app
 from hedgerow.privacy.accounting import conversions
 from support.effort import IS_LONG
@@ -153,7 +153,7 @@ def place(tmp_path_factory):
 def test_a_mistake_is_told_in_words_and_by_a_code(line, place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     with pytest.raises(SystemExit) as ended:
-        guarded(partial(app, shlex.split(line)))
+        run_guarded(partial(app, shlex.split(line)))
     said = capsys.readouterr()
     assert ended.value.code in CODES
     assert 0 < len(said.err or said.out) < 3000
@@ -166,7 +166,7 @@ def test_a_warning_of_a_command_is_a_line_without_our_source(monkeypatch, capsys
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # brought back afterwards
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        guarded(partial(conversions.warn_if_weak, Fraction(1, 2)))
+        run_guarded(partial(conversions.warn_if_weak, Fraction(1, 2)))
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("hedgerow: warning: delta is above 1e-4")
 

@@ -13,7 +13,7 @@ import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.deployment.rehearsal import RehearsalPlan
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.deployment.verify import verdict, verified
+from hedgerow.deployment.verify import verdict, verify_model
 from hedgerow.errors import ParameterError
 from hedgerow.federation.policy import SitePolicy
 
@@ -75,7 +75,7 @@ def test_a_rehearsal_in_a_deep_folder_ends_with_a_valid_model_and_no_process(pro
     assert done.exit_code == 0, done.output
     assert "live: http://127.0.0.1:" in done.output
     study = folder / "study"
-    checks = verified(study / "model.json", study / "study.toml", study / "transcript.bin")
+    checks = verify_model(study / "model.json", study / "study.toml", study / "transcript.bin")
     assert verdict(checks) == (
         "valid, computed anew from what the sites signed, receipts of 3 of 3 sites"
     )

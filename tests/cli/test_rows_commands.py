@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from deployment.test_serve import Served
 from hedgerow.cli import fit as fit_command
-from hedgerow.cli.console import guarded
+from hedgerow.cli.console import run_guarded
 from hedgerow.cli.main import app
 from hedgerow.deployment.approve import approve
 from hedgerow.deployment.site_state import DataPlace
@@ -216,12 +216,12 @@ def test_cells_are_kept_in_a_file_where_a_folder_is_named(folder, tmp_path):
     run = CliRunner().invoke(app, [*line, str(tmp_path), "-o", str(tmp_path / "model.json")])
     assert run.exit_code == 0, run.output
     assert hr.load(tmp_path / "model.json").privacy_.epsilon == 1.0
-    for more, words in (
-        (["--hold-out", "3"], "for rows in memory alone"),
-        (["--data", str(place / "adult.csv")], "2 sources were given"),
-    ):
-        refused = CliRunner().invoke(app, [*line, str(tmp_path), "--force", *more])
-        assert words in str(refused.exception)
+    held = [*line, str(tmp_path), "-o", str(tmp_path / "held.json"), "--hold-out", "3"]
+    assert CliRunner().invoke(app, held).exit_code == 0
+    assert "auc" in hr.load(tmp_path / "held.json").evaluation_.parts[0][0].measures
+    more = ["--data", str(place / "adult.csv")]
+    refused = CliRunner().invoke(app, [*line, str(tmp_path), "--force", *more])
+    assert "2 sources were given" in str(refused.exception)
     nowhere = CliRunner().invoke(app, [*line, str(tmp_path / "none"), "--force"])
     assert "is no folder" in str(nowhere.exception)
 
@@ -297,7 +297,12 @@ def hedgerow(*line: str, cwd: Path | None = None, **more: str) -> subprocess.Com
 
 MISTAKES = {
     "no rows": (["fit"], 2, "no rows were given; name a file"),
-    "no schema": (["fit", "--data", "x.csv"], 2, "no schema was given; draft one"),
+    "rows for a study": (
+        ["fit", "x.csv"],
+        2,
+        "x.csv is no study file (.toml); name rows by --data",
+    ),
+    "no schema": (["fit", "--data", "x.csv"], 2, "draft one (hedgerow schema draft x.csv)"),
     "no model": (["show", "nowhere.json"], 2, "nowhere.json cannot be read"),
     "no such command": (["frobnicate"], 2, "No such command"),
     "no ledger": (["ledger", "show", "nowhere"], 2, "there is no ledger nowhere"),
@@ -312,7 +317,7 @@ def test_a_mistake_is_one_sentence_and_a_code(name, tmp_path, monkeypatch, capsy
     people(30).to_csv(tmp_path / "a.csv", index=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
-        guarded(partial(app, line))
+        run_guarded(partial(app, line))
     assert ended.value.code == code
     assert words in capsys.readouterr().err
 
@@ -335,7 +340,7 @@ def test_a_budget_that_is_used_up_has_a_code_of_its_own(folder, monkeypatch, cap
     small.fit(rows.drop(columns="income"), rows.income)
     line = ["fit", "--schema", "schema.toml", "--data", "adult.csv", "--ledger", "fits.ledger"]
     with pytest.raises(SystemExit) as ended:
-        guarded(partial(app, [*line, "-o", "refused.json"]))
+        run_guarded(partial(app, [*line, "-o", "refused.json"]))
     assert ended.value.code == 3
     assert "Nothing was charged" in capsys.readouterr().err
     assert not (place / "refused.json").exists()

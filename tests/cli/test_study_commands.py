@@ -47,7 +47,7 @@ def begun(folder, schema, *more):
 def test_init_writes_a_commented_file_and_a_key_that_only_its_owner_reads(tmp_path, schema):
     folder = RunFolder(tmp_path / "study")
     said = begun(folder.path, schema, "--parameter", "max_depth=2", "--threshold", "2")
-    agreed = folder.agreed()
+    agreed = folder.read_study()
     assert agreed.study.account in said
     assert agreed.model.parameters == {"max_depth": 2}
     assert agreed.study.threshold == 2
@@ -143,7 +143,7 @@ def test_stop_needs_somebody_to_stop(tmp_path):
     world = World(tmp_path)
     with pytest.raises(HedgerowError, match="nobody runs the study"):
         called("study", "stop", world.folder.path)
-    with world.folder.held():
+    with world.folder.lock():
         assert "ends after its round" in called("study", "stop", world.folder.path)
     assert world.folder.stop_file.exists()
     world.close()

@@ -23,11 +23,13 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.data.engines.database import InDatabase
-from hedgerow.data.reading.columns import code_of_value
+from hedgerow.data.reading.columns import code_of_value, number_of
 from hedgerow.data.reading.databases import Selected
-from hedgerow.data.reading.encoding import encode
+from hedgerow.data.reading.encoding import encode, signed_times
+from hedgerow.errors import DataError
 from hedgerow.methods.predicting import score_codes
 from hedgerow.schema.schema import Schema
+from hedgerow.schema.tokens import token_of
 from support.rows import postgres_server
 
 pytestmark = pytest.mark.property
@@ -216,6 +218,97 @@ def test_dates_of_every_type_have_the_codes_of_their_texts(tmp_path) -> None:
             assert encode(selected, schema).codes.tolist() == expected
             codes = cells_of(InDatabase(selected, schema, "y"))
             assert sorted(codes.T.tolist()) == sorted(np.transpose(expected).tolist())
+
+
+# ---- labels --------------------------------------------------------------------------------------
+
+MONEY = {"kind": "money", "decimal": ","}
+OUTCOMES: dict[str, dict[str, Any]] = {
+    "income": {"target": hr.Target(0, 5e4, parse=MONEY, missing=("unknown", -999))},
+    "part": {"target": hr.Target(0, 100, parse="percent", missing=("?",))},
+    "visit": {"target": hr.Target(2010, 2030, parse={**DATE, "part": "year"}, missing=("?",))},
+    "smokes": {"classes": (False, True), "classes_parse": "boolean", "classes_missing": ("maybe",)},
+    "diagnosis": {"classes": ("I21", "E11"), "classes_parse": "icd"},
+    "grade": {
+        "survival": hr.Survival(
+            "size",
+            "smokes",
+            2e6,
+            parse={"kind": "number", "units": {"k": 1000, "M": 1e6}},
+            event_parse="boolean",
+        )
+    },
+}
+
+
+def expected_labels(frame: pd.DataFrame, schema: Schema, name: str) -> list[float]:
+    """By the parser of one value; rows without a label are left out."""
+    columns = schema.label_columns(name)
+    pairs = list(zip(columns, schema.label_grids, strict=True))
+    read = [[grid.read(v) for v in frame[column]] for column, grid in pairs]
+    if schema.target is None:
+        codes = [schema.class_code(token_of(value)) for value in read[0]]
+        return [code for code in codes if code is not None]
+    numbers = np.array([[number_of(v) if v != () else np.nan for v in own] for own in read], float)
+    if schema.survival is not None:
+        values = signed_times(*numbers)
+        values = np.where(np.abs(values) > 2e6, -2e6, values)
+    else:
+        values = np.clip(numbers[0], schema.target.low, schema.target.high)
+    return values[~np.isnan(values)].tolist()
+
+
+def labels_in(rows: InDatabase) -> list[float]:
+    parts = rows._blocks(range(len(rows.schema.grids)), rows._cells)
+    return sorted(np.concatenate([part.y for part, _, _ in parts]).tolist())
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_a_label_is_read_alike_in_every_container(name, tmp_path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    frame, schema = messy(400, 11), hr.Schema({"age": (0, 100)}, **OUTCOMES[name])
+    expected = expected_labels(frame, schema, name)
+    assert len(expected) > 100
+    sources = [
+        frame,
+        pa.Table.from_pandas(frame),
+        as_file(frame, tmp_path / "rows.csv"),
+        as_file(frame, tmp_path / "rows.parquet"),
+    ]
+    for source in sources:
+        assert encode(source, schema, target=name).y.tolist() == expected
+    assert Schema.from_toml(schema.to_toml()).label_grids == schema.label_grids
+    with duckdb.connect() as database:
+        database.register("given", pa.Table.from_pandas(frame))
+        selected = Selected(database, "SELECT * FROM given")
+        assert labels_in(InDatabase(selected, schema, name)) == sorted(expected)
+
+
+def test_labels_are_read_alike_in_postgresql() -> None:
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    frame = messy(400, 12)
+    with postgres_server() as place, dbapi.connect(place, autocommit=True) as connection:
+        with connection.cursor() as cursor:
+            cursor.adbc_ingest("records", pa.Table.from_pandas(frame))
+        for name, outcome in OUTCOMES.items():
+            schema = hr.Schema({"age": (0, 100)}, **outcome)
+            expected = sorted(expected_labels(frame, schema, name))
+            selected = Selected(connection, "SELECT * FROM records")
+            assert labels_in(InDatabase(selected, schema, name)) == expected
+
+
+def test_rows_without_a_label_are_skipped_only_where_a_word_for_it_is_declared() -> None:
+    frame = pd.DataFrame({"age": [1, 2, 3], "y": ["7 EUR", "unknown", "8 EUR"]})
+    declared = hr.Schema(
+        {"age": (0, 9)}, target=hr.Target(0, 9, parse="money", missing=("unknown",))
+    )
+    read = encode(frame, declared, target="y", check=True)
+    assert (read.y.tolist(), read.skipped) == ([7.0, 8.0], 1)
+    with pytest.raises(DataError, match=r"1 label.s. are missing"):
+        encode(frame[["age"]], declared, y=frame["y"], check=True)
+    plain = hr.Schema({"age": (0, 9)}, target=hr.Target(0, 9, parse="money"))
+    with pytest.raises(DataError, match=r"'unknown' cannot be read .kind money"):
+        encode(frame, plain, target="y", check=True)
 
 
 # ---- exports ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.data.reading.encoding import encode
-from hedgerow.data.schema_draft import diagnose, known_ranges, rounded
+from hedgerow.data.schema_draft import diagnose, known_ranges, round_range
 from hedgerow.errors import DataError, DataWarning, ParameterError, PrivacyWarning
 from hedgerow.schema.schema import Mark
 from support.worlds import TWO, sample
@@ -171,7 +172,7 @@ def test_a_draft_has_round_ranges_and_values_whatever_the_source(tmp_path, suffi
     age, gain, temperature, smoker, job = drafted.features
     assert (age.low, age.high) == (0.0, 120.0)
     assert (gain.low, gain.high) == (0.0, 8000.0)
-    assert (temperature.low, temperature.high) == (25.0, 45.0)
+    assert (temperature.low, temperature.high) == (35.0, 42.0)
     assert (smoker.values, smoker.other) == (("0", "1"), False)
     assert job.values == ("clerk", "nurse")
     assert drafted.classes == ("<=50K", ">50K")
@@ -202,7 +203,7 @@ def test_a_draft_tells_numbers_from_classes():
     ],
 )
 def test_ranges_are_rounded_outwards(low, high, expected):
-    found = rounded(low, high)
+    found = round_range(low, high)
     assert found == pytest.approx(expected)
     assert found[0] <= low
     assert found[1] >= high
@@ -363,22 +364,48 @@ def test_a_draft_tells_what_is_odd_about_each_column(kind, tmp_path) -> None:
     assert read.unknown == {}
 
 
-def test_a_source_of_a_known_range_says_where_it_stands_and_others_say_that_they_have_none() -> (
-    None
-):
+def test_every_known_range_has_a_source_with_a_year_or_is_a_definition() -> None:
     rows = known_ranges()
-    assert len(rows) >= 20
+    assert len(rows) >= 25
     for row in rows:
         assert row["low"] < row["high"]
-        assert row.get("url", "").startswith("http") == (
-            row.get("source") not in (None, "a percentage")
-        )
+        assert re.search(r"\b(19|20)\d\d\b|^by definition", row["source"])
         assert row["unit"]
         hr.Numeric("x", row["low"], row["high"])
-    frame = pd.DataFrame(
-        {"age": [30, 40] * 20, "creatinine": [0.7, 1.1] * 20, "y": ["a", "b"] * 20}
-    )
+    frame = pd.DataFrame({"age": [30, 40] * 20, "ferritin": [70, 110] * 20, "y": ["a", "b"] * 20})
     findings = {finding.name: finding for finding in diagnose(frame, "y").findings}
     assert findings["age"].source in " ".join(findings["age"].reasons)
-    assert findings["creatinine"].source is None  # a page offers no source that nobody checked
-    assert "not sourced" in " ".join(findings["creatinine"].reasons)
+    assert findings["ferritin"].source is None  # nobody offers a source that does not stand there
+    assert findings["ferritin"].reasons == ()
+
+
+def test_a_draft_says_how_the_outcome_is_written(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    amounts = [f"{v:.2f} EUR".replace(".", ",") for v in rng.uniform(100, 900, 80)]
+    words = rng.choice(["Yes", "yes", "Y", "No", "n"], 80)
+    frame = pd.DataFrame({"x": range(80), "cost": amounts, "ill": words})
+    frame.loc[3, ["cost", "ill"]] = ["unbekannt", "unklar"]
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    diagnosis = diagnose(tmp_path / "rows.csv", "cost")
+    target = diagnosis.schema.target
+    assert (target.parse.kind, target.parse.decimal, target.missing) == (
+        "money",
+        ",",
+        ("unbekannt",),
+    )
+    assert (target.low, target.high) == (0.0, 1000.0)
+    assert "# The outcome: amounts of money, decimal comma" in diagnosis.to_toml()
+    assert hr.Schema.from_toml(diagnosis.to_toml()).target == target
+    truth = hr.draft_schema(frame[["x", "ill"]], "ill")
+    assert (truth.labels, truth.classes_missing) == ((False, True), ("unklar",))
+    plain = hr.draft_schema(frame.assign(ill=np.where(rng.random(80) < 0.5, "No", "Yes")), "ill")
+    assert (plain.classes, plain.classes_parse) == (("No", "Yes"), None)
+
+
+def test_what_a_schema_cannot_read_labels_by_is_refused() -> None:
+    with pytest.raises(ParameterError, match="classes_parse and classes_missing need classes"):
+        hr.Schema({"x": (0, 1)}, classes_missing=("?",))
+    with pytest.raises(ParameterError, match="'money', whose column has low and high"):
+        hr.Schema({"x": (0, 1)}, classes=("a", "b"), classes_parse="money")
+    with pytest.raises(ParameterError, match="'icd', whose column has values or buckets"):
+        hr.Target(0, 1, parse="icd")

@@ -374,7 +374,7 @@ def test_as_typed_the_study_gets_the_keys_of_its_sites(tmp_path, monkeypatch):
     waiting.join(LONG)
     assert done[0].exit_code == 0, done[0].output
     assert "names all keys" in done[0].output
-    study_file = folder.agreed()
+    study_file = folder.read_study()
     assert (
         dict(zip(study_file.names, (k.hex() for k in study_file.roster.sites), strict=True)) == keys
     )

@@ -205,11 +205,11 @@ def test_verify_says_what_is_wrong_with_the_form_of_a_model(tmp_path, monkeypatc
     document["content"] |= {"color": "red"}
     wrong = json.dumps(document | {"digest": verify.model_file.digest_of_file(document)})
     (tmp_path / "wrong.json").write_text(wrong)
-    form = verify.verified(tmp_path / "wrong.json", None)[-1]
+    form = verify.verify_model(tmp_path / "wrong.json", None)[-1]
     assert (form.name, form.has_failed) == ("file format", True)
     assert "content.privacy.delta: 'small' was found; a number is allowed" in form.words
     assert "content: 'color' was found; allowed are classes, columns, " in form.words
     assert CliRunner().invoke(app, ["verify", f"{tmp_path}/wrong.json"]).exit_code == 1
     monkeypatch.setattr(verify, "find_spec", lambda name: None)
-    checks = {one.name: one for one in verify.verified(tmp_path / "model.json", None)}
+    checks = {one.name: one for one in verify.verify_model(tmp_path / "model.json", None)}
     assert "pip install 'hedgerow[check]'" in checks["file format"].words

@@ -15,7 +15,7 @@ import hedgerow as hr
 from hedgerow.deployment.approve import what_leaves
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.study_file import StudyFile, as_text
-from hedgerow.deployment.verify import verified
+from hedgerow.deployment.verify import verify_model
 from hedgerow.errors import ParameterError
 from hedgerow.methods.blocks import evaluation
 from hedgerow.methods.dry_run import forecast
@@ -66,7 +66,7 @@ def test_the_model_is_that_of_fit_and_the_measures_are_those_of_the_records_left
     alone = in_process(hold_out=ONE_IN)
     assert model.model_.to_dict() == alone.model_.to_dict()
     assert model.model_.to_dict() != in_process().model_.to_dict()
-    held = [end.rows.sums._held_out for end in world.clients]
+    held = [end.rows.sums._tested_on.rows for end in world.clients]
     right = sum(
         int((model.model_.predict(rows.codes).argmax(axis=1) == rows.labels).sum()) for rows in held
     )
@@ -94,7 +94,9 @@ def test_a_record_pays_for_training_or_for_evaluation_and_never_for_both(noisy):
     assert "of held-out records, which paid for nothing else" in str(said)
     assert "simulated" not in str(said)
     assert said == type(said).from_dict(json.loads(json.dumps(said.to_dict())))
-    assert not any(c.has_failed for c in verified(noisy.folder.model_file, noisy.folder.study_file))
+    assert not any(
+        c.has_failed for c in verify_model(noisy.folder.model_file, noisy.folder.study_file)
+    )
 
 
 def test_an_evaluation_that_was_interrupted_is_asked_again_at_no_charge(world, monkeypatch):

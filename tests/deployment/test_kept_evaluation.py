@@ -14,7 +14,7 @@ import hedgerow as hr
 from docs.make_formats import FOLDER
 from hedgerow.cli.main import app
 from hedgerow.deployment.run import run_study
-from hedgerow.deployment.verify import verified
+from hedgerow.deployment.verify import verify_model
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.methods import model_file
 from support.worlds import THREE, TWO, VALUE, World, sample
@@ -123,7 +123,7 @@ def test_the_command_keeps_it_and_signatures_stay_right(study, tmp_path):
     assert done.exit_code == 0, done.output
     kept = hr.load(path).evaluation_
     assert json.loads(json.dumps(kept.to_dict())) == json.loads(done.stdout)
-    checks = {check.name: check for check in verified(path, study.folder.study_file)}
+    checks = {check.name: check for check in verify_model(path, study.folder.study_file)}
     assert not any(check.has_failed for check in checks.values()), checks
     assert "signed by nobody" in checks["evaluation"].words
 
@@ -139,7 +139,9 @@ def test_the_page_of_a_networked_model_tells_what_each_site_spent(study, tmp_pat
 
 def test_saving_a_networked_model_again_keeps_its_signatures(study, tmp_path):
     hr.load(study.folder.model_file).save(tmp_path / "again.json")
-    assert not any(c.has_failed for c in verified(tmp_path / "again.json", study.folder.study_file))
+    assert not any(
+        c.has_failed for c in verify_model(tmp_path / "again.json", study.folder.study_file)
+    )
 
 
 def test_an_evaluation_of_another_model_in_the_file_is_seen(study, tmp_path, model):

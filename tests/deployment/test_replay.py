@@ -20,7 +20,7 @@ from hedgerow.deployment import run as runs
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.site_state import StateFolder
-from hedgerow.deployment.verify import Outcome, add_vouch, sign_model, verdict, verified
+from hedgerow.deployment.verify import Outcome, add_vouch, sign_model, verdict, verify_model
 from hedgerow.errors import ParameterError
 from hedgerow.federation import exchange as posts
 from hedgerow.federation import journal
@@ -73,7 +73,7 @@ class Copied:
         self.transcript = folder.path / "transcript.bin"
 
     def outcomes(self):
-        checks = verified(self.folder.model_file, self.folder.study_file, self.transcript)
+        checks = verify_model(self.folder.model_file, self.folder.study_file, self.transcript)
         return {check.name: check for check in checks}
 
     def failed(self):
@@ -180,7 +180,7 @@ def test_a_model_whose_leaves_were_turned_round_is_refused_by_name(world):
     world.resign()
     assert world.failed() == {"model"}
     assert "model" in world.outcomes()["model"].words
-    without = verified(world.folder.model_file, world.folder.study_file)
+    without = verify_model(world.folder.model_file, world.folder.study_file)
     assert not any(check.has_failed for check in without)  # what signatures alone can tell
 
 
@@ -450,7 +450,7 @@ def test_another_seed_asks_other_questions(tmp_path):
 
 def test_a_transcript_alone_is_held_to_nothing(world):
     with pytest.raises(ParameterError, match="--roster"):
-        verified(world.folder.model_file, None, world.transcript)
+        verify_model(world.folder.model_file, None, world.transcript)
     world.transcript.write_bytes(world.transcript.read_bytes()[:-1])
     with pytest.raises(ParameterError, match="in the middle of a record"):
         world.outcomes()

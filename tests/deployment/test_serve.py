@@ -17,7 +17,7 @@ from hedgerow.deployment.site_state import DataPlace, StateFolder, backup, resto
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import BudgetExceeded, HedgerowError, LedgerUnavailable, ParameterError
 from hedgerow.federation.audit_log import Audit
-from hedgerow.federation.client import refusal, refused_with
+from hedgerow.federation.client import refusal, refusal_code
 from hedgerow.federation.policy import SitePolicy
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.secagg.codes import Code
@@ -131,10 +131,10 @@ def test_a_flipped_bit_anywhere_is_refused_and_costs_nothing(world, served):
     for at in rng.choice(8 * len(message), 60, replace=False):
         flipped = bytearray(message)
         flipped[at // 8] ^= 1 << (at % 8)
-        assert refused_with(served.all[0].daemon.handle(bytes(flipped))) is not None
+        assert refusal_code(served.all[0].daemon.handle(bytes(flipped))) is not None
     assert served.charges(world.study_file) == [0, 0, 0]
     assert len(world.lines(0, "refused")) == 60
-    assert refused_with(served.all[0].daemon.handle(message)) is None
+    assert refusal_code(served.all[0].daemon.handle(message)) is None
 
 
 class Kept:
@@ -284,7 +284,7 @@ def test_a_service_ends_after_the_letter_that_it_is_answering(world, served):
 
     endpoint.store.head = while_somebody_ends_it
     message = world.link(served.transport).coordinator.join()[0]
-    assert refused_with(service.handle(message)) is None
+    assert refusal_code(service.handle(message)) is None
     ending.join()
     assert happened == ["answered", "ended"]
     assert service.handle(message) == refusal(Code.LEDGER_UNAVAILABLE)
@@ -426,5 +426,5 @@ def test_a_refused_code_never_says_why(world, served):
 
 def test_a_letter_for_another_site_is_refused(world, served):
     messages = world.link(served.transport).coordinator.join()
-    assert refused_with(served.all[0].daemon.handle(messages[1])) == "BadMessage"
+    assert refusal_code(served.all[0].daemon.handle(messages[1])) == "BadMessage"
     assert world.lines(0, "refused")[0]["code"] == "BadMessage"

@@ -26,7 +26,7 @@ from hedgerow.deployment.live import LiveView, RunTeller, live_view
 from hedgerow.deployment.serve import Service
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import ParameterError
-from hedgerow.federation.client import refused_with
+from hedgerow.federation.client import refusal_code
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.transports import https as limited
 from hedgerow.federation.transports.certificates import Authority, Request, client_context, new_key
@@ -191,7 +191,7 @@ class Scene:
         return " ".join(record.getMessage() for record in self._log.records)
 
     def refuses(self, message: bytes) -> str | None:
-        return refused_with(self.served.all[0].daemon.handle(message))
+        return refusal_code(self.served.all[0].daemon.handle(message))
 
     def stranger(self) -> Authority:
         folder = self.world.folder / "stranger"

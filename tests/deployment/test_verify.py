@@ -12,7 +12,7 @@ import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.deployment import verify
 from hedgerow.deployment.run import run_study
-from hedgerow.deployment.verify import sign_fit, verdict, verified
+from hedgerow.deployment.verify import sign_fit, verdict, verify_model
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.methods import model_file
 from hedgerow.secagg.keys import Identity
@@ -29,7 +29,7 @@ def world(tmp_path_factory):
 
 
 def wrong(path, world):
-    return {check.name for check in verified(path, world.folder.study_file) if check.has_failed}
+    return {check.name for check in verify_model(path, world.folder.study_file) if check.has_failed}
 
 
 def changed(world, tmp_path, change):
@@ -43,7 +43,7 @@ def changed(world, tmp_path, change):
 
 
 def test_a_model_of_a_study_is_signed_by_all_and_right(world):
-    checks = verified(world.folder.model_file, world.folder.study_file)
+    checks = verify_model(world.folder.model_file, world.folder.study_file)
     assert not any(check.has_failed for check in checks), checks
     names = [check.name for check in checks]
     assert {"digest", "rounds", "study", "coordinator", "site site-1", "receipts"} <= set(names)
@@ -118,7 +118,7 @@ def test_a_model_of_another_study_is_not_this_one_s(world, tmp_path):
     try:
         found = {
             c.name
-            for c in verified(world.folder.model_file, other.folder.study_file)
+            for c in verify_model(world.folder.model_file, other.folder.study_file)
             if c.has_failed
         }
     finally:
@@ -174,13 +174,13 @@ def test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped(
 def test_a_model_of_one_process_has_no_signatures_and_its_arithmetic_is_checked(world, tmp_path):
     X, y = sample(120, TWO)
     hr.TreeClassifier(TWO, epsilon=1.0).fit(X, y).save(tmp_path / "model.json")
-    checks = verified(tmp_path / "model.json", None)
+    checks = verify_model(tmp_path / "model.json", None)
     assert not any(check.has_failed for check in checks)
     assert wrong(tmp_path / "model.json", world) == {"signatures"}
     text = (tmp_path / "model.json").read_text()
     (tmp_path / "model.json").write_text(text.replace('"epsilon":1.0', '"epsilon":2.0'))
     with pytest.raises(DataError, match="was changed"):
-        verified(tmp_path / "model.json", None)
+        verify_model(tmp_path / "model.json", None)
 
 
 # ---------------------------------------------------------------------- a fit of one, signed by one
@@ -208,12 +208,12 @@ def test_a_fit_of_one_is_signed_by_a_key_that_is_made_on_request(fitted, tmp_pat
     mark = re.search(r"key ([0-9a-f]{64})", told).group(1)
     words = " ".join(told.split("its words: ")[1].split())
     by_whom = f"intact, signed with the key {mark}"
-    assert verdict(verified(fitted, None)) == f"{by_whom}; not checked: signer"
+    assert verdict(verify_model(fitted, None)) == f"{by_whom}; not checked: signer"
     for signer in (mark, words):
-        checks = verified(fitted, None, signer=signer)
+        checks = verify_model(fitted, None, signer=signer)
         assert verdict(checks) == by_whom
         assert "signed with the model" in {c.name: c.words for c in checks}["evaluation"]
-    assert verdict(verified(fitted, None, signer="0" * 64)) == "FAILED: signer"
+    assert verdict(verify_model(fitted, None, signer="0" * 64)) == "FAILED: signer"
     assert run("verify", fitted, "--signer", mark).exit_code == 0
     assert run("verify", fitted, "--signer", "another").exit_code == 1
     again = run("sign", fitted, "--key", key, "--new-key")
@@ -240,12 +240,12 @@ def test_what_was_changed_after_one_signed_is_told(fitted, tmp_path, change):
     document = json.loads(fitted.read_text())
     change(document)
     fitted.write_text(json.dumps(document))
-    assert verdict(verified(fitted, None)) == "FAILED: signature"
+    assert verdict(verify_model(fitted, None)) == "FAILED: signature"
 
 
 def test_nobody_signs_alone_what_a_study_has_signed(world, tmp_path):
     path = changed(world, tmp_path, lambda document: None)
     with pytest.raises(ParameterError, match="by the coordinator of its study"):
         sign_fit(path, Identity.generate())
-    checks = verified(path, world.folder.study_file, signer="0" * 64)
+    checks = verify_model(path, world.folder.study_file, signer="0" * 64)
     assert verdict(checks) == "FAILED: signer"

@@ -41,7 +41,7 @@ def test_a_sum_takes_as_many_bytes_as_its_largest_number_and_comes_back(tmp_path
     journal = FileJournal(tmp_path)
     journal.add_answer(kept, {}, {})
     journal.close()
-    found = Record(tmp_path).recorded(1).result
+    found = Record(tmp_path).recorded_round(1).result
     assert found.total.dtype == np.int64
     assert found.total.tolist() == numbers
     assert (found.bytes_out, found.bytes_in, found.members) == (10, 20, (0, 1))
@@ -61,7 +61,7 @@ def test_a_line_without_a_width_has_eight_bytes_a_number(tmp_path):
     (tmp_path / "answers.jsonl").write_text(
         json.dumps(line | {"bytes": [1, 2], "heads": {}, "total": total}) + "\n"
     )
-    assert Record(tmp_path).recorded(1).result.total.tolist() == [1, -2]
+    assert Record(tmp_path).recorded_round(1).result.total.tolist() == [1, -2]
 
 
 # ------------------------------------------------------------------------------ thousands of rounds

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hedgerow.deployment.run import run_study
-from hedgerow.deployment.verify import verified
+from hedgerow.deployment.verify import verify_model
 from hedgerow.federation import client
 from hedgerow.federation.client import Response
 from hedgerow.federation.plausibility import CLEVER, Implausible, Plausibility, noise_reach
@@ -129,7 +129,7 @@ def turned(vector, asked):
 
 def outcomes(world):
     path = world.folder.path
-    checks = verified(world.folder.model_file, path / "study.toml", path / "transcript.bin")
+    checks = verify_model(world.folder.model_file, path / "study.toml", path / "transcript.bin")
     return {check.name: check for check in checks}
 
 
@@ -169,8 +169,8 @@ def test_a_study_names_how_many_rows_a_site_has_at_most(tmp_path):
     hash_before = world.study.hash
     bounded = text.replace('name = "site-', 'rows_at_most = 50\nname = "site-')
     world.folder.study_file.write_text(bounded, "utf-8")
-    assert world.folder.agreed().rows_at_most == 150
-    assert world.folder.agreed().study.hash == hash_before
+    assert world.folder.read_study().rows_at_most == 150
+    assert world.folder.read_study().study.hash == hash_before
     run_study(world.folder, world)
     assert not outcomes(world)["plausible"].has_failed
     world.close()

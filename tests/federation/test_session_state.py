@@ -20,7 +20,7 @@ from hedgerow.errors import (
     RunEnded,
     SiteRefused,
 )
-from hedgerow.federation.client import Client, refused_with
+from hedgerow.federation.client import Client, refusal_code
 from hedgerow.federation.exchange import Misses, RetryPolicy, Timing, patient
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
@@ -218,6 +218,52 @@ def test_without_that_question_the_round_would_be_lost(noisy):
         round_of(noisy, 2, [COUNT])
 
 
+def started_anew_before(link, kind, sites):
+    """Between the vectors of the round and its first message of that kind; gives kinds asked."""
+    kinds, plain = list[str](), link.ask
+
+    def ask(messages, timeout):
+        (here,) = {Envelope.parse(message).header.kind for message in messages.values()}
+        if here is kind and kind.name not in kinds:
+            for k in sites:
+                started_anew(link, k)
+        kinds.append(here.name)
+        return plain(messages, timeout)
+
+    link.ask = ask
+    return kinds
+
+
+@pytest.mark.parametrize(
+    ("lost", "restarts", "kinds"),
+    [
+        ([], [2], ["UNMASK"]),  # the others suffice
+        ([], [2, 3], ["UNMASK", "WITNESS", "PROVE", "UNMASK"]),
+        ([4], [2], ["SURVIVORS", "WITNESS", "PROVE", "SURVIVORS", "UNMASK"]),
+    ],
+    ids=str,
+)
+def test_sites_started_anew_in_a_round_are_told_by_the_others_what_to_open(
+    noisy, lost, restarts, kinds
+):
+    noisy.deaf[MessageKind.ROUND] = lost
+    asked = started_anew_before(noisy, MessageKind[kinds[0]], restarts)
+    members = tuple(k for k in range(PARTIES) if k not in lost)
+    assert round_of(noisy, 1, [COUNT]).members == members
+    assert asked == ["ROUND", *kinds]
+    cost = SHARE * noisy.study.total
+    assert noisy.spent_at_sites() == [cost * (k not in lost) for k in range(PARTIES)]
+
+
+@pytest.mark.parametrize(("lost", "restarts"), [([], [1, 2, 3]), ([4], [1, 2])], ids=str)
+def test_with_too_few_witnesses_the_round_is_void(noisy, lost, restarts):
+    noisy.deaf[MessageKind.ROUND] = lost
+    kind = MessageKind.SURVIVORS if lost else MessageKind.UNMASK
+    started_anew_before(noisy, kind, restarts)
+    with pytest.raises(RoundFailed, match=r"cannot answer for it any more.*the charge stays"):
+        round_of(noisy, 1, [COUNT])
+
+
 def test_a_site_whose_disk_is_full_is_left_out_and_charged_nothing(noisy, monkeypatch):
     def full(*given):
         raise LedgerUnavailable("disk full")
@@ -294,7 +340,7 @@ def answered_by_two_threads(link, monkeypatch, seconds=0.3):
 
     def answer(message):
         answer = client.handle(message)
-        (got if refused_with(answer) is None else failed).append(answer)
+        (got if refusal_code(answer) is None else failed).append(answer)
 
     tap(monkeypatch, client.rows, meet_and_respond)
     message = first_messages(link)[0]

@@ -20,11 +20,21 @@ from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.file import open_ledger
 from hedgerow.privacy.ledger.sqlite import SqliteLedger, StoredChain
-from hedgerow.secagg import masks, shamir
+from hedgerow.secagg import client, masks, shamir
+from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHeader
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.messages import Masked, Shares, SignedSet, Survivors, Unmask
-from support.secagg_dry_run import refuses, restarted, ring_sum, some_vectors
+from hedgerow.secagg.messages import (
+    Masked,
+    MemberTable,
+    Round,
+    Shares,
+    SignedSet,
+    Survivors,
+    Unmask,
+)
+from hedgerow.secagg.opening import witness_digest
+from support.secagg_dry_run import headers, refuses, restarted, ring_sum, some_vectors
 from support.site_stores import ACCOUNT, COST, StoreConsortium
 
 VICTIM, COLLUDER, DIM = 0, 4, 3
@@ -36,6 +46,7 @@ class Attack:
 
     First everybody but site 3 is said to have survived, and a threshold opens the victim's
     self-mask. Then, with the two copies, everybody but the victim, and its pair seeds come out.
+    Where a copy asks for witnesses it gets all that there are.
     """
 
     def __init__(self, folder):
@@ -45,11 +56,11 @@ class Attack:
         sent = self.sites.answers(self.secure.requests(), self.vectors)
         self.sent = {me: Masked.read(Envelope.parse(m).body, DIM) for me, m in sent.items()}
 
-    def run(self):
+    def run(self, *, anchor=False):
         self.sites.copy((1, 2))
         first = self.open_set((0, 1, 2, 4))
         for me in (1, 2):
-            self.sites.bring_back(me)
+            self.sites.bring_back(me, anchor=anchor)
             self.sites.site_stores[me] = self.sites._opened(me)
             restarted(self.group, me, self.sites.site_stores[me].memory(ACCOUNT))
         second = self.open_set((1, 2, 3, 4))
@@ -64,6 +75,9 @@ class Attack:
         for me in members:
             message = self.message(me, MessageKind.SURVIVORS, Survivors(members).to_bytes())
             signed = Envelope.parse(self.group.sites[me].sign_set(message))
+            if signed.header.kind is MessageKind.DOUBT:
+                self.prove(me, members, bytes(signed.body))
+                signed = Envelope.parse(self.group.sites[me].sign_set(message))
             certificate[me] = SignedSet.read(signed.body).signature
         answers = {}
         for me in members:
@@ -73,17 +87,36 @@ class Attack:
             answers[me] = Shares.read(Envelope.parse(answer).body)
         return answers
 
+    def prove(self, me, members, nonce):
+        """Every witness that can be had; the colluder signs whatever it likes."""
+        content = witness_digest(self.context, members, me, nonce)
+        signatures = {COLLUDER: self.group.identities[COLLUDER].sign(content)}
+        body = MemberTable(members, {me: nonce}).to_bytes()
+        for peer in set(members) - {me, COLLUDER}:
+            try:
+                words = self.group.sites[peer].witness(
+                    self.message(peer, MessageKind.WITNESS, body)
+                )
+            except SiteRefused:
+                continue
+            table = MemberTable.read(Envelope.parse(words).body, 64).table
+            signatures[peer] = table[me]
+        proof = MemberTable(members, signatures).to_bytes()
+        self.group.sites[me].prove(self.message(me, MessageKind.PROVE, proof))
+
+    @property
+    def context(self):
+        run = self.group.coordinator.run_id
+        return self.group.sites[COLLUDER]._memory.outbox(run, 1).context
+
     def victim_vector(self, first, second):
         givers = (0, 1, 2, 4)
         shares = (shamir.from_bytes(first[me].shares[VICTIM]) for me in givers)
         secret = shamir.combine(shares, shamir.weights(givers))
-        context = (
-            self.group.sites[COLLUDER]._memory.outbox(self.group.coordinator.run_id, 1).context
-        )
         seeds = [answer.seeds[VICTIM] for answer in second.values()]
         vector = self.sent[VICTIM].vector.copy()
-        masks.fold(vector, plus=[], minus=[masks.self_key(context, secret), *seeds])
-        return masks.centered(vector)
+        masks.fold(vector, plus=[], minus=[masks.self_key(self.context, secret), *seeds])
+        return masks.center(vector)
 
 
 @pytest.fixture
@@ -111,13 +144,124 @@ def test_sets_that_the_anchor_did_not_count_would_give_a_vector_away(attack, mon
         if chain.end.seq not in {opened.seq for opened in sets.values()}:
             whole(chain)
 
-    def colludes(memory, run_id, round, members, reply):
+    monkeypatch.setattr(StoredChain, "_raise_anchor", charges_only)
+    monkeypatch.setattr(Site, "_is_in_doubt", lambda site, record, members: False)
+    collude(attack)
+    np.testing.assert_array_equal(attack.run(), attack.vectors[VICTIM])
+
+
+# ----------------------------------------------------- machines brought back with their anchors
+def collude(attack):
+    """The colluder signs whatever it is asked to."""
+    memory = attack.group.sites[COLLUDER]._memory
+
+    def sign_all(run_id, round, members, reply):
         return reply[1](memory.outbox(run_id, round).ledger)
 
-    monkeypatch.setattr(StoredChain, "_raise_anchor", charges_only)
-    memory = attack.group.sites[COLLUDER]._memory
-    memory.open_set = lambda *asked: colludes(memory, *asked)
-    np.testing.assert_array_equal(attack.run(), attack.vectors[VICTIM])
+    memory.open_set = sign_all
+
+
+def test_machines_brought_back_with_their_anchors_open_no_second_set(attack):
+    """Site 3 and the colluder witness it; that is one too few, and the copies none."""
+    collude(attack)
+    with refuses("BadCertificate"):
+        attack.run(anchor=True)
+
+
+WEAKER = {
+    "a site that asks for no witnesses": (Site, "_is_in_doubt", lambda *unused: False),
+    "one witness less": (
+        client,
+        "least_witnesses",
+        lambda participants, threshold, colluders: participants - threshold + colluders,
+    ),
+    "copies that witness each other": (Site, "_is_own", lambda site, record: True),
+}
+
+
+@pytest.mark.parametrize("name", WEAKER)
+def test_weaker_sites_that_were_brought_back_give_a_vector_away(attack, monkeypatch, name):
+    """The negative controls; the first is what sites did before there were witnesses."""
+    monkeypatch.setattr(*WEAKER[name])
+    collude(attack)
+    np.testing.assert_array_equal(attack.run(anchor=True), attack.vectors[VICTIM])
+
+
+def test_a_witness_is_bound_and_speaks_to_one_process_alone(attack):
+    """Its word to an earlier process of the site is no word to this one."""
+    members, body = (0, 1, 2, 4), Survivors((0, 1, 2, 4)).to_bytes()
+    attack.sites.restart(1)
+    ask = attack.message(1, MessageKind.SURVIVORS, body)
+    nonce = bytes(Envelope.parse(attack.group.sites[1].sign_set(ask)).body)
+    asked = MemberTable(members, {1: nonce}).to_bytes()
+    words = attack.group.sites[0].witness(attack.message(0, MessageKind.WITNESS, asked))
+    assert attack.group.sites[0].witness(attack.message(0, MessageKind.WITNESS, asked)) == words
+    other = Survivors((0, 1, 2, 3)).to_bytes()
+    with refuses("SecondSet"):
+        attack.group.sites[0].sign_set(attack.message(0, MessageKind.SURVIVORS, other))
+    attack.prove(1, members, nonce)
+    attack.sites.restart(1)  # before it has signed
+    again = bytes(Envelope.parse(attack.group.sites[1].sign_set(ask)).body)
+    assert len(again) == len(nonce)
+    assert again != nonce
+    with refuses("BadCertificate"):
+        attack.prove(1, members, nonce)
+    attack.prove(1, members, again)
+    signed = attack.group.sites[1].sign_set(ask)
+    attack.sites.restart(1)  # what its file holds is answered for again
+    assert attack.group.sites[1].sign_set(ask) == signed
+
+
+# ----------------------------------------------------------- charges that a copy has forgotten
+def forget_charges(folder, rounds=5):
+    """A lying coordinator has site 0 brought back with its anchor, to after the first round.
+
+    Then it begins a key session, says nothing of the heads that it holds, and asks on. Gives what
+    site 0 believes that it has spent, and what it has.
+    """
+    sites, vectors = StoreConsortium(folder, 4), some_vectors(4, DIM)
+    hub = sites.group.coordinator
+    for number in range(rounds):
+        sites.answers(ask_with_headers(sites, number + 1), vectors)
+        if number == 0:
+            sites.copy([0])
+    paid = sites.site_stores[0].ledger.spent(ACCOUNT)
+    sites.bring_back(0, anchor=True)
+    sites.site_stores[0] = sites._opened(0)
+    restarted(sites.group, 0, sites.site_stores[0].memory(ACCOUNT))
+    hub.heads.clear()
+    try:
+        sites.open_session()
+        sites.answers(ask_with_headers(sites, rounds + 1), vectors)
+        return sites.site_stores[0].ledger.spent(ACCOUNT), paid + COST
+    finally:
+        sites.close()
+
+
+def ask_with_headers(sites, number):
+    body = Round(b"bundle", (0, 1, 2, 3), receipts=headers(sites.group, number - 1)).to_bytes()
+    forge = sites.group.forge
+    return {me: forge(MessageKind.ROUND, body, round=number, receiver=me) for me in range(4)}
+
+
+def test_peers_stop_a_machine_that_was_brought_back_with_its_anchor(tmp_path):
+    with refuses("LedgerRolledBack"):
+        forget_charges(tmp_path)
+
+
+def test_peers_who_hear_no_heads_would_let_it_forget_what_it_paid(tmp_path, monkeypatch):
+    """The negative control: heads were known as of the last key session alone."""
+    monkeypatch.setattr(Site, "_hear", lambda *unused: None)
+    believed, paid = forget_charges(tmp_path)
+    assert believed == 2 * COST < paid == 6 * COST
+
+
+def test_a_fork_is_kept_in_the_file_for_all_studies(sites):
+    key, shown = sites.group.roster.sites[3], bytes(272)
+    sites.site_stores[1].memory(ACCOUNT).see_fork(key, shown)
+    sites.restart(1)
+    assert sites.site_stores[1].memory("another study").fork(key) == shown
+    assert sites.site_stores[1].memory(ACCOUNT).fork(sites.group.roster.sites[2]) is None
 
 
 # ----------------------------------------------------------------------- inside of a round
@@ -141,17 +285,24 @@ def opened(sites, secure):
     for me, message in secure.close().items():
         secure.accept_signature(sites.group.sites[me].sign_set(message))
     for me, message in secure.unmask().items():
-        secure.accept_shares(sites.group.sites[me].unmask(message))
+        answer = sites.group.sites[me].unmask(message)
+        if Envelope.parse(answer).header.kind is MessageKind.DOUBT:
+            secure.accept_doubt(answer)
+            for peer, asked in secure.ask_witnesses().items():
+                secure.accept_witness(sites.group.sites[peer].witness(asked))
+            sites.group.sites[me].prove(secure.proofs()[me])
+            answer = sites.group.sites[me].unmask(message)
+        secure.accept_shares(answer)
     return secure.opened()
 
 
 def test_a_copy_that_has_missed_nothing_goes_on_where_it_was(sites):
-    secure, vectors = masked(sites, lost=[3])
+    secure, vectors = masked(sites)
     sites.copy([0])
     sites.bring_back(0)
     sites.site_stores[0] = sites._opened(0)
     restarted(sites.group, 0, sites.site_stores[0].memory(ACCOUNT))
-    np.testing.assert_array_equal(opened(sites, secure).values, ring_sum(vectors, (0, 1, 2)))
+    np.testing.assert_array_equal(opened(sites, secure).values, ring_sum(vectors, range(4)))
 
 
 def test_a_copy_from_before_the_round_does_not_serve(sites):

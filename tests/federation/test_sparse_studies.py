@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import BudgetExceeded, ParameterError
-from hedgerow.federation.client import refused_with
+from hedgerow.federation.client import refusal_code
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
@@ -58,7 +58,7 @@ def test_a_study_on_a_sparse_graph_runs_for_the_rounds_it_paid_for(opened):
     encoded = fed.sites.sender.encode([COUNTS])
     messages = fed.sites.coordinator.start(encoded.questions, 2).requests()
     # and sites do not rely on the coordinator's count
-    assert refused_with(fed.sites.clients[0].handle(messages[0])) == Code.BUDGET_REFUSED.value
+    assert refusal_code(fed.sites.clients[0].handle(messages[0])) == Code.BUDGET_REFUSED.value
     said = statement(fed.study, fed.sites.spent(), fed.queries, is_simulation=True)
     assert "1.9e-12 of delta" in str(said)
 

@@ -13,7 +13,7 @@ from hedgerow.federation.transcript import (
 )
 from hedgerow.secagg.closing import message_digest
 from hedgerow.secagg.encoding import digest
-from hedgerow.secagg.envelope import MessageKind, shown
+from hedgerow.secagg.envelope import MessageKind, redact
 from hedgerow.secagg.messages import Mode
 from support.secagg_dry_run import consortium, masked_round, some_vectors
 
@@ -53,8 +53,8 @@ def test_what_was_written_comes_back(played, tmp_path):
     word = secure.messages[0, MessageKind.MASKED]
     file.add_closed([word])
     file.close()
-    assert Transcript.read(path).last_words == (shown(word),)
-    assert digest("message", shown(word)) == message_digest(word)
+    assert Transcript.read(path).last_words == (redact(word),)
+    assert digest("message", redact(word)) == message_digest(word)
 
 
 def test_messages_stand_in_one_order_whoever_came_first(played):

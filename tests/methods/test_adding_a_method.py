@@ -113,7 +113,7 @@ import hedgerow as hr
 hr.ToyRegressor  # before all else is loaded
 from docs import make_checks, make_methods, make_papers, make_stub
 from hedgerow.audit.running import estimators_named
-from hedgerow.cli.fit import typed_estimator
+from hedgerow.cli.fit import parse_estimator
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.methods import registry
 from hedgerow.secagg.keys import Identity
@@ -138,7 +138,7 @@ found = {
     "table of papers": "hr.papers.toy_method.tall(schema)" in make_papers.table(),
     "study file": type(study("ToyRegressor")) is hr.ToyRegressor,
     "paper in a study file": study("papers.toy_method.tall").toy_height == 9,
-    "fit --estimator": typed_estimator("ToyRegressor toy_height=5", {}).toy_height == 5,
+    "fit --estimator": parse_estimator("ToyRegressor toy_height=5", {}).toy_height == 5,
     "audit --estimator": "ToyRegressor" in estimators_named("all"),
 }
 print(*(f"{place}: {found[place]}" for place in found), sep="\\n")

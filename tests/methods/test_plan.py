@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hedgerow as hr
-from hedgerow.audit.measuring import watched_fit
+from hedgerow.audit.measuring import watch_fit
 from hedgerow.cli import fit as cli_planning
 from hedgerow.cli.main import app
 from hedgerow.errors import ParameterError
@@ -52,7 +52,7 @@ def test_the_noise_that_is_foretold_is_the_noise_that_is_measured(name, epsilon,
     for seed in range(6):
         model = getattr(hr, name)(TWO, **guarantee)
         rng = np.random.default_rng(seed)
-        fit = watched_fit(model, TWO, sample(600, TWO, seed), sample(1, TWO, 9), n_sites, rng)
+        fit = watch_fit(model, TWO, sample(600, TWO, seed), sample(1, TWO, 9), n_sites, rng)
         for one in fit.released[1:]:
             deviation = foretold.get(in_words(str(phrase_of(one.query))))
             drawn += [] if deviation is None else [one.noise.ravel() / deviation]

@@ -278,7 +278,7 @@ COMPARING: Final = (
     Mutant(
         "a ledger has room for the newest fit alone",
         "methods/ledger.py",
-        "whole = add_guarantees(_spent(books), *to_make)",
+        "whole = add_guarantees(_total_guarantee(books), *to_make)",
         "whole = add_guarantees(*to_make)",
         f"{FIT_LEDGER}::test_a_fit_beyond_the_limit_is_refused_before_anything_is_asked",
     ),

@@ -31,14 +31,14 @@ FAILURES: Final = (
     Mutant(
         "a memory that is full closes nothing",
         "federation/client.py",
-        "    except Exception as error:\n        raise rows.closed_by",
-        "    except ValueError as error:\n        raise rows.closed_by",
+        "    except Exception as error:\n        raise rows.close_after",
+        "    except ValueError as error:\n        raise rows.close_after",
         f"{VAULT}[MemoryError]",
     ),
     Mutant(
         "masks that fail close nothing",
         "federation/client.py",
-        "                raise self.rows.closed_by(error) from error\n",
+        "                raise self.rows.close_after(error) from error\n",
         "                raise\n",
         f"{ONE_PROCESS}[MemoryError-masks]",
     ),
@@ -228,8 +228,8 @@ CHOICES: Final = (
     Mutant(
         "a study prices every choice as the exponential mechanism",
         "privacy/study.py",
-        "self._cost(query), query.mechanism.value)",
-        'self._cost(query), "exponential")',
+        "cost, name = self._cost(query), query.mechanism.value",
+        'cost, name = self._cost(query), "exponential"',
         "federation/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
     ),
     Mutant(

@@ -23,8 +23,8 @@ PAPERS: Final = (
     Mutant(
         "the paper's numbers stand above what was typed",
         "methods/presets.py",
-        "return kind(**{**self._used(kind, typed), **typed})",
-        "return kind(**{**typed, **self._used(kind, typed)})",
+        "return kind(**{**self._used_values(kind, typed), **typed})",
+        "return kind(**{**typed, **self._used_values(kind, typed)})",
         f"{TREES}::test_algorithm_5_without_noise_is_algorithm_2_and_spends_as_printed",
     ),
     Mutant(

@@ -8,6 +8,30 @@ from mutants.mutant import Mutant
 
 SECAGG: Final = (
     Mutant(
+        "a site that was started anew needs no witnesses",
+        "secagg/client.py",
+        "        return self._proofs.get(place) != members\n",
+        "        return False\n",
+        "federation/test_site_store_restored.py"
+        "::test_machines_brought_back_with_their_anchors_open_no_second_set",
+    ),
+    Mutant(
+        "one witness less suffices",
+        "secagg/opening.py",
+        "    return participants - threshold + colluders + 1\n",
+        "    return participants - threshold + colluders\n",
+        "federation/test_site_store_restored.py"
+        "::test_machines_brought_back_with_their_anchors_open_no_second_set",
+    ),
+    Mutant(
+        "a witness is bound by nothing it said before a restart",
+        "secagg/client.py",
+        "        require(self._is_own(record), Code.STALE)\n",
+        "",
+        "federation/test_site_store_restored.py"
+        "::test_machines_brought_back_with_their_anchors_open_no_second_set",
+    ),
+    Mutant(
         "a root rests on X25519 alone",
         "secagg/keys.py",
         '.derive(b"".join(secrets))',

@@ -158,8 +158,8 @@ IN_PLACE: Final = (
     Mutant(
         "blocks of rows are added to the blocks before them twice",
         "data/engines/database.py",
-        "total = block_sums if total is None else added([total, block_sums])",
-        "total = added([block_sums, block_sums]) if total is None else added([total, block_sums])",
+        "total = block_sums if total is None else add_blocks([total, block_sums])",
+        "total = add_blocks([block_sums if total is None else total, block_sums])",
         "data/test_places.py::test_duckdb_answers_alike_in_every_manner",
     ),
 )
@@ -192,9 +192,10 @@ CHARGING: Final = (
     Mutant(
         "a round that failed stands in the statement for nothing",
         "federation/server.py",
-        "        self.queries += [replace(asked_in(number, item), void=True) for item in bundle]\n",
-        '        free = {"void": True, "cost": Fraction(0)}\n'
-        "        self.queries += [replace(asked_in(number, item), **free) for item in bundle]\n",
+        "self.queries += [replace(record_query(number, item), void=True) for item in bundle]\n",
+        'free = {"void": True, "cost": Fraction(0)}\n'
+        "        self.queries += "
+        "[replace(record_query(number, item), **free) for item in bundle]\n",
         GATE,
     ),
     Mutant(

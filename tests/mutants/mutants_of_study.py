@@ -147,15 +147,15 @@ STUDY: Final = (
     Mutant(
         "a query is charged to everyone's ledger but its own region",
         "privacy/pricing.py",
-        "study.charge(query.region, study.cost(query), describe(query, study))",
-        "study.charge(query.region[:0], study.cost(query), describe(query, study))",
+        "study.charge(query.region, study.cost(query), what, remainder)",
+        "study.charge(query.region[:0], study.cost(query), what, remainder)",
         "methods/test_method_contract.py::test_a_run_spends_what_it_reserved_and_never_more",
     ),
     Mutant(
         "half of what a query costs is charged",
         "privacy/pricing.py",
-        "study.charge(query.region, study.cost(query), describe(query, study))",
-        "study.charge(query.region, study.cost(query) / 2, describe(query, study))",
+        "study.charge(query.region, study.cost(query), what, remainder)",
+        "study.charge(query.region, study.cost(query) / 2, what, remainder)",
         "privacy/test_charges.py::test_what_left_a_site_is_in_its_ledger",
     ),
 )
@@ -171,16 +171,16 @@ COORDINATOR: Final = (
     Mutant(
         "failed rounds are asked again without end of the budget",
         "federation/server.py",
-        "return bool(paid(worst_path(void_queries)) <= self.study.reserve)",
-        "return bool(paid(worst_path(void_queries)) <= self.study.total)",
+        "return bool(total_cost(worst_path(void_queries)) <= self.study.reserve)",
+        "return bool(total_cost(worst_path(void_queries)) <= self.study.total)",
         "federation/test_failures.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
     ),
     Mutant(
         "a failed round is not told",
         "federation/server.py",
-        "        self.queries += [replace(asked_in(number, item), void=True) for item in bundle]\n",
-        "",
+        "self.queries += [replace(record_query(number, item), void=True) for item in bundle]\n",
+        "pass\n",
         "federation/test_failures.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
     ),

@@ -30,7 +30,7 @@ ENDPOINT: Final = (
     Mutant(
         "a failed computation closes nothing",
         "federation/client.py",
-        "        raise rows.closed_by(error) from error\n",
+        "        raise rows.close_after(error) from error\n",
         "        raise\n",
         f"{ADMISSION_TESTS}"
         "::test_a_computation_that_fails_is_charged_and_refused_alike_whatever_failed",
@@ -38,9 +38,9 @@ ENDPOINT: Final = (
     Mutant(
         "what a refused round taught is kept",
         "federation/client.py",
-        "        reply = self.store.transact(charges, request, computed, masked)\n",
+        "        reply = self.store.transact(charges, request, compute_response, mask_response)\n",
         "        self.receiver.keep(additions)\n"
-        "        reply = self.store.transact(charges, request, computed, masked)\n",
+        "        reply = self.store.transact(charges, request, compute_response, mask_response)\n",
         f"{ADMISSION_TESTS}::test_what_a_refused_round_taught_is_forgotten",
     ),
     Mutant(

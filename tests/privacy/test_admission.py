@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hedgerow.data.prepared import StudyRows
 from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.federation import client as endpoints
-from hedgerow.federation.client import REFUSAL_BYTES, Client, code_of, refusal, refused_with
+from hedgerow.federation.client import REFUSAL_BYTES, Client, code_of, refusal, refusal_code
 from hedgerow.federation.wire import Bundle, Receiver, Sender
 from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
 from hedgerow.models.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
@@ -63,6 +63,7 @@ from support.examples import (
     CLASS_STATISTICS,
     REPORTS,
     SHARED,
+    STEP_OF_MANY,
     STEP_ON_CURVES,
     STEP_ON_SURFACES,
     STEP_ON_TIMES,
@@ -88,6 +89,7 @@ def asked(statistic: Any, by: Any = Whole(), fraction: Any = SHARE, region: Any 
     return SumQuery(region, statistic, by, fraction)
 
 
+SELECTION = SelectQuery(EVERYONE, (SPLIT,), Scoring(Score.GINI), SHARE)
 HONEST = [
     (TWO, asked(ClassCounts(2), Cells((0, 1), BINNING))),
     (TWO, asked(Gradients(LogLoss(), AT_ZERO))),
@@ -156,6 +158,8 @@ ODD = {
             EVERYONE, (TWO.grids[0].split_values(range(2)),), Scoring(Score.SQUARED_ERROR), SHARE
         ),
     ),
+    "a remainder below nothing": (TWO, replace(SELECTION, remainder=-SHARE)),
+    "a remainder of pure epsilon": (TWO, replace(SELECTION, remainder=SHARE)),
     "bounds of numbers": (VALUE, BoundQuery(EVERYONE, (0,), BINNING, SHARE)),
     "a model that is no number": (TWO, asked(Gradients(LogLoss(), Additive((math.nan,))))),
 }
@@ -173,6 +177,15 @@ def test_what_no_recipe_would_ask_is_refused(attack):
     reason = reason_against(study(schema, 1), [query])
     assert isinstance(reason, str)
     assert reason
+
+
+@pytest.mark.parametrize("remainder", [Fraction(1), Fraction(1, 10**70), Fraction(-1, 2), 0.5])
+def test_a_remainder_is_a_part_of_the_budget_that_a_selection_leaves(remainder):
+    gaussian = study(TWO, 1, delta="1e-6")
+    good = replace(SELECTION, remainder=Fraction(1, 2))
+    assert reason_against(gaussian, [good]) is None
+    assert gaussian.selection_epsilon(good) > 1.2 * gaussian.selection_epsilon(SELECTION)
+    assert reason_against(gaussian, [replace(SELECTION, remainder=remainder)])
 
 
 def test_only_what_the_recipe_asks_is_admitted():
@@ -310,8 +323,8 @@ def test_every_exception_has_one_constant_code():
     for error in (ValueError("secret"), MemoryError(), RecursionError(), KeyError("age")):
         assert code_of(error) is Code.INTERNAL
     assert {len(refusal(code)) for code in Code} == {REFUSAL_BYTES}
-    assert refused_with(refusal(Code.TOO_FEW)) == "TooFew"
-    assert refused_with(b"an answer") is None
+    assert refusal_code(refusal(Code.TOO_FEW)) == "TooFew"
+    assert refusal_code(b"an answer") is None
 
 
 # ------------------------------------------------------------------------------------------ names
@@ -465,7 +478,7 @@ EVERY = [
     *TWO_CLASS_STATISTICS,
     *VALUE_STATISTICS,
     *TIME_STATISTICS,
-    *(REPORTS, STEP_ON_CURVES, STEP_ON_SURFACES, STEP_ON_TIMES),
+    *(REPORTS, STEP_ON_CURVES, STEP_ON_SURFACES, STEP_OF_MANY, STEP_ON_TIMES),
 ]
 STATISTICS = [statistic for statistic in EVERY if "nan" not in repr(statistic)]
 """Those that can travel."""

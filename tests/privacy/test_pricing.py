@@ -12,7 +12,7 @@ import pytest
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.federation.wire import Receiver, Sender
 from hedgerow.privacy import admission, pricing
-from hedgerow.privacy.admission import admitted, reason_against
+from hedgerow.privacy.admission import admit, reason_against
 from hedgerow.privacy.pricing import once_a_query, priced
 from hedgerow.privacy.queries import STATISTICS, ClassCounts, Count, QueryKind, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE
@@ -98,9 +98,9 @@ def test_a_query_that_is_refused_is_never_priced(monkeypatch):
     monkeypatch.setattr(admission, "priced", lambda *given: made.append(given) or priced(*given))
     greedy = SumQuery(EVERYONE, Count(), Whole(), Fraction(3, 2))
     with pytest.raises(UnsupportedQuery, match="fraction of the budget"):
-        admitted(study(TWO, 3), [greedy])
+        admit(study(TWO, 3), [greedy])
     assert not made
-    admitted(study(TWO, 3), [SumQuery(EVERYONE, Count(), Whole(), SHARE)])
+    admit(study(TWO, 3), [SumQuery(EVERYONE, Count(), Whole(), SHARE)])
     assert made  # negative control: what is admitted is
 
 

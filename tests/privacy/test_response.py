@@ -87,7 +87,7 @@ def test_label_counts_are_recovered_from_answers_of_records():
     response = RandomizedResponse.for_epsilon(3, Fraction(3, 2))
     labels = np.repeat([0, 1, 2], [12_000, 6_000, 2_000])
     answers = response.respond(labels, words_of_records(labels.size))
-    estimate = response.unbiased(np.bincount(answers, minlength=3))
+    estimate = response.estimate_counts(np.bincount(answers, minlength=3))
     assert estimate.sum() == pytest.approx(labels.size)
     np.testing.assert_allclose(estimate, [12_000, 6_000, 2_000], atol=900)  # words are fixed
 

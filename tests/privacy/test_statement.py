@@ -42,7 +42,7 @@ from hedgerow.privacy.statement.spending import (
     Asked,
     by_mechanism,
     by_rounds,
-    paid,
+    total_cost,
     worst_path,
 )
 from hedgerow.privacy.statement.statement import PrivacyStatement, statement
@@ -356,7 +356,7 @@ queries = st.builds(
 @given(st.lists(queries, max_size=8))
 def test_the_worst_path_costs_what_the_ledger_says(run):
     charges = [Charge(q.region, q.cost, "", "study", Measure.PURE) for q in run]
-    assert paid(worst_path(run)) == worst_total(charges)
+    assert total_cost(worst_path(run)) == worst_total(charges)
 
 
 def test_the_rounds_and_the_mechanisms_both_add_up_to_what_was_spent():

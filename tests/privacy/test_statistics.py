@@ -42,7 +42,7 @@ from hedgerow.privacy.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.privacy.queries.statistics import Phrase, condensed
+from hedgerow.privacy.queries.statistics import Phrase, condense
 from hedgerow.schema.regions import EVERYONE, Fold, Step
 from hedgerow.schema.schema import Numeric, Schema
 from privacy.test_sensitivity import BY_CLASS, BY_TIME, BY_TWO, BY_VALUE
@@ -142,7 +142,7 @@ def test_a_choice_is_said_as_a_choice(kind, words):
 def test_phrases_of_one_pattern_are_said_as_one():
     one, two = (Phrase("in {range}", (("range", n, n),)) for n in (1, 4))
     other = Phrase("in total")
-    assert [str(p) for p in condensed([one, other, two, one])] == ["in 1 to 4 ranges", "in total"]
+    assert [str(p) for p in condense([one, other, two, one])] == ["in 1 to 4 ranges", "in total"]
 
 
 def test_a_number_predicted_is_described_without_a_schema_of_classes():

@@ -24,7 +24,7 @@ from hedgerow.privacy.statement.record import About, Curator
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report import registry
 from hedgerow.report.exports import cards
-from hedgerow.report.exports.export import OF_STATEMENTS, signed
+from hedgerow.report.exports.export import OF_STATEMENTS, write_signature
 from privacy.test_statement import STUDIES, stated
 from support.handed_on import CASES, answers, fitted, rows
 from support.worlds import THREE
@@ -203,7 +203,7 @@ def test_the_signature_of_a_model_is_verified_and_a_changed_model_is_refused(tmp
 
 def test_a_signature_without_a_key_is_refused(tmp_path):
     with pytest.raises(ParameterError, match="key is 'None'; give the PEM file"):
-        signed(tmp_path / "model.json", tmp_path / "model.sig", None)
+        write_signature(tmp_path / "model.json", tmp_path / "model.sig", None)
 
 
 @pytest.mark.parametrize("to", CARDS)

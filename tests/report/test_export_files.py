@@ -22,7 +22,7 @@ from hedgerow.cli.main import app
 from hedgerow.errors import ParameterError
 from hedgerow.models.model import Additive, Curve, Model, Output
 from hedgerow.models.tree import Tree
-from hedgerow.report.exports.export import exported
+from hedgerow.report.exports.export import export_model
 from hedgerow.report.exports.plain_text import question_words, to_dot, to_text
 from hedgerow.report.plain import PlainBranch, nodes_of, plain
 from hedgerow.schema.regions import Split, Step
@@ -312,20 +312,20 @@ def said_by(odd, frame):
 def test_odd_models_are_exported_too(odd, tmp_path):
     duckdb, xgboost = pytest.importorskip("duckdb"), pytest.importorskip("xgboost")
     expected = said_by(odd, X)
-    by_python = by_the_python_file(exported(odd, tmp_path / "m.py", "python"), X)
-    (by_onnx,) = by_onnxruntime(exported(odd, tmp_path / "m.onnx", "onnx"), with_buckets(X))
+    by_python = by_the_python_file(export_model(odd, tmp_path / "m.py", "python"), X)
+    (by_onnx,) = by_onnxruntime(export_model(odd, tmp_path / "m.onnx", "onnx"), with_buckets(X))
     with duckdb.connect() as database:
         database.register("records", numbered(X))
-        query = exported(odd, tmp_path / "m.sql", "sql").read_text()
+        query = export_model(odd, tmp_path / "m.sql", "sql").read_text()
         by_sql = np.array(sorted(database.execute(query).fetchall()))[:, 1:]
     for found in (by_python, by_onnx, by_sql):
         np.testing.assert_allclose(found, expected, rtol=0, atol=NEAR)
     if odd.model_.score.clip == BINDS:
         with pytest.raises(ParameterError, match="clipped"):
-            exported(odd, tmp_path / "x.json", "xgboost")
+            export_model(odd, tmp_path / "x.json", "xgboost")
     else:
         single = in_single_precision(X)
-        booster = xgboost.Booster(model_file=exported(odd, tmp_path / "x.json", "xgboost"))
+        booster = xgboost.Booster(model_file=export_model(odd, tmp_path / "x.json", "xgboost"))
         found = booster.predict(as_matrix(odd, single))
         np.testing.assert_allclose(found, said_by(odd, single)[:, 0], rtol=0, atol=5e-6)
 

@@ -155,7 +155,7 @@ def test_masks_come_off_as_in_the_spec_with_one_site_lost():
     answers = {me: Shares({}, {1: h.seeds[1]}) for me, h in members.items()}
     ours = np.array(total, np.uint64)
     take_masks_off(ours, keys, answers)
-    assert masks.centered(ours).tolist() == [501, 598]
+    assert masks.center(ours).tolist() == [501, 598]
     wrong = hidden[2]._replace(seeds=hidden[2].seeds | {1: drawn("another")})
     assert spec.uncover({0: hidden[0], 2: wrong}, sites.context, 2) != [501, 598]
     with pytest.raises(ValueError, match="BadShares"):

@@ -271,7 +271,7 @@ def test_masking_the_same_numbers_again_would_show_the_vector_that_was_kept_back
         1, Round(BUNDLE, left, mode=Mode.AT_ONCE).request, left
     )
     again = [group.sites[me].mask_again(vectors[me], context, left) for me in left]
-    fewer = masks.centered(np.sum(again, axis=0, dtype=np.uint64)[:-LANES])
+    fewer = masks.center(np.sum(again, axis=0, dtype=np.uint64)[:-LANES])
     np.testing.assert_array_equal(everyone - fewer, vectors[3])
 
 

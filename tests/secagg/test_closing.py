@@ -12,8 +12,8 @@ from hedgerow.secagg.envelope import (
     Envelope,
     MessageKind,
     open_shown,
+    redact,
     seal_message,
-    shown,
 )
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Mode
@@ -135,7 +135,7 @@ def test_a_shown_message_is_signed_and_tells_nothing_of_the_ledger(group):
     message = group.memories[0].outbox(group.coordinator.run_id, 2).message
     whole = Envelope.parse(message)
     seq, head = whole.header.ledger.position
-    data = shown(message)
+    data = redact(message)
     assert head not in data
     assert len(data) == len(message) - 8
     envelope = open_shown(data, STUDY, group.roster)

@@ -15,8 +15,10 @@ from support.secagg_dry_run import (
     consortium,
     head,
     keys_of,
+    masked_round,
     next_coordinator,
     refuses,
+    restarted,
     some_vectors,
 )
 
@@ -64,12 +66,30 @@ class Played:
         late = coordinator.start(b"late", 3)
         masked = answer(group, 1, late.requests()[1], vectors[1])
         self.steps["MASKED"] = (masked, late.accept_masked)
+        self._play_restart(vectors)
         root = bytes([7]) * 32
         ended = consortium(3)  # of its own: who has closed takes no other message
         close = ended.coordinator.close(root, 2)
         self.steps["CLOSE"] = (close[0], ended.sites[0].close)
         said = ended.sites[1].close(close[1])
         self.steps["CLOSED"] = (said, lambda m: ended.coordinator.accept_closed(m, root))
+
+    def _play_restart(self, vectors):
+        """Site 0 was started anew after everybody had answered; 1, 2 and 3 tell it who had."""
+        group = consortium(4)
+        secure = masked_round(group, vectors)
+        secure.close()
+        doubtful = restarted(group, 0)
+        doubt = doubtful.unmask(secure.unmask()[0])
+        self.steps["DOUBT"] = (doubt, secure.accept_doubt)
+        secure.accept_doubt(doubt)
+        asked = secure.ask_witnesses()
+        self.steps["WITNESS"] = (asked[1], group.sites[1].witness)
+        said = {me: group.sites[me].witness(message) for me, message in asked.items()}
+        self.steps["WITNESSED"] = (said[1], secure.accept_witness)
+        for message in said.values():
+            secure.accept_witness(message)
+        self.steps["PROVE"] = (secure.proofs()[0], doubtful.prove)
 
 
 @pytest.fixture(scope="module")

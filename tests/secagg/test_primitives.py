@@ -16,8 +16,8 @@ from hedgerow.secagg.graph import Parameters
 from support.secagg_dry_run import refuses
 
 
-def test_there_are_twenty_three_codes_and_a_refusal_says_nothing_else():
-    assert len(Code) == 23
+def test_there_are_twenty_five_codes_and_a_refusal_says_nothing_else():
+    assert len(Code) == 25
     with pytest.raises(SiteRefused) as refusal:
         require(False, Code.BAD_SET)
     assert (refusal.value.code, refusal.value.site) == ("BadSet", None)
@@ -203,7 +203,7 @@ def test_what_is_added_can_be_taken_away():
 
 def test_the_ring_keeps_every_int64():
     extremes = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
-    np.testing.assert_array_equal(masks.centered(masks.to_ring(extremes)), extremes)
+    np.testing.assert_array_equal(masks.center(masks.to_ring(extremes)), extremes)
 
 
 def test_self_key_and_commitment_tell_rounds_and_secrets_apart():

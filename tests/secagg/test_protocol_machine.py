@@ -34,8 +34,8 @@ from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.messages import Masked, Round, Survivors, Unmask
-from hedgerow.secagg.opening import set_digest
+from hedgerow.secagg.messages import Masked, MemberTable, Round, Survivors, Unmask
+from hedgerow.secagg.opening import set_digest, witness_digest
 from support.effort import either
 from support.protocol_model import SOUND, InTwo, Known, Rules, View, World, computable, search
 from support.secagg_dry_run import ring_sum, some_vectors
@@ -163,7 +163,11 @@ class ProtocolMachine(RuleBasedStateMachine):
         if me in self.silent:
             return
         number, vector = number + self.offset, some_vectors(WORLD.sites, DIM)[me]
-        body = Round(bundle, participants).to_bytes()
+        last = [
+            reply for k in SITES for reply in self.replies.get((k, self.name_of(number - 1)), ())
+        ]
+        shown = tuple(Envelope.parse(reply).receipt.to_bytes() for reply in last)
+        body = Round(bundle, participants, receipts=shown).to_bytes()
         message = self.ask(
             me, MessageKind.ROUND, body, number, lambda m: self.world.answer(me, m, vector)
         )
@@ -176,9 +180,38 @@ class ProtocolMachine(RuleBasedStateMachine):
             return
         number += self.offset
         body = Survivors(members).to_bytes()
-        site = self.group.sites[me]
-        if self.ask(me, MessageKind.SURVIVORS, body, number, site.sign_set) is not None:
+        if self.ask_twice(me, MessageKind.SURVIVORS, body, number, members):
             self.did(me, number, members, opened=False)
+
+    def ask_twice(self, me: int, kind: MessageKind, body: bytes, number: int, members) -> bool:
+        """Whether it signs or opens; if it doubts, with all the witnesses that can be had."""
+        reply = self.ask(me, kind, body, number, lambda m: self.step(me, kind)(m))
+        if reply is not None and Envelope.parse(reply).header.kind is MessageKind.DOUBT:
+            self.bring_witnesses(me, number, members, bytes(Envelope.parse(reply).body))
+            reply = self.ask(me, kind, body, number, lambda m: self.step(me, kind)(m))
+        return reply is not None and Envelope.parse(reply).header.kind is not MessageKind.DOUBT
+
+    def step(self, me: int, kind: MessageKind):
+        site = self.group.sites[me]
+        return site.sign_set if kind is MessageKind.SURVIVORS else site.unmask
+
+    def bring_witnesses(self, me: int, number: int, members, nonce: bytes) -> None:
+        name = self.name_of(number)
+        record = self.group.memories[me].outbox(self.group.coordinator.run_id, number)
+        content = witness_digest(record.context, members, me, nonce)
+        table = {
+            s: self.group.identities[s].sign(content) for s in WORLD.friends & set(members) - {me}
+        }
+        body = MemberTable(members, {me: nonce}).to_bytes()
+        for peer in set(WORLD.honest) & set(members) - {me} - self.silent:
+            words = self.ask(
+                peer, MessageKind.WITNESS, body, number, self.group.sites[peer].witness
+            )
+            if words is not None:
+                table[peer] = MemberTable.read(Envelope.parse(words).body, 64).table[me]
+                self.sets[peer, name].add(members)
+        proof = MemberTable(members, table).to_bytes()
+        self.ask(me, MessageKind.PROVE, proof, number, self.group.sites[me].prove)
 
     @rule(me=HONEST, number=ROUNDS, members=SETS, whole=st.booleans())
     def ask_shares(self, me, number, members, whole) -> None:
@@ -200,8 +233,7 @@ class ProtocolMachine(RuleBasedStateMachine):
             s: self.group.identities[s].sign(digest) for s in sorted(signers & set(members))
         }
         body = Unmask(members, certificate, sealed).to_bytes()
-        site = self.group.sites[me]
-        if self.ask(me, MessageKind.UNMASK, body, number, site.unmask) is not None:
+        if self.ask_twice(me, MessageKind.UNMASK, body, number, members):
             self.did(me, number, members, opened=True)
 
     # ------------------------------------------------------------------------------ misfortune

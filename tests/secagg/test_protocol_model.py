@@ -8,8 +8,10 @@ exactly what the model allows. proofs/Protocol.v has the same rules for any numb
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -18,18 +20,20 @@ from hedgerow.secagg import client
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.messages import Masked, Survivors, Unmask
-from hedgerow.secagg.opening import set_digest
+from hedgerow.secagg.messages import Masked, MemberTable, Survivors, Unmask
+from hedgerow.secagg.opening import set_digest, witness_digest
 from support.protocol_model import (
     MODES,
     SOUND,
     AtOnce,
     InTwo,
     Members,
+    RolledBack,
     Rules,
     View,
     World,
     allowed,
+    play,
     search,
     subsets,
 )
@@ -40,6 +44,7 @@ pytestmark = pytest.mark.property
 FEW = [World(n, c, t) for n in (2, 3, 4) for c in range(1, n) for t in range(c + 1, n + 1)]
 MORE = [World(5, 2, 3), World(5, 2, 4), World(5, 3, 4)]
 MOST = [World(5, 1, 3), World(5, 1, 4), World(5, 1, 5)]
+BROUGHT_BACK = [World(3, 1, 2), World(3, 1, 3), World(4, 2, 3), World(4, 2, 4)]
 VIEWS = [World(3, 1, 2), World(3, 1, 3), World(4, 2, 3)]
 WEAKER = {
     "signs two sets": ("in two", Rules(one_set=False)),
@@ -49,6 +54,9 @@ WEAKER = {
     "forgets its set when it restarts": ("in two", Rules(remembers_after_restart=False)),
     "answers a round twice": ("at once", Rules(one_answer=False)),
     "falls back to a smaller set": ("at once", Rules(falls_back=True)),
+    "asks for no witnesses": ("rolled back", Rules(asks_witnesses=False)),
+    "asks for one witness less": ("rolled back", Rules(missing_witnesses=1)),
+    "witnesses after a restart": ("rolled back", Rules(witnesses_after_restart=True)),
 }
 BESIDE = {"signs sets without itself": Rules(is_member=False)}
 """Rules that this property does not need: they guard against honest mistakes."""
@@ -88,6 +96,31 @@ def test_so_it_is_for_rounds_in_one_exchange(world):
     assert keeps(world, "at once")
 
 
+@pytest.mark.parametrize("world", BROUGHT_BACK, ids=str)
+def test_so_it_is_when_machines_are_brought_back_with_their_anchors(world):
+    assert keeps(world, "rolled back")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [World(4, 1, 3), World(4, 1, 4)], ids=str)
+def test_so_it_is_with_three_honest_machines_brought_back(world):
+    assert keeps(world, "rolled back")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [World(5, 2, 4), World(5, 1, 4), World(7, 2, 6)], ids=str)
+def test_random_plays_with_more_machines_break_nothing(world):
+    draw = Random(0)
+    mode = RolledBack(world)
+    assert all(play(mode, draw, 40) >= world.least_honest for _ in range(300))
+
+
+@pytest.mark.slow
+def test_witnesses_who_are_not_bound_are_found_out():
+    world = World(4, 1, 3)
+    assert search(RolledBack(world, Rules(witnesses_are_bound=False))).least < world.least_honest
+
+
 @pytest.mark.parametrize("name", WEAKER)
 def test_a_weaker_site_is_found_out(name):
     mode, rules = WEAKER[name]
@@ -108,7 +141,7 @@ def test_binding_keys_to_participants_guards_something_else():
 
 
 def test_modes_are_told_apart_by_name():
-    assert {"in two": InTwo, "at once": AtOnce} == MODES
+    assert {"in two": InTwo, "at once": AtOnce, "rolled back": RolledBack} == MODES
 
 
 # ------------------------------------------------------------------------------------- conformance
@@ -128,14 +161,29 @@ class Conformance:
         self.sealed = [body.sealed_shares for body in bodies]
         self.view = View(frozenset(range(world.sites)))
         self._fresh = deepcopy(self.group.memories[me].__dict__)
+        self._site, self._class = self.group.sites[me], site_class
 
     def bring_to(self, bound: Members | None, restart: bool) -> None:
         """The site as after MASKED, bound to a set or not, in this process or in a new one."""
         self.group.memories[self.me].__dict__.update(deepcopy(self._fresh))
+        self.group.sites[self.me] = self._site
         if bound is not None:
             assert self.accepts(bound, None)
         if restart:
-            restarted(self.group, self.me)
+            restarted(self.group, self.me, site_class=self._class)
+
+    def show_witnesses(self, members: Members, count: int) -> None:
+        """PROVE with so many signatures, of the others in order."""
+        site, record = self.group.sites[self.me], self.records[self.me]
+        listed = tuple(sorted(members))
+        self.accepts(members, None)  # a nonce is drawn, unless the set is no set at all
+        content = witness_digest(record.context, listed, self.me, site._nonce)
+        others = [s for s in range(self.world.sites) if s != self.me]
+        table = {s: self.group.identities[s].sign(content) for s in others[:count]}
+        body = MemberTable(listed, table).to_bytes()
+        place = {"round": 1, "receiver": self.me, "ledger": record.ledger}
+        with suppress(SiteRefused):
+            site.prove(self.group.forge(MessageKind.PROVE, body, **place))
 
     def accepts(self, members: Members, signers: Members | None) -> bool:
         site, record = self.group.sites[self.me], self.records[self.me]
@@ -150,10 +198,9 @@ class Conformance:
             body = Unmask(listed, certificate, sealed).to_bytes()
         message = self.group.forge(kind, body, round=1, receiver=self.me, ledger=record.ledger)
         try:
-            step(message)
+            return Envelope.parse(step(message)).header.kind is not MessageKind.DOUBT
         except SiteRefused:
             return False
-        return True
 
     def questions(self) -> Iterator[tuple[Members | None, Members, Members | None]]:
         """Every set it may be bound to, every set it may be asked about, every certificate."""
@@ -165,12 +212,17 @@ class Conformance:
                 for signers in (None, frozenset[int](), *sets):
                     yield one, members, signers
 
-    def differences(self, *, restart: bool = False, most: int | None = None) -> tuple[int, int]:
+    def differences(
+        self, *, restart: bool = False, witnesses: int = 0, most: int | None = None
+    ) -> tuple[int, int]:
         """Questions asked, and how often the site did not say what the model says."""
-        asked = wrong = 0
+        asked, wrong, words = 0, 0, witnesses if restart else None
         for bound, members, signers in self.questions():
             self.bring_to(bound, restart)
-            expected = allowed(self.world, self.view, self.me, bound, members, signers)
+            if words:
+                self.show_witnesses(members, words)
+            place = self.world, self.view, self.me, bound, members, signers
+            expected = allowed(*place, witnesses=words)
             asked, wrong = asked + 1, wrong + (self.accepts(members, signers) != expected)
             if most is not None and wrong >= most:
                 break
@@ -180,9 +232,24 @@ class Conformance:
 @pytest.mark.parametrize(
     ("world", "asked"), [(World(3, 1, 2), 252), (World(3, 1, 3), 126)], ids=str
 )
-@pytest.mark.parametrize("restart", [False, True])
-def test_the_real_site_accepts_what_the_model_allows(world, asked, restart):
-    assert Conformance(world).differences(restart=restart) == (asked, 0)
+@pytest.mark.parametrize(
+    ("restart", "witnesses"), [(False, 0), (True, 0), (True, 1), (True, 2)], ids=str
+)
+def test_the_real_site_accepts_what_the_model_allows(world, asked, restart, witnesses):
+    found = Conformance(world).differences(restart=restart, witnesses=witnesses)
+    assert found == (asked, 0)
+
+
+class AsksNoWitnesses(Site):
+    def _is_in_doubt(self, record, members):
+        return False
+
+
+@pytest.mark.parametrize("witnesses", [0, 1])
+def test_a_real_site_that_asks_no_witnesses_differs(witnesses):
+    world = World(3, 1, 3)
+    differences = Conformance(world, AsksNoWitnesses).differences
+    assert differences(restart=True, witnesses=witnesses, most=1)[1] == 1
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def vectors_recovered(group, answers):
         for seed in guesses(group, secret, context):
             vector = sent.copy()
             masks.fold(vector, plus=[seed, with_colluder], minus=[masks.self_key(context, own)])
-            yield masks.centered(vector)
+            yield masks.center(vector)
 
 
 def test_a_site_lost_later_keeps_its_earlier_vectors_to_itself():

@@ -271,7 +271,7 @@ class Network:
         self.sites[k].wait(LONG)
 
     def wait_until_served(self, folder: RunFolder) -> None:
-        account = folder.agreed().study.account
+        account = folder.read_study().study.account
         deadline = time.monotonic() + 180
         for k, site in enumerate(self.world.sites):
             while not self._serves(k, account):
@@ -289,7 +289,9 @@ class Network:
 
     def outcome(self, folder: RunFolder, seconds: float) -> Outcome:
         model = hr.load(folder.model_file)
-        each = [self.charges(k, folder.agreed().study.account) for k in range(self.world.n_sites)]
+        each = [
+            self.charges(k, folder.read_study().study.account) for k in range(self.world.n_sites)
+        ]
         alone = self.world.in_one_process(folder.study_file)
         return Outcome(
             same_model=tree_of(model) == tree_of(alone),

@@ -21,7 +21,7 @@ import pytest
 
 from audit.test_audit import MUTANTS, TREE
 from hedgerow.audit.measuring import AuditVerdict
-from hedgerow.audit.running import audited, estimators_named
+from hedgerow.audit.running import audit_estimator, estimators_named
 from hedgerow.errors import ParameterError, UnsupportedQuery
 from hedgerow.methods.registry import EstimatorMaker
 from studies.kept import WORK
@@ -40,7 +40,7 @@ def measured(
     start = time.process_time()
     head = {"what": what, "dp_model": dp_model, "delta": delta}
     try:
-        found = audited(kind, dp_model, delta=delta, **how)
+        found = audit_estimator(kind, dp_model, delta=delta, **how)
     except (ParameterError, UnsupportedQuery):
         return {**head, "state": "refused"}
     return {**head, **_numbers(found), "seconds": round(time.process_time() - start, 1)}

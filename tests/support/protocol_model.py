@@ -12,8 +12,9 @@ A mode of the protocol is a class with `starts`, `successors` and `computable`; 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
+from random import Random
 from typing import Any
 
 Members = frozenset[int]
@@ -45,6 +46,9 @@ class World:
     def least_honest(self) -> int:
         return self.threshold - self.colluders
 
+    def least_witnesses(self, participants: Members) -> int:
+        return len(participants) - self.threshold + self.colluders + 1
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -59,6 +63,10 @@ class Rules:
     binds_participants: bool = True
     one_answer: bool = True
     falls_back: bool = False
+    asks_witnesses: bool = True
+    missing_witnesses: int = 0
+    witnesses_after_restart: bool = False
+    witnesses_are_bound: bool = True
 
 
 SOUND = Rules()
@@ -83,17 +91,22 @@ class Deed:
 
 @dataclass(frozen=True)
 class Known:
-    """One honest site: the set its memory binds it to, and all that ever left it."""
+    """One honest site: the set its memory binds it to, and all that ever left it.
+
+    `proven` is the process that made the vector; `past` are sets that older files of it hold.
+    """
 
     bound: Members | None = None
     deeds: frozenset[Deed] = frozenset()
+    proven: bool = True
+    past: frozenset[Members] = frozenset()
 
     def after(
         self, members: Members, *, signed: bool, opened: bool, bound: Members | None
     ) -> Known:
         old = next((deed for deed in self.deeds if deed.members == members), Deed(members))
         new = Deed(members, old.signed or signed, old.opened or opened)
-        return Known(bound, frozenset(self.deeds - {old} | {new}))
+        return replace(self, bound=bound, deeds=frozenset(self.deeds - {old} | {new}))
 
 
 State = tuple[Known, ...]
@@ -107,8 +120,16 @@ def allowed(
     members: Members,
     signers: Members | None,
     rules: Rules = SOUND,
+    witnesses: int | None = None,
 ) -> bool:
-    """Whether a site signs (`signers` None) or opens a set; it was given these signatures."""
+    """Whether a site signs (`signers` None) or opens a set; it was given these signatures.
+
+    `witnesses` counts those of the set that were shown to a process that was started since.
+    """
+    if witnesses is not None and bound is None and rules.asks_witnesses:
+        least = world.least_witnesses(view.participants) - rules.missing_witnesses
+        if witnesses < least:
+            return False
     fits = len(members) >= world.threshold and members <= view.participants
     fits = fits and (me in members or not rules.is_member)
     fits = fits and (bound in (None, members) or not rules.one_set)
@@ -225,6 +246,44 @@ def computable(
             yield frozenset(honest[a] for a in part)
 
 
+class RolledBack(InTwo):
+    """Rounds in two exchanges, when machines are brought back to an earlier day, anchor and all.
+
+    A process that was started after the vector was made needs witnesses for a set that its file
+    does not hold. A witness is bound by its word; it is a process that made its vector itself.
+    """
+
+    def _after_one(self, views: tuple[View, ...], state: State, k: int, me: int) -> Iterator[Known]:
+        known, view = state[k], views[k]
+        past = known.past if known.bound is None else known.past | {known.bound}
+        for bound in (None, *past):
+            yield replace(known, bound=bound, proven=False, past=past)
+        may_witness = known.proven or self.rules.witnesses_after_restart
+        for members in subsets(view.participants, self.world.threshold):
+            if may_witness and known.bound is None and me in members:
+                yield replace(known, bound=members)
+            signers = self._signers(views, state, view, members)
+            shown = frozenset() if members == view.participants else signers
+            words = None if known.proven else self._witnesses(state, k, members)
+            for signed in (True, False):
+                asked = None if signed else shown
+                rules = self.rules
+                if allowed(self.world, view, me, known.bound, members, asked, rules, words):
+                    yield known.after(members, signed=signed, opened=not signed, bound=members)
+
+    def _witnesses(self, state: State, k: int, members: Members) -> int:
+        """All that the coordinator can get: of honest sites, those bound to the set."""
+        rules, friends = self.rules, len(self.world.friends)
+        honest = (
+            (other.proven or rules.witnesses_after_restart)
+            and self.world.honest[i] in members
+            and (other.bound == members or not rules.witnesses_are_bound)
+            for i, other in enumerate(state)
+            if i != k
+        )
+        return friends + sum(honest)
+
+
 class AtOnce:
     """Version 3, rounds in one exchange: pair masks under the participants that a site was named.
 
@@ -264,7 +323,7 @@ class AtOnce:
                 yield large - small
 
 
-MODES = {"in two": InTwo, "at once": AtOnce}
+MODES = {"in two": InTwo, "at once": AtOnce, "rolled back": RolledBack}
 
 
 @dataclass(frozen=True)
@@ -293,3 +352,13 @@ def search(mode: InTwo | AtOnce, limit: int = 400_000) -> Found:
                     todo.append(new)
         states += len(seen)
     return Found(states, least, True)
+
+
+def play(mode: InTwo | AtOnce, draw: Random, steps: int) -> int:
+    """The least sum of one random strategy from the first start."""
+    views, state = next(mode.starts())
+    least = mode.world.sites
+    for _ in range(steps):
+        state = draw.choice(list(mode.successors(views, state)) or [state])
+        least = min((least, *map(len, mode.computable(views, state))))
+    return least

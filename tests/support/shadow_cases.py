@@ -255,16 +255,16 @@ def case_of(number: int) -> Case:
     )
 
 
-def strong_case(act: str, sites: int, most: int, seed: int = 1, target: str = "two") -> Case:
-    """A default with so strong a signal that it asks all it can: of two classes for surfaces."""
+def strong_case(act: str, sites: int, most: int, target: str = "two", seed: int = 1) -> Case:
+    """A default with so strong a signal that it asks all it can: of classes for surfaces."""
     rng = Random(seed)
     numbers = [
         (rng.random(), rng.random(), rng.choice("xyz"), rng.randrange(300), rng.randrange(sites))
         for _ in range(900)
     ]
-    labels = {"two": ("n", "y"), "times": (-0.4, 0.7)}[target]
+    labels = (-0.4, 0.7) if target == "times" else ("n", "y")
     rows = tuple((a, b, c, labels[(a > 0.5) != (b > 0.4)], *at) for a, b, c, *at in numbers)
-    name = {"two": "BoostedTreesClassifier(", "times": "SurvivalBoostedTrees("}[target]
+    name = "SurvivalBoostedTrees(" if target == "times" else "BoostedTreesClassifier("
     method = next(one for one in listed() if one.name.startswith(name))
     how = {"epsilon": 300.0, "delta": 1e-6, "per_site": False, "sites": sites, "rows": rows}
     fails = 9 if act == "study" else None

@@ -193,15 +193,24 @@ class StoreConsortium:
         """Copies state folders while sites serve, between two of their transactions."""
         for me in sites:
             shutil.copytree(self.place(me).parent, self._copied(me))
+            shutil.copy(self.anchor(me), self._copied_anchor(me))
 
-    def bring_back(self, me: int) -> None:
-        """The copy takes the place of the folder; the anchor stays where it was."""
+    def bring_back(self, me: int, *, anchor: bool = False) -> None:
+        """The copy takes the place of the folder; the anchor stays where it was.
+
+        Unless the whole machine is brought back.
+        """
         self.site_stores[me].close()
+        if anchor:
+            shutil.copy(self._copied_anchor(me), self.anchor(me))
         shutil.rmtree(self.place(me).parent)
         shutil.copytree(self._copied(me), self.place(me).parent)
 
     def _copied(self, me: int) -> Path:
         return self.folder / f"site {me}" / "copy"
+
+    def _copied_anchor(self, me: int) -> Path:
+        return self.folder / f"site {me}" / "copied anchor"
 
     def close(self) -> None:
         for site_store in self.site_stores:

@@ -18,7 +18,7 @@ from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.rows import Draws, Rows, public_draws
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.deployment.verify import verified
+from hedgerow.deployment.verify import verify_model
 from hedgerow.federation import client
 from hedgerow.federation.client import Client, Response
 from hedgerow.federation.exchange import Misses, RoundSum, hand_over
@@ -300,7 +300,7 @@ class World(ByName):
             site_store.ledger.verify()
         if self.folder.is_finished:
             transcript = self.folder.path / "transcript.bin"
-            checks = verified(self.folder.model_file, self.folder.study_file, transcript)
+            checks = verify_model(self.folder.model_file, self.folder.study_file, transcript)
             assert not [check for check in checks if check.has_failed]
 
     def close(self) -> None:

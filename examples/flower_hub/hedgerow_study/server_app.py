@@ -22,6 +22,6 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     folder = RunFolder(Path(str(context.run_config["study"])))
-    exchange = NamedExchange(folder.agreed().names, SiteGrid(grid).ask, FlowerExchange.pace)
+    exchange = NamedExchange(folder.read_study().names, SiteGrid(grid).ask, FlowerExchange.pace)
     model = run_study(folder, exchange, resume=folder.is_begun)
     print(model.privacy_)

@@ -315,7 +315,7 @@ class RandomizedLabels:
 def reports_of(study: Study, site: Rows, draws: Draws, is_included: BoolArray) -> RandomizedLabels:
     """Reports of the first site: of its canaries, which are its last rows, and of many records."""
     canaries = int(is_included.sum())
-    many = _repeated(site, draws)
+    many = _repeat_rows(site, draws)
     if study.label_reports is not None:
         return _bit_reports_of(study.label_reports, site, many, canaries)
     own = _told_labels(study, site)[site.n - canaries :]
@@ -359,7 +359,7 @@ def _told_labels(study: Study, rows: Rows) -> IntArray:
     return _labels(answering.rows)
 
 
-def _repeated(rows: Rows, draws: Draws) -> Rows:
+def _repeat_rows(rows: Rows, draws: Draws) -> Rows:
     """The same records many times over, each copy with a draw of its own."""
     times = -(-RECORDS // rows.n)
     labels = np.tile(_labels(rows).astype(np.uint8), times)

@@ -1,4 +1,4 @@
-"""From watched fits to a verdict: what was lost, against what was claimed.
+"""Audit of observed fits: the measured privacy loss against the claimed epsilon.
 
 White box: noise that is released minus what it hides shows its variance; what a canary adds
 shows how far it pulls. The two together are the loss of a sum, which is held against its charge,
@@ -297,7 +297,7 @@ class _Recording:
         return replies
 
 
-def watched_fit(
+def watch_fit(
     estimator: Any,
     schema: Schema,
     rows: tuple[Any, Any],

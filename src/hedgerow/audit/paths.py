@@ -1,4 +1,4 @@
-"""Whatever a user does with records, done twice for the second accountant: with one and without it.
+"""Every use of records, run with and without one record for the second accountant.
 
 The second time every site answers what it answered the first time, so that both runs have one
 transcript; in passing its own code says what it would have answered of the rows that it has now.

@@ -1,4 +1,4 @@
-"""The audit as a person runs it: made-up rows, canaries, fits, a verdict in words."""
+"""The audit that users run: synthetic rows, canaries, fits, and a verdict in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hedgerow.audit.measuring import AuditVerdict, judge_fits, watched_fit
+from hedgerow.audit.measuring import AuditVerdict, judge_fits, watch_fit
 from hedgerow.audit.paths import PathVerdict, compare_neighbors
 from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
 from hedgerow.methods.evaluate import evaluate
@@ -45,7 +45,7 @@ def _methods_with_a_claim() -> dict[str, EstimatorMaker]:
     return {name: maker for name, maker in paper_methods().items() if "_as_" not in name}
 
 
-def audited(
+def audit_estimator(
     kind: EstimatorMaker,
     dp_model: str = "central",
     epsilon: float = 8.0,
@@ -76,8 +76,8 @@ def audited(
         model = kind(schema, epsilon=epsilon, delta=delta, dp_model=dp_model, **parameters)
         rows, extra = _made_up(n_rows, number, rng), _made_up(canaries, number, rng, extreme=True)
         if schema.survival is not None:
-            rows, extra = _censored(rows, rng), _censored(extra, rng)
-        watched_fits.append(watched_fit(model, schema, rows, extra, n_sites, rng))
+            rows, extra = _censor(rows, rng), _censor(extra, rng)
+        watched_fits.append(watch_fit(model, schema, rows, extra, n_sites, rng))
     if not paths:
         return judge_fits(watched_fits)
     maker = partial(kind, schema, epsilon=epsilon, delta=delta, random_state=0, **parameters)
@@ -109,7 +109,7 @@ def audit_paths(
     X, y = _made_up(PATH_ROWS, number, rng, extreme=True)
     label: str | None = AUDIT_LABEL
     if schema.survival is not None:
-        signed_times, label = _censored((X, y), rng)[1], None
+        signed_times, label = _censor((X, y), rng)[1], None
         kinds = [(name, np.float64) for name in schema.survival.columns]
         y = np.array([*zip(np.abs(signed_times), signed_times > 0.0, strict=True)], kinds)
     guarantee: dict[str, Any] = {"epsilon": 50.0}  # so much that groups are asked, too
@@ -119,7 +119,7 @@ def audit_paths(
     def whose(rows: Any) -> dict[str, Any]:
         return site if sites == 1 else {**site, "site": rows % sites}
 
-    def fitted(rows: Any, **more: Any) -> Any:
+    def fit_rows(rows: Any, **more: Any) -> Any:
         return make(**more).fit(X[rows], y[rows], **whose(rows))
 
     def persons(rows: Any) -> None:
@@ -127,7 +127,7 @@ def audit_paths(
         model.fit(X[rows], y[rows], person=rows // 3, **whose(rows // 3))
 
     def evaluation(rows: Any, **more: Any) -> None:
-        model = fitted(rows, **more)
+        model = fit_rows(rows, **more)
         evaluate(model, X[rows], y[rows], by=None if more else "group", **guarantee, **whose(rows))
 
     def selection(rows: Any) -> None:
@@ -145,7 +145,7 @@ def audit_paths(
             make().fit(connection, **source)
 
     verdicts = {
-        "rounds that fail": _path(fitted, as_study=True, fails=1),
+        "rounds that fail": _path(fit_rows, as_study=True, fails=1),
         "records of persons": _path(persons, size=3),
         "evaluation": _path(evaluation),
         "records held out": _path(partial(evaluation, hold_out=3), holds_out=True),
@@ -184,7 +184,7 @@ def _made_up(
     return np.concatenate([X.astype(object), group[:, None].astype(object)], axis=1), labels
 
 
-def _censored(rows: tuple[Any, Any], rng: np.random.Generator) -> tuple[Any, Any]:
+def _censor(rows: tuple[Any, Any], rng: np.random.Generator) -> tuple[Any, Any]:
     """Some of the times without an event, which are held with a minus."""
     X, times = rows
     return X, np.where(rng.random(len(times)) < 0.4, -1.0, 1.0) * np.maximum(times, 1e-3)

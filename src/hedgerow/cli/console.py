@@ -46,7 +46,7 @@ EXIT_CODES: tuple[tuple[type[HedgerowError], int], ...] = (
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what was asked for.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")]
 
 
 def _as_line(words: str) -> None:
@@ -58,7 +58,7 @@ def exit_code_of(error: HedgerowError) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), MISTAKE)
 
 
-def guarded(command: Callable[[], Any]) -> None:
+def run_guarded(command: Callable[[], Any]) -> None:
     """Runs the program: one clear sentence instead of a traceback for a user's mistake."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -152,7 +152,7 @@ def on_terminal(quiet: bool) -> bool:
 # One rule for every command that names a file to write, asked before anything is spent.
 
 Force = Annotated[
-    bool, typer.Option("--force", help="Write also over what was paid for or confirmed.")
+    bool, typer.Option("--force", help="Overwrite a model, a report or a confirmed schema.")
 ]
 SQLITE = b"SQLite format 3\0"
 

@@ -1,4 +1,4 @@
-"""`hedgerow demo`: what it is for, in some seconds."""
+"""`hedgerow demo`: a study of five simulated sites in a few seconds."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def demo(
     ] = None,
     rows: Annotated[
         Path | None,
-        typer.Option(help="Write the made-up patients to this .csv file instead, and end."),
+        typer.Option(help="Only write the synthetic patients to this .csv file."),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open that page in a browser.")] = False,
     force: Force = False,

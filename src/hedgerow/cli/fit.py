@@ -32,7 +32,7 @@ OPTION_NAMES = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
 """Parameters that the commands have flags for, or that are their own business."""
 
 
-def typed_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
+def parse_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
     """The estimator that a text names, with its own parameters and with those of flags."""
     from hedgerow.deployment.draft import typed_parameter
     from hedgerow.errors import ParameterError
@@ -105,9 +105,10 @@ def fit(
         bool, typer.Option("--push-down", help="Let the database compute the sums.")
     ] = False,
     temp_folder: Annotated[
-        Path | None, typer.Option(help="Keep cells in a file there, where memory is too small.")
+        Path | None,
+        typer.Option(help="Keep cells in a file of this folder, for data larger than memory."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Add this fit up in a ledger file.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Charge this fit to a ledger file.")] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -117,6 +118,8 @@ def fit(
     from hedgerow.methods.model_file import check_place
     from hedgerow.report.evaluation import kept_evaluation
 
+    if study is not None and study.suffix != ".toml":
+        raise asked_for(f"{study} is no study file (.toml)", f"name rows by --data: --data {study}")
     if not data:
         raise asked_for("no rows were given", "name a file for each site: --data a.csv")
     check_place(output)  # before anything is spent
@@ -127,9 +130,9 @@ def fit(
         if study is not None:
             model = _of_study(study, {"schema": schema, "estimator": estimator, **flags}, data)
         else:
-            model = _of_flags(schema, estimator, flags)
+            model = _of_flags(schema, estimator, flags, data[0])
         model.progress = on_terminal(quiet)
-        if study is None and model.hold_out is None and not (elsewhere or json or quiet):
+        if study is None and model.hold_out is None and not (push_down or json or quiet):
             _propose_hold_out(model, _select_sources(data, sql))
         if elsewhere:
             options = {"sql": sql, "target": target, "person": person, "temp_folder": temp_folder}
@@ -147,7 +150,8 @@ def fit(
     elif not quiet:
         say(f"{model.privacy_}\n")
         if evaluation is not None:
-            say(f"{evaluation}\n\n{evaluation.privacy_}\n")
+            of_one_run = evaluation.privacy_ is model.privacy_
+            say(f"{evaluation}\n" if of_one_run else f"{evaluation}\n\n{evaluation.privacy_}\n")
         say(f"{output}: {type(model).__name__}, {model.privacy_.summary}.")
 
 
@@ -185,11 +189,6 @@ def _select_sources(data: list[str], sql: str | None) -> list[Any]:
 def _fit_elsewhere(model: PrivateEstimator, data: list[str], **options: Any) -> None:
     if len(data) > 1:
         raise asked_for(f"{len(data)} sources were given", "let one of them make the sums")
-    if model.hold_out is not None:
-        raise asked_for(
-            "records are to be held out, which is done for rows in memory alone",
-            "leave out --push-down and --temp-folder, or hold none out",
-        )
     model.fit(data[0], **options)
 
 
@@ -213,11 +212,14 @@ def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEsti
     return model
 
 
-def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> PrivateEstimator:
+def _of_flags(
+    schema: Path | None, name: str | None, flags: dict[str, Any], rows: str
+) -> PrivateEstimator:
     import hedgerow
 
     if schema is None:
-        raise asked_for("no schema was given", "draft one: hedgerow schema draft rows.csv")
+        todo = f"draft one (hedgerow schema draft {rows}), confirm it, name it by --schema"
+        raise asked_for("no schema was given", todo)
     known_schema = hedgerow.Schema.from_toml(schema)
     if name is None:
         name = (
@@ -227,7 +229,7 @@ def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> P
         )
         name = name if known_schema.survival is None else "SurvivalBoostedTrees"
     flag_values = {flag: value for flag, value in flags.items() if value is not None}
-    return typed_estimator(name, {"schema": known_schema, **flag_values})
+    return parse_estimator(name, {"schema": known_schema, **flag_values})
 
 
 def asked_for(problem: str, todo: str) -> Exception:
@@ -255,9 +257,9 @@ def plan(
         bool, typer.Option("--public", help="Confirm that the proxy rows are public.")
     ] = False,
     target: Annotated[str | None, typer.Option(help="Name the proxy's column to predict.")] = None,
-    repeats: Annotated[int, typer.Option(help="Run each estimator so often.", min=1)] = 2,
+    repeats: Annotated[int, typer.Option(help="Run each estimator N times.", min=1)] = 2,
     max_rounds: Annotated[
-        int, typer.Option(help="Allow so many rounds; 0 leaves it to the method.", min=0)
+        int, typer.Option(help="Limit the rounds; 0 leaves it to the method.", min=0)
     ] = 0,
     latency: Annotated[
         float | None, typer.Option(help="Name the network's round trip in milliseconds.", min=0)
@@ -323,12 +325,12 @@ def select(
     ] = 1.0,
     delta: Annotated[float, typer.Option(help="Set delta; the candidates divide it.")] = 1e-6,
     hold_out: Annotated[
-        int, typer.Option(help="Hold out one record in so many, at random.", min=2)
+        int, typer.Option(help="Hold out one record in N at random, for evaluation.", min=2)
     ] = 5,
     stage: Annotated[
         list[int] | None,
         typer.Option(
-            help="Stop early: compare boosted trees also with so many of their first trees; "
+            help="Stop early: compare boosted trees also at this number of trees; "
             "repeat. Dropped trees were paid for.",
             min=1,
         ),
@@ -340,7 +342,7 @@ def select(
         str | None, typer.Option(help="Name the column that identifies the person.")
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Add fits and comparison up in a ledger file.")
+        Path | None, typer.Option(help="Charge fits and comparison to this ledger file.")
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write the best model here.")
@@ -402,4 +404,4 @@ def _candidates(
     check_guarantee(**parts)
     warn_if_weak(parts["delta"])
     share = {name: float_below(total / len(texts)) for name, total in parts.items()}
-    return [typed_estimator(text, {"schema": schema, "ledger": ledger, **share}) for text in texts]
+    return [parse_estimator(text, {"schema": schema, "ledger": ledger, **share}) for text in texts]

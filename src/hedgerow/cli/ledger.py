@@ -1,4 +1,4 @@
-"""`hedgerow ledger`: what was spent, on what, and that nobody changed it.
+"""`hedgerow ledger`: the budget spent by each study, and a check that no entry was changed.
 
 A ledger is the file that fits name, or the state folder of a site.
 """

@@ -1,4 +1,4 @@
-"""Arguments in, exit codes out: every group of commands has a file of its own beside this one."""
+"""The command line's entry point; each group of commands has a file of its own beside this one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli import demo, fit, ledger, models, project, schema, site, study
-from hedgerow.cli.console import guarded, tell
+from hedgerow.cli.console import run_guarded, tell
 from hedgerow.errors import ParameterError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -19,6 +19,7 @@ app.command()(fit.fit)
 app.command()(fit.select)
 app.command()(models.predict)
 app.command()(models.show)
+app.command()(models.compare)
 app.command()(models.explain)
 app.command()(models.evaluate)
 app.command()(fit.plan)
@@ -49,7 +50,9 @@ def main(
     ] = False,
     delimiter: Annotated[
         str | None,
-        typer.Option(help="Part the cells of text files by this sign; else the header decides."),
+        typer.Option(
+            help="Separate cells of text files by this character; default: by the header."
+        ),
     ] = None,
 ) -> None:
     """Train trees, forests and boosted trees with differential privacy, at one site or federated.
@@ -76,4 +79,4 @@ def declare_delimiter(sign: str) -> None:
 
 def entry() -> None:
     """The `hedgerow` command."""
-    guarded(app)
+    run_guarded(app)

@@ -1,4 +1,4 @@
-"""`hedgerow predict | show | explain | evaluate`: what a saved model says."""
+"""`hedgerow predict | show | explain | evaluate`: commands on a saved model."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _cell(value: str | float) -> str:
 
 def show(
     model: ModelPath,
-    depth: Annotated[int, typer.Option(help="Show so many levels of a tree.", min=0)] = 6,
+    depth: Annotated[int, typer.Option(help="Show at most N levels of a tree.", min=0)] = 6,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -117,6 +117,21 @@ def show(
         say(f"\n{estimator.privacy_}")
 
 
+def compare(
+    models: Annotated[list[Path], typer.Argument(help="Read two model files or more (.json).")],
+    json: Json = False,
+) -> None:
+    """Compare models: guarantees, quality, what they look at. Spends nothing."""
+    from hedgerow.methods.saving import load
+    from hedgerow.report.evaluation import compare_models
+
+    comparison = compare_models(*map(load, models), names=[str(path) for path in models])
+    if json:
+        say_json({"models": list(comparison.names), **dict(comparison.lines)})
+    else:
+        tell(comparison)
+
+
 def _bars(parts: dict[str, float]) -> str:
     """Columns by what they bring about, in characters that every terminal has."""
     width = max(len(name) for name in parts)
@@ -134,7 +149,7 @@ def _bars(parts: dict[str, float]) -> str:
 def explain(
     model: ModelPath,
     rows: RowsPath,
-    first: Annotated[int, typer.Option(help="Explain so many rows.", min=1)] = 5,
+    first: Annotated[int, typer.Option(help="Explain at most N rows.", min=1)] = 5,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -178,7 +193,7 @@ def evaluate(
         ),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Add this evaluation up in a ledger file.")
+        Path | None, typer.Option(help="Charge this evaluation to a ledger file.")
     ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Also store it in the model file, for its report.")
@@ -232,12 +247,12 @@ def export(
 ) -> None:
     """Export a model for another program, or its statement for a registry."""
     from hedgerow.methods.saving import load
-    from hedgerow.report.exports.export import signed
+    from hedgerow.report.exports.export import write_signature
 
     check_output(output, model, key, force=force)
     estimator = load(model)
     signs, times = to == "signature", time or ()
-    written = signed(model, output, key) if signs else estimator.export(output, to, times)
+    written = write_signature(model, output, key) if signs else estimator.export(output, to, times)
     _say(written, "", json, quiet)
 
 
@@ -247,14 +262,14 @@ def report(
         "report.html"
     ),
     sheet: Annotated[
-        bool, typer.Option("--sheet", help="Write one A4 for the officer who signs, to print.")
+        bool, typer.Option("--sheet", help="Write one printable A4 page for the privacy officer.")
     ] = False,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="Of a sheet: add all studies of this ledger or site's state folder."),
+        typer.Option(help="With --sheet: add all studies of this ledger or site's state folder."),
     ] = None,
     roster: Annotated[
-        Path | None, typer.Option(help="Of a sheet: verify signatures by this study file.")
+        Path | None, typer.Option(help="With --sheet: verify signatures by this study file.")
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -268,12 +283,12 @@ def report(
     check_output(output, model, ledger, roster, force=force, digest=estimator.model_.score.digest)
     if sheet:
         from hedgerow.deployment.site_ledger import lifetime_lines
-        from hedgerow.deployment.verify import verdict, verified
+        from hedgerow.deployment.verify import verdict, verify_model
         from hedgerow.report.page.sheet import Context
         from hedgerow.report.page.sheet import sheet as write_sheet
 
         lines = [] if ledger is None else lifetime_lines(ledger)
-        context = Context(lines, verdict(verified(model, roster)))
+        context = Context(lines, verdict(verify_model(model, roster)))
         _say(write_sheet(estimator, output, context), " Print it, or save it as PDF.", json, quiet)
         return
     _say(estimator.report(output), hint, json, quiet)
@@ -318,7 +333,7 @@ def sign(
         Path, typer.Option(envvar="HEDGEROW_KEY", help="Sign with the private key in this file.")
     ] = Path("~/.config/hedgerow/signing.key"),
     new_key: Annotated[
-        bool, typer.Option("--new-key", help="Make the key first; nobody else can read it.")
+        bool, typer.Option("--new-key", help="Create the key first, readable by you alone.")
     ] = False,
 ) -> None:
     """Sign a model that was trained in one process, with a key of your own.
@@ -364,9 +379,9 @@ def verify(
 
     Exit code 1 if a check failed; one that was not made says so, and why.
     """
-    from hedgerow.deployment.verify import verdict, verified
+    from hedgerow.deployment.verify import verdict, verify_model
 
-    checks = verified(model, roster, transcript, signer)
+    checks = verify_model(model, roster, transcript, signer)
     if against is not None:
         checks += _against(model, against)
     if json:
@@ -427,9 +442,9 @@ def audit(
         float, typer.Option(help="Set epsilon; large ones are measured best.")
     ] = 8.0,
     delta: Annotated[float, typer.Option(help="Set delta; 0 audits Laplace noise.")] = 1e-6,
-    fits: Annotated[int, typer.Option(help="Run so many fits.", min=1)] = 3,
+    fits: Annotated[int, typer.Option(help="Run N fits.", min=1)] = 3,
     canaries: Annotated[
-        int, typer.Option(help="Insert so many canaries, each by a coin.", min=1)
+        int, typer.Option(help="Insert N canaries, each with probability 1/2.", min=1)
     ] = 60,
     json: Json = False,
     quiet: Quiet = False,
@@ -441,7 +456,7 @@ def audit(
 
     Exit code 1 if anything is above its claim.
     """
-    from hedgerow.audit.running import audited, estimators_named, lines
+    from hedgerow.audit.running import audit_estimator, estimators_named, lines
     from hedgerow.errors import ParameterError, UnsupportedQuery
 
     results: dict[str, Any] = {}
@@ -450,7 +465,7 @@ def audit(
         try:
             with warnings_as_lines(quiet):
                 how: dict[str, Any] = {"canaries": canaries, "fits": fits, "paths": True}
-                result = audited(kind, dp_model, epsilon, delta, **how)
+                result = audit_estimator(kind, dp_model, epsilon, delta, **how)
         except (ParameterError, UnsupportedQuery) as refused:
             if len(kinds) == 1:
                 raise

@@ -121,7 +121,7 @@ METHOD = "BoostedTreesClassifier"
 
 
 def new(
-    name: Annotated[Path, typer.Argument(help="Make this folder; its name is the study's.")],
+    name: Annotated[Path, typer.Argument(help="Create this folder; the study takes its name.")],
 ) -> None:
     """Make a project folder: study, schema, three sites with rows and policies, compose, CI."""
     from hedgerow.errors import ParameterError
@@ -193,13 +193,14 @@ def rehearse(
     study: Annotated[Path, typer.Argument(help="Use this project, or folder of a study.")] = Path(),
     data: Annotated[
         list[Path] | None,
-        typer.Option(help="Take these rows, a file for each site, named after it; repeat."),
+        typer.Option(help="Read one site's rows from this file, named after the site; repeat."),
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="Name the predicted column, if it is not the only other.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Make this folder, not rehearsal-1.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write to this folder instead of rehearsal-1."),
     ] = None,
     browser: Annotated[
         bool, typer.Option(help="Open the live page and the report in a browser.")

@@ -1,4 +1,4 @@
-"""`hedgerow schema review`: a page on this machine that takes a person's word, column by column.
+"""`hedgerow schema review`: a local page on which a person confirms the schema column by column.
 
 Nothing is confirmed by default: of each part that was read from rows the value is typed, or it is
 said from where anybody may know it. The page is served to this machine alone, under a secret path.
@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.schema import OUTCOME, reviewed, shown_feature, shown_outcome
+from hedgerow.cli.schema import OUTCOME, mark_reviewed, shown_feature, shown_outcome
 from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.schema.schema import Mark, Schema
 
@@ -37,7 +37,9 @@ class Review:
             raise ParameterError("nobody is named; give your name, for every privacy statement.")
         if self.path.read_bytes() != self._shown:
             raise ParameterError(f"{self.path.name} was changed meanwhile; load the page again.")
-        self.schema = reviewed(self.schema, answers, by.strip(), datetime.date.today().isoformat())
+        self.schema = mark_reviewed(
+            self.schema, answers, by.strip(), datetime.date.today().isoformat()
+        )
         self.path.write_text(self.schema.to_toml(), encoding="utf-8")
         self._shown = self.path.read_bytes()
         return self.schema.unconfirmed
@@ -48,7 +50,11 @@ class Review:
             for f in self.schema.features
         ]
         shown, mark = shown_outcome(self.schema)
-        cards += [_card(OUTCOME, "the outcome", shown, mark, None)] if shown else []
+        cards += (
+            [_card(OUTCOME, "the outcome", shown, mark, self.findings.get(OUTCOME))]
+            if shown
+            else []
+        )
         left_out = [f for f in self.findings.values() if f.feature is None]
         notes = "".join(
             f"<li>{_text(f.name)}: {_text('; '.join(f.reasons))}</li>" for f in left_out

@@ -1,4 +1,4 @@
-"""`hedgerow schema`: a draft from rows, a check of all problems at once, and a person's word."""
+"""`hedgerow schema`: draft a schema from rows, check it, and confirm it."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ OUTCOME = ""
 """The key of the classes or the target among answers: no column has it as its name."""
 
 
-def reviewed(schema: Schema, answers: Mapping[str, Any], by: str, day: str) -> Schema:
+def mark_reviewed(schema: Schema, answers: Mapping[str, Any], by: str, day: str) -> Schema:
     """The schema with a mark on each part whose value was typed or whose source was named."""
     features = []
     for feature in schema.features:
         value, source = _answer(answers, feature.name)
         is_asked = _is_open(feature.mark) and (value or source)
         mark = Mark(by, day, source or None)
-        features.append(answered_feature(feature, value, mark) if is_asked else feature)
+        features.append(answer_feature(feature, value, mark) if is_asked else feature)
     value, source = _answer(answers, OUTCOME)
     new_schema = replace(schema, features=tuple(features))
     if not (value or source) or not _is_open(shown_outcome(schema)[1]):
         return new_schema
-    return answered_outcome(new_schema, value, Mark(by, day, source or None))
+    return answer_outcome(new_schema, value, Mark(by, day, source or None))
 
 
 def _answer(answers: Mapping[str, Any], name: str) -> tuple[str, str]:
@@ -65,13 +65,13 @@ def _ask_all(schema: Schema, source: str | None) -> dict[str, dict[str, str | No
     name = "classes" if schema.classes is not None else "target"
     parts += [(OUTCOME, name, *shown_outcome(schema))]
     return {
-        key: _typed_answer(_ask(name, shown), source)
+        key: _parse_answer(_ask(name, shown), source)
         for key, name, shown, mark in parts
         if _is_open(mark)
     }
 
 
-def _typed_answer(text: str, source: str | None) -> dict[str, str | None]:
+def _parse_answer(text: str, source: str | None) -> dict[str, str | None]:
     if text.lower().startswith(SOURCE):
         return {"source": text[len(SOURCE) :]}
     if text == LEAVE_OPEN:
@@ -79,7 +79,7 @@ def _typed_answer(text: str, source: str | None) -> dict[str, str | None]:
     return {"value": text} if text else {"source": source}
 
 
-def answered_feature(feature: Feature, answer: str, mark: Mark) -> Feature:
+def answer_feature(feature: Feature, answer: str, mark: Mark) -> Feature:
     """The feature with a mark, and with the values of the answer if it has any."""
     new_feature = replace(feature, mark=mark)
     if not answer:
@@ -92,7 +92,7 @@ def answered_feature(feature: Feature, answer: str, mark: Mark) -> Feature:
     return replace(new_feature, values=_split_values(answer))
 
 
-def answered_outcome(schema: Schema, answer: str, mark: Mark) -> Schema:
+def answer_outcome(schema: Schema, answer: str, mark: Mark) -> Schema:
     if schema.classes is not None:
         classes = _split_values(answer) if answer else schema.classes
         return replace(schema, classes=classes, classes_mark=mark)
@@ -180,9 +180,9 @@ def draft(
     else:
         output.write_text(diagnosis.to_toml(), encoding="utf-8")
         if not quiet:
-            for finding in diagnosis.findings:
+            for finding in (*diagnosis.findings, *diagnosis.outcome):
                 for reason in finding.reasons:
-                    tell(f"{finding.name}: {reason}")
+                    tell(f"{finding.name or 'the outcome'}: {reason}")
             tell(
                 f"{output}: {len(new_schema.features)} columns, "
                 f"{len(new_schema.unconfirmed)} to confirm."
@@ -271,7 +271,7 @@ def confirm(
     enter = "not yet" if source is None else f"as in {source}"
     tell(f"Known without the rows? Type the values, or {SOURCE} and where from; Enter = {enter}.")
     answers = _ask_all(draft_schema, source)
-    new_schema = reviewed(draft_schema, answers, by, datetime.date.today().isoformat())
+    new_schema = mark_reviewed(draft_schema, answers, by, datetime.date.today().isoformat())
     if schema.read_bytes() != shown:
         raise ParameterError(
             f"{schema} was changed while it was being confirmed; nothing was written. Confirm what "
@@ -285,9 +285,7 @@ def confirm(
 @app.command()
 def review(
     schema: SchemaPath,
-    rows: Annotated[
-        str | None, typer.Argument(help="Show beside it what is found in these rows.")
-    ] = None,
+    rows: Annotated[str | None, typer.Argument(help="Show values of these rows beside it.")] = None,
     target: OptionalTarget = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
@@ -298,10 +296,11 @@ def review(
     from hedgerow.cli.review import Review, ReviewServer
     from hedgerow.data.schema_draft import diagnose
 
-    findings = ()
+    findings = list[Any]()
     if rows is not None:
         with warnings_as_lines(quiet=False):
-            findings = diagnose(rows, target).findings  # type: ignore[assignment]
+            diagnosis = diagnose(rows, target)
+        findings = [*diagnosis.findings, *diagnosis.outcome]
     waiting = threading.Event()
     server = ReviewServer(Review(schema, findings), lambda left: None if left else waiting.set())
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""`hedgerow site`: an institution that holds rows, says yes or no, and answers what it allowed."""
+"""`hedgerow site`: commands of an institution that holds rows and approves studies."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def enroll(
     state: Here = None,
     anchor: Annotated[
         Path | None,
-        typer.Option(help="Of a new site: a file for the rollback anchor, not backed up."),
+        typer.Option(help="For a new site: a file for the rollback anchor, not backed up."),
     ] = None,
     yes: Yes = False,
 ) -> None:
@@ -400,7 +400,7 @@ def backup(
 def restore(
     copy: Annotated[Path, typer.Argument(help="Read a folder that `site backup` wrote.")],
     state: State,
-    anchor: Annotated[Path, typer.Option(help="Use the anchor, where it always was.")],
+    anchor: Annotated[Path, typer.Option(help="Use the rollback anchor at its present place.")],
     receipts: Annotated[
         Path | None,
         typer.Option(help="Read what coordinators print with `hedgerow study receipts`."),
@@ -593,16 +593,14 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
 def _listeners(
     folder: StateFolder, as_json: bool, watch: bool
 ) -> Iterator[Callable[[AuditLine], None]]:
-    """The listeners to a site's events: the terminal, and with `watch` a browser."""
-    terminal = _teller(as_json)
-    if not watch:
-        yield terminal
-        return
+    """The listeners to a site's events: the terminal, metrics, and with `watch` a browser."""
     from hedgerow.deployment.live import SiteTeller, live_view
     from hedgerow.federation.audit_log import LOG
 
-    with live_view(folder.name, SiteTeller()) as view:
-        tell(f"watch the site at {view.address}", file=sys.stderr, flush=True)
+    terminal, socket = _teller(as_json), folder.socket.with_name("metrics")
+    with live_view(folder.name, SiteTeller(), page=watch, socket=socket) as view:
+        if watch:
+            tell(f"watch the site at {view.address}", file=sys.stderr, flush=True)
 
         def both(line: AuditLine) -> None:
             terminal(line)

@@ -1,4 +1,4 @@
-"""`hedgerow study`: what a consortium agrees on, and the coordinator who runs it."""
+"""`hedgerow study`: write, check and run a study as its coordinator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Superlink = Annotated[
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print every event as a line of JSON.")]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Go on where sums are beyond what honest sites send.")
+    bool, typer.Option("--anyway", help="Continue although sums are implausible for honest sites.")
 ]
 Watching = Annotated[
     bool, typer.Option("--watch", help="Show the run in a browser of this machine too.")
@@ -129,7 +129,7 @@ def init(
         public_seed=secrets.randbelow(2**31) if seed is None else seed,
     )
     tell(f"{folder / 'study.toml'}: read it, then send it to every site.")
-    _shown([("study", study_file.study.name), ("hash", study_file.study.account)])
+    _print_lines([("study", study_file.study.name), ("hash", study_file.study.account)])
 
 
 NEEDS = (
@@ -156,7 +156,7 @@ def check(
 
     study_file = StudyFile.read(folder / "study.toml" if folder.is_dir() else folder)
     study = study_file.study
-    _shown(
+    _print_lines(
         [
             ("study", f"{study.name}, {study.account}"),
             ("method", study.method),
@@ -166,9 +166,9 @@ def check(
         ]
     )
     keys = zip(study_file.names, study_file.roster.sites, strict=True)
-    _shown((f"site {name}", fingerprint(key)) for name, key in keys)
-    _shown(forecast(study, study_file.method).lines(latency))
-    _shown(NEEDS)
+    _print_lines((f"site {name}", fingerprint(key)) for name, key in keys)
+    _print_lines(forecast(study, study_file.method).lines(latency))
+    _print_lines(NEEDS)
 
 
 def _add_running(name: str, words: str) -> None:
@@ -203,7 +203,7 @@ def status(folder: Folder) -> None:
     """Show the progress of a run, its cost and its last events."""
     from hedgerow.deployment.run_folder import RunFolder, progress_of
 
-    _shown(progress_of(RunFolder(folder)))
+    _print_lines(progress_of(RunFolder(folder)))
 
 
 @app.command()
@@ -227,10 +227,10 @@ def invite(
     site: Annotated[
         list[str] | None, typer.Option(help="Invite this site, not those of study.toml; repeat.")
     ] = None,
-    days: Annotated[float, typer.Option(help="Let tokens expire after so many days.")] = 7.0,
+    days: Annotated[float, typer.Option(help="Let tokens expire after N days.")] = 7.0,
     withdraw: Annotated[
         list[str] | None,
-        typer.Option(help="Make a new token for a site; its old one or its key counts no more."),
+        typer.Option(help="Make a new token for a site; its old token or key becomes invalid."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
@@ -248,7 +248,7 @@ def invite(
     if len(names) < 2:
         raise ParameterError(f"{len(names)} sites are named; name each with --site.")
     hosts = host or [own]
-    with run_folder.held():
+    with run_folder.lock():
         enrollment = Enrollment(run_folder, run_folder.own_identity().public)
         for name in withdraw or ():
             enrollment.withdraw(name)
@@ -266,7 +266,7 @@ def invite(
             typer.confirm(words, abort=True)
         study_file = draft.fill_roster(run_folder, {name: enrollment.keys[name] for name in names})
     tell(f"{run_folder.study_file} names all keys: read it, then send it to every site.")
-    _shown([("study", study_file.study.name), ("hash", study_file.study.account)])
+    _print_lines([("study", study_file.study.name), ("hash", study_file.study.account)])
 
 
 class _Arrivals:
@@ -299,7 +299,7 @@ def sign(
     from hedgerow.federation.transports.certificates import Authority, Request
 
     run_folder = RunFolder(folder)
-    study_file = run_folder.agreed()
+    study_file = run_folder.read_study()
     signing_request = Request.read(request)
     keys = dict(zip(study_file.names, study_file.roster.sites, strict=True))
     authority = Authority.open(run_folder.authority)
@@ -321,7 +321,7 @@ def receipts(
     from hedgerow.errors import ParameterError
     from hedgerow.federation.journal import receipts_of
 
-    names = RunFolder(folder).agreed().names
+    names = RunFolder(folder).read_study().names
     if site not in names:
         raise ParameterError(f"{site!r} is no site of this study; use one of {sorted(names)}.")
     for line in receipts_of(folder, names.index(site)):
@@ -363,7 +363,7 @@ def _run(
 def _exchange(folder: RunFolder, reach: Reach) -> HttpsExchange | PipeExchange:
     from hedgerow.errors import ParameterError
 
-    study_file = folder.agreed()
+    study_file = folder.read_study()
     if sum(way is not None for way in (reach.listen, reach.flare, reach.flower)) != 1:
         raise ParameterError(
             "say how sites are reached: --listen HOST:PORT for HTTPS, --flare KIT or "
@@ -390,16 +390,14 @@ def _exchange(folder: RunFolder, reach: Reach) -> HttpsExchange | PipeExchange:
 
 @contextmanager
 def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
-    """The listeners to a run's events: the terminal, and with `watch` a browser."""
-    terminal = _listener(as_json)
-    if not watch:
-        yield terminal
-        return
+    """The listeners to a run's events: the terminal, metrics, and with `watch` a browser."""
     from hedgerow.deployment.live import RunTeller, live_view
     from hedgerow.deployment.progress import SITES_EVENT
 
-    with live_view(folder.agreed().study.name, RunTeller()) as view:
-        tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
+    terminal, name = _listener(as_json), folder.read_study().study.name
+    with live_view(name, RunTeller(), page=watch, socket=folder.metrics) as view:
+        if watch:
+            tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
 
         def both(event: dict[str, Any]) -> None:
             if event["event"] != SITES_EVENT:
@@ -407,6 +405,35 @@ def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen
             view.tell(event)
 
         yield both
+
+
+@app.command()
+def watch(
+    folders: Annotated[
+        list[Path], typer.Argument(help="Folders of studies, or one that holds several.")
+    ],
+    metrics: Annotated[
+        Path | None, typer.Option(help="Serve /health and /metrics at this Unix socket too.")
+    ] = None,
+) -> None:
+    """Watch the runs of several studies on one page, whichever process runs each."""
+    from hedgerow.deployment.live import Follower, RunTeller, follow, live_view
+    from hedgerow.deployment.run_folder import RunFolder
+    from hedgerow.errors import ParameterError
+
+    paths = [own for f in folders for own in ([f] if _is_study(f) else sorted(f.glob("*/")))]
+    runs = [RunFolder(path) for path in paths if _is_study(path)]
+    if not runs:
+        raise ParameterError(f"no study.toml in {folders[0]} nor right below; name its folder.")
+    tellers = [RunTeller(run.read_study().study.name, has_tree=False) for run in runs]
+    title = f"{len(runs)} {'study' if len(runs) == 1 else 'studies'}"
+    with live_view(title, *tellers, socket=metrics) as view:
+        tell(f"watch {title} at {view.address} (Ctrl-C ends it)", flush=True)
+        follow(view, [Follower(run) for run in runs], threading.Event())
+
+
+def _is_study(folder: Path) -> bool:
+    return (folder / "study.toml").is_file()
 
 
 def _listener(as_json: bool) -> Listen:
@@ -448,6 +475,6 @@ def _ask_sites() -> list[str]:
         answers.append(answer)
 
 
-def _shown(lines: Iterable[tuple[str, Any]]) -> None:
+def _print_lines(lines: Iterable[tuple[str, Any]]) -> None:
     for title, words in lines:
         tell(f"{title:>16}  {words}")

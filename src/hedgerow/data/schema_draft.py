@@ -28,10 +28,20 @@ from hedgerow.data.reading.columns import (
     parsed_numbers,
 )
 from hedgerow.data.reading.containers import ROWS_READ, RowTable, objects_of
-from hedgerow.data.reading.encoding import CHUNK_ROWS, LABEL, one_per_row, refuse_unusable
+from hedgerow.data.reading.encoding import CHUNK_ROWS, one_per_row, refuse_unusable
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, DataWarning, ParameterError, warn
-from hedgerow.schema.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
+from hedgerow.schema.features import (
+    LABEL,
+    MAX_VALUES,
+    Categorical,
+    Feature,
+    Hashed,
+    Mark,
+    Numeric,
+    Target,
+)
+from hedgerow.schema.formats import DRAFTED
 from hedgerow.schema.parsers import TO_TEXT, Parser
 from hedgerow.schema.schema import Schema
 from hedgerow.schema.tokens import MISSING_TEXTS, Token, is_whole, spell, token_of
@@ -244,6 +254,8 @@ class Diagnosis:
 
     schema: Schema
     findings: tuple[Finding, ...]
+    outcome: tuple[Finding, ...] = ()
+    """Of classes or a target with a parser; its name is empty, as no column's is."""
 
     def to_toml(self) -> str:
         """The draft with the reasons above each feature."""
@@ -254,10 +266,12 @@ class Diagnosis:
             for f in self.findings
             if f not in drafted
         ]
-        told = ["".join(f"# {_bare(r)}\n" for r in f.reasons) for f in drafted]
-        pairs = zip(told, parts, strict=True)
+        comments = ["".join(f"# {_bare(r)}\n" for r in f.reasons) for f in drafted]
+        pairs = zip(comments, parts, strict=True)
+        outcome = [reason for finding in self.outcome for reason in finding.reasons]
+        notes = "".join(f"# The outcome: {_bare(reason)}.\n" for reason in outcome)
         return (
-            head
+            head.replace(DRAFTED, DRAFTED + notes)
             + "".join(left_out)
             + "\n" * bool(left_out)
             + "".join(f"{t}[[feature]]\n{p}" for t, p in pairs)
@@ -308,12 +322,10 @@ def diagnose(data: Source, target: str | None = None, *, y: Any = None) -> Diagn
     if identifiers:
         warn_of_identifiers(identifiers, [columns[name] for name in identifiers])
     features = tuple(f.feature for f in findings if f.feature is not None)
-    bare = Schema(features)
-    if label is not None:
-        classes = _classes(target or LABEL, label)
-        bare = Schema(features, classes=classes, target=None if classes else _target(label))
+    outcome_findings, outcome = ((), {}) if label is None else _outcome(target or LABEL, label)
+    bare = Schema(features, **outcome)
     _warn_of_strange_letters(table, bare)
-    return Diagnosis(bare.with_mark(Mark()), tuple(findings))
+    return Diagnosis(bare.with_mark(Mark()), tuple(findings), outcome_findings)
 
 
 def _warn_of_lines(table: RowTable) -> None:
@@ -396,25 +408,38 @@ CODES = re.compile(r"\b(zip|postal|postcode|plz|code|icd|atc|snomed|ndc|cpt|drg|
 
 def examine(name: str, column: Column) -> Finding:
     words = re.sub(r"[\W_]+", " ", name).strip().lower()
-    raw = distinct(column)
-    met = [(v, n) for v, n in raw.met([True] * len(raw.values)) if not _is_missing(v)]
-    rows = sum(n for _, n in met)
-    seen = f"{len(column):,} rows, {len(column) - rows:,} empty, {len(met):,} values"
-    if not met:
+    counts = _met(column)
+    rows, seen = sum(n for _, n in counts), _seen(column, counts)
+    if not counts:
         return Finding(
             name, seen, ("no row has a value: leave it out",), _draft_feature(name, column)
         )
-    if _looks_like_identifier(words, column, met):
+    if _looks_like_identifier(words, column, counts):
         return Finding(name, seen, ("another value in every row, as identifiers have",))
-    if PERSONS.search(words) and 1.2 * len(met) < rows < 50 * len(met) and len(met) > ENOUGH_ROWS:
-        reason = f"looks like a person, {rows / len(met):.1f} rows each: pass it as `person`"
+    if (
+        PERSONS.search(words)
+        and 1.2 * len(counts) < rows < 50 * len(counts)
+        and len(counts) > ENOUGH_ROWS
+    ):
+        reason = f"looks like a person, {rows / len(counts):.1f} rows each: pass it as `person`"
         return Finding(name, seen, (reason,))
-    reasons = ["one value in all rows teaches nothing: leave it out"] * (len(met) == 1)
-    feature, more = _propose(name, words, column, met)
+    reasons = ["one value in all rows teaches nothing: leave it out"] * (len(counts) == 1)
+    feature, more = _propose(name, words, column, counts)
     if SITE_WORDS.search(words) and not isinstance(feature, Numeric):
         reasons.append("looks like a site: pass it as `site`, or keep it")
     finding = Finding(name, seen, (*reasons, *more), feature)
     return _with_known_range(finding, words, column)
+
+
+def _met(column: Column) -> list[tuple[Any, int]]:
+    """The values that occur, and how often each does."""
+    raw = distinct(column)
+    return [(v, n) for v, n in raw.met([True] * len(raw.values)) if not _is_missing(v)]
+
+
+def _seen(column: Column, counts: Sequence[tuple[Any, int]]) -> str:
+    rows = sum(n for _, n in counts)
+    return f"{len(column):,} rows, {len(column) - rows:,} empty, {len(counts):,} values"
 
 
 def _is_missing(value: Any) -> bool:
@@ -422,33 +447,33 @@ def _is_missing(value: Any) -> bool:
     return token is None or token in MISSING_TEXTS
 
 
-def _looks_like_identifier(words: str, column: Column, met: Sequence[tuple[Any, int]]) -> bool:
+def _looks_like_identifier(words: str, column: Column, counts: Sequence[tuple[Any, int]]) -> bool:
     """Texts that all differ and no parser reads; whole numbers by their name, or if they count."""
-    if len(met) < ENOUGH_ROWS or any(n > 1 for _, n in met):
+    if len(counts) < ENOUGH_ROWS or any(n > 1 for _, n in counts):
         return False
     if not _says_numbers(column):
-        some = [spell(v) if isinstance(v, str | bytes) else v for v, _ in met[:200]]
+        some = [spell(v) if isinstance(v, str | bytes) else v for v, _ in counts[:200]]
         parser = _first_parser(some)
         return parser is None or parser[0].kind in TO_TEXT
     values, _ = numbers(column)
     finite = values[np.isfinite(values)]
     is_whole_number = np.array_equal(finite, np.floor(finite))
-    counts = float(np.ptp(finite)) < 1.5 * len(finite)
-    return is_whole_number and (counts or IDENTIFIERS.search(words) is not None)
+    is_dense = float(np.ptp(finite)) < 1.5 * len(finite)
+    return is_whole_number and (is_dense or IDENTIFIERS.search(words) is not None)
 
 
 def _propose(
-    name: str, words: str, column: Column, met: Sequence[tuple[Any, int]]
+    name: str, words: str, column: Column, counts: Sequence[tuple[Any, int]]
 ) -> tuple[Feature, list[str]]:
-    is_text = all(isinstance(value, str | bytes) for value, _ in met)
-    texts = [str(spell(value)).strip() for value, _ in met] if is_text else []
+    is_text = all(isinstance(value, str | bytes) for value, _ in counts)
+    texts = [str(spell(value)).strip() for value, _ in counts] if is_text else []
     if (
         is_text
         and (any(_has_leading_zero(t) for t in texts) or CODES.search(words))
         and _are_digits(texts)
     ):
         return _draft_code(name, words, texts)
-    values = texts if is_text else [value for value, _ in met]
+    values = texts if is_text else [value for value, _ in counts]
     if not _says_numbers(column):
         parser = _first_parser(values)
         if parser is not None:
@@ -460,7 +485,7 @@ def _propose(
     marks = [text for text in texts if text.lower() in MISSING_MARKS]
     sentinels: list[str | float] = [*_number_sentinels(column), *marks]
     reasons = [f"{s} looks like a sentinel for missing values" for s in sentinels]
-    if CODES.search(words) and len(met) <= MAX_VALUES:
+    if CODES.search(words) and len(counts) <= MAX_VALUES:
         reasons.append("looks like codes, not amounts: list `values` instead of a range")
     if not sentinels:
         return feature, reasons
@@ -470,7 +495,7 @@ def _propose(
 
 def _range_of(column: Column, feature: Numeric) -> dict[str, Any]:
     values, _ = parsed_numbers(column, feature.grid)
-    low, high = rounded(*range_met(feature.name, values))
+    low, high = round_range(*range_met(feature.name, values))
     return {"low": low, "high": high}
 
 
@@ -555,7 +580,7 @@ def _draft_code(name: str, words: str, texts: Sequence[str]) -> tuple[Feature, l
 
 @cache
 def known_ranges() -> list[dict[str, Any]]:
-    """Public ranges of common columns, some with why anybody may know it."""
+    """Public ranges of common columns, each with the source by which anybody may know it."""
     text = files("hedgerow.data").joinpath("known_ranges.toml").read_text("utf-8")
     return list(tomllib.loads(text)["column"])
 
@@ -572,8 +597,8 @@ def _with_known_range(finding: Finding, words: str, column: Column) -> Finding:
             f"not in the public range {row['low']} to {row['high']} {row['unit']}: look at its unit"
         )
         return replace(finding, reasons=(*finding.reasons, reason))
-    source, bounds = row.get("source"), f"range {row['low']} to {row['high']} {row['unit']}"
-    reason = f"public {bounds}: {source}" if source else f"common {bounds}, not sourced"
+    source, bounds = row["source"], f"range {row['low']} to {row['high']} {row['unit']}"
+    reason = f"public {bounds}: {source}"
     wide = replace(feature, low=float(row["low"]), high=float(row["high"]))
     return replace(finding, feature=wide, reasons=(*finding.reasons, reason), source=source)
 
@@ -619,7 +644,7 @@ def _join_parts(parts: Sequence[Column]) -> Column:
 
 def _draft_feature(name: str, column: Column) -> Feature:
     if _says_numbers(column) and not _says_truths(column):
-        return Numeric(name, *rounded(*range_met(name, column)))
+        return Numeric(name, *round_range(*range_met(name, column)))
     values = tuple(v for v in met_values(name, column) if v.strip() not in MISSING_TEXTS)
     if set(map(token_of, values)) == {"0", "1"}:
         return Categorical(name, values, other=False)
@@ -662,11 +687,28 @@ def _classes(name: str, label: Column) -> tuple[str | int | bool, ...] | None:
     return values
 
 
-def _target(label: Column) -> Target:
-    return Target(*rounded(*range_met(LABEL, label)))
+def _outcome(name: str, label: Column) -> tuple[tuple[Finding, ...], dict[str, Any]]:
+    """Classes or a target, and how they are written, as arguments of a schema.
+
+    A few texts are classes as they stand; words for true and false in several spellings are two.
+    """
+    counts = _met(label)
+    feature, reasons = _propose(name, "", label, counts)
+    finding = Finding("", _seen(label, counts), tuple(reasons), feature)
+    reads: dict[str, Any] = {"parse": feature.parse, "missing": feature.missing}
+    is_written = feature.parse is not None or bool(feature.missing)
+    if isinstance(feature, Numeric) and is_written and len(counts) > MOST_CLASSES:
+        return (finding,), {"target": Target(feature.low, feature.high, **reads)}
+    if isinstance(feature.parse, Parser) and feature.parse.kind == "boolean" and len(counts) > 2:
+        words = {f"classes_{entry}": value for entry, value in reads.items()}
+        return (finding,), {"classes": (False, True), **words}
+    classes = _classes(name, label)
+    if classes is not None:
+        return (), {"classes": classes}
+    return (), {"target": Target(*round_range(*range_met(LABEL, label)))}
 
 
-def rounded(low: float, high: float) -> tuple[float, float]:
+def round_range(low: float, high: float) -> tuple[float, float]:
     """The round numbers around a range; from zero, if the range reaches near it."""
     width = high - low
     if 0.0 <= low <= width:

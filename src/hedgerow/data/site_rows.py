@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.data.reading.columns import Distinct, distinct
-from hedgerow.data.reading.containers import as_column, objects_of, unmasked
+from hedgerow.data.reading.containers import as_column, fill_masked, objects_of
 from hedgerow.data.reading.encoding import refuse_unusable
 from hedgerow.data.rows import Draws, public_draws
 from hedgerow.errors import DataError, DataWarning, ParameterError, warn
@@ -67,7 +67,7 @@ def split_by_site(
         return [(X, y)]
     parts = _rows_of_each(y, site, names)
     warn_of_crowds(len(parts), len(y))
-    return [(taken(X, rows), y[rows]) for rows in parts]
+    return [(take_rows(X, rows), y[rows]) for rows in parts]
 
 
 def _rows_of_each(y: NDArray[Any], site: Any, names: list[Any] | None) -> list[NDArray[np.intp]]:
@@ -115,7 +115,7 @@ def split_persons(
 def _ids(person: Any, n: int) -> NDArray[np.object_]:
     if getattr(person, "ndim", 1) != 1:
         raise DataError(f"person has shape {np.shape(person)}; give one id per row.")
-    ids = objects_of(unmasked(person))
+    ids = objects_of(fill_masked(person))
     if len(ids) != n:
         raise DataError(f"person names {len(ids)} rows, y has {n}; give one id per row.")
     return ids
@@ -178,7 +178,7 @@ def _refuse_strangers(
             )
 
 
-def taken(X: Any, rows: NDArray[np.intp]) -> Any:
+def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return X.take(rows) if hasattr(X, "column_names") else X[rows]

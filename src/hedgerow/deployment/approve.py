@@ -35,7 +35,7 @@ from hedgerow.federation.policy import HOW_TO_OPEN, PolicyLine, SitePolicy, numb
 from hedgerow.methods import model_file
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
-from hedgerow.privacy.accounting.rounding import float_above, printed
+from hedgerow.privacy.accounting.rounding import float_above, format_above
 from hedgerow.privacy.declaration import approval
 from hedgerow.privacy.ledger.events import Approved, LifetimeSet, cost_text
 from hedgerow.privacy.ledger.file import open_ledger
@@ -84,7 +84,7 @@ def guarantee_words(study: Study) -> str:
     if study.dp_model is DPModel.NONE:
         return "no guarantee: no noise is added, epsilon is infinite"
     per = "record" if study.records_per_person == 1 else f"{study.records_per_person} records"
-    epsilon, delta = (printed(float_above(x)) for x in (study.epsilon, study.delta))
+    epsilon, delta = (format_above(float_above(x)) for x in (study.epsilon, study.delta))
     return (
         f"epsilon {epsilon}, delta {delta} for each {per}; {dp_model_words(study.dp_model.value)}"
     )
@@ -461,7 +461,7 @@ def ledger_of(state: StateFolder) -> Iterator[SqliteLedger]:
 
 
 def printed_cost(cost: Cost) -> str:
-    return printed(float_above(cost) if isinstance(cost, Fraction) else cost)
+    return format_above(float_above(cost) if isinstance(cost, Fraction) else cost)
 
 
 def lifetime_words(state: StateFolder, study: Study) -> str:
@@ -472,7 +472,7 @@ def lifetime_words(state: StateFolder, study: Study) -> str:
     words = f"{measure.value} {printed_cost(cost)} of {printed_cost(limit)}"
     if measure is Measure.PURE or not isinstance(limit, Fraction):
         return words
-    epsilon = printed(conversions.epsilon_of(measure, cost, rules.lifetime_delta))
-    delta = printed(float_above(rules.lifetime_delta))
+    epsilon = format_above(conversions.epsilon_of(measure, cost, rules.lifetime_delta))
+    delta = format_above(float_above(rules.lifetime_delta))
     whole = printed_cost(rules.lifetime_epsilon)
     return f"{words}, alone epsilon {epsilon} of {whole} at delta {delta},"

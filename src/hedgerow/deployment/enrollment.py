@@ -1,4 +1,4 @@
-"""Enrollment by one token: how a site and a coordinator that never met come to know each other.
+"""Enrollment by one token: a site and a coordinator exchange keys and certificates.
 
 The coordinator invites a site with a token: its name, where to call, the fingerprint of the
 coordinator's authority, when it expires, and a secret of one use. The site makes its keys, keeps

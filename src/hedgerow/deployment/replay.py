@@ -1,4 +1,4 @@
-"""Whether a model is what its transcript leads to: sums computed anew, the method run over them.
+"""Replay of a transcript: recompute its sums and run the method over them to the same model.
 
 No row is needed, and nobody is asked. Every message is held to the signature of the site that sent
 it, every sum is opened from masked vectors, and the method, begun with the public seed, must ask
@@ -150,7 +150,7 @@ class TranscriptSites:
         return TranscriptRun(study.hash, self.study_file.roster, parameters, session)
 
 
-def replayed(
+def replay_transcript(
     study_file: StudyFile, transcript: Transcript
 ) -> tuple[PrivateEstimator, TranscriptSites]:
     """The model that the method learns from these sums; refuses a round that nobody asked for."""

@@ -39,8 +39,8 @@ def run_study(
     Whatever stops it, the folder holds all that is needed to go on: what was answered is read
     from the record, and the round that was under way is asked again in the same words.
     """
-    study_file = folder.agreed()
-    with folder.held():
+    study_file = folder.read_study()
+    with folder.lock():
         _check_begun(folder, resume)
         folder.take_schema_in(study_file)
         folder.stop_file.unlink(missing_ok=True)

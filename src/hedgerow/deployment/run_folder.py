@@ -5,7 +5,8 @@ coordinator.key   signs every message, 0600
 run.json          run id and KEYS: see federation/journal.py
 answers.jsonl     every round
 transcript.bin    every message of a round and the sites' last words, for `hedgerow verify`
-events.jsonl      what happened, for people and pages
+events.jsonl      what happened, for people and pages; sites.json, how every site is at the moment
+metrics.socket    health and metrics while it runs, for its owner alone
 model.json        the result; statement.txt and report.html, a page for people, beside it
 evaluation.json   how good it is on records that were held out, where the study says so
 authority/        signs sites' certificates for the HTTPS transport
@@ -23,7 +24,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
-from hedgerow.deployment.progress import event_in_words
+from hedgerow.deployment.progress import SITES_FILE, event_in_words
 from hedgerow.deployment.study_file import StudyFile, as_text
 from hedgerow.errors import ParameterError
 from hedgerow.federation.journal import FileJournal, Record
@@ -44,6 +45,7 @@ class RunFolder:
         self.evaluation_file, self.report_file = path / "evaluation.json", path / "report.html"
         self.events_file, self.stop_file = path / "events.jsonl", path / "stop"
         self.run_file, self.authority = path / "run.json", path / "authority"
+        self.sites_file, self.metrics = path / SITES_FILE, path / "metrics.socket"
 
     @classmethod
     def create(cls, path: Path) -> tuple[RunFolder, Identity]:
@@ -63,7 +65,7 @@ class RunFolder:
         except ValueError:
             raise ParameterError(f"{self.key_file} holds no key; bring the old one back.") from None
 
-    def agreed(self) -> StudyFile:
+    def read_study(self) -> StudyFile:
         return StudyFile.read(self.study_file)
 
     def identity(self, study_file: StudyFile) -> Identity:
@@ -102,7 +104,7 @@ class RunFolder:
             new.replace(self.study_file)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Locks the folder for one process; the lock ends with the process."""
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -120,7 +122,7 @@ class RunFolder:
 
     def is_held(self) -> bool:
         try:
-            with self.held():
+            with self.lock():
                 return False
         except ParameterError:
             return True
@@ -173,7 +175,7 @@ LAST_EVENTS = 5
 
 def progress_of(folder: RunFolder) -> Iterator[tuple[str, str]]:
     """Titles and words of the run's state, from the folder alone."""
-    study_file = folder.agreed()
+    study_file = folder.read_study()
     study = study_file.study
     yield "study", f"{study.name}, {study.account}"
     if not folder.is_begun:

@@ -12,7 +12,7 @@ from hedgerow.deployment.site_state import StateFolder
 from hedgerow.methods.ledger import Ledger
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.accounting.rounding import float_above, printed
+from hedgerow.privacy.accounting.rounding import float_above, format_above
 from hedgerow.privacy.ledger.events import (
     Approved,
     Charged,
@@ -78,8 +78,8 @@ def lifetime_lines(path: Path) -> list[tuple[str, str]]:
     measure, _ = rules.lifetime
     together = f"{measure.value} {printed_cost(spent)}"
     if measure is not Measure.PURE and isinstance(spent, Fraction):
-        epsilon = printed(conversions.epsilon_of(measure, spent, rules.lifetime_delta))
-        together = f"epsilon {epsilon} at delta {printed(float_above(rules.lifetime_delta))}"
+        epsilon = format_above(conversions.epsilon_of(measure, spent, rules.lifetime_delta))
+        together = f"epsilon {epsilon} at delta {format_above(float_above(rules.lifetime_delta))}"
     limit = f"epsilon {printed_cost(rules.lifetime_epsilon)}"
     studies = [
         (

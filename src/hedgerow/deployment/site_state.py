@@ -1,4 +1,4 @@
-"""A site's state folder: one owner, nobody else looks in.
+"""A site's state folder, readable by its owner alone.
 
     site.toml           the site's name, and where the anchor is
     identity.key        signs for the site; never leaves the machine
@@ -12,6 +12,7 @@
     audit.jsonl         what was done, in words
     site.log            details, for whoever looks for a fault
     run/socket          where a network engine on the same machine connects
+    run/metrics         health and metrics while it serves, for its owner alone
     next/               a new key with its store, while `rotate-key` puts them in place
     retired/            keys, stores and anchors of before
 

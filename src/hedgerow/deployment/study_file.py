@@ -38,7 +38,7 @@ from hedgerow.privacy.declaration import (
     Entries,
     Problem,
     StudyEntry,
-    dotted,
+    join_place,
     read_table,
     table_schema,
 )
@@ -295,7 +295,7 @@ class StudyFile:
         places: list[tuple[str | int, ...]] = [("site", k, "key") for k in range(len(self.names))]
         keys = [role["key"] for role in (*self.content["site"], self.content["coordinator"])]
         for k, place in enumerate([*places, ("coordinator", "key")]):
-            name = dotted(place)
+            name = join_place(place)
             if is_weak(bytes.fromhex(keys[k])):
                 yield place, f"{name} is no key that anybody can hold alone; ask for another one"
             if keys[k] in keys[:k]:

@@ -19,7 +19,7 @@ from hedgerow.deployment.replay import (
     last_words,
     problems_of_charges,
     problems_of_releases,
-    replayed,
+    replay_transcript,
 )
 from hedgerow.deployment.run_folder import RunFolder, receipt_words
 from hedgerow.deployment.study_file import StudyFile
@@ -231,7 +231,7 @@ def vouch_message(model_digest: str, study: str, root: str) -> bytes:
 def add_vouch(path: Path, roster: Path, transcript: Path, identity: Identity) -> list[CheckResult]:
     """All checks and, if none failed, the vouch of one site in the model file."""
     study_file = StudyFile.read(roster)
-    checks = verified(path, roster, transcript)
+    checks = verify_model(path, roster, transcript)
     if any(check.has_failed for check in checks):
         return checks
     if identity.public not in study_file.roster.sites:
@@ -246,7 +246,7 @@ def add_vouch(path: Path, roster: Path, transcript: Path, identity: Identity) ->
     )
     vouches = signatures.get("vouches", {}) | {name: _sign_twice(identity, message)}
     model_file.add(path, "signed", signatures | {"vouches": vouches})
-    return verified(path, roster, transcript)
+    return verify_model(path, roster, transcript)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ def verdict(checks: Sequence[CheckResult]) -> str:
     return f"signed by the coordinator, {words[SITES]}{vouches}{rest}"
 
 
-def verified(
+def verify_model(
     path: Path, roster: Path | None, transcript: Path | None = None, signer: str | None = None
 ) -> list[CheckResult]:
     """All checks; a file that is torn or changed raises at once.
@@ -417,7 +417,7 @@ def _transcript(
     yield CheckResult.of("transcript", same, words if same else "not the one that was signed")
     try:
         words_of_sites = last_words(study_file, transcript)
-        again, sites = replayed(study_file, transcript)
+        again, sites = replay_transcript(study_file, transcript)
     except HedgerowError as error:
         yield CheckResult.of("replay", False, str(error))
         return
@@ -475,7 +475,7 @@ def _plain(content: Any) -> Any:
 def closing_words(folder: RunFolder, study_file: StudyFile) -> list[str]:
     """What was verified of a run that ended, for the statement that its folder holds."""
     transcript = folder.path / TRANSCRIPT
-    checks = verified(folder.model_file, folder.study_file, transcript)
+    checks = verify_model(folder.model_file, folder.study_file, transcript)
     names = [check.words for check in checks if check.name in ("final", PLAUSIBLE)]
     how = "hedgerow verify model.json --roster study.toml --transcript transcript.bin"
     return [verdict(checks), *names, f"whoever has these files can do it again: {how}"]
@@ -641,7 +641,7 @@ class RecordedSites:
         self._record, self._sender, self._session = record, Sender(), -1
 
     def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
-        record = self._record.recorded(number)
+        record = self._record.recorded_round(number)
         if record is None:
             raise ParameterError(f"the record ends before round {number}; the run is not finished.")
         if record.attempt != self._session:
@@ -683,7 +683,7 @@ def replay_run(model: Path) -> ReplayedRun:
             "answers.jsonl, which hold no secret, and put them beside the model. A fit in one "
             "process keeps no such record."
         )
-    agreed = folder.agreed()
+    agreed = folder.read_study()
     sites = RecordedSites(Record(folder.path))
     server = Server(agreed.study, sites, MemoryLedger(agreed.study.limit))
     made = agreed.estimator()

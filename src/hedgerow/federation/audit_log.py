@@ -53,11 +53,11 @@ class Audit:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise self._unwritten(str(error)) from error
+            raise self._write_failure(str(error)) from error
         if n_bytes < len(data):
-            raise self._unwritten("the disk is full")
+            raise self._write_failure("the disk is full")
 
-    def _unwritten(self, why: str) -> LedgerUnavailable:
+    def _write_failure(self, why: str) -> LedgerUnavailable:
         return LedgerUnavailable(
             f"the audit log {self._path} cannot be written ({why}); nothing was sent. "
             "Make room or correct the file's permissions, then try again."

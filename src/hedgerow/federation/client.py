@@ -1,4 +1,4 @@
-"""A site's end of the wire: `handle(bytes) -> bytes`, whatever comes.
+"""A site's client: `handle(bytes) -> bytes` for every message of a coordinator.
 
 The order of a round: who asks and whether it fits the run; what is asked, and whether the study
 admits it; the charge, held; rows and noise; one transaction of charge, masks and message; and only
@@ -40,7 +40,7 @@ from hedgerow.federation.policy import Policy
 from hedgerow.federation.wire import Bundle, Receiver
 from hedgerow.kernels.noise import invert
 from hedgerow.privacy.accounting.budget import DPModel
-from hedgerow.privacy.admission import admitted
+from hedgerow.privacy.admission import admit
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.mechanisms import sampling, selection
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
@@ -114,7 +114,7 @@ def respond(
             _select(rows, q, secret, samplers.choose) for q in queries if not isinstance(q, Summed)
         )
     except Exception as error:
-        raise rows.closed_by(error) from error
+        raise rows.close_after(error) from error
     return Response(np.concatenate(parts) if parts else np.zeros(0, np.int64), selections)
 
 
@@ -241,6 +241,7 @@ class Client:
                     raise LedgerUnavailable("the site's service ends; nothing was sent.")
                 self.rows.require_open()
                 reply, error = STEPS.get(kind, Client._unknown)(self, message), None
+                kind = MessageKind.DOUBT if kind_named_by(reply) is MessageKind.DOUBT else kind
             except Exception as problem:
                 code, error = code_of(problem), problem
                 LOG.warning("refused with %s", code.value, exc_info=error)
@@ -295,23 +296,23 @@ class Client:
             return request.message
         queries, additions = self.receiver.decode(Bundle(request.bundle, request.definitions))
         try:
-            bundle = admitted(self.study, queries)
+            bundle = admit(self.study, queries)
         except UnsupportedQuery as reason:
             raise SiteRefused(Code.POLICY_REFUSED.value) from reason
         fractions = [item.query.fraction for item in bundle]
         self._policy.check_request(self.study, len(message), fractions)
 
-        def computed() -> Response:
+        def compute_response() -> Response:
             return respond(self.rows, bundle, SecretRandomness())
 
-        def masked(head: LedgerHead, response: Response) -> StoredRound:
+        def mask_response(head: LedgerHead, response: Response) -> StoredRound:
             try:
                 return self.site.mask(request, response.totals, head, response.selections)
             except Exception as error:
-                raise self.rows.closed_by(error) from error
+                raise self.rows.close_after(error) from error
 
         charges = [item.charge for item in bundle]
-        reply = self.store.transact(charges, request, computed, masked)
+        reply = self.store.transact(charges, request, compute_response, mask_response)
         self.receiver.keep(additions)
         return reply
 
@@ -320,6 +321,13 @@ class Client:
 
     def _unmask(self, message: bytes) -> bytes:
         return self.site.unmask(message)
+
+    def _witness(self, message: bytes) -> bytes:
+        return self.site.witness(message)
+
+    def _prove(self, message: bytes) -> bytes:
+        self.site.prove(message)
+        return b""
 
     def _close(self, message: bytes) -> bytes:
         return self.site.close(message)
@@ -335,6 +343,8 @@ STEPS: Mapping[MessageKind | None, Callable[[Client, bytes], bytes]] = {
     MessageKind.ROUND: Client._round,
     MessageKind.SURVIVORS: Client._survivors,
     MessageKind.UNMASK: Client._unmask,
+    MessageKind.WITNESS: Client._witness,
+    MessageKind.PROVE: Client._prove,
     MessageKind.CLOSE: Client._close,
 }
 """What a site does with a message: the answer, or an exception that stays at the site."""
@@ -369,7 +379,7 @@ def refusal(code: Code) -> bytes:
     return (REFUSED + code.value.encode()).ljust(REFUSAL_BYTES)
 
 
-def refused_with(reply: bytes) -> str | None:
+def refusal_code(reply: bytes) -> str | None:
     """The code of a refusal; None for any other reply."""
     if not reply.startswith(REFUSED):
         return None

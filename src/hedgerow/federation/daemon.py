@@ -1,4 +1,4 @@
-"""A site that serves: all its approved studies at once, from one store, whoever brings messages.
+"""The service of a site: all approved studies at once, from one store, over any transport.
 
 A message names its study by hash. It goes to that study's client, which has a lock of its own:
 studies do not wait for each other but for the moment in which the store is written. A message for
@@ -21,7 +21,7 @@ from hedgerow.federation.client import Client, code_of, kind_named_by, refusal
 from hedgerow.federation.policy import Policy, SitePolicy
 from hedgerow.federation.site_store import SiteStore
 from hedgerow.privacy.accounting.budget import Cost
-from hedgerow.privacy.accounting.rounding import float_above, printed
+from hedgerow.privacy.accounting.rounding import float_above, format_above
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.events import MOST_WORDS, cost_of_text
 from hedgerow.privacy.study import Study
@@ -32,7 +32,6 @@ from hedgerow.secagg.envelope import Envelope, Header, LedgerHead, MessageKind
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import StoredRound
-from hedgerow.secagg.messages import Survivors, Unmask
 
 _SAID_AT_MOST = 3
 """Queries of one round that its line spells out; the ledger has them all."""
@@ -147,6 +146,16 @@ class Daemon:
         return frozenset(self._policy.pins.values())
 
 
+SET_EVENTS = {
+    MessageKind.SURVIVORS: "signed",
+    MessageKind.UNMASK: "opened",
+    MessageKind.WITNESS: "witnessed",
+    MessageKind.PROVE: "proved",
+    MessageKind.DOUBT: "asked for witnesses",
+}
+"""Messages about a set of members, which stand first in their bodies."""
+
+
 class SiteAudit:
     """What a site can read later of one study: what was asked, and what was said."""
 
@@ -173,13 +182,10 @@ class SiteAudit:
             self._note("joined", run=run, what=f"run {run[:8]}")
         elif kind is MessageKind.CLOSE:
             self._note("finished", what="the run is closed, and so is the study's account")
-        elif kind in (MessageKind.SURVIVORS, MessageKind.UNMASK):
+        elif kind in SET_EVENTS:
             envelope = Envelope.parse(message)
-            event, body = (
-                ("signed", Survivors) if kind is MessageKind.SURVIVORS else ("opened", Unmask)
-            )
-            members = body.read(envelope.body).members
-            self._note(event, round=envelope.header.round, members=len(members))
+            members = Reader(envelope.body).members()
+            self._note(SET_EVENTS[kind], round=envelope.header.round, members=len(members))
 
     def _of_refusal(self, kind: MessageKind | None, message: bytes, error: Exception) -> None:
         reason = reason_of(error)
@@ -220,7 +226,7 @@ def manifest(
 
 
 def _cost(cost: Cost) -> str:
-    return printed(float_above(cost) if isinstance(cost, Fraction) else cost)
+    return format_above(float_above(cost) if isinstance(cost, Fraction) else cost)
 
 
 def note_quietly(audit: Audit, event: str, **fields: Any) -> None:

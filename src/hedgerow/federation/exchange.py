@@ -1,4 +1,4 @@
-"""Sends messages and collects replies; repeats until enough came or the time is over.
+"""Sends messages and collects replies; retries until enough sites answered or time is up.
 
 All that a transport offers is an `Exchange`. To ask again is free: a site that has answered sends
 the same bytes. A transport may lose, repeat and reorder, so a reply that does not
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import EngineLost, SiteRefused
-from hedgerow.federation.client import refused_with
+from hedgerow.federation.client import refusal_code
 from hedgerow.privacy.bundles import MOST_BYTES, MOST_INTEGERS
 from hedgerow.privacy.statement.record import Listener, Progress, silent
 from hedgerow.secagg.codes import Code
@@ -83,7 +83,7 @@ class Timing:
 
 
 NEEDS_NEW_KEYS = frozenset(
-    code.value for code in (Code.UNKNOWN_KEY, Code.OLD_ROUND, Code.LEDGER_UNAVAILABLE)
+    code.value for code in (Code.UNKNOWN_KEY, Code.OLD_ROUND, Code.STALE, Code.LEDGER_UNAVAILABLE)
 )
 """A site's own process was started anew, or its disk failed: it is back in the next key session."""
 NOT_YET = frozenset((Code.NOT_APPROVED.value,))
@@ -191,11 +191,11 @@ class RetryPolicy:
     def return_seconds(self) -> float:
         return max(RETURN_SECONDS, PACES * self.pace)
 
-    def named(self, sites: Iterable[int]) -> tuple[str, ...]:
+    def names_of(self, sites: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.names[site] for site in sorted(sites))
 
     def note(self, words: str, sites: Iterable[int] = ()) -> None:
-        self.listener(Progress(note=words, sites=self.named(sites)))
+        self.listener(Progress(note=words, sites=self.names_of(sites)))
 
 
 def patient(exchange: Exchange, retry_policy: RetryPolicy) -> Exchange:
@@ -267,7 +267,7 @@ class _ReplyCollector:
 
     def _hear(self, site: int, answer: bytes) -> bool:
         """Whether it is worth asking this one again, however long it took."""
-        code = refused_with(answer)
+        code = refusal_code(answer)
         if code is None:
             if self._fits(site, answer):
                 del self.waiting[site]

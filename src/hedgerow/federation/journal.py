@@ -1,4 +1,4 @@
-"""What a coordinator must not forget of a run, so that one that was stopped can be taken up again.
+"""The coordinator's journal: what it needs to resume a run that was stopped.
 
     run.json       run id, number of the last JOIN, KEYS of the key session; on disk before they
     are used answers.jsonl  one line each, on disk before what it says has an effect:
@@ -76,7 +76,7 @@ class Journal:
     def __init__(self) -> None:
         self._under_way: AskedRound | None = None
 
-    def recorded(self, number: int) -> RoundAnswer | VoidRound | None:
+    def recorded_round(self, number: int) -> RoundAnswer | VoidRound | None:
         """What became of a round in the run so far."""
         return None
 
@@ -128,7 +128,7 @@ class Record(Journal):
         """KEYS of the last key session; none if the run was stopped before there were any."""
         return [base64.b64decode(item) for item in self.run["keys"]]
 
-    def recorded(self, number: int) -> RoundAnswer | VoidRound | None:
+    def recorded_round(self, number: int) -> RoundAnswer | VoidRound | None:
         return self._records.get(number)
 
     def _remember(self, line: dict[str, Any]) -> None:
@@ -169,7 +169,7 @@ class FileJournal(Record):
     def rounds(self) -> int:
         return self._rounds
 
-    def recorded(self, number: int) -> RoundAnswer | VoidRound | None:
+    def recorded_round(self, number: int) -> RoundAnswer | VoidRound | None:
         return self._records.pop(number, None)
 
     def close(self) -> None:

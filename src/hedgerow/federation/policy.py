@@ -1,4 +1,4 @@
-"""What a site allows, whoever asks. Refusals go out as constant codes; reasons stay in its log."""
+"""A site's policy. Refusals go out as constant codes; reasons stay in the site's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds over an exchange: what was asked, what came, and what to do when it did not.
+"""Rounds of secure aggregation over an exchange, with retries after dropouts.
 
     first        JOIN -> KEYS, OPEN -> ENCAPS, BIND: a key session of all there (session_state.py)
     every round  ROUND -> MASKED, and if it is not opened at once
@@ -40,7 +40,7 @@ from hedgerow.privacy.study import Study
 from hedgerow.secagg.closing import RELEASED, Release
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import Reader
-from hedgerow.secagg.envelope import Header
+from hedgerow.secagg.envelope import Header, MessageKind
 from hedgerow.secagg.messages import Mode
 from hedgerow.secagg.opening import BadShares, MissingVectors, OpenedSum
 from hedgerow.secagg.server import Coordinator, SecureSum
@@ -88,7 +88,7 @@ class SecureSites:
 
     # ---------------------------------------------------------------------------------- rounds
     def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
-        record = self.journal.recorded(number)
+        record = self.journal.recorded_round(number)
         if record is not None:
             return self._replay(record, bundle)
         under_way, traffic = self._begin(number, bundle), Traffic()
@@ -150,7 +150,7 @@ class SecureSites:
             return UnderWay(request, self._last_bundle[1])
         if request is None or is_new:
             self.session_state.needs_session |= self.sender.is_full  # names go with their session
-            self.session_state.renew(bundle)
+            self.session_state.renew(number, bundle)
             encoding = self._encode(self.coordinator.attempt, bundle)
             everyone = tuple(sorted(self.session_state.present))
             attempt, mode = self.coordinator.attempt, self.session_state.mode(bundle)
@@ -220,31 +220,74 @@ class SecureSites:
         if secure.mode is Mode.AT_ONCE:
             return secure.opened()
         self.journal.add_members(secure.round, members)
-        threshold, short = self.session_state.threshold, longest_answer(0, 0, self.study.n_sites)
+
+        def has_signatures(more: int) -> bool:
+            return len(secure.signed) + more >= self.session_state.threshold
+
+        def has_shares(more: int) -> bool:
+            return secure.missing() is None or more > 0
+
         if messages:
-            enough = Quorum(lambda more: len(secure.signed) + more >= threshold, 1, longest=short)
-            accept = traffic.count(secure.accept_signature)
-            self._ask(secure, traffic.put(messages), accept, enough)
-        enough = Quorum(lambda more: secure.missing() is None or more > 0, 1, longest=short)
-        accept, messages = traffic.count(secure.accept_shares), secure.unmask()
-        self._ask(secure, traffic.put(messages), accept, enough)
+            self._ask(secure, traffic, messages, secure.accept_signature, has_signatures)
+        self._ask(secure, traffic, secure.unmask(), secure.accept_shares, has_shares)
         return secure.opened()
 
-    def _ask(self, secure: SecureSum, messages: Messages, keep: Accept, quorum: Quorum) -> None:
-        """Those who were started anew answer for stored rounds; who has none stored never will."""
-        missing = self.exchange(messages, keep, quorum)
-        self.session_state.doubt(missing.slow)
-        if quorum.is_met(0):
+    def _ask(
+        self,
+        secure: SecureSum,
+        traffic: Traffic,
+        messages: Messages,
+        accept: Callable[[bytes], None],
+        is_met: Callable[[int], bool],
+    ) -> None:
+        """Those who were started anew answer for stored rounds; who has none stored never will.
+
+        They do so once enough others have witnessed the set that they may open.
+        """
+
+        def keep(answer: bytes) -> None:
+            doubts = Header.read(Reader(answer)).kind is MessageKind.DOUBT
+            (secure.accept_doubt if doubts else accept)(answer)
+
+        secure.nonces.clear()
+        short = longest_answer(0, 0, self.study.n_sites)
+        quorum = Quorum(lambda more: is_met(more + len(secure.nonces)), 1, longest=short)
+        missing = self.exchange(traffic.put(messages), traffic.count(keep), quorum)
+        doubtful = frozenset(secure.nonces)
+        if doubtful and not is_met(0):
+            proven = self._prove(secure, traffic)
+            secure.nonces.clear()
+            again = {site: messages[site] for site in proven}
+            keep_again = traffic.count(accept)
+            missing = self._with(missing, self.exchange(traffic.put(again), keep_again, quorum))
+        self.session_state.doubt(missing.slow | doubtful)
+        if is_met(0):
             return
         self.session_state.exclude(missing.refusals)
-        if unable := missing.restarts | missing.refusals:
-            names = ", ".join(self.retry_policy.named(unable))
+        if unable := missing.restarts | missing.refusals | doubtful:
+            names = ", ".join(self.retry_policy.names_of(unable))
             raise RoundFailed(
                 f"round {secure.round}: {names} cannot answer for it any more. Nothing was "
                 "opened; the charge stays."
             )
         there = len(secure.arrived) - len(missing.silent)
         self.session_state.end(missing.silent, f"round {secure.round}", there)
+
+    def _prove(self, secure: SecureSum, traffic: Traffic) -> frozenset[int]:
+        """Those of the doubtful to whom enough others have witnessed the set."""
+        self.retry_policy.note("asks for witnesses:", secure.nonces)
+        asks, short = self.retry_policy.timing.asks, longest_answer(0, 0, self.study.n_sites)
+        everybody = Quorum(lambda more: True, asks, longest=short)
+        take = traffic.count(secure.accept_witness)
+        self.exchange(traffic.put(secure.ask_witnesses()), take, everybody)
+        proven = set[int]()
+
+        def keep(site: int, answer: bytes) -> None:
+            require(not answer, Code.BAD_MESSAGE, site)
+            proven.add(site)
+
+        self.exchange(traffic.put(secure.proofs()), keep, everybody)
+        return frozenset(proven)
 
     def _finish(
         self, request: AskedRound, secure: SecureSum, opened: OpenedSum, traffic: Traffic

@@ -147,7 +147,7 @@ class CoordinatorSession:
         return missing
 
     # ---------------------------------------------------------------------------------- rounds
-    def renew(self, bundle: Sequence[Priced]) -> None:
+    def renew(self, number: int, bundle: Sequence[Priced]) -> None:
         """Before a new round: whoever is back takes part.
 
         And a new key session is made if need be.
@@ -161,7 +161,7 @@ class CoordinatorSession:
                 self._ask_back(self._doubtful_sites & self.present)
             elif now - self._last_answer >= stale and self._cannot_be_repeated(bundle):
                 self._ask_back(self.present)
-        if self.needs_session:
+        if self.needs_session or not self.coordinator.is_fresh(number, self.present):
             self.enter()
 
     def _ask_back(self, sites: Iterable[int]) -> None:
@@ -225,7 +225,7 @@ class CoordinatorSession:
             self.end(silent, step, there)
 
     def end(self, silent: Iterable[int], step: str, there: int) -> NoReturn:
-        names = ", ".join(self.retry_policy.named(silent)) or "nobody"
+        names = ", ".join(self.retry_policy.names_of(silent)) or "nobody"
         seconds = self.retry_policy.timing.patience_seconds
         raise RunEnded(
             f"{step}: {names} did not answer within {seconds:g} s; {there} of "

@@ -33,7 +33,7 @@ from hedgerow.privacy.ledger.store import (
     sync_file,
 )
 from hedgerow.secagg.client import Fresh
-from hedgerow.secagg.closing import Release, message_digest
+from hedgerow.secagg.closing import RELEASED, Release, message_digest
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import LedgerHead, MessageKind, Position, SignedHead, SignedHeader
 from hedgerow.secagg.keys import COORDINATOR, Identity
@@ -78,6 +78,9 @@ _FOURTH = (
 )
 
 
+_FIFTH = (*_FOURTH, "CREATE TABLE forks (peer BLOB PRIMARY KEY, evidence BLOB, code BLOB)")
+
+
 class StoreTables:
     """The tables beside the ledger."""
 
@@ -92,10 +95,11 @@ class StoreTables:
         self.volumes = table("volumes", "study rounds sent written", 1)
         self.releases = table("released", "study run round kind place digest", 4)
         self.last_words = table("last_words", "study message", 1)
+        self.forks = table("forks", "peer evidence", 1)
 
     def check(self) -> None:
         beside = (self.runs, self.outbox, self.peers, self.secrets, self.volumes)
-        for table in (*beside, self.releases, self.last_words):
+        for table in (*beside, self.releases, self.last_words, self.forks):
             table.check()
 
 
@@ -137,9 +141,15 @@ def _fourth_layout(store: LedgerStore, tables: StoreTables) -> None:
         store.create(statement)
 
 
+def _fifth_layout(store: LedgerStore, tables: StoreTables) -> None:
+    """Peers whose ledgers forked are remembered."""
+    _require_layout(store, _FOURTH)
+    store.create(_FIFTH[-1])
+
+
 LAYOUT_STEPS: tuple[Callable[[LedgerStore, StoreTables], None], ...] = (
     *(_first_layout, _second_layout),
-    *(_third_layout, _fourth_layout),
+    *(_third_layout, _fourth_layout, _fifth_layout),
 )
 
 
@@ -151,7 +161,7 @@ def bring_up_to_date(store: LedgerStore, tables: StoreTables) -> None:
             step(store, tables)
         if missing:
             store.execute(f"PRAGMA user_version = {len(LAYOUT_STEPS)}")
-        _require_layout(store, _FOURTH)
+        _require_layout(store, _FIFTH)
 
 
 def _require_layout(store: LedgerStore, statements: tuple[str, ...]) -> None:
@@ -295,7 +305,7 @@ class StudyMemory:
     def _release(self, run_id: bytes, round: int, kind: MessageKind, digest: bytes) -> None:
         """In the transaction that lets it leave for the first time."""
         key = self._study, run_id, round, int(kind)
-        if self._tables.releases.get(*key) is None:
+        if kind in RELEASED and self._tables.releases.get(*key) is None:
             statement = "SELECT COUNT(*) FROM released WHERE study = ? AND run = ?"
             ((place,),) = self._store.execute(statement, self._study, run_id)
             self._tables.releases.put(*key, place, digest)
@@ -315,6 +325,10 @@ class StudyMemory:
             result = self._tables.last_words.get(self._study)
             self._last_word = None if result is None else bytes(result[1])
         return self._last_word
+
+    def bound_set(self, run_id: bytes, round: int) -> bytes | None:
+        result = self._ledger.opened(self._study, round_name(run_id, round))
+        return None if result is None else result.members
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Writer) -> bytes:
         name, target = round_name(run_id, round), set_hash(members)
@@ -343,6 +357,15 @@ class StudyMemory:
     def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
         self._peers.see(peer, receipt)
 
+    def fork(self, peer: bytes) -> bytes | None:
+        result = self._tables.forks.get(peer)
+        return None if result is None else bytes(result[1])
+
+    def see_fork(self, peer: bytes, evidence: bytes) -> None:
+        with self._store.transaction():
+            if self.fork(peer) is None:
+                self._tables.forks.put(peer, evidence)
+
     # -------------------------------------------------------------------------------- the file
     def _put_in_outbox(self, record: StoredRound) -> None:
         """Over the oldest once there are enough: to erase that first would write megabytes more."""
@@ -360,7 +383,7 @@ class StudyMemory:
 # --------------------------------------------------------------------------------------------------
 __all__ = ["ROUNDS_KEPT", "SiteStore", "StudyStore", "exclusive", "open_ledger"]
 
-_OF_A_ROUND = (MessageKind.MASKED, MessageKind.SIGNED_SET, MessageKind.SHARES)
+_OF_A_ROUND = (*RELEASED, MessageKind.WITNESSED)
 """Messages whose ledger head is that of the very entry that was written to send them."""
 
 
@@ -414,14 +437,14 @@ class StudyStore(StudyMemory):
         except ComputationFailed as error:
             failure = error
 
-        def observed(head: LedgerHead) -> StoredRound:
+        def store_round(head: LedgerHead) -> StoredRound:
             if result is None:
                 raise failure or ComputationFailed("nothing was computed.")
             record = mask(head, result)
             self.observer(charges, head, record)
             return record
 
-        return self._site_store.release(charges, request.run_id, request.round, observed)
+        return self._site_store.release(charges, request.run_id, request.round, store_round)
 
     def close(self, run_id: bytes, last_word: LastWordWriter) -> bytes:
         """In one transaction: the account, the run, what was stored, and the last word itself."""

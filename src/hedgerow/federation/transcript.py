@@ -6,7 +6,7 @@
              participants, then each message behind its length
     C        CLOSED of the sites, each behind its length
 
-Messages are as `secagg.envelope.shown` shows them: signed, without the place of a site's ledger.
+Messages are as `secagg.envelope.redact` leaves them: signed, without the place of a site's ledger.
 It is the coordinator's view of the run: masked vectors, the sums they open, who answered when. A
 round that was written twice, since its coordinator was stopped, counts as it was written last.
 """
@@ -32,7 +32,7 @@ from hedgerow.secagg.encoding import (
     u32,
     u64,
 )
-from hedgerow.secagg.envelope import MessageKind, shown, shown_header
+from hedgerow.secagg.envelope import MessageKind, redact, shown_header
 from hedgerow.secagg.keys import PUBLIC_KEY
 from hedgerow.secagg.messages import Mode
 from hedgerow.secagg.session import KeySession
@@ -159,7 +159,7 @@ class FileTranscript:
         self._add(b"R", entry.to_bytes())
 
     def add_closed(self, messages: Iterable[bytes]) -> None:
-        self._add(b"C", b"".join(bytes_field(shown(message)) for message in messages))
+        self._add(b"C", b"".join(bytes_field(redact(message)) for message in messages))
 
     def _add(self, tag: bytes, content: bytes) -> None:
         self._file.write(_RECORD.pack(tag, len(content)))
@@ -172,7 +172,7 @@ class FileTranscript:
 def shown_messages(messages: Mapping[tuple[int, MessageKind], bytes]) -> tuple[bytes, ...]:
     """As a transcript holds them, by kind and site."""
     in_order = sorted(messages, key=lambda key: (key[1], key[0]))
-    return tuple(shown(messages[key]) for key in in_order)
+    return tuple(redact(messages[key]) for key in in_order)
 
 
 def _records(path: Path) -> Iterator[tuple[bytes, bytes, int]]:

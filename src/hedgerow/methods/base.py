@@ -79,7 +79,7 @@ from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.statement.wording import guarantee_of
 from hedgerow.privacy.study import Study
 from hedgerow.report.evaluation import Evaluation
-from hedgerow.report.exports.export import exported
+from hedgerow.report.exports.export import export_model
 from hedgerow.report.importances import (
     FeatureEffect,
     feature_effect,
@@ -410,7 +410,9 @@ class PrivateEstimator(CommonParameters):
 
         """
         check_is_fitted(self, "model_")
-        return mlflow.save_model(self, path) if to == "mlflow" else exported(self, path, to, times)
+        if to == "mlflow":
+            return mlflow.save_model(self, path)
+        return export_model(self, path, to, times)
 
     def report(self, path: str | Path | None = None) -> Path | page.InlinePage:
         """Writes a page about the fitted model: one HTML file that needs no network.

@@ -34,18 +34,18 @@ from hedgerow.methods.blocks.curves import (
     FeatureEffects,
     correlations,
     families,
-    smoothed,
+    smooth_curve,
 )
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, both
-from hedgerow.methods.blocks.guided_trees import Shape, guided_skeletons, on_last_level, shapes_of
-from hedgerow.methods.blocks.leaves import complete_means
-from hedgerow.methods.blocks.newton_steps import NoiseVariance, Steps, Update
-from hedgerow.methods.blocks.pair_guided import (
+from hedgerow.methods.blocks.gain_sampled import (
     FeatureGroups,
     GainSampledTrees,
     strongest,
     table_tree,
 )
+from hedgerow.methods.blocks.guided_trees import Shape, guided_skeletons, on_last_level, shapes_of
+from hedgerow.methods.blocks.leaves import complete_means
+from hedgerow.methods.blocks.newton_steps import NoiseVariance, Steps, Update
 from hedgerow.methods.blocks.private_bins import quantile_runs
 from hedgerow.methods.blocks.public_grids import finer_schema
 from hedgerow.methods.blocks.random_trees import DrawableFeature
@@ -243,7 +243,7 @@ class SmoothTable:
         of_rows = self.doubt * residuals.scatter * (SURFACE_ENERGY if is_pair else 1.0)
         spread = of_sums + residuals.scatter * slope + of_rows + 1e-6
         strengths = SURFACE_STRENGTHS if is_pair else STRENGTHS
-        means, noise_of_means = smoothed(
+        means, noise_of_means = smooth_curve(
             -sums[:, 0], slope, of_sums, spread, self.families, strengths
         )
         values, deviations = (residuals.clip * part[:, None] for part in (means, noise_of_means))
@@ -333,7 +333,7 @@ def flat_curves(
     return FeatureEffects(np.array([base]), tuple(features), zeros, rows, zeros)
 
 
-def raised(
+def add_tables(
     effects: FeatureEffects, tables: Sequence[SmoothTable], learned: Sequence[NoisyTree]
 ) -> FeatureEffects:
     """Curves with what their tables added. Each has the mean 0; the base takes the rest."""
@@ -487,7 +487,7 @@ class RegressionBoost(Method):
         tables = Stage(first_round.target.shape, is_shared)
         stage = replace(tables, learning_rate=self.learning_rate)
         if not has_tables:
-            return (yield from self._guided(first_round, stage, schema, noise_model, rng))
+            return (yield from self._grow_guided(first_round, stage, schema, noise_model, rng))
         deviation = float(np.sqrt(noise_model.variance(count_query(Fraction(1)))))
         count = private_bins.NoisyCount(first_round.records, deviation)
         grids = Grids(schema, (yield from private_bins.bins_by_count(schema, count)))
@@ -521,7 +521,7 @@ class RegressionBoost(Method):
         result = yield from forest.grow_from(first_round, schema, noise_model, rng)
         return result if result.instead else replace(result, instead=FOREST_FALLBACK)
 
-    def _guided(
+    def _grow_guided(
         self,
         first_round: InitialRound,
         stage: Stage,
@@ -581,7 +581,7 @@ def learn_tables(
     model, spent = curves_of(effects, grids, target), ORDER_FRACTION
     update, every = stage.update(residuals, 1), range(len(tables))
     marginal = yield from TableTrees(tables).grow(every, update, model, ORDER_FRACTION, rng)
-    strengths = raised(effects, tables, marginal).strengths
+    strengths = add_tables(effects, tables, marginal).strengths
     for k in range(passes):
         order = np.argsort(-strengths, kind="stable").tolist()
         rounds = Rounds(equal_sizes(len(order), 1), fraction)
@@ -590,7 +590,9 @@ def learn_tables(
         _, trees, last = yield from grow_in_rounds(
             splitting, stage, rounds, looks, model, residuals, rng
         )
-        effects = raised(effects, tables, [trees[place] for place in np.argsort(order).tolist()])
+        effects = add_tables(
+            effects, tables, [trees[place] for place in np.argsort(order).tolist()]
+        )
         model, strengths = curves_of(effects, grids, target), effects.strengths
         before = residuals.clip
         residuals = yield from update_residuals(model, last, target, LOOK_FRACTION)

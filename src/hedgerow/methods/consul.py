@@ -421,7 +421,7 @@ def _printed_leaves(schema: Any, values: Values) -> Values:
     return {"leaf_fraction": float(part / _printed_factor(schema, values))}
 
 
-def _unpruned(schema: Any, values: Values) -> Values:
+def _switch_off_pruning(schema: Any, values: Values) -> Values:
     """Pruning is off for a regression."""
     is_number = isinstance(schema, Schema) and schema.target is not None
     return {} if is_number else {"prune": False}
@@ -501,7 +501,7 @@ dp_rf = preset(
     words="a branch for every bin of a privately chosen feature (Patil and Singh 2014).",
     usual={**PURE, "max_features": 5, "n_bins": 5},
     rows={"DP-RF": "", "DP-RF, regression": "numbers"},
-    derive=_unpruned,
+    derive=_switch_off_pruning,
 )
 dp_df = preset(
     "dp_df",

@@ -28,7 +28,7 @@ from hedgerow.models.survival import concordance
 from hedgerow.privacy.accounting.budget import Cost, DPModel
 from hedgerow.privacy.pricing import phrase_of
 from hedgerow.privacy.queries import Query, Reply, SumQuery
-from hedgerow.privacy.statement.spending import ENTRY, paid, worst_path
+from hedgerow.privacy.statement.spending import ENTRY, total_cost, worst_path
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema
@@ -350,7 +350,7 @@ def most_rounds(study: Study, method: Method) -> int:
 def _forecast(federation: Server, most: int) -> Forecast:
     rounds = federation.record.rounds
     prices = {
-        number: paid(worst_path([q for q in federation.queries if q.round == number]))
+        number: total_cost(worst_path([q for q in federation.queries if q.round == number]))
         for number in {q.round for q in federation.queries} - {ENTRY}
     }
     dearest = max(prices, key=lambda number: prices[number], default=0)

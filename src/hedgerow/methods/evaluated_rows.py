@@ -20,7 +20,7 @@ from hedgerow.data.site_rows import (
     secret_draws,
     split_by_site,
     split_persons,
-    taken,
+    take_rows,
 )
 from hedgerow.errors import ParameterError
 from hedgerow.methods.constants import constant
@@ -47,7 +47,7 @@ class SiteRows:
 
     def take(self, rows: NDArray[np.intp]) -> SiteRows:
         person = None if self.person is None else self.person[rows]
-        return SiteRows(name=self.name, X=taken(self.X, rows), y=self.y[rows], person=person)
+        return SiteRows(name=self.name, X=take_rows(self.X, rows), y=self.y[rows], person=person)
 
     def on_grid(self, schema: Schema, own: Draws) -> Rows:
         encoded_rows = encode(self.X, schema, y=self.y, person=self.person, check=len(self.y) > 0)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.data.reading.containers import objects_of
+from hedgerow.data.reading.encoding import has_label
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError
 from hedgerow.methods.base import PrivateEstimator
@@ -89,7 +90,10 @@ def rows_of_sites(
     outcome = schema.label_columns(label)
     names = [*schema.columns, *outcome, *([person] if person else [])]
     tables = [whole_table(source, names) for source in sources]
-    rows, columns = np.concatenate(tables), len(schema.columns)
+    columns = len(schema.columns)
+    labeled = [has_label(table[:, columns], schema.label_grids[0]) for table in tables]
+    tables = [table[keep] for table, keep in zip(tables, labeled, strict=True)]
+    rows = np.concatenate(tables)
     whose: dict[str, Any] = {"person": rows[:, -1]} if person else {}
     if len(tables) > 1:
         whose["site"] = np.repeat(np.arange(len(tables)), [len(table) for table in tables])

@@ -13,19 +13,19 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from hedgerow.data.reading.columns import distinct, is_number, is_truth, numbers
+from hedgerow.data.reading.columns import distinct, is_number, is_truth, numbers, parsed_numbers
 from hedgerow.data.reading.containers import (
     as_column,
     cells_of,
+    fill_masked,
     is_listed,
     is_row,
     objects_of,
-    unmasked,
 )
 from hedgerow.data.reading.encoding import refuse_times, signed_times
 from hedgerow.data.reading.sources import as_table
 from hedgerow.errors import DataError, ParameterError, PrivacyWarning, warn
-from hedgerow.schema.schema import Schema, Survival
+from hedgerow.schema.schema import Grid, Schema, Survival
 from hedgerow.schema.tokens import Token, spell, token_of
 
 
@@ -35,7 +35,7 @@ def checked_rows(X: Any) -> Any:
     X = as_table(X)
     if hasattr(X, "columns"):
         return X
-    X = cells_of(X) if is_listed(X) and any(map(is_row, X)) else unmasked(X)
+    X = cells_of(X) if is_listed(X) and any(map(is_row, X)) else fill_masked(X)
     return check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
 
 
@@ -89,16 +89,22 @@ def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
             f"y has the fields {names}; give the event and the time of each row, as a structured "
             f"array (sksurv.util.Surv.from_arrays(event, time)) or a frame of two columns.{late}"
         )
-    is_declared = survival is not None and set(names) == set(survival.columns)
-    event = survival.event if is_declared and survival is not None else _event_in(y, names)
-    time = names[1 - names.index(event)]
-    columns = [numbers(as_column(y[name])) for name in (time, event)]
-    for name, (values, strange) in zip((time, event), columns, strict=True):
-        if strange or np.isnan(values).any():
-            raise DataError(f"y[{name!r}] has missing values or texts; remove those rows.")
-    times, events = (values for values, _ in columns)
-    refuse_times("y", Survival(time, event, 1.0), times, events)
+    if survival is None or set(names) != set(survival.columns):
+        event = _event_in(y, names)
+        survival = Survival(names[1 - names.index(event)], event, 1.0)
+    times, events = (
+        _label_numbers(y[name], name, grid)
+        for name, grid in zip(survival.columns, survival.grids, strict=True)
+    )
+    refuse_times("y", survival, times, events)
     return signed_times(times, events)
+
+
+def _label_numbers(values: Any, name: str, grid: Grid) -> NDArray[np.float64]:
+    numbers, strange = parsed_numbers(as_column(values), grid)
+    if strange or np.isnan(numbers).any():
+        raise DataError(f"y[{name!r}] has missing values or texts; remove those rows.")
+    return numbers
 
 
 def _event_in(y: Any, names: Sequence[str]) -> str:
@@ -142,7 +148,7 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
 def _as_labels(y: Any) -> NDArray[Any]:
     """Labels as objects, each in its own type."""
     if not is_listed(y):
-        return np.asarray(unmasked(y))
+        return np.asarray(fill_masked(y))
     return cells_of(y) if y and all(map(is_row, y)) else objects_of(y)
 
 
@@ -230,6 +236,8 @@ def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], 
     """
     classes = schema.with_sorted_classes().classes or ()
     codes: dict[Token, str] = {str(code): name for code, name in enumerate(classes)}
+    if schema.classes_parse is not None:
+        return labels, False
     if not _has_codes(schema, codes):
         _refuse_codes(labels, classes, codes)
         return labels, False

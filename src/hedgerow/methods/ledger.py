@@ -24,7 +24,7 @@ from hedgerow.privacy.accounting.guarantee import (
     shown_cost,
     unit_words,
 )
-from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.ledger.events import Approved, Event, LifetimeSet
 from hedgerow.privacy.ledger.file import is_there, open_alone
 from hedgerow.privacy.ledger.rules import Books
@@ -144,7 +144,7 @@ class Ledger:
 
     def _require_room(self, books: Books, to_make: Sequence[Guarantee]) -> None:
         lifetime, fits = _lifetime(books), len(to_make)
-        whole = add_guarantees(_spent(books), *to_make)
+        whole = add_guarantees(_total_guarantee(books), *to_make)
         if not (whole.epsilon <= lifetime.limit and whole.delta <= lifetime.delta):
             raise BudgetExceeded(
                 f"{'this fit' if fits == 1 else f'this search, with {fits} fits to make,'} would "
@@ -181,7 +181,7 @@ def _lifetime(books: Books) -> LifetimeSet:
     return books.lifetime
 
 
-def _spent(books: Books) -> Guarantee:
+def _total_guarantee(books: Books) -> Guarantee:
     """All fits of the ledger together."""
     return guarantee_of_words(_lifetime(books).unit, books.committed, Fraction(books.failing))
 
@@ -189,11 +189,13 @@ def _spent(books: Books) -> Guarantee:
 def _total(books: Books, ledger: SqliteLedger) -> Total:
     seq, head = ledger.head()
     fits = len(books.accounts)
-    return Total(guarantee=_spent(books), fits=fits, entry=seq, head=head.hex())
+    return Total(guarantee=_total_guarantee(books), fits=fits, entry=seq, head=head.hex())
 
 
 def _guarantee(epsilon: Cost, delta: Cost) -> str:
-    return f"epsilon = {printed(shown_cost(epsilon))}, delta = {printed(shown_cost(delta))}"
+    return (
+        f"epsilon = {format_above(shown_cost(epsilon))}, delta = {format_above(shown_cost(delta))}"
+    )
 
 
 # --------------------------------------------------------------------------------------------------

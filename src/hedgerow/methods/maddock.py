@@ -582,20 +582,20 @@ def _part_of_all(schema: Any, values: Values) -> Values:
     return {"trees_per_round": max(1, int(p * _trees(values)))}
 
 
-def _named(name: str, title: str, words: str, fixed: Values, usual: Values, **more: Any) -> Any:
+def _declare(name: str, title: str, words: str, fixed: Values, usual: Values, **more: Any) -> Any:
     return preset(
         name, title, *BOTH, words=words, fixed_parameters=fixed, usual=usual, file=__name__, **more
     )
 
 
-dp_gbm = _named(
+dp_gbm = _declare(
     "dp_gbm",
     "DP-GBM",
     "histograms and gradient steps, after Li et al. 2020.",
     {**GREEDY, "update": "gradient"},
     {**STEP_DEFAULTS, **PUBLISHED_SPLITS},
 )
-dp_rf = _named(
+dp_rf = _declare(
     "dp_rf",
     "DP-RF",
     "totally random trees whose leaves are averages; one round.",
@@ -603,14 +603,14 @@ dp_rf = _named(
     {**MADDOCK_DEFAULTS, "leaf_values": "published"},
     derive=lambda schema, values: {"trees_per_round": _trees(values)},
 )
-feverless = _named(
+feverless = _declare(
     "feverless",
     "FEVERLESS",
     "histograms and Newton steps, with uniform candidates to be private.",
     GREEDY,
     {**NEWTON_DEFAULTS, **PUBLISHED_SPLITS},
 )
-dp_ebm = _named(
+dp_ebm = _declare(
     "dp_ebm",
     "DP-EBM",
     "totally random trees of one feature each, in turns; gradient steps; T for each.",
@@ -619,35 +619,35 @@ dp_ebm = _named(
     own={"n_estimators": 100},
     derive=_for_each_feature,
 )
-dp_ebm_newton = _named(
+dp_ebm_newton = _declare(
     "dp_ebm_newton",
     "DP-EBM Newton",
     "the same with Newton steps and T trees in all.",
     IN_TURNS,
     NEWTON_DEFAULTS,
 )
-dp_tr_newton = _named(
+dp_tr_newton = _declare(
     "dp_tr_newton",
     "DP-TR Newton",
     "totally random trees, Newton steps, uniform candidates.",
     RANDOM,
     NEWTON_DEFAULTS,
 )
-dp_tr_newton_ih = _named(
+dp_tr_newton_ih = _declare(
     "dp_tr_newton_ih",
     "DP-TR Newton IH",
     "candidates refined by the Iterative Hessian of the first trees.",
     {**RANDOM, **ITERATIVE},
     REFINED,
 )
-dp_tr_newton_ih_ebm = _named(
+dp_tr_newton_ih_ebm = _declare(
     "dp_tr_newton_ih_ebm",
     "DP-TR Newton IH EBM",
     "the same, with one feature a tree, in turns.",
     {**IN_TURNS, **ITERATIVE},
     REFINED,
 )
-dp_tr_batch = _named(
+dp_tr_batch = _declare(
     "dp_tr_batch",
     "DP-TR Batch IH EBM",
     "DP-TR Newton IH EBM with a part p of all trees added at once.",
@@ -660,7 +660,7 @@ dp_tr_batch = _named(
     own={"p": 0.25},
     derive=_part_of_all,
 )
-ldp = _named(
+ldp = _declare(
     "ldp",
     "LDP",
     "DP-TR Newton where every site adds enough noise for itself alone. With one record a site, "

@@ -13,7 +13,7 @@ from typing import Any
 from hedgerow.errors import ParameterError
 from hedgerow.methods.saving import load
 from hedgerow.report.exports.cards import facts_of
-from hedgerow.report.exports.export import imported
+from hedgerow.report.exports.export import import_optional
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.version import __version__
 
@@ -37,7 +37,7 @@ def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: A
         Other fields of `mlflow.models.Model`, such as `metadata`.
 
     """
-    mlflow = imported("mlflow")
+    mlflow = import_optional("mlflow")
     folder = Path(path)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ParameterError(f"{path} exists already; name a folder that does not exist.")
@@ -61,11 +61,11 @@ def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: A
 
 def log_model(model: Any, name: str = "model", **more: Any) -> Any:
     """Logs a fitted model to the active run, with its privacy statement as tags of the run."""
-    mlflow = imported("mlflow")
+    mlflow = import_optional("mlflow")
     logged = mlflow.models.Model.log(
         artifact_path=None,
         name=name,
-        flavor=imported(__name__),
+        flavor=import_optional(__name__),
         model=model,
         metadata=tags_of(model),
         **more,
@@ -76,7 +76,7 @@ def log_model(model: Any, name: str = "model", **more: Any) -> Any:
 
 def load_model(model_uri: str) -> Any:
     """The fitted estimator at an address of MLflow."""
-    mlflow = imported("mlflow")
+    mlflow = import_optional("mlflow")
     return load(Path(mlflow.artifacts.download_artifacts(model_uri)) / MODEL_FILE)
 
 
@@ -87,7 +87,7 @@ def tags_of(model: Any) -> dict[str, str]:
 
 def signature_of(model: Any) -> Any:
     """Columns of the schema, which may all be missing, and those of a prediction."""
-    mlflow = imported("mlflow")
+    mlflow = import_optional("mlflow")
     column, kinds = mlflow.types.ColSpec, mlflow.types.DataType
     types = {ColumnKind.NUMERIC: kinds.double}
     inputs = [
@@ -115,7 +115,7 @@ class PyfuncModel:
 
     def predict(self, rows: Any, params: Any = None) -> Any:
         """A row of predictions for each row, and of classes their probabilities."""
-        pandas, classes = imported("pandas"), self.model.schema_.classes
+        pandas, classes = import_optional("pandas"), self.model.schema_.classes
         if classes is None:
             return pandas.DataFrame({PREDICTION: self.model.predict(rows)})
         outputs = self.model.predict_proba(rows)

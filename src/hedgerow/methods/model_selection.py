@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from hedgerow.data.reading.containers import is_listed, objects_of, unmasked
+from hedgerow.data.reading.containers import fill_masked, is_listed, objects_of
 from hedgerow.data.site_rows import (
     HeldOutDraws,
     declared_sites,
@@ -23,7 +23,7 @@ from hedgerow.data.site_rows import (
     secret_draws,
     split_by_site,
     split_persons,
-    taken,
+    take_rows,
 )
 from hedgerow.errors import ParameterError, PrivacyWarning, QualityWarning, warn
 from hedgerow.methods.base import PrivateEstimator
@@ -118,8 +118,8 @@ def select_model(
         rows = np.flatnonzero(keep)
         whose = {name: _some(values, rows) for name, values in row_columns.items()}
         mine = labels[rows].tolist() if is_listed(y) else labels[rows]  # as they were given
-        mine = mine if joint.survival is None else taken(y, rows)
-        return (taken(X, rows), mine), {**whose, "sites": names}
+        mine = mine if joint.survival is None else take_rows(y, rows)
+        return (take_rows(X, rows), mine), {**whose, "sites": names}
 
     rows, whose = part(~held_out)
     fitted_models = [clone(candidate).fit(*rows, **whose) for candidate in candidates]
@@ -189,13 +189,13 @@ def _held_out(
     is_held_out = np.zeros(len(labels), bool)
     for (name, own), (rows, mine), whose in zip(by.secrets.items(), numbers, persons, strict=True):
         if len(rows):
-            part = SiteRows(name=name, X=taken(X, rows), y=mine, person=whose)
+            part = SiteRows(name=name, X=take_rows(X, rows), y=mine, person=whose)
             is_held_out[rows] = part.is_held_out(schema, own, by.one_in)
     return is_held_out
 
 
 def _some(values: Any, rows: NDArray[np.intp]) -> Any:
-    return None if values is None else objects_of(unmasked(values))[rows]
+    return None if values is None else objects_of(fill_masked(values))[rows]
 
 
 def _stages(model: Any, stages: Sequence[int]) -> dict[str, Any]:

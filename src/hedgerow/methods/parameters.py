@@ -181,12 +181,12 @@ def _refuse_parameters(init: Any) -> Any:
     """Wraps `__init__`: refused parameters raise an error with their reason."""
 
     @wraps(init)
-    def stored(self: Any, *args: Any, **kwargs: Any) -> None:
+    def store_parameters(self: Any, *args: Any, **kwargs: Any) -> None:
         for name in REFUSED_PARAMETERS.keys() & kwargs.keys():
             raise ParameterError(f"{name} is refused: {REFUSED_PARAMETERS[name]}.")
         init(self, *args, **kwargs)
 
-    return stored
+    return store_parameters
 
 
 def declared_parameters(kind: Any) -> tuple[DeclaredParameter, ...]:

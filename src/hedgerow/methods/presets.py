@@ -87,9 +87,9 @@ class Preset(Generic[_E]):
             name: value for name, value in arguments.items() if name in self._parameter_names(kind)
         }
         typed = {"schema": schema, **estimator_arguments, **honest, **fixed_values}
-        return kind(**{**self._used(kind, typed), **typed})
+        return kind(**{**self._used_values(kind, typed), **typed})
 
-    def _used(self, kind: type[_E], typed: Values) -> Values:
+    def _used_values(self, kind: type[_E], typed: Values) -> Values:
         """The paper's values of the parameters that are used beside those that were typed."""
         declared = {p.name: p for p in declared_parameters(kind)}
         values = {**{p.name: p.default for p in declared.values()}, **self.usual, **typed}

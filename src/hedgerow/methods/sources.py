@@ -15,7 +15,7 @@ from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import Elsewhere, OnDisk
 from hedgerow.data.reading.containers import positions_of
 from hedgerow.data.reading.databases import Selected
-from hedgerow.data.reading.encoding import LABEL, Encoded, encode
+from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.reading.sources import Source, is_elsewhere, open_table
 from hedgerow.data.rows import Draws
 from hedgerow.data.site_rows import UNNAMED, draws_of_sites, warn_of_crowds
@@ -26,6 +26,7 @@ from hedgerow.methods.method import Method
 from hedgerow.methods.parameters import check_parameters
 from hedgerow.methods.training import agree
 from hedgerow.privacy.study import Study
+from hedgerow.schema.features import LABEL
 from hedgerow.schema.schema import Schema
 from hedgerow.schema.tokens import token_of
 
@@ -99,7 +100,7 @@ def open_elsewhere(
             )
     schema = schema_for(estimator)
     warn_of_marks(schema)
-    study, method = agree(estimator, schema, 1)
+    study, method = agree(estimator, schema, 1, {})  # held-out records are asked in the same run
     (draws,) = draws_of_sites(study)
     label = outcome_column(source, schema, columns)
     remote_rows = _open(estimator, source, study.schema, label, draws, temp_folder)

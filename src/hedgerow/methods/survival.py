@@ -243,10 +243,10 @@ def first_look(
     cells_of_time = EventCounts(tuple(ends.tolist()))
     answer = yield from ask(SumQuery(EVERYONE, cells_of_time, Whole(), fraction))
     table = answer.values[0, 0].reshape(2, -1)[:, :-1]
-    return ends, _denoised(table, answer.variance, noisy_count.records, ends)
+    return ends, _denoise(table, answer.variance, noisy_count.records, ends)
 
 
-def _denoised(table: FloatArray, variance: float, records: float, ends: FloatArray) -> FloatArray:
+def _denoise(table: FloatArray, variance: float, records: float, ends: FloatArray) -> FloatArray:
     """Cells that stand out; what is left of the records is spread over the others by width."""
     clear_cells = np.where(table > CELL_STANDS_OUT * np.sqrt(variance), table, 0.0)
     if clear_cells.sum() <= 0.0:

@@ -488,7 +488,7 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
     answer clearly shows as too light is not asked at all.
     """
 
-    def chosen(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
         if is_clearly_below(node, min_fraction):
             return Stop()
         choice = yield from choose(node, rng)
@@ -501,7 +501,7 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
             return Stop(choice.spent)
         return choice
 
-    return chosen
+    return choose_or_stop
 
 
 def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
@@ -510,7 +510,7 @@ def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
     The gain of a split is that weight times the gain per row that its own counts tell.
     """
 
-    def chosen(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
         if not node.depth:
             return (yield from choose(node, rng))
         fraction = share(node)
@@ -525,7 +525,7 @@ def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
         gain = weight * choice.gain / rows
         return replace(choice, gain=gain, spent=choice.spent + fraction, rows=weight)
 
-    return chosen
+    return choose_or_stop
 
 
 def rows_of_all(node: Node) -> float | None:
@@ -569,7 +569,7 @@ def if_above_noise(
     """
     noise: dict[Fraction, float] = {}  # depends on the fraction alone, and few fractions differ
 
-    def chosen(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
         query = counts(node)
         if query.fraction not in noise:
             noise[query.fraction] = _deviation(query, noise_model)
@@ -578,7 +578,7 @@ def if_above_noise(
             return Stop()
         return (yield from choose(node, rng))
 
-    return chosen
+    return choose_or_stop
 
 
 def _deviation(query: Summed, noise_model: NoiseModel) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
-from hedgerow.schema.arrays import Int16, Words, frozen
+from hedgerow.schema.arrays import Int16, Words, freeze
 from hedgerow.schema.regions import Split
 from hedgerow.schema.schema import Schema
 
@@ -186,4 +186,4 @@ def _numbers(text: str, kind: str, count: int) -> NDArray[Any]:
         n_bytes, compressed_bytes = n_bytes + len(piece), unpacking.unconsumed_tail
     if piece or n_bytes < len(place):
         raise ParameterError(f"{count} numbers were declared; the text does not hold as many.")
-    return frozen(numbers)
+    return freeze(numbers)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
 from hedgerow.models.tree import Tree, levels
-from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, Int32, Words, frozen, int32
+from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, Int32, Words, freeze, int32
 from hedgerow.schema.regions import Split
 
-NO_VALUES = frozen(np.zeros((0, 0, 0)))
+NO_VALUES = freeze(np.zeros((0, 0, 0)))
 
 
 class PackedTrees(NamedTuple):
@@ -53,7 +53,7 @@ def pack(trees: Sequence[Tree]) -> PackedTrees:
     value = np.zeros((len(trees), int(routes.n_leaves.max()), trees[0].n_outputs))
     for t, tree in enumerate(trees):
         value[t, : tree.n_leaves] = tree.values
-    return routes._replace(value=frozen(value))
+    return routes._replace(value=freeze(value))
 
 
 class _ByTests:
@@ -87,14 +87,14 @@ def _routes_of(shapes: tuple[_ByTests, ...]) -> PackedTrees:
     return PackedTrees(
         root=int32(root),
         feature=int32(np.concatenate([tree.feature for tree in trees])),
-        left_bits=frozen(np.concatenate([tree.left_bits for tree in trees])),
+        left_bits=freeze(np.concatenate([tree.left_bits for tree in trees])),
         left=int32(np.where(left < 0, itself, left + shift)),
         right=int32(np.where(right < 0, itself, right + shift)),
         leaf=int32(np.concatenate([tree.leaf for tree in trees])),
         run_first=int32(np.concatenate([[0], np.cumsum([len(node) for node in runs])])),
-        run_start=frozen(np.array([start for start, _ in flat], dtype=np.uint8)),
-        run_width=frozen(np.array([width for _, width in flat], dtype=np.uint8)),
-        oblivious=frozen(np.array([_is_oblivious(tree) for tree in trees])),
+        run_start=freeze(np.array([start for start, _ in flat], dtype=np.uint8)),
+        run_width=freeze(np.array([width for _, width in flat], dtype=np.uint8)),
+        oblivious=freeze(np.array([_is_oblivious(tree) for tree in trees])),
         n_leaves=int32([tree.n_leaves for tree in trees]),
         depth=int32([tree.depth for tree in trees]),
         value=NO_VALUES,

@@ -27,7 +27,7 @@ from hedgerow.schema.arrays import (
     Int32,
     IntArray,
     Words,
-    frozen,
+    freeze,
     int32,
 )
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
@@ -169,7 +169,7 @@ class Tree:
             )
         value = np.zeros((len(self.tests), leaf_values.shape[1]))
         value[self.leaf >= 0] = leaf_values
-        return replace(self, value=frozen(_finite(value)))
+        return replace(self, value=freeze(_finite(value)))
 
     @property
     def n_leaves(self) -> int:
@@ -182,7 +182,7 @@ class Tree:
     @cached_property
     def values(self) -> FloatArray:
         """(L, O), leaves counted from the left."""
-        return frozen(self.value[self.leaf >= 0])
+        return freeze(self.value[self.leaf >= 0])
 
     @cached_property
     def depth(self) -> int:
@@ -245,7 +245,7 @@ class Tree:
         """Arrays are read-only again: a copy must not be writable."""
         for part in state.values():
             if isinstance(part, np.ndarray):
-                frozen(part)
+                freeze(part)
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
@@ -358,11 +358,11 @@ def _trees(
     leaf = int32(np.where(is_leaf, np.cumsum(is_leaf) - 1 - before, -1))
     value = np.zeros((len(kind), values.shape[1]))
     value[is_leaf] = _finite(values)
-    frozen(value)
+    freeze(value)
     # the last entry of each table stands for a leaf, whose kind is -1
     feature = int32([*(_column(column, test) for test in tests), -1], kind)
     cut = int32([*(_prefix(test.left) for test in tests), -1], kind)
-    left_bits, left, right = frozen(_words(tests)[kind]), int32(child[0]), int32(child[1])
+    left_bits, left, right = freeze(_words(tests)[kind]), int32(child[0]), int32(child[1])
     test_of = (*tests, None)
 
     def piece(nodes: Sequence[int], of: slice) -> Tree:

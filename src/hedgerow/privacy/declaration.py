@@ -53,7 +53,7 @@ AS_IT_IS = _Plain()
 RATIONAL_FIELD = _Plain(str, Fraction)
 
 
-def closed(properties: Mapping[str, Any], required_names: list[str]) -> dict[str, Any]:
+def object_schema(properties: Mapping[str, Any], required_names: list[str]) -> dict[str, Any]:
     """A table of JSON that has these entries and no others."""
     return {
         "type": "object",
@@ -117,7 +117,7 @@ Entries = Mapping[str, StudyEntry]
 
 def table_schema(entries: Entries) -> dict[str, Any]:
     required_names = [name for name, table_entry in entries.items() if table_entry.is_required]
-    return closed(
+    return object_schema(
         {name: table_entry.json_schema for name, table_entry in entries.items()}, required_names
     )
 
@@ -181,7 +181,7 @@ def entry(table: str, rule: Rule, words: str, *, default: Any = MISSING, **more:
     return field(default=default, metadata={"entry": new_entry, "plain": new_entry.plain})
 
 
-def derived(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
+def derived_field(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
     """Declares a field that follows from the model, the schema or the roster."""
     return field(default=default, metadata={"plain": plain})
 
@@ -190,10 +190,10 @@ def derived(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
 class Declaration:
     """Everything the sites agree on; `Study` derives the rest from it."""
 
-    name: str = derived()
-    schema: Schema = derived(_Plain(Schema.to_dict, Schema.from_dict))
-    method: str = derived()
-    asks: QueryKinds = derived(KINDS)
+    name: str = derived_field()
+    schema: Schema = derived_field(_Plain(Schema.to_dict, Schema.from_dict))
+    method: str = derived_field()
+    asks: QueryKinds = derived_field(KINDS)
     """What the method says that it may ask; a site admits nothing else."""
     epsilon: Fraction = entry(
         "privacy",
@@ -249,7 +249,7 @@ class Declaration:
         usual=0.05,
         default=Fraction(0),
     )
-    n_sites: int = derived()
+    n_sites: int = derived_field()
     threshold: int = entry(
         "sum",
         whole(2, MOST_COUNTED),
@@ -308,19 +308,19 @@ class Declaration:
         approval_line=("held out", "one record in {hold_out}, by a secret random draw"),
         default=0,
     )
-    asks_held_out: QueryKinds = derived(KINDS, default=frozenset())
+    asks_held_out: QueryKinds = derived_field(KINDS, default=frozenset())
     """What may be asked of these records in the same run: how good the model is on them."""
-    label_reports: BloomRandomizedResponse | None = derived(
+    label_reports: BloomRandomizedResponse | None = derived_field(
         _Plain(_reports_content, _reports_of), default=None
     )
     """Under DP model `label`: noisy bits instead of k-ary randomized response."""
-    method_parameters: str = derived(default="")
+    method_parameters: str = derived_field(default="")
     """The method in full, spelled out: two of equal content are one study."""
-    public_seed: int = derived(default=0)
-    sites: tuple[bytes, ...] = derived(KEYS, default=())
+    public_seed: int = derived_field(default=0)
+    sites: tuple[bytes, ...] = derived_field(KEYS, default=())
     """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
-    coordinator: bytes = derived(KEY, default=b"")
-    names: tuple[str, ...] = derived(_Plain(list, tuple), default=())
+    coordinator: bytes = derived_field(KEY, default=b"")
+    names: tuple[str, ...] = derived_field(_Plain(list, tuple), default=())
     """What the sites are called, by id; as often as there are keys."""
 
 
@@ -361,11 +361,11 @@ def read_table(
 ) -> dict[str, Any]:
     """The values of a table, entry by entry, with defaults for absent entries."""
     if not isinstance(content, dict):
-        problems.append((place, f"{dotted(place)} is {short(content)}; write a table"))
+        problems.append((place, f"{join_place(place)} is {short(content)}; write a table"))
         return {}
     for name in sorted(content.keys() - entries.keys()):
         where = (*place, name)
-        problems.append((where, f"{dotted(where)} is no entry of a study; take it out"))
+        problems.append((where, f"{join_place(where)} is no entry of a study; take it out"))
     values = {
         name: table_entry.usual
         for name, table_entry in entries.items()
@@ -376,7 +376,7 @@ def read_table(
         if name in content:
             values[name] = _read_entry(table_entry, content[name], where, problems)
         elif table_entry.is_required:
-            problems.append((where, f"{dotted(where)} is missing; add it"))
+            problems.append((where, f"{join_place(where)} is missing; add it"))
     return values
 
 
@@ -393,13 +393,13 @@ def _read_entry(
         if len(problems) == before:
             table_entry.rule.parse(table_entry.value_of(value))
     except (TypeError, ValueError, ArithmeticError):
-        name = where[-1] if where[0] in TABLES else dotted(where)
+        name = where[-1] if where[0] in TABLES else join_place(where)
         todo = table_entry.todo or f"use {table_entry.rule.expectation}"
         problems.append((where, f"{name} is {short(value)}; {todo}"))
     return value
 
 
-def dotted(place: tuple[str | int, ...]) -> str:
+def join_place(place: tuple[str | int, ...]) -> str:
     return ".".join(map(str, place))
 
 

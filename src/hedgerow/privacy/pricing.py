@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from hedgerow.privacy.accounting.budget import DPModel, Measure
 from hedgerow.privacy.accounting.coalition import CoalitionRelease
-from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.mechanisms.mechanisms import NoiseLaw
 from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
@@ -64,7 +64,7 @@ def once_a_query(function: Follows[AQuery, Result]) -> Follows[AQuery, Result]:
     name = function.__qualname__
 
     @wraps(function)
-    def remembered(study: Study, query: AQuery) -> Result:
+    def look_up(study: Study, query: AQuery) -> Result:
         cache = vars(query).get(REMEMBERED)
         if cache is None or cache.study is not study:
             cache = vars(query)[REMEMBERED] = _Remembered(study)
@@ -73,7 +73,7 @@ def once_a_query(function: Follows[AQuery, Result]) -> Follows[AQuery, Result]:
         result: Result = cache.results[name]
         return result
 
-    return remembered
+    return look_up
 
 
 # ------------------------------------------------------------------------------------------- prices
@@ -117,7 +117,8 @@ class Priced:
 @once_a_query
 def priced(study: Study, query: Query) -> Priced:
     """For queries that were admitted: a hostile one can make this raise."""
-    charge = study.charge(query.region, study.cost(query), describe(query, study))
+    what, remainder = describe(query, study), study.remainder(query)
+    charge = study.charge(query.region, study.cost(query), what, remainder)
     noise = _noise(study, query) if isinstance(query, SumQuery | BoundQuery) else None
     return Priced(query, charge, phrase_of(query), mechanism_of(query, study), noise)
 
@@ -251,7 +252,7 @@ def label_mechanism(study: Study) -> str:
 
 
 def _reports_words(reports: BloomRandomizedResponse) -> str:
-    ever, once = printed(reports.epsilon_forever), printed(reports.epsilon_once)
+    ever, once = format_above(reports.epsilon_forever), format_above(reports.epsilon_once)
     return (
         f"Bloom filter of the label, {reports.hashes} of {reports.bits} bits; permanent bits drawn "
         f"once per record: epsilon {ever} for any number of reports, {once} for one report"

@@ -287,7 +287,7 @@ def _quantile(
     Errors are taken to be spread evenly within a bin. The interval follows from those of the parts.
     """
 
-    def reached(of: Callable[[EstimatedMeasure], float]) -> float:
+    def reach_level(of: Callable[[EstimatedMeasure], float]) -> float:
         rising = np.maximum.accumulate([0.0, *map(of, parts)])
         k = min(int(np.searchsorted(rising, level)), len(parts))
         step = rising[k] - rising[k - 1]
@@ -295,9 +295,9 @@ def _quantile(
         return float(sides[k - 1] + within * (sides[k] - sides[k - 1]))
 
     return EstimatedMeasure(
-        reached(lambda part: part.value),
-        reached(lambda part: part.high),
-        reached(lambda part: part.low),
+        reach_level(lambda part: part.value),
+        reach_level(lambda part: part.high),
+        reach_level(lambda part: part.low),
     )
 
 

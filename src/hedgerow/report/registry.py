@@ -66,7 +66,7 @@ def registry_entry(model: Stated) -> dict[str, Any]:
             "deployment_model": _deployment(statement),
             "accounting": {
                 "post_processing": POST_PROCESSING,
-                "composition": f"{statement.accountant}. {_spent(statement)}",
+                "composition": f"{statement.accountant}. {_spending_words(statement)}",
             },
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": _tuning(statement),
@@ -186,7 +186,7 @@ def _deployment(statement: PrivacyStatement) -> dict[str, Any]:
     }
 
 
-def _spent(statement: PrivacyStatement) -> str:
+def _spending_words(statement: PrivacyStatement) -> str:
     parts = [f"{line.what}: {line.part:.1%}" for line in statement.spending]
     return "Parts of the budget: " + "; ".join(parts) + "." if parts else "No guarantee."
 

@@ -24,7 +24,7 @@ Words = NDArray[np.uint64]
 _Array = TypeVar("_Array", bound=NDArray[Any])
 
 
-def frozen(array: _Array) -> _Array:
+def freeze(array: _Array) -> _Array:
     """The same array, read-only."""
     array.flags.writeable = False
     return array
@@ -47,4 +47,4 @@ def canonical(values: ArrayLike) -> FloatArray:
 
 def int32(values: ArrayLike, at: IntArray | slice = slice(None)) -> Int32:
     """A read-only array of the values, or of those at these places."""
-    return frozen(np.asarray(values).astype(np.int32)[at])
+    return freeze(np.asarray(values).astype(np.int32)[at])

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.schema.arrays import N_CODES, BoolArray, frozen
+from hedgerow.schema.arrays import N_CODES, BoolArray, freeze
 from hedgerow.schema.regions import Region, Split, cells
 from hedgerow.schema.schema import ColumnKind, Grid, Schema
 
@@ -177,7 +177,7 @@ class Grids:
         n_cells = len(self.binning.bins[feature])
         is_reachable = np.unpackbits(octets, count=n_cells, bitorder="little").view(bool)
         out[self.binning.luts[feature, :n_cells][is_reachable]] = True
-        return frozen(out)
+        return freeze(out)
 
     def _cells_in(self, region: Region) -> dict[str, int]:
         """Sets of cells that the region's tests leave of each feature they test.

@@ -51,6 +51,8 @@ class Spacing(Enum):
     FINER = "finer"  # and so has this: all cells of `fine`, divided further
 
 
+LABEL = "label"
+"""What counts and messages call labels that came as an array, without a column name."""
 SMALLEST_TIME = 2.0**-40
 """What a time of zero is held as: minus zero would not say that a record is censored."""
 
@@ -240,14 +242,26 @@ Feature = Numeric | Categorical | Hashed
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The public range of a number to be predicted. Values outside it are clamped."""
+    """The public range of a number to be predicted. Values outside it are clamped.
+
+    `parse` says how its cells are written, `missing` which of them mean that a row has none.
+    """
 
     low: float
     high: float
     mark: Mark | None = field(default=None, compare=False)
+    parse: Parser | str | Mapping[str, Any] | None = None
+    missing: tuple[str | float, ...] = ()
 
     def __post_init__(self) -> None:
         _settle_range(self, "the target")
+        _settle_parser(self, "the target")
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        """How each column of the outcome is read."""
+        kind, reading = ColumnKind.NUMERIC, _reading(self)
+        return (Grid(feature=LABEL, kind=kind, low=self.low, high=self.high, **reading),)
 
 
 @dataclass(frozen=True, init=False)
@@ -265,9 +279,18 @@ class Survival(Target):
     event: str = ""
     horizon: float = 0.0
     unit: str = ""
+    event_parse: Parser | str | Mapping[str, Any] | None = None
 
     def __init__(
-        self, time: str, event: str, horizon: float, unit: str = "", mark: Mark | None = None
+        self,
+        time: str,
+        event: str,
+        horizon: float,
+        unit: str = "",
+        mark: Mark | None = None,
+        parse: Any = None,
+        missing: Any = (),
+        event_parse: Any = None,
     ) -> None:
         if time == event:
             raise ParameterError(f"time and event are both {time!r}; name two columns.")
@@ -280,13 +303,22 @@ class Survival(Target):
         if not end > SMALLEST_TIME:
             raise ParameterError(f"survival: horizon is {horizon!r}; use a time above 0.")
         known = {"time": time, "event": event, "horizon": end, "unit": unit}
-        for key, value in {"low": -end, "high": end, **known, "mark": mark}.items():
+        reads = {"parse": parse, "missing": missing, "event_parse": event_parse}
+        for key, value in {"low": -end, "high": end, **known, "mark": mark, **reads}.items():
             object.__setattr__(self, key, value)
+        _settle_parser(self, f"column {time!r}")
+        event_column = Numeric(event, 0, 1, parse=event_parse, missing=self.missing)
+        object.__setattr__(self, "event_parse", event_column.parse)
 
     @property
     def columns(self) -> tuple[str, str]:
         """The column of the times, and that of the events."""
         return self.time, self.event
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        event = Numeric(self.event, 0, 1, parse=self.event_parse, missing=self.missing)
+        return (*super().grids, event.grid)
 
     def within(self, times: Iterable[Any]) -> tuple[float, ...]:
         """Times at which something is known; others are refused."""
@@ -309,9 +341,9 @@ def _named_column(name: object) -> str:
     return f"column {name!r}"
 
 
-def _settle_parser(feature: Feature, where: str) -> None:
+def _settle_parser(feature: Feature | Target, where: str) -> None:
     """The column it is read from, how that is written, and what stands for a missing value."""
-    if feature.column is not None:
+    if not isinstance(feature, Target) and feature.column is not None:
         _named_column(feature.column)
         is_same = feature.column == feature.name
         object.__setattr__(feature, "column", None if is_same else feature.column)
@@ -322,7 +354,7 @@ def _settle_parser(feature: Feature, where: str) -> None:
     sentinels = distinct_values(where, "missing", feature.missing)
     object.__setattr__(feature, "parse", parser)
     object.__setattr__(feature, "missing", sentinels)
-    is_number = isinstance(feature, Numeric)
+    is_number = isinstance(feature, Numeric | Target)
     if parser is not None and parser.kind in (TO_TEXT if is_number else NUMBER_PARSERS):
         kinds = ("values or buckets", "a number") if is_number else ("low and high", "a text")
         raise ParameterError(
@@ -335,9 +367,9 @@ def _settle_parser(feature: Feature, where: str) -> None:
         raise ParameterError(f"{where}: {both} are values and missing; keep them in one list.")
 
 
-def _reading(feature: Feature) -> dict[str, Any]:
+def _reading(feature: Feature | Target) -> dict[str, Any]:
     return {
-        "column": feature.column or "",
+        "column": getattr(feature, "column", None) or "",
         "parser": feature.parse,
         "sentinels": feature.missing,
     }

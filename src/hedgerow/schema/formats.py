@@ -115,14 +115,14 @@ def words_of_mark(mark: Mark | None, prefix: str = "") -> dict[str, Any]:
 
 def spec_entries(spec: Feature | Target) -> dict[str, Any]:
     names = [field.name for field in fields(spec) if field.init and field.name != "mark"]
-    values = {name: _plain(getattr(spec, name)) for name in names}
+    values = {name: plain_value(getattr(spec, name)) for name in names}
     set_values = {n: v for n, v in values.items() if v is not None and (n, v) != ("missing", [])}
     return set_values | words_of_mark(spec.mark)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [plain_value(item) for item in value]
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Parser):

@@ -188,11 +188,11 @@ class Grid:
             return f"{self.feature} is known"
         is_named = not any(code < len(self.values) for code in rest) and len(chosen) <= MOST_NAMED
         if self.is_truth or is_named or len(chosen) <= len(rest):
-            return self._listed(chosen)
-        words = self._listed(rest)
+            return self._list_cells(chosen)
+        words = self._list_cells(rest)
         return f"not ({words})" if words.endswith(" or missing") else f"not {words}"
 
-    def _listed(self, chosen: list[int]) -> str:
+    def _list_cells(self, chosen: list[int]) -> str:
         names = [self._cell_name(code) for code in chosen if code != self.missing]
         if not names:
             return f"{self.feature} is missing"

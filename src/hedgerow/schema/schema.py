@@ -20,6 +20,7 @@ import numpy as np
 from hedgerow.errors import ParameterError
 from hedgerow.schema import formats
 from hedgerow.schema.features import (
+    LABEL,
     MAX_VALUES,
     Categorical,
     Feature,
@@ -39,6 +40,7 @@ from hedgerow.schema.formats import (
     feature_of,
     mark_of,
     parsed_toml,
+    plain_value,
     spec_entries,
     survival_of,
     target_of,
@@ -46,6 +48,7 @@ from hedgerow.schema.formats import (
     words_of_mark,
 )
 from hedgerow.schema.grids import ColumnKind, Grid, canonical_bytes, codes_of
+from hedgerow.schema.parsers import Parser
 from hedgerow.schema.rules import Problems, all_of
 from hedgerow.schema.tokens import Token, spell, token_of
 
@@ -65,7 +68,8 @@ __all__ = [
 ]
 
 MAX_CLASSES = 255
-WHOLE = {"feature", "classes", "target", "survival", *(CLASSES + word for word in MARKS)}
+WHOLE = {"feature", "classes", "classes_parse", "classes_missing", "target", "survival"}
+WHOLE |= {CLASSES + word for word in MARKS}
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -78,8 +82,10 @@ class Schema:
     a list names values, `float`, `bool` and `str` leave open what is not known in public. A target
     may be a pair too.
 
-    `classes` are texts. `label_type` is the type in which they were listed (bool, int or str; whole
-    floats are ints), and `labels` are the classes in it: what a classifier predicts.
+    `classes_parse` and `classes_missing` say how labels are written and which words are none, as
+    `parse` and `missing` of a feature or a target do. `classes` are texts. `label_type` is the type
+    in which they were listed (bool, int or str; whole floats are ints), and `labels` are the
+    classes in it: what a classifier predicts.
     """
 
     features: tuple[Feature, ...]
@@ -87,6 +93,8 @@ class Schema:
     target: Target | None = None
     classes_mark: Mark | None = field(default=None, compare=False)
     label_type: type = field(default=str, compare=False)
+    classes_parse: Parser | None = None
+    classes_missing: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -96,6 +104,8 @@ class Schema:
         classes_mark: Mark | None = None,
         label_type: type | None = None,
         survival: Survival | None = None,
+        classes_parse: Parser | str | Mapping[str, Any] | None = None,
+        classes_missing: Iterable[Any] = (),
     ) -> None:
         parts = _Parts(
             features=_makers(features),
@@ -103,6 +113,8 @@ class Schema:
             target=partial(_outcome_of, target, survival, _target_of, _survival_of),
             mark=lambda: classes_mark,
             label_type=label_type,
+            parse=classes_parse,
+            missing=classes_missing,
         ).build()
         for name, part in parts.items():
             object.__setattr__(self, name, part)
@@ -127,6 +139,14 @@ class Schema:
     def label_columns(self, target: str) -> tuple[str, ...]:
         """The columns of a source that labels are read from, where one of them is `target`."""
         return (target,) if self.survival is None else self.survival.columns
+
+    @cached_property
+    def label_grids(self) -> tuple[Grid, ...]:
+        """How each of the label columns is read."""
+        if self.target is not None:
+            return self.target.grids
+        reads: dict[str, Any] = {"parse": self.classes_parse, "missing": self.classes_missing}
+        return (Categorical(LABEL, self.classes or (LABEL,), other=False, **reads).grid,)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -200,7 +220,9 @@ class Schema:
     def without_parsers(self) -> Schema:
         """The same features, each read from a column of its own that holds parsed values."""
         plain = (replace(f, column=None, parse=None, missing=()) for f in self.features)
-        return replace(self, features=tuple(plain))
+        target = None if self.target is None else replace(self.target, parse=None, missing=())
+        reads: dict[str, Any] = {"classes_parse": None, "classes_missing": ()}
+        return replace(self, features=tuple(plain), target=target, **reads)
 
     # ---- where it comes from --------------------------------------------------------------------
 
@@ -264,6 +286,8 @@ class Schema:
         if self.classes is not None:
             content["classes"] = list(self.labels)
             content |= words_of_mark(self.classes_mark, CLASSES)
+            reads = {"classes_parse": self.classes_parse, "classes_missing": self.classes_missing}
+            content |= {entry: plain_value(value) for entry, value in reads.items() if value}
         if self.target is not None:
             kind = "target" if self.survival is None else "survival"
             content[kind] = spec_entries(self.target)
@@ -285,6 +309,8 @@ class Schema:
             target=partial(_outcome_of, *outcomes, target_of, survival_of),
             mark=lambda: mark_of("the classes", content, CLASSES),
             entries=lambda: check_keys("the schema", content, {"feature"}, WHOLE),
+            parse=content.get("classes_parse"),
+            missing=content.get("classes_missing", ()),
         )
         return cls(**parts.build())
 
@@ -323,6 +349,8 @@ class _Parts:
     mark: Callable[[], Mark | None]
     entries: Callable[[], None] = lambda: None
     label_type: type | None = None
+    parse: object = None
+    missing: object = ()
 
     def build(self) -> dict[str, Any]:
         problems = Problems()
@@ -332,6 +360,8 @@ class _Parts:
         target = problems.past(self.target)
         settle = partial(_settle_classes, self.classes, self.label_type)
         classes, label_type = problems.past(settle) or (None, str)
+        reading = partial(_settle_reading, classes, self.parse, self.missing)
+        parse, missing = problems.past(reading) or (None, ())
         mark = problems.past(self.mark)
         if classes is not None and target is not None:
             problems.messages.append(
@@ -351,6 +381,8 @@ class _Parts:
             "target": target,
             "classes_mark": mark,
             "label_type": label_type,
+            "classes_parse": parse,
+            "classes_missing": missing,
         }
 
     def _check_names(self) -> None:
@@ -381,6 +413,18 @@ def _settle_classes(
     if label_type is None:
         return classes, _type_of_labels(values)
     return classes, label_type if all(_prints(label_type, text) for text in classes) else str
+
+
+def _settle_reading(
+    classes: tuple[str, ...] | None, parse: Any, missing: Any
+) -> tuple[Any, tuple[Any, ...]]:
+    """How labels are written, by the rules of a column that lists its values."""
+    if parse is None and not missing:
+        return None, ()
+    if classes is None:
+        raise ParameterError("classes_parse and classes_missing need classes; list them, too.")
+    column = Categorical(LABEL, classes, parse=parse, missing=missing)
+    return column.parse, column.missing
 
 
 def _type_of_labels(values: list[object]) -> type:

@@ -1,7 +1,7 @@
 """A site's half of a secure sum, as steps: bytes in, bytes out, no socket and no clock.
 
     join -> open -> bind -> (begin -> mask [-> [sign_set] -> unmask])
-    for every round, and close
+    for every round, and close; after a restart inside a round [witness ->] prove
 
 After Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine
 learning": pairwise masks that cancel in the sum, and a self-mask that only a threshold of
@@ -12,6 +12,8 @@ coordinator costs anybody a vector:
 * every key is bound to study, key session, round, bundle and participants;
 * a set smaller than the participants is opened only with `threshold` signatures on it, and a
   site signs or opens one set a round;
+* a process that was started in the middle of a round signs or opens a set of it only with enough
+  witnesses: its file may be an older copy that has forgotten another set;
 * a round that is opened at once has pairwise masks alone: its sum is there when all participants
   have answered, and a site has nothing left that could open it for fewer.
 
@@ -36,6 +38,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.secagg.closing import UNASKED, Close, LastWord, Release, message_digest
 from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import SEED, SIGNATURE
 from hedgerow.secagg.envelope import (
     NO_SESSION,
     RUN_ID,
@@ -44,11 +47,19 @@ from hedgerow.secagg.envelope import (
     Header,
     LedgerHead,
     MessageKind,
+    SignedHeader,
     open_envelope,
     seal_message,
 )
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, check_pins, open_share
+from hedgerow.secagg.keys import (
+    COORDINATOR,
+    Identity,
+    Roster,
+    check_pins,
+    open_share,
+    verify_signature,
+)
 from hedgerow.secagg.masks import Int64
 from hedgerow.secagg.membership import (
     Heads,
@@ -60,8 +71,21 @@ from hedgerow.secagg.membership import (
     hide_at_once,
 )
 from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
-from hedgerow.secagg.messages import Mode, Round, Shares, SignedSet, Survivors, Unmask
-from hedgerow.secagg.opening import check_certificate, set_digest
+from hedgerow.secagg.messages import (
+    MemberTable,
+    Mode,
+    Round,
+    Shares,
+    SignedSet,
+    Survivors,
+    Unmask,
+)
+from hedgerow.secagg.opening import (
+    check_certificate,
+    least_witnesses,
+    set_digest,
+    witness_digest,
+)
 from hedgerow.secagg.session import SiteSession
 from hedgerow.secagg.shamir import Entropy
 
@@ -141,6 +165,9 @@ class Site:
         self._author = Author(identity, me, study_hash)
         self._heads = Heads(memory, roster, me)
         self._membership = Membership(self._author, self._heads, parameters, entropy)
+        self._nonce = b""
+        self._proofs: dict[tuple[bytes, int], tuple[int, ...]] = {}
+        """By run and round, the set that enough others have witnessed to this process."""
 
     @one_at_a_time
     def join(self, message: bytes, ledger: Callable[[], LedgerHead]) -> bytes:
@@ -181,6 +208,7 @@ class Site:
         require(self._author.me in body.participants, Code.BAD_SET)
         require(set(body.participants) <= set(session.ephemerals), Code.BAD_SET)
         site_session.peers_in(body.participants)
+        self._hear(body, header, site_session)
         context = session.context(header.round, request, body.participants)
         return Fresh(
             header.run_id,
@@ -193,6 +221,24 @@ class Site:
             request,
             context,
         )
+
+    def _hear(self, body: Round, header: Header, site_session: SiteSession) -> None:
+        """Peers keep each other's ledgers in mind: a machine that is brought back meets them.
+
+        So a coordinator must show where the ledgers of all participants ended of late.
+        """
+        for data in body.receipts:
+            receipt = SignedHeader.read(data)
+            item, here = receipt.header, (self.study_hash, header.run_id, header.session_id)
+            require((item.study_hash, item.run_id, item.session_id) == here, Code.BAD_MESSAGE)
+            require(item.sender in site_session.session.ephemerals, Code.BAD_SET)
+            if item.sender != self._author.me:
+                receipt.verify(self.roster.key_of(item.sender))
+                self._heads.hear(receipt)
+                last = site_session.heard.get(item.sender, 0)
+                site_session.heard[item.sender] = max(last, item.round)
+        reach = self._parameters.reach
+        require(site_session.is_fresh(header.round, body.participants, reach), Code.STALE)
 
     def mask(
         self, fresh: Fresh, vector: Int64, ledger: LedgerHead, selections: tuple[int, ...] = ()
@@ -243,27 +289,83 @@ class Site:
 
     @one_at_a_time
     def sign_set(self, message: bytes) -> bytes:
-        """SURVIVORS: binds this site to one set of members and signs it."""
+        """SURVIVORS: binds this site to one set of members and signs it, or DOUBT."""
         envelope = self._receive(message, MessageKind.SURVIVORS)
         record = self._record_of(envelope.header)
         members = Survivors.read(envelope.body).members
         self._check_members(members, record)
+        if self._is_in_doubt(record, members):
+            return self._doubt(record)
         body = SignedSet(self._author.identity.sign(set_digest(record.context, members)))
         return self._reply(MessageKind.SIGNED_SET, record, members, body.to_bytes())
 
     @one_at_a_time
     def unmask(self, message: bytes) -> bytes:
-        """UNMASK: shares of the members' self-masks, and this round's seeds towards the lost."""
+        """UNMASK: shares of the members' self-masks, and this round's seeds towards the lost.
+
+        Or DOUBT.
+        """
         envelope = self._receive(message, MessageKind.UNMASK)
         record = self._record_of(envelope.header)
         request = Unmask.read(envelope.body)
         self._check_members(request.members, record)
         self._check_opening(request, record)
+        if self._is_in_doubt(record, request.members):
+            return self._doubt(record)
         shares = self._open_shares(request, record)
         lost = set(record.participants) - set(request.members)
         seeds = {peer: seed for peer, seed in record.seeds.items() if peer in lost}
         body = Shares(shares, seeds).to_bytes()
         return self._reply(MessageKind.SHARES, record, request.members, body)
+
+    @one_at_a_time
+    def witness(self, message: bytes) -> bytes:
+        """WITNESS: binds this site to one set of members and says so to those who doubt."""
+        envelope = self._receive(message, MessageKind.WITNESS)
+        record, request = self._record_of(envelope.header), MemberTable.read(envelope.body, SEED)
+        self._check_members(request.members, record)
+        require(self._is_own(record), Code.STALE)
+        require(self._author.me not in request.table, Code.BAD_SET)
+        sign, place = self._author.identity.sign, (record.context, request.members)
+        signatures = {s: sign(witness_digest(*place, s, n)) for s, n in request.table.items()}
+        body = MemberTable(request.members, signatures).to_bytes()
+        return self._reply(MessageKind.WITNESSED, record, request.members, body)
+
+    @one_at_a_time
+    def prove(self, message: bytes) -> None:
+        """PROVE: what enough others have witnessed to this process may be signed and opened."""
+        envelope = self._receive(message, MessageKind.PROVE)
+        record = self._record_of(envelope.header)
+        request = MemberTable.read(envelope.body, SIGNATURE)
+        self._check_members(request.members, record)
+        self._check_witnesses(request, record)
+        self._proofs[record.run_id, record.round] = request.members
+
+    def _check_witnesses(self, request: MemberTable, record: StoredRound) -> None:
+        parameters, others = self._parameters, set(record.participants) - {self._author.me}
+        sizes = len(record.participants), parameters.threshold, parameters.colluders
+        require(len(request.table) >= least_witnesses(*sizes), Code.BAD_CERTIFICATE)
+        require(set(request.table) <= others, Code.BAD_CERTIFICATE)
+        place = record.context, request.members, self._author.me, self._nonce
+        for site, signature in request.table.items():
+            key = self.roster.sites[site]
+            verify_signature(key, signature, witness_digest(*place), Code.BAD_CERTIFICATE)
+
+    def _is_own(self, record: StoredRound) -> bool:
+        """Whether this very process made the vector, and knows all that was said of it."""
+        return record.session_id in self._membership.sessions
+
+    def _is_in_doubt(self, record: StoredRound, members: tuple[int, ...]) -> bool:
+        """A set that the file holds is answered for again; another one it may have forgotten."""
+        place = record.run_id, record.round
+        if self._is_own(record) or self._memory.bound_set(*place) is not None:
+            return False
+        return self._proofs.get(place) != members
+
+    def _doubt(self, record: StoredRound) -> bytes:
+        self._nonce = self._nonce or self._entropy(SEED)
+        place = record.run_id, record.session_id, record.round, COORDINATOR
+        return self._author.seal(MessageKind.DOUBT, self._nonce, *place, record.ledger)
 
     @one_at_a_time
     def close(self, message: bytes) -> bytes:

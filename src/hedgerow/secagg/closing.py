@@ -1,4 +1,4 @@
-"""How a run ends: CLOSE -> CLOSED, what a site says that it has released, and the root over rounds.
+"""The end of a run: CLOSE -> CLOSED, a site's list of its releases, and the root over rounds.
 
 CLOSED names every message that the site has released in the run, by its digest and in order, how
 many rounds all runs of the study were charged, and what they cost. It is the last word of the
@@ -23,7 +23,7 @@ from hedgerow.secagg.encoding import (
     u32,
     u64,
 )
-from hedgerow.secagg.envelope import Header, MessageKind, shown
+from hedgerow.secagg.envelope import Header, MessageKind, redact
 from hedgerow.secagg.keys import Identity, is_signed_lasting
 from hedgerow.secagg.messages import Mode
 
@@ -36,7 +36,7 @@ UNASKED = bytes(DIGEST)
 
 def message_digest(message: Buffer) -> bytes:
     """Of a message as a transcript shows it."""
-    return digest("message", shown(message))
+    return digest("message", redact(message))
 
 
 @dataclass(frozen=True, slots=True)

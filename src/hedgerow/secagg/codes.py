@@ -1,4 +1,4 @@
-"""What a site says when it says no: a constant code and nothing else.
+"""Codes of refusal: a site that refuses sends a constant code and nothing else.
 
 A refusal that carried free text could carry a count, a column name or a value. So outside a
 site only these words are seen; its own log has the traceback.
@@ -29,10 +29,12 @@ class Code(Enum):
     BAD_SET = "BadSet"
     SECOND_SET = "SecondSet"
     BAD_CERTIFICATE = "BadCertificate"
+    STALE = "Stale"
     BAD_SHARE = "BadShare"
     BAD_SHARES = "BadShares"
     RUN_SUPERSEDED = "RunSuperseded"
     LEDGER_ROLLED_BACK = "LedgerRolledBack"
+    LEDGER_FORKED = "LedgerForked"
     LEDGER_UNAVAILABLE = "LedgerUnavailable"
     INTERNAL = "Internal"
 

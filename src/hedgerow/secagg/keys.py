@@ -1,4 +1,4 @@
-"""Who is who: long-term identities, the roster, and the keys two sites derive from each other.
+"""Long-term identities, the roster, and the keys that each pair of sites derives.
 
 Identities sign: messages with Ed25519 (RFC 8032), and what must convince in thirty years with
 ML-DSA-65 (FIPS 204) too. Two sites agree by X25519 (RFC 7748) and ML-KEM-768 (FIPS 203) together,
@@ -175,10 +175,10 @@ _CONSONANTS, _VOWELS = "bdfghjklmnprstvz", "aiou"
 def spoken_words(content: bytes) -> str:
     """Six words that anybody can say and spell: proquints of 16 bits each (Wilkerson 2009)."""
     start = digest("spoken words", content)[:12]
-    return " ".join(_spoken(int.from_bytes(start[k : k + 2])) for k in range(0, 12, 2))
+    return " ".join(_pronounce(int.from_bytes(start[k : k + 2])) for k in range(0, 12, 2))
 
 
-def _spoken(number: int) -> str:
+def _pronounce(number: int) -> str:
     con, vow = _CONSONANTS, _VOWELS
     first = con[number >> 12] + vow[number >> 10 & 3] + con[number >> 6 & 15]
     return first + vow[number >> 4 & 3] + con[number & 15]

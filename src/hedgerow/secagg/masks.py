@@ -1,4 +1,4 @@
-"""Streams that hide a vector until they cancel.
+"""Pairwise masks: pseudorandom streams that cancel in the sum.
 
 A stream is AES-256 in counter mode from a zero counter, read as little-endian uint64. One key
 makes one vector, ever: the key is bound to study, key session, round, bundle and participants.
@@ -55,7 +55,7 @@ def to_ring(vector: Int64) -> UInt64:
     return np.array(vector, dtype="<i8").view(MASK_WORD)
 
 
-def centered(total: UInt64) -> Int64:
+def center(total: UInt64) -> Int64:
     """The representative in [-2^63, 2^63): sums of either sign come out as they went in."""
     return total.view("<i8").astype(np.int64, copy=False)
 

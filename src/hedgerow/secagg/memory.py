@@ -1,12 +1,12 @@
-"""What a site must not forget, and what must be on disk before what.
+"""A site's durable state in secure aggregation, and in which order it is written.
 
 | before this leaves the site | this is durable |
 |---|---|
 | KEYS | nothing: the key lives in the process alone |
 | the first answer in a new run | the old run is closed |
 | MASKED | charge, high water and the round's record, in one transaction |
-| a signature on a set, or SHARES | the set opened for the round, as an entry of the ledger |
-| any of these three, for the first time | its digest, in the same transaction |
+| a signature on a set, a witness of it, or SHARES | the set, as an entry of the ledger |
+| MASKED, SIGNED_SET, SHARES, for the first time | its digest, in the same transaction |
 | CLOSED | itself; the account and the run are closed |
 
 Durable means that it survives power loss, not only the end of the process.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hedgerow.secagg.closing import Release, message_digest
+from hedgerow.secagg.closing import RELEASED, Release, message_digest
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import (
     DIGEST,
@@ -160,6 +160,9 @@ class Memory(Protocol):
         again. Refuses with `OldRound` a round that is not above the high water.
         """
 
+    def bound_set(self, run_id: bytes, round: int) -> bytes | None:
+        """`set_hash` of the set that was signed, opened or witnessed in the round; None if none."""
+
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Writer) -> bytes:
         """Writes the only set this site will ever sign or open in the round. Durable on return.
 
@@ -187,6 +190,12 @@ class Memory(Protocol):
     def signed_head(self, peer: bytes) -> SignedHead | None:
         """The same with the peer's signature, where it was kept."""
 
+    def fork(self, peer: bytes) -> bytes | None:
+        """Two signed heads that show that the peer's ledger forked; None while it did not."""
+
+    def see_fork(self, peer: bytes, evidence: bytes) -> None:
+        """Keeps the first such evidence for good, for all studies. Durable on return."""
+
     def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
         """Keeps `receipt` unless a higher head of the peer is known.
 
@@ -212,6 +221,7 @@ class MemoryInRam:
         self._ledger_end = EMPTY_LEDGER
         self._own: dict[int, bytes] = {}
         self._peers: dict[bytes, SignedHeader] = {}
+        self._forks: dict[bytes, bytes] = {}
 
     def current_run(self) -> bytes | None:
         return self._current
@@ -243,7 +253,11 @@ class MemoryInRam:
         self._release(record.run_id, record.round, MessageKind.MASKED, record.release_digest)
 
     def _release(self, run_id: bytes, round: int, kind: MessageKind, digest: bytes) -> None:
-        self._releases.setdefault(run_id, {}).setdefault((round, kind), digest)
+        if kind in RELEASED:
+            self._releases.setdefault(run_id, {}).setdefault((round, kind), digest)
+
+    def bound_set(self, run_id: bytes, round: int) -> bytes | None:
+        return self._sets.get((run_id, round))
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Writer) -> bytes:
         target = set_hash(members)
@@ -279,6 +293,12 @@ class MemoryInRam:
     def signed_head(self, peer: bytes) -> SignedHead | None:
         receipt = self._peers.get(peer)
         return None if receipt is None else receipt.signed_head
+
+    def fork(self, peer: bytes) -> bytes | None:
+        return self._forks.get(peer)
+
+    def see_fork(self, peer: bytes, evidence: bytes) -> None:
+        self._forks.setdefault(peer, evidence)
 
     def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
         highest = self.highest_head(peer)

@@ -1,4 +1,4 @@
-"""Takes the masks off a sum, given what the members answered."""
+"""Removes the masks of a sum, given the members' answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hedgerow.errors import RoundFailed
 from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import digest, ids
+from hedgerow.secagg.encoding import digest, ids, u16
 from hedgerow.secagg.keys import Roster, verify_signature
 from hedgerow.secagg.masks import Int64, UInt64
 from hedgerow.secagg.messages import Shares
@@ -39,6 +39,24 @@ def check_certificate(
     content = set_digest(context, members)
     for signer, signature in certificate.items():
         verify_signature(roster.sites[signer], signature, content, Code.BAD_CERTIFICATE)
+
+
+# --------------------------------------------------------------------------------------------------
+# Witnesses: a site whose process was started anew in the middle of a round asks the others.
+#
+# Its file may be an older copy, brought back with its anchor, that has forgotten which set it
+# signed or opened. Whoever opened another set before had `threshold - colluders` honest sites with
+# it, each bound to that set; beside them there are too few for so many witnesses of this one
+# (proofs/Protocol.v).
+
+
+def witness_digest(context: bytes, members: tuple[int, ...], site: int, nonce: bytes) -> bytes:
+    """What a witness signs: these are the members; said to one process of one site."""
+    return digest("witness", context, ids(members), u16(site), nonce)
+
+
+def least_witnesses(participants: int, threshold: int, colluders: int) -> int:
+    return participants - threshold + colluders + 1
 
 
 class BadShares(RoundFailed):

@@ -10,6 +10,7 @@ import numpy as np
 from hedgerow.errors import ParameterError, RoundFailed, TooFewSites
 from hedgerow.secagg import masks
 from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import SEED, SIGNATURE
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Roster, verify_signature
@@ -17,6 +18,7 @@ from hedgerow.secagg.masks import MASK_WORD
 from hedgerow.secagg.messages import (
     LANES,
     Masked,
+    MemberTable,
     Mode,
     Round,
     Shares,
@@ -30,9 +32,11 @@ from hedgerow.secagg.opening import (
     OpenedSum,
     check_commitments,
     givers,
+    least_witnesses,
     rebuild,
     set_digest,
     take_masks_off,
+    witness_digest,
 )
 from hedgerow.secagg.session import KeySession
 
@@ -73,12 +77,14 @@ class SecureSum:
         selections: int,
         participants: tuple[int, ...],
         mode: Mode,
+        recent_headers: tuple[bytes, ...] = (),
     ) -> None:
         self.round, self.participants, self.mode = round, participants, mode
         self.members: tuple[int, ...] | None = None
         self.receipts: dict[int, dict[int, bytes]] = {site: {} for site in participants}
         self.messages: dict[tuple[int, MessageKind], bytes] = {}
         """All that were accepted, by sender and kind."""
+        self._recent_headers = recent_headers
         self._run, self._bundle, self._dim, self._selections = run, bundle, dim, selections
         session = run.session
         request = Round(bundle, participants, mode=mode).request
@@ -90,6 +96,9 @@ class SecureSum:
         self._shares: dict[int, dict[int, bytes]] = {}
         self._certificate: dict[int, bytes] = {}
         self._answers: dict[int, Shares] = {}
+        self.nonces: dict[int, bytes] = {}
+        """Of those whose process was started anew in the round, and who ask for witnesses."""
+        self._witnesses: dict[int, dict[int, bytes]] = {}
 
     def requests(self, definitions: Mapping[int, bytes] | None = None) -> dict[int, bytes]:
         """ROUND for every participant, with the definitions that each may lack."""
@@ -97,7 +106,8 @@ class SecureSum:
 
         def body(site: int) -> bytes:
             own_definitions = missing.get(site, b"")
-            return Round(self._bundle, self.participants, own_definitions, self.mode).to_bytes()
+            content = self._bundle, self.participants, own_definitions, self.mode
+            return Round(*content, self._recent_headers).to_bytes()
 
         return self._messages(MessageKind.ROUND, self.participants, body)
 
@@ -161,6 +171,40 @@ class SecureSum:
         self.messages[sender, MessageKind.SIGNED_SET] = message
         self._certificate[sender] = signature
 
+    def accept_doubt(self, message: bytes) -> None:
+        envelope = self._read(message, MessageKind.DOUBT)
+        require(len(envelope.body) == SEED, Code.BAD_MESSAGE, envelope.header.sender)
+        self.nonces[envelope.header.sender] = bytes(envelope.body)
+
+    def ask_witnesses(self) -> dict[int, bytes]:
+        """WITNESS for all members who do not doubt themselves."""
+        self._witnesses, members = {site: {} for site in self.nonces}, self._members()
+        body = MemberTable(members, self.nonces).to_bytes()
+        others = [site for site in members if site not in self.nonces]
+        return self._messages(MessageKind.WITNESS, others, lambda _: body)
+
+    def accept_witness(self, message: bytes) -> None:
+        envelope = self._read(message, MessageKind.WITNESSED)
+        sender, answer = envelope.header.sender, MemberTable.read(envelope.body, SIGNATURE)
+        place = self._members(), set(self.nonces)
+        require((answer.members, set(answer.table)) == place, Code.BAD_MESSAGE, sender)
+        for site, signature in answer.table.items():
+            content = witness_digest(self.context, answer.members, site, self.nonces[site])
+            key = self._run.roster.sites[sender]
+            verify_signature(key, signature, content, Code.BAD_CERTIFICATE)
+            self._witnesses[site][sender] = signature
+
+    def proofs(self) -> dict[int, bytes]:
+        """PROVE for all who doubt; for nobody if too few have witnessed."""
+        parameters, n = self._run.parameters, len(self.participants)
+        least = least_witnesses(n, parameters.threshold, parameters.colluders)
+        tables = {site: table for site, table in self._witnesses.items() if len(table) >= least}
+
+        def body(site: int) -> bytes:
+            return MemberTable(self._members(), tables[site]).to_bytes()
+
+        return self._messages(MessageKind.PROVE, tables, body)
+
     def unmask(self) -> dict[int, bytes]:
         """UNMASK for every member, each with the shares that were sealed for it."""
         members, least = self._members(), self._run.parameters.threshold
@@ -195,7 +239,7 @@ class SecureSum:
     def opened(self) -> OpenedSum:
         """The sum without its masks, once the answers suffice."""
         if self.mode is Mode.AT_ONCE:
-            return self._opened_at_once()
+            return self._open_at_once()
         reason = self.missing()
         if reason is not None:
             raise RoundFailed(
@@ -208,15 +252,15 @@ class SecureSum:
         total = self._total.copy()
         take_masks_off(total, self_keys, self._answers)
         return OpenedSum(
-            masks.centered(total), self._members(), dict(self._certificate), dict(self._indices)
+            masks.center(total), self._members(), dict(self._certificate), dict(self._indices)
         )
 
-    def _opened_at_once(self) -> OpenedSum:
+    def _open_at_once(self) -> OpenedSum:
         """Masks have cancelled, and the two zeros show it."""
         members = self._members()
         if self._total[-LANES:].any():
             raise MasksLeft(self.round)
-        values = masks.centered(self._total[:-LANES].copy())
+        values = masks.center(self._total[:-LANES].copy())
         return OpenedSum(values, members, {}, dict(self._indices))
 
     def _read(self, message: bytes, kind: MessageKind) -> Envelope:

@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hedgerow.data.engines.engine import Elsewhere, QueryInUnit, Work, added, join
+from hedgerow.data.engines.engine import Elsewhere, QueryInUnit, Work, add_blocks, join
 from hedgerow.data.reading.columns import code_of_value, number_of
 from hedgerow.data.reading.containers import check_named
-from hedgerow.data.reading.databases import Database, Selected, interval, quoted, sql_number
+from hedgerow.data.reading.databases import Database, Selected, interval, quote_name, sql_number
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.reading.report import EngineCounts
 from hedgerow.data.rows import Draws, Rows
@@ -159,7 +159,7 @@ def parts_of(statistic: Fractions, unit: int, nearest: str) -> list[str]:
     ]
 
 
-def bounded(columns: Sequence[str], bound: Sensitivity) -> list[str]:
+def bound_columns(columns: Sequence[str], bound: Sensitivity) -> list[str]:
     """`kernels.units.bounded_units` of whole float8: a record beyond its bound adds nothing.
 
     One CASE inside the other says what is looked at first: an engine may fail where it multiplies
@@ -257,7 +257,7 @@ def _read_counts(making: _Making, y: str) -> EngineCounts:
 
 
 def _add_feature(making: _Making, where: str, grid: Grid, kind: Any, place: int) -> None:
-    column = f"{making.raw}.{quoted(grid.source)}"
+    column = f"{making.raw}.{quote_name(grid.source)}"
     if grid.kind is ColumnKind.NUMERIC and not grid.is_parsed:
         value = _number(column, where, grid.feature, kind)
         inside = making.database.interval(value, grid.edges)
@@ -279,11 +279,13 @@ def _label(
 ) -> str:
     """NULL for a row that has none."""
     if schema.target is None:
-        code_of = partial(_class_code, schema)
-        return f"{_codes(making, where, target, kinds[target], code_of)}.code"
+        code_of, is_parsed = partial(_class_code, schema), schema.label_grids[0].is_parsed
+        codes = _codes(making, where, target, kinds[target], code_of, is_parsed)
+        making.count("unknown", target, f"{codes}.known = 0")
+        return f"{codes}.code"
     numbers = {
-        name: _number(f"{making.raw}.{quoted(name)}", where, name, kind)
-        for name, kind in kinds.items()
+        name: _label_number(making, where, grid, name, kind)
+        for grid, (name, kind) in zip(schema.label_grids, kinds.items(), strict=True)
     }
     if schema.survival is not None:
         return _signed_time(making, schema.survival, numbers, target)
@@ -292,6 +294,16 @@ def _label(
     making.count("clamped", target, _outside(value, schema.target.low, schema.target.high))
     clipped_value = f"LEAST(GREATEST({value}, {low}), {high})"
     return f"CASE WHEN {is_no_number(value)} THEN NULL ELSE {clipped_value} END"
+
+
+def _label_number(making: _Making, where: str, grid: Grid, name: str, kind: Any) -> str:
+    """NULL or NaN where a row has none."""
+    if not grid.is_parsed:
+        return _number(f"{making.raw}.{quote_name(name)}", where, name, kind)
+    read = partial(_parsed_number, grid)
+    codes = _codes(making, where, name, kind, read, True, pa.float64())
+    making.count("unknown", name, f"{codes}.known = 0")
+    return f"{codes}.code"
 
 
 def _signed_time(
@@ -326,8 +338,8 @@ def _number(column: str, where: str, name: str, kind: Any) -> str:
     )
 
 
-Reading = tuple[int | None, int, int]
-"""The code of a value, whether it is known, and whether it is clamped."""
+Reading = tuple[float | None, int, int]
+"""The code of a value, or its number, whether it is known, and whether it is clamped."""
 
 
 def _read(grid: Grid, value: object) -> Reading:
@@ -341,7 +353,14 @@ def _read(grid: Grid, value: object) -> Reading:
 
 
 def _class_code(schema: Schema, value: object) -> Reading:
-    return schema.class_code(token_of(value)), 1, 0
+    token = token_of(schema.label_grids[0].read(value))
+    code = schema.class_code(token)
+    return code, int(code is not None or token is None), 0
+
+
+def _parsed_number(grid: Grid, value: object) -> Reading:
+    number = number_of(grid.read(value))
+    return None if number is None or number != number else number, int(number is not None), 0
 
 
 def _codes(
@@ -351,9 +370,10 @@ def _codes(
     kind: Any,
     read: Callable[[object], Reading],
     is_parsed: bool = False,
+    code_kind: Any = None,
 ) -> str:
     """A joined table of the values, and what each is read as."""
-    column, table = f"{making.raw}.{quoted(name)}", f"{making.raw}_{len(making.code_tables)}"
+    column, table = f"{making.raw}.{quote_name(name)}", f"{making.raw}_{len(making.code_tables)}"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column = f'CAST({column} AS TEXT) COLLATE "C"'  # equal are equal bytes, and nothing else
     elif not (
@@ -370,8 +390,10 @@ def _codes(
     values = distinct_values["value"].drop_null()
     readings = [read(value) for value in values.to_pylist()]
     columns = {
-        name: pa.array([reading[k] for reading in readings], pa.int16())
-        for k, name in enumerate(("code", "known", "clamped"))
+        name: pa.array([reading[k] for reading in readings], own_kind)
+        for k, (name, own_kind) in enumerate(
+            (("code", code_kind or pa.int16()), ("known", pa.int16()), ("clamped", pa.int16()))
+        )
     }
     making.database.put(table, pa.table({"value": values, **columns}))
     making.code_tables.append(table)
@@ -453,7 +475,7 @@ class InDatabase(Elsewhere):
             if model is not None and scored_model is not None:
                 answering.resume(scored_model, self._raw(batch, places, scored_model))
             block_sums = work(answering)
-            total = block_sums if total is None else added([total, block_sums])
+            total = block_sums if total is None else add_blocks([total, block_sums])
             if model is not None and self._are_scores_here:
                 self._scores[places] = answering.raw(model)
         self._scored_model = model or self._scored_model
@@ -516,7 +538,7 @@ class InDatabase(Elsewhere):
         channel, values = self._channel(query.statistic, unit)
         columns = [f"{e} AS {n}" for e, n in zip(groups, names, strict=True)]
         columns += [f"{channel} AS channel", *(f"{v} AS v{k}" for k, v in enumerate(values))]
-        bounded_columns = bounded(
+        bounded_columns = bound_columns(
             [f"v{k}" for k in range(len(values))], query.statistic.bound(unit)
         )
         sum_columns = [

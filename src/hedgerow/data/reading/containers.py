@@ -27,7 +27,7 @@ OF_POLARS = "Object"
 
 def as_column(values: Any) -> Column:
     """Arrow sees through pandas' nullable, categorical and string types; numbers need no help."""
-    values = unmasked(values)
+    values = fill_masked(values)
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
         return np.asarray(values)
@@ -82,7 +82,7 @@ def _of_arrow(value: Any) -> Any:
         return value
 
 
-def unmasked(values: Any) -> Any:
+def fill_masked(values: Any) -> Any:
     """Masked values as missing, whatever is beneath the mask."""
     if not isinstance(values, np.ma.MaskedArray) or values.dtype.names:
         return values

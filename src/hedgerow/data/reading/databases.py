@@ -70,7 +70,7 @@ class Database(ABC):
         ...
 
     def project(self, query: str, names: Sequence[str]) -> str:
-        return f"SELECT {', '.join(map(quoted, names))} FROM ({query}) AS selected"
+        return f"SELECT {', '.join(map(quote_name, names))} FROM ({query}) AS selected"
 
     def interval(self, value: str, edges: Sequence[float]) -> str:
         """The number of edges at or below a value that is a number, by an engine's own means."""
@@ -221,17 +221,17 @@ def _open_database(place: str) -> Database:
             from adbc_driver_postgresql import dbapi
 
             with as_data_error("the PostgreSQL database", dbapi.Error, advice=ASK_THE_SERVER):
-                return _closed_in_time(Postgres, dbapi.connect(place, autocommit=True))
+                return _close_when_unused(Postgres, dbapi.connect(place, autocommit=True))
         import duckdb
     except ImportError as error:
         raise ParameterError(
             f"{error.name} is not installed; install it: pip install 'hedgerow[sql]'."
         ) from None
     with as_data_error(f"the DuckDB file {Path(place).name!r}", duckdb.Error, advice=FREE_THE_FILE):
-        return _closed_in_time(DuckDb, duckdb.connect(place, read_only=True))
+        return _close_when_unused(DuckDb, duckdb.connect(place, read_only=True))
 
 
-def _closed_in_time(kind: type[Database], connection: Any) -> Database:
+def _close_when_unused(kind: type[Database], connection: Any) -> Database:
     """Closes a connection that was opened here when it is no longer referenced."""
     database = kind(connection)
     weakref.finalize(database, connection.close)
@@ -267,5 +267,5 @@ def plain_storage(column: Any) -> Any:
     return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

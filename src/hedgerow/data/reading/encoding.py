@@ -34,16 +34,14 @@ from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.codes import encode_edges
 from hedgerow.kernels.threads import blocks, map_parts
-from hedgerow.schema.features import SMALLEST_TIME
+from hedgerow.schema.features import LABEL, SMALLEST_TIME
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.schema import Schema, Survival, Target
-from hedgerow.schema.tokens import Unusable, spell, token_of
+from hedgerow.schema.tokens import MISSING_TEXTS, Unusable, spell, token_of
 
 CHUNK_ROWS = 65_536
 BLOCK_BYTES = 1 << 26
 """Of codes that are put away together while nobody knows how many rows come."""
-LABEL = "label"
-"""What counts and messages call labels that came as an array, without a column name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +138,15 @@ def _fill(
         at = rows.stop
         ROWS_READ.get()(table.where, at)
     return encoder
+
+
+def has_label(values: Column, grid: Grid) -> NDArray[np.bool_]:
+    """(n,) False where a label is missing, if the schema declares words for that."""
+    if not grid.sentinels:
+        return np.ones(len(values), np.bool_)
+    labels, tokens = parsed_distinct(values, grid)
+    empty = {None, *MISSING_TEXTS} - set(grid.values)
+    return np.array([token not in empty for token in tokens], np.bool_)[labels.index]
 
 
 def encode_features(X: Source, schema: Schema) -> NDArray[np.uint8]:
@@ -247,8 +254,8 @@ class _Encoder:
 
     def _new_block(self, rows: int) -> _Block:
         shape = (len(self._schema.features), rows)
-        on_disk = self._folder is not None and rows > 0
-        codes = _mapped(self._folder, shape) if on_disk else np.empty(shape, np.uint8)
+        on_disk = self._folder is not None
+        codes = map_cells(self._folder, shape) if on_disk else np.empty(shape, np.uint8)
         return _Block(codes, np.empty(rows, self._kind) if self._has_labels else None)
 
     def _sites_of(self, column: Column) -> NDArray[np.int32]:
@@ -272,7 +279,7 @@ class _Encoder:
         self._n_skipped += self._broken_lines()
         self._full.append(self._block)
         self._block = self._new_block(0)
-        return self._encoded(*_join_blocks(self._full))
+        return self._finish(*_join_blocks(self._full))
 
     def finish_blocks(self) -> list[Encoded]:
         self._n_skipped += self._broken_lines()
@@ -280,10 +287,10 @@ class _Encoder:
         others += [self._block] if self._block.n and self._block is not first else []
         codes = [_without_the_rest(block.codes, block.n) for block in others]
         parts = zip(codes, [block.labels for block in others], strict=True)
-        whole = self._encoded(_without_the_rest(first.codes, first.n), first.labels)
+        whole = self._finish(_without_the_rest(first.codes, first.n), first.labels)
         return [whole, *(Encoded(codes=part, y=y) for part, y in parts)]
 
-    def _encoded(self, codes: NDArray[np.uint8], y: NDArray[Any] | None) -> Encoded:
+    def _finish(self, codes: NDArray[np.uint8], y: NDArray[Any] | None) -> Encoded:
         if self._check and not codes.shape[1]:
             raise DataError(f"{self._table.where} holds no rows; give at least one.")
         return Encoded(
@@ -354,8 +361,7 @@ class _Encoder:
         if self._schema.survival is not None:
             values, missing = self._signed_times(self._schema.survival, column)
         elif self._schema.target is not None:
-            values, strange = numbers(column)
-            self._note(name, strange, "is not a number", "Correct it or remove the row.")
+            values = self._label_numbers(name, column, self._schema.label_grids[0])
             missing = np.isnan(values)
             values = self._within(self._schema.target, values)
         else:
@@ -363,22 +369,29 @@ class _Encoder:
             classes = ", ".join(map(str, self._schema.classes or ()))
             what = f"is not one of the classes ({classes})"
             self._note(name, strange, what, "Correct the label or the schema.")
-        if self._check and missing.any():
+        may_lack = self._schema.label_grids[0].sentinels and not self._is_array(name)
+        if self._check and missing.any() and not may_lack:
             raise DataError(
                 f"{self._place(name)}: {int(missing.sum())} label(s) are missing (empty or NaN); "
                 "remove those rows."
             )
         return values, ~missing
 
+    def _label_numbers(
+        self, name: str, column: Column, grid: Grid, advice: str = "Correct it or remove the row."
+    ) -> NDArray[np.float64]:
+        values, strange = parsed_numbers(column, grid)
+        self._note(name, strange, _no_number(grid)[0], advice)
+        return values
+
     def _signed_times(
         self, survival: Survival, columns: Column | list[Column]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Times of events, minus those of censored records, and which rows have none."""
         if isinstance(columns, list):
-            times, strange = numbers(columns[0])
-            self._note(survival.time, strange, "is not a number", "Correct it or remove the row.")
-            events, strange = numbers(columns[1])
-            self._note(survival.event, strange, "is neither 0 nor 1", NO_CAUSES)
+            time, event = self._schema.label_grids
+            times = self._label_numbers(survival.time, columns[0], time)
+            events = self._label_numbers(survival.event, columns[1], event, NO_CAUSES)
             if self._check:
                 refuse_times(self._table.where, survival, times, events)
             values = signed_times(times, events)
@@ -389,8 +402,7 @@ class _Encoder:
         return np.where(late, -survival.horizon, values), np.isnan(values)
 
     def _class_codes(self, column: Column) -> tuple[NDArray[np.uint8], NDArray[np.bool_], Strange]:
-        distinct_values = distinct(column)
-        tokens = distinct_values.tokens()
+        distinct_values, tokens = parsed_distinct(column, self._schema.label_grids[0])
         class_codes = [self._schema.class_code(token) for token in tokens]
         codes = np.array([code or 0 for code in class_codes], np.uint8)
         missing = np.array([code is None for code in class_codes], np.bool_)
@@ -434,9 +446,13 @@ class _Encoder:
                 f"{self._table.where}, column {name!r} is not UTF-8 text; save the file as UTF-8."
             )
 
+    def _is_array(self, name: str) -> bool:
+        """Labels that came beside the rows; of a column, rows without a label may be skipped."""
+        return name == LABEL and name not in self._table.names
+
     def _place(self, name: str, value: object = None) -> str:
         """In the user's words: a column of the rows, or the labels that came beside them."""
-        if name == LABEL and name not in self._table.names:
+        if self._is_array(name):
             return "y"
         column, find = self._sources.get(name, name), getattr(self._table, "find", None)
         line = find(column, value) if find is not None and value is not None else None
@@ -500,8 +516,10 @@ def refuse_times(where: str, survival: Survival, times: Any, events: Any) -> Non
         raise DataError(f"{where}, column {survival.event!r} holds {value:g}. {NO_CAUSES}")
 
 
-def _mapped(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
+def map_cells(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
     """Room in a file that has no name: it is gone with the process, however that ends."""
+    if not shape[1]:
+        return np.empty(shape, np.uint8)
     try:
         with TemporaryFile(dir=folder) as file:
             if hasattr(os, "posix_fallocate"):  # a full disk is found now, not at a later write

@@ -188,11 +188,11 @@ class SoundLines(io.RawIOBase):
                 self._drop_pending()
                 self._pending, self._begun = [line], self._line
             elif self._pending:
-                yield from self._continued(line)
+                yield from self._continue_record(line)
             elif content:
                 self._drop(self._line, self._cells_of(content))
 
-    def _continued(self, line: bytes) -> Iterator[tuple[int, bytes]]:
+    def _continue_record(self, line: bytes) -> Iterator[tuple[int, bytes]]:
         self._pending.append(line)
         record = b"".join(self._pending)
         if len(record) > self._longest:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from hedgerow.data.reading.encoding import LABEL
 from hedgerow.errors import DataWarning, warn
+from hedgerow.schema.features import LABEL
 from hedgerow.schema.grids import ColumnKind, Grid, short_number, wide_edges
 from hedgerow.schema.schema import Schema
 from hedgerow.schema.visible import html_table
@@ -137,7 +137,7 @@ class EngineCounts:
 def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> DataReport:
     """The report of all sites together; there are several only where one process holds them."""
     rows = sum(part.n for part in parts)
-    columns = [_column(parts, grid.feature, allowed(grid), rows) for grid in schema.grids]
+    columns = [_column(parts, grid.feature, describe_allowed(grid), rows) for grid in schema.grids]
     columns = [
         replace(
             column,
@@ -171,7 +171,7 @@ def _reach(parts: Sequence[Counts], name: str) -> tuple[float, float] | None:
     return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
 
 
-def allowed(grid: Grid) -> str:
+def describe_allowed(grid: Grid) -> str:
     """The allowed values of a column by the schema, in a few words."""
     if grid.kind is ColumnKind.NUMERIC:
         return _range(grid.low, grid.high)

@@ -18,9 +18,9 @@ from hedgerow.data.reading.containers import (
     as_column,
     as_data_error,
     cells_of,
+    fill_masked,
     is_listed,
     positions_of,
-    unmasked,
 )
 from hedgerow.data.reading.databases import Selected, is_database
 from hedgerow.data.reading.files import PARQUET_BUFFER_BYTES, open_files
@@ -217,7 +217,7 @@ class Matrix:
 
 
 def _two_dimensional(rows: Any) -> NDArray[Any]:
-    table = cells_of(rows) if is_listed(rows) else np.asarray(unmasked(rows))
+    table = cells_of(rows) if is_listed(rows) else np.asarray(fill_masked(rows))
     if table.ndim != 2:
         raise DataError(
             f"the rows have shape {table.shape}; give a table: as many values in every row."

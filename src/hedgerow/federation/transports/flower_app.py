@@ -32,10 +32,12 @@ server_app = ServerApp()
 
 @client_app.query()  # type: ignore[untyped-decorator, unused-ignore]
 def answer_query(message: Message, context: Context) -> Message:
-    return answered(message, str(context.node_config["site"]), str(context.node_config["socket"]))
+    return answer_message(
+        message, str(context.node_config["site"]), str(context.node_config["socket"])
+    )
 
 
-def answered(message: Message, site: str, path: str) -> Message:
+def answer_message(message: Message, site: str, path: str) -> Message:
     """The service's answer to a message, none if it is away; to a greeting, which site this is."""
     record = ConfigRecord({SITE: site})
     content = message.content[RECORD].get(MESSAGE)

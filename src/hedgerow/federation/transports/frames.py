@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -76,17 +77,22 @@ def receive_named(
 def unix_address(path: str) -> Iterator[str]:
     """An address of the socket at `path` that the kernel takes, however deep its folder is.
 
-    A long path goes through a descriptor of its folder, where the system has such names.
+    A long path goes through a descriptor of its folder, where the system has such names; elsewhere
+    (macOS) through a short link to the folder, which only this user can follow.
     """
     folder, name = os.path.split(path)
-    if len(os.fsencode(path)) <= _LONGEST_ADDRESS or not hasattr(os, "O_PATH"):
+    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
         yield path
-        return
-    descriptor = os.open(folder or ".", os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{descriptor}/{name}"
-    finally:
-        os.close(descriptor)
+    elif hasattr(os, "O_PATH"):
+        descriptor = os.open(folder or ".", os.O_PATH | os.O_DIRECTORY)
+        try:
+            yield f"/proc/self/fd/{descriptor}/{name}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.TemporaryDirectory(prefix="hr") as short:
+            os.symlink(os.path.realpath(folder), f"{short}/f")
+            yield f"{short}/f/{name}"
 
 
 def connect_unix(path: str) -> socket.socket:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from hedgerow.data.prepared import Held, StudyRows
 from hedgerow.errors import SiteRefused
 from hedgerow.federation import client
-from hedgerow.federation.client import Client, refused_with
+from hedgerow.federation.client import Client, refusal_code
 from hedgerow.federation.exchange import Accept, Messages, Misses, Quorum, RetryPolicy, RoundSum
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server, Sites
 from hedgerow.kernels.threads import count, map_parts, using
 from hedgerow.privacy.accounting.budget import Cost
-from hedgerow.privacy.admission import admitted
+from hedgerow.privacy.admission import admit
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, MemoryLedger
 from hedgerow.privacy.ledger.events import short_text
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
@@ -56,7 +56,7 @@ class OneSite:
     def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
         """The same order as over a wire: admitted, charged, computed. Nothing is serialized."""
         self.rows.require_open()
-        bundle = admitted(self.study, [item.query for item in bundle])
+        bundle = admit(self.study, [item.query for item in bundle])
         self.ledger.reserve([item.charge for item in bundle], f"round {number}")
         response = client.respond(self.rows, bundle, SecretRandomness())
         return RoundSum(response.vector, (response.selections,), 8 * len(response.vector), 0, (0,))
@@ -125,7 +125,7 @@ class InProcess(SecureSites):
             for site, message in messages.items():
                 replies[site] = self.clients[site].handle(message)
         for site, reply in replies.items():
-            code = refused_with(reply)
+            code = refusal_code(reply)
             if code is not None:
                 raise SiteRefused(code, str(site))
             accept(site, reply)

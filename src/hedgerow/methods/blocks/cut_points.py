@@ -72,9 +72,9 @@ class DeclaredCuts:
     def grid(self, schema: Schema) -> Schema:
         if self.spacing is not Spacing.UNIFORM:
             return schema.with_grid(bins=self.n_bins, spacing=self.spacing)
-        return replace(schema, features=tuple(self._even(f) for f in schema.features))
+        return replace(schema, features=tuple(self._space_evenly(f) for f in schema.features))
 
-    def _even(self, feature: Feature) -> Feature:
+    def _space_evenly(self, feature: Feature) -> Feature:
         if not isinstance(feature, Numeric) or feature.edges is not None:
             return feature
         ends = np.linspace(feature.low, feature.high, self.n_bins)[:-1]

@@ -80,7 +80,7 @@ def _bins_of(
     """(cells,) the bin of each cell of one feature; the last cell is `missing`."""
     if grid.kind is not ColumnKind.NUMERIC:
         order = by_target_rate(table, variance, prior)
-        return _gathered(order, quantile_runs(table[order].sum(axis=1), n_bins))
+        return _scatter(order, quantile_runs(table[order].sum(axis=1), n_bins))
     number_bins = quantile_runs(table[:-1].sum(axis=1), n_bins)
     missing = table[-1].sum()
     if missing <= MISSING_STANDS_OUT * np.sqrt(variance * table.shape[1]):
@@ -139,7 +139,7 @@ def by_target_rate(table: FloatArray, variance: float, prior: FloatArray) -> Int
     return np.argsort(excess @ direction, kind="stable")
 
 
-def _gathered(order: IntArray, runs: IntArray) -> IntArray:
+def _scatter(order: IntArray, runs: IntArray) -> IntArray:
     bins = np.empty_like(runs)
     bins[order] = runs
     return bins

@@ -18,15 +18,15 @@ DECADES = constant(6, unit="powers of ten", evidence="trees.md#0061")
 
 def fine_schema(schema: Schema) -> Schema:
     """Uniform and logarithmic cells for every numeric column, except where edges were declared."""
-    return _spaced(schema, Spacing.FINE)
+    return _space_cuts(schema, Spacing.FINE)
 
 
 def finer_schema(schema: Schema) -> Schema:
     """The fine cells parted further where a byte has room; `fine_cells` gathers them again."""
-    return _spaced(schema, Spacing.FINER)
+    return _space_cuts(schema, Spacing.FINER)
 
 
-def _spaced(schema: Schema, spacing: Spacing) -> Schema:
+def _space_cuts(schema: Schema, spacing: Spacing) -> Schema:
     def of(feature: Feature) -> Feature:
         if isinstance(feature, Numeric) and feature.edges is None:
             return replace(feature, spacing=spacing)

@@ -198,11 +198,11 @@ def update_belief(
 
 
 def _steps(prior: Belief, difference: FloatArray, variance: float) -> FloatArray:
-    spread = prior.variances + _between(prior, difference, variance)[:, None, :]
+    spread = prior.variances + _between_variance(prior, difference, variance)[:, None, :]
     return np.asarray(spread / np.maximum(spread + variance, TINY))
 
 
-def _between(prior: Belief, difference: FloatArray, variance: float) -> FloatArray:
+def _between_variance(prior: Belief, difference: FloatArray, variance: float) -> FloatArray:
     """(F, C) variance of the truth around the prior, per feature and class."""
     is_used = prior.possible[:, :, None]
     excess = (difference**2 - variance - prior.variances) * is_used

@@ -20,7 +20,7 @@ from typing import Any
 from hedgerow.errors import ParameterError
 from hedgerow.privacy.accounting import rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
-from hedgerow.privacy.accounting.rounding import Real, context, float_above, printed, real
+from hedgerow.privacy.accounting.rounding import Real, context, float_above, format_above, real
 
 INFINITY = "infinity"
 """How JSON says it; the format has no number for it."""
@@ -62,7 +62,7 @@ class Drawn:
     parts: frozenset[int]
     by_person: bool
 
-    def joined(self, other: Drawn | None) -> Drawn | None:
+    def join(self, other: Drawn | None) -> Drawn | None:
         """The parts of both, if one draw made them; None if they may overlap in any record."""
         if other is None or (other.name, other.by_person) != (self.name, self.by_person):
             return None
@@ -101,7 +101,7 @@ class Guarantee:
     @property
     def summary(self) -> str:
         epsilon, delta = self.numbers
-        return f"epsilon = {printed(epsilon)}, delta = {printed(delta)}"
+        return f"epsilon = {format_above(epsilon)}, delta = {format_above(delta)}"
 
     # ------------------------------------------------------------------------------------ JSON
     def to_dict(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def combine_disjoint(first: Guarantee, second: Guarantee) -> Guarantee:
 def reason_not_apart(first: Guarantee, second: Guarantee) -> str | None:
     """Why it is not proven that no unit paid for both; None if it is proven."""
     first_sample, second_sample = first.drawn, second.drawn
-    if first_sample is None or second_sample is None or first_sample.joined(second_sample) is None:
+    if first_sample is None or second_sample is None or first_sample.join(second_sample) is None:
         return "the records of both were not drawn apart by the same secret draws"
     if first_sample.parts & second_sample.parts:
         return "both were released of the same part of the records"
@@ -171,7 +171,7 @@ def _combine(a: Guarantee, b: Guarantee, of: Callable[[Any, Any], Any]) -> Guara
         protected=common_protection,
         epsilon=math.inf if common_protection is Protected.NOTHING else of(a.epsilon, b.epsilon),
         delta=of(a.delta, b.delta),
-        drawn=None if a.drawn is None else a.drawn.joined(b.drawn),
+        drawn=None if a.drawn is None else a.drawn.join(b.drawn),
     )
 
 
@@ -257,7 +257,7 @@ def meaning_of(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0))
     """`more_delta` is the failure probability beside the noise; it adds to every success rate."""
     most = advantage(measure, cost, more_delta)
     return Meaning(
-        guess=_shown((1 + Fraction(most)) / 2),
+        guess=_float_above((1 + Fraction(most)) / 2),
         advantage=most,
         found=tuple((float(a), found_at(measure, cost, a, more_delta)) for a in FALSE_POSITIVES),
     )
@@ -307,8 +307,8 @@ def _real(cost: Cost) -> Real:
 
 
 def _bound(number: Real, more_delta: Fraction) -> float:
-    return _shown(rounding.above(number, rounding.FINE_BITS) + more_delta)
+    return _float_above(rounding.above(number, rounding.FINE_BITS) + more_delta)
 
 
-def _shown(number: Fraction) -> float:
+def _float_above(number: Fraction) -> float:
     return min(rounding.float_above(number), 1.0)

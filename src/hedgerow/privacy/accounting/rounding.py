@@ -1,4 +1,4 @@
-"""Directed rounding: a real number enters a guarantee only through these listeners.
+"""Directed rounding: a real number enters a guarantee only through these functions.
 
 Work is done with 60 digits. The result moves outward by 1e-40 of itself, far more than the
 error of any elementary function at that precision, and only then becomes a short rational.
@@ -76,7 +76,7 @@ def float_below(number: Fraction) -> float:
     return result
 
 
-def printed(number: float, digits: int = 4) -> str:
+def format_above(number: float, digits: int = 4) -> str:
     """A number >= 0 to some digits, rounded up: no statement claims more than was guaranteed."""
     if math.isinf(number):
         return "infinity"

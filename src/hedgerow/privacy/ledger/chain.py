@@ -1,4 +1,4 @@
-"""Entries that cannot be changed, moved or left out without it being seen.
+"""A hash chain of entries: a changed, moved or missing entry is detected.
 
 Each entry holds the hash of all before it, their signatures included, and is signed. So the
 signature of the last one vouches for all: reading a ledger takes one pass of hashing and one
@@ -71,17 +71,19 @@ def vouches(entry: Entry, end: ChainLink) -> bool:
         return True
     if entry.head == _digest(_VERSION_1, str(entry.seq), end.head, entry.body):
         return False
-    raise LedgerBroken(_broken(entry.seq, "does not follow from the entry before it"))
+    raise LedgerBroken(_describe_break(entry.seq, "does not follow from the entry before it"))
 
 
 def check_signature(entry: Entry, verify: Verify) -> None:
     if not verify(entry.signature, entry.head):
-        raise LedgerBroken(_broken(entry.seq, "is not signed by this site"))
+        raise LedgerBroken(_describe_break(entry.seq, "is not signed by this site"))
 
 
 def check_seq(entry: Entry, next_seq: int) -> None:
     if entry.seq != next_seq:
-        raise LedgerBroken(_broken(next_seq, f"is missing; {entry.seq} stands in its place"))
+        raise LedgerBroken(
+            _describe_break(next_seq, f"is missing; {entry.seq} stands in its place")
+        )
 
 
 def _digest(tag: bytes, *parts: str | bytes) -> bytes:
@@ -93,7 +95,7 @@ def _digest(tag: bytes, *parts: str | bytes) -> bytes:
     return hashlib.sha256(b"".join(pieces)).digest()
 
 
-def _broken(seq: int, defect: str) -> str:
+def _describe_break(seq: int, defect: str) -> str:
     return (
         f"entry {seq} of the ledger {defect}. Nothing may be charged to this file; "
         "restore the last good copy, then reconcile it."

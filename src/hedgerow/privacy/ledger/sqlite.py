@@ -95,7 +95,7 @@ class StoredChain:
         self.catch_up()
         own: dict[object, object] = dict(self.books.lost_heads.items())
         own |= {seq: head for seq, head in self._store.execute("SELECT seq, head FROM ledger")}
-        for head in self.anchored().items():
+        for head in self.anchored_heads().items():
             if own.get(head[0]) != head[1]:
                 self.meet(head)
 
@@ -163,7 +163,7 @@ class StoredChain:
                 "may be charged to it. Find the newest copy, or declare the restore."
             )
 
-    def anchored(self) -> dict[int, bytes]:
+    def anchored_heads(self) -> dict[int, bytes]:
         """Every head of an entry that the anchor has recorded."""
         heads = self._anchor.heads() if self._anchor else {}
         return {seq: head for seq, head in heads.items() if seq}
@@ -432,7 +432,7 @@ class SqliteLedger:
         with self._store.transaction():
             self._chain.read_new()
             own = {entry.seq: entry.head for entry in self._chain.entries()}
-            known_heads = dict(lost) | self._chain.anchored()
+            known_heads = dict(lost) | self._chain.anchored_heads()
             _require_one_history(own, known_heads)
             strange = tuple(sorted((s, h) for s, h in known_heads.items() if s not in own))
             self._chain.append(Restored(self._chain.end.seq, strange))

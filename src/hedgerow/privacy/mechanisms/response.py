@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
 from hedgerow.privacy.mechanisms.coins import Randomness, exp_bounds
-from hedgerow.schema.arrays import FloatArray, IntArray, Words, frozen
+from hedgerow.schema.arrays import FloatArray, IntArray, Words, freeze
 
 Bits = NDArray[np.uint8]
 
@@ -95,7 +95,7 @@ class RandomizedResponse:
         )  # 0 .. C-2 where the word is a lie
         return np.where(words < honest, labels, other_label + (other_label >= labels))
 
-    def unbiased(self, counts: IntArray) -> FloatArray:
+    def estimate_counts(self, counts: IntArray) -> FloatArray:
         """(..., C) estimates of the true label counts from the counts of answers."""
         other_odds, all_answers = float(self.each_other), counts.sum(axis=-1, keepdims=True)
         return np.asarray((counts - all_answers * other_odds) / (float(self.keep) - other_odds))
@@ -260,11 +260,11 @@ def codebook(classes: int, bits: int, hashes: int) -> Bits:
             "least as many bits as classes and fewer hashes than bits."
         )
     if hashes == 1:  # a bit of its own for every label; a search would need luck
-        return frozen(np.eye(classes, bits, dtype=np.uint8))
+        return freeze(np.eye(classes, bits, dtype=np.uint8))
     for salt in range(_CODE_ATTEMPTS):
         code = np.array([_bloom(salt, label, bits, hashes) for label in range(classes)], np.uint8)
         if np.linalg.matrix_rank(code) == classes:
-            return frozen(code)
+            return freeze(code)
     raise ParameterError(
         f"no independent code for {classes} classes in {bits} bits; use more bits."
     )

@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.errors import ParameterError
 from hedgerow.models.validation import fits_once, region_incompatibility, split_incompatibility
 from hedgerow.privacy.queries.statistics import LATTICE
-from hedgerow.schema.arrays import N_CODES, IntArray, frozen
+from hedgerow.schema.arrays import N_CODES, IntArray, freeze
 from hedgerow.schema.regions import Region, Split, Step
 from hedgerow.schema.schema import Schema
 
@@ -127,7 +127,7 @@ class Thresholds:
     @cached_property
     def cells(self) -> IntArray:
         """(k,) `at`, for whoever counts with it."""
-        return frozen(np.array(self.at))
+        return freeze(np.array(self.at))
 
     def split(self, i: int) -> Split:
         left = (1 << self.at[i]) - 1
@@ -171,13 +171,18 @@ def candidate(candidates: Iterable[Candidate], k: int) -> Split | MultiwaySplit:
 
 @dataclass(frozen=True)
 class _Choice:
-    """One of some candidates, by exact integer scores; only the index is released."""
+    """One of some candidates, by exact integer scores; only the index is released.
+
+    `remainder` is a fraction of the budget that remains after it for the worst-case record: the
+    more of it, the sharper a selection may be among Gaussian sums. Ledgers refuse it otherwise.
+    """
 
     region: Region
     splits: tuple[Candidate, ...]
     scoring: Scoring
     fraction: Fraction
     mechanism: Mechanism = Mechanism.PERMUTE_AND_FLIP
+    remainder: Fraction = Fraction(0)
 
     @cached_property
     def n_candidates(self) -> int:

@@ -24,7 +24,7 @@ from hedgerow.models.validation import (
     tests_incompatibility,
     tree_incompatibility,
 )
-from hedgerow.privacy.queries.statistics import Phrase, Records, counting, no_target, unordered
+from hedgerow.privacy.queries.statistics import Phrase, Records, counting, find_disorder, no_target
 from hedgerow.schema.arrays import FloatArray, GroupCodes
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.schema import Schema
@@ -219,7 +219,7 @@ class TargetCells(_BetweenEdges):
         return (0,), records.target_codes(self.edges)[None, :]
 
     def incompatibility(self, schema: Schema) -> str | None:
-        return no_target(schema) or unordered(self.edges)
+        return no_target(schema) or find_disorder(self.edges)
 
 
 @grouping
@@ -240,7 +240,9 @@ class ResidualCells(_BetweenEdges):
     def incompatibility(self, schema: Schema) -> str | None:
         if self.at.outputs != 1:
             return f"the model has {self.at.outputs} outputs; a residual needs one"
-        return no_target(schema) or unordered(self.edges) or model_incompatibility(self.at, schema)
+        return (
+            no_target(schema) or find_disorder(self.edges) or model_incompatibility(self.at, schema)
+        )
 
 
 @grouping
@@ -261,7 +263,7 @@ class PredictionCells(_BetweenEdges):
     def incompatibility(self, schema: Schema) -> str | None:
         if self.at.outputs != 1:
             return f"the model has {self.at.outputs} outputs; a score needs one"
-        return unordered(self.edges) or model_incompatibility(self.at, schema)
+        return find_disorder(self.edges) or model_incompatibility(self.at, schema)
 
 
 @grouping
@@ -327,7 +329,7 @@ class ScoreCells:
         if not self.edges or not self.edges[0] > 0.0 or not self.edges[-1] < 1.0:
             return "edges of probabilities lie between 0 and 1"
         reasons = (self._incompatibility(model, schema) for model in self.models)
-        return unordered(self.edges) or next(filter(None, reasons), None)
+        return find_disorder(self.edges) or next(filter(None, reasons), None)
 
     def _incompatibility(self, model: Model, schema: Schema) -> str | None:
         is_one_score = model.output is Output.SIGMOID and self.classes == 2

@@ -61,7 +61,7 @@ class Phrase:
         return Phrase(f"{self.pattern} {other.pattern}", self.counts + other.counts)
 
 
-def condensed(phrases: Iterable[Phrase]) -> list[Phrase]:
+def condense(phrases: Iterable[Phrase]) -> list[Phrase]:
     """One phrase for all of a pattern, its counts from the lowest to the highest."""
     by_pattern: dict[str, list[Phrase]] = {}
     for phrase in phrases:
@@ -282,7 +282,7 @@ class TargetClassCounts(_Counted):
         return records.target_codes(self.cuts).astype(np.uint8)
 
     def incompatibility(self, schema: Schema) -> str | None:
-        return no_target(schema) or unordered(self.cuts)
+        return no_target(schema) or find_disorder(self.cuts)
 
 
 @statistic
@@ -448,9 +448,12 @@ class CurveNewton(_Fractional):
         return loss_incompatibility(self.loss, schema) or model_incompatibility(start, schema)
 
 
+SMALLEST_CLIP = 2.0**-6
 COARSER = 16
 """Units of a study's lattice to one of a surface gradient's: its functions are integers already."""
 LARGEST_SURFACE_RADIUS = 1 << 20
+LONGER = 1.0 + 2.0**-40
+"""What a norm is taken to be beside what it is computed as: more than all rounding of it."""
 
 
 @statistic
@@ -458,9 +461,11 @@ LARGEST_SURFACE_RADIUS = 1 << 20
 class SurfaceGradients(_Fractional):
     """One gradient step on curves and surfaces: g F / max(1, |F| / R), F the basis's integers.
 
-    g is the gradient of the loss at the model and the coefficients, |g| <= 1. The whole vector has
-    norm at most R. What multiplies F is an integer in units of 16 of the lattice, so sums over
-    records are exact products of tables. Proof: docs/proofs/losses.md.
+    g, a number for every output, is the gradient of the loss at the model and the coefficients,
+    divided by the clip, or by its own norm where that is larger: |g| <= 1. The whole vector g x F
+    has norm at most R. What multiplies F are integers in units of 16 of the lattice, so sums over
+    records are exact products of tables. Coefficients and sums go output after output.
+    Proof: docs/proofs/losses.md.
     """
 
     basis: Basis
@@ -468,6 +473,7 @@ class SurfaceGradients(_Fractional):
     coefficients: tuple[float, ...]
     radius: int
     loss: Loss = LogLoss()  # noqa: RUF009  (a frozen value)
+    clip: float = 1.0
 
     @property
     def words(self) -> Phrase:
@@ -478,10 +484,18 @@ class SurfaceGradients(_Fractional):
 
     @property
     def channels(self) -> int:
-        return self.basis.channels
+        return self.basis.channels * self.loss.outputs
 
     def fractions(self, records: Records, unit: int) -> FloatArray:
         raise UnsupportedQuery("gradients of surfaces are too long to be held; they are summed.")
+
+    def gradients(self, raw: FloatArray, y: FloatArray) -> FloatArray:
+        """(n, O) of norm at most 1, each record's by itself, output after output."""
+        gradients = self.loss.contributions(raw, y)[:, : self.loss.outputs]
+        squares = np.zeros(len(gradients))
+        for own in gradients.T:
+            squares += own * own
+        return np.asarray(gradients / np.maximum(LONGER * np.sqrt(squares), self.clip)[:, None])
 
     @staticmethod
     def units(unit: int) -> int:
@@ -496,8 +510,10 @@ class SurfaceGradients(_Fractional):
     def incompatibility(self, schema: Schema) -> str | None:
         if not 1 <= self.radius <= LARGEST_SURFACE_RADIUS:
             return f"the radius {self.radius} is too small or too large"
-        if not isinstance(self.loss, LogLoss):
+        if not isinstance(self.loss, LogLoss | SoftmaxLoss):
             return f"{type(self.loss).__name__} has no bound for a step on surfaces"
+        if not SMALLEST_CLIP <= self.clip <= 1.0:
+            return f"the clip {self.clip} is not between {SMALLEST_CLIP} and 1"
         reason = basis_incompatibility(self.basis)
         if reason is None and len(self.coefficients) != self.channels:
             reason = f"{len(self.coefficients)} coefficients came for {self.channels} channels"
@@ -528,7 +544,7 @@ def no_target(schema: Schema) -> str | None:
     return None if is_number else "the rows have no numeric target"
 
 
-def unordered(cuts: tuple[float, ...]) -> str | None:
+def find_disorder(cuts: tuple[float, ...]) -> str | None:
     """Public or released edges rise strictly."""
     rising = all(a < b for a, b in pairwise(cuts))
     return None if rising and all(map(math.isfinite, cuts)) else "edges do not rise"
@@ -563,7 +579,7 @@ def _misfit_of_times(edges: tuple[float, ...], schema: Schema) -> str | None:
         return "the rows have no time to an event"
     if not edges or not edges[0] > 0.0 or not edges[-1] <= survival.horizon:
         return "edges of time do not lie between 0 and the horizon"
-    return unordered(edges)
+    return find_disorder(edges)
 
 
 def _misfit_of_odds(loss: OddsLoss, schema: Schema) -> str | None:

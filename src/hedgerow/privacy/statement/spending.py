@@ -9,17 +9,19 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from hedgerow.privacy.accounting.budget import Cost
+from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.accounting.coalition import CoalitionRelease
 from hedgerow.privacy.accounting.guarantee import INFINITY, Guarantee, guarantee_of_words
+from hedgerow.privacy.ledger.charges import Charge, Tally
 from hedgerow.privacy.pricing import Priced, label_mechanism
-from hedgerow.privacy.queries.statistics import Phrase, condensed
+from hedgerow.privacy.queries.statistics import Phrase, condense
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Test
 from hedgerow.schema.rules import exact
 
-ENTRY = 0
-"""The round before the first: what records pay on entering."""
+ENTRY, END = 0, -1
+"""The round before the first: what records pay on entering; and after the last."""
+KEPT = "kept unspent: selections were priced by it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class Asked:
     phrase: Phrase
     mechanism: str
     release: CoalitionRelease | None = None
+    remainder: Cost = Fraction(0)
+    """What had to be left after it, of a selection."""
     void: bool = False
     """Whether the round failed: it was charged and nobody got an answer."""
 
@@ -53,7 +57,7 @@ class Spending:
     part: float
 
 
-def asked_in(number: int, price: Priced) -> Asked:
+def record_query(number: int, price: Priced) -> Asked:
     return Asked(
         round=number,
         region=price.query.region,
@@ -61,6 +65,7 @@ def asked_in(number: int, price: Priced) -> Asked:
         phrase=price.phrase,
         mechanism=price.mechanism,
         release=None if price.noise is None else price.noise.release,
+        remainder=price.charge.remainder,
     )
 
 
@@ -78,6 +83,18 @@ def paid_on_entering(study: Study) -> list[Asked]:
     return [entry]
 
 
+def kept_for_selections(queries: Sequence[Asked], measure: Measure) -> list[Asked]:
+    """What selections were priced by and no later round spent: it counts as spent."""
+    tally = Tally()
+    for _, group in groupby(queries, key=lambda query: query.round):
+        tally.add([Charge(q.region, q.cost, "", "", measure, q.remainder) for q in group])
+    unused_cost = tally.total - total_cost(worst_path(queries))
+    if not unused_cost > 0:
+        return []
+    words = Phrase("selections, which were priced by it (kept unspent)")
+    return [Asked(round=END, region=EVERYONE, cost=unused_cost, phrase=words, mechanism=KEPT)]
+
+
 def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
     """The queries the worst-case record paid for; their costs add up to the ledger's total.
 
@@ -86,7 +103,7 @@ def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
     """
     path = [query for query in queries if len(query.region) == depth]
     for outcomes in _by_test(queries, depth).values():
-        path += max((worst_path(group, depth + 1) for group in outcomes.values()), key=paid)
+        path += max((worst_path(group, depth + 1) for group in outcomes.values()), key=total_cost)
     return path
 
 
@@ -100,13 +117,13 @@ def _by_test(queries: Iterable[Asked], depth: int) -> Mapping[Test, Mapping[int,
     return tests
 
 
-def paid(queries: Iterable[Asked]) -> Cost:
+def total_cost(queries: Iterable[Asked]) -> Cost:
     return sum((query.cost for query in queries), Fraction(0))
 
 
 def price(bundle: Iterable[Priced]) -> Cost:
     """The cost of queries of one round for the worst-case record."""
-    return paid(worst_path([asked_in(1, query_price) for query_price in bundle]))
+    return total_cost(worst_path([record_query(1, query_price) for query_price in bundle]))
 
 
 def by_mechanism(path: Sequence[Asked], whole: Cost) -> tuple[Part, ...]:
@@ -128,7 +145,7 @@ def by_rounds(
     for _, alike in groupby(rounds, key=_kind):
         queries = [query for group in alike for query in group]
         first, last = queries[0].round, queries[-1].round
-        cost = paid(query for query in path if first <= query.round <= last)
+        cost = total_cost(query for query in path if first <= query.round <= last)
         lines.append(Spending(_name(first, last), _purpose_of(queries), float(cost / whole)))
     return tuple(lines)
 
@@ -139,7 +156,7 @@ def _kind(queries: Sequence[Asked]) -> tuple[object, ...]:
 
 
 def _purpose_of(queries: Sequence[Asked]) -> str:
-    words = " and ".join(str(phrase) for phrase in condensed(query.phrase for query in queries))
+    words = " and ".join(str(phrase) for phrase in condense(query.phrase for query in queries))
     free = "" if any(query.cost for query in queries) else " (from the randomized labels)"
     failure_note = " (failed: charged, not answered)" if queries[0].void else ""
     return f"{words}{_piecewise(queries)}{free}{failure_note}"
@@ -155,8 +172,8 @@ def _piecewise(queries: Sequence[Asked]) -> str:
 
 
 def _name(first: int, last: int) -> str:
-    if first == ENTRY:
-        return "entry"
+    if first in (ENTRY, END):
+        return "entry" if first == ENTRY else "end"
     return f"{first}" if first == last else f"{first}-{last}"
 
 

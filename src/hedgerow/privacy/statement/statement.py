@@ -21,7 +21,7 @@ from hedgerow.privacy.accounting.guarantee import (
     shown_cost,
     unit_words,
 )
-from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.pricing import CHOICES
 from hedgerow.privacy.statement import wording
 from hedgerow.privacy.statement.record import About
@@ -32,10 +32,11 @@ from hedgerow.privacy.statement.spending import (
     Total,
     by_mechanism,
     by_rounds,
-    paid,
+    kept_for_selections,
+    total_cost,
     worst_path,
 )
-from hedgerow.privacy.statement.wording import unprotected
+from hedgerow.privacy.statement.wording import list_unprotected
 from hedgerow.privacy.study import Study
 from hedgerow.schema.rules import exact
 from hedgerow.schema.visible import html_table
@@ -46,6 +47,7 @@ ACCOUNTANTS = {
     Measure.ZCDP: "zCDP (rho adds over the rounds)",
     Measure.GDP: "Gaussian DP (mu squared adds over the rounds)",
 }
+AMONG_SUMS = "; a selection is priced by the budget that is left after it"
 RANDOMNESS = "operating system's generator, expanded by AES-256-CTR; integers only"
 SEPARATE_FITS = "each fit of a hyperparameter search is a fit of its own: epsilons and deltas add."
 TOGETHER = (
@@ -210,12 +212,12 @@ class PrivacyStatement:
             return []
         if self.delta_slack == 0.0:
             return ["every draw is exact"]
-        return [f"inexact sampling adds at most {printed(self.delta_slack, 2)} to delta"]
+        return [f"inexact sampling adds at most {format_above(self.delta_slack, 2)} to delta"]
 
     def _graph_words(self) -> list[str]:
         if self.graph_delta == 0.0:
             return []
-        part = printed(self.graph_delta, 2)
+        part = format_above(self.graph_delta, 2)
         return [f"between neighbors on a sparse graph; {part} of delta is for rounds it may expose"]
 
     def _spent_words(self) -> str:
@@ -224,7 +226,7 @@ class PrivacyStatement:
         part = f"{self.spent_fraction:.1%} (worst-case record)"
         if self.spent_fraction == 1.0:
             return part
-        return f"{part}; what was released has epsilon {printed(self.spent_epsilon)}"
+        return f"{part}; what was released has epsilon {format_above(self.spent_epsilon)}"
 
     @staticmethod
     def _held_out_words(line: Spending) -> str:
@@ -292,6 +294,10 @@ def statement(
     """
     no_noise = study.dp_model is DPModel.NONE
     is_schema_inferred = bool(study.schema.unconfirmed)
+    accountant = "none" if no_noise else ACCOUNTANTS[study.measure]
+    if any(query.remainder for query in queries):
+        accountant += AMONG_SUMS
+        queries = [*queries, *kept_for_selections(queries, study.measure)]
     cost = _epsilon(study, spent)
     epsilon = shown_cost(cost)
     guarantee = wording.guarantee_of(study, persons_declared, epsilon=cost, sample=sample)
@@ -306,7 +312,7 @@ def statement(
         spent_fraction=None if no_noise else float(spent / study.total),
         unspent=() if no_noise else _unspent(study, spent, queries),
         neighbors=wording.neighbors(study, persons_declared),
-        accountant="none" if no_noise else ACCOUNTANTS[study.measure],
+        accountant=accountant,
         mechanisms=by_mechanism(path, study.total) if path else (),
         dp_model=study.dp_model.value,
         trust=tuple(wording.trust(study, epsilon, queries)),
@@ -323,7 +329,7 @@ def statement(
             *([instead] if instead else []),
             *([OF_TIMES] if _learns_times(study) else []),
             *_warnings(study, epsilon, is_schema_inferred, found_sites, is_simulation, queries),
-            *wording.unvetted(study),
+            *wording.list_unvetted(study),
             *_of_persons(study, persons_declared),
             *([HELD_OUT.format(study.hold_out)] if study.hold_out else []),
             *([EVALUATED.format(guarantee.summary)] if test_queries else []),
@@ -331,7 +337,7 @@ def statement(
             OUTSIDE,
         ),
         meaning=_meaning(study, spent, is_schema_inferred, slack),
-        unprotected=unprotected(study, is_schema_inferred, is_simulation),
+        unprotected=list_unprotected(study, is_schema_inferred, is_simulation),
         release=__version__,
         source=source_digest(),
         total=total,
@@ -382,7 +388,9 @@ def _unspent(study: Study, spent: Cost, queries: Sequence[Asked]) -> tuple[Part,
     """The unspent budget and its reasons, in exact parts; no line if nothing is left."""
     left = study.total - spent
     failed_queries = [query for query in queries if query.void]
-    retry_budget = min(left, max(Fraction(0), study.reserve - paid(worst_path(failed_queries))))
+    retry_budget = min(
+        left, max(Fraction(0), study.reserve - total_cost(worst_path(failed_queries)))
+    )
     rounds = len({query.round for query in failed_queries})
     why = "training ended before it used the whole budget"
     if study.dp_model is DPModel.LABEL:
@@ -406,8 +414,8 @@ def _warnings(
     if is_schema_inferred:
         notes.append(
             "ranges, categories or classes were read from the rows, so there is no guarantee for "
-            f"them; the sums alone have epsilon {printed(epsilon)}. Give a schema to fix this, "
-            "or confirm a drafted one."
+            f"them; the sums alone have epsilon {format_above(epsilon)}. Give a schema to fix "
+            "this, or confirm a drafted one."
         )
     if found_sites:
         notes.append(

@@ -21,8 +21,8 @@ from hedgerow.privacy.accounting.guarantee import (
     reason_not_apart,
     unit_words,
 )
-from hedgerow.privacy.accounting.rounding import printed
-from hedgerow.privacy.statement.spending import Asked, paid, worst_path
+from hedgerow.privacy.accounting.rounding import format_above
+from hedgerow.privacy.statement.spending import Asked, total_cost, worst_path
 from hedgerow.privacy.study import Study
 
 # --------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ ON_PAPER = {
 UNVETTED = "not machine-checked, proved on paper: {}. No outside reader has checked the proof yet."
 
 
-def unvetted(study: Study) -> list[str]:
+def list_unvetted(study: Study) -> list[str]:
     """Says so where a study uses parts that are proved on paper alone."""
     if study.dp_model is DPModel.NONE:
         return []
@@ -70,7 +70,9 @@ def unvetted(study: Study) -> list[str]:
     return [UNVETTED.format(", ".join(words))] if words else []
 
 
-def unprotected(study: Study, is_schema_inferred: bool, is_simulation: bool) -> tuple[str, ...]:
+def list_unprotected(
+    study: Study, is_schema_inferred: bool, is_simulation: bool
+) -> tuple[str, ...]:
     """Quantities that are public or that nobody protects, most surprising last."""
     lines = [*ALWAYS]
     if study.n_sites > 1:
@@ -185,11 +187,11 @@ def _at_one_site(study: Study) -> str:
 
 def trust(study: Study, epsilon: float, queries: Sequence[Asked]) -> list[tuple[str, str]]:
     """Against whom what holds. Ranges that were read from rows are seen by everybody."""
-    shown = f"epsilon {printed(epsilon)}"
+    shown = f"epsilon {format_above(epsilon)}"
     if study.dp_model is DPModel.NONE:
         shown = "no guarantee: no noise was added"
     elif study.schema.unconfirmed:
-        shown = f"no guarantee: {READ_FROM_DATA} (requested: epsilon {printed(epsilon)})"
+        shown = f"no guarantee: {READ_FROM_DATA} (requested: epsilon {format_above(epsilon)})"
     everybody = [("the public", shown)]
     if study.n_sites == 1 or study.dp_model is DPModel.NONE:
         return everybody
@@ -202,9 +204,9 @@ def trust(study: Study, epsilon: float, queries: Sequence[Asked]) -> list[tuple[
         (
             "coalition",
             f"{shown} if up to {_collude(study.colluders)}; "
-            f"epsilon {printed(more)} if one more site colludes",
+            f"epsilon {format_above(more)} if one more site colludes",
         ),
-        ("other site", f"{shown} ({_counted(study.colluders)})"),
+        ("other site", f"{shown} ({_count_as_colluder(study.colluders)})"),
     ]
 
 
@@ -212,7 +214,7 @@ def _collude(count: int) -> str:
     return "1 site colludes" if count == 1 else f"{count} sites collude"
 
 
-def _counted(colluders: int) -> str:
+def _count_as_colluder(colluders: int) -> str:
     which = "the one colluder" if colluders == 1 else f"one of the {colluders} colluders"
     return f"another site counts as {which}"
 
@@ -230,7 +232,7 @@ def _against(study: Study, queries: Sequence[Asked], colluders: int) -> float:
     coalition = Coalition(h=study.honest, t=study.threshold, colluders=colluders)
     price = cache(lambda release: cost_against(study.measure, release, coalition))
     dearer = [q if q.release is None else replace(q, cost=price(q.release)) for q in queries]
-    return conversions.epsilon_of(study.measure, paid(worst_path(dearer)), study.noise_delta)
+    return conversions.epsilon_of(study.measure, total_cost(worst_path(dearer)), study.noise_delta)
 
 
 def meaning_words(meaning: Meaning, unit: str) -> list[str]:
@@ -251,4 +253,4 @@ def meaning_words(meaning: Meaning, unit: str) -> list[str]:
 
 def percent(part: float) -> str:
     """Rounded up, like every number of a guarantee."""
-    return f"{printed(100.0 * part, 3)} %"
+    return f"{format_above(100.0 * part, 3)} %"

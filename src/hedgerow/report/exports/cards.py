@@ -153,14 +153,14 @@ def model_card(model: Any) -> str:
             *("---", "library_name: hedgerow", f"pipeline_tag: {task}", "tags:"),
             *(f"- {word}" for word in words),
             *("---", "", f"# {name} by hedgerow", ""),
-            f"Predicts {_escaped(outcome_words(schema))}. Privacy guarantee: {facts['guarantee']}.",
-            *("", "## Intended use", "", _escaped(facts.get("intended_use", BY_PROVIDER))),
+            f"Predicts {_escape(outcome_words(schema))}. Privacy guarantee: {facts['guarantee']}.",
+            *("", "## Intended use", "", _escape(facts.get("intended_use", BY_PROVIDER))),
             *("", "## What the guarantee means", ""),
-            *(f"* {_escaped(line)}" for line in meanings(model)),
+            *(f"* {_escape(line)}" for line in meanings(model)),
             *("", "## Columns", "", *_table(("column", "values"), columns)),
-            *("", "## Evaluation", "", *_measured(model)),
+            *("", "## Evaluation", "", *_measure_lines(model)),
             *("", "## Limitations", ""),
-            *(f"* {_escaped(line)}" for line in model.privacy_.unprotected),
+            *(f"* {_escape(line)}" for line in model.privacy_.unprotected),
             *("", "## Privacy statement", "", *_table(("fact", "value"), facts.items())),
             *("", "## How to use it", "", "```python", "import hedgerow"),
             *('model = hedgerow.load("model.json")', "model.predict(rows)", "```", ""),
@@ -180,12 +180,12 @@ def annex_iv(model: Any) -> str:
     for point, title, names in ANNEX_IV:
         section_facts = [(name, facts[name]) for name in names.split() if name in facts]
         content = list(_table(("fact", "value"), section_facts)) if section_facts else [BY_PROVIDER]
-        content = list(_measured(model)) if point == MEASURED_POINT else content
+        content = list(_measure_lines(model)) if point == MEASURED_POINT else content
         lines += ["", f"## {point} {title}", "", *content]
     return "\n".join([*lines, ""])
 
 
-def _measured(model: Any) -> Iterator[str]:
+def _measure_lines(model: Any) -> Iterator[str]:
     measures = [
         (name, group, f"{v:.3f}", f"{a:.3f}", f"{b:.3f}")
         for name, group, v, a, b in metrics_of(model)
@@ -199,14 +199,14 @@ def _measured(model: Any) -> Iterator[str]:
 def _table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> Iterator[str]:
     names = list(head)
     yield from (_row(names), _row(["---"] * len(names)))
-    yield from (_row(map(_escaped, line)) for line in lines)
+    yield from (_row(map(_escape, line)) for line in lines)
 
 
 def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """As Markdown shows it letter by letter, on one line, whoever wrote it."""
     return re.sub(r"([\\`*\[\]<>|#&])", r"\\\1", " ".join(text.split()))
 

@@ -32,14 +32,14 @@ OF_STATEMENTS: dict[str, Callable[[Any], str | bytes]] = {
     "cyclonedx": cards.cyclonedx,
     "croissant": cards.croissant,
     "annex-iv": cards.annex_iv,
-    "skops": lambda model: bytes(imported("skops.io").dumps(model)),
+    "skops": lambda model: bytes(import_optional("skops.io").dumps(model)),
 }
 EXPORT_KINDS = (*OF_MODELS, *OF_STATEMENTS, "mlflow", "signature")
 """`mlflow` writes a folder (methods/mlflow.py), `signature` a bundle beside the model file."""
 PACKAGES = {"skops.io": "skops", "mlflow": "mlflow", "model_signing": "model-signing"}
 
 
-def imported(module: str) -> Any:
+def import_optional(module: str) -> Any:
     """A module of a package that only some exports need."""
     try:
         return import_module(module)
@@ -48,7 +48,7 @@ def imported(module: str) -> Any:
         raise ParameterError(f"{package} is not installed; pip install {package}.") from error
 
 
-def exported(model: Handed, path: str | Path, to: str, times: Sequence[float] = ()) -> Path:
+def export_model(model: Handed, path: str | Path, to: str, times: Sequence[float] = ()) -> Path:
     """Writes a model for another program, and returns the file's path."""
     if to not in EXPORT_KINDS:
         raise ParameterError(f"to is {to!r}; use one of {list(EXPORT_KINDS)}.")
@@ -57,13 +57,13 @@ def exported(model: Handed, path: str | Path, to: str, times: Sequence[float] = 
     return write_file(path, content.encode() if isinstance(content, str) else content)
 
 
-def signed(model_path: str | Path, path: str | Path, key: str | Path | None) -> Path:
+def write_signature(model_path: str | Path, path: str | Path, key: str | Path | None) -> Path:
     """Writes an OpenSSF model signature of a model file, by a private key in a PEM file."""
     if key is None or not Path(key).is_file():
         raise ParameterError(
             f"key is {str(key)!r}; give the PEM file of an elliptic-curve private key."
         )
-    signing = imported("model_signing").signing.Config()
+    signing = import_optional("model_signing").signing.Config()
     signing.use_elliptic_key_signer(private_key=str(key)).sign(str(model_path), str(path))
     return Path(path)
 

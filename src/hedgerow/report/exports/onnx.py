@@ -102,7 +102,7 @@ class _Graph:
             graph.nodes, "one tree", list(inputs), list(outputs), graph.constants
         )
 
-    def nested(self) -> _Graph:
+    def nested_graph(self) -> _Graph:
         return _Graph(self._helper, self._numpy, "inner ")
 
     def value(self, name: str, kind: type[Any], shape: Sequence[Any]) -> Any:
@@ -187,7 +187,7 @@ def _add_clipped_terms(graph: _Graph, model: PlainModel, rows: str) -> str:
     flat = trees.node(graph, rows, len(model.trees) * model.outputs)
     shape = graph.constant([-1, len(model.trees), model.outputs], np.int64)
     by_tree = graph.node("Transpose", graph.node("Reshape", flat, shape), perm=[1, 0, 2])
-    inner, sides = graph.nested(), ["n", model.outputs]
+    inner, sides = graph.nested_graph(), ["n", model.outputs]
     sum_name = inner.node("Add", "sum", "tree")
     low, high = (inner.constant(bound) for bound in model.clip)
     inner.node("Clip", sum_name, low, high, to="clipped")

@@ -20,10 +20,10 @@ def tag(name: str, *inside: str | Html, **attributes: str | int | float) -> Html
         f' {key.rstrip("_").replace("_", "-")}="{_text(str(value), quote=True)}"'
         for key, value in attributes.items()
     )
-    return Html(f"<{name}{attribute_text}>{joined(inside)}</{name}>")
+    return Html(f"<{name}{attribute_text}>{join_html(inside)}</{name}>")
 
 
-def joined(parts: Iterable[str | Html]) -> Html:
+def join_html(parts: Iterable[str | Html]) -> Html:
     return Html("".join(p if isinstance(p, Html) else _text(p) for p in parts))
 
 
@@ -35,7 +35,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str | Html]], caption: st
     """A table; the first cell of a row is its head, and short cells are never wrapped."""
     top = tag("tr", *(tag("th", words, scope="col") for words in head))
     body = [tag("tr", tag("th", row[0], scope="row"), *map(_cell, row[1:])) for row in rows]
-    inside = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", joined(body)))
+    inside = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", join_html(body)))
     return tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=caption)
 
 

@@ -320,6 +320,31 @@
     }
     answer.replaceChildren(...parts);
   };
+  /* ----------------------------------------------- in a frame of a notebook sections are tabs, one at a time */
+  if (window.parent !== window) {
+    const tabs = [...document.querySelectorAll("nav a")].filter((tab) => byId(tab.hash.slice(1)));
+    const panels = tabs.map((tab) => byId(tab.hash.slice(1)));
+    const select = (k) => tabs.forEach((tab, j) => {
+      panels[j].hidden = j !== k;
+      tab.setAttribute("aria-selected", j === k);
+      tab.tabIndex = j === k ? 0 : -1;
+    });
+    tabs[0].closest("ul").setAttribute("role", "tablist");
+    tabs.forEach((tab, k) => {
+      tab.parentElement.setAttribute("role", "presentation");
+      tab.setAttribute("role", "tab");
+      panels[k].setAttribute("role", "tabpanel");
+      tab.addEventListener("click", (event) => { event.preventDefault(); select(k); });
+      tab.addEventListener("keydown", (event) => {
+        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (!step) return;
+        const next = (k + step + tabs.length) % tabs.length;
+        select(next);
+        tabs[next].focus();
+      });
+    });
+    select(0);
+  }
   if (!byId("why-form")) return;
   byId("why-form").addEventListener("submit", (event) => { event.preventDefault(); why(); });
   byId("why-form").addEventListener("reset", () => answer.replaceChildren());

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.statement.record import RoundRecord, RunRecord
 from hedgerow.privacy.statement.spending import Part, Spending
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.statement.wording import dp_model_words, meaning_words, percent
 from hedgerow.report.evaluation import HIDDEN_BY_NOISE, Evaluation, Measured, measure_name
 from hedgerow.report.measures import CalibrationBin, EstimatedMeasure
-from hedgerow.report.page.html import Html, bullet_list, joined, table, tag
+from hedgerow.report.page.html import Html, bullet_list, join_html, table, tag
 from hedgerow.report.plain import PlainModel
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.secagg.envelope import SignedHeader
@@ -44,11 +44,11 @@ def glance(model: PlainModel, statement: PrivacyStatement, run: RunRecord) -> Ht
 
 def guarantee_card(statement: PrivacyStatement) -> Html:
     """The guarantee in one look."""
-    epsilon = "∞" if math.isinf(statement.epsilon) else printed(statement.epsilon)
+    epsilon = "∞" if math.isinf(statement.epsilon) else format_above(statement.epsilon)
     return tag(
         "div",
         tag("p", tag("span", "ε", class_="symbol"), f" {epsilon}", class_="epsilon"),
-        tag("p", f"δ = {printed(statement.delta)} · {statement.unit}", class_="small"),
+        tag("p", f"δ = {format_above(statement.delta)} · {statement.unit}", class_="small"),
         class_="guarantee-card",
     )
 
@@ -113,7 +113,7 @@ def _numbers(statement: PrivacyStatement) -> Html:
         ("Accountant", statement.accountant),
         ("Randomness", statement.randomness),
         ("Schema", statement.schema_source),
-        ("Inexact sampling adds to delta", printed(statement.delta_slack, 2)),
+        ("Inexact sampling adds to delta", format_above(statement.delta_slack, 2)),
         *(
             (
                 f"Attack with {percent(alarms)} false positives",
@@ -237,7 +237,7 @@ def spent(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> Htm
     ]
     words = (
         f"{statement.spent_fraction:.1%} of the budget (worst-case record); what was released has "
-        f"epsilon {printed(statement.spent_epsilon)}."
+        f"epsilon {format_above(statement.spent_epsilon)}."
     )
     return section(
         "spent",
@@ -351,7 +351,9 @@ def left(run: RunRecord, statement: PrivacyStatement) -> Html:
 def _manifest(record: RoundRecord) -> Html:
     lines = [tag("div", line) for line in record.manifest[:MANIFEST_LINES]]
     more = len(record.manifest) - MANIFEST_LINES
-    return joined([*lines, *([tag("div", f"and {more} more", class_="small")] if more > 0 else [])])
+    return join_html(
+        [*lines, *([tag("div", f"and {more} more", class_="small")] if more > 0 else [])]
+    )
 
 
 # --------------------------------------------------------------------------------------------------

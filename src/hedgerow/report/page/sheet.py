@@ -9,7 +9,7 @@ from pathlib import Path
 from hedgerow.report.evaluation import kept_evaluation
 from hedgerow.report.exports.export import write_file
 from hedgerow.report.page import sections
-from hedgerow.report.page.html import Html, bullet_list, joined, table, tag
+from hedgerow.report.page.html import Html, bullet_list, join_html, table, tag
 from hedgerow.report.page.page import POLICY, Reportable, title_of
 from hedgerow.report.plain import PlainModel, plain
 from hedgerow.schema.features import Mark, Numeric
@@ -36,7 +36,7 @@ def qr_code(text: str) -> Modules:
     content = text.encode()
     if len(content) > LONGEST:
         raise ValueError(f"a QR code of version 5 holds {LONGEST} bytes, not {len(content)}")
-    fixed = _fixed()
+    fixed = _fixed_modules()
     bits = _bits(_codewords(content))
     modules = [[fixed.get((y, x), False) for x in range(SIDE)] for y in range(SIDE)]
     for y, x in _places(fixed):
@@ -87,7 +87,7 @@ def _bits(codewords: list[int]) -> Iterator[bool]:
     return (bool(word >> k & 1) for word in codewords for k in range(7, -1, -1))
 
 
-def _fixed() -> dict[tuple[int, int], bool]:
+def _fixed_modules() -> dict[tuple[int, int], bool]:
     """Finders with their margin, the alignment mark, timing lines, the format twice."""
     fixed = {}
     for cy, cx in _FINDERS:
@@ -170,7 +170,7 @@ def sheet_of(model: Reportable, context: Context) -> str:
     parts = [
         head,
         tag("div", _this_study(model), _all_studies(model, context), class_="two"),
-        tag("div", _ranges(model.schema_), _tested(model, form, context), class_="two"),
+        tag("div", _ranges(model.schema_), _evaluation_section(model, form, context), class_="two"),
         _assumptions(model),
         tag("h2", "Decision"),
         tag("p", "This model may be used for the purpose and by the people named here: "),
@@ -179,7 +179,7 @@ def sheet_of(model: Reportable, context: Context) -> str:
         tag("p", "SHA-256 ", tag("code", digest), f" · hedgerow {statement.release}. Check: ",
             tag("code", "hedgerow verify model.json"), "."),
     ]  # fmt: skip
-    return joined(
+    return join_html(
         [
             Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -282,7 +282,7 @@ def _who(mark: Mark | None) -> str:
     return "nobody: no guarantee" if mark.is_open else f"{mark.confirmed_by}, {mark.confirmed_on}"
 
 
-def _tested(model: Reportable, form: PlainModel, context: Context) -> Html:
+def _evaluation_section(model: Reportable, form: PlainModel, context: Context) -> Html:
     result = kept_evaluation(model)
     rows = [("file", context.verdict)] if context.verdict else []
     if result is not None:
@@ -318,4 +318,4 @@ def _assumptions(model: Reportable) -> Html:
 
 def _signatures() -> Html:
     line = [tag("div", words) for words in ("Name", "Role, institution", "Date", "Signature")]
-    return joined([tag("div", *line, class_="sign") for _ in range(2)])
+    return join_html([tag("div", *line, class_="sign") for _ in range(2)])
