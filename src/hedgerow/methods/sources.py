@@ -162,7 +162,9 @@ def read_sources(
     label = outcome_column(sources[0], schema, columns)
     if columns.site is None:
         study, method = agree(estimator, schema, len(sources))
-        parts = [_read_source(estimator, each, study.schema, label, columns) for each in sources]
+        parts = [
+            _read_source(estimator, source, study.schema, label, columns) for source in sources
+        ]
         names = number_sites(len(sources))
     else:
         (source,) = sources

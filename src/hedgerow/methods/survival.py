@@ -284,7 +284,7 @@ def count_times(
     table = counts.table[0]
     risk = at_risk(table, _records(table, answer, noisy_count))
     chances = canonical(actuarial(smoothed_events(table, risk, edges, counts.deviation), risk))
-    marginal, odds = (tuple(each.tolist()) for each in (chances, chances / (1.0 - chances)))
+    marginal, odds = (tuple(part.tolist()) for part in (chances, chances / (1.0 - chances)))
     return SurvivalCurve(edges, odds, (1.0,) * len(edges), 0.0, marginal, counts)
 
 
