@@ -353,13 +353,19 @@ SCHEMA = hr.Schema(AUDIT_FEATURES, classes=("no", "yes"))
 TREE = partial(hr.HistogramTreeClassifier, SCHEMA, epsilon=4.0, max_depth=2, random_state=0)
 
 
+TIMES = hr.Schema(AUDIT_FEATURES, survival=hr.Survival("time", "event", 1.0))
+TIMED = partial(hr.SurvivalBoostedTrees, TIMES, epsilon=4.0, n_estimators=2, random_state=0)
+
+
 def paths(dp_model="central", made=TREE):
-    return audit_paths(made, SCHEMA, dp_model, False, np.random.default_rng(3))
+    schema, number = (TIMES, True) if made is TIMED else (SCHEMA, False)
+    return audit_paths(made, schema, dp_model, number, np.random.default_rng(3))
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_all_that_may_be_done_with_records_is_audited():
-    found = paths()
+@pytest.mark.parametrize("made", [TREE, TIMED], ids=["classes", "times"])
+def test_all_that_may_be_done_with_records_is_audited(made):
+    found = paths(made=made)
     assert set(found) == {
         *("rounds that fail", "records of persons", "evaluation", "records held out"),
         *("model selection", "rows in a database"),

@@ -18,10 +18,12 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.estimator_checks import check_estimator
 from typer.testing import CliRunner
 
 import hedgerow as hr
 from deployment.test_study_file import TEXT
+from docs.make_checks import TimedByLabels
 from hedgerow.cli.main import app
 from hedgerow.data.sums import Answering
 from hedgerow.deployment.approve import what_leaves
@@ -97,6 +99,12 @@ def test_columns_of_a_table_a_file_and_a_database_are_read_by_the_schemas_names(
     for push_down in (False, True):
         model = plain().fit(connection, sql="SELECT * FROM records", push_down=push_down)
         assert model.model_.to_dict() == expected
+
+
+def test_partitions_of_a_cluster_are_read_by_the_schemas_names(expected):
+    dask = pytest.importorskip("dask.dataframe")
+    partitions = dask.from_pandas(ROWS, npartitions=3)
+    assert plain().fit(partitions).model_.to_dict() == expected
 
 
 def test_several_sites_learn_what_one_would(expected):
@@ -286,15 +294,51 @@ def test_scikit_learns_tools_take_it():
     assert clone(model).get_params()["n_estimators"] == 2
 
 
-def test_scikit_survivals_metrics_take_it(fitted):
-    metrics = pytest.importorskip("sksurv.metrics", reason="scikit-survival is not installed")
-    risk = fitted.predict(X)
-    event, time = STRUCTURED["death"], STRUCTURED["years"]
+@pytest.fixture
+def metrics():
+    return pytest.importorskip("sksurv.metrics", reason="scikit-survival is not installed")
+
+
+def test_scikit_survivals_metrics_take_it(fitted, metrics):
+    risk, event, time = fitted.predict(X), STRUCTURED["death"], STRUCTURED["years"]
     expected = metrics.concordance_index_censored(event, time, risk)[0]
-    assert fitted.score(X, STRUCTURED) == pytest.approx(expected, abs=1e-3)
+    assert fitted.score(X, STRUCTURED) == pytest.approx(expected, abs=1e-9)
     times = np.linspace(0.5, 15.0, 10)
     said = np.stack([f(times) for f in fitted.predict_survival_function(X)])
     assert 0.0 < metrics.integrated_brier_score(STRUCTURED, STRUCTURED, said, times) < 0.2
+    assert metrics.concordance_index_ipcw(STRUCTURED, STRUCTURED, risk, tau=15.0)[0] > 0.65
+    assert metrics.cumulative_dynamic_auc(STRUCTURED, STRUCTURED, risk, times)[1] > 0.7
+
+
+def test_scikit_survivals_own_checks_of_functions_pass(fitted):
+    testing = pytest.importorskip("sksurv.testing", reason="scikit-survival is not installed")
+    curves = fitted.predict_survival_function(X, return_array=True)
+    testing.assert_survival_function_properties(curves)
+    hazards = fitted.predict_cumulative_hazard_function(X, return_array=True)
+    testing.assert_chf_properties(hazards)
+    with pytest.raises(AssertionError):  # negative control: a curve that rises
+        testing.assert_survival_function_properties(curves[:, ::-1])
+
+
+def test_scikit_survivals_scorers_search_over_it(metrics):
+    for scorer in (
+        metrics.as_integrated_brier_score_scorer,
+        metrics.as_cumulative_dynamic_auc_scorer,
+    ):
+        scored = scorer(plain(n_estimators=2), times=np.linspace(0.5, 15.0, 5))
+        search = GridSearchCV(scored, {"estimator__max_depth": [1, 2]}, cv=2).fit(X, STRUCTURED)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.slow
+def test_scikit_learns_own_checks_pass_once_labels_are_times():
+    """They know no structured `y`: their numbers become times of events, one by one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(TimedByLabels(dp_model="none", n_estimators=2), on_fail=None)
+    failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
+    assert failed == {}
+    assert sum(r["status"] == "passed" for r in results) > 30
 
 
 # ----------------------------------------------------------------------------- little to learn from

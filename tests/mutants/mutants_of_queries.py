@@ -82,6 +82,13 @@ QUERIES: Final = (
         "methods/test_survival.py::test_times_are_counted_by_interval_and_event",
     ),
     Mutant(
+        "events of one interval are no pair of the C-index",
+        "report/measures.py",
+        "later = after + counts[:, :, :-1].sum(axis=1) / 2.0",
+        "later = after + counts[:, 0, :-1] / 2.0",
+        "report/test_page.py::test_groups_and_wide_intervals_flatter_nobody",
+    ),
+    Mutant(
         "odds of another schema are asked",
         "privacy/queries/statistics.py",
         "return loss_incompatibility(self.loss, schema) or model_incompatibility(start, schema)",

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.errors import ParameterError
 from hedgerow.models.model import Additive, Curve, Model, Output
@@ -144,6 +145,18 @@ def test_postgresql_says_what_the_model_says(name, task, tmp_path, postgres):
     query = model.export(tmp_path / "model.sql", to="sql").read_text()
     found = sorted(postgres.execute(query).fetchall())
     assert_near(np.array(found, float)[:, 1:], model)
+
+
+def test_postgresql_gives_the_model_s_chances_over_time(tmp_path, postgres):
+    features = fitted(*CASES[0]).schema_.features
+    schema = hr.Schema(features, survival=hr.Survival("t", "e", 9.0))
+    y = np.array([(k % 3 > 0, 1.0 + k % 7) for k in range(len(X))], [("e", "?"), ("t", "f8")])
+    known = X.assign(**{NAMES[3]: X[NAMES[3]].where(X[NAMES[3]] != "7", None)})
+    model = hr.SurvivalBoostedTrees(schema, dp_model="none", n_estimators=3).fit(known, y)
+    query = model.export(tmp_path / "model.sql", "sql", [0.5, 4.2]).read_text()
+    found = sorted(postgres.execute(query).fetchall())
+    expected = [model.predict(known), *(1.0 - model.predict_proba_by(known, [0.5, 4.2])).T]
+    np.testing.assert_allclose(np.array(found, float)[:, 1:].T, expected, rtol=0, atol=NEAR)
 
 
 # ----------------------------------------------------------------------------------------- xgboost

@@ -107,6 +107,11 @@ def audit_paths(
     if dp_model == "label":  # neighbors differ in a label: `audit.choices` measures that
         return {}
     X, y = _made_up(PATH_ROWS, number, rng, extreme=True)
+    label: str | None = AUDIT_LABEL
+    if schema.survival is not None:
+        signed_times, label = _censor((X, y), rng)[1], None
+        kinds = [(name, np.float64) for name in schema.survival.columns]
+        y = np.array([*zip(np.abs(signed_times), signed_times > 0.0, strict=True)], kinds)
     guarantee: dict[str, Any] = {"epsilon": 50.0}  # so much that groups are asked, too
     sites = 1 if dp_model == "central" else 3
     site: dict[str, Any] = {} if sites == 1 else {"sites": range(sites)}
@@ -131,12 +136,12 @@ def audit_paths(
     def database(rows: Any) -> None:
         import duckdb
 
-        table = pa.table(
-            [*map(pa.array, (*X[rows].T, y[rows]))], names=[*schema.names, AUDIT_LABEL]
-        )
+        outcome = schema.label_columns(AUDIT_LABEL)
+        labels = [y[rows]] if label else [y[name][rows] for name in outcome]
+        table = pa.table([*map(pa.array, (*X[rows].T, *labels))], names=[*schema.names, *outcome])
         with closing(duckdb.connect()) as connection:
             connection.register("records", table)
-            source = {"sql": "SELECT * FROM records", "push_down": True, "target": AUDIT_LABEL}
+            source = {"sql": "SELECT * FROM records", "push_down": True, "target": label}
             make().fit(connection, **source)
 
     verdicts = {

@@ -268,21 +268,21 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Estimate noise, rounds, bytes, seconds and quality; recommend an estimator."""
+    from hedgerow.methods.files import rows_of_sites
     from hedgerow.methods.plan import plan as planned
     from hedgerow.schema.schema import Schema
 
     known_schema = Schema.from_toml(schema)
     public = public or (proxy_rows is not None and _is_public(proxy_rows))
     with warnings_as_lines(quiet):
+        proxies = rows_of_sites([proxy_rows], known_schema, target)[:2] if proxy_rows else None
         result = planned(
             known_schema,
             rows,
             epsilon,
             delta=delta,
             n_sites=n_sites,
-            proxy_rows=None
-            if proxy_rows is None
-            else _public_rows(proxy_rows, known_schema, target),
+            proxy_rows=proxies,
             public=public,
             repeats=repeats,
             max_rounds=max_rounds,
@@ -299,12 +299,6 @@ def _is_public(source: str) -> bool:
     """Asks whether the rows are public; without a terminal the answer is no."""
     words = f"A plan adds no noise to what it shows of the rows in {source}. Are they public?"
     return sys.stdin.isatty() and typer.confirm(words)
-
-
-def _public_rows(source: str, schema: Any, target: str | None) -> tuple[Any, Any]:
-    from hedgerow.methods.files import rows_of_sites
-
-    return rows_of_sites([source], schema, target)[:2]
 
 
 # --------------------------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ from hedgerow.methods.predicting import outputs
 from hedgerow.methods.saving import plain_state, set_state, write_model
 from hedgerow.methods.sources import (
     Columns,
+    ReadRows,
     named_columns,
     open_elsewhere,
     read_sources,
@@ -87,7 +88,6 @@ from hedgerow.report.importances import (
 )
 from hedgerow.report.page import page
 from hedgerow.schema.arrays import Codes
-from hedgerow.schema.features import LABEL
 from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
 
@@ -204,15 +204,9 @@ class PrivateEstimator(CommonParameters):
                 _encode(part, part_persons, study.schema)
                 for part, part_persons in zip(parts, persons, strict=True)
             ]
-        found_sites = site is not None and names is None
-        site_names = names_of_sites(site, names)
-        site_rows, around, held_out = self._site_rows(
-            study, method, encoded_rows, site_names, found_sites, person is not None
-        )
-        with self._server(study, method, site_rows) as server:
-            train(self, study, method, server, around)
-        # set with the new model alone: a fit that fails changes neither
-        self._held_out_draws = held_out
+        found_sites, site_names = site is not None and names is None, names_of_sites(site, names)
+        site_parts = ReadRows(study, method, encoded_rows, site_names, found_sites)
+        self._fit_rows(site_parts, person is not None)
         name_columns(self, X)
         self._name_classes(are_codes)
         return self
@@ -225,16 +219,14 @@ class PrivateEstimator(CommonParameters):
 
     def _fit_sources(self, sources: Sequence[Any], columns: Columns) -> Self:
         """Trains on sources that are read by column names."""
-        got = read_sources(self, sources, columns)
-        persons_declared = columns.person is not None
-        site_rows, around, held_out = self._site_rows(
-            *(got.study, got.method, got.parts, got.names, got.found_sites),
-            *(persons_declared, got.label),
-        )
-        with self._server(got.study, got.method, site_rows) as server:
-            train(self, got.study, got.method, server, around)
-        self._held_out_draws = held_out
+        self._fit_rows(read_sources(self, sources, columns), columns.person is not None)
         return self._set_names()
+
+    def _fit_rows(self, rows: ReadRows, persons_declared: bool) -> None:
+        site_rows, around, held_out = self._site_rows(rows, persons_declared)
+        with self._server(rows.study, rows.method, site_rows) as server:
+            train(self, rows.study, rows.method, server, around)
+        self._held_out_draws = held_out  # with the new model alone: no fit that fails changes it
 
     def _fit_elsewhere(self, source: Any, columns: Columns, temp_folder: Any) -> Self:
         """Trains on rows that an engine holds and sums."""
@@ -255,27 +247,21 @@ class PrivateEstimator(CommonParameters):
         return self
 
     def _site_rows(
-        self,
-        study: Study,
-        method: Method,
-        encoded_rows: Sequence[encoding.Encoded],
-        names: Sequence[str],
-        found_sites: bool,
-        persons_declared: bool,
-        label: str = LABEL,
+        self, rows: ReadRows, persons_declared: bool
     ) -> tuple[list[Rows], Circumstances, HeldOutDraws | None]:
         """The rows of each site, the circumstances of the run, and the held-out draws."""
-        warn_of_time(study.n_sites, method.largest(study.schema).rounds_of(study.n_sites))
-        self.data_report_ = report_of(encoded_rows, study.schema, label)
+        study = rows.study
+        warn_of_time(study.n_sites, rows.method.largest(study.schema).rounds_of(study.n_sites))
+        self.data_report_ = report_of(rows.parts, study.schema, rows.label)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
         draws = draws_of_sites(study)
         site_rows = [
-            Rows(part, study.schema, own) for part, own in zip(encoded_rows, draws, strict=True)
+            Rows(part, study.schema, own) for part, own in zip(rows.parts, draws, strict=True)
         ]
-        held_out = held_out_draws(study, names, draws, persons_declared)
+        held_out = held_out_draws(study, rows.names, draws, persons_declared)
         circumstances = Circumstances(
-            found_sites=found_sites,
+            found_sites=rows.found_sites,
             persons_declared=persons_declared,
             total=self._reserve(study, persons_declared=persons_declared),
             drawn=None if held_out is None else held_out.part(TRAINED_ON),

@@ -26,6 +26,7 @@ from hedgerow.methods.method import Method
 from hedgerow.methods.parameters import check_parameters
 from hedgerow.methods.training import agree
 from hedgerow.privacy.study import Study
+from hedgerow.schema.features import LABEL
 from hedgerow.schema.schema import Schema
 from hedgerow.schema.tokens import token_of
 
@@ -43,7 +44,7 @@ class Columns:
     person: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ReadRows:
     study: Study
     method: Method
@@ -53,7 +54,7 @@ class ReadRows:
     """Names of the sites: from their column, or their numbers."""
     found_sites: bool
     """Whether the sites were read from the rows."""
-    label: str
+    label: str = LABEL
     """The column of the outcome."""
 
 
@@ -161,21 +162,17 @@ def read_sources(
     label = outcome_column(sources[0], schema, columns)
     if columns.site is None:
         study, method = agree(estimator, schema, len(sources))
-        parts = [_read_source(estimator, each, study.schema, label, columns) for each in sources]
+        parts = [
+            _read_source(estimator, source, study.schema, label, columns) for source in sources
+        ]
         names = number_sites(len(sources))
     else:
         (source,) = sources
         grid = estimator._method(schema).grid(schema)
         parts, names = by_site(_read_source(estimator, source, grid, label, columns), columns.sites)
         study, method = agree(estimator, schema, len(parts))
-    return ReadRows(
-        study=study,
-        method=method,
-        parts=parts,
-        names=names,
-        found_sites=columns.site is not None and columns.sites is None,
-        label=label,
-    )
+    found_sites = columns.site is not None and columns.sites is None
+    return ReadRows(study, method, parts, names, found_sites, label)
 
 
 def schema_for(estimator: PrivateEstimator) -> Schema:

@@ -30,29 +30,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import SignalWarning, warn
+from hedgerow.methods import boosting_classes as classes
 from hedgerow.methods.base import PrivateEstimator, StagedTrees
-from hedgerow.methods.blocks import private_bins, random_trees
+from hedgerow.methods.blocks import curves, private_bins, random_trees
 from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, boost, equal_sizes
-from hedgerow.methods.blocks.curves import (
-    FeatureEffects,
-    Stacking,
-    first_step,
-    gradient_shapes,
-    newton_sums,
-)
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together
 from hedgerow.methods.blocks.newton_steps import Wiener
 from hedgerow.methods.blocks.sizes import QUERY, Scale
 from hedgerow.methods.blocks.tables import ask_tables
-from hedgerow.methods.boosting_classes import (
-    STACK_PART,
-    SmoothedBoost,
-    active_features,
-    drawable_features,
-    for_trees,
-    signal_to_noise,
-    starting_score,
-)
 from hedgerow.methods.constants import constant
 from hedgerow.methods.inputs import checked_times
 from hedgerow.methods.method import Needs, Task, TrainingResult, method
@@ -137,7 +122,7 @@ ONE_CURVE = (
 
 
 @method("survival_boost", test_settings=({"n_estimators": 4, "trees_per_round": 2},))
-class SurvivalBoost(SmoothedBoost):
+class SurvivalBoost(classes.SmoothedBoost):
     """Curves, then at most `n_estimators` oblivious trees, `trees_per_round` of them a round."""
 
     trees_per_round: int = parameter(
@@ -178,7 +163,7 @@ class SurvivalBoost(SmoothedBoost):
         self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
     ) -> Flow[TrainingResult]:
         noisy_count = yield from private_bins.count_until_clear()
-        strength = signal_to_noise(noisy_count, len(schema.grids))
+        strength = classes.signal_to_noise(noisy_count, len(schema.grids))
         one_curve = strength < ONE_CURVE_BELOW or not noisy_count.count.is_seen
         part = TIME_FRACTION if strength >= WEAK else WEAK_TIME_FRACTION
         if one_curve:
@@ -187,40 +172,39 @@ class SurvivalBoost(SmoothedBoost):
         edges = interval_edges(*cells, noisy_count, part * (1 - FIRST_LOOK_FRACTION))
         time_table = count_times(edges, noisy_count, part * (1 - FIRST_LOOK_FRACTION))
         if one_curve:
-            return (yield from time_table).everybody()
+            return everybody((yield from time_table))
         bins = private_bins.bins_by_count(schema, noisy_count)
         times, binning = (yield from together({"times": time_table, "bins": bins})).values()
-        assert isinstance(times, Times)
+        assert isinstance(times, SurvivalCurve)
         assert isinstance(binning, Binning)
         grids = Grids(schema, binning)
-        active = active_features(grids)
+        active = classes.active_features(grids)
         if not active:
-            return times.everybody()
+            return everybody(times)
         spent = noisy_count.count.spent + part + private_bins.BINS_FRACTION
         rest = 1 - spent - 2 * SCORE_FRACTION - SURVIVAL_CALIBRATION_FRACTION
-        trees = rest * for_trees(strength, 2)
-        stacking = (rest - trees) * STACK_PART
-        gradients = Gradients(times.loss, Additive((0.0,)))
+        trees = rest * classes.for_trees(strength, 2)
+        stacking = (rest - trees) * classes.STACK_PART
+        loss = OddsLoss(times.edges, times.odds)
+        gradients = Gradients(loss, Additive((0.0,)))
         by = Cells(active, binning)
         tables = yield from ask_tables(EVERYONE, gradients, by, rest - trees - stacking)
-        shapes = gradient_shapes(grids, tables, times.loss)
-        stacked_curves = yield from stack_curves(shapes, grids, times.loss, stacking)
-        score, noise = starting_score(shapes, grids, stacked_curves), list[FloatArray]()
-        spread = _score_deviation(shapes, stacked_curves)
-        scores = yield from score_distribution(score, stacked_curves.shift, spread, SCORE_FRACTION)
+        shapes = curves.gradient_shapes(grids, tables, loss)
+        stack = yield from stack_curves(shapes, grids, loss, stacking)
+        score, noise = classes.starting_score(shapes, grids, stack), list[FloatArray]()
+        spread = _score_deviation(shapes, stack)
+        scores = yield from score_distribution(score, stack.shift, spread, SCORE_FRACTION)
         if trees:
             loss = OddsLoss(times.edges, baseline(times.marginal, *scores))
             deviation = self._leaf_deviation(noisy_count, tables.total[0], trees)
             update = Wiener(loss, deviation=deviation)
-            columns = drawable_features(shapes, stacked_curves)
-            drawn = DrawnTrees(random_trees.oblivious(grids, columns, self.max_depth))
+            columns = classes.drawable_features(shapes, stack)
+            drawn_trees = DrawnTrees(random_trees.oblivious(grids, columns, self.max_depth))
             rounds = Rounds(equal_sizes(self.n_estimators, self.trees_per_round), trees)
-            score, noise = yield from boost(rounds, drawn, lambda _: update, score, rng)
-            scores = yield from score_distribution(
-                score, stacked_curves.shift, spread, SCORE_FRACTION
-            )
+            score, noise = yield from boost(rounds, drawn_trees, lambda _: update, score, rng)
+            scores = yield from score_distribution(score, stack.shift, spread, SCORE_FRACTION)
         curve = yield from calibrate_hazard(times, score, scores, SURVIVAL_CALIBRATION_FRACTION)
-        of_curves = shapes.noise(grids, stacked_curves.weights, stacked_curves.deviations)
+        of_curves = shapes.noise(grids, stack.weights, stack.deviations)
         score_noise, parts = ScoreNoise.of(noise, of_curves), shapes.parts(grids)
         return TrainingResult(
             Model(score, Output.VALUE, parts=parts, noise=score_noise, survival=curve)
@@ -238,29 +222,9 @@ class SurvivalBoost(SmoothedBoost):
 
 
 # ------------------------------------------------------------------------------------------ times
-@dataclass(frozen=True)
-class Times:
-    """The intervals, the chance of an event until the end of each, and the counts behind it."""
-
-    edges: tuple[float, ...]
-    marginal: tuple[float, ...]
-    table: RiskTable
-
-    @property
-    def loss(self) -> OddsLoss:
-        """With the odds that all records share."""
-        return OddsLoss(self.edges, tuple(f / (1.0 - f) for f in self.marginal))
-
-    @property
-    def curve(self) -> SurvivalCurve:
-        """Of all records."""
-        ones = (1.0,) * len(self.edges)
-        return SurvivalCurve(self.edges, self.loss.odds, ones, 0.0, self.marginal, self.table)
-
-    def everybody(self) -> TrainingResult:
-        """The curve of all records, for each of them."""
-        model = Model(Additive((0.0,)), Output.VALUE, survival=self.curve)
-        return TrainingResult(model, instead=ONE_CURVE)
+def everybody(curve: SurvivalCurve) -> TrainingResult:
+    """The curve of all records, for each of them."""
+    return TrainingResult(Model(Additive((0.0,)), Output.VALUE, survival=curve), instead=ONE_CURVE)
 
 
 def first_look(
@@ -276,8 +240,8 @@ def first_look(
     even = np.linspace(0.0, horizon, n + 1)[1:]
     ends = np.unique(canonical(np.concatenate([even, horizon * 10.0**-steps])))
     ends[-1] = horizon
-    edges = tuple(float(end) for end in ends)
-    answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), Whole(), fraction))
+    cells_of_time = EventCounts(tuple(ends.tolist()))
+    answer = yield from ask(SumQuery(EVERYONE, cells_of_time, Whole(), fraction))
     table = answer.values[0, 0].reshape(2, -1)[:, :-1]
     return ends, _denoise(table, answer.variance, noisy_count.records, ends)
 
@@ -313,19 +277,20 @@ def interval_edges(
 
 def count_times(
     edges: tuple[float, ...], noisy_count: private_bins.NoisyCount, fraction: Fraction
-) -> Flow[Times]:
+) -> Flow[SurvivalCurve]:
     """The curve of all records, from the counts of each interval."""
     answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), Whole(), fraction))
     counts = risk_table((), edges, answer)
     table = counts.table[0]
     risk = at_risk(table, _records(table, answer, noisy_count))
-    marginal = actuarial(smoothed_events(table, risk, edges, counts.deviation), risk)
-    return Times(edges, tuple(canonical(marginal).tolist()), counts)
+    chances = canonical(actuarial(smoothed_events(table, risk, edges, counts.deviation), risk))
+    marginal, odds = (tuple(part.tolist()) for part in (chances, chances / (1.0 - chances)))
+    return SurvivalCurve(edges, odds, (1.0,) * len(edges), 0.0, marginal, counts)
 
 
 def risk_table(cuts: tuple[float, ...], edges: tuple[float, ...], answer: Answer) -> RiskTable:
-    counts = tuple(answer.values.reshape(-1).tolist())
-    return RiskTable(cuts, edges, counts, float(np.sqrt(answer.variance)))
+    deviation = float(np.sqrt(answer.variance))
+    return RiskTable(cuts, edges, tuple(answer.values.ravel().tolist()), deviation)
 
 
 def _records(table: FloatArray, answer: Answer, noisy_count: private_bins.NoisyCount) -> float:
@@ -338,21 +303,21 @@ def _records(table: FloatArray, answer: Answer, noisy_count: private_bins.NoisyC
 
 # --------------------------------------------------------------------------------------- stacking
 def stack_curves(
-    shapes: FeatureEffects, grids: Grids, loss: OddsLoss, fraction: Fraction
-) -> Flow[Stacking]:
+    shapes: curves.FeatureEffects, grids: Grids, loss: OddsLoss, fraction: Fraction
+) -> Flow[curves.Stacking]:
     """One weight a curve: the posterior mean given the sums of all rounds, later ones first.
 
     Departure from `curves.stack`: weights are drawn to one prior instead of step to step, so that a
     curve without any signal does not hold back the others.
     """
-    first = first_step(shapes, grids, loss)
+    first = curves.first_step(shapes, grids, loss)
     start = np.array(first.weights)
     weights, d = start, len(start)
     mean, weight_sum, squares = np.zeros((d, d + 1)), 0.0, 0.0
     for place in range(STACK_ROUNDS):
         newton_step = replace(first, weights=tuple(weights.tolist()))
         answer = yield from ask(SumQuery(EVERYONE, newton_step, Whole(), fraction / STACK_ROUNDS))
-        gradient, values, vectors = newton_sums(newton_step, answer)
+        gradient, values, vectors = curves.newton_sums(newton_step, answer)
         hessian = (vectors * values) @ vectors.T
         target = hessian @ (weights - start) - gradient
         mean += (place + 1.0) * np.column_stack([hessian, target])
@@ -364,15 +329,16 @@ def stack_curves(
         gain = prior * np.linalg.solve(spread, h).T
         weights = canonical(np.clip(start + gain @ z, LEAST_CURVE_WEIGHT, MOST_CURVE_WEIGHT))
     deviations = np.sqrt(np.maximum((gain**2).sum(axis=1) * noise, 0.0))
-    return Stacking(weights[:-1], float(weights[-1] * first.constant), canonical(deviations[:-1]))
+    return curves.Stacking(
+        weights[:-1], float(weights[-1] * first.constant), canonical(deviations[:-1])
+    )
 
 
 # -------------------------------------------------------------------------------------- baseline
-EdgeScores = tuple[tuple[float, ...], FloatArray]
-"""Cuts of the score, and the part of the records in each interval."""
+EdgeScores = tuple[tuple[float, ...], FloatArray]  # cuts, and parts of the records between them
 
 
-def _score_deviation(shapes: FeatureEffects, stacking: Stacking) -> float:
+def _score_deviation(shapes: curves.FeatureEffects, stacking: curves.Stacking) -> float:
     variance = float(shapes.strengths.sum()) * float(np.mean(stacking.weights) ** 2)
     return max(float(np.sqrt(variance)), 0.2)
 
@@ -405,7 +371,7 @@ def baseline(
 
 # ------------------------------------------------------------------------------------ calibration
 def calibrate_hazard(
-    times: Times, score: Additive, scores: EdgeScores, fraction: Fraction
+    times: SurvivalCurve, score: Additive, scores: EdgeScores, fraction: Fraction
 ) -> Flow[SurvivalCurve]:
     """The curve with a shift of its level and a drift of the score's effect over time.
 
@@ -424,7 +390,7 @@ def calibrate_hazard(
     answer = yield from ask(SumQuery(EVERYONE, EventCounts(ends), by, fraction))
     table = risk_table(groups, ends, answer)
     center = float(canonical(parts @ interval_middles(cuts)))
-    curve = replace(times.curve, odds=odds, center=center, groups=table)
+    curve = replace(times, odds=odds, center=center, groups=table)
     curve = replace(curve, score_cuts=cuts, score_parts=tuple(canonical(parts).tolist()))
     at_ends = (np.arange(len(ends)) + 0.5) / len(ends) - 0.5
     shift, drift = _fit_drift(curve, places, at_ends if len(ends) > 1 else np.zeros(1))
@@ -555,8 +521,8 @@ class PrivateSurvivalModel(PrivateEstimator):
 
     def predict_cumulative_hazard_function(self, X: Any, return_array: bool = False) -> Any:
         """Minus the logarithm of the survival function: (n, K), or n functions."""
-        hazards = -np.log(np.maximum(1.0 - self.curve_.chances(self.predict(X)), 1e-12))
-        return self._functions(hazards, 0.0, return_array)
+        chances = self.predict_survival_function(X, return_array=True)
+        return self._functions(-np.log(np.maximum(chances, 1e-12)), 0.0, return_array)
 
     def predict_proba_by(self, X: Any, time: Any) -> FloatArray:
         """(n,) the chance of an event until a time, or (n, T) until each of several."""

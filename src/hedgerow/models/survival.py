@@ -87,29 +87,22 @@ class SurvivalCurve:
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> SurvivalCurve:
-        groups = None if d["groups"] is None else _table(d["groups"])
-        numbers = {
-            name: _numbers(d[name])
-            for name in ("edges", "odds", "slopes", "marginal", "score_cuts", "score_parts")
-        }
-        if len({len(numbers[name]) for name in ("edges", "odds", "slopes", "marginal")}) > 1:
+        everyone, groups = (d[name] and RiskTable(**_numbers(d[name])) for name in _TABLES)
+        rest = _numbers({name: values for name, values in d.items() if name not in _TABLES})
+        curve = SurvivalCurve(**rest, everyone=everyone, groups=groups)
+        if len(set(map(len, (curve.edges, curve.odds, curve.slopes, curve.marginal)))) > 1:
             raise ValueError("times, odds and slopes of a survival curve are not of one number")
-        return SurvivalCurve(
-            **numbers, center=float(d["center"]), everyone=_table(d["everyone"]), groups=groups
-        )
+        assert all(table.table.size for table in (everyone, groups) if table)
+        return curve
 
 
-def _table(d: dict[str, Any]) -> RiskTable:
-    table = RiskTable(
-        _numbers(d["cuts"]), _numbers(d["edges"]), _numbers(d["counts"]), float(d["deviation"])
-    )
-    assert table.table.size
-    return table
+_TABLES = ("everyone", "groups")
 
 
-def _numbers(values: Any) -> tuple[float, ...]:
-    numbers = tuple(map(float, values))
-    if not np.isfinite(numbers).all():
+def _numbers(d: dict[str, Any]) -> dict[str, Any]:
+    """Numbers and lists of numbers, all finite."""
+    numbers = {k: tuple(map(float, v)) if isinstance(v, list) else float(v) for k, v in d.items()}
+    if not all(np.isfinite(values).all() for values in numbers.values()):
         raise ValueError("a number of a survival curve is not finite")
     return numbers
 

@@ -355,18 +355,14 @@ def calibration_at(
     """Said and found chances of an event until one of the times, for each group that is seen."""
     chances = chances_of_groups(table, curve)[:, place]
     groups = list[CalibrationBin]()
-    for chance, counts in zip(chances, table.table, strict=True):
-        noise = table.deviation * math.sqrt(counts.size)
-        if counts.sum() > GROUP_STANDS_OUT * noise:
-            share = estimate(
-                lambda c: float(_chances(c)[place]),
-                counts,
-                table.deviation**2,
-                confidence,
-                UNIT,
-            )
-            records = round(float(counts.sum()), 1)
-            groups.append(CalibrationBin(float(chance), float(chance), records, share))
+
+    def chance_in(counts: FloatArray) -> float:
+        return float(_chances(counts)[place])
+
+    for chance, counts in zip(chances.tolist(), table.table, strict=True):
+        if counts.sum() > GROUP_STANDS_OUT * table.deviation * math.sqrt(counts.size):
+            share = estimate(chance_in, counts, table.deviation**2, confidence, UNIT)
+            groups.append(CalibrationBin(chance, chance, round(float(counts.sum()), 1), share))
     return tuple(groups)
 
 
@@ -403,9 +399,7 @@ def _grouped_c(counts: FloatArray) -> float:
 def _brier(counts: FloatArray, chances: FloatArray, times: tuple[float, ...]) -> float:
     """Over the times, of all groups: squared distance of what was said from what happened."""
     records = np.maximum(counts.sum(axis=(1, 2)), 0.0)
-    observed_chances = np.stack([_chances(part) for part in counts])
-    errors = (
-        observed_chances * (1.0 - chances) ** 2 + (1.0 - observed_chances) * chances**2
-    )  # (G, T)
+    seen_chances = np.stack([_chances(part) for part in counts])
+    errors = seen_chances * (1.0 - chances) ** 2 + (1.0 - seen_chances) * chances**2  # (G, T)
     mean = np.array([0.0, *(records @ errors / max(float(records.sum()), 1.0))])
     return float((mean[1:] + mean[:-1]) @ np.diff([0.0, *times]) / (2.0 * times[-1]))

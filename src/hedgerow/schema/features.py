@@ -302,9 +302,9 @@ class Survival(Target):
         end = _finite("survival", "horizon", horizon)
         if not end > SMALLEST_TIME:
             raise ParameterError(f"survival: horizon is {horizon!r}; use a time above 0.")
-        known = {"time": time, "event": event, "horizon": end, "unit": unit}
+        fields = {"time": time, "event": event, "horizon": end, "unit": unit}
         reads = {"parse": parse, "missing": missing, "event_parse": event_parse}
-        for key, value in {"low": -end, "high": end, **known, "mark": mark, **reads}.items():
+        for key, value in {"low": -end, "high": end, **fields, "mark": mark, **reads}.items():
             object.__setattr__(self, key, value)
         _settle_parser(self, f"column {time!r}")
         event_column = Numeric(event, 0, 1, parse=event_parse, missing=self.missing)
@@ -322,13 +322,12 @@ class Survival(Target):
 
     def within(self, times: Iterable[Any]) -> tuple[float, ...]:
         """Times at which something is known; others are refused."""
-        known = tuple(map(float, times))
-        for time in known:
+        numbers = tuple(map(float, times))
+        for time in numbers:
             if not 0.0 <= time <= self.horizon:
-                raise ParameterError(
-                    f"a time is {time:g}; use times from 0 to {self.horizon:g}, the horizon."
-                )
-        return known
+                end = f"{self.horizon:g}, the horizon"
+                raise ParameterError(f"a time is {time:g}; use times from 0 to {end}.")
+        return numbers
 
     def words(self, time: float) -> str:
         """A time with its unit."""

@@ -315,9 +315,9 @@ def _signed_time(
     usable = f"NOT ({is_no_number(time)}) AND {time} >= 0 AND {event} IN (0, 1)"
     making.count("clamped", target, f"{usable} AND {time} > {end}")
     late = f"WHEN {usable} AND {time} > {end} THEN -({end})"
-    held = f"GREATEST({time}, {least})"
-    died = f"WHEN {usable} AND {event} = 1 THEN {held}"
-    return f"CASE {late} {died} WHEN {usable} THEN -{held} ELSE NULL END"
+    held_time = f"GREATEST({time}, {least})"
+    event_time = f"WHEN {usable} AND {event} = 1 THEN {held_time}"
+    return f"CASE {late} {event_time} WHEN {usable} THEN -{held_time} ELSE NULL END"
 
 
 def _outside(value: str, low: float, high: float) -> str:

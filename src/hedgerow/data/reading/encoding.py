@@ -503,8 +503,8 @@ def signed_times(times: Any, events: Any) -> NDArray[np.float64]:
     t, e = np.asarray(times, np.float64), np.asarray(events, np.float64)
     with np.errstate(invalid="ignore"):
         usable = (t >= 0.0) & ((e == 0.0) | (e == 1.0))
-    held = np.maximum(np.where(usable, t, np.nan), SMALLEST_TIME)
-    return np.where(e == 1.0, held, -held)
+    held_times = np.maximum(np.where(usable, t, np.nan), SMALLEST_TIME)
+    return np.where(e == 1.0, held_times, -held_times)
 
 
 def refuse_times(where: str, survival: Survival, times: Any, events: Any) -> None:

@@ -93,14 +93,9 @@ def _groups(curve: SurvivalCurve, outcome: Survival) -> Html:
         drawing.append(f'<polyline class="curve {color}" points="{points}"/>')
         if counts.table[group].sum() > 0.0:
             drawing += _dots(counts, curve_with_band(counts, group), color, last)
-    names = _group_names(curve, counts.cuts)
-    words = "; ".join(
-        f"{n}: {line[-1]:.2f} at last" for n, line in zip(names, chances, strict=True)
-    )
-    picture = _figure(
-        "Groups of risk, predicted and observed", "".join(drawing), last, outcome, words
-    )
-    return tag("div", legend(names), picture)
+    names, title = _group_names(curve, counts.cuts), "Groups of risk, predicted and observed"
+    words = "; ".join(f"{n}: {s:.2f} at last" for n, s in zip(names, chances[:, -1], strict=True))
+    return tag("div", legend(names), _figure(title, "".join(drawing), last, outcome, words))
 
 
 def _group_names(curve: SurvivalCurve, cuts: tuple[float, ...]) -> list[str]:
@@ -175,10 +170,9 @@ def _at_risk(curve: SurvivalCurve, outcome: Survival) -> Html:
 
 def _drift(curve: SurvivalCurve) -> list[str]:
     change = curve.slopes[-1] - curve.slopes[0]
-    if abs(change) < DRIFT:
-        return []
     word = "grow" if change > 0.0 else "fade"
-    return [f"Effects {word} with time: from {curve.slopes[0]:.2f} to {curve.slopes[-1]:.2f}."]
+    words = f"Effects {word} with time: from {curve.slopes[0]:.2f} to {curve.slopes[-1]:.2f}."
+    return [words] if abs(change) >= DRIFT else []
 
 
 def _calibration(curve: SurvivalCurve, outcome: Survival) -> Html:
@@ -186,24 +180,17 @@ def _calibration(curve: SurvivalCurve, outcome: Survival) -> Html:
     counts = curve.groups
     assert counts is not None
     places = sorted({(len(counts.edges) - 1) // 2, len(counts.edges) - 1})
-    figures = []
-    for place in places:
-        bins = calibration_at(counts, curve, place, CONFIDENCE)
-        when = outcome.words(counts.edges[place])
-        figures.append(
-            calibration_figure(bins, f"An event until {when}: predicted, and observed in training")
-        )
-    return tag("div", *figures, class_="columns")
+    words = "An event until {}: predicted, and observed in training"
+    bins = [calibration_at(counts, curve, place, CONFIDENCE) for place in places]
+    titles = [words.format(outcome.words(counts.edges[place])) for place in places]
+    return tag("div", *map(calibration_figure, bins, titles), class_="columns")
 
 
 def _ratios(model: Readable) -> list[Html]:
     columns = [name for name, part in importances(model).items() if part > 0.0][:MOST_RATIOS]
     rows = [(name, *_ratio(model, name)) for name in columns]
-    if not rows:
-        return []
-    head = ["Column", "Lowest odds", "Highest odds"]
-    ratios = table(head, rows, "Odds ratios")
-    return [tag("h3", "Odds ratios"), tag("p", RATIOS), ratios]
+    ratios = table(["Column", "Lowest odds", "Highest odds"], rows, "Odds ratios")
+    return [tag("h3", "Odds ratios"), tag("p", RATIOS), ratios] if rows else []
 
 
 def _ratio(model: Readable, name: str) -> list[str]:

@@ -196,10 +196,8 @@ def sheet_of(model: Reportable, context: Context) -> str:
 def _first(model: Reportable, form: PlainModel) -> Html:
     statement = model.privacy_
     sites = "one site" if statement.n_sites == 1 else sections.many(statement.n_sites, "site")
-    if form.survival is not None:
-        task = "the time to an event"
-    else:
-        task = "a number" if form.classes is None else " or ".join(form.classes[:4])
+    number = "a number" if form.survival is None else "the time to an event"
+    task = number if form.classes is None else " or ".join(form.classes[:4])
     words = (
         f"This is a program that predicts {task} from {sections.many(len(form.grids), 'column')}. "
         f"It was learned from records of {sites}; no record is in it. "
