@@ -44,7 +44,7 @@ def choice_question(study: Study) -> Question:
         "splits": [{"@": hashlib.sha256(cut).hexdigest()} for cut in cuts],
         "scoring": {"!": "Scoring", "score": {"#": ["Score", "GINI"]},
                     "rows_at_most": 2**32, "balance": 0},
-        "mechanism": {"#": ["Mechanism", "PERMUTE_AND_FLIP"]},
+        "mechanism": {"#": ["Mechanism", "PERMUTE_AND_FLIP"]}, "remainder": {"%": "0"},
     }  # fmt: skip
     n = len(study.features) * (study.n_bins - 1)
     words = f"each site's private selection among {n} splits, for all records"

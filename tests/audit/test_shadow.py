@@ -108,8 +108,8 @@ def test_nor_does_any_record_of_twenty_thousand_other_combinations(block):
     assert refused <= (1.0 - FEWEST) * BLOCK
 
 
-def judged_sums(case, monkeypatch):
-    """What the second accountant finds, and how often it judged each kind of sum."""
+def judged_sums(case, monkeypatch, kind="surfaces"):
+    """What the second accountant finds, and how often it judged a kind of sum."""
     judged, plain = Counter(), audit_paths_module.judge_transcript
 
     def judge(transcript):
@@ -117,7 +117,7 @@ def judged_sums(case, monkeypatch):
         return plain(transcript)
 
     monkeypatch.setattr(audit_paths_module, "judge_transcript", judge)
-    return case.problems(), sum(n for what, n in judged.items() if "surfaces" in what)
+    return case.problems(), sum(n for what, n in judged.items() if kind in what)
 
 
 STRONG = [
@@ -145,9 +145,22 @@ def test_a_record_that_adds_more_to_a_surface_than_its_bound_is_named(monkeypatc
     assert any("moves its squared L2" in problem for problem in problems)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("act", "sites", "most"), [("fit", 3, 2), ("study", 2, 0)])
+@pytest.mark.parametrize("kind", ["events and censored", "Newton step", "prediction-error"])
+def test_sums_of_times_are_judged_where_the_signal_pays_for_them(
+    act, sites, most, kind, monkeypatch
+):
+    case = strong_case(act, sites, most, target="times")
+    problems, judged = judged_sums(case, monkeypatch, kind)
+    assert problems == []
+    assert judged >= 3
+
+
 def test_every_method_is_among_the_combinations():
     """Of the papers' methods all that claim a guarantee; choices and randomized labels too."""
     names = " ".join(method.name for method in listed())
+    assert {target for method in listed() for target in method.targets} >= {"two", "times"}
     assert len(listed()) >= 85
     for words in (
         "Multiway",
@@ -249,6 +262,38 @@ def test_a_transcript_in_which_all_agrees_has_no_problem():
     verdict = judge_transcript(SOUND)
     assert verdict.problems == ()
     assert (verdict.lost, verdict.paid, verdict.worst) == (1, 1, 1)
+
+
+BUDGET = shadow.budget_of("gaussian", Fraction(1), Fraction(1, 10**6))
+
+
+def among_sums(*, sharper: float = 1.0, left: Fraction = Fraction(1, 2)) -> PlainTranscript:
+    """A tenth of the budget for a selection that leaves half of it; nothing else was asked."""
+    cost, rest = BUDGET / 10, BUDGET / 2
+    epsilon = sharper * 2 * math.sqrt(cost * rest / (cost + rest))
+    choice = replace(
+        CHOICE,
+        charge=cost,
+        remainder=left * BUDGET,
+        mechanism="exponential",
+        coefficient=Fraction(epsilon * (1 - 1e-12)) / 4,
+    )
+    terms = replace(PURE, measure="gaussian", delta=Fraction(1, 10**6))
+    return PlainTranscript(terms=terms, releases=(choice,), claim=Claim(spent=BUDGET * 6 / 10))
+
+
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore")
+def test_a_selection_among_sums_loses_what_it_was_priced_as_and_leaves_what_it_says():
+    assert judge_transcript(among_sums()).problems == ()
+    assert any("is sized for" in p for p in judge_transcript(among_sums(sharper=1.01)).problems)
+    assert any("is sized for" in p for p in judge_transcript(among_sums(sharper=0.99)).problems)
+    less = judge_transcript(among_sums(left=Fraction(1, 4)))  # not what it was priced by
+    assert any("is sized for" in p for p in less.problems)
+    assert any("the ledger says" in p for p in less.problems)
+    assert any(
+        "the budget" in p for p in judge_transcript(among_sums(left=Fraction(19, 20))).problems
+    )
 
 
 WRONG = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -30,6 +31,7 @@ from hedgerow.privacy.queries import (
     Cells,
     ClassCounts,
     Count,
+    LocalSelection,
     SelectQuery,
     SumQuery,
     Whole,
@@ -116,6 +118,55 @@ def test_the_statement_counts_failed_rounds_and_what_was_kept_for_them():
     assert kept.what == "reserved for failed rounds (1 failed)"
     assert said.spent_fraction == pytest.approx(0.24)
     assert said.spent_fraction + kept.part + rest.part == pytest.approx(1.0)
+
+
+SELECTION = LocalSelection(
+    EVERYONE, (TWO.grids[0].split_values(range(2)),), Scoring(Score.GINI), TENTH
+)
+
+
+def remainders(fed, *bundles):
+    """What selections were asked to leave, round by round, failed ones too."""
+    asked, plain = [], fed.sites.round
+
+    def round(number, bundle):
+        asked.append([item.query.remainder for item in bundle if item.noise is None])
+        return plain(number, bundle)
+
+    fed.sites.round = round
+    for bundle in bundles:
+        fed.ask(bundle)
+    return [float(part) for found in asked for part in found]
+
+
+PLAN = ([SELECTION, COUNTS], [SELECTION], [COUNTS] * 6, [SELECTION])
+
+
+@pytest.mark.parametrize("failing", [(), (2,)])
+def test_selections_among_sums_leave_what_is_left_whether_or_not_a_round_fails(failing):
+    """And a run that is resumed, which knows nothing of failed rounds, asks the same."""
+    fed = opened(failing, delta="1e-6", retry_budget=TENTH)
+    found = remainders(fed, *PLAN)
+    assert found == pytest.approx([0.8, *[0.7] * (1 + len(failing)), 0.0], abs=1e-6)
+    assert fed.sites.spent() == fed.study.spendable * Fraction(10 + len(failing), 10)
+    assert "priced by the budget that is left" in said_of(fed).accountant
+
+
+def test_small_selections_leave_a_little_and_pure_ones_nothing():
+    small = replace(SELECTION, fraction=Fraction(1, 100))
+    assert remainders(opened(delta="1e-6"), [small]) == pytest.approx([0.32], abs=1e-6)
+    assert remainders(opened(), [small], [SELECTION]) == [0, 0]
+
+
+def test_a_run_that_ends_early_has_spent_what_its_selections_were_priced_by():
+    fed = opened(delta="1e-6")
+    remainders(fed, [replace(SELECTION, fraction=Fraction(1, 100))])
+    said = said_of(fed)
+    assert said.spent_fraction == pytest.approx(0.33, abs=1e-5)
+    assert [line.rounds for line in said.spending] == ["1", "end"]
+    for lines in (said.spending, said.mechanisms):
+        assert sum(line.part for line in lines) == pytest.approx(said.spent_fraction)
+    assert said.unspent[0].part == pytest.approx(0.67, abs=1e-5)
 
 
 def test_failed_rounds_left_out_of_the_sum_would_be_seen():

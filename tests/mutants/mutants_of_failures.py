@@ -228,8 +228,8 @@ CHOICES: Final = (
     Mutant(
         "a study prices every choice as the exponential mechanism",
         "privacy/study.py",
-        "self._cost(query), query.mechanism.value)",
-        'self._cost(query), "exponential")',
+        "cost, name = self._cost(query), query.mechanism.value",
+        'cost, name = self._cost(query), "exponential"',
         "federation/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
     ),
     Mutant(

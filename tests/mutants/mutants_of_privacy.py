@@ -208,8 +208,8 @@ ACCOUNTING: Final = (
     Mutant(
         "permute-and-flip is priced as if its loss were ranged",
         "privacy/accounting/conversions.py",
-        "(2 if is_bounded_range else 1) * _pure_of_mu_squared(cost)",
-        "2 * _pure_of_mu_squared(cost)",
+        "return (2 if is_bounded_range else 1) * epsilon",
+        "return 2 * epsilon",
         "privacy/test_conversions.py::test_randomized_response_meets_its_gaussian_curve_exactly"
         "_and_would_break_the_ranged_one",
     ),
@@ -248,6 +248,97 @@ ACCOUNTING: Final = (
         "return Fraction(1, 2**sigma)",
         "federation/test_sparse_studies.py"
         "::test_what_a_sparse_graph_may_expose_is_a_part_of_the_promised_delta",
+    ),
+)
+
+OF_FAILURES: Final = "federation/test_failures.py::"
+SEEN_BY_THE_SECOND: Final = (
+    "audit/test_shadow.py::test_whatever_is_asked_no_record_loses_more_than_it_was_charged_for"
+)
+REMAINDERS: Final = (
+    Mutant(
+        "a selection is priced as if the remainder had no end",
+        "privacy/accounting/conversions.py",
+        "square = mu_squared * remainder / (mu_squared + remainder)",
+        "square = mu_squared",
+        "privacy/test_conversions.py"
+        "::test_a_selection_among_sums_is_below_the_noise_that_it_is_priced_as[1.0-1.0]",
+    ),
+    Mutant(
+        "a selection is priced by twice the remainder that it leaves",
+        "privacy/study.py",
+        "conversions.selection_epsilon(self.measure, cost, name, self.remainder(query))",
+        "conversions.selection_epsilon(self.measure, cost, name, 2 * self.remainder(query))",
+        SEEN_BY_THE_SECOND,
+    ),
+    Mutant(
+        "a charge does not say what remainder it was priced by",
+        "privacy/pricing.py",
+        "charge = study.charge(query.region, study.cost(query), what, remainder)",
+        "charge = study.charge(query.region, study.cost(query), what)",
+        SEEN_BY_THE_SECOND,
+    ),
+    Mutant(
+        "a ledger lets later selections use the remainder of earlier ones up",
+        "privacy/ledger/charges.py",
+        "        part.total = max(part.total, total)\n",
+        "",
+        "privacy/test_charges.py::test_a_selection_leaves_what_it_was_priced_by_or_is_refused",
+    ),
+    Mutant(
+        "a remainder stands alone, whatever was spent before",
+        "privacy/ledger/charges.py",
+        "self._root.parts[charge.study].total + self._units(charge.remainder)",
+        "self._units(charge.remainder)",
+        "privacy/test_charges.py"
+        "::test_what_remains_after_every_round_is_what_its_selections_were_priced_by",
+    ),
+    Mutant(
+        "a refused round leaves its remainder behind",
+        "privacy/ledger/charges.py",
+        "        changes.append((part, part.total))\n",
+        "",
+        "privacy/test_charges.py"
+        "::test_a_round_of_many_selections_leaves_the_largest_of_what_they_were_priced_by",
+    ),
+    Mutant(
+        "a remainder is cut off at the units of the charges",
+        "privacy/ledger/charges.py",
+        "(cost for charge in charges for cost in (charge.cost, charge.remainder))",
+        "(charge.cost for charge in charges)",
+        "privacy/test_charges.py"
+        "::test_what_remains_after_every_round_is_what_its_selections_were_priced_by",
+    ),
+    Mutant(
+        "a remainder is not written into the ledger's file",
+        "privacy/ledger/events.py",
+        '{"remainder": cost_text(charge.remainder)} if charge.remainder else {}',
+        "{}",
+        "privacy/test_ledger_chain.py"
+        "::test_what_a_selection_left_stays_spent_over_a_restart_and_a_close",
+    ),
+    Mutant(
+        "a server tells a selection a remainder that is not there",
+        "federation/server.py",
+        "remaining = 1 - Fraction(self._tally.total) / study.spendable",
+        "remaining = Fraction(1)",
+        OF_FAILURES
+        + "test_selections_among_sums_leave_what_is_left_whether_or_not_a_round_fails[failing0]",
+    ),
+    Mutant(
+        "a statement leaves out the remainder that nobody used",
+        "privacy/statement/spending.py",
+        "    if not unused_cost > 0:\n",
+        "    if unused_cost:\n",
+        OF_FAILURES + "test_a_run_that_ends_early_has_spent_what_its_selections_were_priced_by",
+    ),
+    Mutant(
+        "a remainder of pure epsilon is admitted",
+        "privacy/admission.py",
+        "if study.measure is Measure.PURE or query.remainder < 0:",
+        "if query.remainder < 0:",
+        "privacy/test_admission.py"
+        "::test_what_no_recipe_would_ask_is_refused[a remainder of pure epsilon]",
     ),
 )
 

@@ -147,15 +147,15 @@ STUDY: Final = (
     Mutant(
         "a query is charged to everyone's ledger but its own region",
         "privacy/pricing.py",
-        "study.charge(query.region, study.cost(query), describe(query, study))",
-        "study.charge(query.region[:0], study.cost(query), describe(query, study))",
+        "study.charge(query.region, study.cost(query), what, remainder)",
+        "study.charge(query.region[:0], study.cost(query), what, remainder)",
         "methods/test_method_contract.py::test_a_run_spends_what_it_reserved_and_never_more",
     ),
     Mutant(
         "half of what a query costs is charged",
         "privacy/pricing.py",
-        "study.charge(query.region, study.cost(query), describe(query, study))",
-        "study.charge(query.region, study.cost(query) / 2, describe(query, study))",
+        "study.charge(query.region, study.cost(query), what, remainder)",
+        "study.charge(query.region, study.cost(query) / 2, what, remainder)",
         "privacy/test_charges.py::test_what_left_a_site_is_in_its_ledger",
     ),
 )

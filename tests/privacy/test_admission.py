@@ -89,6 +89,7 @@ def asked(statistic: Any, by: Any = Whole(), fraction: Any = SHARE, region: Any 
     return SumQuery(region, statistic, by, fraction)
 
 
+SELECTION = SelectQuery(EVERYONE, (SPLIT,), Scoring(Score.GINI), SHARE)
 HONEST = [
     (TWO, asked(ClassCounts(2), Cells((0, 1), BINNING))),
     (TWO, asked(Gradients(LogLoss(), AT_ZERO))),
@@ -157,6 +158,8 @@ ODD = {
             EVERYONE, (TWO.grids[0].split_values(range(2)),), Scoring(Score.SQUARED_ERROR), SHARE
         ),
     ),
+    "a remainder below nothing": (TWO, replace(SELECTION, remainder=-SHARE)),
+    "a remainder of pure epsilon": (TWO, replace(SELECTION, remainder=SHARE)),
     "bounds of numbers": (VALUE, BoundQuery(EVERYONE, (0,), BINNING, SHARE)),
     "a model that is no number": (TWO, asked(Gradients(LogLoss(), Additive((math.nan,))))),
 }
@@ -174,6 +177,15 @@ def test_what_no_recipe_would_ask_is_refused(attack):
     reason = reason_against(study(schema, 1), [query])
     assert isinstance(reason, str)
     assert reason
+
+
+@pytest.mark.parametrize("remainder", [Fraction(1), Fraction(1, 10**70), Fraction(-1, 2), 0.5])
+def test_a_remainder_is_a_part_of_the_budget_that_a_selection_leaves(remainder):
+    gaussian = study(TWO, 1, delta="1e-6")
+    good = replace(SELECTION, remainder=Fraction(1, 2))
+    assert reason_against(gaussian, [good]) is None
+    assert gaussian.selection_epsilon(good) > 1.2 * gaussian.selection_epsilon(SELECTION)
+    assert reason_against(gaussian, [replace(SELECTION, remainder=remainder)])
 
 
 def test_only_what_the_recipe_asks_is_admitted():

@@ -170,6 +170,36 @@ def test_a_receipt_tells_the_study_s_spending_so_far():
     assert receipt.spent == ledger.spent("a study") == Q(1, 3)
 
 
+def selection(*steps: Step, cost=Q(1, 4), left=Q(1, 2)) -> Charge:
+    return replace(charge(*steps, cost=cost), measure=Measure.GDP, remainder=left)
+
+
+def test_a_selection_leaves_what_it_was_priced_by_or_is_refused():
+    ledger, last = MemoryLedger(Q(1)), replace(selection(), cost=Q(1, 2), remainder=Q(0))
+    ledger.reserve([selection()], "1")
+    assert ledger.total == ledger.spent("a study") == Q(3, 4)  # used or not
+    ledger.reserve([selection()], "2")
+    with pytest.raises(BudgetExceeded, match="would bring"):
+        ledger.reserve([selection(cost=Q(1, 100))], "3")
+    ledger.reserve([last], "3")  # a sum may have all that is left
+    assert ledger.total == 1
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve([replace(last, cost=Q(1, 100))], "4")
+
+
+def test_a_round_of_many_selections_leaves_the_largest_of_what_they_were_priced_by():
+    both = [selection(below(5, 0)), selection(below(5, 1), left=Q(3, 4))]
+    assert MemoryLedger(Q(1)).reserve(both, "1").spent == 1
+    with pytest.raises(BudgetExceeded):
+        MemoryLedger(Q(99, 100)).reserve(both, "1")
+    ledger = MemoryLedger(Q(1))
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve([selection(), selection(left=Q(3, 5))], "1")
+    assert ledger.total == 0
+    with pytest.raises(ParameterError, match="not a rational"):
+        selection(left=Q(-1))
+
+
 def test_a_ledger_has_no_way_to_pay_afterwards():
     public = {name for name in dir(MemoryLedger(Q(1))) if not name.startswith("_")}
     assert public == {"entries", "limit", "reserve", "reserve_once", "spent", "total"}
@@ -215,6 +245,9 @@ costs = st.integers(0, 36).map(lambda twelfths: Q(twelfths, 12))
 regions = st.lists(st.sampled_from(STEPS), max_size=4).map(tuple)
 charges = st.builds(Charge, regions, costs, st.just(""), st.just("a"), st.just(Measure.PURE))
 charge_lists = st.lists(charges, max_size=7)
+rounds_of_selections = st.lists(
+    st.lists(st.builds(replace, charges, remainder=costs), min_size=1, max_size=3), max_size=5
+)
 do_not_wait = settings(deadline=None)
 
 
@@ -246,6 +279,21 @@ def test_charges_taken_back_were_never_there(kept, refused, later):
     assert tally.total == worst_total(kept)
     tally.add(later)
     assert tally.total == worst_total(kept + later)
+
+
+@pytest.mark.property
+@do_not_wait
+@given(rounds_of_selections, charge_lists, charge_lists)
+def test_what_remains_after_every_round_is_what_its_selections_were_priced_by(rounds, no, later):
+    """By the formula: the largest, over rounds, of the worst total and the largest remainder."""
+    tally, before, spent = Tally(), list[Charge](), Q(0)
+    for charges in rounds:
+        tally.undo(tally.add([replace(charge, remainder=Q(7)) for charge in no]))
+        tally.add(charges)
+        before += [replace(charge, remainder=Q(0)) for charge in charges]
+        spent = max(spent, worst_total(before) + max(charge.remainder for charge in charges))
+    tally.add(later)
+    assert tally.total == max(spent, worst_total(before + later))
 
 
 @pytest.mark.property

@@ -106,6 +106,17 @@ def test_a_reopened_ledger_has_spent_what_it_had_spent(bench):
     assert again.spent("a") == Q(1, 3) + Q(1, 10)
 
 
+def test_what_a_selection_left_stays_spent_over_a_restart_and_a_close(bench):
+    ledger, _ = bench.started(rounds=1)
+    receipt = ledger.reserve([replace(charge(), remainder=Q(1, 5))], "with a remainder")
+    assert receipt.spent == Q(2, 10) + Q(1, 5)
+    bench.close()
+    again = bench.open()
+    assert again.spent("a") == Q(2, 5)
+    again.close("a")
+    assert again.spent("a") == Q(2, 5)
+
+
 def test_a_receipt_names_the_entry_it_stands_for(bench):
     ledger, (first, second) = bench.started(rounds=2)
     assert (second.seq, second.head) == ledger.head()
@@ -125,6 +136,7 @@ def test_a_receipt_names_the_entry_it_stands_for(bench):
         events.Charged(
             "a", "7", (charge(Step(SPLIT, 1), Step(Fold("d", 3), 2)), charge(cost=math.inf))
         ),
+        events.Charged("a", "8", (replace(charge(), remainder=Q(2, 7)), charge(Step(SPLIT, 1)))),
         events.SetOpened("a", "7", bytes(range(32)), Q(2, 3)),
         events.Closed("a"),
         events.Restored(3, ((4, bytes(range(32))),)),

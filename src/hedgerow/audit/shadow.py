@@ -1,11 +1,10 @@
 """A second accountant, which shares nothing with the first: it reads plain numbers alone.
 
-The accountant of a study derives what a record can lose from what is asked. This one takes what
-was asked, the integers that a site would have released with a record and without it, and the noise
-that was drawn for them, and works out by its own arithmetic what that record lost. Both must agree:
-no record loses more than it was charged for, noise is as large as its charge says, charges add up
-along the worst path to what ledger and statement say. Nothing here comes from `hedgerow.privacy`,
-and an import contract keeps it so; `audit.transcript` makes the plain numbers.
+It takes what was asked, the integers that a site would have released with a record and without it,
+and the noise that was drawn for them, and works out by its own arithmetic what that record lost.
+Both must agree: no record loses more than it was charged for, noise is as large as its charge says,
+charges add up along the worst path to what ledger and statement say. Nothing here comes from
+`hedgerow.privacy`: an import contract; `audit.transcript` makes the plain numbers.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from typing import Any
 
 from mpmath.ctx_mp import MPContext
 
-LAW_DIGITS = 40
-CLOSE, PRINTED = 1e-6, 1e-9
+LAW_DIGITS, CLOSE, PRINTED = 40, 1e-6, 1e-9
 """Noise may be a little larger than its charge needs; numbers of a statement are floats."""
 
 PlainRegion = tuple[tuple[str, int], ...]
@@ -31,10 +29,8 @@ Amount = Fraction | float
 # ---------------------------------------------------------- a transcript in plain numbers and words
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What was agreed: `measure` is "pure" or "gaussian", `delta` the part that noise is sized by.
-
-    `counted` is how many sites' noise a record can count on, `entry` what records pay before the
-    first round.
+    """What was agreed: `measure` is "pure" or "gaussian", `delta` the part that noise is sized by,
+    `counted` how many sites' noise a record can count on, `entry` the price before the first round.
     """
 
     study: str
@@ -60,21 +56,21 @@ class PlainLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteRelease:
-    """What one site let out for one query of one round, with a record and without it."""
+    """What a site let out for a query with a record and without it, and what was to be left."""
 
     round: int
     site: int
     what: str
     region: PlainRegion
     charge: Amount
+    remainder: Amount = Fraction(0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisySum(SiteRelease):
-    """Integers; `claimed` are L1, L2 squared and Linf that the noise was made for.
-
-    `moved` is what the record changed, number by number; `draws` are the numbers of the draws of
-    noise that each carries, negative where it carries none; `laws` those of the draws.
+    """Integers; `claimed` are L1, L2 squared and Linf that the noise was made for, `moved` what the
+    record changed, number by number; `draws` are the numbers of the draws of noise that each
+    carries, negative where it carries none; `laws` those of the draws.
     """
 
     claimed: tuple[int, int, int]
@@ -122,8 +118,7 @@ def _context(digits: int = LAW_DIGITS) -> Any:
 
 @lru_cache(maxsize=4096)
 def mu_squared_of_unit(variance: Fraction) -> Fraction:
-    """mu^2 between a discrete Gaussian and itself moved by 1: 2 Phi^-1((1 + P(0)) / 2), squared.
-
+    """mu^2 between a discrete Gaussian and itself moved by 1: 2 Phi^-1((1 + P(0)) / 2), squared;
     P(0) is one over a theta function, summed directly or by Poisson's formula.
     """
     low = float(variance)
@@ -188,7 +183,6 @@ def _real(ctx: Any, number: Fraction) -> Any:
 
 
 def _rational(number: Any) -> Fraction:
-    """A 40-digit number as it is."""
     sign, mantissa, exponent, _ = number._mpf_
     return Fraction((-1) ** sign * int(mantissa)) * Fraction(2) ** int(exponent)
 
@@ -206,10 +200,8 @@ def _guaranteed_law(law: PlainLaw | None, terms: Terms) -> PlainLaw | None:
 def loss_of_norms(law: PlainLaw | None, l1: int, l2_squared: int, terms: Terms) -> Amount:
     """What a change of these norms loses by noise of this law."""
     honest_law = _guaranteed_law(law, terms)
-    if l1 == 0:
-        return Fraction(0)
-    if honest_law is None:
-        return math.inf
+    if honest_law is None or l1 == 0:
+        return math.inf if l1 else Fraction(0)
     if terms.measure == "pure":
         return l1 * honest_law.size if honest_law.kind == "laplace" else math.inf
     if honest_law.kind == "laplace":
@@ -217,13 +209,17 @@ def loss_of_norms(law: PlainLaw | None, l1: int, l2_squared: int, terms: Terms) 
     return l2_squared * mu_squared_of_unit(honest_law.size)
 
 
-def loss_of_range(mechanism: str, epsilon: Fraction, terms: Terms) -> Amount:
-    """Of a choice whose scores move within `epsilon` nats: the exponential mechanism's loss lies in
-    an interval of that length, so that half of it counts among Gaussian losses.
+def loss_of_range(choice: Selection, moved: int, terms: Terms) -> Amount:
+    """Of a choice whose scores move within so many units: the exponential mechanism's loss lies in
+    an interval of that length, so that half of it counts among Gaussian losses. Smeared by noise of
+    mu^2 = s, it is below noise of mu^2 = s + loss where 1/s - 1/(s + loss) = (half / s)^2.
     """
+    epsilon = choice.coefficient * moved
     if terms.measure == "pure":
         return epsilon
-    return pure_mu_squared(epsilon / 2 if mechanism == "exponential" else epsilon)
+    half = epsilon / 2 if choice.mechanism == "exponential" else epsilon
+    alone, left = pure_mu_squared(half), Fraction(choice.remainder)
+    return min(alone, left * half**2 / (left - half**2)) if half**2 < left else alone
 
 
 def loss_of_release(release: SiteRelease, terms: Terms) -> Amount:
@@ -232,7 +228,7 @@ def loss_of_release(release: SiteRelease, terms: Terms) -> Amount:
         l1, l2_squared, _ = _norms(release.moved)
         return max(loss_of_norms(law, l1, l2_squared, terms) for law in release.laws or (None,))
     assert isinstance(release, Selection)
-    return loss_of_range(release.mechanism, release.coefficient * range_of(release), terms)
+    return loss_of_range(release, range_of(release), terms)
 
 
 def _norms(change: Sequence[int]) -> tuple[int, int, int]:
@@ -251,11 +247,9 @@ def most_along_a_path(charges: Iterable[tuple[PlainRegion, Amount]]) -> Amount:
     here: Amount = Fraction(0)
     tests: dict[str, dict[int, list[tuple[PlainRegion, Amount]]]] = {}
     for region, cost in charges:
-        if not region:
-            here += cost
-            continue
-        (test, outcome), rest = region[0], region[1:]
-        tests.setdefault(test, {}).setdefault(outcome, []).append((rest, cost))
+        here += Fraction(0) if region else cost
+        for test, outcome in region[:1]:
+            tests.setdefault(test, {}).setdefault(outcome, []).append((region[1:], cost))
     return here + sum(max(map(most_along_a_path, parts.values())) for parts in tests.values())
 
 
@@ -280,14 +274,10 @@ def judge_transcript(transcript: PlainTranscript) -> RecordVerdict:
         for words in _faults(release, terms)
     ]
     problems += _shared_draws(releases)
-    lost, payment = terms.entry, terms.entry
-    for release in releases:
-        lost += loss_of_release(release, terms) if terms.label_odds is None else Fraction(0)
-        payment += release.charge if _is_touched(release) else Fraction(0)
-    by_site: dict[int, list[tuple[PlainRegion, Amount]]] = {}
-    for release in releases:
-        by_site.setdefault(release.site, []).append((release.region, release.charge))
-    worst = terms.entry + max(map(most_along_a_path, by_site.values()), default=Fraction(0))
+    lost = terms.entry + sum(loss_of_release(r, terms) for r in releases if not terms.label_odds)
+    payment = terms.entry + sum(r.charge for r in releases if _is_touched(r))
+    spent = (_spent(releases, site) for site in {release.site for release in releases})
+    worst = terms.entry + max(spent, default=Fraction(0))
     budget = budget_of(terms.measure, terms.epsilon, terms.delta)
     if terms.records_per_person == 1 and not _at_most(payment, worst):
         problems.append(f"the record is in regions charged {_of(payment, worst)} the worst path")
@@ -301,6 +291,17 @@ def judge_transcript(transcript: PlainTranscript) -> RecordVerdict:
     return RecordVerdict(lost, payment, worst, budget, tuple(problems))
 
 
+def _spent(releases: Sequence[SiteRelease], site: int) -> Amount:
+    """By the worst path at one site, or more: what a selection was to leave counts from then on."""
+    own = [release for release in releases if release.site == site]
+    left: dict[int, Amount] = {max(r.round for r in own): Fraction(0)}
+    for r in own:
+        if r.remainder:
+            left[r.round] = max(r.remainder, left.get(r.round, 0))
+    charges = [(r.round, (r.region, r.charge)) for r in own]
+    return max(most_along_a_path(c for n, c in charges if n <= last) + left[last] for last in left)
+
+
 def _is_touched(release: SiteRelease) -> bool:
     if isinstance(release, Selection):
         return release.scores != release.scores_without
@@ -310,8 +311,9 @@ def _is_touched(release: SiteRelease) -> bool:
 def _faults(release: SiteRelease, terms: Terms) -> list[str]:
     if terms.label_odds is not None:  # protected before anything is asked
         return _faults_of_counts(release)
-    faults_of = _faults_of_sum if isinstance(release, NoisySum) else _faults_of_choice
-    faults = faults_of(release, terms)
+    faults = (_faults_of_sum if isinstance(release, NoisySum) else _faults_of_choice)(
+        release, terms
+    )
     loss, charge = loss_of_release(release, terms), release.charge
     fine = _at_most(loss, charge)
     return faults if fine else [*faults, f"the record loses {_of(loss, charge)} its charge"]
@@ -340,7 +342,7 @@ def _faults_of_choice(release: SiteRelease, terms: Terms) -> list[str]:
         faults.append("the number of candidates depends on a record")
     if range_of(release) > reach:
         faults.append(f"one record moves scores by {range_of(release)}; {reach} was claimed")
-    whole = loss_of_range(release.mechanism, release.coefficient * reach, terms)
+    whole = loss_of_range(release, reach, terms)
     return faults + _unequal("the choice", whole, release.charge)
 
 
@@ -367,16 +369,14 @@ def _label_faults(terms: Terms) -> list[str]:
     """Randomized labels lose the odds of the truth against one lie, once for every report."""
     if terms.label_odds is None:
         return []
-    truth, lie, reports = terms.label_odds
-    ctx = _context()
+    (truth, lie, reports), ctx = terms.label_odds, _context()
     lost = float(reports * ctx.log(_real(ctx, truth / lie)))
     return _unequal("randomized labels", lost, terms.entry)
 
 
 def _claim_faults(claim: Claim, worst: Amount, budget: Fraction, terms: Terms) -> list[str]:
-    faults = []
-    if claim.spent != worst:
-        faults.append(f"the ledger says {float(claim.spent):.9g}; it is {float(worst):.9g}")
+    says = f"the ledger says {float(claim.spent):.9g}; it is {float(worst):.9g}"
+    faults = [says] if claim.spent != worst else []
     part = float(Fraction(worst) / budget)
     for fraction in (claim.spent_fraction, claim.lines):
         if fraction is not None and abs(fraction - part) > PRINTED:

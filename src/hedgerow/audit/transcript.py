@@ -179,6 +179,7 @@ def releases_of(
             "what": str(priced_query.phrase),
             "region": region_of(query.region),
             "charge": priced_query.charge.cost,
+            "remainder": priced_query.charge.remainder,
         }
         if noise is not None:
             part = slice(start, start + noise.size)

@@ -26,6 +26,7 @@ from hedgerow.models.losses import (
 )
 from hedgerow.models.tree import Tree
 from hedgerow.models.validation import Strict
+from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.bundles import MOST_CANDIDATES, MOST_INTEGERS, MOST_QUERIES
 from hedgerow.privacy.pricing import Priced, once_a_query, priced
 from hedgerow.privacy.queries import (
@@ -83,6 +84,7 @@ def _reason_against_one(study: Study, query: Query) -> str | None:
         or _reason_undeclared(study, query)
         or query.incompatibility(study.schema)
         or _bad_fraction(query.fraction)
+        or _bad_remainder(study, query)
         or _too_large(study, query)
         or _cannot_be_priced(study, query)
     )
@@ -113,6 +115,14 @@ def _bad_fraction(fraction: Fraction) -> str | None:
     if not 0 < fraction.numerator <= fraction.denominator < MAX_FRACTION_DIGITS:
         return "a fraction of the budget is not between 0 and 1, or has too many digits"
     return None
+
+
+def _bad_remainder(study: Study, query: Query) -> str | None:
+    if isinstance(query, Summed) or query.remainder == 0:
+        return None
+    if study.measure is Measure.PURE or query.remainder < 0:
+        return "a remainder of the budget means nothing here"
+    return _bad_fraction(query.fraction + query.remainder)
 
 
 def _too_large(study: Study, query: Query) -> str | None:

@@ -117,7 +117,8 @@ class Priced:
 @once_a_query
 def priced(study: Study, query: Query) -> Priced:
     """For queries that were admitted: a hostile one can make this raise."""
-    charge = study.charge(query.region, study.cost(query), describe(query, study))
+    what, remainder = describe(query, study), study.remainder(query)
+    charge = study.charge(query.region, study.cost(query), what, remainder)
     noise = _noise(study, query) if isinstance(query, SumQuery | BoundQuery) else None
     return Priced(query, charge, phrase_of(query), mechanism_of(query, study), noise)
 

@@ -158,9 +158,17 @@ class Study(Declaration):
     def limit(self) -> Cost:
         return math.inf if self.dp_model is DPModel.NONE else self.total
 
-    def charge(self, region: Region, cost: Cost, purpose: str) -> Charge:
+    def charge(
+        self, region: Region, cost: Cost, purpose: str, remainder: Cost = conversions.NOTHING
+    ) -> Charge:
         """A line of a ledger, on this study's account and in its measure."""
-        return Charge(region, cost, purpose, self.account, self.measure)
+        return Charge(region, cost, purpose, self.account, self.measure, remainder)
+
+    def remainder(self, query: Query) -> Fraction:
+        """What has to be left after a selection; sums and pure epsilon need nothing."""
+        if isinstance(query, Summed) or self.limit == math.inf:
+            return conversions.NOTHING
+        return query.remainder * self.spendable
 
     def cost(self, query: Query) -> Cost:
         """The cost of a query for a record in its region."""
@@ -319,7 +327,8 @@ class Study(Declaration):
         return Fraction(_share_tau(law.sigma2, self.honest))
 
     def selection_epsilon(self, query: Selecting) -> Fraction:
-        return conversions.selection_epsilon(self.measure, self._cost(query), query.mechanism.value)
+        cost, name = self._cost(query), query.mechanism.value
+        return conversions.selection_epsilon(self.measure, cost, name, self.remainder(query))
 
     def _cost(self, query: Query) -> Fraction:
         cost = self.cost(query)

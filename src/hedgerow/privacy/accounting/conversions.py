@@ -25,6 +25,7 @@ from hedgerow.privacy.mechanisms.mechanisms import (
 from hedgerow.privacy.queries.choices import Mechanism
 from hedgerow.schema.rules import exact, shown_value
 
+NOTHING = Fraction(0)
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
 LEAST_DELTA = Fraction(1, 10**100)
 GUARANTEES = "a finite number above 0, from 1e-12 to 1,000,000"
@@ -141,12 +142,15 @@ def cost_of(measure: Measure, law: NoiseLaw, sensitivity: Sensitivity) -> Cost:
 
 
 @lru_cache(maxsize=4096)
-def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fraction:
-    """The epsilon of a selection that costs `cost`, rounded down.
+def selection_epsilon(
+    measure: Measure, cost: Fraction, chooser: str, remainder: Fraction = NOTHING
+) -> Fraction:
+    """The epsilon of a selection that costs `cost` and leaves `remainder` behind, rounded down.
 
     The exponential mechanism bounds the *range* of its loss by epsilon, hence half as much
     counts: rho = eps^2 / 8, mu = 2 Phi^-1(logistic(eps / 2)). The others pay what any
-    eps-DP mechanism pays: rho = eps tanh(eps / 2), mu = 2 Phi^-1(logistic(eps)).
+    eps-DP mechanism pays: rho = eps tanh(eps / 2), mu = 2 Phi^-1(logistic(eps)). With mu^2 = s
+    left after it, eps^2 / 4 = cost s / (cost + s) is kept too, and mostly more (section 4).
     Proof: docs/proofs/discrete_gaussian_gdp.md.
     """
     _check_positive(cost)
@@ -157,7 +161,8 @@ def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fractio
         case Measure.ZCDP:
             return _root_below(8 * cost) if is_bounded_range else _pure_of_rho(cost)
         case Measure.GDP:
-            return (2 if is_bounded_range else 1) * _pure_of_mu_squared(cost)
+            epsilon = max(_pure_of_mu_squared(cost), _pure_among_sums(cost, remainder))
+            return (2 if is_bounded_range else 1) * epsilon
 
 
 def lifetime_cost(measure: Measure, spent: Cost, lifetime: Measure) -> Cost:
@@ -205,6 +210,16 @@ def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:
     """`_mu_squared_of_pure` backwards: the largest epsilon that costs mu^2, rounded down."""
     half = context().sqrt(real(mu_squared)) / 2
     return rounding.rounded_down(context().log(context().ncdf(half) / context().ncdf(-half)))
+
+
+def _pure_among_sums(mu_squared: Fraction, remainder: Fraction) -> Fraction:
+    """The same if `remainder` is left: the likelihood ratio of the selection, times that of so much
+    Gaussian noise, is below the ratio of both as Gaussian noise, in convex order.
+    """
+    if not remainder:
+        return NOTHING
+    square = mu_squared * remainder / (mu_squared + remainder)
+    return rounding.rounded_down(context().sqrt(real(square)))
 
 
 def _mu_squared_of_pure(epsilon: Fraction) -> Fraction:

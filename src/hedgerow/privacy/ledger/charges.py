@@ -31,6 +31,8 @@ class Charge:
 
     `study` is the key of the study's account: its hash, so that two studies of one name do not
     share a budget. `measure` says what the cost counts; a ledger adds up one kind only.
+    `remainder` has to be left of the budget after this round: a selection was priced by it, and
+    counts as spent from then on.
     """
 
     region: Region
@@ -38,9 +40,11 @@ class Charge:
     what: str
     study: str
     measure: Measure
+    remainder: Cost = Fraction(0)
 
     def __post_init__(self) -> None:
         checked_cost(self.cost)
+        checked_cost(self.remainder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +110,14 @@ class Tally:
     A charge takes a step of work for every step of its region whose total it raises, and no more:
     best-first trees ask about regions of a hundred steps, round after round. Totals are whole
     numbers of a unit that divides all costs so far: few denominators differ, and integers add
-    exactly and sooner than rationals.
+    exactly and sooner than rationals. What a study spent is never below what stood after a round,
+    with the remainder by which its selections were priced: charges of one call are one round.
     """
 
     def __init__(self) -> None:
         self._root = _Part(None)
+        self._remainders: dict[Hashable, _Part] = {}
+        """By study: the most that was ever spent and to remain."""
         self._nodes: dict[tuple[str, Region], _Part] = {}
         self._parts = [self._root]
         self._per_one = 1
@@ -118,11 +125,14 @@ class Tally:
 
     @property
     def total(self) -> Cost:
-        return self._cost(self._root.total)
+        return self._cost(sum(map(self._spent, self._root.parts)))
 
     def of(self, study: str) -> Cost:
-        study_part = self._root.parts.get(study)
-        return self._cost(study_part.total) if study_part else Fraction(0)
+        return self._cost(self._spent(study)) if study in self._root.parts else Fraction(0)
+
+    def _spent(self, study: Hashable) -> _Units:
+        part, remainder = self._root.parts[study], self._remainders.get(study)
+        return max(part.total, remainder.total) if remainder else part.total
 
     def _cost(self, units: _Units) -> Cost:
         return Fraction(units, self._per_one) if isinstance(units, int) else units
@@ -138,11 +148,23 @@ class Tally:
         changes: list[Change] = []
         for charge in charges:
             self._add(charge, changes)
+        for charge in charges:
+            if charge.remainder:
+                self._keep(charge, changes)
         return changes
+
+    def _keep(self, charge: Charge, changes: list[Change]) -> None:
+        if charge.study not in self._remainders:
+            self._remainders[charge.study] = _Part(None)
+            self._parts.append(self._remainders[charge.study])
+        part = self._remainders[charge.study]
+        changes.append((part, part.total))
+        total = self._root.parts[charge.study].total + self._units(charge.remainder)
+        part.total = max(part.total, total)
 
     def _refine(self, charges: Sequence[Charge]) -> None:
         """Smaller units, if these charges are no whole number of the present ones."""
-        costs = (charge.cost for charge in charges)
+        costs = (cost for charge in charges for cost in (charge.cost, charge.remainder))
         finite = {cost.denominator for cost in costs if isinstance(cost, Fraction)}
         finer = math.lcm(self._per_one, *finite)
         if finer != self._per_one:

@@ -238,14 +238,17 @@ def _regions(lines: Sequence[list[Any]]) -> list[Region]:
 
 def _charge_fields(charge: Charge, steps: StepTable) -> dict[str, Any]:
     what = charge.what if len(charge.what) <= MOST_WORDS else f"{charge.what[: MOST_WORDS - 3]}..."
-    return {"what": what, "cost": cost_text(charge.cost), "region": steps.place(charge.region)}
+    remainder = {"remainder": cost_text(charge.remainder)} if charge.remainder else {}
+    region = {"region": steps.place(charge.region)}
+    return {"what": what, "cost": cost_text(charge.cost)} | region | remainder
 
 
 def _charge(raw: dict[str, Any], regions: Sequence[Region], study: str, measure: Measure) -> Charge:
     """A region is a line of the entry's steps; entries of version 2 spell each one out."""
     place = raw["region"]
     region = regions[place] if type(place) is int else tuple(_step(step) for step in place)
-    return Charge(region, cost_of_text(raw["cost"]), raw["what"], study, measure)
+    remainder = cost_of_text(raw.get("remainder", NONE))
+    return Charge(region, cost_of_text(raw["cost"]), raw["what"], study, measure, remainder)
 
 
 def _step_fields(step: Step) -> list[Any]:

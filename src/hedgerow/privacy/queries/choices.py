@@ -171,13 +171,18 @@ def candidate(candidates: Iterable[Candidate], k: int) -> Split | MultiwaySplit:
 
 @dataclass(frozen=True)
 class _Choice:
-    """One of some candidates, by exact integer scores; only the index is released."""
+    """One of some candidates, by exact integer scores; only the index is released.
+
+    `remainder` is a fraction of the budget that remains after it for the worst-case record: the
+    more of it, the sharper a selection may be among Gaussian sums. Ledgers refuse it otherwise.
+    """
 
     region: Region
     splits: tuple[Candidate, ...]
     scoring: Scoring
     fraction: Fraction
     mechanism: Mechanism = Mechanism.PERMUTE_AND_FLIP
+    remainder: Fraction = Fraction(0)
 
     @cached_property
     def n_candidates(self) -> int:

@@ -9,17 +9,19 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from hedgerow.privacy.accounting.budget import Cost
+from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.accounting.coalition import CoalitionRelease
 from hedgerow.privacy.accounting.guarantee import INFINITY, Guarantee, guarantee_of_words
+from hedgerow.privacy.ledger.charges import Charge, Tally
 from hedgerow.privacy.pricing import Priced, label_mechanism
 from hedgerow.privacy.queries.statistics import Phrase, condense
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Test
 from hedgerow.schema.rules import exact
 
-ENTRY = 0
-"""The round before the first: what records pay on entering."""
+ENTRY, END = 0, -1
+"""The round before the first: what records pay on entering; and after the last."""
+KEPT = "kept unspent: selections were priced by it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class Asked:
     phrase: Phrase
     mechanism: str
     release: CoalitionRelease | None = None
+    remainder: Cost = Fraction(0)
+    """What had to be left after it, of a selection."""
     void: bool = False
     """Whether the round failed: it was charged and nobody got an answer."""
 
@@ -61,6 +65,7 @@ def record_query(number: int, price: Priced) -> Asked:
         phrase=price.phrase,
         mechanism=price.mechanism,
         release=None if price.noise is None else price.noise.release,
+        remainder=price.charge.remainder,
     )
 
 
@@ -76,6 +81,18 @@ def paid_on_entering(study: Study) -> list[Asked]:
         mechanism=label_mechanism(study),
     )
     return [entry]
+
+
+def kept_for_selections(queries: Sequence[Asked], measure: Measure) -> list[Asked]:
+    """What selections were priced by and no later round spent: it counts as spent."""
+    tally = Tally()
+    for _, group in groupby(queries, key=lambda query: query.round):
+        tally.add([Charge(q.region, q.cost, "", "", measure, q.remainder) for q in group])
+    unused_cost = tally.total - total_cost(worst_path(queries))
+    if not unused_cost > 0:
+        return []
+    words = Phrase("selections, which were priced by it (kept unspent)")
+    return [Asked(round=END, region=EVERYONE, cost=unused_cost, phrase=words, mechanism=KEPT)]
 
 
 def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
@@ -155,8 +172,8 @@ def _piecewise(queries: Sequence[Asked]) -> str:
 
 
 def _name(first: int, last: int) -> str:
-    if first == ENTRY:
-        return "entry"
+    if first in (ENTRY, END):
+        return "entry" if first == ENTRY else "end"
     return f"{first}" if first == last else f"{first}-{last}"
 
 

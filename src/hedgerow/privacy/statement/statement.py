@@ -32,6 +32,7 @@ from hedgerow.privacy.statement.spending import (
     Total,
     by_mechanism,
     by_rounds,
+    kept_for_selections,
     total_cost,
     worst_path,
 )
@@ -46,6 +47,7 @@ ACCOUNTANTS = {
     Measure.ZCDP: "zCDP (rho adds over the rounds)",
     Measure.GDP: "Gaussian DP (mu squared adds over the rounds)",
 }
+AMONG_SUMS = "; a selection is priced by the budget that is left after it"
 RANDOMNESS = "operating system's generator, expanded by AES-256-CTR; integers only"
 SEPARATE_FITS = "each fit of a hyperparameter search is a fit of its own: epsilons and deltas add."
 TOGETHER = (
@@ -292,6 +294,10 @@ def statement(
     """
     no_noise = study.dp_model is DPModel.NONE
     is_schema_inferred = bool(study.schema.unconfirmed)
+    accountant = "none" if no_noise else ACCOUNTANTS[study.measure]
+    if any(query.remainder for query in queries):
+        accountant += AMONG_SUMS
+        queries = [*queries, *kept_for_selections(queries, study.measure)]
     cost = _epsilon(study, spent)
     epsilon = shown_cost(cost)
     guarantee = wording.guarantee_of(study, persons_declared, epsilon=cost, sample=sample)
@@ -306,7 +312,7 @@ def statement(
         spent_fraction=None if no_noise else float(spent / study.total),
         unspent=() if no_noise else _unspent(study, spent, queries),
         neighbors=wording.neighbors(study, persons_declared),
-        accountant="none" if no_noise else ACCOUNTANTS[study.measure],
+        accountant=accountant,
         mechanisms=by_mechanism(path, study.total) if path else (),
         dp_model=study.dp_model.value,
         trust=tuple(wording.trust(study, epsilon, queries)),
