@@ -272,15 +272,6 @@ def rounds(
     order.run_module("rounds", splits, packages=())
 
 
-@study("arena")
-def arena(
-    order: Order,
-    splits: Annotated[int, typer.Option(help="Fresh splits of each data set.")] = 2,
-) -> None:
-    """Private learners against each other on 21 public sets: ratings and the gap closed."""
-    order.run_module("arena", splits)
-
-
 @study("reconstruction")
 def reconstruction(
     order: Order,
