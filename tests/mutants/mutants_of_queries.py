@@ -188,6 +188,20 @@ QUERIES: Final = (
         "kernels/test_surface_sums.py::test_the_sum_is_the_sum_of_the_records",
     ),
     Mutant(
+        "of several classes the bound holds the last one's gradient alone",
+        "kernels/surfaces.py",
+        "            squares += own * own",
+        "            squares = own * own",
+        "kernels/test_surface_sums.py::test_no_record_adds_more_than_declared_whatever_the_query_says",
+    ),
+    Mutant(
+        "a gradient of many classes is not scaled to its clip",
+        "privacy/queries/statistics.py",
+        "np.maximum(LONGER * np.sqrt(squares), self.clip)[:, None]",
+        "self.clip",
+        "kernels/test_surface_sums.py::test_honest_records_are_never_left_out",
+    ),
+    Mutant(
         "a gradient of surfaces declares half of its norm",
         "privacy/queries/statistics.py",
         "l2 = self.units(unit) * self.radius",

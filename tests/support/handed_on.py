@@ -94,7 +94,8 @@ def fitted(name: str, task: str) -> Any:
     with fixed_noise():
         model.fit(*labeled(n, schema))
     kinds = {surface is not None for surface in surfaces_of(model)}
-    assert task != "surfaces" or kinds == {True, False}, f"surfaces and trees were wanted: {kinds}"
+    has_both = task == "surfaces" or (name, task) == ("BoostedTreesClassifier", "three classes")
+    assert not has_both or kinds == {True, False}, f"surfaces and trees were wanted: {kinds}"
     return model
 
 

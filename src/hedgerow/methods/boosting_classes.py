@@ -86,7 +86,7 @@ TREE_GATE = constant((200.0, 600.0), unit="signal", evidence="boosting.md#0030")
 """Signal: below the first no trees, above the second the most of the budget."""
 TREE_GATE_OF_MANY = constant((70.0, 200.0), unit="signal", evidence="classes.md#0035")
 """The same for three classes and more, whose curves are not stacked."""
-DEEPER_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0117")
+DEEPER_TREES_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0117")
 DEEPER = constant(2, unit="levels", evidence="boosting.md#0117")
 """Levels that trees have more from there on, drawn by the gains of earlier ones."""
 MANY_DEVIATION = constant(0.3, unit="deviation", evidence="classes.md#0118")
@@ -268,7 +268,7 @@ class SmoothedBoost(Method):
         n_classes: int,
     ) -> Splitting:
         """Gain-sampled trees, deeper ones where the signal is strong; plain ones below that."""
-        is_strong = strength >= DEEPER_FROM
+        is_strong = strength >= DEEPER_TREES_FROM
         if is_strong or n_classes > 2:
             depth = self.max_depth + (DEEPER if is_strong else 0)
             return GainSampledTrees(grids, features, loss_for(n_classes), depth)

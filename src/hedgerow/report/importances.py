@@ -17,7 +17,7 @@ import numpy as np
 from hedgerow.models.model import Curve
 from hedgerow.report.view import DEVIATIONS, readable
 from hedgerow.report.weighing import Parts, Readable, WeightedTree, parts_of_model
-from hedgerow.schema.arrays import N_CODES, Codes, FloatArray
+from hedgerow.schema.arrays import Codes, FloatArray
 from hedgerow.schema.grids import ColumnKind, Grid, short_number
 
 SPIKE = 1e-5
@@ -173,13 +173,13 @@ def _by_column(model: Readable, parts: Parts) -> FloatArray:
 def pair_effect(model: Readable, first: str, second: str) -> PairEffect:
     """The surface of two columns, with the noise in it; zero everywhere if there is none."""
     pair = model.schema_.index(first), model.schema_.index(second)
-    grids, values = [model.schema_.grids[j] for j in pair], np.zeros((N_CODES, N_CODES, 1))
-    deviations = values
+    grids = [model.schema_.grids[j] for j in pair]
+    values = deviations = np.zeros((*(grid.n_cells for grid in grids), 1))
     for surface in parts_of_model(model).surfaces:
         if set(surface.columns) == set(pair):
             order = (0, 1, 2) if surface.columns == pair else (1, 0, 2)
             values, deviations = surface.table.transpose(order), surface.deviations.transpose(order)
-    tables = [values.swapaxes(0, axis).reshape(N_CODES, -1) for axis in (0, 1)]
+    tables = [values.swapaxes(0, axis).reshape(values.shape[axis], -1) for axis in (0, 1)]
     runs = [_runs_of_equals(t, grid.missing) for t, grid in zip(tables, grids, strict=True)]
     cells = tuple(tuple(begin for begin, _ in bins) for bins in runs)
     words = tuple(tuple(_bin_words(g, b) for b in r) for g, r in zip(grids, runs, strict=True))

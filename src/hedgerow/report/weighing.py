@@ -17,7 +17,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.models.model import Curve, Model, Output
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import LeafStatistics
-from hedgerow.schema.arrays import N_CODES, Codes, FloatArray
+from hedgerow.schema.arrays import Codes, FloatArray
 from hedgerow.schema.schema import Schema
 
 MOST_OF_COLUMNS = 0.2
@@ -83,7 +83,7 @@ class WeightedTree:
 class Surface:
     """A tree of two columns that says next to nothing of either alone: what both add together.
 
-    `table` and `deviations` are (256, 256, O) over all cells, `weights` the parts of records there.
+    `table` and `deviations` are (A, B, O) by cell, `weights` the parts of records there.
     """
 
     columns: tuple[int, ...]
@@ -141,18 +141,21 @@ def parts_of_model(model: Readable) -> Parts:
 def surfaces_of(model: Readable) -> list[Surface | None]:
     """By tree: at most one surface of a pair, where noisy counts of its columns are there."""
     own, noise, out = model.model_, model.model_.noise.trees, list[Surface | None]()
-    is_sum = own.output in (Output.SIGMOID, Output.VALUE) and own.score.clip is None
+    outputs = Output.SIGMOID, Output.SOFTMAX, Output.VALUE
+    is_sum = own.output in outputs and own.score.clip is None
     for k, tree in enumerate(own.score.trees):
         pair = tuple(np.unique(tree.feature[tree.leaf < 0]).tolist())
         counts = [own.parts[j] for j in pair] if own.parts and is_sum else []
         out.append(None)
         if len(pair) == 2 == sum(map(any, counts)) and pair not in (s.columns for s in out if s):
-            codes = np.zeros((len(tree.features), N_CODES, N_CODES), np.uint8)
-            codes[pair[0]], codes[pair[1]] = np.ogrid[:N_CODES, :N_CODES]
-            leaf = tree.apply(codes.reshape(len(codes), -1)).reshape(N_CODES, N_CODES)
-            weights = [np.pad(np.asarray(c) / sum(c), (0, N_CODES - len(c))) for c in counts]
+            shape = len(counts[0]), len(counts[1])
+            codes = np.zeros((len(tree.features), *shape), np.uint8)
+            codes[pair[0]], codes[pair[1]] = np.ogrid[: shape[0], : shape[1]]
+            leaf = tree.apply(codes.reshape(len(codes), -1)).reshape(shape)
+            weights = [np.asarray(c) / sum(c) for c in counts]
             deviations = (np.array(noise[k]).T if noise else np.zeros_like(tree.values))[leaf]
-            surface = Surface(pair, weights, tree.values[leaf], deviations)
+            table = tree.values[leaf]
+            surface = Surface(pair, weights, table, np.broadcast_to(deviations, table.shape))
             out[-1] = surface if surface.of_columns < MOST_OF_COLUMNS else None
     return out
 

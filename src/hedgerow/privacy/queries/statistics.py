@@ -448,7 +448,7 @@ class CurveNewton(_Fractional):
         return loss_incompatibility(self.loss, schema) or model_incompatibility(start, schema)
 
 
-SMALLEST_CLIP = 2.0**-6
+LEAST_GRADIENT_CLIP = 2.0**-6
 COARSER = 16
 """Units of a study's lattice to one of a surface gradient's: its functions are integers already."""
 LARGEST_SURFACE_RADIUS = 1 << 20
@@ -512,8 +512,8 @@ class SurfaceGradients(_Fractional):
             return f"the radius {self.radius} is too small or too large"
         if not isinstance(self.loss, LogLoss | SoftmaxLoss):
             return f"{type(self.loss).__name__} has no bound for a step on surfaces"
-        if not SMALLEST_CLIP <= self.clip <= 1.0:
-            return f"the clip {self.clip} is not between {SMALLEST_CLIP} and 1"
+        if not LEAST_GRADIENT_CLIP <= self.clip <= 1.0:
+            return f"the clip {self.clip} is not between {LEAST_GRADIENT_CLIP} and 1"
         reason = basis_incompatibility(self.basis)
         if reason is None and len(self.coefficients) != self.channels:
             reason = f"{len(self.coefficients)} coefficients came for {self.channels} channels"

@@ -107,7 +107,8 @@ def surface_figures(model: Readable) -> list[Html]:
     reach = max((float(np.abs(effect.values).max()) for effect in effects), default=0.0) or 1.0
     shown = [e for e in effects if 2 * SHADES * np.abs(e.values).max() > reach]
     grids = {grid.feature: grid for grid in model.schema_.grids}
-    maps = [_map(effect, [grids[name] for name in effect.features], reach) for effect in shown]
+    names = model.schema_.classes or ()
+    maps = [_map(effect, [grids[j] for j in effect.features], reach, names) for effect in shown]
     chip = '<svg class="shade" viewBox="0 0 9 9" aria-hidden="true">{}</svg>'
     chips = [Html(chip.format(_rect(k, False, (0, 0, 9, 9)))) for k in range(-SHADES, SHADES + 1)]
     gray = Html(chip.format(_rect(SHADES // 2, True, (0, 0, 9, 9))))
@@ -122,9 +123,14 @@ def _rect(level: int, is_faint: bool, box: tuple[float, float, float, float]) ->
     return f'<rect class="heat {side} s{abs(level)}" {place}/>'
 
 
-def _map(effect: PairEffect, grids: Sequence[Grid], reach: float) -> Html:
-    """The first column upwards, the second to the right; missing values beyond the edges."""
-    values, noise = effect.values[..., 0], DEVIATIONS * effect.deviations[..., 0]
+def _map(effect: PairEffect, grids: Sequence[Grid], reach: float, names: Sequence[str]) -> Html:
+    """The first column upwards, the second to the right; missing values beyond the edges.
+
+    Of three classes and more, that whose score the columns move most.
+    """
+    output = int(np.argmax((effect.values**2).sum(axis=(0, 1))))
+    values, noise = effect.values[..., output], DEVIATIONS * effect.deviations[..., output]
+    title = " with ".join(effect.features) + (f": {names[output]}" if len(names) > 2 else "")
     levels, faint = np.rint(SHADES * values / reach).astype(int), np.abs(values) < noise
     up, right = (_places(n) for n in values.shape)
     inner = "".join(
@@ -144,11 +150,11 @@ def _map(effect: PairEffect, grids: Sequence[Grid], reach: float) -> Html:
         f"{rows[k]} with {columns[m]}: {values[k, m]:+.2g} ± {_noise(noise[k, m])}"
         for k, m in zip(*order, strict=True)
     ]
-    label = _escape("; ".join([" with ".join(effect.features), *named]))
+    label = _escape("; ".join([title, *named]))
     box = f"0 {-BEYOND} {WIDE} {SIDE + BEYOND + 20}"
     return tag(
         "figure",
-        tag("figcaption", " with ".join(effect.features)),
+        tag("figcaption", title),
         Html(f'<svg viewBox="{box}" role="img" aria-label="{label}">{inner}</svg>'),
         tag("div", "Up: {}. To the right: {}.".format(*effect.features), class_="small"),
         tag("details", tag("summary", "Largest values"), bullet_list(named), class_="small"),
