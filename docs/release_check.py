@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -61,12 +62,26 @@ def check_reproducible(wheel: Path) -> None:
         assert digest(other) == digest(wheel), f"{wheel.name} was built twice and differs"
 
 
-def check_lists(folder: Path) -> None:
-    """sp-repo-review, pyroma, REUSE and zizmor, in an environment of their own."""
+RENDER = """
+import sys, rattler_build as conda
+for system in ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64"):
+    target = conda.RenderConfig(conda.PlatformConfig(target_platform=system))
+    recipe = conda.Stage0Recipe.from_file(sys.argv[1])
+    print(system, [one.recipe for one in recipe.render(render_config=target)])
+"""
+
+
+def check_lists(folder: Path, wheel: Path) -> None:
+    """Of others: all that the group `release` names, in an environment of their own."""
     venv.create(folder, with_pip=True)
     programs = folder / "bin"
     wanted = PROJECT["dependency-groups"]["release"]
     run(programs / "python", "-m", "pip", "install", *QUIET, *wanted)
+    run(programs / "python", "-c", RENDER, ROOT / ".github/recipe.yaml")
+    if sys.platform == "linux":
+        plain = ("--plat", f"manylinux_2_17_{platform.machine()}", "--wheel-dir", folder)
+        path = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+        run(programs / "auditwheel", "repair", *plain, wheel, env=path)
     run(programs / "sp-repo-review", ROOT, cwd=folder)
     run(programs / "pyroma", "--min", "10", ROOT, cwd=folder)
     run(programs / "reuse", "--root", ROOT, "lint", "--lines")
@@ -91,8 +106,8 @@ def write_lock(python: Path, wheel: Path, out: Path) -> None:
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     report = json.loads(done.stdout)
     about = report["environment"]
-    platform = f"{about['platform_system']} {about['platform_machine']}"
-    head = LOCK_HEAD.format(platform=platform, python=about["python_version"])
+    system = f"{about['platform_system']} {about['platform_machine']}"
+    head = LOCK_HEAD.format(platform=system, python=about["python_version"])
     out.write_text(head + "\n".join(lock_lines(report)) + "\n", encoding="utf-8")
 
 
@@ -143,9 +158,9 @@ def run_readme(text: str, programs: Path, folder: Path) -> None:
 def main(out: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     os.environ.setdefault("SOURCE_DATE_EPOCH", "1577836800")
-    with tempfile.TemporaryDirectory() as name:
-        check_lists(Path(name))
     source, wheel = built(out)
+    with tempfile.TemporaryDirectory() as name:
+        check_lists(Path(name), wheel)
     check_contents(source, wheel)
     check_reproducible(wheel)
     with tempfile.TemporaryDirectory() as name:
@@ -154,9 +169,19 @@ def main(out: Path) -> None:
         python = empty / "bin/python"
         limits = ("-c", ROOT / "constraints.txt")
         run(python, "-m", "pip", "install", *QUIET, *limits, wheel)
-        materials = [sys.executable, "-m", "cyclonedx_py", "environment", "--of", "JSON"]
+        materials = [
+            sys.executable,
+            "-m",
+            "cyclonedx_py",
+            "environment",
+            "--of",
+            "JSON",
+            "--validate",
+        ]
         run(*materials, "-o", out / "sbom.json", python)
         write_lock(python, wheel, out / "site.lock")
+        locked = ("--require-hashes", "--find-links", out, "-r", out / "site.lock")
+        run(python, "-m", "pip", "install", *QUIET, "--dry-run", "--ignore-installed", *locked)
         run(python, "-m", "pip", "install", *QUIET, *limits, *readme_needs(readme))
         run_readme(readme, empty / "bin", Path(name))
     print(f"ready: {source.name}, {wheel.name}, sbom.json and site.lock in {out}")

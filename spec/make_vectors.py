@@ -4,8 +4,8 @@ Good ones hold every secret, row and message of a run. `bad.json` holds a run of
 messages that somebody must refuse: `at` says instead of which message of the run it comes, `code`
 with what it is refused. All bytes are in hexadecimal; `read` gives them whole:
 
-    <m4> in a message stands for message 4 of the run, <c2> for its ciphertext 2, <q0> and <d0> for
-    the questions and the definitions of its first round
+    <m4> in a message stands for message 4 of the run, <h4> for its signed header, <c2> for
+    ciphertext 2, <q0> and <d0> for the questions and the definitions of the first round
     a bad message is message `of` with `edits`, the last one first: from where on, how many bytes
     are cut, and what is put there
 """
@@ -535,7 +535,15 @@ def short_messages(play: Play) -> list[list[Any]]:
         lines.append([kind, site, text])
         if kind == "KEYS":
             known = {message.hex(): f"<m{number}>"} | known
+        if kind == "MASKED":
+            known = {signed_header(message).hex(): f"<h{number}>"} | known
     return lines
+
+
+def signed_header(message: bytes) -> bytes:
+    """A message without its body."""
+    header, body = parts(message)
+    return header + spec.H("body", body) + message[-64:]
 
 
 def edited(row: Bad, messages: Sequence[bytes]) -> dict[str, Any]:
@@ -581,6 +589,7 @@ def read(name: str) -> dict[str, Any]:
     for number, line in enumerate(content["messages"]):
         line[2] = re.sub("<[a-z][0-9]+>", lambda match: names[match[0]], line[2])
         names[f"<m{number}>"] = line[2]
+        names[f"<h{number}>"] = signed_header(bytes.fromhex(line[2])).hex()
     for one in content.get("bad_messages", ()):
         message = bytes.fromhex(content["messages"][one["of"]][2])
         for start, cut, put in one["edits"]:

@@ -386,6 +386,7 @@ class World(NamedTuple):
     privates: Sequence[bytes] = ()  # of this key session: X25519, then the seed of ML-KEM-768
     publics: Sequence[bytes] = ()  # X25519
     ciphertexts: Mapping[tuple[int, int], bytes] = MappingProxyType({})  # by giver and taker
+    recent: list[bytes] = []  # noqa: RUF012  (its last MASKED that came, without a body)
 
 
 def post(w: World, kind: str, number: int, site: int, body: bytes, lost: bool = False) -> bytes:
@@ -401,8 +402,11 @@ def post(w: World, kind: str, number: int, site: int, body: bytes, lost: bool = 
     header = bytes((3, code)) + study_hash(w.study) + w.run_id + w.session_id + uint(number, 8)
     header += ids(ends) + uint(len(paid), 2) + paid
     header += uint(len(ledger), 8) + (ledger[-1][1] if ledger else bytes(32))
-    w.messages.append((kind, site, seal(secret, header, body, role)))
-    return w.messages[-1][2]
+    message = seal(secret, header, body, role)
+    w.messages.append((kind, site, message))
+    if kind == "MASKED" and not lost:
+        w.recent[site] = header + H("body", body) + message[-64:]
+    return message
 
 
 def seal(secret: bytes, header: bytes, body: bytes, role: str) -> bytes:
@@ -434,6 +438,7 @@ def open_session(w: World, rand: Sequence[bytes], cts: Ciphertexts, attempt: int
         shown.append(post(w, "KEYS", 0, k, body))
     session_id = H("epoch", study_hash(w.study), w.run_id, *shown)
     w = w._replace(session_id=session_id, privates=privates, publics=publics, ciphertexts=cts)
+    w = w._replace(recent=[b""] * len(rand))
     capsules = dict[tuple[int, int], bytes]()
     for u, v in cts:  # the tag shows the taker that the giver has the same root
         capsules[u, v] = cts[u, v] + expand(root(w, u, v), b"confirm", session_id + ids((u, v)))
@@ -493,6 +498,7 @@ def secure_round(
         dict[int, bytes](),
     )
     asked = bytes((mode,)) + blob(questions) + blob(definitions) + uint(len(sites), 2) + ids(sites)
+    asked += b"".join(blob(receipt) for receipt in w.recent if receipt)  # of up to eight sites
     for k in sites:  # each site: charge, then noise and counts, then masks
         post(w, "ROUND", number, k, asked)
         w.ledgers[k] = charge(w.study, w.ledgers[k], w.secrets[k], round_id, words)

@@ -5,7 +5,8 @@ are others. AUC of classes, R2 of numbers; every difference is of fits on the sa
 
 A second table has curves, surfaces and trees for a number beside trees alone, at one site and at
 five: 70 % of the rows are trained on, delta is 1 / rows. Its constants were chosen on splits 720 to
-729 (notes/numbers.md#0162).
+729 (notes/numbers.md#0162). A third has the same of three classes and more; chosen on splits 700 to
+705 (notes/classes.md#0163).
 """
 
 from __future__ import annotations
@@ -18,50 +19,55 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.metrics import r2_score, roc_auc_score
 
 import hedgerow as hr
 from hedgerow.methods.blocks.boosting import BatchPlan
 from studies.datasets import folder, load
 from studies.harness import Cell, Computation
-from studies.ours_fits import task
+from studies.ours_fits import SMALL_UNSEEN, task
 from studies.pages import markdown_table, write_page
 
 CLASSES = ("adult", "bank", "credit_default", "credit_gmsc", "higgs_18k", "spambase")
 NUMBERS = ("appliances_energy", "gas_turbine", "metro_traffic", "parkinsons")
 EPSILONS = (0.5, 1.0, 3.0, 8.0)
+KEYS = ("split", "dataset", "epsilon", "way")
 WAYS = {"one tree a round": 1, "default": None}
 FIRST_SPLIT, N_SITES = 60, 5
+MANY = ("digits", "letter", "puc_rio_har", "wall_robot", "waveform", "wine")
 FIRST_SPLIT_OF_NUMBERS, TRAINED = 980, 0.7
 STAGES = {"trees alone": 1, "one site": 1, "five sites": N_SITES}
 """Ways to train, and their sites."""
 
 
 def files(quick: bool) -> tuple[str, ...]:
-    return ("bank",) if quick else (*CLASSES, *NUMBERS)
+    return ("bank",) if quick else (*CLASSES, *NUMBERS, *(set(MANY) - set(SMALL_UNSEEN)))
 
 
 def run(computation: Computation, splits: int, quick: bool) -> None:
     names = ("parkinsons",) if quick else (*NUMBERS, "flights_nyc13")
     seeds = range(FIRST_SPLIT_OF_NUMBERS, FIRST_SPLIT_OF_NUMBERS + splits)
-    keys, rows = ("split", "dataset", "epsilon", "way"), product(seeds, names, (1.0, 8.0), STAGES)
+    rows = product(seeds, names, (1.0, 8.0), STAGES)
+    many = product(seeds, MANY[-1:] if quick else MANY, (1.0, 8.0, 0.1), STAGES)
     tables = computation.tables(
         {
-            "rounds": (fitted, cells(splits, files(quick))),
-            "numbers": (number_fitted, [dict(zip(keys, row, strict=True)) for row in rows]),
+            "rounds": (fitted, cells(splits, ("bank",) if quick else (*CLASSES, *NUMBERS))),
+            "numbers": (number_fitted, [dict(zip(KEYS, row, strict=True)) for row in rows]),
+            "classes": (class_fitted, [dict(zip(KEYS, row, strict=True)) for row in many]),
         }
     )
     command = f"python -m studies rounds --splits {splits}"
     title = "Boosted trees over five sites in at most 26 rounds"
-    lines = [*page(tables["rounds"]), *numbers_page(tables["numbers"])]
+    lines = [*page(tables["rounds"]), *stages_page(tables["numbers"], "R2")]
+    lines += stages_page(tables["classes"], "accuracy")
     write_page(computation, "README.md", title, command, lines)
 
 
 def cells(splits: int, names: tuple[str, ...]) -> list[Cell]:
     """Split by split, so that a run cut short has whole tables."""
     seeds = range(FIRST_SPLIT, FIRST_SPLIT + splits)
-    keys = ("split", "dataset", "epsilon", "way")
-    return [dict(zip(keys, row, strict=True)) for row in product(seeds, names, EPSILONS, WAYS)]
+    return [dict(zip(KEYS, row, strict=True)) for row in product(seeds, names, EPSILONS, WAYS)]
 
 
 def fitted(split: int, dataset: str, epsilon: float, way: str) -> dict[str, float]:
@@ -83,11 +89,28 @@ def fitted(split: int, dataset: str, epsilon: float, way: str) -> dict[str, floa
 
 
 def number_fitted(split: int, dataset: str, epsilon: float, way: str) -> dict[str, float]:
-    """Trees alone are what a method grows where a study allows too few rounds."""
     data = load(dataset, folder(None), regression=True)
     order = np.random.default_rng(1000 + split).permutation(len(data.y))
     train, test = np.split(order[::-1], [round(TRAINED * len(order))])
-    model = hr.BoostedTreesRegressor(data.schema, epsilon, 1.0 / len(train), random_state=split)
+    return stage_fitted(hr.BoostedTreesRegressor, data, train, test, split, epsilon, way)
+
+
+def class_fitted(split: int, dataset: str, epsilon: float, way: str) -> dict[str, float]:
+    data = task(dataset)
+    return stage_fitted(hr.BoostedTreesClassifier, data, *data.split(split), split, epsilon, way)
+
+
+def stage_fitted(
+    kind: Any,
+    data: Any,
+    train: NDArray[np.int64],
+    test: NDArray[np.int64],
+    split: int,
+    epsilon: float,
+    way: str,
+) -> dict[str, float]:
+    """Trees alone are what a method grows where a study allows too few rounds."""
+    model = kind(data.schema, epsilon, 1.0 / len(train), random_state=split)
     site = None if STAGES[way] == 1 else np.arange(len(train)) % N_SITES
     fits = BatchPlan.fits if way != "trees alone" else lambda *_: False
     with warnings.catch_warnings(), mock.patch.object(BatchPlan, "fits", fits):
@@ -95,17 +118,17 @@ def number_fitted(split: int, dataset: str, epsilon: float, way: str) -> dict[st
         begin = process_time()
         model.fit(data.X.iloc[train], data.y[train], site=site)
         seconds = process_time() - begin
-        quality = r2_score(data.y[test], model.predict(data.X.iloc[test]))
+        quality = model.score(data.X.iloc[test], data.y[test])
     rounds = float(len(model.run_.rounds))
     return {"quality": float(quality), "rounds": rounds, "seconds": seconds}
 
 
-def numbers_page(table: pd.DataFrame) -> list[str]:
+def stages_page(table: pd.DataFrame, measure: str) -> list[str]:
     rows = [
         [name, f"{epsilon:g}", *(_measured(own[own["way"] == way]) for way in STAGES)]
         for (name, epsilon), own in table.groupby(["dataset", "epsilon"])
     ]
-    head = ["R2 (rounds at most; processor seconds)", "epsilon", *STAGES]
+    head = [f"{measure} (rounds at most; processor seconds)", "epsilon", *STAGES]
     n = table.groupby(["dataset", "epsilon", "way"]).size().min()
     words = f"Mean +- standard error, at least {n} splits from {FIRST_SPLIT_OF_NUMBERS} on."
     return [markdown_table(pd.DataFrame(rows, columns=head)), words]

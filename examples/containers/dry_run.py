@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from examples.network.walk import ROOT, SITES, over_https
+from examples.network.walk import POLICY, ROOT, SITES, over_https, write_rows
 from hedgerow.deployment.rehearsal import Say, Walk, free_port
 
 HERE = Path(__file__).parent
@@ -28,6 +29,7 @@ BASE, IMAGE = "localhost/hedgerow-base", "localhost/hedgerow"
 USER = 10001
 INSIDE = "/srv/walk"
 CHROOT = ("--isolation", "chroot")
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 HIDDEN = "hidden"
 """Holds what containers see in the place of others' things."""
 
@@ -54,9 +56,8 @@ def make_base(folder: Path, name: str) -> None:
 def build(folder: Path, base: str, name: str) -> None:
     """From a wheel of this source and the wheels that it needs, as this machine's pip gets them."""
     folder.mkdir()
-    for file in ("Containerfile",):
-        shutil.copy(HERE / file, folder / file)
-    shutil.copy(ROOT / "constraints.txt", folder)
+    for file in (HERE / "Containerfile", ROOT / "constraints.txt"):
+        shutil.copy(file, folder)
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     constraint = ("--constraint", ROOT / "constraints.txt")
     run(*pip, "wheel", "--no-deps", "--wheel-dir", folder / "wheels", ROOT)
@@ -66,9 +67,12 @@ def build(folder: Path, base: str, name: str) -> None:
         "--build-arg", "PIP_NO_INDEX=1", "--tag", name, folder)  # fmt: skip
 
 
+def exit_code(words: list[str]) -> int:
+    return subprocess.run(words, capture_output=True).returncode
+
+
 def is_there(image: str) -> bool:
-    words = ["buildah", "inspect", "--type", "image", image]
-    return subprocess.run(words, capture_output=True).returncode == 0
+    return exit_code(["buildah", "inspect", "--type", "image", image]) == 0
 
 
 def megabytes(image: str) -> float:
@@ -77,9 +81,10 @@ def megabytes(image: str) -> float:
     return float(number) * {"MB": 1, "GB": 1000}[unit]
 
 
-def reason_against() -> str | None:
+def reason_against(*programs: str) -> str | None:
     """What this machine lacks to build and run containers without a daemon; None if nothing."""
-    lacking = [name for name in ("buildah", "debootstrap") if shutil.which(name) is None]
+    wanted = ("buildah", "debootstrap", *programs)
+    lacking = [name for name in wanted if shutil.which(name, path=PATH) is None]
     if lacking:
         return f"not installed: {', '.join(lacking)}"
     return None if os.geteuid() == 0 else "debootstrap and chroot are root's alone"
@@ -147,13 +152,17 @@ def role_of(command: str) -> str:
     return "coordinator"
 
 
-def walk_in_containers(folder: Path, say: Say) -> dict[str, float]:
-    """Image and study, from nothing; sizes in megabytes, seconds of the study."""
+def make_image(folder: Path, say: Say) -> None:
     if not is_there(BASE):
         say("making a base by debootstrap ...")
         make_base(folder / "base", BASE)
     say("building the image ...")
     build(folder / "context", BASE, IMAGE)
+
+
+def walk_in_containers(folder: Path, say: Say) -> dict[str, float]:
+    """Image and study, from nothing; sizes in megabytes, seconds of the study."""
+    make_image(folder, say)
     (folder / "walk").mkdir()
     with container_walk(folder / "walk", IMAGE, say) as walk:
         begun = time.monotonic()
@@ -170,6 +179,77 @@ def container_walk(folder: Path, image: str, say: Say) -> Iterator[ContainerWalk
         yield walk
     finally:
         walk.stop()
+
+
+# ------------------------------------------------------------------------------------ with compose
+ENGINE = ("podman-compose", "podman", "runc")
+SETTINGS = """\
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "runc"
+"""
+"""Of podman, where there is no systemd and root may not raise its limits."""
+
+
+@dataclass
+class ComposeWalk(Walk):
+    """The lines of docs/containers.md, by podman-compose; those of north are typed by each site."""
+
+    printed: dict[str, str] = field(default_factory=dict)
+    """What KEY, FINGERPRINT and the sites' own fingerprints stand for, once somebody read them."""
+
+    def start(self) -> None:
+        for file in ("compose.yaml", "Containerfile"):
+            shutil.copy(HERE / file, self.folder)
+        (self.folder / "containers.conf").write_text(SETTINGS, encoding="utf-8")
+        write_rows(self)
+        for name in SITES:
+            (self.folder / "rows" / name).mkdir(parents=True)
+            shutil.move(self.folder / f"{name}.csv", self.folder / "rows" / name / "rows.csv")
+
+    def follow(self, line: str) -> None:
+        is_of_sites = "north" in line.replace("north=KEY", "") and " up " not in line
+        for name in SITES if is_of_sites else SITES[:1]:
+            said = self.do(self._filled(line, name))
+            if found := re.search(r"public key\s+(\w+)\s+fingerprint\s+(\w+)", said):
+                self.printed |= {f"{name}=KEY": f"{name}={found[1]}", f"{name} pin": found[2]}
+            if found := re.search(r"^(\w\w:)+\w\w", said, re.M):
+                self.printed["FINGERPRINT"] = found[0]
+
+    def _filled(self, line: str, name: str) -> str:
+        pins = [f'{site} = "{self.printed.get(f"{site} pin")}"\n' for site in SITES if site != name]
+        text = POLICY.format(method="TreeClassifier", pins="".join(pins))
+        (self.folder / "policy.toml").write_text(text, encoding="utf-8")
+        line = line.replace("north", name) + (" --yes" if " approve " in line else "")
+        for word, value in self.printed.items():
+            line = line.replace(word, value)
+        return line
+
+    def _words(self, command: str) -> list[str]:
+        line = command.replace(
+            "docker compose", shlex.quote(shutil.which(ENGINE[0], path=PATH) or "")
+        )
+        return ["sh", "-c", f"CONTAINERS_CONF={self.folder}/containers.conf {line}"]
+
+    def inside(self, name: str, *words: str) -> str:
+        """What a program answers in the container of a service that runs."""
+        return run("podman", "exec", container_of(name), *words)
+
+    def wait_for_health(self) -> None:
+        """By the image's own check, as an engine does it every half minute."""
+        checks = [["podman", "healthcheck", "run", container_of(name)] for name in SITES]
+        self.wait_until(lambda: not any(map(exit_code, checks)), "healthy sites")
+
+    def stop(self) -> None:
+        super().stop()
+        self.do("docker compose down --volumes")
+
+
+def container_of(service: str) -> str:
+    return run("podman", "ps", "--quiet", "--filter", f"name=_{service}_").strip()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ _NAMES = {
     "methods.plan": "Plan plan",
     "methods.saving": "load",
     "privacy.mechanisms.response": "BloomRandomizedResponse",
-    "report.evaluation": "Evaluation",
+    "report.evaluation": "Evaluation compare_models",
     "report.importances": "importances pair_importances feature_effect pair_effect",
     "report.picture": "draw_tree",
     "report.text": "explain show_tree",

@@ -50,6 +50,7 @@ from hedgerow.methods.tree import TreeRegressor as TreeRegressor
 from hedgerow.methods.wang import TopDownTreeClassifier as TopDownTreeClassifier
 from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse as BloomRandomizedResponse
 from hedgerow.report.evaluation import Evaluation as Evaluation
+from hedgerow.report.evaluation import compare_models as compare_models
 from hedgerow.report.importances import feature_effect as feature_effect
 from hedgerow.report.importances import importances as importances
 from hedgerow.report.importances import pair_effect as pair_effect

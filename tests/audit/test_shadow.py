@@ -108,8 +108,8 @@ def test_nor_does_any_record_of_twenty_thousand_other_combinations(block):
     assert refused <= (1.0 - FEWEST) * BLOCK
 
 
-def judged_sums(case, monkeypatch):
-    """What the second accountant finds, and how often it judged each kind of sum."""
+def judged_sums(case, monkeypatch, kind="surfaces"):
+    """What the second accountant finds, and how often it judged a kind of sum."""
     judged, plain = Counter(), audit_paths_module.judge_transcript
 
     def judge(transcript):
@@ -117,19 +117,20 @@ def judged_sums(case, monkeypatch):
         return plain(transcript)
 
     monkeypatch.setattr(audit_paths_module, "judge_transcript", judge)
-    return case.problems(), sum(n for what, n in judged.items() if "surfaces" in what)
+    return case.problems(), sum(n for what, n in judged.items() if kind in what)
 
 
-STRONG = [("fit", 1, 0), ("fit", 3, 0), ("fit", 1, 2), ("study", 2, 0), ("held out", 1, 0)]
+STRONG = [
+    *(("fit", 1, 0), ("fit", 3, 0), ("fit", 1, 2), ("study", 2, 0), ("held out", 1, 0)),
+    *(("fit", 1, 0, "three"), ("study", 2, 0, "three")),
+]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("act", "sites", "most"), STRONG)
-def test_gradients_of_surfaces_are_judged_where_the_signal_pays_for_them(
-    act, sites, most, monkeypatch
-):
+@pytest.mark.parametrize("given", STRONG, ids=str)
+def test_gradients_of_surfaces_are_judged_where_the_signal_pays_for_them(given, monkeypatch):
     """Generated combinations have a dozen records, too few for surfaces."""
-    problems, judged = judged_sums(strong_case(act, sites, most), monkeypatch)
+    problems, judged = judged_sums(strong_case(*given), monkeypatch)
     assert problems == []
     assert judged >= sum(surfaces.SHARED_DESCENT_ROUNDS)
 
@@ -144,9 +145,22 @@ def test_a_record_that_adds_more_to_a_surface_than_its_bound_is_named(monkeypatc
     assert any("moves its squared L2" in problem for problem in problems)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("act", "sites", "most"), [("fit", 3, 2), ("study", 2, 0)])
+@pytest.mark.parametrize("kind", ["events and censored", "Newton step", "prediction-error"])
+def test_sums_of_times_are_judged_where_the_signal_pays_for_them(
+    act, sites, most, kind, monkeypatch
+):
+    case = strong_case(act, sites, most, target="times")
+    problems, judged = judged_sums(case, monkeypatch, kind)
+    assert problems == []
+    assert judged >= 3
+
+
 def test_every_method_is_among_the_combinations():
     """Of the papers' methods all that claim a guarantee; choices and randomized labels too."""
     names = " ".join(method.name for method in listed())
+    assert {target for method in listed() for target in method.targets} >= {"two", "times"}
     assert len(listed()) >= 85
     for words in (
         "Multiway",

@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from hedgerow.cli.main import app
-from hedgerow.cli.review import OUTCOME, Review, ReviewServer, reviewed
+from hedgerow.cli.review import OUTCOME, Review, ReviewServer, mark_reviewed
 from hedgerow.data.schema_draft import diagnose
-from support.browser import Watched, chromium
+from support.browser import Watched, chromium, keep_shot
 
 ROWS = "record,Age,paid,ward,y\n" + "".join(
     f'R{k:04d},{-999 if k % 9 == 0 else 20 + k % 60},"€{k},5",{"ns"[k % 2]},{["no", "yes"][k % 2]}'
@@ -71,8 +71,8 @@ def sent(address: str, content: Any) -> tuple[int, Any]:
 def test_an_empty_answer_confirms_nothing(review) -> None:
     everything = review.schema.unconfirmed
     empty = {name: {"value": " ", "source": ""} for name in [*review.schema.names, OUTCOME]}
-    assert reviewed(review.schema, empty, "A. Huber", TODAY).unconfirmed == everything
-    assert reviewed(review.schema, {}, "A. Huber", TODAY).unconfirmed == everything
+    assert mark_reviewed(review.schema, empty, "A. Huber", TODAY).unconfirmed == everything
+    assert mark_reviewed(review.schema, {}, "A. Huber", TODAY).unconfirmed == everything
     assert review.confirm(empty, "A. Huber") == everything
 
 
@@ -140,6 +140,7 @@ def test_a_person_reviews_in_a_browser_and_enter_confirms_nothing(review, scheme
         page = watched.page
         page.goto(address)
         assert _axe(browser, address, script, scheme) == []
+        keep_shot(page, f"review-{scheme}")
         assert "another value in every row" in page.inner_text("main")
         for field in page.locator("input").all():
             field.press("Enter")

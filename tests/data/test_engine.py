@@ -383,6 +383,25 @@ def test_a_model_of_memory_mapped_cells_is_that_of_memory(model, connection, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]  # files have no name
 
 
+def test_records_are_held_out_of_memory_mapped_cells_as_in_memory(tmp_path, monkeypatch):
+    """The same records by the same draws: the same trees, and an evaluation of the same run."""
+    monkeypatch.setattr(encoding, "BLOCK_BYTES", 200)
+    model = hr.BoostedTreesClassifier(known(SCHEMA), n_estimators=6, hold_out=4, **NOWHERE)
+    here = model.fit(FRAME, target="y").model_
+    whole = hr.BoostedTreesClassifier(known(SCHEMA), n_estimators=6, **NOWHERE)
+    assert whole.fit(FRAME, target="y").model_ != here
+    there = model.fit(FRAME, target="y", temp_folder=tmp_path)
+    assert there.model_ == here
+    assert there.evaluation_.privacy_ is there.privacy_
+    assert "was held out of training" in str(there.privacy_)
+    in_memory = hr.evaluate(
+        model.fit(FRAME, target="y"), FRAME.drop(columns="y"), FRAME["y"], epsilon=1e6
+    )
+    assert there.evaluation_["accuracy"].value == pytest.approx(
+        in_memory["accuracy"].value, abs=0.01
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "asked"),
     [

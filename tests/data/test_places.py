@@ -45,6 +45,7 @@ from support.examples import (
     OTHER,
     SHARE,
     SPLIT,
+    STEP_OF_MANY,
     STEP_ON_CURVES,
     STEP_ON_SURFACES,
     STEP_ON_TIMES,
@@ -89,7 +90,14 @@ def all_of(statistics, groups):
 
 BOUND = BoundQuery(REGIONS[1], (0, 2), Binning.of_cells(BY_CLASS), SHARE)
 WORLDS = {
-    "classes": (BY_CLASS, [*all_of(CLASS_STATISTICS, CLASS_GROUPS), BOUND]),
+    "classes": (
+        BY_CLASS,
+        [
+            *all_of(CLASS_STATISTICS, CLASS_GROUPS),
+            SumQuery(EVERYONE, STEP_OF_MANY, Whole(), SHARE),
+            BOUND,
+        ],
+    ),
     "two classes": (
         BY_TWO,
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shlex
 from pathlib import Path
@@ -11,9 +12,12 @@ import typer.main
 import yaml
 
 from examples.containers.dry_run import (
+    ENGINE,
     HERE,
     IMAGE,
     USER,
+    ComposeWalk,
+    make_image,
     megabytes,
     reason_against,
     role_of,
@@ -87,6 +91,16 @@ def test_pods_have_no_rights_they_do_not_need_and_nothing_calls_a_site():
     assert site["replicas"] == 1
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the checker itself
+def test_kubernetes_takes_every_document_of_the_manifest():
+    checker = pytest.importorskip("kubernetes_validate", reason="pip install --group containers")
+    for document in KUBERNETES:
+        checker.validate(document, checker.latest_version(), strict=True)
+    wrong = {**KUBERNETES[0], "spec": {**KUBERNETES[0]["spec"], "replica": 2}}
+    with pytest.raises(checker.ValidationError):
+        checker.validate(wrong, checker.latest_version(), strict=True)
+
+
 def test_a_service_or_a_pod_with_more_rights_would_be_seen():
     """Twin."""
     north = COMPOSE["services"]["north"]
@@ -104,8 +118,11 @@ def test_the_image_runs_as_nobody_special_and_has_no_compiler():
     assert {"HEALTHCHECK", "VOLUME", "ENTRYPOINT"} <= set(words)
 
 
+LINES = [line for line in PAGE.splitlines() if line.startswith("docker compose ")]
+
+
 def test_commands_of_the_page_are_commands():
-    lines = [line for line in PAGE.splitlines() if line.startswith("docker compose run")]
+    lines = [line for line in LINES if " run " in line and "--entrypoint" not in line]
     assert len(lines) == 6
     for line in lines:
         service, *words = shlex.split(line.partition("--rm ")[2])
@@ -136,3 +153,41 @@ def test_a_study_between_four_containers(tmp_path):
     logs = "".join(path.read_text() for path in (tmp_path / "walk").glob("*.log"))
     assert "Traceback" not in logs
     assert "compiles loops" not in logs  # they are in the image, for the user who runs
+
+
+PROBE = """
+import os, shutil
+from hedgerow.kernels.build import SYSTEM_COMPILERS, library
+assert not any(map(shutil.which, SYSTEM_COMPILERS))
+assert os.getuid() == 10001 and all(library(kind).exists() for kind in ("any", "avx2"))
+try:
+    open("/opt/hedgerow/x", "w")
+except OSError as error:
+    print(error.errno)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.network
+@pytest.mark.skipif(
+    reason_against(*ENGINE) is not None, reason=f"no compose: {reason_against(*ENGINE)}"
+)
+def test_the_lines_of_the_page_train_a_model_by_compose(tmp_path):
+    """Bridge network, names, volumes and rights are podman's; every line is the page's own."""
+    make_image(tmp_path, print)
+    (tmp_path / "hedgerow").mkdir()
+    walk = ComposeWalk(tmp_path / "hedgerow", print)
+    try:
+        walk.start()
+        for line in LINES[:-1]:
+            walk.follow(line)
+        walk.wait_for_health()
+        assert int(walk.inside("north", "python3", "-c", PROBE)) == errno.EROFS
+        walk.follow(LINES[-1])
+        run, study = "docker compose run --rm", "/srv/hedgerow/study"
+        proof = f"--roster {study}/study.toml --transcript {study}/transcript.bin"
+        said = walk.do(f"{run} coordinator verify {study}/model.json {proof}")
+        assert "\nvalid, computed anew from what the sites signed, receipts of 3 of 3 sites" in said
+        walk.do(f"{run} north ledger verify /srv/hedgerow/site")
+    finally:
+        walk.stop()

@@ -66,7 +66,7 @@ def test_the_model_is_that_of_fit_and_the_measures_are_those_of_the_records_left
     alone = in_process(hold_out=ONE_IN)
     assert model.model_.to_dict() == alone.model_.to_dict()
     assert model.model_.to_dict() != in_process().model_.to_dict()
-    held = [end.rows.sums._held_out for end in world.clients]
+    held = [end.rows.sums._tested_on.rows for end in world.clients]
     right = sum(
         int((model.model_.predict(rows.codes).argmax(axis=1) == rows.labels).sum()) for rows in held
     )

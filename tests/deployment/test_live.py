@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from importlib.resources import files
 from pathlib import Path
+from threading import Event
 
 import pytest
 from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
-from hedgerow.deployment.live import RunTeller, SiteTeller, live_view
+from hedgerow.cli.study import _listeners as study_listeners
+from hedgerow.deployment.live import Follower, RunTeller, SiteTeller, follow, live_view
 from hedgerow.deployment.progress import SITES_EVENT, WITHOUT, Watch
 from hedgerow.deployment.run import run_study
+from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.serve import Service
 from hedgerow.federation.audit_log import ignore_line
 from hedgerow.federation.exchange import Quorum, hand_over
+from hedgerow.federation.transports.frames import connect_unix
 from hedgerow.privacy.statement.record import Progress
 from hedgerow.report.view import words_on
-from support.browser import Watched, chromium, keep_picture
+from support.browser import Watched, chromium, keep_picture, keep_shot
 from support.effort import LONG
 from support.network import Direct
 from support.network import World as Consortium
@@ -203,11 +208,13 @@ def test_who_comes_late_is_told_everything_and_the_end_ends_the_stream():
 
 @pytest.mark.parametrize("name", ["</script><b>", 'a"b'])
 def test_the_name_of_a_study_stays_text(name):
-    from hedgerow.report.page.page import live_page
+    from hedgerow.report.page.page import LivePart, live_page
 
-    page = live_page(name, RunTeller.facts, name, has_tree=True)
-    assert "<b>" not in page
-    assert page.count("</script>") == 1
+    parts = [LivePart(name, RunTeller.facts, name, has_sites=True, has_tree=True)] * 2
+    for shown in (parts[:1], parts):
+        page = live_page(name, shown)
+        assert "<b>" not in page
+        assert page.count("</script>") == 1
 
 
 # ----------------------------------------------------------------------------------- site by site
@@ -236,8 +243,8 @@ def test_a_site_that_is_asked_again_is_slow_and_one_that_is_left_out_is_lost(tmp
         if event["event"] == SITES_EVENT
     ]
     assert states == [
-        ["computing", "computing", "computing"],
-        ["waiting", "computing", "computing"],
+        ["connecting", "connecting", "connecting"],
+        ["waiting", "connecting", "connecting"],
         ["waiting", "slow", "slow"],
         ["waiting", "waiting", "slow"],
         ["computing", "waiting", "lost"],
@@ -248,10 +255,15 @@ def test_a_site_that_is_asked_again_is_slow_and_one_that_is_left_out_is_lost(tmp
     assert seen["west"]["seen"] == 0.0 < seen["north"]["seen"]
 
 
-def test_where_nobody_looks_the_exchange_is_left_as_it_is(tmp_path):
+def test_the_states_of_sites_are_in_a_file_of_their_own(tmp_path):
+    heard = []
     files = (tmp_path / "events.jsonl", tmp_path / "stop")
-    with closing(Watch(*files, 5, 0, ignore_line, show_trees=False)) as watch:
-        assert watch.over(print, ("a", "b")) is print
+    with closing(Watch(*files, 5, 0, heard.append, show_trees=False)) as watch:
+        over = watch.over(lambda *_: {}, ("a", "b"))
+        over({0: b""}, lambda site, answer: None, Quorum(lambda n: True))
+    states = json.loads((tmp_path / "sites.json").read_text())["sites"]
+    assert states == heard[-1]["sites"]
+    assert [states[name]["state"] for name in "ab"] == ["connecting", "connecting"]
 
 
 EACH_SITE = {
@@ -296,7 +308,115 @@ def test_a_browser_sees_a_slow_and_a_lost_site(scheme):
         assert watched.page.locator("#live-events li").count() == 1  # states are no lines
         watched.page.evaluate("document.getAnimations().forEach((one) => one.finish())")
         found = axe.run(watched.page)["violations"]
-        if folder := os.environ.get("HEDGEROW_SHOTS"):
-            watched.page.screenshot(path=f"{folder}/live-{scheme}.png", full_page=True)
+        keep_shot(watched.page, f"live-{scheme}")
     assert [one["id"] for one in found] == []
     assert watched.complaints == []
+
+
+# ------------------------------------------------------------------------------ metrics of a socket
+class UnixConnection(HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=LONG)
+        self._path = path
+
+    def connect(self):
+        self.sock = connect_unix(str(self._path))
+
+
+def get(path, where) -> tuple[int, str]:
+    with closing(UnixConnection(path)) as connection:
+        connection.request("GET", where)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def test_health_and_metrics_stand_on_a_socket_of_their_owner_alone(tmp_path):
+    path = tmp_path.joinpath(*["a_folder_of_a_project"] * 6) / "metrics"  # deeper than an address
+    path.parent.mkdir(parents=True)
+    teller = RunTeller()
+    with live_view("wards", teller, page=False, socket=path) as view:
+        assert path.lstat().st_mode & 0o777 == 0o600
+        view.tell({"time": 1.0, "event": SITES_EVENT, "sites": EACH_SITE})
+        assert get(path, "/health") == (200, "ok\n")
+        status, text = get(path, "/metrics")
+        assert (status, 'hedgerow_site_late{site="west"} 1' in text) == (200, True)
+        assert get(path, "/")[0] == get(path, "/events")[0] == 404  # for machines, no page
+        assert view._events == []  # nobody looks: a service of months keeps none
+    assert not path.exists()
+
+
+def test_a_run_has_metrics_without_being_asked_for_them(tmp_path):
+    """As the commands start them: the socket is there while they run, and gone after."""
+    world = World(tmp_path, dp_model="distributed")
+    try:
+        with study_listeners(world.folder, False, False) as heard_by:
+            run_study(world.folder, world, listen=heard_by)
+            status, text = get(world.folder.metrics, "/metrics")
+        assert status == 200
+        assert re.search(r"^hedgerow_run_rounds_total [1-9]", text, re.M)
+        assert re.search(r"^hedgerow_site_late{site=.* 0$", text, re.M)
+        assert not world.folder.metrics.exists()
+    finally:
+        world.close()
+
+
+# --------------------------------------------------------------------------------- several studies
+LINE = {"event": "round", "of": 6, "sites": 2, "seconds": 1.5, "bytes": 9, "spent": 0.25}
+
+
+def write_run(folder, rounds, *ends) -> Follower:
+    folder.mkdir()
+    lines = [{"time": float(k), **LINE, "round": k} for k in range(1, rounds + 1)]
+    lines += [{"time": 9.0, "event": end} for end in ends]
+    (folder / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    sites = {"time": 1.0, "event": SITES_EVENT, "sites": EACH_SITE}
+    (folder / "sites.json").write_text(json.dumps(sites))
+    return Follower(RunFolder(folder))
+
+
+def test_runs_of_other_processes_are_followed_line_by_line(tmp_path, monkeypatch):
+    follower = write_run(tmp_path / "a", 2)
+    events = list(follower.fresh())
+    assert [e.get("round") for e in events] == [1, 2, None]
+    assert events[2]["sites"] == EACH_SITE
+    assert list(follower.fresh()) == []
+    with (tmp_path / "a" / "events.jsonl").open("a") as file:
+        file.write(json.dumps({"time": 3.0, **LINE, "round": 3}) + '\n{"half": ')
+        file.flush()
+        assert [e["round"] for e in follower.fresh()] == [3]
+    monkeypatch.setattr("hedgerow.deployment.live.SILENT_SECONDS", -1.0)
+    assert [e["event"] for e in follower.fresh()] == ["stopped"]  # nobody holds the folder
+    done = write_run(tmp_path / "b", 1, "finished")
+    assert [e["event"] for e in done.fresh()] == ["round", "finished", SITES_EVENT]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_a_coordinator_sees_all_studies_in_a_list_that_folds(scheme, tmp_path):
+    axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
+    followers = [write_run(tmp_path / "wards", 2), write_run(tmp_path / "loans", 6, "finished")]
+    tellers = [RunTeller(name, has_tree=False) for name in ("wards", "loans")]
+    with chromium() as browser, live_view("2 studies", *tellers) as view:
+        size = {"width": 1100, "height": 900}
+        watched = Watched(browser, view.address, viewport=size, color_scheme=scheme)
+        stop = Event()
+        stop.set()
+        follow(view, followers, stop)
+        page = watched.page
+        page.locator("#live-state-1:text-is('finished')").wait_for()
+        assert page.locator("#live-brief").inner_text() == "training, rounds: 2 of 6"
+        assert page.locator("#live-brief-1").inner_text() == "finished, rounds: 6 of 6"
+        assert page.locator("#live-each-site-1 tr").count() == 3
+        page.locator("details.study > summary").nth(1).click()
+        page.locator("#live-each-site-1").wait_for(state="hidden")
+        found = axe.run(page)["violations"]
+        keep_shot(page, f"studies-{scheme}")
+        lines = view.metrics().splitlines()
+    assert found == []
+    assert 'hedgerow_run_rounds_total{study="loans"} 6' in lines
+    assert 'hedgerow_site_late{study="wards",site="west"} 1' in lines
+
+
+def test_what_is_no_study_is_not_watched(tmp_path):
+    done = CliRunner().invoke(app, ["study", "watch", str(tmp_path)])
+    assert "no study.toml" in str(done.exception)

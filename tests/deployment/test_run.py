@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import hedgerow as hr
+from hedgerow.deployment.progress import SITES_EVENT
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.errors import ParameterError, RunEnded, SiteRefused
@@ -73,6 +74,7 @@ def test_a_study_over_its_sites_gives_the_model_of_fit(world):
     assert model.model_.to_dict() == in_process()
     assert hr.load(world.folder.model_file).model_.to_dict() == in_process()
     assert "simulated" not in world.folder.statement_file.read_text()
+    events = [event for event in events if event["event"] != SITES_EVENT]  # in a file of their own
     kinds = [event["event"] for event in events]
     assert kinds == ["begun", "note", "round", "round", "round", "finished"]
     assert [e["sites"] for e in events if e["event"] == "round"] == [3, 3, 3]

@@ -9,9 +9,13 @@ import pytest
 pytest.importorskip("flwr", reason="flwr's versions do not fit the other tools' (make test-flower)")
 
 from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.supercore.inflatable import inflatable_utils
+from flwr.supercore.inflatable.inflatable_object import get_object_tree
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
 from flwr.supercore.task_identity import TaskIdentity
 
 from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES
+from hedgerow.federation.transports import flower
 from hedgerow.federation.transports.flower_app import LONGEST_MESSAGE, SiteGrid, answer_message
 from hedgerow.federation.transports.socket import SocketListener
 
@@ -108,3 +112,25 @@ def test_a_node_asks_the_service_and_says_nothing_but_its_name_if_that_is_away(t
     listener = SocketListener(tmp_path / "socket", lambda text: b"got " + text)
     assert asked(message=b"?") == {"site": "north", "answer": b"got ?"}
     listener.close()
+
+
+def test_an_executor_gives_up_a_message_that_never_arrives_whole(monkeypatch, tmp_path):
+    """A run may end while its message is under way; its parts are then nowhere."""
+
+    def unavailable(object_id):
+        raise ObjectUnavailableError(object_id)
+
+    def never(runtime, *interceptors):
+        raise InterruptedError  # before the first task
+
+    monkeypatch.setattr(flower, "_client", never)
+    monkeypatch.setattr(flower, "PULL_SECONDS", 0.0)
+    defaults = inflatable_utils.pull_and_inflate_object_from_tree.__kwdefaults__
+    assert defaults["max_time"] > 3600
+    monkeypatch.setitem(defaults, "max_time", defaults["max_time"])  # put back afterwards
+    (tmp_path / "secret").write_bytes(b"x" * 32)
+    with pytest.raises(InterruptedError):
+        flower.serve_tasks("127.0.0.1:1", tmp_path / "secret", "north", tmp_path / "socket")
+    tree = get_object_tree(RecordDict({}))
+    with pytest.raises(ObjectPullError, match="timeout"):
+        inflatable_utils.pull_and_inflate_object_from_tree(tree, unavailable, unavailable)

@@ -236,7 +236,7 @@ def test_a_file_of_version_1_is_brought_up_to_date_and_forgets_no_charge(tmp_pat
     assert site_store.receipts() == {}
     assert site_store.memory(STUDY).current_run() is None
     site_store.close()
-    assert user_version(tmp_path) == len(layout.LAYOUT_STEPS) == 4
+    assert user_version(tmp_path) == len(layout.LAYOUT_STEPS) == 5
 
 
 def test_an_upgraded_file_goes_on_like_any_other(tmp_path):
@@ -303,7 +303,7 @@ def test_an_upgrade_that_is_interrupted_is_made_anew(tmp_path, step):
     site_store.close()
 
 
-@pytest.mark.parametrize("version", [5, 1000, -1])
+@pytest.mark.parametrize("version", [6, 1000, -1])
 def test_a_file_of_a_version_that_is_not_known_is_left_alone(tmp_path, version):
     furnished(tmp_path).close()
     path = tmp_path / "state" / "site.db"

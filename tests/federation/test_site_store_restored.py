@@ -24,9 +24,17 @@ from hedgerow.secagg import client, masks, shamir
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHeader
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.messages import Masked, MemberTable, Shares, SignedSet, Survivors, Unmask
+from hedgerow.secagg.messages import (
+    Masked,
+    MemberTable,
+    Round,
+    Shares,
+    SignedSet,
+    Survivors,
+    Unmask,
+)
 from hedgerow.secagg.opening import witness_digest
-from support.secagg_dry_run import refuses, restarted, ring_sum, some_vectors
+from support.secagg_dry_run import headers, refuses, restarted, ring_sum, some_vectors
 from support.site_stores import ACCOUNT, COST, StoreConsortium
 
 VICTIM, COLLUDER, DIM = 0, 4, 3
@@ -202,6 +210,58 @@ def test_a_witness_is_bound_and_speaks_to_one_process_alone(attack):
     signed = attack.group.sites[1].sign_set(ask)
     attack.sites.restart(1)  # what its file holds is answered for again
     assert attack.group.sites[1].sign_set(ask) == signed
+
+
+# ----------------------------------------------------------- charges that a copy has forgotten
+def forget_charges(folder, rounds=5):
+    """A lying coordinator has site 0 brought back with its anchor, to after the first round.
+
+    Then it begins a key session, says nothing of the heads that it holds, and asks on. Gives what
+    site 0 believes that it has spent, and what it has.
+    """
+    sites, vectors = StoreConsortium(folder, 4), some_vectors(4, DIM)
+    hub = sites.group.coordinator
+    for number in range(rounds):
+        sites.answers(ask_with_headers(sites, number + 1), vectors)
+        if number == 0:
+            sites.copy([0])
+    paid = sites.site_stores[0].ledger.spent(ACCOUNT)
+    sites.bring_back(0, anchor=True)
+    sites.site_stores[0] = sites._opened(0)
+    restarted(sites.group, 0, sites.site_stores[0].memory(ACCOUNT))
+    hub.heads.clear()
+    try:
+        sites.open_session()
+        sites.answers(ask_with_headers(sites, rounds + 1), vectors)
+        return sites.site_stores[0].ledger.spent(ACCOUNT), paid + COST
+    finally:
+        sites.close()
+
+
+def ask_with_headers(sites, number):
+    body = Round(b"bundle", (0, 1, 2, 3), receipts=headers(sites.group, number - 1)).to_bytes()
+    forge = sites.group.forge
+    return {me: forge(MessageKind.ROUND, body, round=number, receiver=me) for me in range(4)}
+
+
+def test_peers_stop_a_machine_that_was_brought_back_with_its_anchor(tmp_path):
+    with refuses("LedgerRolledBack"):
+        forget_charges(tmp_path)
+
+
+def test_peers_who_hear_no_heads_would_let_it_forget_what_it_paid(tmp_path, monkeypatch):
+    """The negative control: heads were known as of the last key session alone."""
+    monkeypatch.setattr(Site, "_hear", lambda *unused: None)
+    believed, paid = forget_charges(tmp_path)
+    assert believed == 2 * COST < paid == 6 * COST
+
+
+def test_a_fork_is_kept_in_the_file_for_all_studies(sites):
+    key, shown = sites.group.roster.sites[3], bytes(272)
+    sites.site_stores[1].memory(ACCOUNT).see_fork(key, shown)
+    sites.restart(1)
+    assert sites.site_stores[1].memory("another study").fork(key) == shown
+    assert sites.site_stores[1].memory(ACCOUNT).fork(sites.group.roster.sites[2]) is None
 
 
 # ----------------------------------------------------------------------- inside of a round

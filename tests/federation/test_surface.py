@@ -204,17 +204,19 @@ def test_a_lying_coordinator_pays_for_a_larger_share():
 
 # --------------------------------------------------------------------------------------------------
 # docs/communication.md: what a run costs on the wire, by formula and by count.
-HEADER, SIGNATURE, LENGTH, SITE = 136, 64, 2, 2
+HEADER, SIGNATURE, DIGEST, LENGTH, SITE = 136, 64, 32, 2, 2
 SEALED, SHARE, COMMITMENT, CONTEXT, MODE, LANES = 48, 32, 32, 32, 1, 2
 
 
-def bytes_of_a_round(integers: int, bundle: int, spent: int, sites: int) -> int:
+def bytes_of_a_round(integers: int, bundle: int, spent: int, sites: int, before: int) -> int:
     """The formula of docs/communication.md, message by message; nobody is lost.
 
-    Of three sites nobody may be lost, so their rounds are opened at once.
+    Of three sites nobody may be lost, so their rounds are opened at once. `before` is the length
+    of what was spent in the round before; 0 in the first.
     """
     envelope = HEADER + SIGNATURE
     ask = envelope + MODE + 4 + bundle + 4 + LENGTH + SITE * sites
+    ask += sites * (4 + HEADER + before + DIGEST + SIGNATURE) if before else 0
     masked = envelope + spent + 8 + 8 * integers + 4 + CONTEXT
     if sites <= 3:
         return ask + masked + 8 * LANES
@@ -253,7 +255,9 @@ def watched_run(method, schema, delta, sites=5):
 @pytest.mark.parametrize("schema", [TWO, THREE], ids=["two classes", "three classes"])
 def test_the_bytes_of_a_run_are_those_of_the_formula(schema, delta, sites):
     watched, record = watched_run(HistogramTree(max_depth=3), schema, delta, sites)
-    expected = [bytes_of_a_round(*asked, sites=sites) for asked in watched.rounds]
+    before = [0, *(asked[2] for asked in watched.rounds)]
+    rounds = zip(watched.rounds, before, strict=False)
+    expected = [bytes_of_a_round(*asked, sites, last) for asked, last in rounds]
     assert [r.bytes_out + r.bytes_in for r in record.rounds] == expected
     assert record.bytes_per_site == sum(expected)
 

@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 import hedgerow as hr
-from hedgerow.cli.review import OUTCOME, reviewed
+from hedgerow.cli.review import OUTCOME, mark_reviewed
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.schema_draft import diagnose
 from hedgerow.methods.files import predict_file
@@ -102,7 +102,7 @@ def drafted(path: Path) -> hr.Schema:
     answers |= {name: {"source": "the form"} for name in UNSOURCED}
     answers |= {"income": {"value": "0 300000"}, "balance": {"value": "0 20000"}}
     answers |= {"admitted": {"value": "16000 20000"}, "size": {"value": "0 15000"}}
-    schema = reviewed(diagnosis.schema, answers, "A. Huber", "2026-01-31")
+    schema = mark_reviewed(diagnosis.schema, answers, "A. Huber", "2026-01-31")
     assert schema.unconfirmed == []
     month = hr.Numeric(
         "month",

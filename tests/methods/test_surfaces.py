@@ -13,7 +13,7 @@ from hedgerow.methods.blocks import surfaces
 from hedgerow.methods.blocks.boosting import BatchPlan
 from hedgerow.methods.blocks.curves import FeatureEffects, even_stacking
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.pair_guided import FeatureGroups
+from hedgerow.methods.blocks.gain_sampled import FeatureGroups
 from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.methods.boosting_classes import starting_score, with_surfaces
 from hedgerow.models.losses import sigmoid
@@ -87,7 +87,9 @@ def learn(deviation: float) -> tuple[surfaces.Surfaces, Sites]:
     drawables = [
         DrawableFeature(j, m, 1.0) for j, m in zip(effects.features, effects.masses, strict=True)
     ]
-    flow = surfaces.learn_surfaces(effects, stacking, GRIDS, drawables, start, Fraction(1, 2), 1)
+    flow = surfaces.learn_surfaces(
+        effects, stacking, GRIDS, drawables, start, Fraction(1, 2), 1, 1e3
+    )
     return run(flow, sites), sites
 
 
@@ -135,7 +137,7 @@ def test_curves_and_trees_add_up_to_what_the_descent_learned():
     raw = learned.start.raw(codes)[:, 0]
     basis = learned.descent.basis
     for values, (a, b, _, width) in zip(
-        basis.values(learned.descent.coefficients), basis.layout, strict=True
+        basis.values(learned.descent.coefficients[0]), basis.layout, strict=True
     ):
         raw = raw + values[width * groups[a].astype(int) + groups[b]]
     assert np.allclose(learned.score().raw(codes)[:, 0], raw, atol=1e-5)
@@ -157,6 +159,28 @@ def test_a_descent_that_turns_back_on_itself_takes_shorter_steps(monkeypatch):
     monkeypatch.setattr(surfaces, "TURNED", 1e9)
     wild, _ = learn(1e-3)
     assert tamed < 0.69 < loss_of(wild.score())
+
+
+def test_three_classes_share_functions_and_have_coefficients_of_their_own():
+    """The class is a product of two columns: curves alone cannot tell it, surfaces can."""
+    rng = np.random.default_rng(0)
+    X = rng.random((6000, 3))
+    sign = (X[:, 0] > 0.5) == (X[:, 1] > 0.5)
+    y = np.where(X[:, 2] > 0.7, "c", np.where(sign, "a", "b"))
+    schema = hr.Schema(SCHEMA.features, classes=("a", "b", "c"))
+    model = hr.BoostedTreesClassifier(schema, 8.0, random_state=0)
+    model.fit(X[:4000], y[:4000])
+    assert (model.predict(X[4000:]) == y[4000:]).mean() > 0.8
+    assert len(model.model_.score.trees) >= 3
+    assert len(model.run_.rounds) == 3 + sum(surfaces.DESCENT_ROUNDS) + 100
+
+
+def test_weak_signals_of_many_classes_have_no_pairs_and_short_gradients():
+    base = np.zeros(5)
+    weak, strong = (surfaces.Slope(base, 1000.0, s) for s in (199.0, 2000.0))
+    assert (weak.paired, strong.paired) == (0, surfaces.PAIRED)
+    assert (weak.clip, strong.clip) == surfaces.CLIPS
+    assert surfaces.Slope(base[:1], 1000.0, 1.0).clip == 1.0
 
 
 @pytest.mark.parametrize(("strength", "part"), [(1.0, 0), (1100.0, 0), (1130.0, 1), (1e6, 1)])
@@ -218,7 +242,7 @@ def test_raised_curves_have_no_mean_and_lose_nothing():
     flat = numbers.flat_curves([0], [table], 5.0)
     values = np.linspace(0.0, 3.0, len(table.rows))[:, None]
     learned = numbers.NoisyTree(table.tree.with_values(values), np.zeros_like(values))
-    found = numbers.raised(flat, [table], [learned])
+    found = numbers.add_tables(flat, [table], [learned])
     assert np.allclose(found.base + found.values[0], 5.0 + values)
     assert abs(float(found.masses[0] @ found.values[0][:, 0])) < 1e-6
 

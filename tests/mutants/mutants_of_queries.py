@@ -169,8 +169,8 @@ QUERIES: Final = (
     Mutant(
         "a gradient of surfaces is held against no bound",
         "kernels/surfaces.py",
-        "fits = multiples * multiples * norm <= (units * radius) ** 2 * MARGIN",
-        "fits = np.isfinite(multiples)",
+        "fits = squares * norm <= (units * radius) ** 2 * MARGIN",
+        "fits = np.isfinite(squares)",
         "kernels/test_surface_sums.py::test_no_record_adds_more_than_declared_whatever_the_query_says",
     ),
     Mutant(

@@ -63,6 +63,7 @@ from support.examples import (
     CLASS_STATISTICS,
     REPORTS,
     SHARED,
+    STEP_OF_MANY,
     STEP_ON_CURVES,
     STEP_ON_SURFACES,
     STEP_ON_TIMES,
@@ -477,7 +478,7 @@ EVERY = [
     *TWO_CLASS_STATISTICS,
     *VALUE_STATISTICS,
     *TIME_STATISTICS,
-    *(REPORTS, STEP_ON_CURVES, STEP_ON_SURFACES, STEP_ON_TIMES),
+    *(REPORTS, STEP_ON_CURVES, STEP_ON_SURFACES, STEP_OF_MANY, STEP_ON_TIMES),
 ]
 STATISTICS = [statistic for statistic in EVERY if "nan" not in repr(statistic)]
 """Those that can travel."""

@@ -58,6 +58,7 @@ from support.examples import (
     SHARE,
     SHARED,
     SPLIT,
+    STEP_OF_MANY,
     STEP_ON_CURVES,
     STEP_ON_SURFACES,
     STEP_ON_TIMES,
@@ -82,6 +83,7 @@ ASKED = [
     *itertools.product([BY_TIME], TIME_STATISTICS, TIME_GROUPS),
     (BY_TWO, STEP_ON_CURVES, Whole()),
     (BY_TWO, STEP_ON_SURFACES, Whole()),
+    (BY_CLASS, STEP_OF_MANY, Whole()),
     (BY_TIME, STEP_ON_TIMES, Whole()),
 ]
 SUMS = [(schema, SumQuery(EVERYONE, s, by, SHARE)) for schema, s, by in ASKED]

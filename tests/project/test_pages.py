@@ -169,6 +169,8 @@ ELSEWHERE = {
     "hedgerow site lock-flare": "needs a FLARE kit; tests/federation/test_flare.py has one",
     "hedgerow site flower": "needs a SuperNode; tests/federation/test_flower_network.py has three",
     "hedgerow site close": "ends a study by hand; tests/cli/test_site_commands.py does it",
+    "hedgerow study watch": "waits for a person; tests/deployment/test_live.py has a browser",
+    "hedgerow compare": "needs two models; tests/report/test_sheet.py has them",
     "hedgerow study stop": "needs a run under way; tests/cli/test_study_commands.py has one",
     "hedgerow study resume": "needs a run cut off; tests/deployment/test_faults.py cuts many",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -77,9 +78,19 @@ def test_an_sdist_holds_source_and_tests_and_is_small(tmp_path):
     (made,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(made) as sdist:
         names = [member.name for member in sdist.getmembers() if member.isfile()]
+        sdist.extractall(tmp_path, filter="data")
     assert unlisted(names) == set()
     assert any(name.endswith("src/hedgerow/__init__.py") for name in names)
     assert made.stat().st_size <= MOST_BYTES
+    (unpacked,) = tmp_path.glob("hedgerow-*/")
+    for words in (["--collect-only"], ["tests/kernels", "tests/models", "tests/schema"]):
+        command = [sys.executable, "-m", "pytest", "-n", "0", "-m", "not slow", *words]
+        done = subprocess.run(command, cwd=unpacked, env=own_source(unpacked), capture_output=True)
+        assert done.returncode == 0, done.stdout.decode()
+
+
+def own_source(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(folder / "src")}
 
 
 def test_results_in_an_sdist_would_be_seen():

@@ -126,6 +126,18 @@ def test_recipe_and_citation_are_of_this_release_and_ask_for_the_same():
     assert set(run) - {"python >=3.11"} == needed
 
 
+def test_wheels_are_built_for_every_system_that_is_named_and_conda_has_a_compiler():
+    names = {line for line in PROJECT["project"]["classifiers"] if "Operating System" in line}
+    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
+    systems = release["jobs"]["wheels"]["strategy"]["matrix"]["system"]
+    assert {name.split("-")[0] for name in systems} == {"ubuntu", "macos", "windows"}
+    assert {name.split(" :: ")[-1] for name in names} == {"Linux", "MacOS", "Windows"}
+    assert set(release["jobs"]["publish"]["needs"]) == {"check", "wheels"}
+    recipe = yaml.safe_load((ROOT / ".github/recipe.yaml").read_text(encoding="utf-8"))
+    assert "noarch" not in recipe["build"]
+    assert "compiler(" in str(recipe["requirements"]["build"])
+
+
 def test_every_supported_python_is_tested():
     said = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))
     ci = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))

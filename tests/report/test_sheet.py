@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-import os
 import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.report.page.page import page_of
 from hedgerow.report.page.sheet import LONGEST, SIDE, Context, qr_code, sheet_of
-from support.browser import Watched, chromium
+from support.browser import Watched, chromium, keep_shot
 
 RUN = CliRunner()
 
@@ -91,6 +92,7 @@ def test_it_is_one_page_of_a4_and_accessible(tmp_path, columns):
         watched = Watched(browser, (tmp_path / "sheet.html").as_uri())
         content = watched.page.pdf(prefer_css_page_size=True)
         found = axe.run(watched.page)["violations"]
+        keep_shot(watched.page, f"sheet-{columns}")
     assert re.findall(rb"/Type /Page\b[^s]", content) != []
     assert len(re.findall(rb"/Type /Page\b(?!s)", content)) == 1
     assert [one["id"] for one in found] == []
@@ -129,18 +131,36 @@ def test_a_code_has_its_marks_and_a_text_that_is_too_long_is_refused():
 # ---------------------------------------------------------------------------------- in a notebook
 @pytest.mark.browser
 def test_a_report_without_a_path_is_shown_inline_and_touches_nothing_outside(tmp_path):
+    axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
     model = fitted(2)
     inline = model.report()
     assert "model.report(path)" in repr(inline)
-    outer = f'<!doctype html><html lang="en"><title>n</title><body>{inline._repr_html_()}</body>'
+    shown = [inline, hr.importances(model), hr.compare_models(model, model), model.privacy_]
+    cells = "".join(one._repr_html_() for one in shown)
+    outer = (
+        '<!doctype html><html lang="en"><title>n</title><body><main><h1>Notebook</h1>'
+        f"{cells}</main></body>"
+    )
     (tmp_path / "notebook.html").write_text(outer, encoding="utf-8")
     with chromium() as browser:
         watched = Watched(browser, (tmp_path / "notebook.html").as_uri())
         frame = watched.page.frame_locator("iframe")
         frame.locator("#guarantee").wait_for(state="attached")
         frame.locator("#tree-view *").first.wait_for(state="attached")  # its script has run
-        if folder := os.environ.get("HEDGEROW_SHOTS"):
-            watched.page.screenshot(path=f"{folder}/notebook.png")
+        inner = watched.page.frames[1]
+        inner.evaluate(files("axe_core_python").joinpath("axe.min.js").read_text("utf-8"))
+        for tab, panel in (("How good", "#evaluation"), ("Columns", "#columns")):
+            frame.get_by_role("tab", name=tab).click()
+            frame.locator(panel).wait_for(state="visible")
+            assert not frame.locator("#guarantee").is_visible()  # one at a time
+            assert [one["id"] for one in inner.evaluate("axe.run()")["violations"]] == []
+        frame.get_by_role("tab", name="Columns").press("ArrowRight")
+        assert frame.get_by_role("tab", selected=True).count() == 1
+        keep_shot(watched.page, "notebook")
+        assert watched.page.locator("iframe").get_attribute("title")
+        watched.page.evaluate("document.querySelector('iframe').remove()")  # a closed origin
+        found = axe.run(watched.page)["violations"]
+    assert found == []
     assert watched.complaints == []
     assert model.report(tmp_path / "page.html").read_text(encoding="utf-8") == inline.html
 
@@ -151,3 +171,26 @@ def test_the_budget_as_a_table_adds_up():
     assert list(frame.columns) == ["rounds", "what", "part", "records"]
     trained = frame[frame["records"] == "training"]["part"].sum()
     assert trained == pytest.approx(statement.spent_fraction)
+
+
+def test_two_models_stand_side_by_side_in_a_notebook_and_on_a_terminal(tmp_path):
+    first, second = fitted(2), fitted(2)
+    rows = np.random.default_rng(1).uniform(0, 1, (200, 2))
+    second.keep(hr.evaluate(second, rows, rows[:, 0] > 0.5, epsilon=10.0))
+    comparison = hr.compare_models(first, second, names=("old", "<new>"))
+    frame = comparison.to_frame()
+    assert list(frame.columns) == ["old", "<new>"]
+    assert frame.loc["guarantee"].tolist() == [m.privacy_.summary for m in (first, second)]
+    assert "<new>" not in comparison._repr_html_()
+    assert str(comparison).splitlines()[0].split() == ["old", "<new>"]
+    looks = [index for index in frame.index if index.startswith("looks at")]
+    assert looks
+    assert frame.loc["auc", "old"] == "-"
+    assert frame.loc["auc", "<new>"] == str(second.evaluation_["auc"])
+    with pytest.raises(hr.ParameterError, match="give two models or more"):
+        hr.compare_models(first)
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, model in zip(paths, (first, second), strict=True):
+        model.save(path)
+    told = CliRunner().invoke(app, ["compare", *map(str, paths), "--json"])
+    assert json.loads(told.stdout)["guarantee"] == frame.loc["guarantee"].tolist()

@@ -21,7 +21,7 @@ from hedgerow.secagg.keys import open_share
 from hedgerow.secagg.messages import Masked, Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.opening import set_digest
 from support.effort import either
-from support.secagg_dry_run import answer, consortium, ring_sum, some_vectors
+from support.secagg_dry_run import answer, consortium, headers, ring_sum, some_vectors
 
 pytestmark = pytest.mark.property
 
@@ -60,7 +60,8 @@ class Attack:
         views = [everyone, self.some_set() if self.choose.random() < 0.2 else everyone]
         for me in everyone:
             view = self.choose.choice([v for v in views if me in v])
-            request = self.message(MessageKind.ROUND, Round(b"q", view).to_bytes(), me)
+            asked = Round(b"q", view, receipts=headers(self.group, self.round - 1))
+            request = self.message(MessageKind.ROUND, asked.to_bytes(), me)
             message = answer(self.group, me, request, vectors[me])
             self.records[me] = self.group.memories[me].outbox(
                 self.group.coordinator.run_id, self.round

@@ -21,11 +21,13 @@ from hedgerow.secagg.envelope import (
 )
 from hedgerow.secagg.keys import COORDINATOR
 from hedgerow.secagg.membership import Heads
-from hedgerow.secagg.messages import Keys
+from hedgerow.secagg.messages import Keys, Open, Round
 from support.secagg_dry_run import (
     STUDY,
+    answer,
     consortium,
     head,
+    headers,
     keys_of,
     masked_round,
     next_coordinator,
@@ -97,8 +99,125 @@ def test_two_heads_with_one_number_are_refused_by_coordinator_and_peers(group, v
     assert refusal.value.site == 0
     forgetful = next_coordinator(group, {})
     messages = forgetful.open(keys_of(group, ledgers, forgetful))
-    with refuses("LedgerRolledBack"):
+    with refuses("LedgerForked"):
         group.sites[1].open(messages[1])
+
+
+# ------------------------------------------------------------- a ledger that forked ends a site
+def forked_at(group, me, knowing):
+    """Site `me` runs twice: `knowing` has met a head of either copy, others of one alone."""
+    first, second = (seal_head(group.identities[me], (7, bytes([copy]) * 32)) for copy in (1, 2))
+    group.memories[knowing].see_fork(group.roster.sites[me], first.to_bytes() + second.to_bytes())
+
+
+def told_of_forks(group, teller, forks):
+    """KEYS of everybody, where `teller` shows these; as OPEN, by site."""
+    keys = keys_of(group)
+    honest = Keys.read(Envelope.parse(keys[teller]).body)
+    header = Envelope.parse(keys[teller]).header
+    body = replace(honest, forks=forks).to_bytes()
+    keys[teller] = seal_message(group.identities[teller], header, body)
+    return keys
+
+
+def evidence(group, me, signer):
+    heads = (seal_head(group.identities[signer], (7, bytes([copy]) * 32)) for copy in (1, 2))
+    return b"".join(head.to_bytes() for head in heads)
+
+
+def test_a_fork_that_one_site_has_seen_ends_the_identity_for_all_and_for_good(group):
+    forked_at(group, 3, knowing=1)
+    messages = group.coordinator.join()
+    keys = [group.sites[me].join(m, lambda: EMPTY_LEDGER) for me, m in messages.items()]
+    with pytest.raises(SiteRefused, match="LedgerForked") as refusal:
+        group.coordinator.open(keys)
+    assert refusal.value.site == 3  # the forked site is named, not the one that told of it
+    blind = told_of_forks(group, 1, {3: evidence(group, 3, 3)})
+    with refuses("LedgerForked"):
+        open_blindly(group, blind, 2)
+    assert group.memories[2].fork(group.roster.sites[3]) is not None
+    with refuses("LedgerForked"):  # nobody shows it this time
+        open_blindly(group, keys_of(group), 2)
+
+
+def open_blindly(group, keys, me):
+    """The OPEN of a coordinator that looks away."""
+    hub = group.coordinator
+    hub._form(hub._joining(keys))
+    body = Open(hub.keys).to_bytes()
+    return group.sites[me].open(hub.message(MessageKind.OPEN, me, 0, body))
+
+
+@pytest.mark.parametrize("kind", ["another site's", "the same head twice", "of two lengths"])
+def test_what_is_no_fork_ends_nobody(group, kind):
+    one = seal_head(group.identities[3], (7, bytes([1]) * 32))
+    two = seal_head(group.identities[3], (8, bytes([2]) * 32))
+    shown = {
+        "another site's": evidence(group, 3, signer=1),
+        "the same head twice": 2 * one.to_bytes(),
+        "of two lengths": one.to_bytes() + two.to_bytes(),
+    }[kind]
+    open_blindly(group, told_of_forks(group, 1, {3: shown}), 2)
+    assert group.memories[2].fork(group.roster.sites[3]) is None
+
+
+def test_forks_believed_without_signatures_would_let_anybody_end_a_site(group, monkeypatch):
+    """The negative control."""
+    monkeypatch.setattr(SignedHead, "is_by", lambda self, site: True)
+    with refuses("LedgerForked"):
+        open_blindly(group, told_of_forks(group, 1, {3: evidence(group, 3, signer=1)}), 2)
+
+
+# ------------------------------------------------------- heads carried to peers in every round
+def request_of(group, number, receipts):
+    body = Round(b"bundle", (0, 1, 2, 3), receipts=receipts).to_bytes()
+    return group.forge(MessageKind.ROUND, body, round=number)
+
+
+def answered(group, number, receipts, vectors):
+    for me in range(4):
+        body = Round(b"bundle", (0, 1, 2, 3), receipts=receipts).to_bytes()
+        message = group.forge(MessageKind.ROUND, body, round=number, receiver=me)
+        answer(group, me, message, vectors[me])
+
+
+def test_a_coordinator_that_withholds_heads_gets_no_more_than_two_rounds(group, vectors):
+    assert group.parameters.reach == 2
+    answered(group, 1, (), vectors)
+    answered(group, 2, (), vectors)
+    with refuses("Stale"):
+        group.sites[0].begin(request_of(group, 3, ()))
+    shown = headers(group, 2)
+    with refuses("Stale"):  # all but one, and an old one
+        group.sites[0].begin(request_of(group, 3, (*shown[:3], headers(group, 1)[3])[:3]))
+    answered(group, 3, shown, vectors)
+
+
+def test_headers_are_believed_by_their_signatures_and_places(group, vectors):
+    answered(group, 1, (), vectors)
+    good = headers(group, 1)
+    other = consortium(4)
+    answered(other, 1, (), vectors)
+    for bad in (good[1][:-1] + bytes([good[1][-1] ^ 1]), headers(other, 1)[1], good[1] + b"x"):
+        with pytest.raises(SiteRefused):
+            group.sites[0].begin(request_of(group, 2, (good[0], bad, *good[2:])))
+    with refuses("BadMessage"):
+        group.sites[0].begin(request_of(group, 2, 3 * good))  # twelve
+
+
+def test_round_numbers_that_jump_make_no_head_fresh(group, vectors):
+    answered(group, 1, (), vectors)
+    with refuses("Stale"):
+        group.sites[0].begin(request_of(group, 9, headers(group, 1)))
+
+
+@pytest.mark.parametrize("n_sites", [3, 8, 9, 20])
+def test_an_honest_coordinator_shows_enough_in_turn(n_sites):
+    group, vectors = consortium(n_sites), some_vectors(n_sites)
+    start = group.coordinator.attempt
+    for _ in range(2 * group.parameters.reach + 3):
+        secure_sum(group, vectors)
+    assert group.coordinator.attempt == start
 
 
 def test_the_coordinator_refuses_two_heads_with_one_number_in_a_round(group, vectors):

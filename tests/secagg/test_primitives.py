@@ -16,8 +16,8 @@ from hedgerow.secagg.graph import Parameters
 from support.secagg_dry_run import refuses
 
 
-def test_there_are_twenty_four_codes_and_a_refusal_says_nothing_else():
-    assert len(Code) == 24
+def test_there_are_twenty_five_codes_and_a_refusal_says_nothing_else():
+    assert len(Code) == 25
     with pytest.raises(SiteRefused) as refusal:
         require(False, Code.BAD_SET)
     assert (refusal.value.code, refusal.value.site) == ("BadSet", None)

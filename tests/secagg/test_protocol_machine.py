@@ -163,7 +163,11 @@ class ProtocolMachine(RuleBasedStateMachine):
         if me in self.silent:
             return
         number, vector = number + self.offset, some_vectors(WORLD.sites, DIM)[me]
-        body = Round(bundle, participants).to_bytes()
+        last = [
+            reply for k in SITES for reply in self.replies.get((k, self.name_of(number - 1)), ())
+        ]
+        shown = tuple(Envelope.parse(reply).receipt.to_bytes() for reply in last)
+        body = Round(bundle, participants, receipts=shown).to_bytes()
         message = self.ask(
             me, MessageKind.ROUND, body, number, lambda m: self.world.answer(me, m, vector)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,3 +54,9 @@ def keep_picture(page: Any, path: Path) -> None:
     from docs.make_gallery import small
 
     path.write_bytes(small(page.screenshot()))
+
+
+def keep_shot(page: Any, name: str) -> None:
+    """A picture of the whole page for people, in the folder that HEDGEROW_SHOTS names."""
+    if folder := os.environ.get("HEDGEROW_SHOTS"):
+        page.screenshot(path=f"{folder}/{name}.png", full_page=True)

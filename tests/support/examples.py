@@ -160,6 +160,15 @@ BASIS = Basis(
 )
 STEP_ON_SURFACES = SurfaceGradients(BASIS, RAW, tuple(0.001 * k - 0.006 for k in range(15)), 120)
 """Asked of all records at once only, too; most records are scaled to the radius."""
+STEP_OF_MANY = SurfaceGradients(
+    BASIS,
+    Additive((0.0, 0.5, -0.5)),
+    tuple(0.001 * (k % 15) - 0.002 * (k // 15) for k in range(45)),
+    120,
+    SoftmaxLoss(3),
+    0.5,
+)
+"""The same of three classes, whose gradients are clipped."""
 ODDS = OddsLoss((1.0, 2.5, 6.0), (0.2, 1.0, 1.0))
 TIME_STATISTICS = [
     EventCounts((1.0, 2.5)),

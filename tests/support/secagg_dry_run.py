@@ -16,6 +16,7 @@ from hedgerow.secagg.client import Fresh, MemoryInRam, Resend, Site
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
     NO_SESSION,
+    Envelope,
     Header,
     LedgerHead,
     MessageKind,
@@ -177,13 +178,27 @@ def masked_round(
     bundle: bytes = b"bundle",
     participants: Sequence[int] | None = None,
 ) -> SecureSum:
-    """A round up to the masked vectors; those of `lost` sites are made but never arrive."""
+    """A round up to the masked vectors; those of `lost` sites are made but never arrive.
+
+    In a new key session if peers have heard too little of somebody.
+    """
+    hub = group.coordinator
+    if not hub.is_fresh(hub._round + 1, participants or hub.session.ephemerals):
+        open_session(group)
     secure = group.coordinator.start(bundle, len(vectors[0]), participants)
     for me, message in secure.requests().items():
         masked = answer(group, me, message, vectors[me])
         if me not in lost:
             secure.accept_masked(masked)
     return secure
+
+
+def headers(group: Consortium, round: int) -> tuple[bytes, ...]:
+    """What a coordinator can show of the sites' ledgers after that round."""
+    run = group.coordinator.run_id
+    records = [memory.outbox(run, round) for memory in group.memories]
+    messages = [record.message for record in records if record is not None]
+    return tuple(Envelope.parse(message).receipt.to_bytes() for message in messages)
 
 
 def secure_sum(

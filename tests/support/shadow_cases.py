@@ -23,6 +23,8 @@ from hedgerow.methods.registry import estimators
 NUMBERS = (0.0, 0.2, 0.5, 0.9, 1.0, -3.0, 2.5, -1e308, math.inf, -math.inf, math.nan, 5e-324)
 WORDS = ("x", "y", "z", "unheard of", None)
 TARGETS = (0.0, 1.0, 0.25, 0.5, 7.0, -1e300)
+TIMES = (0.25, -0.25, 0.5, 1.0, -1.0, 7.0, -7.0, 5e-324)
+"""Of events; negative ones are of censored records."""
 EPSILONS = (0.5, 1.0, 3.0, 8.0)
 DELTAS = (0.0, 1e-6, 1e-9)
 ACTS = (*["fit"] * 12, *["study"] * 6, *["evaluate", "held out"] * 4, "choose", "database")
@@ -46,6 +48,8 @@ def schema_of(shape: int, target: str) -> hr.Schema:
     )[shape]
     if target == "number":
         return hr.Schema(features, target=(0.0, 1.0))
+    if target == "times":
+        return hr.Schema(features, survival=hr.Survival("t", "e", 1.0))
     return hr.Schema(features, classes=("n", "y") if target == "two" else ("k", "n", "y"))
 
 
@@ -64,6 +68,7 @@ class Listed:
 
 def _of_estimator(name: str, kind: Any, setting: dict[str, Any]) -> Listed:
     targets = ("number",) if kind._regression else ("two", "three")
+    targets = ("times",) if getattr(kind, "_survival", False) else targets
     words = ", ".join(f"{k}={v!r}" for k, v in setting.items())
     return Listed(
         f"{name}({words})", lambda schema, **more: kind(schema, **setting | more), targets
@@ -174,7 +179,9 @@ class Case:
     def _act(self, rows: tuple[tuple[Any, ...], ...]) -> None:
         columns = list(zip(*rows, strict=True)) if rows else [()] * 6
         X = np.array([list(row[:3]) for row in rows], dtype=object).reshape(len(rows), 3)
-        y = np.array(columns[3], dtype=float if self.target == "number" else object)
+        y = np.array(columns[3], dtype=object if self.target in ("two", "three") else float)
+        if self.target == "times":
+            y = np.rec.fromarrays([y > 0.0, np.abs(y)], names="e,t")
         whose: dict[str, Any] = {"person": list(columns[4])} if self.most else {}
         if self.sites > 1:
             whose |= {"site": list(columns[5]), "sites": list(range(self.sites))}
@@ -197,13 +204,14 @@ class Case:
                 self._in_database(X, y)
 
     def _in_database(self, X: Any, y: Any) -> None:
-        frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
+        outcome = {"e": y["e"], "t": y["t"]} if self.target == "times" else {"y": y}
+        frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], **outcome})
         frame = frame.astype({"a": float, "b": float})
         with closing(duckdb.connect()) as opened:
             opened.register("given", frame)
             opened.execute("CREATE TABLE records AS SELECT * FROM given")
-            asked = "SELECT a, b, c, y FROM records"
-            self.estimator().fit(opened, sql=asked, push_down=True, target="y")
+            target = None if self.target == "times" else "y"
+            self.estimator().fit(opened, sql="SELECT * FROM records", push_down=True, target=target)
 
 
 def case_of(number: int) -> Case:
@@ -212,7 +220,9 @@ def case_of(number: int) -> Case:
     some = [one for one in listed() if one.protects_labels] if rng.random() < 0.05 else listed()
     method = rng.choice(some)
     target = rng.choice(method.targets)
-    labels = {"two": ("n", "y"), "three": ("k", "n", "y"), "number": TARGETS}[target]
+    labels = {"two": ("n", "y"), "three": ("k", "n", "y"), "number": TARGETS, "times": TIMES}[
+        target
+    ]
     act = "fit" if method.protects_labels else rng.choice(ACTS)
     alone = act == "database" or any(words in method.name for words in SINGLE_SITE)
     sites = 1 if alone else rng.randint(1, 4)
@@ -245,15 +255,17 @@ def case_of(number: int) -> Case:
     )
 
 
-def strong_case(act: str, sites: int, most: int, seed: int = 1) -> Case:
-    """The default of two classes with so strong a signal that it learns surfaces."""
+def strong_case(act: str, sites: int, most: int, target: str = "two", seed: int = 1) -> Case:
+    """A default with so strong a signal that it asks all it can: of classes for surfaces."""
     rng = Random(seed)
     numbers = [
         (rng.random(), rng.random(), rng.choice("xyz"), rng.randrange(300), rng.randrange(sites))
         for _ in range(900)
     ]
-    rows = tuple((a, b, c, "y" if (a > 0.5) != (b > 0.4) else "n", *at) for a, b, c, *at in numbers)
-    method = next(one for one in listed() if one.name.startswith("BoostedTreesClassifier("))
+    labels = (-0.4, 0.7) if target == "times" else ("n", "y")
+    rows = tuple((a, b, c, labels[(a > 0.5) != (b > 0.4)], *at) for a, b, c, *at in numbers)
+    name = "SurvivalBoostedTrees(" if target == "times" else "BoostedTreesClassifier("
+    method = next(one for one in listed() if one.name.startswith(name))
     how = {"epsilon": 300.0, "delta": 1e-6, "per_site": False, "sites": sites, "rows": rows}
     fails = 9 if act == "study" else None
-    return Case(method, "two", 1, act, victim=7, most=most, fails=fails, seed=seed, **how)
+    return Case(method, target, 1, act, victim=7, most=most, fails=fails, seed=seed, **how)

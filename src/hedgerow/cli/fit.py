@@ -132,7 +132,7 @@ def fit(
         else:
             model = _of_flags(schema, estimator, flags, data[0])
         model.progress = on_terminal(quiet)
-        if study is None and model.hold_out is None and not (elsewhere or json or quiet):
+        if study is None and model.hold_out is None and not (push_down or json or quiet):
             _propose_hold_out(model, _select_sources(data, sql))
         if elsewhere:
             options = {"sql": sql, "target": target, "person": person, "temp_folder": temp_folder}
@@ -150,7 +150,8 @@ def fit(
     elif not quiet:
         say(f"{model.privacy_}\n")
         if evaluation is not None:
-            say(f"{evaluation}\n\n{evaluation.privacy_}\n")
+            of_one_run = evaluation.privacy_ is model.privacy_
+            say(f"{evaluation}\n" if of_one_run else f"{evaluation}\n\n{evaluation.privacy_}\n")
         say(f"{output}: {type(model).__name__}, {model.privacy_.summary}.")
 
 
@@ -188,11 +189,6 @@ def _select_sources(data: list[str], sql: str | None) -> list[Any]:
 def _fit_elsewhere(model: PrivateEstimator, data: list[str], **options: Any) -> None:
     if len(data) > 1:
         raise asked_for(f"{len(data)} sources were given", "let one of them make the sums")
-    if model.hold_out is not None:
-        raise asked_for(
-            "records are to be held out, which is done for rows in memory alone",
-            "leave out --push-down and --temp-folder, or hold none out",
-        )
     model.fit(data[0], **options)
 
 
@@ -306,12 +302,9 @@ def _is_public(source: str) -> bool:
 
 
 def _public_rows(source: str, schema: Any, target: str | None) -> tuple[Any, Any]:
-    from hedgerow.methods.files import whole_table
-    from hedgerow.methods.sources import Columns, the_other_column
+    from hedgerow.methods.files import rows_of_sites
 
-    label = target or the_other_column(source, schema, Columns())
-    table = whole_table(source, [*schema.columns, label])
-    return table[:, :-1], table[:, -1]
+    return rows_of_sites([source], schema, target)[:2]
 
 
 # --------------------------------------------------------------------------------------------------

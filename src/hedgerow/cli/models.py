@@ -27,6 +27,9 @@ from hedgerow.cli.console import (
 ModelPath = Annotated[Path, typer.Argument(help="Read this model file.")]
 RowsPath = Annotated[str, typer.Argument(help="Read rows from a .csv or .parquet file.")]
 OutputPath = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
+Times = Annotated[
+    list[float] | None, typer.Option(help="Give chances until this time, not the model's; repeat.")
+]
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 MOST_IMPORTANCES = 10
@@ -37,11 +40,12 @@ def predict(
     model: ModelPath,
     rows: RowsPath,
     output: OutputPath = None,
+    time: Times = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Predict each row; write CSV with probabilities of the classes."""
+    """Predict each row; write CSV with probabilities of classes, or chances over time."""
     from hedgerow.methods.files import predict_file
     from hedgerow.methods.saving import load
 
@@ -49,7 +53,7 @@ def predict(
         check_output(output, model, rows, force=force)
     with warnings_as_lines(quiet):
         estimator = load(model)
-        outputs, names = predict_file(estimator, rows)
+        outputs, names = predict_file(estimator, rows, time or ())
     classes = estimator.schema_.classes
     head = names if classes is None else ["prediction", *(f"probability of {n}" for n in names)]
     class_names = [[] if classes is None else [classes[int(row.argmax())]] for row in outputs]
@@ -111,6 +115,21 @@ def show(
         tell(f"\n{show_tree(estimator, depth)}")
     if not quiet:
         say(f"\n{estimator.privacy_}")
+
+
+def compare(
+    models: Annotated[list[Path], typer.Argument(help="Read two model files or more (.json).")],
+    json: Json = False,
+) -> None:
+    """Compare models: guarantees, quality, what they look at. Spends nothing."""
+    from hedgerow.methods.saving import load
+    from hedgerow.report.evaluation import compare_models
+
+    comparison = compare_models(*map(load, models), names=[str(path) for path in models])
+    if json:
+        say_json({"models": list(comparison.names), **dict(comparison.lines)})
+    else:
+        tell(comparison)
 
 
 def _bars(parts: dict[str, float]) -> str:
@@ -221,6 +240,7 @@ def export(
     key: Annotated[
         Path | None, typer.Option(help="Sign with the private key in this PEM file.")
     ] = None,
+    time: Times = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -231,11 +251,8 @@ def export(
 
     check_output(output, model, key, force=force)
     estimator = load(model)
-    written = (
-        write_signature(model, output, key)
-        if to == "signature"
-        else estimator.export(output, to=to)
-    )
+    signs, times = to == "signature", time or ()
+    written = write_signature(model, output, key) if signs else estimator.export(output, to, times)
     _say(written, "", json, quiet)
 
 

@@ -239,7 +239,8 @@ def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[
     from hedgerow.data.reading.sources import open_table
 
     names = open_table(source, schema.columns).names
-    column_names = [*schema.columns, *([target] if target else [])]
+    target = target if schema.survival is None else schema.survival.time
+    column_names = [*schema.columns, *(schema.label_columns(target) if target else [])]
     absent = [f"there is no column {name!r}" for name in column_names if name not in names]
     if absent:
         return [*absent, f"there are {names}"], "not read, since columns are absent"

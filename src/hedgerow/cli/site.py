@@ -220,7 +220,7 @@ def check(
     for complaint in report.complaints:
         tell(f"look at this: {complaint}")
     if not rows:
-        tell(f"look at this: no row can be used; compare the column {target!r} with the classes")
+        tell("look at this: no row can be used; compare the column to predict with the schema")
     raise typer.Exit(1 if report.complaints or not rows else 0)
 
 
@@ -593,16 +593,14 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
 def _listeners(
     folder: StateFolder, as_json: bool, watch: bool
 ) -> Iterator[Callable[[AuditLine], None]]:
-    """The listeners to a site's events: the terminal, and with `watch` a browser."""
-    terminal = _teller(as_json)
-    if not watch:
-        yield terminal
-        return
+    """The listeners to a site's events: the terminal, metrics, and with `watch` a browser."""
     from hedgerow.deployment.live import SiteTeller, live_view
     from hedgerow.federation.audit_log import LOG
 
-    with live_view(folder.name, SiteTeller()) as view:
-        tell(f"watch the site at {view.address}", file=sys.stderr, flush=True)
+    terminal, socket = _teller(as_json), folder.socket.with_name("metrics")
+    with live_view(folder.name, SiteTeller(), page=watch, socket=socket) as view:
+        if watch:
+            tell(f"watch the site at {view.address}", file=sys.stderr, flush=True)
 
         def both(line: AuditLine) -> None:
             terminal(line)

@@ -390,16 +390,14 @@ def _exchange(folder: RunFolder, reach: Reach) -> HttpsExchange | PipeExchange:
 
 @contextmanager
 def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
-    """The listeners to a run's events: the terminal, and with `watch` a browser."""
-    terminal = _listener(as_json)
-    if not watch:
-        yield terminal
-        return
+    """The listeners to a run's events: the terminal, metrics, and with `watch` a browser."""
     from hedgerow.deployment.live import RunTeller, live_view
     from hedgerow.deployment.progress import SITES_EVENT
 
-    with live_view(folder.read_study().study.name, RunTeller()) as view:
-        tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
+    terminal, name = _listener(as_json), folder.read_study().study.name
+    with live_view(name, RunTeller(), page=watch, socket=folder.metrics) as view:
+        if watch:
+            tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
 
         def both(event: dict[str, Any]) -> None:
             if event["event"] != SITES_EVENT:
@@ -407,6 +405,35 @@ def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen
             view.tell(event)
 
         yield both
+
+
+@app.command()
+def watch(
+    folders: Annotated[
+        list[Path], typer.Argument(help="Folders of studies, or one that holds several.")
+    ],
+    metrics: Annotated[
+        Path | None, typer.Option(help="Serve /health and /metrics at this Unix socket too.")
+    ] = None,
+) -> None:
+    """Watch the runs of several studies on one page, whichever process runs each."""
+    from hedgerow.deployment.live import Follower, RunTeller, follow, live_view
+    from hedgerow.deployment.run_folder import RunFolder
+    from hedgerow.errors import ParameterError
+
+    paths = [own for f in folders for own in ([f] if _is_study(f) else sorted(f.glob("*/")))]
+    runs = [RunFolder(path) for path in paths if _is_study(path)]
+    if not runs:
+        raise ParameterError(f"no study.toml in {folders[0]} nor right below; name its folder.")
+    tellers = [RunTeller(run.read_study().study.name, has_tree=False) for run in runs]
+    title = f"{len(runs)} {'study' if len(runs) == 1 else 'studies'}"
+    with live_view(title, *tellers, socket=metrics) as view:
+        tell(f"watch {title} at {view.address} (Ctrl-C ends it)", flush=True)
+        follow(view, [Follower(run) for run in runs], threading.Event())
+
+
+def _is_study(folder: Path) -> bool:
+    return (folder / "study.toml").is_file()
 
 
 def _listener(as_json: bool) -> Listen:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from hedgerow.data.engines.engine import Elsewhere
+from hedgerow.data.engines.engine import AnsweringElsewhere, Elsewhere
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import Answering, Sums
 from hedgerow.errors import ComputationFailed, UnsupportedQuery
@@ -84,14 +84,12 @@ TRAINED_ON = 1
 class InParts:
     """Answers like `Answering`. Held-out rows are prepared when they are first asked for."""
 
-    def __init__(self, rows: Rows, held_out: Rows, schema: Schema) -> None:
-        """`rows` are those that are trained on."""
-        self.rows, self._held_out, self._schema = rows, held_out, schema
-        self._trained_on = answering(rows, schema)
+    def __init__(self, trained_on: Sums, prepare_held_out: Callable[[], Sums]) -> None:
+        self._trained_on, self._prepare_held_out = trained_on, prepare_held_out
 
     @cached_property
-    def _tested_on(self) -> Answering:
-        return answering(self._held_out, self._schema)
+    def _tested_on(self) -> Sums:
+        return self._prepare_held_out()
 
     def integers_of_all(
         self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
@@ -111,7 +109,7 @@ class InParts:
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
         return self._of(_part(query)).tables(_within(query), features)
 
-    def _of(self, outcome: int) -> Answering:
+    def _of(self, outcome: int) -> Sums:
         return self._trained_on if outcome == TRAINED_ON else self._tested_on
 
 
@@ -137,7 +135,16 @@ class StudyRows:
         """Of each record, where labels are told in bits."""
         self._closed_because = ""
         self.sums: Sums = (
-            rows.answering(study) if isinstance(rows, Elsewhere) else self._of_memory(rows)
+            self._of_engine(rows) if isinstance(rows, Elsewhere) else self._of_memory(rows)
+        )
+
+    def _of_engine(self, rows: Elsewhere) -> Sums:
+        sums, test = rows.answering(self.study), self.study.held_out_test
+        if test is None:
+            return sums
+        return InParts(
+            AnsweringElsewhere(rows.part(test, TRAINED_ON)),
+            lambda: AnsweringElsewhere(rows.part(test, 0)),
         )
 
     def _of_memory(self, rows: Rows) -> Sums:
@@ -146,7 +153,8 @@ class StudyRows:
         if study.held_out_test is not None:
             test = study.held_out_test
             rows, held_out = rows.part(test, TRAINED_ON), rows.part(test, 0)
-            return InParts(self._with_label_model(rows), held_out, study.schema)
+            trained_on = answering(self._with_label_model(rows), study.schema)
+            return InParts(trained_on, lambda: answering(held_out, study.schema))
         return answering(self._with_label_model(rows), study.schema)
 
     def _with_label_model(self, rows: Rows) -> Rows:

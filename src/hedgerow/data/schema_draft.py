@@ -266,8 +266,8 @@ class Diagnosis:
             for f in self.findings
             if f not in drafted
         ]
-        told = ["".join(f"# {_bare(r)}\n" for r in f.reasons) for f in drafted]
-        pairs = zip(told, parts, strict=True)
+        comments = ["".join(f"# {_bare(r)}\n" for r in f.reasons) for f in drafted]
+        pairs = zip(comments, parts, strict=True)
         outcome = [reason for finding in self.outcome for reason in finding.reasons]
         notes = "".join(f"# The outcome: {_bare(reason)}.\n" for reason in outcome)
         return (
@@ -322,10 +322,10 @@ def diagnose(data: Source, target: str | None = None, *, y: Any = None) -> Diagn
     if identifiers:
         warn_of_identifiers(identifiers, [columns[name] for name in identifiers])
     features = tuple(f.feature for f in findings if f.feature is not None)
-    written, outcome = ((), {}) if label is None else _outcome(target or LABEL, label)
+    outcome_findings, outcome = ((), {}) if label is None else _outcome(target or LABEL, label)
     bare = Schema(features, **outcome)
     _warn_of_strange_letters(table, bare)
-    return Diagnosis(bare.with_mark(Mark()), tuple(findings), written)
+    return Diagnosis(bare.with_mark(Mark()), tuple(findings), outcome_findings)
 
 
 def _warn_of_lines(table: RowTable) -> None:
@@ -408,19 +408,23 @@ CODES = re.compile(r"\b(zip|postal|postcode|plz|code|icd|atc|snomed|ndc|cpt|drg|
 
 def examine(name: str, column: Column) -> Finding:
     words = re.sub(r"[\W_]+", " ", name).strip().lower()
-    met = _met(column)
-    rows, seen = sum(n for _, n in met), _seen(column, met)
-    if not met:
+    counts = _met(column)
+    rows, seen = sum(n for _, n in counts), _seen(column, counts)
+    if not counts:
         return Finding(
             name, seen, ("no row has a value: leave it out",), _draft_feature(name, column)
         )
-    if _looks_like_identifier(words, column, met):
+    if _looks_like_identifier(words, column, counts):
         return Finding(name, seen, ("another value in every row, as identifiers have",))
-    if PERSONS.search(words) and 1.2 * len(met) < rows < 50 * len(met) and len(met) > ENOUGH_ROWS:
-        reason = f"looks like a person, {rows / len(met):.1f} rows each: pass it as `person`"
+    if (
+        PERSONS.search(words)
+        and 1.2 * len(counts) < rows < 50 * len(counts)
+        and len(counts) > ENOUGH_ROWS
+    ):
+        reason = f"looks like a person, {rows / len(counts):.1f} rows each: pass it as `person`"
         return Finding(name, seen, (reason,))
-    reasons = ["one value in all rows teaches nothing: leave it out"] * (len(met) == 1)
-    feature, more = _propose(name, words, column, met)
+    reasons = ["one value in all rows teaches nothing: leave it out"] * (len(counts) == 1)
+    feature, more = _propose(name, words, column, counts)
     if SITE_WORDS.search(words) and not isinstance(feature, Numeric):
         reasons.append("looks like a site: pass it as `site`, or keep it")
     finding = Finding(name, seen, (*reasons, *more), feature)
@@ -433,9 +437,9 @@ def _met(column: Column) -> list[tuple[Any, int]]:
     return [(v, n) for v, n in raw.met([True] * len(raw.values)) if not _is_missing(v)]
 
 
-def _seen(column: Column, met: Sequence[tuple[Any, int]]) -> str:
-    rows = sum(n for _, n in met)
-    return f"{len(column):,} rows, {len(column) - rows:,} empty, {len(met):,} values"
+def _seen(column: Column, counts: Sequence[tuple[Any, int]]) -> str:
+    rows = sum(n for _, n in counts)
+    return f"{len(column):,} rows, {len(column) - rows:,} empty, {len(counts):,} values"
 
 
 def _is_missing(value: Any) -> bool:
@@ -443,33 +447,33 @@ def _is_missing(value: Any) -> bool:
     return token is None or token in MISSING_TEXTS
 
 
-def _looks_like_identifier(words: str, column: Column, met: Sequence[tuple[Any, int]]) -> bool:
+def _looks_like_identifier(words: str, column: Column, counts: Sequence[tuple[Any, int]]) -> bool:
     """Texts that all differ and no parser reads; whole numbers by their name, or if they count."""
-    if len(met) < ENOUGH_ROWS or any(n > 1 for _, n in met):
+    if len(counts) < ENOUGH_ROWS or any(n > 1 for _, n in counts):
         return False
     if not _says_numbers(column):
-        some = [spell(v) if isinstance(v, str | bytes) else v for v, _ in met[:200]]
+        some = [spell(v) if isinstance(v, str | bytes) else v for v, _ in counts[:200]]
         parser = _first_parser(some)
         return parser is None or parser[0].kind in TO_TEXT
     values, _ = numbers(column)
     finite = values[np.isfinite(values)]
     is_whole_number = np.array_equal(finite, np.floor(finite))
-    counts = float(np.ptp(finite)) < 1.5 * len(finite)
-    return is_whole_number and (counts or IDENTIFIERS.search(words) is not None)
+    is_dense = float(np.ptp(finite)) < 1.5 * len(finite)
+    return is_whole_number and (is_dense or IDENTIFIERS.search(words) is not None)
 
 
 def _propose(
-    name: str, words: str, column: Column, met: Sequence[tuple[Any, int]]
+    name: str, words: str, column: Column, counts: Sequence[tuple[Any, int]]
 ) -> tuple[Feature, list[str]]:
-    is_text = all(isinstance(value, str | bytes) for value, _ in met)
-    texts = [str(spell(value)).strip() for value, _ in met] if is_text else []
+    is_text = all(isinstance(value, str | bytes) for value, _ in counts)
+    texts = [str(spell(value)).strip() for value, _ in counts] if is_text else []
     if (
         is_text
         and (any(_has_leading_zero(t) for t in texts) or CODES.search(words))
         and _are_digits(texts)
     ):
         return _draft_code(name, words, texts)
-    values = texts if is_text else [value for value, _ in met]
+    values = texts if is_text else [value for value, _ in counts]
     if not _says_numbers(column):
         parser = _first_parser(values)
         if parser is not None:
@@ -481,7 +485,7 @@ def _propose(
     marks = [text for text in texts if text.lower() in MISSING_MARKS]
     sentinels: list[str | float] = [*_number_sentinels(column), *marks]
     reasons = [f"{s} looks like a sentinel for missing values" for s in sentinels]
-    if CODES.search(words) and len(met) <= MAX_VALUES:
+    if CODES.search(words) and len(counts) <= MAX_VALUES:
         reasons.append("looks like codes, not amounts: list `values` instead of a range")
     if not sentinels:
         return feature, reasons
@@ -688,14 +692,14 @@ def _outcome(name: str, label: Column) -> tuple[tuple[Finding, ...], dict[str, A
 
     A few texts are classes as they stand; words for true and false in several spellings are two.
     """
-    met = _met(label)
-    feature, reasons = _propose(name, "", label, met)
-    finding = Finding("", _seen(label, met), tuple(reasons), feature)
+    counts = _met(label)
+    feature, reasons = _propose(name, "", label, counts)
+    finding = Finding("", _seen(label, counts), tuple(reasons), feature)
     reads: dict[str, Any] = {"parse": feature.parse, "missing": feature.missing}
     is_written = feature.parse is not None or bool(feature.missing)
-    if isinstance(feature, Numeric) and is_written and len(met) > MOST_CLASSES:
+    if isinstance(feature, Numeric) and is_written and len(counts) > MOST_CLASSES:
         return (finding,), {"target": Target(feature.low, feature.high, **reads)}
-    if isinstance(feature.parse, Parser) and feature.parse.kind == "boolean" and len(met) > 2:
+    if isinstance(feature.parse, Parser) and feature.parse.kind == "boolean" and len(counts) > 2:
         words = {f"classes_{entry}": value for entry, value in reads.items()}
         return (finding,), {"classes": (False, True), **words}
     classes = _classes(name, label)

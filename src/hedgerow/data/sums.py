@@ -99,21 +99,24 @@ def surface_sum(
 ) -> IntArray:
     """(C,) the sum of all records' multiples of their functions, through tables of the multiples.
 
-    `raw` (n, 1) are the model's scores, to which curves and surfaces are added.
+    `raw` (n, O) are the model's scores, to which curves and surfaces are added.
     """
     basis, units = statistic.basis, statistic.units(unit)
     columns = [curve.feature for curve in basis.functions]
-    tables = np.concatenate(basis.values(statistic.coefficients))
-    totals = np.zeros(len(tables), np.int64)
+    outputs = np.reshape(statistic.coefficients, (statistic.loss.outputs, -1))
+    tables = [np.concatenate(basis.values(own)) for own in outputs]
+    totals = np.zeros((len(tables), basis.n_cells), np.int64)
     for part in _parts(len(y), rows, SURFACE_ROWS):
         cells = codes[:, part]
         groups = recode(cells[[*columns, 0]], basis.groups)
-        score, norm = look_up(groups, basis.layout, tables, basis.squares)
+        looked_up = [look_up(groups, basis.layout, table, basis.squares) for table in tables]
+        score, norm = np.stack([own for own, _ in looked_up], axis=1), looked_up[0][1]
         with np.errstate(all="ignore"):  # what is not finite adds nothing
-            gradients = statistic.loss.contributions(raw[part] + score[:, None], y[part])[:, 0]
+            gradients = statistic.gradients(raw[part] + score, y[part])
         multiples = bounded_multiples(gradients, norm, units, statistic.radius)
-        add_at_places(groups, basis.layout, multiples, totals)
-    return basis.gather(totals)
+        for own, total in zip(multiples.T, totals, strict=True):
+            add_at_places(groups, basis.layout, own, total)
+    return np.concatenate([basis.gather(total) for total in totals])
 
 
 def most_squared(statistic: CurveNewton, unit: int) -> int:

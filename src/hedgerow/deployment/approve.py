@@ -57,8 +57,8 @@ def check(study_file: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
     if place.push_down:
         database_rows = in_database(study_file.study, place)
         return database_rows.n, database_rows.report
-    encoded_rows = read_rows(study_file.study, place)
-    return encoded_rows.n, report_of([encoded_rows], study_file.study.schema, place.target)
+    encoded_rows, schema = read_rows(study_file.study, place), study_file.study.schema
+    return encoded_rows.n, report_of([encoded_rows], schema, place.label(schema))
 
 
 # ------------------------------------------------------------------------------------- what leaves

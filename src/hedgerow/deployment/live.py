@@ -2,7 +2,8 @@
 
 Loopback only, read only, one token for one run. The token is compared in constant time, and a
 request must name this server as its host, so that no page of the web can look through a browser.
-Other users of the machine can call, too: whoever has not shown the token holds nobody up.
+Other users of the machine can call, too: whoever has not shown the token holds nobody up. Health
+and metrics stand on a Unix socket of their owner as well.
 """
 
 from __future__ import annotations
@@ -13,18 +14,23 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Condition, Thread
+from pathlib import Path
+from threading import Condition, Event, Thread
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from hedgerow.deployment.progress import SITES_EVENT, RunEvent, event_in_words
-from hedgerow.federation.audit_log import AuditLine, in_words
-from hedgerow.report.page.page import live_page
+from hedgerow.deployment.run_folder import RunFolder
+from hedgerow.errors import ParameterError
+from hedgerow.federation.audit_log import LOG, AuditLine, in_words
+from hedgerow.federation.transports.socket import listen_at
+from hedgerow.report.page.page import LivePart, live_page
 
 # --------------------------------------------------------------------------------------------------
 # What a live page shows of a run or of a site: events turned into words, facts and a tree.
@@ -51,14 +57,18 @@ class Shown:
     is_last: bool = False
     sites: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How every site is at the moment, by name; a line without words shows nothing else."""
+    place: int = 0
+    """Of the study, where a page shows several."""
 
 
 class Teller(Protocol):
     """Turns events, in their order, into lines of a page."""
 
+    name: str
     facts: dict[str, str]
     """Titles by the names under which they are filled."""
     budget: str
+    has_sites: bool
     has_tree: bool
 
     def shown(self, event: dict[str, Any]) -> Shown: ...
@@ -73,7 +83,7 @@ class RunTeller:
     """Events of a study's run, at its coordinator."""
 
     budget = "Budget of the most charged site"
-    has_tree = True
+    has_sites = True
     facts = {  # noqa: RUF012  (shared and never changed)
         "state": "State",
         "rounds": "Rounds",
@@ -83,6 +93,8 @@ class RunTeller:
         "bytes": "Bytes per site",
         "spent": "Spent",
     }
+    name: str = ""
+    has_tree: bool = True
     seconds: float = 0.0
     bytes: int = 0
     rounds: int = 0
@@ -125,8 +137,8 @@ class RunTeller:
             "bytes": f"{self.bytes}",
             "spent": "without noise" if spent is None else f"{100 * spent:.1f} %",
         }
-        paths = tuple(tuple(path) for path in event["paths"])
-        return Shown(event["time"], words, facts, spent, paths, event["is_new_tree"])
+        paths = tuple(tuple(path) for path in event.get("paths", ()))
+        return Shown(event["time"], words, facts, spent, paths, event.get("is_new_tree", False))
 
 
 @dataclass
@@ -134,7 +146,7 @@ class SiteTeller:
     """Events of one serving site, for its own staff."""
 
     budget = "Budget of the study that asked last"
-    has_tree = False
+    has_sites, has_tree, name = False, False, ""
     facts = {  # noqa: RUF012  (shared and never changed)
         "state": "State",
         "studies": "Studies served",
@@ -198,40 +210,57 @@ MOST_CALLERS = 32
 """At a time: each has a thread and a descriptor."""
 LAST_SECONDS = 2.0
 """For browsers to hear of the end."""
+LOOK_SECONDS, SILENT_SECONDS = 0.5, 30.0
+"""How often runs of other processes are looked at, and after which silence whether one is alive."""
 
 
 class LiveView:
-    """The events so far, and the readers that wait for more."""
+    """The events so far, and the readers that wait for more.
 
-    def __init__(self, title: str, teller: Teller) -> None:
-        self.page = live_page(title, teller.facts, teller.budget, teller.has_tree).encode()
-        self._teller = teller
+    Without `page` nothing listens on a port; `socket` is a Unix socket for /health and /metrics.
+    """
+
+    def __init__(
+        self, title: str, *tellers: Teller, page: bool = True, socket: Path | None = None
+    ) -> None:
+        parts = [LivePart(t.name, t.facts, t.budget, t.has_sites, t.has_tree) for t in tellers]
+        self.page = live_page(title, parts).encode()
+        self._tellers = tellers
         self.token = os.environ.get("HEDGEROW_LIVE_TOKEN") or secrets.token_urlsafe(24)
         self._events: list[Shown] = []
         self._change = Condition()
         self._has_ended = False
         port = int(os.environ.get("HEDGEROW_LIVE_PORT") or 0)
-        self._server = LimitedServer((LOOPBACK, port), _Handler)
-        self._server.view = self
-        self._thread = Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+        self._servers = [LimitedServer((LOOPBACK, port), _Handler)] if page else []
+        self.is_watched = page
+        if socket is not None:
+            try:
+                self._servers.append(_SocketServer(socket))
+            except ParameterError as error:  # a run goes on where no socket can be made
+                LOG.warning("no metrics: %s", error)
+        for server in self._servers:
+            server.view = self
+            Thread(target=server.serve_forever, daemon=True).start()
 
     @property
     def host(self) -> str:
-        return f"{LOOPBACK}:{self._server.server_address[1]}"
+        return f"{LOOPBACK}:{self._servers[0].server_address[1]}"
 
     @property
     def address(self) -> str:
         return f"http://{self.host}/?token={self.token}"
 
-    def tell(self, event: dict[str, Any]) -> None:
+    def tell(self, event: dict[str, Any], place: int = 0) -> None:
         with self._change:
-            self._events.append(self._teller.shown(event))
-            self._change.notify_all()
+            shown = self._tellers[place].shown(event)
+            if self.is_watched:
+                is_last = shown.is_last and len(self._tellers) == 1
+                self._events.append(replace(shown, place=place, is_last=is_last))
+                self._change.notify_all()
 
     def metrics(self) -> str:
         with self._change:
-            return metrics_text(self._teller.values())
+            return metrics_text(*((t.name, t.values()) for t in self._tellers))
 
     def stream(self) -> Iterator[Shown | None]:
         """All events from the first on; None when nothing has happened for a while."""
@@ -252,10 +281,10 @@ class LiveView:
         with self._change:
             self._has_ended = True
             self._change.notify_all()
-        self._server.shutdown()
-        self._server.hang_up()
-        self._server.server_close()
-        self._thread.join()
+        for server in self._servers:
+            server.shutdown()
+            server.hang_up()
+            server.server_close()
 
 
 class LimitedServer(ThreadingHTTPServer):
@@ -307,6 +336,27 @@ class LimitedServer(ThreadingHTTPServer):
         """Ignores errors of a connection: the terminal belongs to the run."""
 
 
+class _SocketServer(LimitedServer):
+    """On a Unix socket that its owner alone may open: who connects needs no token."""
+
+    address_family = socket.AF_UNIX
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        super().__init__(str(path), _MachineHandler)  # type: ignore[arg-type]
+
+    def server_bind(self) -> None:
+        self.socket.close()
+        self.socket = listen_at(self._path)
+        self._inode = self._path.stat().st_ino
+
+    def server_close(self) -> None:
+        super().server_close()
+        with suppress(FileNotFoundError):
+            if self._path.stat().st_ino == self._inode:
+                self._path.unlink()
+
+
 def _cut(line: socket.socket) -> None:
     """Its thread reads or writes no more, and ends."""
     with suppress(OSError):
@@ -331,10 +381,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._send("text/html; charset=utf-8", view.page)
         elif place.path == "/events":
             self._stream(view)
-        elif place.path == "/health":
+        else:
+            self._answer_machine(place.path)
+
+    def _answer_machine(self, path: str) -> None:
+        if path == "/health":
             self._send("text/plain; charset=utf-8", b"ok\n")
-        elif place.path == "/metrics":
-            self._send("text/plain; version=0.0.4", view.metrics().encode())
+        elif path == "/metrics":
+            self._send("text/plain; version=0.0.4", self.server.view.metrics().encode())
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
@@ -364,9 +418,15 @@ class _Handler(BaseHTTPRequestHandler):
         """The terminal belongs to the run."""
 
 
+class _MachineHandler(_Handler):
+    def do_GET(self) -> None:
+        self.server.welcome(self.connection)
+        self._answer_machine(urlsplit(self.path).path)
+
+
 @contextmanager
-def live_view(title: str, teller: Teller) -> Iterator[LiveView]:
-    view = LiveView(title, teller)
+def live_view(title: str, *tellers: Teller, **places: Any) -> Iterator[LiveView]:
+    view = LiveView(title, *tellers, **places)
     try:
         yield view
     finally:
@@ -377,15 +437,69 @@ def live_view(title: str, teller: Teller) -> Iterator[LiveView]:
 # Health and metrics, for machines that watch machines.
 
 
-def metrics_text(values: Mapping[str, float | Mapping[str, float]]) -> str:
-    """Prometheus text; names that end in `_total` are counters, inner names are sites."""
-    lines = []
-    for name, value in values.items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        lines.append(f"# TYPE hedgerow_{name} {kind}")
-        inner = value.items() if isinstance(value, Mapping) else [("", value)]
-        lines += [
-            f"hedgerow_{name}{f'{{site={json.dumps(of)}}}' if of else ''} {number:.12g}"
-            for of, number in inner
-        ]
-    return "\n".join(lines) + "\n"
+MetricValues = Mapping[str, float | Mapping[str, float]]
+
+
+def metrics_text(*parts: tuple[str, MetricValues]) -> str:
+    """Prometheus text; names that end in `_total` are counters, inner names are sites.
+
+    Each part is a study with its values; of a single one the name is left out.
+    """
+    lines: dict[str, list[str]] = {}
+    for study, values in parts:
+        for name, value in values.items():
+            kind = "counter" if name.endswith("_total") else "gauge"
+            own = lines.setdefault(name, [f"# TYPE hedgerow_{name} {kind}"])
+            inner = value.items() if isinstance(value, Mapping) else [("", value)]
+            for site, number in inner:
+                labels = {"study": study if len(parts) > 1 else "", "site": site}
+                words = ",".join(f"{k}={json.dumps(v)}" for k, v in labels.items() if v)
+                own.append(f"hedgerow_{name}{f'{{{words}}}' if words else ''} {number:.12g}")
+    return "\n".join(line for own in lines.values() for line in own) + "\n"
+
+
+# --------------------------------------------------------------------------------------------------
+# Runs of other processes, which a coordinator of several studies watches together.
+
+
+class Follower:
+    """The events of a run that another process writes, and how its sites are."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder, self._read, self._sites = folder, 0, b""
+        self._is_open, self._heard = False, 0.0
+
+    def fresh(self) -> Iterator[RunEvent]:
+        """What came since the last call."""
+        for event in self._new_lines():
+            self._is_open, self._heard = event["event"] not in ENDS, time.monotonic()
+            yield event
+        sites_file = self.folder.sites_file
+        sites = sites_file.read_bytes() if sites_file.exists() else b""
+        if sites != self._sites:
+            self._sites = sites
+            yield json.loads(sites)
+        if self._is_open and time.monotonic() - self._heard > SILENT_SECONDS:
+            self._is_open, self._heard = self.folder.is_held(), time.monotonic()
+            if not self._is_open:
+                yield {"time": time.time(), "event": "stopped", "what": "nobody runs it now"}
+
+    def _new_lines(self) -> Iterator[RunEvent]:
+        """Whole ones; the rest is read when it is there."""
+        if not self.folder.events_file.exists():
+            return
+        with self.folder.events_file.open("rb") as file:
+            file.seek(self._read)
+            whole = file.read().rpartition(b"\n")[0]
+        self._read += len(whole) + bool(whole)
+        yield from map(json.loads, whole.splitlines())
+
+
+def follow(view: LiveView, followers: Sequence[Follower], stop: Event) -> None:
+    """Until `stop` is set."""
+    while True:
+        for place, follower in enumerate(followers):
+            for event in follower.fresh():
+                view.tell(event, place)
+        if stop.wait(LOOK_SECONDS):
+            return

@@ -158,7 +158,7 @@ class ModelServer:
 
         values = {f"model_{name}_total": float(n) for name, n in self.counts.items()}
         values |= {"model_seconds_total": self.seconds, "model_waiting": float(self._waiting)}
-        return web.Response(text=metrics_text(values))
+        return web.Response(text=metrics_text(("", values)))
 
     async def describe(self, request: web.Request) -> web.Response:
         return self._response(200, openapi(self))

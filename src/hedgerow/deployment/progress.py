@@ -26,13 +26,13 @@ MOST_PATHS = 64
 """Of one round: a page is for people."""
 
 
-SITES_EVENT = "sites"
-"""The event that says how every site is at the moment; it is shown and not kept."""
+SITES_EVENT, SITES_FILE = "sites", "sites.json"
+"""The event that says how every site is at the moment; only the last one is kept."""
 WITHOUT = "goes on without"
 
 
 class SiteState(NamedTuple):
-    """How a site is: waiting (for a message), computing, slow (asked again) or lost."""
+    """How a site is: connecting, waiting (for a message), computing, slow (asked again) or lost."""
 
     state: str
     time: float
@@ -61,6 +61,7 @@ class Watch:
         Words for a tree of many leaves take a hundredth of a second: only where somebody looks.
         """
         self._file, self._stop_file = file.open("a", encoding="utf-8"), stop_file
+        self._sites_file = file.with_name(SITES_FILE)
         self._rounds, self._replayed_rounds, self._listen = rounds, replayed_rounds, listen
         self._show_trees = show_trees
         self._federation: Server | None = None
@@ -75,19 +76,21 @@ class Watch:
 
     def over(self, exchange: Exchange, names: Sequence[str]) -> Exchange:
         """The exchange, with the state of every site for whoever looks; it changes nothing."""
-        if not self._show_trees:
-            return exchange
-        self._sites = {name: SiteState("waiting", 0.0) for name in names}
+        self._sites = {name: SiteState("connecting", 0.0) for name in names}
+
+        unanswered: set[int] = set()
 
         def exchange_watched(messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
             def note_answer(site: int, answer: bytes) -> None:
                 accept(site, answer)
+                unanswered.discard(site)
                 self._sites[names[site]] = SiteState("waiting", time.time())
 
             for site in messages:
-                old = self._sites[names[site]]
-                state = "slow" if old.state in ("slow", "computing") else "computing"
-                self._sites[names[site]] = SiteState(state, old.time)
+                seen = self._sites[names[site]].time
+                state = "slow" if site in unanswered else "computing" if seen else "connecting"
+                self._sites[names[site]] = SiteState(state, seen)
+                unanswered.add(site)
             self._tell_sites()
             missing = exchange(messages, note_answer, quorum)
             self._tell_sites()
@@ -96,9 +99,13 @@ class Watch:
         return exchange_watched
 
     def _tell_sites(self) -> None:
-        """To listeners alone: the file keeps what happened, not who is slow right now."""
+        """The record keeps what happened, not who is slow right now; a file of its own does."""
         states = {name: {"state": s.state, "seen": s.time} for name, s in self._sites.items()}
-        self._listen({"time": round(time.time(), 3), "event": SITES_EVENT, "sites": states})
+        event = {"time": round(time.time(), 3), "event": SITES_EVENT, "sites": states}
+        new = self._sites_file.with_suffix(".new")
+        new.write_text(json.dumps(event), encoding="utf-8")
+        new.replace(self._sites_file)
+        self._listen(event)
 
     def hear(self, event: Progress) -> None:
         """Before and after each round; which sites are absent or back; a new key session."""

@@ -194,7 +194,9 @@ def _schema_of(study: Path) -> Schema:
 
 
 def _target_of(rows: Path, schema: Schema) -> str:
-    """The only column that is no feature."""
+    """The schema's column of times, or the only column that is no feature."""
+    if schema.survival is not None:
+        return schema.survival.time
     with rows.open(encoding="utf-8-sig", newline="") as file:
         header = next(csv.reader(file), [])
     others = [name for name in header if name not in schema.names]

@@ -5,7 +5,8 @@ coordinator.key   signs every message, 0600
 run.json          run id and KEYS: see federation/journal.py
 answers.jsonl     every round
 transcript.bin    every message of a round and the sites' last words, for `hedgerow verify`
-events.jsonl      what happened, for people and pages
+events.jsonl      what happened, for people and pages; sites.json, how every site is at the moment
+metrics.socket    health and metrics while it runs, for its owner alone
 model.json        the result; statement.txt and report.html, a page for people, beside it
 evaluation.json   how good it is on records that were held out, where the study says so
 authority/        signs sites' certificates for the HTTPS transport
@@ -23,7 +24,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
-from hedgerow.deployment.progress import event_in_words
+from hedgerow.deployment.progress import SITES_FILE, event_in_words
 from hedgerow.deployment.study_file import StudyFile, as_text
 from hedgerow.errors import ParameterError
 from hedgerow.federation.journal import FileJournal, Record
@@ -44,6 +45,7 @@ class RunFolder:
         self.evaluation_file, self.report_file = path / "evaluation.json", path / "report.html"
         self.events_file, self.stop_file = path / "events.jsonl", path / "stop"
         self.run_file, self.authority = path / "run.json", path / "authority"
+        self.sites_file, self.metrics = path / SITES_FILE, path / "metrics.socket"
 
     @classmethod
     def create(cls, path: Path) -> tuple[RunFolder, Identity]:

@@ -12,6 +12,7 @@
     audit.jsonl         what was done, in words
     site.log            details, for whoever looks for a fault
     run/socket          where a network engine on the same machine connects
+    run/metrics         health and metrics while it serves, for its owner alone
     next/               a new key with its store, while `rotate-key` puts them in place
     retired/            keys, stores and anchors of before
 
@@ -48,6 +49,7 @@ from hedgerow.privacy.ledger.store import (
     write_private,
 )
 from hedgerow.privacy.study import Study
+from hedgerow.schema.schema import Schema
 from hedgerow.secagg.keys import Identity
 
 if TYPE_CHECKING:
@@ -77,6 +79,10 @@ class DataPlace:
     @property
     def source(self) -> Source:
         return self.data if self.sql is None else Selected(self.data, self.sql)
+
+    def label(self, schema: Schema) -> str:
+        """The column of the outcome; of times the schema names it."""
+        return schema.label_columns(self.target)[0]
 
     def to_toml(self) -> str:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -119,7 +125,8 @@ def read_rows(study: Study, place: DataPlace) -> Encoded:
             f"the study keeps {study.records_per_person} records of each person; name the column "
             "that says whose record it is (--person)."
         )
-    return encode(place.source, study.schema, target=place.target, person=place.person)
+    label = place.label(study.schema)
+    return encode(place.source, study.schema, target=label, person=place.person)
 
 
 def in_database(study: Study, place: DataPlace, draws: Draws | None = None) -> InDatabase:
@@ -134,7 +141,7 @@ def in_database(study: Study, place: DataPlace, draws: Draws | None = None) -> I
         )
     from hedgerow.data.engines.database import InDatabase
 
-    database_rows = InDatabase(place.source, study.schema, place.target, draws)
+    database_rows = InDatabase(place.source, study.schema, place.label(study.schema), draws)
     database_rows.answering(study)
     return database_rows
 

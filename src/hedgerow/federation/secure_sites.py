@@ -150,7 +150,7 @@ class SecureSites:
             return UnderWay(request, self._last_bundle[1])
         if request is None or is_new:
             self.session_state.needs_session |= self.sender.is_full  # names go with their session
-            self.session_state.renew(bundle)
+            self.session_state.renew(number, bundle)
             encoding = self._encode(self.coordinator.attempt, bundle)
             everyone = tuple(sorted(self.session_state.present))
             attempt, mode = self.coordinator.attempt, self.session_state.mode(bundle)

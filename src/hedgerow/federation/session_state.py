@@ -147,7 +147,7 @@ class CoordinatorSession:
         return missing
 
     # ---------------------------------------------------------------------------------- rounds
-    def renew(self, bundle: Sequence[Priced]) -> None:
+    def renew(self, number: int, bundle: Sequence[Priced]) -> None:
         """Before a new round: whoever is back takes part.
 
         And a new key session is made if need be.
@@ -161,7 +161,7 @@ class CoordinatorSession:
                 self._ask_back(self._doubtful_sites & self.present)
             elif now - self._last_answer >= stale and self._cannot_be_repeated(bundle):
                 self._ask_back(self.present)
-        if self.needs_session:
+        if self.needs_session or not self.coordinator.is_fresh(number, self.present):
             self.enter()
 
     def _ask_back(self, sites: Iterable[int]) -> None:

@@ -78,6 +78,9 @@ _FOURTH = (
 )
 
 
+_FIFTH = (*_FOURTH, "CREATE TABLE forks (peer BLOB PRIMARY KEY, evidence BLOB, code BLOB)")
+
+
 class StoreTables:
     """The tables beside the ledger."""
 
@@ -92,10 +95,11 @@ class StoreTables:
         self.volumes = table("volumes", "study rounds sent written", 1)
         self.releases = table("released", "study run round kind place digest", 4)
         self.last_words = table("last_words", "study message", 1)
+        self.forks = table("forks", "peer evidence", 1)
 
     def check(self) -> None:
         beside = (self.runs, self.outbox, self.peers, self.secrets, self.volumes)
-        for table in (*beside, self.releases, self.last_words):
+        for table in (*beside, self.releases, self.last_words, self.forks):
             table.check()
 
 
@@ -137,9 +141,15 @@ def _fourth_layout(store: LedgerStore, tables: StoreTables) -> None:
         store.create(statement)
 
 
+def _fifth_layout(store: LedgerStore, tables: StoreTables) -> None:
+    """Peers whose ledgers forked are remembered."""
+    _require_layout(store, _FOURTH)
+    store.create(_FIFTH[-1])
+
+
 LAYOUT_STEPS: tuple[Callable[[LedgerStore, StoreTables], None], ...] = (
     *(_first_layout, _second_layout),
-    *(_third_layout, _fourth_layout),
+    *(_third_layout, _fourth_layout, _fifth_layout),
 )
 
 
@@ -151,7 +161,7 @@ def bring_up_to_date(store: LedgerStore, tables: StoreTables) -> None:
             step(store, tables)
         if missing:
             store.execute(f"PRAGMA user_version = {len(LAYOUT_STEPS)}")
-        _require_layout(store, _FOURTH)
+        _require_layout(store, _FIFTH)
 
 
 def _require_layout(store: LedgerStore, statements: tuple[str, ...]) -> None:
@@ -346,6 +356,15 @@ class StudyMemory:
 
     def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
         self._peers.see(peer, receipt)
+
+    def fork(self, peer: bytes) -> bytes | None:
+        result = self._tables.forks.get(peer)
+        return None if result is None else bytes(result[1])
+
+    def see_fork(self, peer: bytes, evidence: bytes) -> None:
+        with self._store.transaction():
+            if self.fork(peer) is None:
+                self._tables.forks.put(peer, evidence)
 
     # -------------------------------------------------------------------------------- the file
     def _put_in_outbox(self, record: StoredRound) -> None:

@@ -91,7 +91,7 @@ def get_build_hook() -> type[Any]:
                 self.app.display_warning(f"hedgerow will run in plain NumPy, slower: {error}")
                 return
             build_data["artifacts"] += [str(path.relative_to(self.root)) for path in paths]
-            tag = os.environ.get("WHEEL_PLATFORM") or sysconfig.get_platform()
+            tag = sysconfig.get_platform().replace("universal2", platform.machine())
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{tag.replace('-', '_').replace('.', '_')}"
 

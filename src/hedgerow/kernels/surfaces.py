@@ -40,18 +40,21 @@ def add_at_places(groups: Codes, layout: IntArray, multiples: IntArray, totals: 
 
 
 def bounded_multiples(gradient: FloatArray, norm: FloatArray, units: int, radius: int) -> IntArray:
-    """(n,) integers m near units g min(1, R / |F|), with m^2 |F|^2 <= (units R)^2.
+    """(n, O) integers m near units g min(1, R / |F|), with |m|^2 |F|^2 <= (units R)^2.
 
-    `norm` is |F|^2, an exact integer. A record whose number is not finite, or beyond the bound,
+    `norm` is |F|^2, an exact integer. A record whose numbers are not finite, or beyond the bound,
     adds nothing; honest ones are not: their |g| is below 1 - 2^-44.
     """
     if (units * radius) ** 2 >= 2**52 or units >= 2**26:
         raise ParameterError(f"the bound {units} x {radius} is too large; use a smaller unit.")
     with np.errstate(all="ignore"):
         scale = radius / np.sqrt(np.maximum(norm, float(radius) ** 2))
-        multiples = np.trunc(units * (gradient * scale))
-        fits = multiples * multiples * norm <= (units * radius) ** 2 * MARGIN
-    return np.where(fits, multiples, 0.0).astype(np.int64)
+        multiples = np.trunc(units * (gradient * scale[:, None]))
+        squares = np.zeros(len(norm))
+        for own in multiples.T:
+            squares += own * own
+        fits = squares * norm <= (units * radius) ** 2 * MARGIN
+    return np.where(fits[:, None], multiples, 0.0).astype(np.int64)
 
 
 def _check(groups: Codes, layout: IntArray, *sizes: int) -> None:

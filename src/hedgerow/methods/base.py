@@ -87,6 +87,7 @@ from hedgerow.report.importances import (
 )
 from hedgerow.report.page import page
 from hedgerow.schema.arrays import Codes
+from hedgerow.schema.features import LABEL
 from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
 
@@ -227,7 +228,8 @@ class PrivateEstimator(CommonParameters):
         got = read_sources(self, sources, columns)
         persons_declared = columns.person is not None
         site_rows, around, held_out = self._site_rows(
-            got.study, got.method, got.parts, got.names, got.found_sites, persons_declared
+            *(got.study, got.method, got.parts, got.names, got.found_sites),
+            *(persons_declared, got.label),
         )
         with self._server(got.study, got.method, site_rows) as server:
             train(self, got.study, got.method, server, around)
@@ -260,10 +262,11 @@ class PrivateEstimator(CommonParameters):
         names: Sequence[str],
         found_sites: bool,
         persons_declared: bool,
+        label: str = LABEL,
     ) -> tuple[list[Rows], Circumstances, HeldOutDraws | None]:
         """The rows of each site, the circumstances of the run, and the held-out draws."""
         warn_of_time(study.n_sites, method.largest(study.schema).rounds_of(study.n_sites))
-        self.data_report_ = report_of(encoded_rows, study.schema)
+        self.data_report_ = report_of(encoded_rows, study.schema, label)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
         draws = draws_of_sites(study)
@@ -398,7 +401,7 @@ class PrivateEstimator(CommonParameters):
         check_is_fitted(self, "model_")
         write_model(path, self)
 
-    def export(self, path: str | Path, to: str) -> Path:
+    def export(self, path: str | Path, to: str, times: Sequence[float] = ()) -> Path:
         """Writes the fitted model for another program; docs/exports.md says how each is used.
 
         Parameters
@@ -410,6 +413,9 @@ class PrivateEstimator(CommonParameters):
             The first six compute what `predict_proba` does (of a number, `predict`); 'dot' and
             'text' are for people; the others are the statement and the schema for those who keep
             and check models.
+        times : sequence of float, default=()
+            Of the time to an event: where 'onnx' and 'sql' give the chance of no event; by default
+            at `unique_times_`.
 
         Returns
         -------
@@ -418,7 +424,9 @@ class PrivateEstimator(CommonParameters):
 
         """
         check_is_fitted(self, "model_")
-        return mlflow.save_model(self, path) if to == "mlflow" else export_model(self, path, to)
+        if to == "mlflow":
+            return mlflow.save_model(self, path)
+        return export_model(self, path, to, times)
 
     def report(self, path: str | Path | None = None) -> Path | page.InlinePage:
         """Writes a page about the fitted model: one HTML file that needs no network.

@@ -8,13 +8,11 @@ Our own method; each stage is a block that other methods use as well.
     round 2   noisy counts of a public grid -> bins, as fine as the noise allows
     round 3   class histograms of all features -> smoothed curves of log-odds
     rounds 4-6   one weight per curve, by private Newton steps (two classes)
-    then      two classes: curves and surfaces of pairs of features by 21 rounds of gradient
-              descent (15 over several sites), if the signal is strong enough to pay for them
+    then      curves and surfaces of pairs of features by 21 rounds of gradient descent (15 over
+              several sites), for two classes if the signal is strong enough to pay for them
     then      random oblivious trees with Wiener leaves, one round per batch: below that signal,
-              for three classes and more, and on top of surfaces where the signal is stronger still
-    between   where it is stronger still, ten interaction queries (tables of pairs of features),
-              which guide half of the trees; there, and for three classes and more,
-              features whose tests gained in earlier trees are drawn more often
+              and on top of surfaces where the signal is stronger still. There, and for three
+              classes and more, features whose tests gained in earlier trees are drawn more often
 
 All constants are functions of public facts and of noisy answers; there is nothing to tune.
 Fractions after round 1 depend on the noisy number of records, which the additive filter allows.
@@ -22,7 +20,6 @@ Fractions after round 1 depend on the noisy number of records, which the additiv
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -31,7 +28,7 @@ from functools import partial
 import numpy as np
 
 from hedgerow.methods.base import PrivateClassifier, StagedTrees
-from hedgerow.methods.blocks import curves, pair_guided, private_bins, random_trees, surfaces
+from hedgerow.methods.blocks import curves, private_bins, random_trees, surfaces
 from hedgerow.methods.blocks.boosting import (
     BATCH_OVERLAP,
     TREES_PER_ROUND,
@@ -44,8 +41,8 @@ from hedgerow.methods.blocks.boosting import (
 from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, even_stacking, shapes, stack
 from hedgerow.methods.blocks.fallback import needs_fallback, shares_alone
 from hedgerow.methods.blocks.flow import Flow, NoiseModel
-from hedgerow.methods.blocks.newton_steps import DEVIATION, Wiener
-from hedgerow.methods.blocks.pair_guided import GainSampledTrees
+from hedgerow.methods.blocks.gain_sampled import GainSampledTrees
+from hedgerow.methods.blocks.newton_steps import DEVIATION, MANY_CLASSES, Wiener
 from hedgerow.methods.blocks.public_grids import finer_schema
 from hedgerow.methods.blocks.random_trees import (
     RANDOM_BOOSTING_BELOW,
@@ -89,12 +86,9 @@ TREE_GATE = constant((200.0, 600.0), unit="signal", evidence="boosting.md#0030")
 """Signal: below the first no trees, above the second the most of the budget."""
 TREE_GATE_OF_MANY = constant((70.0, 200.0), unit="signal", evidence="classes.md#0035")
 """The same for three classes and more, whose curves are not stacked."""
-INTERACTIONS_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0034")
-"""Signal from which trees follow tables of pairs of features."""
+DEEPER_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0117")
 DEEPER = constant(2, unit="levels", evidence="boosting.md#0117")
-"""Levels that random trees have more from there on."""
-MANY_CLASSES = constant(4, unit="classes", evidence="classes.md#0118")
-"""Classes from which log-odds reach further."""
+"""Levels that trees have more from there on, drawn by the gains of earlier ones."""
 MANY_DEVIATION = constant(0.3, unit="deviation", evidence="classes.md#0118")
 """How far leaves are expected to lie from zero then."""
 SURFACES_FROM = constant(4500.0, unit="signal times columns", evidence="boosting.md#0161")
@@ -103,6 +97,12 @@ LEAST_FOR_SURFACES = constant(80.0, unit="signal", evidence="boosting.md#0161")
 TREES_ON_SURFACES_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0161")
 TREES_PAY_FROM = constant(85_000.0, unit="signal times columns", evidence="boosting.md#0161")
 """From both on trees follow, with half of what surfaces would have had."""
+OF_MANY = constant(Fraction(13, 20), unit="part of the budget", evidence="classes.md#0163")
+"""Of three classes and more: for surfaces and trees together."""
+TREES_OF_MANY_FROM = constant(220.0, unit="signal per class", evidence="classes.md#0163")
+"""From it on half of that is for trees."""
+OVERLAP_OF_MANY = constant(0.9, unit="power", evidence="classes.md#0163")
+"""Trees of many classes that share a round say more of the same."""
 BATCH_DEVIATION = constant(0.25, unit="power", evidence="boosting.md#0160")
 """Leaves of trees that share a round are expected so much further from zero."""
 LEAST_CHANCE = constant(0.05, unit="chance")
@@ -126,16 +126,6 @@ class StageFractions:
         return StageFractions(additive - stacking, stacking, trees)
 
 
-@dataclass(frozen=True)
-class Start:
-    """What guides the trees: bins, features, their weighted curves (B, O), and the signal."""
-
-    grids: Grids
-    features: Sequence[random_trees.DrawableFeature]
-    curve_values: Sequence[FloatArray]
-    strength: float
-
-
 @method(
     "smoothed_boost",
     test_settings=({"n_estimators": 3, "trees_per_round": 1}, {"n_estimators": 70}),
@@ -156,41 +146,38 @@ class SmoothedBoost(Method):
         return Needs(tasks=frozenset({Task.CLASSES}))
 
     def asks(self, schema: Schema) -> QueryKinds:
-        two = sums(CurveNewton, Whole) | sums(SurfaceGradients, Whole)
-        stacking = two if len(schema.classes or ()) == 2 else frozenset()
+        stacking = sums(CurveNewton, Whole) if len(schema.classes or ()) == 2 else frozenset()
         counts, trees = sums(ClassCounts, Cells, Whole, Leaves), sums(Gradients, Leaves)
-        return private_bins.ASKS | counts | stacking | trees
+        steps = sums(SurfaceGradients, Whole)
+        return private_bins.ASKS | counts | stacking | steps | trees
 
     def grid(self, schema: Schema) -> Schema:
         return finer_schema(schema)
 
     def largest(self, schema: Schema) -> Size:
-        """With all trees and interaction queries, or with the totally random forest."""
+        """With surfaces and all trees, or with the totally random forest."""
         scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
         leaves, model = scale.complete(self.max_depth + DEEPER), self._model_bytes(scale, loss)
         one_size = partial(scale.trees, channels=loss.channels, shared_bytes=model)
-        pairs = one_size(math.comb(pair_guided.FEATURES, 2), pair_guided.PAIR_GROUPS**2)
-        trees = self._batches(schema).largest(
-            lambda n: one_size(n, leaves), pairs, pair_guided.INTERACTION_ROUNDS
-        )
+        trees = self._batches(schema).largest(lambda n: one_size(n, leaves), Size(), 0)
         return self._before_trees(schema) + trees | GuidedForest().largest(schema)
 
     def _before_trees(self, schema: Schema) -> Size:
         """The number of records, bins, curves, their weights, and surfaces."""
         scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
         size = scale.total() * 2 + scale.tables(channels=1) + scale.tables(channels=scale.channels)
-        if len(schema.classes or ()) != 2:
+        size += surfaces.largest(scale, loss.outputs)
+        if loss.outputs > 1:
             return size
         dimension = scale.columns + 1
         weights = QUERY + NUMBER * dimension + self._model_bytes(scale, loss)
         channels = dimension * (dimension + 3) // 2
-        stacking = Size.of_step(integers=channels, bytes=weights) * curves.ROUNDS
-        return size + stacking + surfaces.largest(scale)
+        return size + Size.of_step(integers=channels, bytes=weights) * curves.ROUNDS
 
     def _model_bytes(self, scale: Scale, loss: Loss) -> int:
         tests = self.max_depth + DEEPER  # one for each level
         trees = scale.model_bytes(self.n_estimators, scale.complete(tests), loss.outputs, tests)
-        return trees + (surfaces.tree_bytes(scale) if loss.outputs == 1 else 0)
+        return trees + surfaces.tree_bytes(scale, loss.outputs)
 
     def _batches(self, schema: Schema) -> BatchPlan:
         loss = loss_for(len(schema.classes or ()))
@@ -231,8 +218,12 @@ class SmoothedBoost(Method):
         part = for_trees(strength, n_classes)
         of_surfaces = Fraction(0)
         plan = self._batches(schema)
-        if n_classes == 2 and not noise_model.is_pure and plan.fits(noise_model):
-            part, of_surfaces = with_surfaces(part, strength, len(schema.grids))
+        if not noise_model.is_pure and plan.fits(noise_model):
+            if n_classes == 2:
+                part, of_surfaces = with_surfaces(part, strength, len(schema.grids))
+            else:  # whose curves are not stacked
+                has_trees = strength >= TREES_OF_MANY_FROM * n_classes
+                part, of_surfaces = OF_MANY, Fraction(1, 1 + has_trees)
         shares = StageFractions.with_trees(part, n_classes == 2, root_counts.spent)
         effects = yield from _curves(grids, active, n_classes, shares.curves)
         stacking = even_stacking(effects)
@@ -252,19 +243,16 @@ class SmoothedBoost(Method):
                 score,
                 shares.trees * of_surfaces,
                 noise_model.n_sites,
+                strength,
             )
             score, of_trees = learned.score(), [tree.deviations for tree in learned.trees()]
             pairs = zip(of_curves, learned.curve_noise(), strict=True)
             of_curves = [np.hypot(a, b) for a, b in pairs]
         if shares.trees and of_surfaces < 1:
-            if not of_surfaces and n_classes == 2:
+            if not of_surfaces:
                 plan = replace(plan, before=plan.before - sum(surfaces.SHARED_DESCENT_ROUNDS))
             rounds = Rounds(plan.sizes(noise_model), shares.trees * (1 - of_surfaces))
-            curve_values = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
-            start = Start(grids, drawables, curve_values, strength)
-            splitting = self._splitting(
-                start, rounds, n_classes, plan.is_shared(noise_model), of_surfaces > 0
-            )
+            splitting = self._splitting(grids, drawables, strength, n_classes)
             update = partial(leaves_for, n_classes)
             score, noise_of_trees = yield from boost(rounds, splitting, update, score, rng)
             of_trees += noise_of_trees
@@ -274,23 +262,16 @@ class SmoothedBoost(Method):
 
     def _splitting(
         self,
-        start: Start,
-        rounds: Rounds,
+        grids: Grids,
+        features: Sequence[random_trees.DrawableFeature],
+        strength: float,
         n_classes: int,
-        in_one_round: bool,
-        has_surfaces: bool,
     ) -> Splitting:
-        """Pair-guided trees where the signal is strong; else gain-sampled or plain ones."""
-        grids, features, loss = start.grids, start.features, loss_for(n_classes)
-        if start.strength >= INTERACTIONS_FROM:
-            deeper = GainSampledTrees(grids, features, loss, self.max_depth + DEEPER)
-            if has_surfaces:  # they have learned the pairs
-                return deeper
-            return pair_guided.pair_guided_trees(
-                grids, deeper, start.curve_values, rounds, in_one_round
-            )
-        if n_classes > 2:
-            return GainSampledTrees(grids, features, loss, self.max_depth)
+        """Gain-sampled trees, deeper ones where the signal is strong; plain ones below that."""
+        is_strong = strength >= DEEPER_FROM
+        if is_strong or n_classes > 2:
+            depth = self.max_depth + (DEEPER if is_strong else 0)
+            return GainSampledTrees(grids, features, loss_for(n_classes), depth)
         return DrawnTrees(random_trees.oblivious(grids, features, self.max_depth))
 
 
@@ -356,7 +337,8 @@ def leaves_for(n_classes: int, trees: int = 1) -> Wiener:
     """The leaves of trees of which so many share a round."""
     deviation = MANY_DEVIATION if n_classes >= MANY_CLASSES else DEVIATION
     wider = deviation * trees**BATCH_DEVIATION
-    return Wiener(loss_for(n_classes), deviation=wider, overlap=BATCH_OVERLAP)
+    overlap = BATCH_OVERLAP if n_classes == 2 else OVERLAP_OF_MANY
+    return Wiener(loss_for(n_classes), deviation=wider, overlap=overlap)
 
 
 def output_for(n_classes: int) -> Output:
@@ -368,8 +350,8 @@ class BoostedTreesClassifier(StagedTrees, PrivateClassifier, SmoothedBoost):
     """Gradient boosting with differential privacy, for two classes or more.
 
     Trains at one site, or federated over several (`site=`). The budget goes to private bins,
-    one smooth curve per feature, the weights of the curves, and then, if there are enough
-    records, oblivious trees (one test per level).
+    one smooth curve per feature, then, where the signal pays for them, to surfaces of pairs of
+    features and to oblivious trees (one test per level).
 
     Examples
     --------

@@ -37,15 +37,15 @@ from hedgerow.methods.blocks.curves import (
     smooth_curve,
 )
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, both
-from hedgerow.methods.blocks.guided_trees import Shape, guided_skeletons, on_last_level, shapes_of
-from hedgerow.methods.blocks.leaves import complete_means
-from hedgerow.methods.blocks.newton_steps import NoiseVariance, Steps, Update
-from hedgerow.methods.blocks.pair_guided import (
+from hedgerow.methods.blocks.gain_sampled import (
     FeatureGroups,
     GainSampledTrees,
     strongest,
     table_tree,
 )
+from hedgerow.methods.blocks.guided_trees import Shape, guided_skeletons, on_last_level, shapes_of
+from hedgerow.methods.blocks.leaves import complete_means
+from hedgerow.methods.blocks.newton_steps import NoiseVariance, Steps, Update
 from hedgerow.methods.blocks.private_bins import quantile_runs
 from hedgerow.methods.blocks.public_grids import finer_schema
 from hedgerow.methods.blocks.random_trees import DrawableFeature

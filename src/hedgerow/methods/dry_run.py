@@ -20,6 +20,7 @@ from hedgerow.federation.transports import in_process
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.constants import constant
 from hedgerow.methods.evaluate import on_held_out_records
+from hedgerow.methods.inputs import checked_times
 from hedgerow.methods.method import Method
 from hedgerow.methods.registry import estimators
 from hedgerow.methods.training import agree, public_seed
@@ -47,7 +48,9 @@ def split_proxy_rows(
     if proxy_rows is None:
         X, y = make_up_rows(schema, n + max(2000, int(TEST_PART * n)), rng)
         return X[:n], y[:n], X[n:], y[n:]
-    X, y = _as_array(proxy_rows[0], schema), np.asarray(proxy_rows[1], dtype=object)
+    X, labels = _as_array(proxy_rows[0], schema), proxy_rows[1]
+    times = schema.survival
+    y = np.asarray(labels, dtype=object) if times is None else checked_times(labels, times)
     order = rng.permutation(len(y))
     test = max(1, int(TEST_PART * len(y)))
     train = order[test:][:n]

@@ -14,7 +14,8 @@ from hedgerow.errors import DataError
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.evaluate import evaluate
 from hedgerow.methods.predicting import encode_with_warnings
-from hedgerow.methods.sources import Columns, schema_for, the_other_column
+from hedgerow.methods.sources import Columns, outcome_column, schema_for
+from hedgerow.report.plain import times_of
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.schema import Schema
 
@@ -56,16 +57,19 @@ def fit_and_evaluate_files(
     return estimator._set_names().keep(evaluation)
 
 
-def predict_file(model: Any, source: Source) -> tuple[FloatArray, list[str]]:
+def predict_file(
+    model: Any, source: Source, times: Sequence[float] = ()
+) -> tuple[FloatArray, list[str]]:
     """(n, O) outputs and the name of each: a class's probability, or the number.
 
-    Of the time to an event the risk, and the chance of no event until each released time.
+    Of the time to an event the risk, and the chance of no event until some times.
     """
+    ends = times_of(model, times)
     outputs = model.model_.predict(encode_with_warnings(source, model.schema_))
     curve = model.model_.survival
     if curve is not None:
-        chances = 1.0 - curve.chances(outputs[:, 0])
-        return np.column_stack([outputs, chances]), ["risk", *(f"S({t:g})" for t in curve.edges)]
+        chances = curve.survival(outputs[:, 0], ends)
+        return np.column_stack([outputs, chances]), ["risk", *(f"S({t:g})" for t in ends)]
     classes = model.schema_.classes
     return outputs, ["prediction"] if classes is None else [str(name) for name in classes]
 
@@ -82,7 +86,7 @@ def rows_of_sites(
     sources: Sequence[Source], schema: Schema, target: str | None, person: str | None = None
 ) -> tuple[Any, Any, dict[str, Any]]:
     """(n, F) rows of all sources, their labels, and the site and person columns."""
-    label = target or the_other_column(sources[0], schema, Columns(person=person))
+    label = outcome_column(sources[0], schema, Columns(target=target, person=person))
     outcome = schema.label_columns(label)
     names = [*schema.columns, *outcome, *([person] if person else [])]
     tables = [whole_table(source, names) for source in sources]

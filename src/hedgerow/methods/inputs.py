@@ -82,7 +82,7 @@ def _check_is_table(X: Any) -> None:
 def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
     """Signed times of a structured array or a frame of two columns: the event and the time."""
     fields: Any = getattr(getattr(y, "dtype", None), "names", None)
-    names = list(fields or getattr(y, "columns", ()))
+    names = list(fields or getattr(y, "column_names", getattr(y, "columns", ())))
     if len(names) != 2:
         late = " Late entry (left truncation) is not supported." if len(names) > 2 else ""
         raise DataError(

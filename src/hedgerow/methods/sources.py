@@ -53,6 +53,8 @@ class ReadRows:
     """Names of the sites: from their column, or their numbers."""
     found_sites: bool
     """Whether the sites were read from the rows."""
+    label: str
+    """The column of the outcome."""
 
 
 def source_of(
@@ -97,14 +99,9 @@ def open_elsewhere(
             )
     schema = schema_for(estimator)
     warn_of_marks(schema)
-    study, method = agree(estimator, schema, 1)
+    study, method = agree(estimator, schema, 1, {})  # held-out records are asked in the same run
     (draws,) = draws_of_sites(study)
-    label = _outcome(schema, columns)
-    label = (
-        _require_target(label)
-        if is_dask(source)
-        else label or the_other_column(source, schema, columns)
-    )
+    label = outcome_column(source, schema, columns)
     remote_rows = _open(estimator, source, study.schema, label, draws, temp_folder)
     remote_rows.answering(study)
     remote_rows.check()
@@ -126,21 +123,17 @@ def _open(
     return engine(source, grid, label, draws)
 
 
-def _outcome(schema: Schema, columns: Columns) -> str | None:
-    """The column that was named; it is no other than the schema's, if that names one."""
-    time_column = None if schema.survival is None else schema.survival.time
-    if None not in (time_column, columns.target) and time_column != columns.target:
+def outcome_column(source: Source, schema: Schema, columns: Columns) -> str:
+    """The column of times that the schema names, the one that was named, or the only other."""
+    time_column = columns.target if schema.survival is None else schema.survival.time
+    if columns.target not in (None, time_column):
         raise ParameterError(
             f"target is {columns.target!r}, but the schema says that times are in {time_column!r}; "
             "leave target out."
         )
-    return time_column or columns.target
-
-
-def _require_target(target: str | None) -> str:
-    if target is None:
+    if time_column is None and is_dask(source):
         raise ParameterError("say which column is to be predicted: target='...'.")
-    return target
+    return time_column or the_other_column(source, schema, columns)
 
 
 def named_columns(
@@ -165,20 +158,24 @@ def read_sources(
     """Reads sources: several are one site each; a single one may hold the rows of several sites."""
     schema = schema_for(estimator)
     warn_of_marks(schema)
-    label = _outcome(schema, columns) or the_other_column(sources[0], schema, columns)
+    label = outcome_column(sources[0], schema, columns)
     if columns.site is None:
         study, method = agree(estimator, schema, len(sources))
-        parts = [
-            _read_source(estimator, source, study.schema, label, columns) for source in sources
-        ]
+        parts = [_read_source(estimator, each, study.schema, label, columns) for each in sources]
         names = number_sites(len(sources))
-        return ReadRows(study=study, method=method, parts=parts, names=names, found_sites=False)
-    (source,) = sources
-    grid = estimator._method(schema).grid(schema)
-    parts, names = by_site(_read_source(estimator, source, grid, label, columns), columns.sites)
-    study, method = agree(estimator, schema, len(parts))
-    found_sites = columns.sites is None
-    return ReadRows(study=study, method=method, parts=parts, names=names, found_sites=found_sites)
+    else:
+        (source,) = sources
+        grid = estimator._method(schema).grid(schema)
+        parts, names = by_site(_read_source(estimator, source, grid, label, columns), columns.sites)
+        study, method = agree(estimator, schema, len(parts))
+    return ReadRows(
+        study=study,
+        method=method,
+        parts=parts,
+        names=names,
+        found_sites=columns.site is not None and columns.sites is None,
+        label=label,
+    )
 
 
 def schema_for(estimator: PrivateEstimator) -> Schema:

@@ -187,7 +187,7 @@ class SurvivalBoost(SmoothedBoost):
         edges = interval_edges(*cells, noisy_count, part * (1 - FIRST_LOOK_FRACTION))
         time_table = count_times(edges, noisy_count, part * (1 - FIRST_LOOK_FRACTION))
         if one_curve:
-            return TrainingResult((yield from time_table).everybody(), instead=ONE_CURVE)
+            return (yield from time_table).everybody()
         bins = private_bins.bins_by_count(schema, noisy_count)
         times, binning = (yield from together({"times": time_table, "bins": bins})).values()
         assert isinstance(times, Times)
@@ -195,7 +195,7 @@ class SurvivalBoost(SmoothedBoost):
         grids = Grids(schema, binning)
         active = active_features(grids)
         if not active:
-            return TrainingResult(times.everybody(), instead=ONE_CURVE)
+            return times.everybody()
         spent = noisy_count.count.spent + part + private_bins.BINS_FRACTION
         rest = 1 - spent - 2 * SCORE_FRACTION - SURVIVAL_CALIBRATION_FRACTION
         trees = rest * for_trees(strength, 2)
@@ -210,23 +210,18 @@ class SurvivalBoost(SmoothedBoost):
         scores = yield from score_distribution(score, stacked_curves.shift, spread, SCORE_FRACTION)
         if trees:
             loss = OddsLoss(times.edges, baseline(times.marginal, *scores))
-            update = Wiener(
-                loss, deviation=self._leaf_deviation(noisy_count, tables.total[0], trees)
-            )
-            tree_source = DrawnTrees(
-                random_trees.oblivious(
-                    grids, drawable_features(shapes, stacked_curves), self.max_depth
-                )
-            )
+            deviation = self._leaf_deviation(noisy_count, tables.total[0], trees)
+            update = Wiener(loss, deviation=deviation)
+            columns = drawable_features(shapes, stacked_curves)
+            drawn = DrawnTrees(random_trees.oblivious(grids, columns, self.max_depth))
             rounds = Rounds(equal_sizes(self.n_estimators, self.trees_per_round), trees)
-            score, noise = yield from boost(rounds, tree_source, lambda _: update, score, rng)
+            score, noise = yield from boost(rounds, drawn, lambda _: update, score, rng)
             scores = yield from score_distribution(
                 score, stacked_curves.shift, spread, SCORE_FRACTION
             )
         curve = yield from calibrate_hazard(times, score, scores, SURVIVAL_CALIBRATION_FRACTION)
         of_curves = shapes.noise(grids, stacked_curves.weights, stacked_curves.deviations)
-        score_noise = ScoreNoise.of(noise, of_curves)
-        parts = shapes.parts(grids)
+        score_noise, parts = ScoreNoise.of(noise, of_curves), shapes.parts(grids)
         return TrainingResult(
             Model(score, Output.VALUE, parts=parts, noise=score_noise, survival=curve)
         )
@@ -256,11 +251,16 @@ class Times:
         """With the odds that all records share."""
         return OddsLoss(self.edges, tuple(f / (1.0 - f) for f in self.marginal))
 
-    def everybody(self) -> Model:
-        """The curve of all records, for each of them."""
+    @property
+    def curve(self) -> SurvivalCurve:
+        """Of all records."""
         ones = (1.0,) * len(self.edges)
-        curve = SurvivalCurve(self.edges, self.loss.odds, ones, 0.0, self.marginal, self.table)
-        return Model(Additive((0.0,)), Output.VALUE, survival=curve)
+        return SurvivalCurve(self.edges, self.loss.odds, ones, 0.0, self.marginal, self.table)
+
+    def everybody(self) -> TrainingResult:
+        """The curve of all records, for each of them."""
+        model = Model(Additive((0.0,)), Output.VALUE, survival=self.curve)
+        return TrainingResult(model, instead=ONE_CURVE)
 
 
 def first_look(
@@ -290,9 +290,8 @@ def _denoise(table: FloatArray, variance: float, records: float, ends: FloatArra
     empty = clear_cells.sum(axis=0) == 0.0
     widths = np.diff(np.concatenate([[0.0], ends])) * empty
     left = max(records - float(clear_cells.sum()), 0.0) * widths / max(float(widths.sum()), 1e-12)
-    return np.asarray(
-        clear_cells + left * clear_cells.sum(axis=1, keepdims=True) / clear_cells.sum()
-    )
+    parts = clear_cells.sum(axis=1, keepdims=True) / clear_cells.sum()
+    return np.asarray(clear_cells + left * parts)
 
 
 def interval_edges(
@@ -317,13 +316,16 @@ def count_times(
 ) -> Flow[Times]:
     """The curve of all records, from the counts of each interval."""
     answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), Whole(), fraction))
-    table = answer.values[0, 0].reshape(2, -1)
-    deviation = float(np.sqrt(answer.variance))
-    records = _records(table, answer, noisy_count)
-    risk = at_risk(table, records)
-    marginal = actuarial(smoothed_events(table, risk, edges, deviation), risk)
-    risk_table = RiskTable((), edges, tuple(table.reshape(-1).tolist()), deviation)
-    return Times(edges, tuple(canonical(marginal).tolist()), risk_table)
+    counts = risk_table((), edges, answer)
+    table = counts.table[0]
+    risk = at_risk(table, _records(table, answer, noisy_count))
+    marginal = actuarial(smoothed_events(table, risk, edges, counts.deviation), risk)
+    return Times(edges, tuple(canonical(marginal).tolist()), counts)
+
+
+def risk_table(cuts: tuple[float, ...], edges: tuple[float, ...], answer: Answer) -> RiskTable:
+    counts = tuple(answer.values.reshape(-1).tolist())
+    return RiskTable(cuts, edges, counts, float(np.sqrt(answer.variance)))
 
 
 def _records(table: FloatArray, answer: Answer, noisy_count: private_bins.NoisyCount) -> float:
@@ -395,11 +397,8 @@ def baseline(
     low, high = np.full(len(chances), -30.0), np.full(len(chances), 30.0)
     for _ in range(60):
         middle = (low + high) / 2.0
-        mean_chances = sigmoid(middle[:, None] + scores) @ parts
-        low, high = (
-            np.where(mean_chances < chances, middle, low),
-            np.where(mean_chances < chances, high, middle),
-        )
+        is_low = sigmoid(middle[:, None] + scores) @ parts < chances
+        low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
     odds = canonical(np.exp((low + high) / 2.0))
     return tuple(np.maximum.accumulate(odds).tolist())
 
@@ -419,26 +418,14 @@ def calibrate_hazard(
     steps = np.round(np.linspace(0, len(odds), GROUP_TIMES + 1)[1:]).astype(int)
     places = np.unique(np.maximum(steps, 1)) - 1
     ends = tuple(times.edges[place] for place in places)
-    below = np.cumsum(parts)
-    quantiles = np.interp(GROUP_QUANTILES, below, interval_middles(cuts))
+    quantiles = np.interp(GROUP_QUANTILES, np.cumsum(parts), interval_middles(cuts))
     groups = tuple(np.unique(canonical(quantiles)).tolist())
     by = PredictionCells(score, groups)
     answer = yield from ask(SumQuery(EVERYONE, EventCounts(ends), by, fraction))
-    deviation = float(np.sqrt(answer.variance))
-    table = RiskTable(groups, ends, tuple(answer.values.reshape(-1).tolist()), deviation)
+    table = risk_table(groups, ends, answer)
     center = float(canonical(parts @ interval_middles(cuts)))
-    ones = (1.0,) * len(times.edges)
-    curve = SurvivalCurve(
-        times.edges,
-        odds,
-        ones,
-        center,
-        times.marginal,
-        times.table,
-        table,
-        cuts,
-        tuple(canonical(parts).tolist()),
-    )
+    curve = replace(times.curve, odds=odds, center=center, groups=table)
+    curve = replace(curve, score_cuts=cuts, score_parts=tuple(canonical(parts).tolist()))
     at_ends = (np.arange(len(ends)) + 0.5) / len(ends) - 0.5
     shift, drift = _fit_drift(curve, places, at_ends if len(ends) > 1 else np.zeros(1))
     slopes = 1.0 + drift * np.interp(times.edges, ends, at_ends)
@@ -490,13 +477,15 @@ class SurvivalFunction:
     x: FloatArray
     y: FloatArray
     first: float
+    outcome: Survival
 
     @property
     def domain(self) -> tuple[float, float]:
-        return 0.0, float(self.x[-1])
+        return 0.0, self.outcome.horizon
 
     def __call__(self, times: Any) -> Any:
-        """Its values at some times; beyond the last one it stays as it is."""
+        """Its values at some times up to the horizon; beyond the last of `x` it stays as it is."""
+        self.outcome.within(np.ravel(times))
         return np.interp(times, [0.0, *self.x], [self.first, *self.y])
 
 
@@ -551,6 +540,11 @@ class PrivateSurvivalModel(PrivateEstimator):
         """(K,) the times at which functions of time are known."""
         return np.array(self.curve_.edges)
 
+    @property
+    def _outcome(self) -> Survival:
+        assert self.schema_.survival is not None
+        return self.schema_.survival
+
     def predict(self, X: Any) -> FloatArray:
         """(n,) the risk: a log-odds score, higher for an earlier event."""
         return self._outputs(X)[:, 0]
@@ -566,7 +560,8 @@ class PrivateSurvivalModel(PrivateEstimator):
 
     def predict_proba_by(self, X: Any, time: Any) -> FloatArray:
         """(n,) the chance of an event until a time, or (n, T) until each of several."""
-        chances = 1.0 - self.curve_.survival(self.predict(X), np.atleast_1d(time))
+        times = self._outcome.within(np.ravel(time))
+        chances = 1.0 - self.curve_.survival(self.predict(X), times)
         return chances[:, 0] if np.ndim(time) == 0 else chances
 
     def score(self, X: Any, y: Any) -> float:
@@ -577,7 +572,7 @@ class PrivateSurvivalModel(PrivateEstimator):
         if return_array:
             return values
         times, functions = self.unique_times_, np.empty(len(values), object)
-        functions[:] = [SurvivalFunction(times, row, first) for row in values]
+        functions[:] = [SurvivalFunction(times, row, first, self._outcome) for row in values]
         return functions
 
 

@@ -6,6 +6,7 @@ Shapes: K times, G groups of the score.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -61,21 +62,25 @@ class SurvivalCurve:
         z = self.center + np.asarray(self.slopes) * (np.asarray(score)[:, None] - self.center)
         return np.maximum.accumulate(sigmoid(np.log(self.odds) + z), axis=1)
 
-    def survival(self, score: FloatArray, times: FloatArray) -> FloatArray:
+    def survival(self, score: FloatArray, times: Sequence[float] | FloatArray) -> FloatArray:
         """(n, T) the chance that no event happened until each of some times."""
-        at_edges = np.pad(self.chances(score), ((0, 0), (1, 0)))
-        edges, at_times = np.array([0.0, *self.edges]), np.asarray(times, np.float64)
-        place = np.clip(np.searchsorted(edges, at_times, side="right") - 1, 0, len(edges) - 2)
-        part = np.clip((at_times - edges[place]) / np.diff(edges)[place], 0.0, 1.0)
-        return np.asarray(1.0 - (1.0 - part) * at_edges[:, place] - part * at_edges[:, place + 1])
+        return np.asarray(1.0 - self.chances(score) @ self.weights(times))
+
+    def weights(self, times: Sequence[float] | FloatArray) -> FloatArray:
+        """(K, T) of the chances until the edges in those until some times."""
+        edges, units = (0.0, *self.edges), np.eye(len(self.edges))
+        return np.stack([np.interp(times, edges, (0.0, *unit)) for unit in units])
 
     def group_scores(self, cuts: tuple[float, ...]) -> FloatArray:
         """(G,) the mean score of each group, from the released distribution of scores."""
-        middles, parts = interval_middles(self.score_cuts), np.asarray(self.score_parts) + 1e-9
-        group = np.searchsorted(np.asarray(cuts), middles)
-        sums = np.bincount(group, parts * middles, minlength=len(cuts) + 1)
-        scores = sums / np.maximum(np.bincount(group, parts, minlength=len(cuts) + 1), 1e-12)
-        return np.where(scores == 0.0, interval_middles(cuts), scores)
+        middles = interval_middles(self.score_cuts)
+        parts = np.asarray(self.score_parts or (1.0,)) + 1e-9  # one curve has one score
+        group = np.searchsorted(np.asarray(cuts), middles, side="right")
+        masses, sums = (
+            np.bincount(group, weights, minlength=len(cuts) + 1)
+            for weights in (parts, parts * middles)
+        )
+        return np.where(masses > 0.0, sums / np.maximum(masses, 1e-12), interval_middles(cuts))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -120,19 +125,16 @@ def interval_middles(cuts: tuple[float, ...]) -> FloatArray:
 
 def concordance(risk: FloatArray, signed_times: FloatArray) -> float:
     """Harrell's C: of pairs of which one is known to have had its event first, the part in which
-    it has the higher risk; equal risks count half. `signed` are times, negative if censored.
+    it has the higher risk; equal risks count half. `signed_times` are times, negative if censored.
     """
     time, has_event = np.abs(signed_times), signed_times > 0.0
     right, pairs = 0.0, 0
-    for t in np.unique(time[has_event]):
-        first = has_event & (time == t)
-        later = (time > t) | ((time == t) & ~has_event)
-        if later.any():
-            others = np.sort(risk[later])
-            below = np.searchsorted(others, risk[first], side="left")
-            upto = np.searchsorted(others, risk[first], side="right")
-            right += float((below + upto).sum()) / 2.0
-            pairs += int(first.sum()) * len(others)
+    for part in np.array_split(np.flatnonzero(has_event), 1 + len(time) // 256):
+        own_time, own_risk = time[part, None], risk[part, None]
+        later = (time > own_time) | ((time == own_time) & ~has_event)
+        right += np.count_nonzero(later & (risk < own_risk))
+        right += np.count_nonzero(later & (risk == own_risk)) / 2.0
+        pairs += int(np.count_nonzero(later))
     return right / pairs if pairs else 0.5
 
 

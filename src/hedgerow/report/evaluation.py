@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.errors import ParameterError
 from hedgerow.privacy.statement.statement import PrivacyStatement
+from hedgerow.privacy.statement.wording import dp_model_words
+from hedgerow.report.importances import importances
 from hedgerow.report.measures import CalibrationBin, EstimatedMeasure
 from hedgerow.schema.visible import html_table
 
@@ -202,3 +204,90 @@ def kept_evaluation(model: Any) -> Evaluation | None:
     evaluation: Evaluation | None = getattr(model, "evaluation_", None)
     is_own = evaluation is not None and evaluation.digests == (model.model_.score.digest,)
     return evaluation if is_own else None
+
+
+# --------------------------------------------------------------------------------------------------
+# Models side by side: what each guarantees, how good it is, what it looks at.
+
+MOST_COLUMNS = 10
+"""Of importances that a comparison shows."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models side by side, of what they carry: statement, evaluation, importances."""
+
+    names: tuple[str, ...]
+    lines: tuple[tuple[str, tuple[str, ...]], ...]
+    """A title, and what it says of each model."""
+
+    def to_frame(self) -> Any:
+        """A pandas data frame, a column for each model."""
+        import pandas as pd
+
+        titles, cells = [title for title, _ in self.lines], [cells for _, cells in self.lines]
+        return pd.DataFrame(cells, index=titles, columns=list(self.names))
+
+    def __str__(self) -> str:
+        rows = [("", self.names), *self.lines]
+        first = max(len(title) for title, _ in rows)
+        widths = [max(len(cells[k]) for _, cells in rows) for k in range(len(self.names))]
+        return "\n".join(
+            f"{title:<{first}}  {'  '.join(map(str.ljust, cells, widths))}".rstrip()
+            for title, cells in rows
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [("", *self.names), *((title, *cells) for title, cells in self.lines)]
+        return html_table(f"Comparison of {len(self.names)} models", rows)
+
+
+def compare_models(*models: Any, names: Sequence[str] = ()) -> Comparison:
+    """Fitted models side by side: their guarantees, how good they are, what they look at.
+
+    It reads what the models carry and spends nothing. Measures are those of each model's own
+    evaluation (`hold_out`, or `keep` of `hedgerow.evaluate`); on one set of records, and by one
+    query, models are compared by `hedgerow.evaluate(..., compare_with=...)`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> X, y = [[k] for k in range(40)], [k // 20 for k in range(40)]
+    >>> schema = hr.Schema({"x": (0, 40)}, classes=(0, 1))
+    >>> fits = [hr.TreeClassifier(schema, epsilon=e, random_state=0).fit(X, y) for e in (1, 3)]
+    >>> hr.compare_models(*fits, names=("small", "large")).to_frame().loc["guarantee"].tolist()
+    ['epsilon = 1, delta = 1e-6', 'epsilon = 3, delta = 1e-6']
+
+    """
+    if len(models) < 2 or (names and len(names) != len(models)):
+        raise ParameterError(
+            f"{len(models)} model(s) and {len(names)} name(s) were given; give two models or more, "
+            "and a name for each or none."
+        )
+    statements = [model.privacy_ for model in models]
+    evaluations = [kept_evaluation(model) for model in models]
+    columns: dict[str, Callable[[int], str]] = {
+        "estimator": lambda k: type(models[k]).__name__,
+        "guarantee": lambda k: statements[k].summary,
+        "unit of privacy": lambda k: statements[k].unit,
+        "noise": lambda k: dp_model_words(statements[k].dp_model),
+        "sites": lambda k: str(statements[k].n_sites),
+        "schema": lambda k: statements[k].schema_source,
+        "trees": lambda k: str(len(models[k].model_.score.trees)),
+    }
+    lines = {title: [say(k) for k in range(len(models))] for title, say in columns.items()}
+    measured = [{} if own is None else own.parts[0][0].measures for own in evaluations]
+    for measure in dict.fromkeys(name for own in measured for name in own):
+        lines[measure] = [str(own[measure]) if measure in own else "-" for own in measured]
+    if not any(measured):
+        lines["quality"] = ["not evaluated"] * len(models)
+    looks = [importances(model) for model in models]
+    ranked = sorted({name for own in looks for name in own}, key=lambda n: -_most(looks, n))
+    for name in ranked[:MOST_COLUMNS]:
+        lines[f"looks at {name}"] = [f"{own.get(name, 0.0):.1%}" for own in looks]
+    titles = tuple(names) or tuple(f"model {k + 1}" for k in range(len(models)))
+    return Comparison(titles, tuple((title, tuple(cells)) for title, cells in lines.items()))
+
+
+def _most(looks: Sequence[Mapping[str, float]], name: str) -> float:
+    return max(own.get(name, 0.0) for own in looks)

@@ -7,7 +7,7 @@ one of three links turns the sum into what a user sees.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -61,6 +61,8 @@ class PlainModel:
     clip: tuple[float, float] | None
     link: OutputLink
     survival: SurvivalCurve | None = None
+    times: tuple[float, ...] = ()
+    """At which chances over time are computed."""
     pairs: tuple[tuple[int, ...], ...] = ()
     """By tree, the two columns of a surface; () of other trees."""
 
@@ -73,8 +75,8 @@ class PlainModel:
         return self.curves + self.trees
 
 
-def plain(model: Readable) -> PlainModel:
-    """The plain form of a fitted estimator."""
+def plain(model: Readable, times: Sequence[float] = ()) -> PlainModel:
+    """The plain form of a fitted estimator; `times` are other ones than it was trained with."""
     if getattr(model, "model_", None) is None:
         raise ParameterError("this estimator is not fitted; call fit first, or load a saved model.")
     score, schema = model.model_.score, model.schema_
@@ -92,8 +94,19 @@ def plain(model: Readable) -> PlainModel:
         clip=score.clip,
         link=LINKS[model.model_.output],
         survival=model.model_.survival,
+        times=times_of(model, times),
         pairs=tuple(surface.columns if surface else () for surface in surfaces_of(model)),
     )
+
+
+def times_of(model: Readable, times: Sequence[float]) -> tuple[float, ...]:
+    """Those that were named, or the model's own; of the time to an event alone."""
+    curve, outcome = model.model_.survival, model.schema_.survival
+    if curve is not None and outcome is not None:
+        return outcome.within(times) or curve.edges
+    if len(times):
+        raise ParameterError("times are for models of the time to an event; leave them out.")
+    return ()
 
 
 LINKS = {

@@ -172,9 +172,11 @@ def _towards(model: Model, values: FloatArray, winner: int) -> FloatArray:
 def _prediction_words(model: Deciding, prediction: FloatArray, usual: FloatArray) -> str:
     classes = model.schema_.classes
     if model.model_.survival is not None:
-        curve, when = model.model_.survival, model.model_.survival.edges[-1]
+        curve, outcome = model.model_.survival, model.schema_.survival
+        assert outcome is not None
+        when = outcome.words(curve.edges[-1])
         own, average = 1.0 - curve.chances(np.array([prediction[0], usual[0]]))[:, -1]
-        return f"no event until {when:g} with probability {own:.0%} (average: {average:.0%})"
+        return f"no event until {when} with probability {own:.0%} (average: {average:.0%})"
     if classes is None:
         return f"{prediction[0]:.4g} (an average record: {usual[0]:.4g})"
     best = int(np.argmax(prediction))

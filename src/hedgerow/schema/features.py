@@ -320,6 +320,20 @@ class Survival(Target):
         event = Numeric(self.event, 0, 1, parse=self.event_parse, missing=self.missing)
         return (*super().grids, event.grid)
 
+    def within(self, times: Iterable[Any]) -> tuple[float, ...]:
+        """Times at which something is known; others are refused."""
+        known = tuple(map(float, times))
+        for time in known:
+            if not 0.0 <= time <= self.horizon:
+                raise ParameterError(
+                    f"a time is {time:g}; use times from 0 to {self.horizon:g}, the horizon."
+                )
+        return known
+
+    def words(self, time: float) -> str:
+        """A time with its unit."""
+        return f"{time:.4g} {self.unit}".strip()
+
 
 def _named_column(name: object) -> str:
     if not isinstance(name, str) or not name or not _is_unicode(name):

@@ -47,6 +47,7 @@ from hedgerow.secagg.envelope import (
     Header,
     LedgerHead,
     MessageKind,
+    SignedHeader,
     open_envelope,
     seal_message,
 )
@@ -207,6 +208,7 @@ class Site:
         require(self._author.me in body.participants, Code.BAD_SET)
         require(set(body.participants) <= set(session.ephemerals), Code.BAD_SET)
         site_session.peers_in(body.participants)
+        self._hear(body, header, site_session)
         context = session.context(header.round, request, body.participants)
         return Fresh(
             header.run_id,
@@ -219,6 +221,24 @@ class Site:
             request,
             context,
         )
+
+    def _hear(self, body: Round, header: Header, site_session: SiteSession) -> None:
+        """Peers keep each other's ledgers in mind: a machine that is brought back meets them.
+
+        So a coordinator must show where the ledgers of all participants ended of late.
+        """
+        for data in body.receipts:
+            receipt = SignedHeader.read(data)
+            item, here = receipt.header, (self.study_hash, header.run_id, header.session_id)
+            require((item.study_hash, item.run_id, item.session_id) == here, Code.BAD_MESSAGE)
+            require(item.sender in site_session.session.ephemerals, Code.BAD_SET)
+            if item.sender != self._author.me:
+                receipt.verify(self.roster.key_of(item.sender))
+                self._heads.hear(receipt)
+                last = site_session.heard.get(item.sender, 0)
+                site_session.heard[item.sender] = max(last, item.round)
+        reach = self._parameters.reach
+        require(site_session.is_fresh(header.round, body.participants, reach), Code.STALE)
 
     def mask(
         self, fresh: Fresh, vector: Int64, ledger: LedgerHead, selections: tuple[int, ...] = ()

@@ -34,6 +34,7 @@ class Code(Enum):
     BAD_SHARES = "BadShares"
     RUN_SUPERSEDED = "RunSuperseded"
     LEDGER_ROLLED_BACK = "LedgerRolledBack"
+    LEDGER_FORKED = "LedgerForked"
     LEDGER_UNAVAILABLE = "LedgerUnavailable"
     INTERNAL = "Internal"
 

@@ -187,6 +187,17 @@ class SignedHead:
         return is_signed(site, self.signature, _signed_bytes(0, _head_bytes(self.head), self.rest))
 
 
+def fork_heads(evidence: bytes) -> tuple[SignedHead, SignedHead]:
+    width = SignedHead.WIDTH
+    return SignedHead.read(evidence[:width]), SignedHead.read(evidence[width:])
+
+
+def is_fork(site: bytes, first: SignedHead, second: SignedHead) -> bool:
+    """Whether the site signed two ends of a ledger that cannot both be its own."""
+    differ = first.head[0] == second.head[0] and first.head != second.head
+    return differ and first.is_by(site) and second.is_by(site)
+
+
 @dataclass(frozen=True, slots=True)
 class SignedHeader:
     """A message without its body: what it says about its sender's ledger can still be checked.

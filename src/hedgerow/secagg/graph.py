@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hedgerow.secagg.encoding import digest, u16
-from hedgerow.secagg.parameters import Consortium
+from hedgerow.secagg.parameters import MOST_RECEIPTS, Consortium
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,11 @@ class Parameters(Consortium):
     @classmethod
     def default(cls, n_sites: int) -> Parameters:
         return cls.of(Consortium.default(n_sites))
+
+    @property
+    def reach(self) -> int:
+        """Rounds by which what peers know of a ledger may be behind: twice a turn of receipts."""
+        return 2 * -(-self.n_sites // MOST_RECEIPTS)
 
     def graph(self, session_id: bytes) -> Graph:
         if self.sparse is None:

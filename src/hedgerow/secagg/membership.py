@@ -8,7 +8,7 @@ the same KEYS, so that a lost answer costs nothing; a new one ends the key sessi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +26,10 @@ from hedgerow.secagg.envelope import (
     MessageKind,
     Position,
     SignedHead,
+    SignedHeader,
     follows,
+    fork_heads,
+    is_fork,
 )
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, EVERYBODY, EphemeralKeys, Roster, seal_share
@@ -56,18 +59,48 @@ class Heads:
         mine = bytes(DIGEST) if seq == 0 else self.memory.head_at(seq)
         require(mine == result, Code.LEDGER_ROLLED_BACK)
 
-    def check(self, joining: Iterable[Joining]) -> None:
+    def check(self, joining: Sequence[Joining]) -> None:
         """Refuses a key session in which my ledger, or that of a peer, has gone back."""
         for item in joining:
             own_head = item.heads.get(self.me)
             if own_head is not None and own_head.is_by(self.roster.sites[self.me]):
                 self.meet(own_head.head)
-            last_head = self.memory.highest_head(self.roster.sites[item.sender])
+            for peer, evidence in item.forks.items():
+                self._end(peer, *fork_heads(evidence))
+            for peer, head in (*item.heads.items(), (item.sender, item.receipt.signed_head)):
+                self._watch(peer, head)
+        for item in joining:
+            key = self.roster.sites[item.sender]
+            require(self.memory.fork(key) is None, Code.LEDGER_FORKED)
+            last_head = self.memory.highest_head(key)
             require(last_head is None or follows(item.head, last_head), Code.LEDGER_ROLLED_BACK)
 
     def keep(self, joining: Iterable[Joining]) -> None:
         for item in joining:
             self.memory.see_head(self.roster.sites[item.sender], item.receipt)
+
+    def hear(self, receipt: SignedHeader) -> None:
+        """A header of a peer in a round, its signature checked."""
+        self._watch(receipt.header.sender, receipt.signed_head)
+        key = self.roster.key_of(receipt.header.sender)
+        require(self.memory.fork(key) is None, Code.LEDGER_FORKED)
+        self.memory.see_head(key, receipt)
+
+    def _watch(self, peer: int, head: SignedHead) -> None:
+        """Two heads of one length: somebody runs a copy of the peer's machine."""
+        own_head = None if peer == self.me else self.memory.signed_head(self.roster.key_of(peer))
+        if own_head is not None:
+            self._end(peer, own_head, head)
+
+    def _end(self, peer: int, first: SignedHead, second: SignedHead) -> None:
+        """Remembers for good that the ledger forked, if these two heads show it."""
+        if is_fork(self.roster.key_of(peer), first, second):
+            self.memory.see_fork(self.roster.key_of(peer), first.to_bytes() + second.to_bytes())
+
+    def forks(self) -> dict[int, bytes]:
+        """What shows, to anybody, that the ledger of a peer forked."""
+        table = {site: self.memory.fork(key) for site, key in enumerate(self.roster.sites)}
+        return {site: evidence for site, evidence in table.items() if evidence is not None}
 
     def signed_heads(self) -> dict[int, SignedHead]:
         """The highest head of each peer, signed by the peer, for all others."""
@@ -153,7 +186,7 @@ class Membership:
     def _new_keys(self, invitation: RunAttempt, ledger: LedgerHead) -> bytes:
         keys = EphemeralKeys.draw(self._entropy)
         nonce, heads = self._entropy(SEED), self._heads.signed_heads()
-        body = Keys(invitation[1], *keys.public, nonce, heads).to_bytes()
+        body = Keys(invitation[1], *keys.public, nonce, heads, self._heads.forks()).to_bytes()
         self._keys, self._process, self._ledger = keys, os.getpid(), ledger
         self.site_session, self._invitation = None, invitation
         return self._author.seal(

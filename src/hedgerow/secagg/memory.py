@@ -190,6 +190,12 @@ class Memory(Protocol):
     def signed_head(self, peer: bytes) -> SignedHead | None:
         """The same with the peer's signature, where it was kept."""
 
+    def fork(self, peer: bytes) -> bytes | None:
+        """Two signed heads that show that the peer's ledger forked; None while it did not."""
+
+    def see_fork(self, peer: bytes, evidence: bytes) -> None:
+        """Keeps the first such evidence for good, for all studies. Durable on return."""
+
     def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
         """Keeps `receipt` unless a higher head of the peer is known.
 
@@ -215,6 +221,7 @@ class MemoryInRam:
         self._ledger_end = EMPTY_LEDGER
         self._own: dict[int, bytes] = {}
         self._peers: dict[bytes, SignedHeader] = {}
+        self._forks: dict[bytes, bytes] = {}
 
     def current_run(self) -> bytes | None:
         return self._current
@@ -286,6 +293,12 @@ class MemoryInRam:
     def signed_head(self, peer: bytes) -> SignedHead | None:
         receipt = self._peers.get(peer)
         return None if receipt is None else receipt.signed_head
+
+    def fork(self, peer: bytes) -> bytes | None:
+        return self._forks.get(peer)
+
+    def see_fork(self, peer: bytes, evidence: bytes) -> None:
+        self._forks.setdefault(peer, evidence)
 
     def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
         highest = self.highest_head(peer)

@@ -2,11 +2,12 @@
 
 JOIN        coordinator -> site number of the attempt to form a key session
 KEYS        site -> all         attempt, X25519 key, ML-KEM-768 key, nonce, highest signed head of
-                                each peer
+                                each peer; of each whose ledger forked, two of one length
 OPEN        coordinator -> site the KEYS of everybody who takes part in the key session
 ENCAPS      site -> coordinator for half of its peers a ciphertext and the tag of their root
 BIND        coordinator -> site the same of those who encapsulated to this site; its answer is empty
-ROUND       coordinator -> site mode, questions, definitions of what they name, participants
+ROUND       coordinator -> site mode, questions, definitions of what they name, participants;
+                                signed headers of some of them, in turn
 MASKED      site -> coordinator masked vector, selections, context; IN_TWO: commitment, shares
 SURVIVORS   coordinator -> site members whose vectors arrived (only if somebody is lost)
 SIGNED_SET  site -> coordinator its signature on those members
@@ -48,6 +49,7 @@ from hedgerow.secagg.encoding import (
 from hedgerow.secagg.envelope import SignedHead
 from hedgerow.secagg.keys import PUBLIC_KEY
 from hedgerow.secagg.masks import MASK_WORD, UInt64
+from hedgerow.secagg.parameters import MOST_RECEIPTS
 from hedgerow.secagg.shamir import WIDTH
 
 LONGEST_VECTOR = 2**32
@@ -94,11 +96,13 @@ class Keys:
     encapsulation: bytes
     nonce: bytes
     heads: dict[int, SignedHead]
+    forks: dict[int, bytes] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         heads = {peer: head.to_bytes() for peer, head in self.heads.items()}
         keys = self.ephemeral + self.encapsulation
-        return u32(self.attempt) + keys + self.nonce + table_field(heads)
+        forks = table_field(self.forks) if self.forks else b""
+        return u32(self.attempt) + keys + self.nonce + table_field(heads) + forks
 
     @classmethod
     def read(cls, body: Buffer) -> Keys:
@@ -106,9 +110,10 @@ class Keys:
         attempt, ephemeral = reader.u32(), reader.take(PUBLIC_KEY)
         encapsulation, nonce = reader.take(ENCAPSULATION_KEY), reader.take(SEED)
         heads = reader.table(SignedHead.WIDTH)
+        forks = reader.table(2 * SignedHead.WIDTH) if reader.remaining else dict[int, bytes]()
         reader.finish()
         signed_heads = {peer: SignedHead.read(head) for peer, head in heads.items()}
-        return cls(attempt, ephemeral, encapsulation, nonce, signed_heads)
+        return cls(attempt, ephemeral, encapsulation, nonce, signed_heads, forks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +159,23 @@ class Round:
     participants: tuple[int, ...]
     definitions: bytes = b""
     mode: Mode = Mode.IN_TWO
+    receipts: tuple[bytes, ...] = ()
 
     def to_bytes(self) -> bytes:
         questions = bytes_field(self.bundle) + bytes_field(self.definitions)
-        return bytes((self.mode,)) + questions + members_field(self.participants)
+        members, receipts = members_field(self.participants), map(bytes_field, self.receipts)
+        return b"".join((bytes((self.mode,)), questions, members, *receipts))
 
     @classmethod
     def read(cls, body: Buffer) -> Round:
         reader = Reader(body)
         mode = Mode.read(reader)
         bundle, definitions = reader.bytes_field(), reader.bytes_field()
-        participants = reader.members()
-        reader.finish()
-        return cls(bundle, participants, definitions, mode)
+        participants, receipts = reader.members(), list[bytes]()
+        while reader.remaining:
+            require(len(receipts) < MOST_RECEIPTS, Code.BAD_MESSAGE)
+            receipts.append(reader.bytes_field())
+        return cls(bundle, participants, definitions, mode, tuple(receipts))
 
     @property
     def request(self) -> bytes:

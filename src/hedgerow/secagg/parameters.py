@@ -104,6 +104,9 @@ def _ways(population: int, n_marked: int, draws: int) -> Iterator[tuple[int, int
 PROTOCOL = 3
 """Version of the secure sum's messages; part of the study's hash and of every header."""
 
+MOST_RECEIPTS = 8
+"""Signed headers of participants that one ROUND carries."""
+
 MAX_SITES = 2**16 - 2
 """Ids are 16 bits wide; the last two mean the coordinator and everybody."""
 

@@ -77,12 +77,14 @@ class SecureSum:
         selections: int,
         participants: tuple[int, ...],
         mode: Mode,
+        recent_headers: tuple[bytes, ...] = (),
     ) -> None:
         self.round, self.participants, self.mode = round, participants, mode
         self.members: tuple[int, ...] | None = None
         self.receipts: dict[int, dict[int, bytes]] = {site: {} for site in participants}
         self.messages: dict[tuple[int, MessageKind], bytes] = {}
         """All that were accepted, by sender and kind."""
+        self._recent_headers = recent_headers
         self._run, self._bundle, self._dim, self._selections = run, bundle, dim, selections
         session = run.session
         request = Round(bundle, participants, mode=mode).request
@@ -104,7 +106,8 @@ class SecureSum:
 
         def body(site: int) -> bytes:
             own_definitions = missing.get(site, b"")
-            return Round(self._bundle, self.participants, own_definitions, self.mode).to_bytes()
+            content = self._bundle, self.participants, own_definitions, self.mode
+            return Round(*content, self._recent_headers).to_bytes()
 
         return self._messages(MessageKind.ROUND, self.participants, body)
 

@@ -7,7 +7,7 @@ for what takes the masks off, and checks what it is given.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from hedgerow.errors import ParameterError
 from hedgerow.secagg.closing import UNASKED, Close, LastWord
@@ -21,6 +21,8 @@ from hedgerow.secagg.envelope import (
     LedgerHead,
     MessageKind,
     follows,
+    fork_heads,
+    is_fork,
     open_envelope,
 )
 from hedgerow.secagg.graph import Parameters
@@ -33,6 +35,7 @@ from hedgerow.secagg.messages import (
     Mode,
     Open,
 )
+from hedgerow.secagg.parameters import MOST_RECEIPTS
 from hedgerow.secagg.secure_sum import SecureSum
 from hedgerow.secagg.session import Joining, KeySession, form_session, read_keys
 from hedgerow.secagg.shamir import Entropy
@@ -71,7 +74,9 @@ class Coordinator:
         self._author = Author(identity, COORDINATOR, study_hash)
         self._session: KeySession | None = None
         self._capsules: dict[int, dict[int, bytes]] = {}
-        self._round = 0
+        self.receipts: dict[int, tuple[int, bytes]] = {}
+        """By site, the last round of this key session that it answered, and its signed header."""
+        self._first_round, self._round = 0, 0
 
     @classmethod
     def resume(
@@ -117,6 +122,9 @@ class Coordinator:
         """
         joining = self._joining(keys)
         for item in joining:
+            for site, evidence in item.forks.items():
+                forked = is_fork(self.roster.key_of(site), *fork_heads(evidence))
+                require(not forked, Code.LEDGER_FORKED, site)
             last_head = self.heads.get(item.sender, EMPTY_LEDGER)
             require(follows(item.head, last_head.position), Code.LEDGER_ROLLED_BACK, item.sender)
             self.heads[item.sender] = item.receipt.header.ledger
@@ -185,7 +193,23 @@ class Coordinator:
                 "use 1 to 2^32 numbers and sites of this key session."
             )
         self._round = self._round + 1 if round is None else round
-        return SecureSum(self, self._round, bundle, dim, selections, sites, mode)
+        self._first_round = self._first_round or self._round
+        content = bundle, dim, selections, sites, mode
+        return SecureSum(self, self._round, *content, self._recent_headers(sites))
+
+    def _recent_headers(self, sites: Sequence[int]) -> tuple[bytes, ...]:
+        """What peers are shown in the present round: headers of a few sites, others each time."""
+        start = self._round * MOST_RECEIPTS % max(len(sites), 1)
+        turn = sorted((*sites[start:], *sites[:start])[:MOST_RECEIPTS])
+        return tuple(self.receipts[site][1] for site in turn if site in self.receipts)
+
+    def is_fresh(self, round: int, sites: Iterable[int]) -> bool:
+        """Whether sites will answer that round in this key session: see `SiteSession.is_fresh`.
+
+        Some rounds pass while each header waits for its turn.
+        """
+        start, lag = (self._first_round or round) - 1, self.parameters.reach // 2 + 1
+        return all(self.receipts.get(site, (start,))[0] >= round - lag for site in sites)
 
     def close(self, root: bytes, rounds: int) -> dict[int, bytes]:
         """CLOSE for every site of the roster: nothing more is asked in this study."""
@@ -226,6 +250,8 @@ class Coordinator:
             fits = follows(header.ledger.position, last_head.position)
             require(fits, Code.LEDGER_ROLLED_BACK, sender)
             self.heads[sender] = header.ledger
+        if kind is MessageKind.MASKED:
+            self.receipts[sender] = header.round, envelope.receipt.to_bytes()
         return envelope
 
     def _joining(self, keys: Iterable[bytes]) -> list[Joining]:
@@ -236,6 +262,7 @@ class Coordinator:
         invitation = self.run_id, self.attempt
         self._session = form_session(everyone, invitation, self._author.study_hash, self.parameters)
         self.keys, self._capsules = tuple(item.message for item in everyone), {}
+        self.receipts, self._first_round = {}, 0
 
     def _message(
         self, kind: MessageKind, site: int, session_id: bytes, round: int, body: bytes

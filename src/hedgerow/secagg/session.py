@@ -55,6 +55,7 @@ class Joining:
     ephemeral: bytes
     encapsulation: bytes
     heads: Mapping[int, SignedHead]
+    forks: Mapping[int, bytes]
     message: bytes
 
     @property
@@ -85,7 +86,7 @@ def _read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
     require(to_all, Code.BAD_MESSAGE)
     keys = Keys.read(envelope.body)
     public = keys.ephemeral, keys.encapsulation
-    return Joining(envelope.receipt, keys.attempt, *public, keys.heads, message)
+    return Joining(envelope.receipt, keys.attempt, *public, keys.heads, keys.forks, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,9 @@ class SiteSession:
     roots: dict[int, bytes] = field(default_factory=dict, repr=False)
     last_round: int = 0
     """Highest round masked in this key session, whether or not it was ever stored or sent."""
+    first_round: int = 0
+    heard: dict[int, int] = field(default_factory=dict)
+    """By peer, the latest round of which a signed header of it was shown to this site."""
     lock: AbstractContextManager[Any] = field(default_factory=threading.Lock, repr=False)
 
     def encapsulate_all(self) -> dict[int, bytes]:
@@ -190,6 +194,13 @@ class SiteSession:
         with self.lock:
             require(round > self.last_round, Code.OLD_ROUND)
             self.last_round = round
+            self.first_round = self.first_round or round
+
+    def is_fresh(self, round: int, participants: Iterable[int], reach: int) -> bool:
+        """Whether of each there is a header of late; KEYS count as of before the first round."""
+        start = (self.first_round or round) - 1
+        peers = (peer for peer in participants if peer != self.me)
+        return all(self.heard.get(peer, start) >= round - reach for peer in peers)
 
     def peers_in(self, participants: Iterable[int]) -> list[int]:
         """Neighbors among them; with each there must be a root, or masks would not cancel."""

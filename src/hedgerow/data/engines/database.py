@@ -280,7 +280,9 @@ def _label(
     """NULL for a row that has none."""
     if schema.target is None:
         code_of, is_parsed = partial(_class_code, schema), schema.label_grids[0].is_parsed
-        return f"{_codes(making, where, target, kinds[target], code_of, is_parsed)}.code"
+        codes = _codes(making, where, target, kinds[target], code_of, is_parsed)
+        making.count("unknown", target, f"{codes}.known = 0")
+        return f"{codes}.code"
     numbers = {
         name: _label_number(making, where, grid, name, kind)
         for grid, (name, kind) in zip(schema.label_grids, kinds.items(), strict=True)
@@ -299,7 +301,9 @@ def _label_number(making: _Making, where: str, grid: Grid, name: str, kind: Any)
     if not grid.is_parsed:
         return _number(f"{making.raw}.{quote_name(name)}", where, name, kind)
     read = partial(_parsed_number, grid)
-    return f"{_codes(making, where, name, kind, read, True, pa.float64())}.code"
+    codes = _codes(making, where, name, kind, read, True, pa.float64())
+    making.count("unknown", name, f"{codes}.known = 0")
+    return f"{codes}.code"
 
 
 def _signed_time(
@@ -349,12 +353,14 @@ def _read(grid: Grid, value: object) -> Reading:
 
 
 def _class_code(schema: Schema, value: object) -> Reading:
-    return schema.class_code(token_of(schema.label_grids[0].read(value))), 1, 0
+    token = token_of(schema.label_grids[0].read(value))
+    code = schema.class_code(token)
+    return code, int(code is not None or token is None), 0
 
 
 def _parsed_number(grid: Grid, value: object) -> Reading:
     number = number_of(grid.read(value))
-    return None if number is None or number != number else number, 1, 0
+    return None if number is None or number != number else number, int(number is not None), 0
 
 
 def _codes(

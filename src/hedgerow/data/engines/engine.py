@@ -14,6 +14,7 @@ computed again from its rows and the public model, so one that is lost is made a
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import io
 import pickle
@@ -27,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.data.reading.containers import check_named
-from hedgerow.data.reading.encoding import Encoded, encode_blocks
+from hedgerow.data.reading.encoding import Encoded, encode_blocks, map_cells
 from hedgerow.data.reading.report import DataReport, EngineCounts, describe_allowed, report_of
 from hedgerow.data.rows import Draws, Rows, copies_among
 from hedgerow.data.sums import (
@@ -151,6 +152,12 @@ class Elsewhere(ABC):
     target: str
     read_counts: EngineCounts
     """What the engine counted: for the site's own eyes."""
+    holds_out = False
+    """Whether it can keep records that are held out apart."""
+
+    def part(self, test: HeldOut, outcome: int) -> Elsewhere:
+        """The records whose own draw has this outcome."""
+        raise UnsupportedQuery(f"{self.where} holds no records out.")
 
     @property
     def n(self) -> int:
@@ -175,7 +182,7 @@ class Elsewhere(ABC):
             return "dp_model 'label' tells labels at random and keeps them record by record"
         if study.records_per_person > 1 or study.by_person:
             return "a person's records are chosen by secret draws over all rows"
-        if study.held_out_test is not None:
+        if study.held_out_test is not None and not self.holds_out:
             return "records that are held out are chosen by secret draws over all rows"
         if study.schema.grids != self.schema.grids:
             return "cells were made by another schema than the study's"
@@ -192,7 +199,8 @@ class Elsewhere(ABC):
                     f"{describe_allowed(grid)}. Correct them, or set other to true to admit "
                     "any value."
                 )
-        if read_counts.skipped:
+        may_lack = self.schema.label_grids[0].sentinels and not read_counts.unknown.get(self.target)
+        if read_counts.skipped and not may_lack:
             raise DataError(
                 f"{self.where}, column {self.target!r}: {read_counts.skipped} label(s) are "
                 "missing, no number or not a class of the schema; leave those rows out."
@@ -280,7 +288,8 @@ class Keeper:
         self, parts: Sequence[Encoded], schema: Schema, draws: Draws | None, lean: bool = False
     ) -> None:
         """A lean one computes again what takes more room than scores and selections."""
-        self._rows = Rows(join(parts), schema, draws, self._record_ids)
+        self._block, self._draws = join(parts), draws
+        self._rows = Rows(self._block, schema, draws, self._record_ids)
         self._answering, self._lean = Answering(self._rows, schema), lean
         self._copies: NDArray[np.uint64] | None = None
         self._messages = EngineMessages()
@@ -295,6 +304,18 @@ class Keeper:
         """None if the message builds on a model that was never here."""
         work = self._messages.unpack(message)
         return None if work is None else pickle.dumps(self.run(work))
+
+    def part(self, test: HeldOut, outcome: int, folder: Path) -> Keeper:
+        """The records whose own draw has this outcome, as cells in a file of their own."""
+        assert self._copies is not None
+        at, block = np.flatnonzero(self._rows.fold(test) == outcome), self._block
+        codes = map_cells(folder, (len(block.codes), len(at)))
+        for row, moved in zip(block.codes, codes, strict=True):
+            moved[:] = row[at]
+        y = None if block.y is None else block.y[at]
+        keeper = Keeper([Encoded(codes=codes, y=y)], self._rows.schema, self._draws, self._lean)
+        keeper._copies = self._copies[at]
+        return keeper
 
     # ------------------------------------------------------------------- names of records for draws
     def names(self, bucket: int, buckets: int) -> Names:
@@ -369,6 +390,7 @@ class OnDisk(InKeepers):
 
     where = "the file of cells"
     instead = "leave temp_folder out, so that they are read into memory"
+    holds_out = True
 
     def __init__(
         self,
@@ -382,11 +404,17 @@ class OnDisk(InKeepers):
         if not folder.is_dir():
             raise ParameterError(f"temp_folder {str(folder)!r} is no folder; make it first.")
         blocks = encode_blocks(source, schema, target=target, check=check, folder=folder)
-        self.schema, self.target = schema, target
+        self.schema, self.target, self._folder = schema, target, folder
         self._keepers = [Keeper([block], schema, draws, lean=True) for block in blocks]
         names = (*schema.names, target)
         counts = np.sum([count_part(block, names) for block in blocks], axis=0)
         self.read_counts = read_counts(counts, names)
+
+    def part(self, test: HeldOut, outcome: int) -> OnDisk:
+        self._number_records()
+        part = copy.copy(self)
+        part._keepers = [keeper.part(test, outcome, self._folder) for keeper in self._keepers]
+        return part
 
 
 def check_columns(where: str, names: list[str], schema: Schema, outcome: Sequence[str]) -> None:

@@ -144,9 +144,9 @@ def has_label(values: Column, grid: Grid) -> NDArray[np.bool_]:
     """(n,) False where a label is missing, if the schema declares words for that."""
     if not grid.sentinels:
         return np.ones(len(values), np.bool_)
-    written, tokens = parsed_distinct(values, grid)
+    labels, tokens = parsed_distinct(values, grid)
     empty = {None, *MISSING_TEXTS} - set(grid.values)
-    return np.array([token not in empty for token in tokens], np.bool_)[written.index]
+    return np.array([token not in empty for token in tokens], np.bool_)[labels.index]
 
 
 def encode_features(X: Source, schema: Schema) -> NDArray[np.uint8]:
@@ -254,8 +254,8 @@ class _Encoder:
 
     def _new_block(self, rows: int) -> _Block:
         shape = (len(self._schema.features), rows)
-        on_disk = self._folder is not None and rows > 0
-        codes = _map_file(self._folder, shape) if on_disk else np.empty(shape, np.uint8)
+        on_disk = self._folder is not None
+        codes = map_cells(self._folder, shape) if on_disk else np.empty(shape, np.uint8)
         return _Block(codes, np.empty(rows, self._kind) if self._has_labels else None)
 
     def _sites_of(self, column: Column) -> NDArray[np.int32]:
@@ -516,8 +516,10 @@ def refuse_times(where: str, survival: Survival, times: Any, events: Any) -> Non
         raise DataError(f"{where}, column {survival.event!r} holds {value:g}. {NO_CAUSES}")
 
 
-def _map_file(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
+def map_cells(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
     """Room in a file that has no name: it is gone with the process, however that ends."""
+    if not shape[1]:
+        return np.empty(shape, np.uint8)
     try:
         with TemporaryFile(dir=folder) as file:
             if hasattr(os, "posix_fallocate"):  # a full disk is found now, not at a later write

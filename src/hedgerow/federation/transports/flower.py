@@ -60,6 +60,7 @@ pipe = ""
 """
 SUBMIT_SECONDS = 60.0
 TASK_SECONDS = 0.05
+PULL_SECONDS = 60.0  # flwr: two hours, though a message whose run ended may never arrive whole
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
@@ -88,9 +89,8 @@ class FlowerExchange(PipeExchange):
 
 def flwr_command() -> str:
     """Of the environment that this Python is of, or the first on the PATH."""
-    beside = str(Path(sys.executable).parent)
-    command = shutil.which("flwr", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
-    if command is None:
+    places = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    if (command := shutil.which("flwr", path=os.pathsep.join(places))) is None:
         raise ParameterError(
             "the command `flwr` is neither beside this Python nor on the PATH; install it with: "
             "pip install 'hedgerow[flower]'"
@@ -115,8 +115,7 @@ def run_id_in(output: str, errors: str) -> str:
     except ValueError:
         reply = {}
     if not reply.get("success"):
-        words = (output + errors).strip()[-300:]
-        raise EngineLost(f"`flwr run` was refused: {words}")
+        raise EngineLost(f"`flwr run` was refused: {(output + errors).strip()[-300:]}")
     return str(reply["run-id"])
 
 
@@ -129,11 +128,13 @@ def serve_tasks(runtime: str, secret: Path, site: str, socket: Path) -> NoReturn
     os.environ.update(QUIET)  # before flwr is imported, which reads them
     from flwr.proto.runtime_pb2 import AcquireTaskRequest
     from flwr.supercore.constant import TaskType
+    from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
     from flwr.supercore.interceptors import (
         RuntimeTokenHttpInterceptor,
         SuperExecAuthHttpInterceptor,
     )
 
+    pull_and_inflate_object_from_tree.__kwdefaults__["max_time"] = PULL_SECONDS
     proof = SuperExecAuthHttpInterceptor(
         master_secret=secret.read_bytes(), protected_methods=frozenset({ACQUIRE})
     )
@@ -143,9 +144,10 @@ def serve_tasks(runtime: str, secret: Path, site: str, socket: Path) -> NoReturn
         try:
             got = client.AcquireTask(request)
             if got.HasField("task") and got.token:
-                own = _client(runtime, RuntimeTokenHttpInterceptor(got.token))
                 with _ignore_interrupts():
-                    _serve_one(own, site, socket)
+                    _serve_one(
+                        _client(runtime, RuntimeTokenHttpInterceptor(got.token)), site, socket
+                    )
                 continue
         except Exception as error:  # whatever it is, the next task is another one
             LOG.warning("a task of the SuperNode failed", exc_info=error)
@@ -197,13 +199,11 @@ def _client(runtime: str, *interceptors: Any) -> Any:
     from flwr.supercore.retry import make_simple_http_retry_invoker
     from flwr.supercore.runtime import RuntimeHttpClient
 
+    version = RuntimeVersionHttpInterceptor(component_name="flwr-clientapp")
     return RuntimeHttpClient.from_server_address(
         server_address=runtime,
         insecure=True,  # a port of this machine, which the SuperNode alone listens at
         root_certificates=None,
-        interceptors=[
-            RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
-            *interceptors,
-        ],
+        interceptors=[version, *interceptors],
         retry_invoker=make_simple_http_retry_invoker(),
     )

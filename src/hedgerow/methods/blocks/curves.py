@@ -182,7 +182,7 @@ def curve(
     priors = _priors(counts, base, variance, is_numeric)
     mean = rows / max(float(rows.sum()), 1.0)
     for _ in range(NEWTON_STEPS):
-        p = _probabilities(base + offsets)
+        p = probabilities(base + offsets)
         residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
         slope = np.maximum(p * (1.0 - p) * rows[:, None], 1e-6)
         noise = _noise(p, variance, counts.shape[1])
@@ -211,7 +211,7 @@ def _deviations(noise_terms: FloatArray, prior: FloatArray, mean: FloatArray) ->
     return np.asarray(np.sqrt((gain - mean @ gain) ** 2 @ noise))
 
 
-def _probabilities(scores: FloatArray) -> FloatArray:
+def probabilities(scores: FloatArray) -> FloatArray:
     return sigmoid(scores) if scores.shape[1] == 1 else softmax(scores)
 
 
@@ -229,7 +229,7 @@ def _priors(
     counts: FloatArray, base: FloatArray, variance: float, is_numeric: bool
 ) -> list[FloatArray]:
     """Prior covariance (B, B) of each output's curve, the likeliest of the grid."""
-    p = _probabilities(base[None, :])
+    p = probabilities(base[None, :])
     residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
     slope = np.maximum(p * (1.0 - p) * counts.sum(axis=1, keepdims=True), 1e-6)
     spread = _noise(p, variance, counts.shape[1]) + slope

@@ -31,6 +31,8 @@ DOUBT = constant(2.0, unit="Hessian", evidence="boosting.md#0031")
 
 DEVIATION = constant(0.15, unit="log-odds")
 """How far leaves are expected to lie from zero."""
+MANY_CLASSES = constant(4, unit="classes", evidence="classes.md#0118")
+"""Classes from which log-odds reach further."""
 
 NoiseVariance = FloatArray | float
 """Variance of each channel: one for all sums, or one per sum."""

@@ -3,14 +3,15 @@
 Each column has up to four orthonormal functions of its bins: its curve, then polynomials of the
 rank. Pairs of the strongest columns have all products of theirs. The coefficients are learned by
 rounds of one bounded sum each: gradients of the log-loss, a record's vector scaled to a common
-norm. A step is short enough that early stopping is close to the best linear filter of the noise,
-so no Hessian is asked. After a third of the rounds the prior of each column and pair follows the
+norm. Three classes and more have the same functions, with coefficients of their own. A step is
+short enough that early stopping is close to the best linear filter of the noise, so no Hessian is
+asked. After a third of the rounds the prior of each column and pair follows the
 energy of its coefficients. Touches no row.
 
 The result is curves, and one tree for every surface: a table of two columns whose leaves are its
 cells, so that whatever reads trees reads surfaces.
 
-Shapes: B bins of a column, q functions, d channels.
+Shapes: B bins of a column, q functions, d channels, O outputs.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from itertools import combinations
 
 import numpy as np
 
-from hedgerow.methods.blocks.curves import FeatureEffects, Stacking
+from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, probabilities
 from hedgerow.methods.blocks.flow import Flow, ask
-from hedgerow.methods.blocks.pair_guided import FeatureGroups, PairTable, strongest
+from hedgerow.methods.blocks.gain_sampled import FeatureGroups, strongest, table_tree
+from hedgerow.methods.blocks.newton_steps import MANY_CLASSES
 from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.methods.blocks.sizes import QUERY, Scale
 from hedgerow.methods.constants import constant
-from hedgerow.models.losses import sigmoid
+from hedgerow.models.losses import LogLoss, SoftmaxLoss
 from hedgerow.models.model import Additive, Curve
 from hedgerow.models.surfaces import ALONE, Basis
 from hedgerow.models.uncertainty import NoisyTree
@@ -61,6 +63,12 @@ SHARED_DESCENT_ROUNDS = constant(
 FIRST_PART = constant(Fraction(7, 20), unit="part of the stage", evidence="boosting.md#0161")
 STEEPEST = constant(0.12, unit="part of the records' variance", evidence="boosting.md#0161")
 """Curvature of the steepest direction, by that of all records in one direction."""
+STEEPEST_OF_MANY = constant(0.06, unit="the same, many classes", evidence="classes.md#0163")
+CLIPS = constant((0.5, 1.0), unit="norm of a gradient of many classes", evidence="classes.md#0163")
+"""From which records are scaled down: below a signal, and from it on."""
+LONGER_CLIP_FROM = constant(2000.0, unit="signal", evidence="classes.md#0163")
+PAIRS_OF_MANY_FROM = constant(200.0, unit="signal", evidence="classes.md#0163")
+"""Below it three classes and more have curves alone."""
 TURNED = constant(4.0, unit="deviations of a gradient against the last one")
 LEAST_PRIOR, MOST_PRIOR = constant((0.3, 3.0), unit="times the mean", evidence="boosting.md#0161")
 PRIOR_POWER = constant(0.5, unit="power of the energy's root", evidence="boosting.md#0161")
@@ -68,7 +76,7 @@ RADIUS = constant(2048, unit="integers")
 """Integer norm of a record: what one count is worth beside it is below every noise."""
 
 
-def largest(scale: Scale) -> Size:
+def largest(scale: Scale, outputs: int) -> Size:
     """All rounds of the descent, whatever the rows are."""
     paired = min(PAIRED, scale.columns)
     pairs = math.comb(paired, 2)
@@ -76,17 +84,17 @@ def largest(scale: Scale) -> Size:
     function = NAME + DEFINITION + NUMBER * (2 + FUNCTIONS * scale.cells)
     terms = 4 * NUMBER * (scale.columns + pairs)
     basis = 2 * DEFINITION + (scale.columns + paired) * function + terms
-    model = scale.model_bytes(0, 0, 1)
-    size = QUERY + NUMBER * channels + basis + model
-    steps = Size.of_step(integers=channels, bytes=size) * sum(DESCENT_ROUNDS)
+    model = scale.model_bytes(0, 0, outputs)
+    size = QUERY + NUMBER * channels * outputs + basis + model
+    steps = Size.of_step(integers=channels * outputs, bytes=size) * sum(DESCENT_ROUNDS)
     # fewer among sites; none where a study allows few rounds
     return replace(steps, rounds=sum(SHARED_DESCENT_ROUNDS), fewest_rounds=0)
 
 
-def tree_bytes(scale: Scale) -> int:
+def tree_bytes(scale: Scale, outputs: int) -> int:
     """Of the trees that surfaces become."""
     pairs = math.comb(min(PAIRED, scale.columns), 2)
-    return pairs * scale.tree_bytes((GROUPS + 2) ** 2, 1, 2 * (GROUPS + 2))
+    return pairs * scale.tree_bytes((GROUPS + 2) ** 2, outputs, 2 * (GROUPS + 2))
 
 
 @dataclass(frozen=True)
@@ -114,11 +122,49 @@ class _Terms:
 
 @dataclass(frozen=True)
 class Descent:
-    """Where coefficients stand, in units of the basis, and the variance of their noise."""
+    """Where coefficients (O, d) stand, in units of the basis, and the variance (d,) of noise."""
 
     basis: Basis
     coefficients: FloatArray
     variance: FloatArray
+
+
+@dataclass(frozen=True)
+class Slope:
+    """What the length of steps follows from: classes, their chances, and the signal."""
+
+    base: FloatArray  # (O,)
+    records: float
+    strength: float
+
+    @property
+    def outputs(self) -> int:
+        return len(self.base)
+
+    @property
+    def loss(self) -> LogLoss | SoftmaxLoss:
+        return LogLoss() if self.outputs == 1 else SoftmaxLoss(self.outputs)
+
+    @property
+    def clip(self) -> float:
+        return 1.0 if self.outputs == 1 else CLIPS[self.strength >= LONGER_CLIP_FROM]
+
+    @property
+    def curvature(self) -> float:
+        """Of the steepest way."""
+        chances = probabilities(self.base[None])
+        steepest = STEEPEST if self.outputs == 1 else STEEPEST_OF_MANY
+        return float(steepest * self.records * (chances * (1.0 - chances)).mean())
+
+    @property
+    def noise_kept(self) -> float:
+        """The scores of many classes reach further."""
+        more = self.outputs / MANY_CLASSES
+        return float(NOISE_KEPT * (2.0 * np.sqrt(np.sqrt(more)) if more >= 1.0 else 1.0))
+
+    @property
+    def paired(self) -> int:
+        return PAIRED if self.outputs == 1 or self.strength >= PAIRS_OF_MANY_FROM else 0
 
 
 def orthonormal_functions(values: FloatArray, mass: FloatArray, is_ordered: bool) -> FloatArray:
@@ -145,6 +191,7 @@ def _terms(
     stacking: Stacking,
     grids: Grids,
     drawables: Sequence[DrawableFeature],
+    many: int,
 ) -> _Terms:
     weighted = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
     spreads = np.abs(stacking.weights) * np.sqrt(effects.strengths) + 1e-6
@@ -154,11 +201,11 @@ def _terms(
     functions = [_of_bins(grids, effects, place) for place in range(len(effects.features))]
     terms = [(place, ALONE) for place in range(len(functions))]
     priors = [PRIOR_OF_CURVES * importance[j] for j in effects.features]
-    paired = strongest(grids, drawables, weighted, PAIRED, GROUPS)
+    paired = strongest(grids, drawables, weighted, many, GROUPS)
     places = {j: place for place, j in enumerate(effects.features)}
     first = len(functions)
     for grouped in paired:
-        values = effects.values[places[grouped.drawable.feature]][:, 0]
+        values = _direction(effects, places[grouped.drawable.feature])
         functions.append(_of_groups(grids, grouped, values))
     pairs = list(combinations(range(len(paired)), 2))
     for a, b in pairs:
@@ -170,10 +217,19 @@ def _terms(
 
 
 def _of_bins(grids: Grids, effects: FeatureEffects, place: int) -> Curve:
-    feature, values = effects.features[place], effects.values[place][:, 0]
+    feature, values = effects.features[place], _direction(effects, place)
     is_ordered = grids.grid(feature).kind is ColumnKind.NUMERIC
     functions = orthonormal_functions(values, effects.masses[place], is_ordered)
     return _by_cell(grids, feature, functions)
+
+
+def _direction(effects: FeatureEffects, place: int) -> FloatArray:
+    """(B,) a curve: of many classes the direction in which theirs differ most."""
+    values, mass = effects.values[place], effects.masses[place]
+    if values.shape[1] == 1:
+        return values[:, 0]
+    weighted = np.sqrt(np.maximum(mass, 1e-9))[:, None] * values
+    return np.asarray(values @ np.linalg.svd(weighted, full_matrices=False)[2][0])
 
 
 def _of_groups(grids: Grids, grouped: FeatureGroups, values: FloatArray) -> Curve:
@@ -191,26 +247,27 @@ def _by_cell(grids: Grids, feature: int, functions: FloatArray) -> Curve:
 
 # ----------------------------------------------------------------------------------------- descent
 def descend_gradient(
-    begin: Descent, scale: float, start: Additive, rounds: int, fraction: Fraction, curvature: float
+    begin: Descent, scale: float, start: Additive, rounds: int, fraction: Fraction, slope: Slope
 ) -> Flow[Descent]:
-    """Gradient steps, all of one length, each one round; `curvature` is that of the steepest way.
+    """Gradient steps, all of one length, each one round.
 
     With s the noise of a gradient and T steps, a step of c / (sqrt(T) s) leaves the noise c in a
     coefficient. Where the loss bends more than that allows, steps are shorter. A gradient that
     turns back upon the last one by more than noise says how much too long the step was (a secant).
     """
     basis, coefficients = begin.basis, begin.coefficients
-    variance, last, short = begin.variance, np.zeros(basis.channels), 1.0
+    variance, last, short = begin.variance, np.zeros(coefficients.shape), 1.0
     for _ in range(rounds):
-        at = tuple(coefficients.tolist())
-        statistic = SurfaceGradients(basis, start, at, RADIUS)
+        at = tuple(coefficients.ravel().tolist())
+        statistic = SurfaceGradients(basis, start, at, RADIUS, slope.loss, slope.clip)
         answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), fraction / rounds))
-        gradient, noise = COARSER * answer.values[0, 0], COARSER * np.sqrt(answer.variance)
-        turn, length = float(gradient @ last), float(np.linalg.norm(last))
+        gradient = slope.clip * COARSER * answer.values[0, 0].reshape(last.shape)
+        noise = slope.clip * COARSER * np.sqrt(answer.variance)
+        turn, length = float(gradient.ravel() @ last.ravel()), float(np.linalg.norm(last))
         if turn < -TURNED * noise * length:
             short /= 1.0 - turn / length**2
-        slope = max(np.sqrt(rounds) * noise * scale / NOISE_KEPT, curvature * RADIUS**2)
-        step = short / slope
+        of_noise = np.sqrt(rounds) * noise * scale / slope.noise_kept
+        step = short / max(of_noise, slope.curvature * RADIUS**2)
         coefficients = canonical(coefficients - step * gradient)
         variance, last = variance + (step * noise) ** 2, gradient
     return Descent(basis, coefficients, variance)
@@ -219,7 +276,7 @@ def descend_gradient(
 def estimated_priors(terms: _Terms, descent: Descent, scale: float) -> FloatArray:
     """(T,) priors by the energy of each term's coefficients beyond the noise, by kind."""
     ends = np.cumsum(descent.basis.widths)
-    excess = (descent.coefficients**2 - descent.variance) * scale**2
+    excess = ((descent.coefficients**2).mean(axis=0) - descent.variance) * scale**2
     noise = float(descent.variance.mean()) * scale**2
     energy = np.array([part.mean() for part in np.split(excess, ends[:-1])[1:]])
     priors, is_pair = terms.priors.copy(), np.array([b != ALONE for _, b in terms.terms])
@@ -240,22 +297,22 @@ def learn_surfaces(
     start: Additive,
     fraction: Fraction,
     n_sites: int,
+    strength: float,
 ) -> Flow[Surfaces]:
     """Curves and surfaces on top of `start`, whose curves are those of `effects`."""
-    terms = _terms(effects, stacking, grids, drawables)
-    basis, scale = terms.basis()
-    zeros = np.zeros(basis.channels)
-    chance = float(sigmoid(effects.base)[0])
     records = float(np.mean([mass.sum() for mass in effects.masses]))
-    curvature = STEEPEST * records * chance * (1.0 - chance)
+    slope = Slope(effects.base, records, strength)
+    terms = _terms(effects, stacking, grids, drawables, slope.paired)
+    basis, scale = terms.basis()
+    zeros = np.zeros((slope.outputs, basis.channels))
     first, second = DESCENT_ROUNDS if n_sites == 1 else SHARED_DESCENT_ROUNDS
-    begin = Descent(basis, zeros, zeros)
+    begin = Descent(basis, zeros, zeros[0])
     parts = fraction * FIRST_PART, fraction * (1 - FIRST_PART)
-    descent = yield from descend_gradient(begin, scale, start, first, parts[0], curvature)
+    descent = yield from descend_gradient(begin, scale, start, first, parts[0], slope)
     terms = replace(terms, priors=canonical(estimated_priors(terms, descent, scale)))
     basis, scale = terms.basis()
     again = _change_basis(descent, basis)
-    descent = yield from descend_gradient(again, scale, start, second, parts[1], curvature)
+    descent = yield from descend_gradient(again, scale, start, second, parts[1], slope)
     return Surfaces(descent, terms, start, grids)
 
 
@@ -279,8 +336,8 @@ class Surfaces:
     grids: Grids
 
     def score(self) -> Additive:
-        values, many = self._values(self.descent.coefficients), len(self.start.curves)
-        base = (float(canonical(self.start.base[0] + values[0][0])),)
+        values, many = self._values(), len(self.start.curves)
+        base = tuple(canonical(np.array(self.start.base) + values[0][0]).tolist())
         curves = tuple(
             _add_to_curve(curve, own[self._groups(place)][: len(curve.values)])
             for place, (curve, own) in enumerate(
@@ -290,37 +347,38 @@ class Surfaces:
         return Additive(base, curves).plus(*(noisy.tree for noisy in self.trees()))
 
     def curve_noise(self) -> list[FloatArray]:
-        """(cells, 1) deviations of what is added to each curve."""
+        """(cells, O) deviations of what is added to each curve."""
         noise = self._noise()[1 : 1 + len(self.start.curves)]
         return [
-            own[self._groups(place)][: len(curve.values), None]
+            own[self._groups(place)][: len(curve.values)]
             for place, (curve, own) in enumerate(zip(self.start.curves, noise, strict=True))
         ]
 
     def trees(self) -> list[NoisyTree]:
         many = len(self.start.curves)
-        values, noise = self._values(self.descent.coefficients), self._noise()
+        values, noise = self._values(), self._noise()
         out = []
         for k, (first, second) in enumerate(self.terms.pairs):
             a, b = self.terms.terms[many + k]
             rows, columns = self._of_groups(a, first), self._of_groups(b, second)
             width = int(self.descent.basis.groups[b].max()) + 1
             places = (width * rows[:, None] + columns[None, :]).ravel()
-            tree = PairTable.of(self.grids, first, second).tree
-            leaves = canonical(values[1 + many + k][places])[:, None]
-            deviations = noise[1 + many + k][places][:, None]
-            out.append(NoisyTree(tree.with_values(leaves), deviations))
+            tree = table_tree(self.grids, (first, second))
+            leaves = canonical(values[1 + many + k][places])
+            out.append(NoisyTree(tree.with_values(leaves), noise[1 + many + k][places]))
         return out
 
-    def _values(self, coefficients: FloatArray) -> list[FloatArray]:
-        return self.descent.basis.values(coefficients)
+    def _values(self) -> list[FloatArray]:
+        """(cells, O) of each term."""
+        outputs = [self.descent.basis.values(own) for own in self.descent.coefficients]
+        return [np.stack(term, axis=1) for term in zip(*outputs, strict=True)]
 
     def _noise(self) -> list[FloatArray]:
-        """By term: to first order the noise of coefficients is independent."""
-        basis = self.descent.basis
+        """(cells, O) by term: to first order the noise of coefficients is independent."""
+        basis, outputs = self.descent.basis, np.ones((1, len(self.descent.coefficients)))
         parts = np.split(self.descent.variance, np.cumsum(basis.widths)[:-1])
         pairs = zip(basis.tables, parts, strict=True)
-        return [np.sqrt((table.astype(np.float64) ** 2) @ part) for table, part in pairs]
+        return [np.sqrt((table**2.0) @ part)[:, None] * outputs for table, part in pairs]
 
     def _groups(self, place: int) -> IntArray:
         return np.asarray(self.descent.basis.groups[place], np.int64)
@@ -334,5 +392,5 @@ class Surfaces:
 
 
 def _add_to_curve(curve: Curve, more: FloatArray) -> Curve:
-    values = canonical(np.array([row[0] for row in curve.values]) + more)
-    return replace(curve, values=tuple((v,) for v in values.tolist()))
+    values = canonical(np.array(curve.values) + more)
+    return replace(curve, values=tuple(map(tuple, values.tolist())))

@@ -122,7 +122,7 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-KNOWN_LAYOUTS = 4
+KNOWN_LAYOUTS = 5
 """Layouts of a site's file that this release reads: the ledger alone, and the steps after it."""
 
 

@@ -448,9 +448,12 @@ class CurveNewton(_Fractional):
         return loss_incompatibility(self.loss, schema) or model_incompatibility(start, schema)
 
 
+SMALLEST_CLIP = 2.0**-6
 COARSER = 16
 """Units of a study's lattice to one of a surface gradient's: its functions are integers already."""
 LARGEST_SURFACE_RADIUS = 1 << 20
+LONGER = 1.0 + 2.0**-40
+"""What a norm is taken to be beside what it is computed as: more than all rounding of it."""
 
 
 @statistic
@@ -458,9 +461,11 @@ LARGEST_SURFACE_RADIUS = 1 << 20
 class SurfaceGradients(_Fractional):
     """One gradient step on curves and surfaces: g F / max(1, |F| / R), F the basis's integers.
 
-    g is the gradient of the loss at the model and the coefficients, |g| <= 1. The whole vector has
-    norm at most R. What multiplies F is an integer in units of 16 of the lattice, so sums over
-    records are exact products of tables. Proof: docs/proofs/losses.md.
+    g, a number for every output, is the gradient of the loss at the model and the coefficients,
+    divided by the clip, or by its own norm where that is larger: |g| <= 1. The whole vector g x F
+    has norm at most R. What multiplies F are integers in units of 16 of the lattice, so sums over
+    records are exact products of tables. Coefficients and sums go output after output.
+    Proof: docs/proofs/losses.md.
     """
 
     basis: Basis
@@ -468,6 +473,7 @@ class SurfaceGradients(_Fractional):
     coefficients: tuple[float, ...]
     radius: int
     loss: Loss = LogLoss()  # noqa: RUF009  (a frozen value)
+    clip: float = 1.0
 
     @property
     def words(self) -> Phrase:
@@ -478,10 +484,18 @@ class SurfaceGradients(_Fractional):
 
     @property
     def channels(self) -> int:
-        return self.basis.channels
+        return self.basis.channels * self.loss.outputs
 
     def fractions(self, records: Records, unit: int) -> FloatArray:
         raise UnsupportedQuery("gradients of surfaces are too long to be held; they are summed.")
+
+    def gradients(self, raw: FloatArray, y: FloatArray) -> FloatArray:
+        """(n, O) of norm at most 1, each record's by itself, output after output."""
+        gradients = self.loss.contributions(raw, y)[:, : self.loss.outputs]
+        squares = np.zeros(len(gradients))
+        for own in gradients.T:
+            squares += own * own
+        return np.asarray(gradients / np.maximum(LONGER * np.sqrt(squares), self.clip)[:, None])
 
     @staticmethod
     def units(unit: int) -> int:
@@ -496,8 +510,10 @@ class SurfaceGradients(_Fractional):
     def incompatibility(self, schema: Schema) -> str | None:
         if not 1 <= self.radius <= LARGEST_SURFACE_RADIUS:
             return f"the radius {self.radius} is too small or too large"
-        if not isinstance(self.loss, LogLoss):
+        if not isinstance(self.loss, LogLoss | SoftmaxLoss):
             return f"{type(self.loss).__name__} has no bound for a step on surfaces"
+        if not SMALLEST_CLIP <= self.clip <= 1.0:
+            return f"the clip {self.clip} is not between {SMALLEST_CLIP} and 1"
         reason = basis_incompatibility(self.basis)
         if reason is None and len(self.coefficients) != self.channels:
             reason = f"{len(self.coefficients)} coefficients came for {self.channels} channels"

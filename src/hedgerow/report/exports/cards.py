@@ -117,6 +117,9 @@ def column_words(grid: Grid) -> str:
 def outcome_words(schema: Schema) -> str:
     if schema.classes is not None:
         return f"one of {', '.join(schema.classes)}"
+    if schema.survival is not None:
+        horizon = schema.survival.words(schema.survival.horizon)
+        return f"the time to {schema.survival.event}, up to {horizon}"
     target = schema.target
     return "a number" if target is None else f"a number from {target.low:g} to {target.high:g}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,12 +48,12 @@ def import_optional(module: str) -> Any:
         raise ParameterError(f"{package} is not installed; pip install {package}.") from error
 
 
-def export_model(model: Handed, path: str | Path, to: str) -> Path:
+def export_model(model: Handed, path: str | Path, to: str, times: Sequence[float] = ()) -> Path:
     """Writes a model for another program, and returns the file's path."""
     if to not in EXPORT_KINDS:
         raise ParameterError(f"to is {to!r}; use one of {list(EXPORT_KINDS)}.")
     write = OF_STATEMENTS.get(to)
-    content = write(model) if write is not None else OF_MODELS[to](plain(model))
+    content = write(model) if write is not None else OF_MODELS[to](plain(model, times))
     return write_file(path, content.encode() if isinstance(content, str) else content)
 
 

@@ -201,7 +201,7 @@ def _add_clipped_terms(graph: _Graph, model: PlainModel, rows: str) -> str:
 
 def _finish(graph: _Graph, model: PlainModel, sums: str) -> None:
     if model.survival is not None:
-        _survival(graph, model.survival, sums)
+        _survival(graph, model.survival, model.times, sums)
     if model.classes is None:
         graph.node("Identity", sums, to="prediction")
         graph.outputs.append(graph.value("prediction", float, ["n", 1]))
@@ -215,7 +215,7 @@ def _finish(graph: _Graph, model: PlainModel, sums: str) -> None:
     ]
 
 
-def _survival(graph: _Graph, curve: SurvivalCurve, sums: str) -> None:
+def _survival(graph: _Graph, curve: SurvivalCurve, times: Sequence[float], sums: str) -> None:
     """(n, K) the chance of no event until each of the times, which never rises."""
     centered_scores = graph.node("Sub", sums, graph.constant([[curve.center]]))
     scaled_scores = graph.node("Mul", centered_scores, graph.constant([curve.slopes]))
@@ -226,11 +226,12 @@ def _survival(graph: _Graph, curve: SurvivalCurve, sums: str) -> None:
         column = graph.node("Gather", chances, graph.constant([place], np.int64), axis=1)
         outputs.append(graph.node("Max", column, outputs[-1]) if outputs else column)
     highest = graph.node("Concat", *outputs, axis=1)
-    graph.node("Sub", graph.constant([[1.0]]), highest, to="survival")
-    graph.node("Identity", graph.constant(curve.edges), to="times")
+    until = graph.node("MatMul", highest, graph.constant(curve.weights(times)))
+    graph.node("Sub", graph.constant([[1.0]]), until, to="survival")
+    graph.node("Identity", graph.constant(times), to="times")
     graph.outputs += [
-        graph.value("survival", float, ["n", len(curve.edges)]),
-        graph.value("times", float, [len(curve.edges)]),
+        graph.value("survival", float, ["n", len(times)]),
+        graph.value("times", float, [len(times)]),
     ]
 
 

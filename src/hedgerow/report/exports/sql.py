@@ -349,8 +349,7 @@ def _memberships(grid: Grid, column: str, cells: int) -> list[str]:
 def _apply_link(model: PlainModel, steps: int) -> str:
     last = [f"s{steps}_{output}" for output in range(model.outputs)]
     if model.survival is not None:
-        columns = _join_lines(_survival(model.survival, last[0]))
-        return f"SELECT {RECORD},\n  {columns}\nFROM sum_{steps}"
+        return _survival(model.survival, model.times, last[0], f"sum_{steps}")
     if model.classes is None:
         return f'SELECT {RECORD}, {last[0]} AS "prediction"\nFROM sum_{steps}'
     probabilities = _probabilities(model.link, last)
@@ -361,15 +360,20 @@ def _apply_link(model: PlainModel, steps: int) -> str:
     return f"SELECT {RECORD},\n  {_join_lines(outputs)}\nFROM sum_{steps}"
 
 
-def _survival(curve: SurvivalCurve, score: str) -> list[str]:
-    """The risk, and the chance of no event until each released time, which never rises."""
-    columns, chances = [f'{score} AS "risk"'], list[str]()
-    for time, odds, slope in zip(curve.edges, curve.odds, curve.slopes, strict=True):
+def _survival(curve: SurvivalCurve, times: Sequence[float], score: str, rows: str) -> str:
+    """The risk, and the chance of no event until each of the times, which never rises."""
+    sigmoids, highest = list[str](), list[str]()
+    for place, (odds, slope) in enumerate(zip(curve.odds, curve.slopes, strict=True)):
         level = _number(math.log(odds) + curve.center)
         z = f"{level} + {_number(slope)} * ({score} - {_number(curve.center)})"
-        chances.append(f"1 / (1 + exp(-LEAST(GREATEST({z}, -30), 30)))")
-        columns.append(f"1 - GREATEST({', '.join(chances)}) AS {_quote(f's_{time:g}')}")
-    return columns
+        sigmoids.append(f"1 / (1 + exp(-LEAST(GREATEST({z}, -30), 30))) AS p{place}")
+        highest.append(f"GREATEST({', '.join(f'p{k}' for k in range(place + 1))})")
+    columns = [f'{score} AS "risk"']
+    for time, weights in zip(times, curve.weights(times).T, strict=True):
+        parts = (f"{_number(float(w))} * {highest[k]}" for k, w in enumerate(weights) if w)
+        columns.append(f"{' - '.join(['1', *parts])} AS {_quote(f's_{time:g}')}")
+    inner = f"SELECT *,\n  {_join_lines(sigmoids)}\nFROM {rows}"
+    return f"SELECT {RECORD},\n  {_join_lines(columns)}\nFROM ({inner}) AS chances"
 
 
 def _probabilities(link: OutputLink, sums: Sequence[str]) -> list[str]:

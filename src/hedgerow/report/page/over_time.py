@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from hedgerow.models.survival import RiskTable, SurvivalCurve, at_risk
 from hedgerow.models.uncertainty import ScoreNoise
 from hedgerow.report.importances import feature_effect, importances
-from hedgerow.report.measures import calibration_at, chances_of_groups, curve_with_band
+from hedgerow.report.measures import calibration_at, curve_with_band
 from hedgerow.report.page.html import Html, table, tag
-from hedgerow.report.page.sections import calibration_figure, section
+from hedgerow.report.page.sections import calibration_figure, legend, section
 from hedgerow.report.view import DEVIATIONS
 from hedgerow.report.weighing import Readable
 from hedgerow.schema.arrays import FloatArray
@@ -26,8 +27,8 @@ ALL = (
     "noise; numbers at risk are noisy too. Nobody's time left a site."
 )
 RISK_GROUPS = (
-    "Lines are what the model says of groups of risk, the highest line of the lowest risk; dots "
-    "are the noisy chances that were found in them, with two deviations."
+    "Lines are what the model predicts for groups of risk; dots are the noisy chances that were "
+    "observed in them in training (an actuarial estimate), with two deviations."
 )
 RATIOS = (
     "The odds of an event by any time, against those of an average record: the lowest and the "
@@ -55,7 +56,8 @@ def script_survival(model: Readable) -> dict[str, Any] | None:
         return None
     numbers = {name: getattr(curve, name) for name in ("edges", "odds", "slopes", "center")}
     noise = DEVIATIONS * typical_deviation(model.model_.noise)
-    return {**numbers, "noise": round(noise, 4), "unit": outcome.unit}
+    last = {"ticks": _ticks(curve.edges[-1]), "last": outcome.words(curve.edges[-1])}
+    return {**numbers, **last, "noise": round(noise, 4)}
 
 
 def typical_deviation(noise: ScoreNoise) -> float:
@@ -91,9 +93,22 @@ def _groups(curve: SurvivalCurve, outcome: Survival) -> Html:
         drawing.append(f'<polyline class="curve {color}" points="{points}"/>')
         if counts.table[group].sum() > 0.0:
             drawing += _dots(counts, curve_with_band(counts, group), color, last)
-    chances = chances_of_groups(counts, curve)[:, -1]
-    words = "; ".join(f"group {k + 1}: said {1.0 - c:.2f} at last" for k, c in enumerate(chances))
-    return _figure("Groups of risk, said and found", "".join(drawing), last, outcome, words)
+    names = _group_names(curve, counts.cuts)
+    words = "; ".join(
+        f"{n}: {line[-1]:.2f} at last" for n, line in zip(names, chances, strict=True)
+    )
+    picture = _figure(
+        "Groups of risk, predicted and observed", "".join(drawing), last, outcome, words
+    )
+    return tag("div", legend(names), picture)
+
+
+def _group_names(curve: SurvivalCurve, cuts: tuple[float, ...]) -> list[str]:
+    """By the noisy part of the records with a lower score."""
+    below = np.interp(cuts, curve.score_cuts, np.cumsum(curve.score_parts)[:-1])
+    ends = [f"{100.0 * part:.0f}" for part in (0.0, *below, 1.0)]
+    ranges = [f"{low}-{high} %" for low, high in pairwise(ends)]
+    return [f"lowest risk ({ranges[0]})", *ranges[1:-1], f"highest risk ({ranges[-1]})"]
 
 
 def _dots(counts: RiskTable, calibration: FloatArray, color: str, last: float) -> list[str]:
@@ -110,7 +125,7 @@ def _figure(title: str, drawing: str, last: float, outcome: Survival, words: str
     right, bottom = LEFT + WIDE, TOP + HIGH
     ticks = "".join(
         f'<text x="{_x(t, last):.1f}" y="{bottom + 16}" text-anchor="middle">{t:.4g}</text>'
-        for t in (last / 4, last / 2, 3 * last / 4)
+        for t in _ticks(last)
     )
     inner = (
         f'<rect class="frame" x="{LEFT}" y="{TOP}" width="{WIDE}" height="{HIGH}"/>{drawing}{ticks}'
@@ -121,6 +136,13 @@ def _figure(title: str, drawing: str, last: float, outcome: Survival, words: str
     picture = Html(f'<svg viewBox="{box}" role="img" aria-label="{words}">{inner}</svg>')
     unit = f" ({outcome.unit})" if outcome.unit else ""
     return tag("figure", tag("figcaption", f"{title}: no event until a time{unit}"), picture)
+
+
+def _ticks(last: float) -> list[float]:
+    """Three to six round times."""
+    power = 10.0 ** np.floor(np.log10(last))
+    step = next(f * power for f in (0.2, 0.5, 1.0, 2.0) if last < 6.0 * f * power)
+    return [float(f"{step * k:.6g}") for k in range(1, int(last / step) + 1)]
 
 
 def _points(times: FloatArray, values: FloatArray, last: float) -> str:
@@ -141,14 +163,14 @@ def _at_risk(curve: SurvivalCurve, outcome: Survival) -> Html:
     counts = curve.everyone.table[0]
     risk = at_risk(counts, max(float(counts.sum()), 1.0))
     noise = DEVIATIONS * curve.everyone.deviation
+    of_risk = noise * np.sqrt(2.0 * np.arange(len(risk) + 1, 1, -1))  # a sum of so many counts
     rows = [
-        (f"until {t:.4g} {outcome.unit}".strip(), f"{r:.0f}", f"{max(d, 0.0):.0f} ± {noise:.0f}")
-        for t, r, d in zip(curve.edges, risk, counts[1], strict=False)
+        (f"until {outcome.words(t)}", f"{r:.0f} ± {n:.0f}", f"{max(d, 0.0):.0f} ± {noise:.0f}")
+        for t, r, n, d in zip(curve.edges, risk, of_risk, counts[1], strict=False)
     ]
-    head = ["Interval", "At risk (noisy)", "Events (noisy)"]
-    return tag(
-        "details", tag("summary", "Numbers at risk"), table(head, rows, "Noisy numbers at risk")
-    )
+    head = ["Interval", "At risk, half of the censored counted", "Events"]
+    numbers = table(head, rows, "Noisy numbers, with two deviations of the noise")
+    return tag("details", tag("summary", "Numbers at risk"), numbers)
 
 
 def _drift(curve: SurvivalCurve) -> list[str]:
@@ -166,10 +188,11 @@ def _calibration(curve: SurvivalCurve, outcome: Survival) -> Html:
     places = sorted({(len(counts.edges) - 1) // 2, len(counts.edges) - 1})
     figures = []
     for place in places:
-        when = f"{counts.edges[place]:.4g} {outcome.unit}".strip()
         bins = calibration_at(counts, curve, place, CONFIDENCE)
-        words = f"An event until {when}: said, and found in training"
-        figures.append(calibration_figure(bins, words))
+        when = outcome.words(counts.edges[place])
+        figures.append(
+            calibration_figure(bins, f"An event until {when}: predicted, and observed in training")
+        )
     return tag("div", *figures, class_="columns")
 
 

@@ -251,9 +251,8 @@
   };
   const heading = (said, usual) => {
     if (model.survival) {
-      const last = general(model.survival.edges[model.survival.edges.length - 1], 4);
       const [own, average] = [said[0], usual[0]].map((f) => percent(chances(f)[model.survival.edges.length]));
-      return `no event until ${last} with probability ${own} (average: ${average})`;
+      return `no event until ${model.survival.last} with probability ${own} (average: ${average})`;
     }
     if (!model.classes) return `${general(said[0], 4)} (an average record: ${general(usual[0], 4)})`;
     const best = said.indexOf(Math.max(...said));
@@ -268,11 +267,11 @@
     const band = [...points(chances(score - curve.noise)), ...points(chances(score + curve.noise)).reverse()];
     const words = curve.edges.map((t, k) => `until ${general(t, 4)}: ${said[k + 1].toFixed(2)}`).join("; ");
     const picture = make("figure", { id: "why-survival" });
-    picture.innerHTML = `<figcaption>No event until a time, with two deviations of typical noise</figcaption>
+    picture.innerHTML = `<figcaption>No event until a time (up to ${curve.last}), with two deviations of typical noise</figcaption>
       <svg viewBox="0 0 602 250" role="img" aria-label="${words}"><rect class="frame" x="34" y="8" width="560" height="220"/>
       <polygon class="band k0" points="${band.join(" ")}"/><polyline class="curve k0" points="${points(said).join(" ")}"/>
       <text x="30" y="16" text-anchor="end">1</text><text x="30" y="228" text-anchor="end">0</text>
-      <text x="594" y="246" text-anchor="end">${general(last, 4)}</text></svg>`;
+      ${curve.ticks.map((t) => `<text x="${34 + 560 * t / last}" y="246" text-anchor="middle">${t}</text>`).join("")}</svg>`;
     return picture;
   };
   const answer = byId("why-answer");
@@ -301,7 +300,7 @@
         make("span", { class: "value", "data-probability": said[k] }, `${(100 * said[k]).toFixed(1)} %`)));
       parts.push(make("div", { class: "shares" }, ...rows));
     } else {
-      parts.push(make("p", { class: "value", "data-probability": said[0] }, general(said[0], 6)));
+      parts.push(make("p", { class: "value", "data-probability": said[0] }, `${model.survival ? "risk " : ""}${general(said[0], 6)}`));
     }
     if (model.survival) parts.push(survivalPicture(said[0]));
     if (!model.leaves) {
@@ -321,6 +320,31 @@
     }
     answer.replaceChildren(...parts);
   };
+  /* ----------------------------------------------- in a frame of a notebook sections are tabs, one at a time */
+  if (window.parent !== window) {
+    const tabs = [...document.querySelectorAll("nav a")].filter((tab) => byId(tab.hash.slice(1)));
+    const panels = tabs.map((tab) => byId(tab.hash.slice(1)));
+    const select = (k) => tabs.forEach((tab, j) => {
+      panels[j].hidden = j !== k;
+      tab.setAttribute("aria-selected", j === k);
+      tab.tabIndex = j === k ? 0 : -1;
+    });
+    tabs[0].closest("ul").setAttribute("role", "tablist");
+    tabs.forEach((tab, k) => {
+      tab.parentElement.setAttribute("role", "presentation");
+      tab.setAttribute("role", "tab");
+      panels[k].setAttribute("role", "tabpanel");
+      tab.addEventListener("click", (event) => { event.preventDefault(); select(k); });
+      tab.addEventListener("keydown", (event) => {
+        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (!step) return;
+        const next = (k + step + tabs.length) % tabs.length;
+        select(next);
+        tabs[next].focus();
+      });
+    });
+    select(0);
+  }
   if (!byId("why-form")) return;
   byId("why-form").addEventListener("submit", (event) => { event.preventDefault(); why(); });
   byId("why-form").addEventListener("reset", () => answer.replaceChildren());

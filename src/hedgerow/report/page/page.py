@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hedgerow.models.model import Output
 from hedgerow.privacy.statement.record import RunRecord
@@ -160,7 +161,7 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
         "The tree" if single else "The trees",
         tag("p", *([tag("span", BY_HAND, class_="by-hand")] if single else []), words),
         tag("div", *tools, class_="tools"),
-        *([_legend(form)] if single and form.classes is not None else []),
+        *([sections.legend(form.classes)] if single and form.classes is not None else []),
         tag("div", tag("div", "", id="tree-view"), class_="panel"),
         Html("<noscript><p>The tree needs the page's own script.</p></noscript>"),
     )
@@ -179,15 +180,6 @@ MANY_TREES = (
     "{} trees add up. Choose one: its leaves say what they add to the score, to the right for "
     "more, to the left for less; branches say the mean of what is below them."
 )
-
-
-def _legend(form: PlainModel) -> Html:
-    """The legend of colors and classes."""
-    chips = [
-        tag("li", tag("span", "", class_=f"chip k{min(k, 6)}"), f" {name}")
-        for k, name in enumerate(form.classes or ())
-    ]
-    return tag("ul", *chips, class_="legend")
 
 
 IMPORTANCES = (
@@ -222,7 +214,7 @@ def _curves(model: Reportable, form: PlainModel) -> list[Html]:
             "right, as wide as each other. The band is two deviations of the noise to either side. "
             "Read off the released model, so nothing more was spent.",
         ),
-        *([_legend(form)] if form.outputs > 2 else []),
+        *([sections.legend(form.classes or ())] if form.outputs > 2 else []),
         tag("div", *effect_figures(model), class_="columns"),
         *(_surfaces(model, target_words) if any(form.pairs) else []),
     ]
@@ -369,34 +361,37 @@ LIVE_POLICY = f"{POLICY}; connect-src 'self'"
 NO_TREE = "No tree has begun. Of several trees the newest is shown."
 
 
-def live_page(title: str, facts: dict[str, str], budget: str, has_tree: bool) -> str:
-    """The page of a live view; `facts` are titles by the names that events fill in."""
-    cards = [
-        tag("div", tag("dt", words), tag("dd", "...", id=f"live-{name}"))
-        for name, words in facts.items()
-    ]
+class LivePart(NamedTuple):
+    """What a live view shows of one study or site; `facts` are titles by their names."""
+
+    name: str
+    facts: dict[str, str]
+    budget: str
+    has_sites: bool
+    has_tree: bool
+
+
+def live_page(title: str, parts: Sequence[LivePart]) -> str:
+    """The page of a live view; several studies are a list that folds."""
     head = tag(
         "div",
         tag("div", tag("p", LOGO, "hedgerow, live", class_="kicker"), tag("h1", title)),
         class_="title",
     )
-    bar = Html(
-        '<svg class="stack" viewBox="0 0 620 22" preserveAspectRatio="none" role="img" '
-        'aria-label="Part of the budget that is spent"><rect class="left" width="620" height="22"/>'
-        '<rect class="c1" id="live-bar" width="0" height="22"/></svg>'
-    )
-    tree = [tag("p", NO_TREE, class_="small"), tag("ul", "", id="live-tree", aria_live="off")]
-    heads = [tag("th", words, scope="col") for words in ("Site", "State", "Last answer")]
-    rows = Html('<tbody id="live-each-site"></tbody>')
-    sites = tag("details", tag("summary", "Sites, one by one"),
-                tag("table", tag("thead", tag("tr", *heads)), rows), open="open")  # fmt: skip
-    parts = [
-        tag("section", tag("h2", budget), bar),
-        *([tag("section", tag("h2", "Sites"), sites)] if has_tree else []),
-        *([tag("section", tag("h2", "The tree so far"), *tree)] if has_tree else []),
-        tag("section", tag("h2", "What happened"), tag("ol", "", id="live-events")),
-    ]
-    main = tag("main", tag("div", *parts, class_="inner"), aria_live="polite")
+    shown = [(_live_facts(part, k), _live_sections(part, k)) for k, part in enumerate(parts)]
+    if len(parts) == 1:
+        top, sections = [shown[0][0]], shown[0][1]
+    else:
+        briefs = [tag("span", "", id=_live_id("brief", k)) for k in range(len(parts))]
+        names = [
+            tag("summary", tag("h2", part.name), " ", brief)
+            for part, brief in zip(parts, briefs, strict=True)
+        ]
+        top, sections = [], [
+            tag("details", name, facts, *inner, class_="study", open="open")
+            for name, (facts, inner) in zip(names, shown, strict=True)
+        ]  # fmt: skip
+    main = tag("main", tag("div", *sections, class_="inner"), aria_live="polite")
     return join_html(
         [
             Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
@@ -405,8 +400,41 @@ def live_page(title: str, facts: dict[str, str], budget: str, has_tree: bool) ->
             Html('<link rel="icon" href="data:,">'),
             tag("title", f"{title} · hedgerow"),
             Html(f"<style>{page_file('page.css')}</style></head><body>"),
-            tag("header", tag("div", head, tag("dl", *cards, class_="facts"), class_="inner")),
+            tag("header", tag("div", head, *top, class_="inner")),
             main,
             Html(f"<script>{page_file('live.js')}</script></body></html>\n"),
         ]
     )
+
+
+def _live_facts(part: LivePart, place: int) -> Html:
+    cards = [
+        tag("div", tag("dt", words), tag("dd", "...", id=_live_id(name, place)))
+        for name, words in part.facts.items()
+    ]
+    return tag("dl", *cards, class_="facts")
+
+
+def _live_id(name: str, place: int) -> str:
+    return f"live-{name}-{place}" if place else f"live-{name}"
+
+
+def _live_sections(part: LivePart, place: int) -> list[Html]:
+    bar = Html(
+        '<svg class="stack" viewBox="0 0 620 22" preserveAspectRatio="none" role="img" '
+        'aria-label="Part of the budget that is spent"><rect class="left" width="620" height="22"/>'
+        f'<rect class="c1" id="{_live_id("bar", place)}" width="0" height="22"/></svg>'
+    )
+    own = {name: _live_id(name, place) for name in ("tree", "each-site", "events")}
+    tree = tag("ul", "", id=own["tree"], class_="live-tree", aria_live="off")
+    heads = [tag("th", words, scope="col") for words in ("Site", "State", "Last answer")]
+    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", id=own["each-site"]))
+    sites = tag("details", tag("summary", "Sites, one by one"), table, open="open")
+    grown = tag("section", tag("h2", "The tree so far"), tag("p", NO_TREE, class_="small"), tree)
+    events = tag("ol", "", id=own["events"], class_="live-events")
+    return [
+        tag("section", tag("h2", part.budget), bar),
+        *([tag("section", tag("h2", "Sites"), sites)] if part.has_sites else []),
+        *([grown] if part.has_tree else []),
+        tag("section", tag("h2", "What happened"), events),
+    ]

@@ -385,6 +385,7 @@ NAMES = {
     "log_loss": "Log-loss",
     "r2": "R squared",
     "grouped_c_index": "C-index of risk groups",
+    "integrated_brier": "Integrated Brier score",
 }
 SIDE, MARGIN = 220.0, 24.0
 
@@ -428,7 +429,7 @@ def _group(group_measures: Measured, has_name: bool, classes: tuple[str, ...]) -
         for name, m in group_measures.measures.items()
     ]
     measures = table(["Measure", "Estimate", "Interval"], rows, "What was measured")
-    caption = "Probability: said, and found among the records"
+    caption = "Probability: predicted, and observed among the records"
     picture = (
         [calibration_figure(group_measures.calibration, caption)]
         if group_measures.calibration
@@ -448,19 +449,29 @@ def interval_words(m: EstimatedMeasure) -> str:
     return f"{m.low:.3f} to {m.high:.3f}"
 
 
+def legend(names: Sequence[str]) -> Html:
+    """The legend of colors."""
+    chips = [
+        tag("li", tag("span", "", class_=f"chip k{min(k, 6)}"), f" {name}")
+        for k, name in enumerate(names)
+    ]
+    return tag("ul", *chips, class_="legend")
+
+
 def calibration_figure(bins: tuple[CalibrationBin, ...], caption: str) -> Html:
     """Predicted against observed: on the diagonal both are equal."""
     visible_bins = [b for b in bins if not math.isnan(b.share.value)]
     marks = "".join(_mark(b) for b in visible_bins)
     words = "; ".join(
-        f"said {b.low:.2g} to {b.high:.2g}, found {b.share.value:.2f} ({interval_words(b.share)})"
+        f"predicted {b.low:.2g} to {b.high:.2g}, "
+        f"observed {b.share.value:.2f} ({interval_words(b.share)})"
         for b in visible_bins
     )
     low, high = MARGIN, MARGIN + SIDE
     inner = (
         f'<rect class="frame" x="{low}" y="4" width="{SIDE}" height="{SIDE}"/>'
         f'<line class="axis" x1="{low}" y1="{SIDE + 4}" x2="{high}" y2="4"/>{marks}'
-        f'<text x="{low}" y="{SIDE + 20}">said 0</text>'
+        f'<text x="{low}" y="{SIDE + 20}">predicted 0</text>'
         f'<text x="{high}" y="{SIDE + 20}" text-anchor="end">1</text>'
         f'<text x="{low - 4}" y="{SIDE + 4}" text-anchor="end">0</text>'
         f'<text x="{low - 4}" y="14" text-anchor="end">1</text>'
