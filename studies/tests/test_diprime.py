@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from hedgerow.federation import server
 from hedgerow.models.tree import Tree
 from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.schema.schema import Numeric, Schema
@@ -16,6 +17,8 @@ from studies.datasets import FOLDER_VARIABLE
 from studies.diprime_claims import RIVALS, split_lead
 from studies.diprime_fits import METHOD_EXAMPLES, NOT_PRIVATE, left_parts
 from studies.harness import Computation
+from studies.kept import archived
+from studies.ours_fits import task
 
 ROWS = 300
 
@@ -38,6 +41,8 @@ def folder(tmp_path, monkeypatch):
     yield tmp_path
     diprime_fits.halves.cache_clear()
     diprime_fits.dataset.cache_clear()
+    diprime_fits.some_rows.cache_clear()
+    task.cache_clear()
 
 
 def in_this_process(computation, grids):
@@ -180,3 +185,22 @@ def test_a_caption_tells_panels_apart_that_have_other_numbers_of_splits():
     assert diprime._told({"depth": two, "trees": one}) == (
         "by depth 2 splits; bars: standard errors; by trees one of the splits; no error bars"
     )
+
+
+def test_prices_of_selections_are_compared_on_the_same_rows_and_at_the_same_epsilon():
+    table = archived("diprime").frame("selections")
+    assert set(table.groupby(["seed", "data", "method", "epsilon"])["price"].nunique()) == {2}
+    assert table["seed"].min() >= diprime.FIRST_SPLIT
+    text = diprime.selection_section(table)
+    assert all(name in text for name in diprime_fits.SELECTING)
+
+
+def test_a_selection_priced_alone_leaves_nothing_to_later_sums(folder, monkeypatch):
+    asked, plain = [], server.priced
+    monkeypatch.setattr(
+        server, "priced", lambda study, query: asked.append(query) or plain(study, query)
+    )
+    for price in (diprime_fits.ALONE, diprime_fits.AMONG_SUMS):
+        diprime_fits.fit_selecting(0, "wall_robot", "TopDown by choice", 2.0, price)
+    left = [query.remainder for query in asked if hasattr(query, "remainder")]
+    assert left[0] == 0 < left[-1]

@@ -209,12 +209,12 @@ def loss_of_norms(law: PlainLaw | None, l1: int, l2_squared: int, terms: Terms) 
     return l2_squared * mu_squared_of_unit(honest_law.size)
 
 
-def loss_of_range(choice: Selection, moved: int, terms: Terms) -> Amount:
+def loss_of_range(choice: Selection, units: int, terms: Terms) -> Amount:
     """Of a choice whose scores move within so many units: the exponential mechanism's loss lies in
     an interval of that length, so that half of it counts among Gaussian losses. Smeared by noise of
     mu^2 = s, it is below noise of mu^2 = s + loss where 1/s - 1/(s + loss) = (half / s)^2.
     """
-    epsilon = choice.coefficient * moved
+    epsilon = choice.coefficient * units
     if terms.measure == "pure":
         return epsilon
     half = epsilon / 2 if choice.mechanism == "exponential" else epsilon

@@ -257,7 +257,7 @@ class Size:
 
     def __add__(self, later: Size) -> Size:
         """The size of two flows, one after the other."""
-        return self._larger(later, lambda mine, other: mine + other)
+        return self._larger(later, lambda mine, theirs: mine + theirs)
 
     def __or__(self, other: Size) -> Size:
         """The size of either flow, whichever runs."""
@@ -267,17 +267,17 @@ class Size:
         """So many times."""
         return self._larger(self, lambda mine, _: mine * times) if times else Size()
 
-    def beside(self, other: Size) -> Size:
+    def beside(self, step: Size) -> Size:
         """The size of two steps in the same round."""
-        added = {name: getattr(self, name) + getattr(other, name) for name in OF_ROUND}
-        return replace(self | other, **added)
+        sums = {name: getattr(self, name) + getattr(step, name) for name in OF_ROUND}
+        return replace(self | step, **sums)
 
     def _larger(self, other: Size, of_rounds: Callable[[int, int], int]) -> Size:
-        joined = {name: of_rounds if "rounds" in name else max for name in vars(self)}
+        rules = {name: of_rounds if "rounds" in name else max for name in vars(self)}
         return Size(
             **{
                 name: join(getattr(self, name), getattr(other, name))
-                for name, join in joined.items()
+                for name, join in rules.items()
             }
         )
 
