@@ -53,7 +53,8 @@ def rows_asked(action):
     def watching(study, rows, *rest):
         opened = real(study, rows, *rest)
         ends = getattr(opened.sites, "clients", [opened.sites])
-        seen.append([end.rows.sums.rows for end in ends])
+        sums = [end.rows.sums for end in ends]
+        seen.append([getattr(part, "_trained_on", part).rows for part in sums])
         return opened
 
     with pytest.MonkeyPatch.context() as patched:

@@ -252,7 +252,10 @@ def linked(schema=TWO, n=90, n_sites=3, **options):
 
 
 def round_messages(link, bundle):
-    """ROUND for each site, signed by the true coordinator."""
+    """ROUND for each site, signed by the true coordinator, in a key session that is fresh."""
+    coordinator = link.coordinator
+    if not coordinator.is_fresh(coordinator._round + 1, range(len(link.clients))):
+        link.enter()
     return link.coordinator.start(bundle.questions, 1).requests(
         dict.fromkeys(range(len(link.clients)), bundle.definitions)
     )
@@ -343,9 +346,7 @@ def test_a_name_is_the_digest_of_its_content_and_is_counted_by_the_receiver():
 def test_what_a_refused_round_taught_is_forgotten():
     link = linked()
     greedy = asked(ClassCounts(2), Cells((0,), BINNING), fraction=Fraction(1))
-    for _ in range(2):
-        bundle = Sender().encode([greedy])
-        replies(link, bundle)
+    replies(link, Sender().encode([greedy]))
     known = [len(e.receiver.definitions) for e in link.clients]
     later = asked(ClassCounts(2), Cells((1,), MERGED), fraction=Fraction(1))
     assert set(replies(link, Sender().encode([later]))) == {refusal(Code.BUDGET_REFUSED)}

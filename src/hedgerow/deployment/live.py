@@ -22,15 +22,17 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Condition, Event, Thread
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from hedgerow.deployment.progress import SITES_EVENT, RunEvent, event_in_words
-from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.errors import ParameterError
 from hedgerow.federation.audit_log import LOG, AuditLine, in_words
 from hedgerow.federation.transports.socket import listen_at
 from hedgerow.report.page.page import LivePart, live_page
+
+if TYPE_CHECKING:
+    from hedgerow.deployment.run_folder import RunFolder
 
 # --------------------------------------------------------------------------------------------------
 # What a live page shows of a run or of a site: events turned into words, facts and a tree.
