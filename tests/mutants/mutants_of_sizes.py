@@ -69,7 +69,7 @@ LARGE: Final = (
     Mutant(
         "steps of a flow do not add up to its rounds",
         "privacy/bundles.py",
-        "return self._larger(later, lambda mine, other: mine + other)",
+        "return self._larger(later, lambda mine, theirs: mine + theirs)",
         "return self._larger(later, max)",
         f"{SIZES}::test_sizes_add_up_as_steps_do",
     ),
