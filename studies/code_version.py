@@ -136,15 +136,6 @@ SCORED_BY_UNCLIPPED_STEPS = ("split=histogram", "split=partially_random", "DP-GB
 FORESTS = ("forest",)
 """Of classes, whose probabilities did not add up; see studies/notes/forests.md#0153."""
 
-PURE = ("pure",)
-"""Laplace noise, of which few records had other gates; see studies/notes/gates.md#0155."""
-
-FEW_RECORDS = ("wine", "breast_cancer", "banknote", "digits", "waveform", "wall_", "spambase")
-"""Sets of classes so small that their gates are other ones; see studies/notes/gates.md#0156."""
-
-FEWEST_RECORDS = ("wine", "breast_cancer", "banknote", "digits")
-"""Of these, sets that may get the shares; see there."""
-
 WITHOUT_WEIGHTS = ("SingleMachine RNM", "LocalRNM", "NoisyCounts")
 """Published trees of before, whose nodes had no weight query."""
 
@@ -156,9 +147,6 @@ REPAIRED = (
 
 BEFORE_SURFACES = ("method=default", "boosted")
 """Our default before it learned surfaces; see studies/notes/boosting.md#0161."""
-
-AGREEING = ("silo, 20 trees",)
-"""FET-GDP of before, whose tables agreed."""
 
 SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
     "studies.gubler_fits": {
@@ -194,17 +182,6 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "6747b761eebd": (),
         "bf025dd8efea": (),
         "70657c9ed5e6": (),
-    },
-    "studies.extra_trees_fits": {
-        "21d81c639550": AGREEING,
-        "eeaa06cc774f": AGREEING,
-        "86fee060ace6": AGREEING,
-        "2ce09618a0ac": AGREEING,
-    },
-    "studies.ours_fits": {
-        "784266835d2a": (*PURE, *FEW_RECORDS, *BEFORE_SURFACES),
-        "55f6ae7cfe7d": (*FEW_RECORDS, *BEFORE_SURFACES),
-        "f98574f0dbce": (*FEWEST_RECORDS, *BEFORE_SURFACES),
     },
 }
 """Module -> digest -> texts of the cells that are old nevertheless."""
