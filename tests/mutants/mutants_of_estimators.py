@@ -215,11 +215,9 @@ HOLDING: Final = (
     Mutant(
         "a fit that fails leaves its draws with the model before it",
         "methods/base.py",
-        "            train(self, rows.study, rows.method, server, around)\n"
-        "        self._held_out_draws = held_out  # with",
+        "            train(self, study, method, server, around)\n        # set with",
         "            self._held_out_draws = held_out\n"
-        "            train(self, rows.study, rows.method, server, around)\n"
-        "        # with",
+        "            train(self, study, method, server, around)\n        # set with",
         f"{EVALUATION}::test_a_fit_that_fails_leaves_model_and_held_out_records_as_they_were",
     ),
     Mutant(

@@ -206,8 +206,11 @@ class PrivateEstimator(CommonParameters):
             ]
         found_sites, site_names = site is not None and names is None, names_of_sites(site, names)
         site_parts = ReadRows(study, method, encoded_rows, site_names, found_sites)
-        with self._serving(site_parts, person is not None) as served:
-            train(self, study, method, *served)
+        site_rows, around, held_out = self._site_rows(site_parts, person is not None)
+        with self._server(study, method, site_rows) as server:
+            train(self, study, method, server, around)
+        # set with the new model alone: a fit that fails changes neither
+        self._held_out_draws = held_out
         name_columns(self, X)
         self._name_classes(are_codes)
         return self
@@ -221,19 +224,11 @@ class PrivateEstimator(CommonParameters):
     def _fit_sources(self, sources: Sequence[Any], columns: Columns) -> Self:
         """Trains on sources that are read by column names."""
         rows = read_sources(self, sources, columns)
-        with self._serving(rows, columns.person is not None) as served:
-            train(self, rows.study, rows.method, *served)
-        return self._set_names()
-
-    @contextmanager
-    def _serving(
-        self, rows: ReadRows, persons_declared: bool
-    ) -> Iterator[tuple[Server, Circumstances]]:
-        """The server of a fit over these rows, and its circumstances."""
-        site_rows, around, held_out = self._site_rows(rows, persons_declared)
+        site_rows, around, held_out = self._site_rows(rows, columns.person is not None)
         with self._server(rows.study, rows.method, site_rows) as server:
-            yield server, around
-        self._held_out_draws = held_out  # with the new model alone: no fit that fails changes it
+            train(self, rows.study, rows.method, server, around)
+        self._held_out_draws = held_out
+        return self._set_names()
 
     def _fit_elsewhere(self, source: Any, columns: Columns, temp_folder: Any) -> Self:
         """Trains on rows that an engine holds and sums."""
