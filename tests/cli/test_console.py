@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -172,3 +173,18 @@ def test_predictions_hold_no_cell_that_a_spreadsheet_computes(tmp_path):
     texts = [*head, *(line[0] for line in lines)]
     assert not [text for text in texts if re.match(r"[=@\t\r]|[+-](?!\d+$)", text)]
     assert all(0.0 <= float(cell) <= 1.0 for line in lines for cell in line[1:])
+
+
+@pytest.mark.parametrize(("screen", "opened"), [("", []), (":0", ["page.html"])], ids=["no", "yes"])
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere there is a screen")
+def test_without_a_screen_a_page_is_named_and_no_browser_is_looked_for(
+    screen, opened, monkeypatch, capsys
+):
+    calls = []
+    monkeypatch.setattr(console.typer, "launch", calls.append)
+    for name in ("WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DISPLAY", screen)
+    console.show_page("page.html")
+    assert calls == opened
+    assert ("open page.html in a browser" in capsys.readouterr().err) == (not opened)

@@ -58,6 +58,15 @@ def exit_code_of(error: HedgerowError) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), MISTAKE)
 
 
+def show_page(place: str) -> None:
+    """Opens a page in a browser; without a screen it says where the page is."""
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    if sys.platform.startswith("linux") and not any(map(os.environ.get, screens)):
+        tell(f"there is no screen; open {place} in a browser.", file=sys.stderr)
+    else:
+        typer.launch(place)
+
+
 def run_guarded(command: Callable[[], Any]) -> None:
     """Runs the program: one clear sentence instead of a traceback for a user's mistake."""
     for stream in (sys.stdout, sys.stderr):

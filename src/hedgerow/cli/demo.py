@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from hedgerow.cli.console import Force, Json, Quiet, check_output, on_terminal, say_json
+from hedgerow.cli.console import Force, Json, Quiet, check_output, on_terminal, say_json, show_page
 from hedgerow.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def demo(
     if page is not None:
         result.model.report(page)
     if show:
-        typer.launch(str(page if page is not None else _page_of(result.model)))
+        show_page(str(page if page is not None else _page_of(result.model)))
     if json:
         say_json({"auc": result.auc, "privacy": result.model.privacy_.to_dict()})
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.console import Quiet, tell
+from hedgerow.cli.console import Quiet, show_page, tell
 
 SITES = ("north", "south", "west")
 ROWS_PER_SITE = 3000
@@ -230,11 +230,11 @@ def rehearse(
     def show(address: str) -> None:
         tell(f"live: {address}", flush=True)
         if browser:
-            typer.launch(address)
+            show_page(address)
 
     result = run(plan, folder, say, show)
     if browser:
-        typer.launch(str(result.report_file))
+        show_page(str(result.report_file))
     tell(
         f"\nAll processes are stopped, after {time.monotonic() - begun:.0f} s. {folder} keeps all: "
         f"transcript.txt, every site's folder, and in study/ the model and its report\n"
