@@ -49,7 +49,7 @@ from hedgerow.schema.regions import Fold, Step
 from support.shadow_cases import case_of, listed, strong_case
 from support.worlds import ROWS, TWO, World, sample
 
-EXAMPLES, BLOCKS, BLOCK = 400, 20, 1000
+EXAMPLES, BLOCKS, BLOCK = 500, 20, 1000
 FEWEST = 0.9
 """Of the combinations are run and not refused."""
 
