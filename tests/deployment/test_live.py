@@ -390,6 +390,12 @@ def test_runs_of_other_processes_are_followed_line_by_line(tmp_path, monkeypatch
     assert [e["event"] for e in done.fresh()] == ["round", "finished", SITES_EVENT]
 
 
+def test_a_run_that_ended_has_no_seconds_left():
+    teller = RunTeller()
+    assert teller.shown({"time": 1.0, **LINE, "round": 1}).facts["left"] != "none"
+    assert teller.shown({"time": 2.0, "event": "finished"}).facts["left"] == "none"
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_a_coordinator_sees_all_studies_in_a_list_that_folds(scheme, tmp_path):

@@ -122,6 +122,7 @@ class RunTeller:
         if name == "round":
             return self._round(event, words)
         facts = {} if name == "note" else {"state": name}
+        facts |= {"left": "none"} if name in ENDS else {}
         return Shown(event["time"], words, facts, is_last=name in ENDS)
 
     def _round(self, event: RunEvent, words: str) -> Shown:
