@@ -367,7 +367,7 @@ def folder(tmp_path_factory):
     few = tmp_path_factory.mktemp("data")
     for path in Path(place).glob("*.parquet"):
         rows = pd.read_parquet(path)
-        rows.sample(min(ROWS, len(rows)), random_state=0).to_parquet(few / path.name)
+        rows.sample(min(ROWS, len(rows)), random_state=0).to_parquet(few / path.name, index=False)
     return few
 
 

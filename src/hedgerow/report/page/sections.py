@@ -367,10 +367,10 @@ NOT_EVALUATED = (
 
 def how_to_evaluate(statement: PrivacyStatement) -> str:
     """How to get an evaluation, and what it costs."""
-    price = "" if math.isinf(statement.epsilon) else f" for {statement.summary}"
+    price = "" if math.isinf(statement.epsilon) else f", at {statement.summary}"
     return (
         "Not measured. Train with hold_out=5: one record in five then measures the model and "
-        f"pays for nothing else{price}; the guarantee stays as it is. Of this model: "
+        f"trains nothing{price}; the guarantee stays as it is. Of this model: "
         "hedgerow.evaluate on other records, each of which pays the epsilon that is given."
     )
 
