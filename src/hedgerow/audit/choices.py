@@ -30,7 +30,6 @@ from hedgerow.privacy.queries import LocalSelection, Mechanism, Query, Reply, Se
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray
 
-# --------------------------------------------------------------------------------------------------
 # Lower bounds on a privacy loss from what an audit saw.
 #
 # One run with many canaries: Steinke, Nasr and Jagielski 2023, Theorem 5.2. Each canary was put in
@@ -282,7 +281,6 @@ def evidence(choice: Chosen, is_included: BoolArray) -> FloatArray:
     return np.asarray(np.where(is_included, mine - theirs, theirs - mine))
 
 
-# --------------------------------------------------------------------------------------------------
 # Randomized labels, measured: how many of many are reported unchanged.
 #
 # The guarantee is of the label alone: everybody may know the rest of a record. So what is seen here

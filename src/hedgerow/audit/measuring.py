@@ -254,7 +254,6 @@ def _guesses(fits: Sequence[Watched]) -> tuple[int, int]:
     return right, total
 
 
-# --------------------------------------------------------------------------------------------------
 # One fit of the real pipeline with canaries in it, and all that it released.
 #
 # Nothing is replaced: an estimator's own study and method run over an in-process federation. Beside

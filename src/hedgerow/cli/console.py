@@ -164,7 +164,6 @@ def on_terminal(quiet: bool) -> bool:
     return not quiet and sys.stderr.isatty()
 
 
-# --------------------------------------------------------------------------------------------------
 # What a command may write over: never what it reads, nor what was paid for or confirmed.
 #
 # One rule for every command that names a file to write, asked before anything is spent.

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from hedgerow.methods.boosting_classes import BoostedTreesClassifier
     from hedgerow.privacy.statement.record import RunRecord
 
-# --------------------------------------------------------------------------------------------------
 # Five simulated hospitals that together learn what none of them can learn alone.
 #
 # The patients are drawn at random by a formula that stands below, so that nobody's data is shown.

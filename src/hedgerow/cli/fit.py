@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hedgerow.methods.base import PrivateEstimator
     from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
 # An estimator as it is typed: its name, and parameters after it, "TreeClassifier max_depth=4".
 
 OPTION_NAMES = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
@@ -238,7 +237,6 @@ def asked_for(problem: str, todo: str) -> Exception:
     return ParameterError(f"{problem}; {todo}.")
 
 
-# --------------------------------------------------------------------------------------------------
 # `hedgerow plan`: what to expect of a fit, before anything is spent.
 
 
@@ -301,7 +299,6 @@ def _is_public(source: str) -> bool:
     return sys.stdin.isatty() and typer.confirm(words)
 
 
-# --------------------------------------------------------------------------------------------------
 # `hedgerow select`: several estimators on one guarantee, compared by one private query.
 
 

@@ -222,7 +222,6 @@ def evaluate(
         tell(result if quiet else f"{result}\n\n{result.privacy_}")
 
 
-# --------------------------------------------------------------------------------------------------
 # `hedgerow export` and `hedgerow report`: a model for other programs and for people.
 
 
@@ -323,7 +322,6 @@ def _say(path: Path, hint: str, json: bool, quiet: bool) -> None:
         tell(f"{path}: {size} bytes.{hint}")
 
 
-# --------------------------------------------------------------------------------------------------
 # `hedgerow verify`: whether a model file is what it says.
 
 
@@ -427,7 +425,6 @@ def _against(model: Path, rows: str) -> list[Any]:
     return [replay_check(run, model), CheckResult.of("your records", not problems, words)]
 
 
-# --------------------------------------------------------------------------------------------------
 # `hedgerow audit`: measures the loss of the real pipeline against its claim.
 
 

@@ -25,7 +25,6 @@ from hedgerow.cli.console import (
 from hedgerow.errors import ParameterError
 from hedgerow.schema.schema import Feature, Hashed, Mark, Numeric, Schema, Target
 
-# --------------------------------------------------------------------------------------------------
 # One rule for terminal and page: of each part that was read from rows the value is typed, or the
 # source is named by which anybody may know it. Enter alone confirms nothing.
 

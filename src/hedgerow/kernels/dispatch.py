@@ -117,7 +117,6 @@ def as_input(values: ArrayLike, dtype: DTypeLike) -> Array:
     return array
 
 
-# --------------------------------------------------------------------------------------------------
 # Checks that a compiled loop does not make: it has no bounds checks.
 #
 # A sum of labels or statistics passes here before its loop begins. What is wrong with all rows is

@@ -129,7 +129,6 @@ SUM_LEAVES = Kernel("sum_leaves", _sum_leaves_plain, PACKED_TYPES + "Biiqq")
 ADD_VALUES = Kernel("add_values", _add_values_plain, PACKED_TYPES + "BNNd")
 
 
-# --------------------------------------------------------------------------------------------------
 # Which open node of a layer each row stands at, and sums over both sides of its tests.
 #
 # Shapes: n rows, N nodes of a layer, m tests of each, C channels.

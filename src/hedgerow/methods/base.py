@@ -513,7 +513,6 @@ def refuse(parameters: dict[str, Any]) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------------------
 # Which of scikit-learn's checks an estimator may fail, and why.
 #
 # `check_estimator(model, expected_failed_checks=expected_failed_checks(model))`; which did:

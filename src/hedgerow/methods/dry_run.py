@@ -36,7 +36,6 @@ from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema
 TEST_PART = constant(0.25, unit="part of the proxy rows for the test")
 CLEAR = constant(2.0, unit="deviations by which a group must stand out of the noise")
 
-# --------------------------------------------------------------------------------------------------
 # Proxy rows for the planning of a fit: public ones, or made up from the schema.
 
 
@@ -264,7 +263,6 @@ def _quality(predictions: FloatArray, truth: Any, schema: Schema) -> float:
     return float((np.argmax(predictions, axis=1) == truth).mean())
 
 
-# --------------------------------------------------------------------------------------------------
 # Forecast of a study: the same run in this process. Rows are drawn from
 # the public schema alone. Rounds and bytes of many methods depend a little on what grows, so the
 # real run may take somewhat more or fewer; it never takes more than the study allows.

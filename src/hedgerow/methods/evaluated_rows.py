@@ -108,7 +108,6 @@ def evaluated_rows(
     return [part.on_grid(study.schema, own) for part, own in zip(left, draws, strict=True)]
 
 
-# --------------------------------------------------------------------------------------------------
 # The column that divides an evaluation into groups, and the public cuts of a number.
 
 

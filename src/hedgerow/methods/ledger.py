@@ -198,7 +198,6 @@ def _guarantee(epsilon: Cost, delta: Cost) -> str:
     )
 
 
-# --------------------------------------------------------------------------------------------------
 # Whether a fit is one of many that a search over parameters makes of the same rows.
 #
 # scikit-learn clones an estimator for every fit of a search, so no instance knows of the others.

@@ -27,7 +27,6 @@ from sklearn.base import BaseEstimator
 from hedgerow.errors import ParameterError
 from hedgerow.schema.rules import Rule, rule_of
 
-# --------------------------------------------------------------------------------------------------
 # An estimator's docstring in numpydoc: its own text, then parameters and attributes.
 
 LINE_WIDTH = 92

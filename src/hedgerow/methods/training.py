@@ -195,7 +195,6 @@ def train(
         warn(trained_model.instead, SignalWarning)
 
 
-# --------------------------------------------------------------------------------------------------
 # A progress bar over rounds and dry runs; usually not shown before two seconds.
 
 _T = TypeVar("_T")

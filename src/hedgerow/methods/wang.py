@@ -473,7 +473,6 @@ class TopDown(Method):
         return (1 - exact(self.leaf_fraction)) * self._part(node.depth + 1) / halves
 
 
-# --------------------------------------------------------------------------------------------------
 # When a node is not asked, or asked and not split: from noisy numbers and public facts alone.
 #
 # These wrap a chooser. What a node does not spend, its leaf may.

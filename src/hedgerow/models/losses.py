@@ -17,7 +17,6 @@ from hedgerow.errors import ParameterError
 from hedgerow.schema.arrays import FloatArray
 
 
-# --------------------------------------------------------------------------------------------------
 # Sensitivity: how far one record can move a vector of integers.
 @dataclass(frozen=True, slots=True)
 class Sensitivity:

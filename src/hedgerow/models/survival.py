@@ -131,7 +131,6 @@ def concordance(risk: FloatArray, signed_times: FloatArray) -> float:
     return right / pairs if pairs else 0.5
 
 
-# --------------------------------------------------------------------------------------------------
 # The actuarial estimate of one curve from noisy counts.
 
 

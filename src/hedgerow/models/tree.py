@@ -32,7 +32,6 @@ from hedgerow.schema.arrays import (
 )
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
 
-# --------------------------------------------------------------------------------------------------
 # Nodes of a tree in preorder, each before its left and its right subtree.
 #
 # The shape of a tree from its list of nodes, and the list of nodes from a set of leaves.

@@ -20,7 +20,6 @@ import numpy as np
 from hedgerow.models.tree import Tree
 from hedgerow.schema.arrays import N_CODES, FloatArray, canonical
 
-# --------------------------------------------------------------------------------------------------
 # Numbers for each cell of a column, stored once where neighboring cells repeat them.
 
 _One = TypeVar("_One")
@@ -145,7 +144,6 @@ def _read_deviations(part: Iterable[Iterable[Any]]) -> Deviations:
     return deviations
 
 
-# --------------------------------------------------------------------------------------------------
 # A finished tree with statistics of its leaves: released numbers, for people to read.
 
 

@@ -23,7 +23,6 @@ from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import Fold, HeldOut, Region, Split, Test
 from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
 # Whether a value is exactly of the types its class declares: an integer is an int and no bool.
 #
 # Python builds a dataclass from anything. A site must not: a float in a sensitivity, a bool for a

@@ -27,7 +27,6 @@ from hedgerow.schema.candidates import Binning
 from hedgerow.schema.grids import canonical_bytes
 from hedgerow.schema.regions import Region, Split, Step
 
-# --------------------------------------------------------------------------------------------------
 # What one bundle may hold: numbers that sites, the coordinator and methods go by.
 
 MOST_QUERIES = 4096
@@ -44,7 +43,6 @@ def length_of(bundle: Sequence[Query]) -> int:
     return sum(prod(q.shape) for q in bundle if isinstance(q, SumQuery | BoundQuery))
 
 
-# --------------------------------------------------------------------------------------------------
 # How many bytes questions take at most, with all values they name, for sites that know none yet.
 #
 # A bound and no encoding: it follows from the queries alone, not from the key session's history, so

@@ -35,7 +35,6 @@ MAX_REPLY_INTERVAL = 86_400
 """Seconds of a day."""
 COMPLETE = "complete"
 
-# --------------------------------------------------------------------------------------------------
 # One entry: what it may be, and what people read about it.
 
 Problem = tuple[tuple[str | int, ...], str]
@@ -122,7 +121,6 @@ def table_schema(entries: Entries) -> dict[str, Any]:
     )
 
 
-# --------------------------------------------------------------------------------------------------
 # Entries of the study itself. All of them are hashed.
 
 
@@ -352,7 +350,6 @@ def approval(study: Study) -> Iterator[tuple[str, str]]:
             yield title, words.format(**vars(study))
 
 
-# --------------------------------------------------------------------------------------------------
 # Tables of a file, read.
 
 
@@ -411,7 +408,6 @@ def short(value: Any) -> str:
         return "a number that is too long to be shown"
 
 
-# --------------------------------------------------------------------------------------------------
 # A study as plain values, and back: what is hashed, approved and sent are the same words.
 
 NOISE_LAW_VERSION = 1

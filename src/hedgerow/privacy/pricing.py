@@ -35,7 +35,6 @@ from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split
 from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
 # What follows from a study and a query alone is worked out once for each query.
 #
 # All sites of one process have the same study, and read the same questions as the same objects.

@@ -386,7 +386,6 @@ def _law(measure: Measure, cost: Fraction, sensitivity: Sensitivity) -> NoiseLaw
     return conversions.noise_law(measure, cost, sensitivity)
 
 
-# --------------------------------------------------------------------------------------------------
 # What no study may say: numbers that do not fit each other are refused before anybody joins.
 
 

@@ -206,7 +206,6 @@ def kept_evaluation(model: Any) -> Evaluation | None:
     return evaluation if is_own else None
 
 
-# --------------------------------------------------------------------------------------------------
 # Models side by side: what each guarantees, how good it is, what it looks at.
 
 MOST_LOOKS = 10

@@ -306,7 +306,6 @@ def _bin_words(grid: Grid, cells: tuple[int, int]) -> str:
     return readable(grid.describe(((1 << (last + 1)) - 1) ^ ((1 << first) - 1)))
 
 
-# --------------------------------------------------------------------------------------------------
 # How far noise may have moved importances: one standard deviation of each column's.
 #
 # An importance is a part of the score's variation, V_j / V. Both are squares of numbers that carry

@@ -306,7 +306,6 @@ def _part_up_to(last: int, counts: FloatArray) -> float:
     return float(counts[: last + 1].sum() / total) if total else math.nan
 
 
-# --------------------------------------------------------------------------------------------------
 # How well a model of time to an event does, from one noisy table: risk group x time x event.
 #
 # Knows no row. A record is in one cell, so that the table costs what one count costs. Records of

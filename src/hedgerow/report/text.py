@@ -196,7 +196,6 @@ def _unit(model: Deciding, prediction: FloatArray) -> str:
     return f"Numbers in brackets are added to the log-odds of {name}."
 
 
-# --------------------------------------------------------------------------------------------------
 # Statements on a narrow terminal.
 
 _TITLE = re.compile(r"\s*\S.*?\s{2,}(?=\S)|\s+")

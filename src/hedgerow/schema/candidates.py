@@ -14,7 +14,6 @@ from hedgerow.schema.arrays import N_CODES, BoolArray, freeze
 from hedgerow.schema.regions import Region, Split, cells
 from hedgerow.schema.schema import ColumnKind, Grid, Schema
 
-# --------------------------------------------------------------------------------------------------
 # How cells merge into bins: public values, once they were released.
 
 

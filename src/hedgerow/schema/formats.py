@@ -24,7 +24,6 @@ from hedgerow.schema.features import (
 from hedgerow.schema.parsers import Parser
 from hedgerow.schema.rules import Problems
 
-# --------------------------------------------------------------------------------------------------
 # A schema as plain values and as TOML, and back. All problems are reported at once.
 OPEN = "read_from_rows"
 MARKS = (OPEN, "confirmed_by", "confirmed_on", "source")
@@ -174,7 +173,6 @@ def parsed_toml(source: str | Path) -> dict[str, Any]:
         raise ParameterError(f"{where} is not valid TOML: {error}") from None
 
 
-# --------------------------------------------------------------------------------------------------
 # Schemas in other formats as plain values: Table Schema, JSON Schema, Arrow metadata.
 #
 # Only declared facts are used: a range without both ends or a text without its values is a problem,

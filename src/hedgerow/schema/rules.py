@@ -191,7 +191,6 @@ def _refuse() -> Any:
     raise ValueError
 
 
-# --------------------------------------------------------------------------------------------------
 # All problems of a schema in one error, so that they can be fixed together.
 _T = TypeVar("_T")
 

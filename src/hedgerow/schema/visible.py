@@ -31,7 +31,6 @@ def visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
-# --------------------------------------------------------------------------------------------------
 # Small HTML tables for notebooks, every text escaped.
 MOST_LINES = 60
 

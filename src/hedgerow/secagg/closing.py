@@ -111,7 +111,6 @@ class LastWord:
         require(right, Code.BAD_SIGNATURE, header.sender)
 
 
-# --------------------------------------------------------------------------------------------------
 # A hash tree over the rounds of a run (Merkle 1987): each leaf is what was asked and what came.
 
 

@@ -39,7 +39,6 @@ def _ring_order(n_sites: int, session_id: bytes) -> tuple[int, ...]:
     return tuple(sorted(range(n_sites), key=lambda site: digest("ring", session_id, u16(site))))
 
 
-# --------------------------------------------------------------------------------------------------
 # The study's numbers as the secure sum uses them, and who shares masks with whom.
 
 

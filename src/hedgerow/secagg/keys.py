@@ -225,7 +225,6 @@ def _load_key(public: bytes) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(public[:PUBLIC_KEY])
 
 
-# --------------------------------------------------------------------------------------------------
 # The keys of a key session, and what two sites derive from theirs.
 
 

@@ -194,7 +194,6 @@ class Membership:
         )
 
 
-# --------------------------------------------------------------------------------------------------
 # Turns a vector into what may leave: masked, with shares of the self-mask for the peers.
 
 

@@ -13,7 +13,6 @@ from hedgerow.secagg.keys import Roster, fits_key, fits_share, open_share, verif
 from hedgerow.secagg.masks import Int64, UInt64
 from hedgerow.secagg.messages import Shares
 
-# --------------------------------------------------------------------------------------------------
 # Signatures of the members of a set on the set itself.
 #
 # A coordinator could tell one half of the sites that the other half is lost, and the other way
@@ -41,7 +40,6 @@ def check_certificate(
         verify_signature(roster.sites[signer], signature, content, Code.BAD_CERTIFICATE)
 
 
-# --------------------------------------------------------------------------------------------------
 # Witnesses: a site whose process was started anew in the middle of a round asks the others.
 #
 # Its file may be an older copy, brought back with its anchor, that has forgotten which set it

@@ -13,7 +13,6 @@ from functools import lru_cache
 
 from hedgerow.errors import ParameterError
 
-# --------------------------------------------------------------------------------------------------
 # How many neighbors a site needs on a sparse graph of masks, and how many rebuild its self-mask.
 #
 # With many sites each keeps masks and shares for k neighbors instead of K - 1 peers: a Harary

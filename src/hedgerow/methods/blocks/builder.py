@@ -33,7 +33,6 @@ from hedgerow.models.uncertainty import LeafStatistics, LeafValue
 from hedgerow.schema.arrays import BoolArray, FloatArray
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
 
-# --------------------------------------------------------------------------------------------------
 # Released statistics of a node and of its ancestors, passed down the tree.
 #
 # Shapes: F features in play, B bins, C channels.
@@ -89,7 +88,6 @@ class Evidence:
         return Evidence(belief.totals, belief.total_variance, above, belief)
 
 
-# --------------------------------------------------------------------------------------------------
 # Which open nodes are split next.
 
 N = TypeVar("N")

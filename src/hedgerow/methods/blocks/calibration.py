@@ -144,7 +144,6 @@ def _middles() -> FloatArray:
     return np.asarray((ends[:-1] + ends[1:]) / 2.0)
 
 
-# --------------------------------------------------------------------------------------------------
 # Bias correction of a regression at the end: the part that clipping the target cut away.
 #
 # Regression trees sum a target that is clipped to the range in which most of it was seen. A tail

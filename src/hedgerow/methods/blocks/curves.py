@@ -273,7 +273,6 @@ def likeliest(
     return np.asarray(strengths[k] ** 2 * unit[family])
 
 
-# --------------------------------------------------------------------------------------------------
 # Private stacking: one weight per feature curve, by a few noisy Newton steps.
 #
 # Curves that were smoothed one by one count shared evidence several times. A logistic regression

@@ -248,7 +248,6 @@ def leaves_from_evidence(update: Update, statistic: Statistic, trees_per_round: 
     return leaves
 
 
-# --------------------------------------------------------------------------------------------------
 # Boosted trees of one feature each: one table at the root serves every level.
 #
 # Maddock et al. 2022, section 5.1: with k = 1 a histogram is asked once a tree (kappa_s = T), and

@@ -207,7 +207,6 @@ def _fill_up(
     return single_cells + halves
 
 
-# --------------------------------------------------------------------------------------------------
 # Trees whose candidate cuts follow the Hessians of the trees before them.
 #
 # Maddock et al. 2022, section 4.5.2; what is asked when is written in `HessianCuts`.

@@ -31,7 +31,6 @@ from hedgerow.schema.schema import Schema
 
 MOST_ASKED_TESTS = constant(1 << 20, unit="tests of one level of a tree: memory")
 
-# --------------------------------------------------------------------------------------------------
 # Random tests for all open nodes of a level at once, from public randomness alone.
 #
 # Geurts et al. 2006 draw a node's cut between the smallest and the largest value it holds. These

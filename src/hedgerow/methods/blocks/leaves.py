@@ -32,7 +32,6 @@ PSEUDO_ROWS = constant(2.0, unit="rows", evidence="gates.md#0152")
 CLASSES_PER_NOISE = constant(0.5, unit="pseudo-rows", evidence="gates.md#0152")
 """Pseudo-rows per noise of a forest's leaves, which its trees average out."""
 
-# --------------------------------------------------------------------------------------------------
 # Leaf values. A leaf component asks for all leaves of a tree at once, or asks nothing.
 
 
@@ -289,7 +288,6 @@ def complete_means(
     return np.concatenate(out), np.concatenate(deviations)
 
 
-# --------------------------------------------------------------------------------------------------
 # Leaves of one whole tree, asked as one sum: a record is in one leaf, so all of them cost one.
 #
 # The sum of the leaves below a node is that node's own total with more noise. A leaf may be
@@ -352,7 +350,6 @@ def sums_above(
     return dict(sorted(nodes.items(), key=lambda item: len(item[0])))
 
 
-# --------------------------------------------------------------------------------------------------
 # Smaller trees at no charge: predicted classes stay, the tree has fewer nodes.
 
 LeafValues = dict[Region, LeafValue]

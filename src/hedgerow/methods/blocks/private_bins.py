@@ -52,7 +52,6 @@ COUNT_STANDS_OUT = constant(2.0, unit="deviations of its noise by which a cell m
 BY_WIDTH = constant(0.5, unit="part")
 """Part of the left-over mass that is spread by width; the rest, equally by cell."""
 
-# --------------------------------------------------------------------------------------------------
 # Bins from noisy tables: which cells of the public grid a method treats as one.
 #
 # Runs of cells become bins of equal noisy mass, categories stand in the order of their target rate.

@@ -53,7 +53,6 @@ DEEPER_FROM = constant(30.0, unit="rows", evidence="gates.md#0156")
 DRAWN_CELLS = constant(16, unit="cells", evidence="trees.md#0063")
 """Even cells that its cuts are drawn among."""
 
-# --------------------------------------------------------------------------------------------------
 # Which features a tree may use (Maddock et al. 2022, section 5.1).
 
 TreeFeatures = Callable[[int, np.random.Generator], tuple[int, ...]]
@@ -199,7 +198,6 @@ def oblivious_tree(names: Sequence[str], tests: Sequence[Split]) -> Tree:
     return Tree.of_preorder(names, nodes)
 
 
-# --------------------------------------------------------------------------------------------------
 # Where every table is below the noise: totally random trees, the whole budget for their leaves.
 
 

@@ -120,7 +120,6 @@ def inverse_variance(
     return mean / sum(weights), 1.0 / sum(weights)
 
 
-# --------------------------------------------------------------------------------------------------
 # Beliefs: expected tables of a node, with variances, before and after it is asked.
 #
 # A child's prior comes from its parent's tables: exactly for the split feature, and for the others
@@ -212,7 +211,6 @@ def _between_variance(prior: Belief, difference: FloatArray, variance: float) ->
     return np.asarray(spread)
 
 
-# --------------------------------------------------------------------------------------------------
 # Dyadic histograms: noisy sums of runs of bins, of all widths, made to agree by least squares.
 #
 # A prefix of a flat table adds the noise of all its bins, up to B of them. Asked as runs of 1, 2,

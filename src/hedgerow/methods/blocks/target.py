@@ -56,7 +56,6 @@ SIZE_FRACTION = constant(Fraction(1, 100), unit="part of the budget", evidence="
 TARGET_AGAIN = constant(Fraction(1, 5), unit="part of the budget", evidence="gates.md#0152")
 """Part of the budget, where no cell of a target stood out at first."""
 
-# --------------------------------------------------------------------------------------------------
 # The noisy number of records.
 #
 # Methods count the records first, with a very small fraction of the budget. Where that count does
@@ -109,7 +108,6 @@ def recount_if_unclear(first: RecordCount) -> Flow[RecordCount]:
     return RecordCount(float(number[0]), float(np.sqrt(variance)), first.spent + second.spent)
 
 
-# --------------------------------------------------------------------------------------------------
 # The range of a numeric target within its public range, from noisy counts of ever finer cells.
 #
 # A rare large value weighs much in a squared error, and cells fine enough to divide the bulk hide a

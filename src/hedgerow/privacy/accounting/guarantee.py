@@ -225,7 +225,6 @@ def unit_of_words(words: str) -> tuple[Unit, Protected]:
     return unit, protection
 
 
-# --------------------------------------------------------------------------------------------------
 # The meaning of a budget for one person: how well an attack can detect that they took part.
 #
 # A membership attack is a test on what was released: it names some who did not take part (false

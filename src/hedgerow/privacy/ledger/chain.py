@@ -102,7 +102,6 @@ def _describe_break(seq: int, defect: str) -> str:
     )
 
 
-# --------------------------------------------------------------------------------------------------
 # A second memory of the ledger's end, kept outside the file that backups bring back.
 #
 # One line an entry, appended and synced after the entry is durable and before anything is sent.

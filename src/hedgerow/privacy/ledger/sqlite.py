@@ -34,7 +34,6 @@ from hedgerow.privacy.ledger.events import (
 from hedgerow.privacy.ledger.rules import Books, OpenedSet, next_seq
 from hedgerow.privacy.ledger.store import LedgerStore
 
-# --------------------------------------------------------------------------------------------------
 # The chain in its file: read once, checked against itself and against the anchor, appended to.
 #
 # All methods but `head`, `head_at` and `meet` are called inside a transaction of the store.
@@ -206,8 +205,6 @@ def _relation(seq: int, end: int) -> str:
     return f"ends at {end}" if seq > end else f"has another entry {seq}"
 
 
-# --------------------------------------------------------------------------------------------------
-# --------------------------------------------------------------------------------------------------
 # Rows beside the ledger, each with a code under a key that only the site has.
 #
 # The chain vouches for charges and opened sets. What stands beside it (runs, stored answers, heads
@@ -295,7 +292,6 @@ def _encode_value(value: object) -> tuple[bytes, bytes]:
     return b"?", repr(value).encode()
 
 
-# --------------------------------------------------------------------------------------------------
 class SqliteLedger:
     """`sign` and `verify` are the site's own key; `anchor` is outside the backed-up directory."""
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from hedgerow.schema.arrays import Words
 
-# --------------------------------------------------------------------------------------------------
 # exp and log in exact integer arithmetic, with bounds that are proved and not hoped for.
 #
 # A number x in [0, 1] stands as the integer 2^bits x. Proofs: docs/proofs/samplers.md, section 1.
@@ -165,7 +164,6 @@ def _exp_table() -> Words:
     return np.array([exp_bounds(Fraction(i, 256), 63)[0] >> 32 for i in range(256)], np.uint64)
 
 
-# --------------------------------------------------------------------------------------------------
 # Secret randomness: fresh from the operating system, never seeded, never repeated after a fork.
 #
 # Noise that somebody can draw again protects nobody, so nothing here takes a seed. Public choices

@@ -43,7 +43,6 @@ from hedgerow.privacy.mechanisms.mechanisms import (
 )
 from hedgerow.schema.arrays import IntArray, Words
 
-# --------------------------------------------------------------------------------------------------
 # The one-sided and two-sided laws that tables hold, as exact integer probabilities.
 #
 # Each gives its probabilities times 2^320, in order of value from `lowest` on, rounded down at
@@ -159,7 +158,6 @@ def gaussian_weights(sigma2: Fraction) -> list[int]:
     return weights
 
 
-# --------------------------------------------------------------------------------------------------
 # Cumulative tables: 64 random bits decide almost every draw, 192 bits decide the rest.
 #
 # A uniform word x falls in entry k, the first with thresholds[k] > x, where thresholds[k] is
@@ -226,7 +224,6 @@ def total_variation_of(law: Law) -> Fraction:
     return Fraction(2 * law.entries(), 2**EXACT_BITS)
 
 
-# --------------------------------------------------------------------------------------------------
 NARROW_VARIANCE: Final = 2**20  # up to here a table of 64-bit words stays in the cache
 _DIGIT_BASE: Final = 2**10
 _SLOW_RATE: Final = Fraction(1, 2**7)  # a geometric law this flat is split into digits

@@ -18,7 +18,6 @@ from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
 # Sums of a statistic over groups of a region's rows.
 
 

@@ -40,7 +40,6 @@ from hedgerow.schema.candidates import Binning
 from hedgerow.schema.schema import Schema
 
 
-# --------------------------------------------------------------------------------------------------
 # Queries in words, for people who approve studies and read statements.
 @dataclass(frozen=True, slots=True)
 class Phrase:

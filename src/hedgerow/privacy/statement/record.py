@@ -81,7 +81,6 @@ def silent(event: Progress) -> None:
     """Nobody listens."""
 
 
-# --------------------------------------------------------------------------------------------------
 # What people say of a model and no computation knows: who made it, for what, where and when.
 
 

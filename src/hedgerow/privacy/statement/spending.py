@@ -177,7 +177,6 @@ def _name(first: int, last: int) -> str:
     return f"{first}" if first == last else f"{first}-{last}"
 
 
-# --------------------------------------------------------------------------------------------------
 # What several fits guarantee together.
 
 

@@ -25,7 +25,6 @@ from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.statement.spending import Asked, total_cost, worst_path
 from hedgerow.privacy.study import Study
 
-# --------------------------------------------------------------------------------------------------
 # What a run does not hide, in words: it follows from the study alone.
 
 READ_FROM_DATA = "ranges were read from the data"

@@ -11,7 +11,6 @@ from hedgerow.report.text import INDENT
 from hedgerow.report.view import readable
 
 
-# --------------------------------------------------------------------------------------------------
 # A model as indented lines: every question, every leaf, in the words of its columns.
 def to_text(model: PlainModel) -> str:
     lines = [f"{model.name}: {sum_words(model)}", f"start: {values_words(model, model.base)}"]
@@ -59,7 +58,6 @@ def _lines(model: PlainModel, node: PlainNode, indent: str) -> Iterator[str]:
     yield from _lines(model, node.no, indent + INDENT)
 
 
-# --------------------------------------------------------------------------------------------------
 # A model in the language of Graphviz: one cluster per tree or curve.
 DOT_STYLE = (
     'graph [fontname="sans-serif", rankdir=LR, ranksep=0.6];',

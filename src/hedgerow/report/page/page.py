@@ -354,7 +354,6 @@ def card(model: Reportable) -> str:
     return str(tag("div", *lines, style=style))
 
 
-# --------------------------------------------------------------------------------------------------
 # The page of a run that is under way: the look of the report, filled by events.
 
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"

@@ -199,7 +199,6 @@ def in_bytes(count: int) -> str:
     return f"{count / 1000:.0f} kB" if count < 10_000_000 else f"{count / 1e6:.0f} MB"
 
 
-# --------------------------------------------------------------------------------------------------
 # What a run cost and what left the sites: round by round, site by site.
 
 MANIFEST_LINES = 3
@@ -356,7 +355,6 @@ def _manifest(record: RoundRecord) -> Html:
     )
 
 
-# --------------------------------------------------------------------------------------------------
 # How good a model is, where a paid evaluation is kept with it: every number with its interval.
 
 NOT_EVALUATED = (

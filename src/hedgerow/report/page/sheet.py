@@ -15,7 +15,6 @@ from hedgerow.report.plain import PlainModel, plain
 from hedgerow.schema.features import Mark, Numeric
 from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
 # A QR code of up to 84 bytes: version 5, error correction M, mask 0 (ISO/IEC 18004).
 #
 # Enough for a digest on a printed page. A text of another length has the same size, so that two
