@@ -1,9 +1,8 @@
 """Checks a site makes before any row is touched: `reason_against(study, bundle)`.
 
-Total and data-independent: whatever a query holds, the answer is a reason or None, and it follows
-from the study and the query alone. So after a query was admitted and charged, no row can make it
-fail: types are exact, numbers finite and in range, names and grids those of the schema, and the
-noise it needs can be drawn.
+The check is total and data-independent: for any query it returns a reason or None, from the study
+and the query alone. So no row can make a query fail after it was admitted and charged: types are
+exact, numbers finite and in range, names and grids those of the schema, and its noise can be drawn.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ LARGEST_CLAMPED = 1 << 51
 
 @lru_cache(maxsize=8)
 def _strict(statistics: tuple[type, ...], groupings: tuple[type, ...]) -> Strict:
-    """A checker of the kinds registered now: a new kind is known from its first query on."""
+    """A checker of the kinds registered now, so that new kinds are accepted at once."""
     losses = LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss, FirstOrder, OddsLoss
     return Strict(
         kinds={Statistic: statistics, Groups: groupings, Loss: losses},
@@ -91,7 +90,7 @@ def _reason_against_one(study: Study, query: Query) -> str | None:
 
 
 def _of_no_part(study: Study, query: Query) -> str | None:
-    """Why a query is not of exactly one part: records trained on, or records held out."""
+    """Why a query does not concern exactly one part: training records, or held-out records."""
     part, within = (
         (query.region[:1], query.region[1:]) if study.held_out_test else ((), query.region)
     )
@@ -138,7 +137,7 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
     unit, statistic = study.unit(query), query.statistic
     if isinstance(statistic, CurveNewton):
         too_large = unit**2 * (2 * statistic.dimension + 20) >= LARGEST_CLAMPED
-    elif isinstance(statistic, SurfaceGradients):  # an L1 norm is in no clamp of its own
+    elif isinstance(statistic, SurfaceGradients):  # its L1 norm is not clamped
         too_large = statistic.bound(unit).l2_squared >= LARGEST_CLAMPED
     else:
         bound = statistic.bound(unit)
@@ -148,7 +147,7 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
 
 
 def _cannot_be_priced(study: Study, query: Query) -> str | None:
-    """DP models and samplers have limits of their own, all public."""
+    """Why the DP model or a sampler cannot serve the query; all limits are public."""
     try:
         price = priced(study, query)
         if not isinstance(query, Summed) and math.isfinite(price.charge.cost):

@@ -1,9 +1,9 @@
-"""What one round may hold, how a longer list is cut into rounds, and how large a method may become.
+"""Limits of one round, how a longer list is cut into rounds, and how large a method may become.
 
-A list of queries that belong together may be longer than a bundle. None of them depends on
-another's answer, and the ledger's total follows from the charges and not from the rounds, so the
-list is cut, in order, and asked in as many rounds as it takes. What no cutting helps is refused
-before the first charge: a method says beforehand how much it may ask at most.
+A list of queries may be longer than a bundle. No query in it depends on another's answer, and the
+ledger's total depends on the charges, not on the rounds, so the list is cut, in order, into as many
+rounds as needed. What cutting cannot fix is refused before the first charge: a method declares its
+largest size.
 """
 
 from __future__ import annotations
@@ -27,46 +27,44 @@ from hedgerow.schema.candidates import Binning
 from hedgerow.schema.grids import canonical_bytes
 from hedgerow.schema.regions import Region, Split, Step
 
-# What one bundle may hold: numbers that sites, the coordinator and methods go by.
+# Limits of one bundle, for sites, the coordinator and methods.
 
 MOST_QUERIES = 4096
 MOST_INTEGERS = 1 << 26
-"""Of the answer."""
+"""Most integers in an answer."""
 MOST_BYTES = 1 << 26
-"""Of questions and definitions."""
+"""Most bytes of queries and definitions."""
 MOST_CANDIDATES = 1 << 20
-"""Of one private selection."""
+"""Most candidates of one private selection."""
 
 
 def length_of(bundle: Sequence[Query]) -> int:
-    """Integers that leave each site."""
+    """The number of integers that leave each site."""
     return sum(prod(q.shape) for q in bundle if isinstance(q, SumQuery | BoundQuery))
 
 
-# How many bytes questions take at most, with all values they name, for sites that know none yet.
-#
-# A bound and no encoding: it follows from the queries alone, not from the key session's history, so
-# a run that is resumed cuts its bundles where it cut them before. Values that travel by their
-# digest count once in a bundle. `tests/privacy/test_admission.py` holds it against the wire.
+# Upper bound on the bytes of queries, with all values they name, for sites that know none yet. It
+# depends on the queries alone, not on the key session's history, so a resumed run cuts its bundles
+# at the same places. Values sent by digest count once per bundle. `tests/privacy/test_admission.py`
+# compares it with the wire.
 
 NAME = 96
-"""A digest and its mark."""
+"""Bytes of a digest and its mark."""
 DEFINITION = 512
-"""A named value beside its content, a test of a column's cells included. So many bytes a name keep
-the names of a bundle far below those that a site remembers."""
+"""Bytes of a named value besides its content; limits the names that a bundle can define."""
 NUMBER, CELL, TEST, TEXT = 32, 5, 48, 64
-"""A number; a small whole one; a packed test of an open node; a word of ours."""
+"""Bytes of a number, a small integer, a packed test of an open node, a word."""
 
 
 class Weight:
-    """Bytes of the queries that were added, at most."""
+    """Upper bound on the bytes of the added queries."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self._named_keys: set[Hashable] = set()
 
     def with_query(self, query: Query) -> int:
-        """Adds a query; the bytes of all of them."""
+        """Adds a query; returns the bytes of all."""
         self.bytes += self._of(query)
         return self.bytes
 
@@ -119,7 +117,7 @@ class Weight:
         return DEFINITION + int(size())
 
     def _of_region(self, region: Region) -> int:
-        """Counts each new step of a region with its test; steps above a known one are known too."""
+        """Counts each new step of a region with its test; the steps above a known one are known."""
         size = 0
         while region and region not in self._named_keys:
             self._named_keys.add(region)
@@ -146,7 +144,7 @@ def weight_of(bundle: Sequence[Query]) -> int:
 
 
 def of_digits(number: int) -> int:
-    """Decimal digits, a few too many."""
+    """Decimal digits, rounded up generously."""
     return 2 + abs(number).bit_length() // 3
 
 
@@ -176,10 +174,10 @@ def of_leaves(leaves: int, outputs: int) -> int:
 
 
 def cut(queries: Sequence[Query], *, travels: bool) -> list[list[Query]]:
-    """The queries as bundles, in order, each as long as one may be.
+    """Divides the queries into bundles, in order, each as long as allowed.
 
-    `travels`: whether they go as bytes. Refuses a query that is too large alone, before anything
-    of the list is asked.
+    `travels`: whether they are sent as bytes. Raises for a query that is too large by itself,
+    before any query is sent.
     """
     parts, integers, weight = list[list[Query]](), 0, Weight()
     for query in queries:
@@ -208,8 +206,8 @@ def _require_room(query: Query, integers: int, weight: Weight | None) -> None:
 class Size:
     """The largest size of a flow, known from public values before it runs.
 
-    The first three are of one round, the next two of one query, then leaves of one tree, and the
-    rounds of the whole flow: among sites, and with one site, to whom nothing travels.
+    The first three fields are per round, the next two per query, then the leaves of one tree, and
+    the rounds of the whole flow: over several sites, and at one site, where nothing is sent.
     """
 
     queries: int = 0
@@ -221,7 +219,7 @@ class Size:
     rounds: int = 0
     rounds_alone: int = 0
     fewest_rounds: int = 0
-    """Of those among sites, if the study allows no more: a flow may put more into each."""
+    """Fewest rounds over several sites, if the study limits them: a flow may put more into each."""
 
     @staticmethod
     def of_step(
@@ -234,9 +232,10 @@ class Size:
         steps: int = 0,
         leaves: int = 0,
     ) -> Size:
-        """The size of one step: so many queries of at most this size, cut into rounds where needed.
+        """The size of one step: `queries` queries of at most this size, cut into rounds where
+        needed.
 
-        `shared_bytes` are bytes of values that all of them name.
+        `shared_bytes` are the bytes of values that all of them name.
         """
         alone = min(MOST_QUERIES, MOST_INTEGERS // max(integers, 1))
         together = min(alone, (MOST_BYTES - shared_bytes) // max(bytes, 1))
@@ -262,7 +261,7 @@ class Size:
         return self._larger(other, max)
 
     def __mul__(self, times: int) -> Size:
-        """So many times."""
+        """The size of this flow repeated `times` times."""
         return self._larger(self, lambda mine, _: mine * times) if times else Size()
 
     def beside(self, step: Size) -> Size:
@@ -280,7 +279,7 @@ class Size:
         )
 
     def rounds_of(self, n_sites: int, allowed: int = 0) -> int:
-        """Rounds at most; `allowed` is what the study allows, 0 if it does not say."""
+        """The largest number of rounds; `allowed` is the study's limit, 0 if there is none."""
         if n_sites == 1:
             return self.rounds_alone
         most = max(self.rounds, self.rounds_alone)
@@ -306,4 +305,4 @@ LIMITS: Final = {
     "steps": (MOST_STEPS, "tests on the way to one node"),
     "leaves": (MOST_LEAVES, "leaves in one tree"),
 }
-"""By the field of a size: what no cutting into rounds changes."""
+"""Limits that cutting into rounds cannot change, by the field of a size."""

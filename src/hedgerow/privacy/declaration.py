@@ -1,8 +1,8 @@
-"""A study is declared once: each entry with its place in the file, its rule and its words.
+"""The declaration of a study: each entry with its place in the file, its rule and its words.
 
-`study.toml` is read and written by it; its JSON Schema, the options of `hedgerow study init` and
-what a person approves are made of it; estimators share its rules and words; and what is hashed and
-sent are its plain values. A new number of studies is one entry here, and its use.
+It reads and writes `study.toml`, and it generates the JSON Schema, the options of `hedgerow study
+init` and the approval page. Estimators share its rules and words, and its plain values are hashed
+and sent. A new study parameter is one entry here, and its use.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ MAX_REPLY_INTERVAL = 86_400
 """Seconds of a day."""
 COMPLETE = "complete"
 
-# One entry: what it may be, and what people read about it.
+# One entry: its allowed values, and its description for people.
 
 Problem = tuple[tuple[str | int, ...], str]
-"""Where something stands in a file, and what is wrong with it."""
+"""A location in a file, and the problem there."""
 
 
 class _Plain(NamedTuple):
@@ -53,7 +53,7 @@ RATIONAL_FIELD = _Plain(str, Fraction)
 
 
 def object_schema(properties: Mapping[str, Any], required_names: list[str]) -> dict[str, Any]:
-    """A table of JSON that has these entries and no others."""
+    """The JSON schema of a table with these entries and no others."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -69,27 +69,27 @@ class StudyEntry:
     rule: Rule
     words: str = ""
     todo: str = ""
-    """What to do about another value; else the error says what the rule allows."""
+    """Advice for an invalid value; by default the error states what the rule allows."""
     plain: _Plain = AS_IT_IS
     is_required: bool = False
     usual: Any = None
-    """What a file means that does not say it; None is worked out from the rest."""
+    """The value if the file omits it; None is derived from other entries."""
     inside: Mapping[str, StudyEntry] | None = None
-    """Of an entry that may be a table, or a list of them: what stands there."""
+    """The entries inside, if this one may be a table or a list of tables."""
     table: str = ""
     name: str = ""
     none: str = ""
-    """What None of an estimator's parameter means."""
+    """The meaning of None for an estimator's parameter."""
     approval_line: tuple[str, str] = ("", "")
-    """Title and words for the person who approves a study; its fields stand in braces."""
+    """Title and words on the approval page; fields are in braces."""
 
     @property
     def is_rational(self) -> bool:
-        """Whether a text like "1/3" stands for a number."""
+        """Whether a text like "1/3" may stand for a number."""
         return self.plain is RATIONAL_FIELD
 
     def value_of(self, plain_value: Any) -> Any:
-        """The value as a user of Python would pass it."""
+        """The value as a Python user would pass it."""
         exact = (
             self.is_rational and isinstance(plain_value, str) and re.fullmatch(WRITTEN, plain_value)
         )
@@ -97,7 +97,7 @@ class StudyEntry:
 
     @property
     def text(self) -> str:
-        """For the parameter of an estimator that it is."""
+        """The documentation of the estimator's parameter."""
         return f"{self.words} None {self.none}." if self.none else self.words
 
     @property
@@ -121,7 +121,7 @@ def table_schema(entries: Entries) -> dict[str, Any]:
     )
 
 
-# Entries of the study itself. All of them are hashed.
+# Entries of the study itself; all are hashed.
 
 
 KEY = _Plain(bytes.hex, bytes.fromhex)
@@ -158,9 +158,7 @@ def _read_graph(value: Any) -> Sparse | None:
 
 
 def _rational(words: str, fits: Callable[[Fraction], bool]) -> Rule:
-    """A number, or a text such as "1/3": plain decimals of bounded length, which nobody reads for
-    long or reads otherwise than another.
-    """
+    """A number, or a text such as "1/3": plain decimals of bounded length."""
     ends = {"exclusiveMinimum": -MOST, "exclusiveMaximum": MOST}
     texts = {"type": "string", "pattern": f"^({WRITTEN})$"}
     return replace(fraction(words, fits), json={"anyOf": [{"type": "number", **ends}, texts]})
@@ -180,7 +178,7 @@ def entry(table: str, rule: Rule, words: str, *, default: Any = MISSING, **more:
 
 
 def derived_field(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
-    """Declares a field that follows from the model, the schema or the roster."""
+    """Declares a field derived from the model, the schema or the roster."""
     return field(default=default, metadata={"plain": plain})
 
 
@@ -192,7 +190,7 @@ class Declaration:
     schema: Schema = derived_field(_Plain(Schema.to_dict, Schema.from_dict))
     method: str = derived_field()
     asks: QueryKinds = derived_field(KINDS)
-    """What the method says that it may ask; a site admits nothing else."""
+    """The query kinds that the method declares; a site admits no others."""
     epsilon: Fraction = entry(
         "privacy",
         _rational(GUARANTEES, is_epsilon),
@@ -307,19 +305,19 @@ class Declaration:
         default=0,
     )
     asks_held_out: QueryKinds = derived_field(KINDS, default=frozenset())
-    """What may be asked of these records in the same run: how good the model is on them."""
+    """The query kinds on held-out records in the same run, which evaluate the model."""
     label_reports: BloomRandomizedResponse | None = derived_field(
         _Plain(_reports_content, _reports_of), default=None
     )
     """Under DP model `label`: noisy bits instead of k-ary randomized response."""
     method_parameters: str = derived_field(default="")
-    """The method in full, spelled out: two of equal content are one study."""
+    """The method with all parameters, in canonical form."""
     public_seed: int = derived_field(default=0)
     sites: tuple[bytes, ...] = derived_field(KEYS, default=())
-    """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
+    """Public keys of the sites, by id; empty in a simulation in one process."""
     coordinator: bytes = derived_field(KEY, default=b"")
     names: tuple[str, ...] = derived_field(_Plain(list, tuple), default=())
-    """What the sites are called, by id; as often as there are keys."""
+    """Names of the sites, by id; one per key."""
 
 
 STUDY: Entries = {
@@ -327,14 +325,14 @@ STUDY: Entries = {
     for field_ in fields(Declaration)
     if "entry" in field_.metadata
 }
-"""The entries of a study's file by the names of their fields."""
+"""The entries of a study file, by field name."""
 FIELD_OF = {
     (table_entry.table, table_entry.name or name): name for name, table_entry in STUDY.items()
 }
 
 
 def table_entries(table: str) -> dict[str, StudyEntry]:
-    """The entries of one table by the names that its file gives them."""
+    """The entries of one table, by their names in the file."""
     return {name: STUDY[of] for (where, name), of in FIELD_OF.items() if where == table}
 
 
@@ -342,7 +340,7 @@ TABLES = {table: table_entries(table) for table, _ in FIELD_OF}
 
 
 def approval(study: Study) -> Iterator[tuple[str, str]]:
-    """Lines for the person who approves the study; entries at their defaults are left out."""
+    """Lines of the approval page; entries at their defaults are omitted."""
     usual = {table_entry.name: table_entry.default for table_entry in fields(Declaration)}
     for name, table_entry in STUDY.items():
         title, words = table_entry.approval_line
@@ -350,7 +348,7 @@ def approval(study: Study) -> Iterator[tuple[str, str]]:
             yield title, words.format(**vars(study))
 
 
-# Tables of a file, read.
+# Reading the tables of a file.
 
 
 def read_table(
@@ -401,18 +399,18 @@ def join_place(place: tuple[str | int, ...]) -> str:
 
 
 def short(value: Any) -> str:
-    """The beginning of a number of thousands of digits, or of a long text."""
+    """The value, shortened if it is a huge number or a long text."""
     try:
         return reprlib.repr(value)
     except ValueError:
         return "a number that is too long to be shown"
 
 
-# A study as plain values, and back: what is hashed, approved and sent are the same words.
+# A study as plain values, and back: the same values are hashed, approved and sent.
 
 NOISE_LAW_VERSION = 1
 _DERIVED = {"lattice", "protocol", "noise_law"}
-"""Said, and hashed, so that two releases of hedgerow that differ in them never join."""
+"""Hashed too, so that releases of hedgerow that differ in them never join."""
 
 
 def content_of(study: Study) -> dict[str, Any]:
@@ -427,7 +425,7 @@ def content_of(study: Study) -> dict[str, Any]:
 
 
 def rebuilt(make: type[Study], content: Mapping[str, Any]) -> Study:
-    """The study of some content; derived values are left for its hash to compare."""
+    """The study of this content; derived values are verified through its hash."""
     readers = {field_.name: field_.metadata["plain"].read for field_ in fields(Declaration)}
     try:
         plain_values = {name: value for name, value in content.items() if name not in _DERIVED}
@@ -448,17 +446,17 @@ def _graph_content(study: Study) -> str | dict[str, int]:
     return {**asdict(study.graph), **asdict(study.parameters.neighborhood)}
 
 
-# The one hash of a study's content: headers, accounts and approvals all use it.
+# The single hash of a study's content, used in headers, accounts and approvals.
 
 
 def content_hash(content: Mapping[str, Any]) -> bytes:
-    """Over parsed content: order and spelling do not matter, values and versions do."""
+    """A hash of parsed content: order and spelling do not matter, values and versions do."""
     text = json.dumps(without_floats(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(b"hedgerow/study/2/" + text.encode()).digest()
 
 
 def without_floats(value: Any) -> Any:
-    """The same content without floats, which are not spelled the same everywhere."""
+    """The content without floats, whose spelling is not unique."""
     if isinstance(value, float):
         numerator, denominator = value.as_integer_ratio()
         return f"{numerator}/{denominator}"

@@ -1,4 +1,4 @@
-"""Queries in words, and what they cost: both follow from the study and the query alone.
+"""Queries in words, and their cost: both follow from the study and the query alone.
 
 Words are for people who approve studies and read statements: "class counts of 14 columns in 32
 ranges", never the name of a class of this package.
@@ -35,10 +35,9 @@ from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split
 from hedgerow.schema.schema import Schema
 
-# What follows from a study and a query alone is worked out once for each query.
-#
-# All sites of one process have the same study, and read the same questions as the same objects.
-# What is kept lies with the query and goes with it; it is not copied or sent along.
+# Values that follow from a study and a query are computed once per query. All sites of one
+# process have the same study and receive the same query objects. The cache belongs to the query
+# object and is not copied or sent.
 
 REMEMBERED = "_remembered"
 AQuery = TypeVar("AQuery")
@@ -59,7 +58,7 @@ class _Remembered:
 
 
 def once_a_query(function: Follows[AQuery, Result]) -> Follows[AQuery, Result]:
-    """Caches a function of a study and a query that never changes; exceptions are not cached."""
+    """Caches a pure function of a study and a query; exceptions are not cached."""
     name = function.__qualname__
 
     @wraps(function)
@@ -78,7 +77,7 @@ def once_a_query(function: Follows[AQuery, Result]) -> Follows[AQuery, Result]:
 # ------------------------------------------------------------------------------------------- prices
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of a sum: so many integers, in units per 1.0, and the noise of each site.
+    """The noise of a sum: its number of integers, the units per 1.0, and the noise of each site.
 
     Noise is drawn in units that are `refinement` times finer.
     """
@@ -99,7 +98,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A query with all that both halves of a round need to know of it; a choice has no noise."""
+    """A query with its price, words and noise; a selection has no noise."""
 
     query: Query
     charge: Charge
@@ -109,13 +108,13 @@ class Priced:
 
     @property
     def size(self) -> int:
-        """Integers that leave each site."""
+        """The number of integers that leave each site."""
         return 0 if self.noise is None else self.noise.size
 
 
 @once_a_query
 def priced(study: Study, query: Query) -> Priced:
-    """For queries that were admitted: a hostile one can make this raise."""
+    """For admitted queries only: a hostile one can make this raise."""
     what, remainder = describe(query, study), study.remainder(query)
     charge = study.charge(query.region, study.cost(query), what, remainder)
     noise = _noise(study, query) if isinstance(query, SumQuery | BoundQuery) else None
@@ -135,7 +134,7 @@ def _noise(study: Study, query: Summed) -> Noise:
 
 
 def entry_charges(study: Study) -> list[Charge]:
-    """Charges on entering the study, where it has such a price: once, before all others."""
+    """Charges on entering the study, if any: once, before all others."""
     if not study.entry_cost:
         return []
     purpose = "labels, randomized once per record for the whole study"
@@ -144,7 +143,7 @@ def entry_charges(study: Study) -> list[Charge]:
 
 # --------------------------------------------------------------------------------- words of queries
 def phrase_of(query: Query) -> Phrase:
-    """The phrase of a query, whichever records it is of."""
+    """The phrase of a query, without its records."""
     match query:
         case SumQuery():
             return query.statistic.words.then(query.by.words)
@@ -166,7 +165,7 @@ def describe(query: Query, study: Study) -> str:
 
 
 def _names(query: Query, study: Study) -> dict[str, str]:
-    """The columns of a query, and of how many: budget on columns not asked was saved."""
+    """The columns of a query and their total: columns not asked saved budget."""
     if isinstance(query, BoundQuery):
         return {"column": _column_words(query.features, study)}
     if isinstance(query, SumQuery) and isinstance(query.by, Cells):
@@ -185,7 +184,7 @@ def _column_words(features: Sequence[int], study: Study) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _records(region: Region, schema: Schema) -> str:
-    """Kept: the coordinator and every site of one process describe the same regions."""
+    """Cached: the coordinator and every site of one process describe the same regions."""
     holdout_outcomes = [s.outcome for s in region if isinstance(s.test, HeldOut)]
     which = (
         ("held-out records" if holdout_outcomes[0] == 0 else "records trained on")
@@ -215,7 +214,7 @@ def _test_words(region: Region, schema: Schema) -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _in_words(grid: Grid, cells: int) -> str:
-    """Kept: the nodes of a tree share their steps."""
+    """Cached: the nodes of a tree share their steps."""
     return grid.describe(cells)
 
 

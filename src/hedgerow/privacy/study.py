@@ -1,7 +1,7 @@
 """A study as all sites approved it: the numbers that no round message may change.
 
-Noise law, scale and charge of a query follow from the study and the query alone, so a site
-derives them itself and a coordinator cannot name its own.
+Noise law, scale and charge of a query follow from the study and the query alone, so a site derives
+them itself and a coordinator cannot choose them.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ COARSE_LATTICE = 64
 """Polya shares are drawn exactly down to a rate of 2^-15 per unit."""
 
 WIDE_NOISE = 1 << 12
-"""Deviation, in units, at which finer units say nothing more."""
+"""Noise deviation, in units, at which finer units are useless."""
 
 SMOOTH_SHARE = 16
 """Variance below which a discrete-Gaussian share is refined: at 16 the sum of shares is within
 10 h exp(-16 pi^2) < 1e-65 h of one discrete Gaussian, per coordinate."""
 
 MOST_KEPT = 4096
-"""Different prices and bounds whose noise is remembered."""
+"""Cached noise laws."""
 
 
 class _Noise(NamedTuple):
-    """The noise of a sum: how much finer its units are, the law of the sum, that of a site."""
+    """The noise of a sum: its refinement of units, the law of the sum, that of a site."""
 
     refinement: int
     of_sum: NoiseLaw
@@ -79,12 +79,12 @@ class Study(Declaration):
     # ------------------------------------------------------------------------------- budget
     @property
     def honest(self) -> int:
-        """Noise shares counted on: fewest survivors less tolerated colluders."""
+        """Noise shares relied on: fewest survivors less tolerated colluders."""
         return self.threshold - self.colluders
 
     @property
     def parameters(self) -> Consortium:
-        """The numbers of the secure sum; refused unless a sum that hides them can be formed."""
+        """The numbers of the secure sum; raises if no sum that hides inputs can be formed."""
         return Consortium(
             n_sites=self.n_sites,
             colluders=self.colluders,
@@ -103,9 +103,9 @@ class Study(Declaration):
 
     @property
     def graph_delta(self) -> Fraction:
-        """The part of delta that pays for what a sparse graph may expose.
+        """The part of delta for what a sparse graph may expose.
 
-        Only noise that is divided among sites needs masks: elsewhere each site's own protects it.
+        Only noise divided among sites needs masks: otherwise each site's own noise protects it.
         """
         if self.graph is None or self.dp_model is not DPModel.DISTRIBUTED:
             return Fraction(0)
@@ -113,7 +113,7 @@ class Study(Declaration):
 
     @property
     def noise_delta(self) -> Fraction:
-        """The rest of delta: noise is sized by it."""
+        """The rest of delta, which determines the noise."""
         return self.delta - self.graph_delta
 
     @cached_property
@@ -123,7 +123,7 @@ class Study(Declaration):
 
     @property
     def reserve(self) -> Cost:
-        """The retry budget for failed rounds; unlimited where nothing is guaranteed."""
+        """The retry budget for failed rounds; unlimited if nothing is guaranteed."""
         return math.inf if self.dp_model is DPModel.NONE else self.total - self.spendable
 
     @property
@@ -133,16 +133,16 @@ class Study(Declaration):
         return COARSE_LATTICE if is_noise_divided else LATTICE
 
     def unit(self, query: Summed) -> int:
-        """Integer units per 1.0 of a query's answer: no message can name its own."""
+        """Integer units per 1.0 of a query's answer: no message can choose it."""
         if isinstance(query, BoundQuery):
             return self._bound_unit(query)
         return self.lattice if query.statistic.is_fractional else 1
 
     def _bound_unit(self, query: BoundQuery) -> int:
-        """The unit of a bound: as fine as the lattice, unless noise makes that pointless.
+        """The unit of a bound: as fine as the lattice, unless noise makes that useless.
 
-        Sites round their bounds down, by less than two units each. Shares of Laplace noise have a
-        widest law that is still drawn exactly, and finer units make the noise wider.
+        Sites round their bounds down, by less than two units each. Shares of Laplace noise are
+        drawn exactly only up to a width, and finer units make the noise wider.
         """
         if self.dp_model in (DPModel.NONE, DPModel.LABEL):
             return self.lattice
@@ -161,11 +161,11 @@ class Study(Declaration):
     def charge(
         self, region: Region, cost: Cost, purpose: str, remainder: Cost = conversions.NOTHING
     ) -> Charge:
-        """A line of a ledger, on this study's account and in its measure."""
+        """A ledger entry on this study's account and in its measure."""
         return Charge(region, cost, purpose, self.account, self.measure, remainder)
 
     def remainder(self, query: Query) -> Fraction:
-        """What has to be left after a selection; sums and pure epsilon need nothing."""
+        """The budget that must remain after a selection; none for sums and pure epsilon."""
         if isinstance(query, Summed) or self.limit == math.inf:
             return conversions.NOTHING
         return query.remainder * self.spendable
@@ -208,7 +208,7 @@ class Study(Declaration):
 
     @cached_property
     def admitted(self) -> QueryKinds:
-        """The queries that sites answer: of labels reported in bits, class counts are bit sums."""
+        """The queries that sites answer; with label reports, class counts are bit sums."""
         if self.label_reports is None:
             return self.asks
         bit_queries = {
@@ -218,24 +218,24 @@ class Study(Declaration):
 
     @property
     def training_rounds(self) -> int:
-        """The most rounds of training; 0 if neither `max_rounds` nor a sparse graph limits them."""
+        """Most training rounds; 0 if neither `max_rounds` nor a sparse graph limits them."""
         most = [self.max_rounds, 0 if self.graph is None else self.graph.rounds]
         return min((max(n - bool(self.asks_held_out), 1) for n in most if n), default=0)
 
     # ------------------------------------------------------------------------------- records
     @cached_property
     def held_out_test(self) -> HeldOut | None:
-        """The draw that keeps records out of training; None if all are trained on."""
+        """The draw that holds records out of training; None if there is none."""
         return HeldOut(self.hold_out) if self.hold_out else None
 
     @cached_property
     def trained_on(self) -> Region:
-        """The region of records that learners ask about: all of them, if none is held out."""
+        """The region of training records."""
         return (Step(self.held_out_test, 1),) if self.held_out_test else EVERYONE
 
     @cached_property
     def held_out(self) -> Region:
-        """The region of records that are held out of training."""
+        """The region of held-out records."""
         return (Step(HeldOut(self.hold_out), 0),)
 
     def is_held_out(self, region: Region) -> bool:
@@ -265,7 +265,7 @@ class Study(Declaration):
         return self._noise(query).of_site
 
     def variance(self, query: Summed, members: int | None = None) -> float:
-        """Variance of the noise in the sum of some sites, by default of all, in natural units."""
+        """Noise variance of the sum of `members` sites, by default all, in natural units."""
         unit = self.unit(query) * self.refinement(query)
         summands = self.n_sites if members is None else members
         return self.site_law(query).variance * summands / unit**2
@@ -302,7 +302,7 @@ class Study(Declaration):
         return _Noise(factor, whole, whole.share(shares) if is_noise_divided else whole)
 
     def release(self, query: Summed) -> CoalitionRelease:
-        """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
+        """The sum as the coalition accountant sees it: a person's records, each in one cell."""
         by_record = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
         return CoalitionRelease(
             law=self.sum_law(query),
@@ -317,7 +317,7 @@ class Study(Declaration):
         return sampling_distance + size * self._share_distance(query)
 
     def _share_distance(self, query: Summed) -> Fraction:
-        """Shares of a discrete Gaussian sum to it but for a factor exp(+-tau): variation <= tau.
+        """Shares of a discrete Gaussian sum to it up to a factor exp(+-tau): variation <= tau.
 
         Shares of Laplace noise sum to it exactly.
         """
@@ -342,7 +342,7 @@ class Study(Declaration):
         return self._sensitivity(query).of_person(self.refinement(query))
 
     def _label_cost(self, query: Query) -> Fraction:
-        """Zero: the label was paid for on entering, and features are not protected."""
+        """Zero: the label was charged on entering, and features are not protected."""
         free_statistic = ClassCounts if self.label_reports is None else LabelReports
         if isinstance(query, SumQuery) and isinstance(query.statistic, free_statistic | Count):
             return Fraction(0)
@@ -353,12 +353,12 @@ class Study(Declaration):
 
     # ----------------------------------------------------------------------------- identity
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values; `from_dict` gives the equal study back."""
+        """Plain values; `from_dict` restores an equal study."""
         return content_of(self)
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Study:
-        """Refuses content that this hedgerow would not write itself, word for word."""
+        """Refuses content that this version would not write itself, word for word."""
         study = rebuilt(Study, content)
         if study.hash != content_hash(content):
             raise ParameterError(
@@ -373,7 +373,7 @@ class Study(Declaration):
 
     @cached_property
     def account(self) -> str:
-        """Its key in every ledger: the hash, since a name can be given twice."""
+        """Its key in every ledger: the hash, since names may repeat."""
         return self.hash.hex()
 
 
@@ -386,7 +386,7 @@ def _law(measure: Measure, cost: Fraction, sensitivity: Sensitivity) -> NoiseLaw
     return conversions.noise_law(measure, cost, sensitivity)
 
 
-# What no study may say: numbers that do not fit each other are refused before anybody joins.
+# Inconsistent numbers, refused before anybody joins.
 
 
 def check_study(study: Study) -> None:
@@ -397,7 +397,7 @@ def check_study(study: Study) -> None:
     _check_reply_interval(study)
     _check_held_out(study)
     if study.graph is not None:
-        _ = study.parameters  # refused if no such graph exists
+        _ = study.parameters  # raises if no such graph exists
     if study.dp_model is DPModel.NONE:
         return
     conversions.check_guarantee(study.epsilon, study.delta)

@@ -1,10 +1,10 @@
-"""A guarantee as a value, and what several of them come to.
+"""A guarantee as a value, and the composition of several.
 
-A release keeps (epsilon, delta) for a unit, one record or all records of one person, between
-neighboring data sets. Several releases of the same records add up (basic composition, which holds
-whatever law made the noise). Of releases of disjoint parts of the records each unit pays for one
-alone, so that the largest counts (parallel composition), if and only if every unit lies in one part
-whatever the others are: that is so where secret draws of the units themselves made the parts.
+A release satisfies (epsilon, delta) for a unit (one record, or all records of one person) between
+neighboring data sets. Releases of the same records add up (basic composition, for any noise). Of
+releases of disjoint parts each unit pays for one alone, so the largest counts (parallel
+composition), provided that every unit lies in one part whatever the others are: that holds if
+secret draws of the units themselves made the parts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.privacy.accounting.rounding import Real, context, float_above, format_above, real
 
 INFINITY = "infinity"
-"""How JSON says it; the format has no number for it."""
+"""Infinity in JSON, which has no number for it."""
 
 
 class Protected(Enum):
-    """The protected part of a unit: all of it, its labels while features are public, or nothing."""
+    """The protected part of a unit: all of it, its labels (features are public), or nothing."""
 
     RECORD = "record"
     LABEL = "label"
@@ -45,8 +45,8 @@ class Neighbors(Enum):
 class Unit:
     """The unit of privacy: one record, or one person with up to `most` records.
 
-    `counted` says that sites knew whose each record is and kept no more, each site for itself;
-    otherwise `most` is an assumption.
+    `counted`: each site knew the person of each record and kept at most `most`; otherwise `most` is
+    an assumption.
     """
 
     most: int = 1
@@ -56,14 +56,14 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """Parts of the records, by secret draws that have a name: no other record was touched."""
+    """Parts of the records made by a named secret draw: no other record was touched."""
 
     name: str
     parts: frozenset[int]
     by_person: bool
 
     def join(self, other: Drawn | None) -> Drawn | None:
-        """The parts of both, if one draw made them; None if they may overlap in any record."""
+        """The union, if one draw made both; None if they may overlap in any record."""
         if other is None or (other.name, other.by_person) != (self.name, self.by_person):
             return None
         return Drawn(name=self.name, parts=self.parts | other.parts, by_person=self.by_person)
@@ -71,7 +71,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """What one release, or several of them, keep. `drawn` says of which records, if not of all."""
+    """The guarantee of one or several releases. `drawn` names their records, if not all."""
 
     unit: Unit
     protected: Protected
@@ -132,16 +132,16 @@ def shown_cost(cost: Cost) -> float:
 
 
 def add_guarantees(first: Guarantee, *others: Guarantee) -> Guarantee:
-    """The guarantee of releases that may all be of the same records: epsilons and deltas add.
+    """The guarantee of releases that may share records: epsilons and deltas add.
 
-    Where one protects labels alone and another whole records, features lie open by the first, and
-    the second says nothing of labels that change: of both together nothing is kept.
+    If one protects labels alone and another whole records, the first exposes features and the
+    second says nothing of changed labels: together they guarantee nothing.
     """
     return reduce(lambda a, b: _combine(a, b, lambda x, y: x + y), others, first)
 
 
 def combine_disjoint(first: Guarantee, second: Guarantee) -> Guarantee:
-    """The guarantee of releases of disjoint parts: the larger counts. Refused without a proof."""
+    """The guarantee of releases of disjoint parts: the larger one. Raises without a proof."""
     reason = reason_not_apart(first, second)
     if reason is not None:
         raise ParameterError(f"{reason}, so that what was released of both adds up; add them.")
@@ -176,7 +176,7 @@ def _combine(a: Guarantee, b: Guarantee, of: Callable[[Any, Any], Any]) -> Guara
 
 
 def check_one_unit(*units: Unit) -> None:
-    """Guarantees to one record and to one person with several are of different things."""
+    """Raises unless all guarantees are for the same unit."""
     if len(set(units)) > 1:
         first, second = list(dict.fromkeys(units))[:2]
         raise ParameterError(
@@ -212,7 +212,7 @@ def guarantee_of_words(words: str, epsilon: Cost, delta: Fraction) -> Guarantee:
 
 
 def unit_of_words(words: str) -> tuple[Unit, Protected]:
-    """From what `unit_words` gave."""
+    """Parses the words of `unit_words`."""
     digits = "".join(c for c in words if c.isdigit())
     unit = Unit(
         most=int(digits or 1),
@@ -225,21 +225,20 @@ def unit_of_words(words: str) -> tuple[Unit, Protected]:
     return unit, protection
 
 
-# The meaning of a budget for one person: how well an attack can detect that they took part.
-#
-# A membership attack is a test on what was released: it names some who did not take part (false
+# The meaning of a budget for one person: how well an attack can detect their participation. A
+# membership attack is a test on the released values: it flags some who did not take part (false
 # positives) and some who did (true positives). Differential privacy bounds the second rate for each
-# first, whatever else the attacker knows (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath
-# 2015; Dong, Roth and Su 2022). All numbers here are upper bounds, rounded up.
+# first, whatever else the attacker knows (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015;
+# Dong, Roth and Su 2022). All numbers here are upper bounds, rounded up.
 FALSE_POSITIVES = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """`guess`: how often a guess is right at most, where a coin is right half of the time.
+    """`guess`: how often a guess is right at most; a coin is right half of the time.
 
-    `advantage` is the largest gap between the true and the false positive rate; `found` has, for
-    some false positive rates, the largest true positive rate.
+    `advantage` is the largest gap between the true and the false positive rate; `found` has the
+    largest true positive rate for some false positive rates.
     """
 
     guess: float
@@ -253,7 +252,7 @@ class Meaning:
 
 @lru_cache(maxsize=1024)
 def meaning_of(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) -> Meaning:
-    """`more_delta` is the failure probability beside the noise; it adds to every success rate."""
+    """`more_delta` is the failure probability besides the noise; it adds to every success rate."""
     most = advantage(measure, cost, more_delta)
     return Meaning(
         guess=_float_above((1 + Fraction(most)) / 2),

@@ -1,12 +1,12 @@
 """A hash chain of entries: a changed, moved or missing entry is detected.
 
-Each entry holds the hash of all before it, their signatures included, and is signed. So the
-signature of the last one vouches for all: reading a ledger takes one pass of hashing and one
-signature to check. Whoever holds the signing key and the file can still write another history;
-that is noticed only by those who remember a head (`anchor`, the coordinator, the peers).
+Each entry has the hash of all before it, including their signatures, and is signed. So the last
+signature covers all entries: reading a ledger takes one pass of hashing and one signature check.
+The owner of the signing key and the file can still write another history; only those who stored an
+earlier head notice it (the anchor, the coordinator, the other sites).
 
-Entries of version 1 held the hash of the entry before them without its signature. They are read
-as they are; as long as no newer entry follows, each one's own signature is checked.
+Entries of version 1 have the hash of the previous entry without its signature. They are still read;
+until a newer entry follows, each one's own signature is checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hedgerow.privacy.ledger.store import sync_directory
 
 Sign = Callable[[bytes], bytes]
 Verify = Callable[[bytes, bytes], bool]
-"""(signature, message) -> is it this site's own?"""
+"""(signature, message) -> whether this site signed it."""
 
 _VERSION_1, _VERSION_2 = b"hedgerow/ledger/1/entry", b"hedgerow/ledger/2/entry"
 _LINK = b"hedgerow/ledger/2/link"
@@ -66,7 +66,7 @@ def seal_entry(seq: int, end: ChainLink, event: Event, sign: Sign) -> Entry:
 
 
 def vouches(entry: Entry, end: ChainLink) -> bool:
-    """Refuses an entry that does not follow; returns whether it covers the signatures before it."""
+    """Raises if an entry does not follow; returns whether it covers the signatures before it."""
     if entry.head == _digest(_VERSION_2, str(entry.seq), end.everything, entry.body):
         return True
     if entry.head == _digest(_VERSION_1, str(entry.seq), end.head, entry.body):
@@ -87,7 +87,7 @@ def check_seq(entry: Entry, next_seq: int) -> None:
 
 
 def _digest(tag: bytes, *parts: str | bytes) -> bytes:
-    """SHA-256 of each part behind its own length, so that no two lists hash the same bytes."""
+    """SHA-256 with each part preceded by its length, so that encodings are unambiguous."""
     pieces = [tag]
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -102,13 +102,12 @@ def _describe_break(seq: int, defect: str) -> str:
     )
 
 
-# A second memory of the ledger's end, kept outside the file that backups bring back.
-#
-# One line an entry, appended and synced after the entry is durable and before anything is sent.
-# A line that was torn by a power loss says nothing; the next one starts on a line of its own.
+# A second record of the ledger's end, outside the file that backups restore. One line per entry,
+# appended and synced after the entry is durable and before anything is sent. A line torn by a power
+# loss is ignored; the next one starts on a new line.
 
 _TAIL = 512
-"""Bytes of the last few lines: each head vouches for all before it."""
+"""Bytes of the last few lines: each head covers all before it."""
 
 
 class Anchor:

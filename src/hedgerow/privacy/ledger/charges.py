@@ -1,9 +1,8 @@
 """Charges to records, by region: a round is charged first and released afterwards.
 
 A record pays along its path. Two charges whose regions differ in the outcome of one test cannot
-touch the same record, so the worse of them counts; everything else adds up. This holds for
-epsilon, rho and mu^2 alike, also when charges depend on earlier answers.
-Proof: docs/proofs/ledger.md.
+concern the same record, so the larger of them counts; everything else adds up. This holds for
+epsilon, rho and mu^2, also when charges depend on earlier answers. Proof: docs/proofs/ledger.md.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from hedgerow.schema.visible import html_table
 
 NO_HEAD = bytes(32)
 ENTRY_ID = "entry"
-"""The round id of what records pay on entering a study, once for all its runs."""
+"""The round id of charges on entering a study, paid once for all its runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
     """The price of a query for a record in `region`; `what` is its purpose in words.
 
-    `study` is the key of the study's account: its hash, so that two studies of one name do not
-    share a budget. `measure` says what the cost counts; a ledger adds up one kind only.
-    `remainder` has to be left of the budget after this round: a selection was priced by it, and
-    counts as spent from then on.
+    `study` is the key of the study's account: its hash, so that studies with the same name do not
+    share a budget. `measure` is the unit of the cost; a ledger adds up one kind only. `remainder`
+    must be left of the budget after this round: a selection was priced by it, and it counts as
+    spent from then on.
     """
 
     region: Region
@@ -49,9 +48,9 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """Says that a round is paid for: the end of the ledger after its charge.
+    """Confirms that a round is paid: the end of the ledger after its charge.
 
-    `spent` is what the whole study has cost so far.
+    `spent` is the total cost of the study so far.
     """
 
     study: str
@@ -62,13 +61,13 @@ class Receipt:
 
 
 class ChargeLedger(Protocol):
-    """Says yes before anything is released, or raises; there is no way to pay afterwards."""
+    """Charges before anything is released, or raises; paying afterwards is impossible."""
 
     def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
         """Charges one round of one study, all or nothing.
 
-        Raises BudgetExceeded, with nothing written, unless the study's total stays within its
-        limit. What is reserved stays charged, whatever becomes of the round.
+        Raises BudgetExceeded, with nothing written, if the study's total would exceed its limit.
+        The charge stays, whatever happens to the round.
         """
         ...
 
@@ -82,7 +81,7 @@ class ChargeLedger(Protocol):
 
 
 def worst_total(charges: Iterable[Charge]) -> Cost:
-    """The charge of the worst record: tests add, outcomes of one test do not, studies add."""
+    """The charge of the worst-case record: tests and studies add, outcomes of one test do not."""
     tally = Tally()
     tally.add(tuple(charges))
     return tally.total
@@ -107,11 +106,11 @@ Change = tuple[_Part, _Units]
 class Tally:
     """The charge of the worst-case record, updated as charges arrive.
 
-    A charge takes a step of work for every step of its region whose total it raises, and no more:
-    best-first trees ask about regions of a hundred steps, round after round. Totals are whole
-    numbers of a unit that divides all costs so far: few denominators differ, and integers add
-    exactly and sooner than rationals. What a study spent is never below what stood after a round,
-    with the remainder by which its selections were priced: charges of one call are one round.
+    A charge takes work only for the steps of its region whose total it raises: best-first trees
+    query regions of a hundred steps, round after round. Totals are integers in a unit that divides
+    all costs so far: few denominators differ, and integers add exactly and faster than rationals. A
+    study's spending never falls below its value after any round, including the remainder by which
+    its selections were priced; the charges of one call are one round.
     """
 
     def __init__(self) -> None:
@@ -143,7 +142,7 @@ class Tally:
         return cost.numerator * (self._per_one // cost.denominator)
 
     def add(self, charges: Sequence[Charge]) -> list[Change]:
-        """Adds charges; the result takes them back by `undo`, as long as no others were added."""
+        """Adds charges; returns changes for `undo`, valid until others are added."""
         self._refine(charges)
         changes: list[Change] = []
         for charge in charges:
@@ -163,7 +162,7 @@ class Tally:
         part.total = max(part.total, total)
 
     def _refine(self, charges: Sequence[Charge]) -> None:
-        """Smaller units, if these charges are no whole number of the present ones."""
+        """Switches to smaller units if these charges are not multiples of the present ones."""
         costs = (cost for charge in charges for cost in (charge.cost, charge.remainder))
         finite = {cost.denominator for cost in costs if isinstance(cost, Fraction)}
         finer = math.lcm(self._per_one, *finite)
@@ -177,7 +176,7 @@ class Tally:
             part.total = before
 
     def _add(self, charge: Charge, changes: list[Change]) -> None:
-        """A worst outcome's total is that of its test, the same object: no need to compare."""
+        """A worst outcome's total is that of its test, the same object, so it is not compared."""
         node, gain = self._node(charge.study, charge.region), self._units(charge.cost)
         before = node.total
         changes.append((node, before))
@@ -193,7 +192,7 @@ class Tally:
             node, parent.total = parent, before + gain
 
     def _node(self, study: str, region: Region) -> _Part:
-        """A study is a first test with one outcome: so studies share no node, and add."""
+        """A study is a first test with one outcome, so studies share no node and add up."""
         node = self._nodes.get((study, region))
         if node is None:
             node = self._part(self._part(self._root, study), 0)
@@ -249,7 +248,7 @@ def require_new(round_id: str, study: str, is_used: bool) -> None:
 
 
 def require_within(spent: Cost, limit: Cost, study: str, round_id: str) -> None:
-    """Refuses unless `total <= limit`: no tolerance, and a value that is no number is refused."""
+    """Raises unless `total <= limit`, without tolerance; NaN is refused."""
     if not spent <= limit:
         raise BudgetExceeded(
             f"round {round_id!r} would bring study {study!r} to {readable_cost(spent)}; "
@@ -266,7 +265,7 @@ def readable_cost(cost: Cost) -> str:
 
 
 class MemoryLedger:
-    """A ledger as long as the process, with one limit: for simulated sites and coordinators."""
+    """A ledger in memory with one limit, for simulated sites and coordinators."""
 
     def __init__(self, limit: Cost) -> None:
         self.limit = checked_cost(limit)

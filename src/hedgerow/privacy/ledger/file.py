@@ -1,12 +1,11 @@
-"""A ledger in a file of its own, with its key, anchor and lock: for users without a site.
+"""A ledger in a file of its own, with key, anchor and lock: for users without a site.
 
     fits.ledger         the entries
     fits.ledger.key     signs them; made on first use, for its owner alone
     fits.ledger.anchor  remembers their end
     fits.ledger.lock    lets one process in at a time
-
-All four lie in one folder, so whoever puts back an older copy of the whole folder is not seen:
-that takes an anchor elsewhere, as a site's store has.
+All four are in one folder, so restoring an older copy of the whole folder is not detected; that
+needs an anchor elsewhere, as a site has.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from hedgerow.privacy.ledger.store import LedgerStore, check_version, connect, w
 from hedgerow.secagg.keys import Identity, is_signed
 
 WAIT_SECONDS = 60.0
-"""For another process to write its entry, which takes a moment."""
+"""Seconds to wait for another process to write its entry."""
 _MAGIC = b"SQLite format 3\0"
 _KEY_BYTES = 32
 
 
 @contextmanager
 def open_alone(path: Path) -> Iterator[SqliteLedger]:
-    """Nobody else writes until it is left: not even the first two users make two keys."""
+    """Opens the ledger exclusively, so that concurrent first users do not create two keys."""
     path = path.resolve()
     _require_ledger(path)
     with closing(exclusive(path, WAIT_SECONDS)):
@@ -44,7 +43,7 @@ def is_there(path: Path) -> bool:
 
 
 def _require_ledger(path: Path) -> None:
-    """Before anything is touched: a mutant of the hand must not lock a user's own table."""
+    """Refuses another kind of file before touching it, so that a typo harms no other table."""
     if path.is_dir():
         raise ParameterError(f"the ledger {path} is a folder; name a file in it.")
     if is_there(path):

@@ -1,7 +1,7 @@
-"""The state that the events of a ledger add up to. No file, no signature: rules only.
+"""The state that the events of a ledger add up to: rules only, without file and signatures.
 
-Writing an event and reading it back pass through the same rules, so a ledger that breaks them
-can neither be written nor be read.
+Writing an event and reading it back apply the same rules, so a ledger that breaks them can neither
+be written nor read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from hedgerow.privacy.ledger.events import (
 
 @dataclass(frozen=True, slots=True)
 class OpenedSet:
-    """The hash of a set, the number of its entry, and what its study had cost by then."""
+    """The hash of a set, the number of its entry, and the cost of its study by then."""
 
     members: bytes
     seq: int
@@ -63,7 +63,7 @@ class Account:
 
     @property
     def spent(self) -> Cost:
-        """After a restore the file may have forgotten charges, so all counts as spent."""
+        """After a restore the file may lack charges, so all counts as spent."""
         return self.cap if self.doubtful else self.known
 
     @property
@@ -77,7 +77,7 @@ class Account:
 
 
 def next_seq(seq: int, event: Event) -> int:
-    """Entries count up; only a restore jumps, over the numbers that were lost."""
+    """Entries count up; only a restore jumps over the lost numbers."""
     return max(seq, event.last) + 1 if isinstance(event, Restored) else seq + 1
 
 
@@ -110,17 +110,17 @@ class Books:
 
     @property
     def failing(self) -> Cost:
-        """The deltas of all studies: a delta stays counted after its study is closed."""
+        """The deltas of all studies; a delta stays counted after its study is closed."""
         return sum((account.delta for account in self.accounts.values()), Fraction(0))
 
     def for_trial(self) -> Books:
-        """Takes limits and approvals in, and leaves these books as they are."""
+        """A copy that can apply limits and approvals without changing these books."""
         trial = copy(self)
         trial.accounts = dict(self.accounts)
         return trial
 
     def apply(self, event: Event) -> None:
-        """Takes an event in, or raises and changes nothing."""
+        """Applies an event, or raises and changes nothing."""
         before, self.seq = self.seq, next_seq(self.seq, event)
         try:
             self._apply(event)
@@ -184,7 +184,7 @@ class Books:
         self.account(event.study).tally.undo(self._add(event))
 
     def _add(self, event: Charged) -> list[Change]:
-        """Adds charges to their account, or raises; what was changed can be undone."""
+        """Adds charges to their account, or raises; returns changes that can be undone."""
         account = self.account(event.study)
         measure = measure_of(event.charges, event.round_id)
         require_measure(measure, account.measure, event.round_id)

@@ -1,10 +1,10 @@
 """One SQLite file with durable transactions: they survive a crash and a power failure.
 
-Rollback journal, not a write-ahead log: a site has one writer at a time, large messages are
-written once instead of twice, a backup is one file, and erased bytes are not left in a log.
-At a commit the journal is cut to no length and synced, which gives its bytes back as deleting it
-would, and spares two syncs of the directory: without a sync a power loss right after a commit could
-bring the journal back and undo the commit.
+It uses a rollback journal, not a write-ahead log: a site has one writer at a time, large messages
+are written once instead of twice, a backup is one file, and erased bytes do not remain in a log. At
+a commit the journal is truncated and synced, which frees its bytes like a deletion and saves two
+syncs of the directory; without a sync a power loss right after a commit could restore the journal
+and undo the commit.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hedgerow.errors import LedgerBroken, LedgerError, LedgerUnavailable
 EXTRA = 3
 BUSY_SECONDS = 10.0
 PAGE_BYTES = 32_768
-"""Of a new file: answers of megabytes go in for half the work, and small ones for no more."""
+"""Page size of a new file: half the work for answers of megabytes, no more for small ones."""
 
 Hook = Callable[[str], None]
-"""Called with the name of each step, so that a test can stop the world there."""
+"""Called with the name of each step, so that a test can interrupt there."""
 
 
 def no_hook(step: str) -> None:
@@ -33,9 +33,9 @@ def no_hook(step: str) -> None:
 
 
 def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """A connection to a file that only its owner can read; transactions are ours to begin.
+    """Opens a file that only its owner can read; the caller begins transactions.
 
-    Only a new file is opened by hand: closing a second descriptor of an existing one would drop
+    Only a new file is opened directly: closing a second descriptor of an existing one would drop
     the locks that SQLite holds on it in this process (POSIX).
     """
     try:
@@ -54,7 +54,7 @@ def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connectio
 
 
 def make_private(directory: Path) -> None:
-    """Makes a folder that only its owner can look into, whatever the process' umask."""
+    """Creates a folder that only its owner can access, whatever the umask."""
     try:
         directory.mkdir()
         directory.chmod(0o700)
@@ -69,7 +69,7 @@ def make_private(directory: Path) -> None:
 
 
 def copy_private(source: Path, target: Path) -> None:
-    """Copies a file that nobody has open into a new one that only its owner can read."""
+    """Copies a file that no process has open into a new one that only its owner can read."""
     try:
         content = source.read_bytes()
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -104,7 +104,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Makes a file that nobody has open, and its name, durable."""
+    """Makes a file that no process has open, and its name, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -123,7 +123,7 @@ def sync_directory(directory: Path) -> None:
 
 
 KNOWN_LAYOUTS = 5
-"""Layouts of a site's file that this release reads: the ledger alone, and the steps after it."""
+"""Layouts of a site's file that this release reads: the ledger alone, and later versions."""
 
 
 class LedgerStore:
@@ -146,7 +146,7 @@ class LedgerStore:
                 raise _in_our_words(error) from error
 
     def create(self, statement: str) -> None:
-        """Runs a CREATE statement, spelled as SQLite will keep it, unless it was run before."""
+        """Runs a CREATE statement, spelled as SQLite stores it, unless it was run before."""
         if statement not in self.layout():
             self.execute(statement)
 
@@ -172,10 +172,10 @@ class LedgerStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, durable on exit. A transaction inside another joins it.
+        """All or nothing, durable on exit. A nested transaction joins the outer one.
 
-        The lock is taken at once (BEGIN IMMEDIATE), so what is read inside stays true until
-        the commit, whatever other studies and processes do.
+        The lock is taken at once (BEGIN IMMEDIATE), so values read inside stay valid until the
+        commit, whatever other studies and processes do.
         """
         with self._lock:
             if self._depth:
@@ -201,7 +201,7 @@ class LedgerStore:
         self._after.append(act)
 
     def close(self) -> None:
-        """Takes the empty journal away too, unless another process is using it."""
+        """Also removes the empty journal, unless another process uses it."""
         with self._lock:
             with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA journal_mode=DELETE")
@@ -229,7 +229,7 @@ class LedgerStore:
             "synchronous=EXTRA",
             "fullfsync=ON",
             "secure_delete=ON",
-            "cache_spill=OFF",  # pages of an answer go into the file once, at the commit
+            "cache_spill=OFF",  # pages of an answer are written once, at the commit
             "trusted_schema=OFF",
         ):
             self.execute(f"PRAGMA {setting}")
@@ -243,7 +243,7 @@ class LedgerStore:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """SQLite's errors in hedgerow's words: nothing is sent after any of them."""
+    """Turns SQLite's errors into hedgerow's; nothing is sent after any of them."""
     try:
         yield
     except sqlite3.Error as error:
@@ -251,7 +251,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _in_our_words(error: sqlite3.Error | UnicodeDecodeError) -> LedgerError:
-    """A damaged file may hold text that is none, in its rows and in its own messages."""
+    """A damaged file may have invalid text in its rows and error messages."""
     if isinstance(error, UnicodeDecodeError):
         return LedgerBroken(
             f"the site's file holds text that cannot be read ({error.reason}); nothing was sent. "

@@ -1,8 +1,8 @@
-"""Randomized response: a label that is reported wrongly with a known probability.
+"""Randomized response: a label is reported wrongly with a known probability.
 
-Protects labels only, record by record, against everybody. A record's answer is drawn once and for
-all: redrawing it in another run or after a restart would be a second release. So the words that
-decide come from outside: a function of the site's stored secret and the record's own name.
+It protects labels only, record by record, against everybody. A record's answer is drawn once and
+for all: redrawing it in another run or after a restart would be a second release. So the random
+words come from outside: a function of the site's stored secret and the record id.
 
 Probabilities are multiples of 2^-64, so one word decides and every stated epsilon is that of the
 law as drawn, rounded up. Proofs: docs/proofs/samplers.md, section 8.
@@ -31,7 +31,7 @@ _CODE_ATTEMPTS: Final = 4096
 _CERTIFIED_BITS: Final = 192
 _KEEP_STEPS: Final = 2**32
 HASHES: Final = 2
-BITS_PER_CLASS: Final = 2  # enough that the codes of labels seldom meet
+BITS_PER_CLASS: Final = 2  # enough that codes of labels seldom collide
 _MOST_STEPS: Final = 400
 _NEAR: Final = 1e-7
 
@@ -92,7 +92,7 @@ class RandomizedResponse:
         width = np.uint64((ALL_WORDS - self.honest_words) // (self.classes - 1))
         other_label = ((words - honest) // width).astype(
             np.int64
-        )  # 0 .. C-2 where the word is a lie
+        )  # 0 .. C-2 if the answer is false
         return np.where(words < honest, labels, other_label + (other_label >= labels))
 
     def estimate_counts(self, counts: IntArray) -> FloatArray:
@@ -138,7 +138,7 @@ class BloomRandomizedResponse:
             raise ParameterError(f"epsilon is {epsilon}; use a number above 0.")
         apart = _farthest(codebook(classes, bits, hashes))
         steps = int(math.tanh(float(epsilon) / (2 * apart)) * _KEEP_STEPS)
-        for keep in range(min(steps + 1, _KEEP_STEPS - 1), 0, -1):  # the second or third will do
+        for keep in range(min(steps + 1, _KEEP_STEPS - 1), 0, -1):  # the second or third suffices
             reports = cls(
                 classes=classes, bits=bits, hashes=hashes, keep=Fraction(keep, _KEEP_STEPS)
             )
@@ -150,7 +150,7 @@ class BloomRandomizedResponse:
 
     @classmethod
     def of_labels(cls, classes: int, epsilon: Fraction) -> BloomRandomizedResponse:
-        """The filter of FET-LDP (Liu et al. 2020): two hashes into two bits a class."""
+        """The filter of FET-LDP (Liu et al. 2020): two hashes into two bits per class."""
         return cls.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
 
     @property
@@ -159,7 +159,7 @@ class BloomRandomizedResponse:
         return codebook(self.classes, self.bits, self.hashes)
 
     def permanent(self, labels: IntArray, words: Words) -> Bits:
-        """(n, bits), from words (n, bits) that are a record's own for good."""
+        """(n, bits), from permanent words (n, bits) of each record."""
         return np.asarray(self.code[labels] ^ (words < np.uint64(self._flip_words)))
 
     def instant(self, permanent: Bits, secret: Randomness) -> Bits:
@@ -178,7 +178,7 @@ class BloomRandomizedResponse:
 
     @property
     def spread(self) -> float:
-        """Variance of a decoded label count per record, before negative ones are excluded."""
+        """Variance of a decoded label count per record, before negative counts are excluded."""
         one_odds, zero_odds = (float(p) for p in self._report_odds)
         per_bit = zero_odds * (1.0 - zero_odds) / (one_odds - zero_odds) ** 2
         code = self.code.astype(np.float64)
@@ -196,7 +196,7 @@ class BloomRandomizedResponse:
         return self._epsilon(*self._report_odds)
 
     def epsilon(self, reports: int) -> float:
-        """For so many reports of one record."""
+        """The epsilon of `reports` reports of one record."""
         return min(self.epsilon_forever, math.nextafter(reports * self.epsilon_once, math.inf))
 
     @property
@@ -210,13 +210,13 @@ class BloomRandomizedResponse:
 
     @property
     def _report_odds(self) -> tuple[Fraction, Fraction]:
-        """P1 and P0: the chance of sending 1 for a bit that the label sets, and for another."""
+        """P1 and P0: the probability of sending 1 for a bit that the label sets, or not."""
         flip = Fraction(self._flip_words, ALL_WORDS)
         one_odds, zero_odds = (Fraction(w, ALL_WORDS) for w in self._one_words)
         return (1 - flip) * one_odds + flip * zero_odds, flip * one_odds + (1 - flip) * zero_odds
 
     def _epsilon(self, one_odds: Fraction, zero_odds: Fraction) -> float:
-        """Two labels set equally many bits, so of the bits that differ half go each way."""
+        """Two labels set equally many bits, so half of the differing bits go each way."""
         ratio = one_odds * (1 - zero_odds) / (zero_odds * (1 - one_odds))
         return math.nextafter(_farthest(self.code) // 2 * log_up(ratio), math.inf)
 
@@ -224,7 +224,7 @@ class BloomRandomizedResponse:
 def non_negative(matrix: FloatArray, targets: FloatArray) -> FloatArray:
     """(..., C) the x >= 0 for which `matrix` x is nearest to each of (..., bits).
 
-    Where plain least squares is not negative it is the answer; elsewhere projected gradients with
+    Plain least squares is the answer where it is not negative; elsewhere projected gradients with
     momentum (Beck and Teboulle 2009) start from it. All cells of a level are solved together.
     """
     gram, towards = matrix.T @ matrix, targets @ matrix
@@ -247,19 +247,19 @@ def non_negative(matrix: FloatArray, targets: FloatArray) -> FloatArray:
 
 
 def _farthest(code: Bits) -> int:
-    """In how many bits two labels differ at most."""
+    """The largest number of bits in which two labels differ."""
     return max(int((a != b).sum()) for a in code for b in code)
 
 
 @lru_cache(maxsize=64)
 def codebook(classes: int, bits: int, hashes: int) -> Bits:
-    """Public bit strings (C, bits), linearly independent, so that counts can be separated."""
+    """Public bit strings (C, bits), linearly independent, so that counts are identifiable."""
     if not (classes >= 2 and bits >= classes and 1 <= hashes < bits):
         raise ParameterError(
             f"{classes} classes in {bits} bits by {hashes} hashes; use 2 classes or more, at "
             "least as many bits as classes and fewer hashes than bits."
         )
-    if hashes == 1:  # a bit of its own for every label; a search would need luck
+    if hashes == 1:  # one bit per label; a search might fail
         return freeze(np.eye(classes, bits, dtype=np.uint8))
     for salt in range(_CODE_ATTEMPTS):
         code = np.array([_bloom(salt, label, bits, hashes) for label in range(classes)], np.uint8)
@@ -271,7 +271,7 @@ def codebook(classes: int, bits: int, hashes: int) -> Bits:
 
 
 def _bloom(salt: int, label: int, bits: int, hashes: int) -> list[int]:
-    """`hashes` different positions, the first that SHA-256 of a counter names."""
+    """`hashes` different positions: the first that SHA-256 of a counter gives."""
     chosen: set[int] = set()
     counter = 0
     while len(chosen) < hashes:
@@ -282,7 +282,7 @@ def _bloom(salt: int, label: int, bits: int, hashes: int) -> list[int]:
 
 
 def log_up(ratio: Fraction) -> float:
-    """The smallest float found, by certified steps up, that is not below ln(ratio); ratio >= 1."""
+    """A float, increased by certified steps until it is at least ln(ratio); ratio >= 1."""
     guess = math.log1p((ratio.numerator - ratio.denominator) / ratio.denominator)
     while not _exp_reaches(guess, ratio):
         guess = math.nextafter(guess, math.inf)

@@ -1,4 +1,4 @@
-"""Private selections among splits, and the scores they go by."""
+"""Private selections among splits, and their scores."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hedgerow.schema.regions import Region, Split, Step
 from hedgerow.schema.schema import Schema
 
 MOST_ROWS = 1 << 32
-"""Up to here the entropy's units are proved right."""
+"""Number of rows up to which the entropy's units are proved correct."""
 
 
 class Score(Enum):
     """Scores of a split, in integers of 1 / `LATTICE`; higher is better.
 
     `reach` is the range over candidates of the change that one record can cause. A sum of
-    impurities over children moves one way for every candidate (monotone), so its range is the
-    largest change itself, not twice that. A record is in one child, so any number of children
-    have the reach of two. Proof: docs/proofs/selection.md.
+    impurities over children moves in one direction for every candidate (monotone), so its range is
+    the largest change itself, not twice that. A record is in one child, so any number of children
+    have the same reach as two. Proof: docs/proofs/selection.md.
     """
 
     GINI = "- n (1 - sum p^2) summed over the children"
@@ -39,13 +39,13 @@ class Score(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A score with the public fact its bound needs.
+    """A score with the public number that its bound needs.
 
     The entropy is scored as if no set were larger than `rows_at_most`: smaller is sharper. The
-    bound holds for any data; a wrong guess only makes scores of larger sets less telling.
-    `balance` units are taken off for every record of the larger child: where the score tells
-    little, the split then stays near the middle. One more record moves this part down or not at
-    all, as it does the impurities, so the ranges add.
+    bound holds for any data; a wrong guess only makes scores of larger sets less informative.
+    `balance` units are subtracted for every record of the larger child: where the score is
+    uninformative, the split then stays near the middle. One more record lowers this part or leaves
+    it unchanged, like the impurities, so the ranges add.
     """
 
     score: Score
@@ -95,14 +95,14 @@ class Mechanism(Enum):
 class MultiwaySplit:
     """A candidate with more than two children: a sequence of tests.
 
-    A row's child is the first test that sends it left, or else the last child. A node with a
-    branch for each of k bins is a chain of k - 1 tests, so trees stay binary.
+    A row goes to the child of the first test that sends it left, or else to the last child. A node
+    with a branch for each of k bins is a chain of k - 1 tests, so trees stay binary.
     """
 
     tests: tuple[Split, ...]
 
     def children(self, region: Region) -> list[Region]:
-        """Regions of the children of a node, the one that no test sends left being the last."""
+        """Regions of the children of a node; the last is the one that no test sends left."""
         rest, regions = region, list[Region]()
         for test in self.tests:
             regions.append((*rest, Step(test, 0)))
@@ -112,11 +112,11 @@ class MultiwaySplit:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Candidates in a row: a split at each of some places of one feature's ordered cells.
+    """A run of candidates: splits at several places of one feature's ordered cells.
 
-    Cut i sends the cells below `at[i]` left, and at every cut the cell `also`, unless it is None:
-    that is where `missing` goes. A node that looks at all cuts of thirty features names thirty of
-    these and not two thousand splits.
+    Cut i sends the cells below `at[i]` left and, at every cut, the cell `also` (`missing`), unless
+    it is None. A node that considers all cuts of thirty features names thirty of these instead of
+    two thousand splits.
     """
 
     feature: str
@@ -126,7 +126,7 @@ class Thresholds:
 
     @cached_property
     def cells(self) -> IntArray:
-        """(k,) `at`, for whoever counts with it."""
+        """(k,) `at` as an array."""
         return freeze(np.array(self.at))
 
     def split(self, i: int) -> Split:
@@ -139,7 +139,7 @@ class Thresholds:
 
 
 def _thresholds_incompatibility(cuts: Thresholds, schema: Schema) -> str | None:
-    """Cuts rise, so if the last is a test of the feature, all are."""
+    """Cuts rise, so if the last is a valid test of the feature, all are."""
     if not cuts.at or not all(a < b for a, b in pairwise(cuts.at)):
         return f"cuts of {cuts.feature!r} do not rise, or there is none"
     if cuts.at[0] < 1 or cuts.at[-1] > N_CODES or not 0 <= (cuts.also or 0) < N_CODES:
@@ -151,12 +151,12 @@ Candidate = Split | MultiwaySplit | Thresholds
 
 
 def n_candidates(candidates: Iterable[Candidate]) -> int:
-    """A run of cuts is as many candidates as it has cuts."""
+    """A run of cuts counts as many candidates as it has cuts."""
     return sum(len(c.at) if isinstance(c, Thresholds) else 1 for c in candidates)
 
 
 def candidate(candidates: Iterable[Candidate], k: int) -> Split | MultiwaySplit:
-    """The k-th of all candidates, runs of cuts spelled out."""
+    """The k-th of all candidates, with runs of cuts expanded."""
     for run in candidates:
         if not isinstance(run, Thresholds):
             if k == 0:
@@ -171,10 +171,10 @@ def candidate(candidates: Iterable[Candidate], k: int) -> Split | MultiwaySplit:
 
 @dataclass(frozen=True)
 class _Choice:
-    """One of some candidates, by exact integer scores; only the index is released.
+    """Selects one of some candidates by exact integer scores; only the index is released.
 
-    `remainder` is a fraction of the budget that remains after it for the worst-case record: the
-    more of it, the sharper a selection may be among Gaussian sums. Ledgers refuse it otherwise.
+    `remainder` is a fraction of the budget that remains afterwards for the worst-case record: the
+    larger, the sharper a selection may be among Gaussian sums. Ledgers enforce it.
     """
 
     region: Region
@@ -217,7 +217,7 @@ class SelectQuery(_Choice):
 
 @dataclass(frozen=True)
 class LocalSelection(_Choice):
-    """Each site picks one of some splits on its own rows (LocalRNM, Wang et al. 2020).
+    """Each site selects one of some splits on its own rows (LocalRNM, Wang et al. 2020).
 
-    A record has one owner, so the sites' choices are parallel.
+    A record has one site, so the sites' selections compose in parallel.
     """

@@ -1,6 +1,6 @@
 """Groupings of records into cells: groups add up, the cells of one group do not.
 
-A grouping registers itself once, as a statistic does.
+Each grouping is registered once, like a statistic.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Groups(Protocol):
 
     @property
     def words(self) -> Phrase:
-        """The pieces of the answer in words, for people who approve it."""
+        """The grouping in words, for people who approve it."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class Groups(Protocol):
     @property
     def n_cells(self) -> int: ...
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
-        """Cell numbers of all records by group, and which of its rows are the groups asked."""
+        """Cell numbers of all records by group, and the rows of it that are the groups asked."""
         ...
 
     def incompatibility(self, schema: Schema) -> str | None:
@@ -52,13 +52,13 @@ class Groups(Protocol):
 
 
 GROUPINGS: dict[str, type] = {}
-"""All groupings there are, by name."""
+"""All groupings, by name."""
 
 _Kind = TypeVar("_Kind", bound=type)
 
 
 def grouping(kind: _Kind) -> _Kind:
-    """Registers a grouping: it can be sent, and the gate of sensitivities checks it."""
+    """Registers a grouping for sending and for the test of sensitivities."""
     GROUPINGS[kind.__name__] = kind
     return kind
 
@@ -146,8 +146,8 @@ class Leaves:
 class Sides:
     """Both sides of m tests of every open node of a tree: 2 x C tables of random candidates.
 
-    A record stands at one open node, or has left the tree, so nodes are cells and the m tests of
-    a node are groups. Cell 2 q + s is side s of the test of node q.
+    A record is at one open node, or has left the tree, so nodes are cells and the m tests of a node
+    are groups. Cell 2 q + s is side s of the test of node q.
     """
 
     layer: Layer
@@ -269,10 +269,10 @@ class PredictionCells(_BetweenEdges):
 @grouping
 @dataclass(frozen=True)
 class ScoreCells:
-    """Intervals of the probabilities that some models give, between public edges.
+    """Intervals of the probabilities predicted by some models, between public edges.
 
-    A model is a group. Of two classes it is the second one's probability; of more it is that of
-    the class which the model names, and cells tell these classes apart.
+    A model is a group. With two classes it is the second one's probability; with more it is that of
+    the predicted class, and cells distinguish these classes.
     """
 
     at: tuple[Additive, ...]

@@ -1,4 +1,4 @@
-"""What a model guarantees, in words and numbers. Built from the study and the ledger alone."""
+"""The guarantee of a model in words and numbers, from the study and the ledger alone."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivacyStatement:
-    """The guarantee of one fit, or of one evaluation. What is done outside it is not covered.
+    """The guarantee of one fit or of one evaluation; it covers nothing else.
 
-    `epsilon` is what the run as a whole keeps, whatever its answers had been. `spent_epsilon`
-    is that of what this run did release; it is smaller where budget was left.
+    `epsilon` is that of the whole run, whatever its answers had been. `spent_epsilon` is that of
+    what this run released; it is smaller if budget was left.
     """
 
     guarantee: Guarantee
@@ -101,9 +101,9 @@ class PrivacyStatement:
     total: Total | None = None
     about: About | None = None
     held_out: tuple[Spending, ...] = ()
-    """What records that were left out of training paid for: nothing else."""
+    """Queries charged to records held out of training."""
     covers: str = "fit"
-    """What was done with the records: one fit, or one evaluation. It covers nothing else."""
+    """What was done with the records: one fit, or one evaluation."""
 
     @property
     def title(self) -> str:
@@ -127,7 +127,7 @@ class PrivacyStatement:
 
     # ------------------------------------------------------------------------------------ faces
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; `from_dict` gives the equal statement back."""
+        """Plain values for JSON; `from_dict` restores an equal statement."""
         total = None if self.total is None else self.total.to_dict()
         parts = {"guarantee": self.guarantee.to_dict(), "total": total}
         facts = {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit}
@@ -151,7 +151,7 @@ class PrivacyStatement:
         return PrivacyStatement(**facts)
 
     def to_frame(self) -> Any:
-        """A pandas table of what was spent, round by round, and of what is left."""
+        """A pandas table of the spending, round by round, and of the unspent rest."""
         try:
             import pandas as pd
         except ImportError:
@@ -239,7 +239,7 @@ class PrivacyStatement:
 
 
 def _guarantee(d: dict[str, Any], epsilon: float, delta: float, unit: str) -> Guarantee:
-    """Older statements have no more than the numbers and the words; later ones repeat them."""
+    """The guarantee; older statements have only the numbers and the words."""
     if "guarantee" not in d:
         cost = math.inf if epsilon == math.inf else exact(epsilon)
         return guarantee_of_words(unit, cost, exact(delta))
@@ -260,7 +260,7 @@ def _plain(value: Any) -> Any:
 
 
 def _title_lines(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
-    """The title stands before the first line only."""
+    """Puts the title before the first line only."""
     return [(title if k == 0 else "", line) for k, line in enumerate(lines)]
 
 
@@ -284,13 +284,13 @@ def statement(
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
-    `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
-    the total variation between all noise and its laws; `found_sites` says that nobody named the
-    sites beforehand: those take part that hold rows; `persons_declared` that sites knew whose each
-    record is, and kept no more of a person than the study says; `total` is what all fits of a
-    shared ledger guarantee; `instead` says what was trained where noise left no choice;
-    `schema_source` tells of the schema as it was given, whose digest its file has too: the study's
-    own has the method's grid; `sample` which records it is of, if secret draws left others out.
+    `saved_fraction` is the mean fraction of their budgets that nodes left unspent; `slack` is the
+    total variation between all noise and its laws; `found_sites` says that the rows determined the
+    sites; `persons_declared` that sites knew the person of each record and enforced the study's
+    limit; `total` is the joint guarantee of all fits of a shared ledger; `instead` says what was
+    trained if noise left no choice; `schema_source` describes the schema as given, whose digest its
+    file has too (the study's own has the method's grid); `sample` says which records it concerns,
+    if secret draws left others out.
     """
     no_noise = study.dp_model is DPModel.NONE
     is_schema_inferred = bool(study.schema.unconfirmed)
@@ -351,7 +351,7 @@ def _learns_times(study: Study) -> bool:
 def _meaning(study: Study, spent: Cost, is_schema_inferred: bool, slack: Fraction) -> Meaning:
     """The meaning of the whole budget, which no run can exceed; the price of labels is fixed.
 
-    What inexact draws add is far below the last digit, which is rounded up anyhow.
+    The effect of inexact draws is far below the last digit, which is rounded up.
     """
     cost = spent if study.dp_model is DPModel.LABEL else study.total
     has_no_bound = is_schema_inferred or study.dp_model is DPModel.NONE
@@ -361,9 +361,7 @@ def _meaning(study: Study, spent: Cost, is_schema_inferred: bool, slack: Fractio
 
 
 def _epsilon(study: Study, spent: Cost) -> Cost:
-    """What the whole run keeps: the budget that no run can exceed, not what this one happened to
-    spend. Only labels pay a price that is fixed beforehand.
-    """
+    """The whole budget, not the actual spending; for labels, their fixed price."""
     if study.dp_model is DPModel.NONE:
         return math.inf
     if study.dp_model is DPModel.LABEL:
@@ -385,7 +383,7 @@ def _delta_slack(slack: Fraction, epsilon: float) -> float:
 
 
 def _unspent(study: Study, spent: Cost, queries: Sequence[Asked]) -> tuple[Part, ...]:
-    """The unspent budget and its reasons, in exact parts; no line if nothing is left."""
+    """The unspent budget and its reasons, in exact parts; empty if nothing is left."""
     left = study.total - spent
     failed_queries = [query for query in queries if query.void]
     retry_budget = min(

@@ -1,4 +1,4 @@
-"""Chances over time on the page: all records, groups of risk, calibration, odds ratios."""
+"""Probabilities over time on the page: all records, risk groups, calibration, odds ratios."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hedgerow.schema.features import Survival
 WIDE, HIGH, LEFT, TOP = 560.0, 220.0, 34.0, 8.0
 CONFIDENCE = 0.95
 MOST_RATIOS, MOST_COLORS = 12, 6
-DRIFT = 0.1  # change of an effect over time below which nothing is said
+DRIFT = 0.1  # smallest change of an effect over time that is reported
 ALL = (
     "The chance of no event, for all records together. The band is two deviations of sampling and "
     "noise; numbers at risk are noisy too. Nobody's time left a site."
@@ -37,7 +37,7 @@ RATIOS = (
 
 
 def survival_section(model: Readable) -> Html:
-    """Of a model of time to an event; nothing more was spent for it."""
+    """The section of survival models; it costs no further budget."""
     curve, outcome = model.model_.survival, model.schema_.survival
     assert curve is not None
     assert outcome is not None
@@ -50,7 +50,7 @@ def survival_section(model: Readable) -> Html:
 
 
 def script_survival(model: Readable) -> dict[str, Any] | None:
-    """What the page's script draws one record's curve with; None for other models."""
+    """The data with which the page draws one record's curve; None for other models."""
     curve, outcome = model.model_.survival, model.schema_.survival
     if curve is None or outcome is None:
         return None
@@ -61,7 +61,7 @@ def script_survival(model: Readable) -> dict[str, Any] | None:
 
 
 def typical_deviation(noise: ScoreNoise) -> float:
-    """Of the noise in the score of an average record, all bins and leaves alike."""
+    """Noise deviation of an average record's score, all bins and leaves weighted equally."""
     parts = [np.square(deviation[0]).mean() for deviation in (*noise.trees, *noise.curves)]
     return float(np.sqrt(sum(parts)))
 
@@ -99,7 +99,7 @@ def _groups(curve: SurvivalCurve, outcome: Survival) -> Html:
 
 
 def _group_names(curve: SurvivalCurve, cuts: tuple[float, ...]) -> list[str]:
-    """By the noisy part of the records with a lower score."""
+    """Named by the noisy fraction of records with a lower score."""
     below = np.interp(cuts, curve.score_cuts, np.cumsum(curve.score_parts)[:-1])
     ends = [f"{100.0 * part:.0f}" for part in (0.0, *below, 1.0)]
     ranges = [f"{low}-{high} %" for low, high in pairwise(ends)]
@@ -154,11 +154,11 @@ def _y(value: float) -> float:
 
 # ----------------------------------------------------------------------------------------- tables
 def _at_risk(curve: SurvivalCurve, outcome: Survival) -> Html:
-    """At the start of each interval, with the events in it."""
+    """Records at risk at the start of each interval, and the events in it."""
     counts = curve.everyone.table[0]
     risk = at_risk(counts, max(float(counts.sum()), 1.0))
     noise = DEVIATIONS * curve.everyone.deviation
-    of_risk = noise * np.sqrt(2.0 * np.arange(len(risk) + 1, 1, -1))  # a sum of so many counts
+    of_risk = noise * np.sqrt(2.0 * np.arange(len(risk) + 1, 1, -1))  # noise of a sum of counts
     rows = [
         (f"until {outcome.words(t)}", f"{r:.0f} ± {n:.0f}", f"{max(d, 0.0):.0f} ± {noise:.0f}")
         for t, r, n, d in zip(curve.edges, risk, of_risk, counts[1], strict=False)
@@ -176,7 +176,7 @@ def _drift(curve: SurvivalCurve) -> list[str]:
 
 
 def _calibration(curve: SurvivalCurve, outcome: Survival) -> Html:
-    """Half-way and at the last time, on the records that the model was trained on."""
+    """Half-way and at the last time, on the training records."""
     counts = curve.groups
     assert counts is not None
     places = sorted({(len(counts.edges) - 1) // 2, len(counts.edges) - 1})
