@@ -1,10 +1,10 @@
 """The cost of a release against the coordinator and sites that reveal their noise to it.
 
-A study counts on h = t - c noise shares: t survivors at least, c colluders at most. Against c
-or fewer the declared cost holds. Against more, the noise that is left has the shape
-(t - colluders) / h of the declared law; from t colluders on nothing is left to count on. A
-person's records may lie in as many cells as there are records, and that is the worst case.
-Private selections are made and protected at one site: no colluder elsewhere changes their cost.
+A study relies on h = t - c noise shares: at least t survivors, at most c colluders. Against up to c
+colluders the declared cost holds. Against more, the noise that they do not know has the shape (t -
+colluders) / h of the declared law; against t or more there is none. In the worst case each record
+of a person lies in another cell. Private selections are made and protected at one site, so
+colluders elsewhere do not change their cost.
 Proof: docs/proofs/ledger.md, section 4.
 """
 
@@ -46,7 +46,7 @@ class Coalition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoalitionRelease:
-    """A sum under a law: how far one person moves it, and in how many coordinates at most."""
+    """A sum: its noise law, and how far and in how many coordinates one person moves it."""
 
     law: NoiseLaw
     sensitivity: Sensitivity

@@ -23,7 +23,7 @@ SLACK = Fraction(1, 10**40)
 ROUNDING_BITS = 40
 """Length of a rounded rational. It is loose by at most 2^-39 of itself and cheap to store."""
 FINE_BITS = 60
-"""Length of a number that is only shown. Finer, so that a budget kept reads as a budget kept."""
+"""Length of a number for display: finer, so that a budget that was kept is shown as kept."""
 
 
 SMALL = Decimal("0.0001")
@@ -32,7 +32,7 @@ SMALL = Decimal("0.0001")
 
 @cache
 def context() -> Any:
-    """Our own mpmath context, so that nobody else's precision setting reaches a guarantee."""
+    """A private mpmath context, so that nobody else's precision setting reaches a guarantee."""
     from mpmath.ctx_mp import MPContext
 
     own = MPContext()
@@ -85,9 +85,9 @@ def format_above(number: float, digits: int = 4) -> str:
 
 
 def highest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
-    """The end of the stretch where `holds` is true: true at `low`, false at `high`.
+    """The end of the interval where `holds` is true: true at `low`, false at `high`.
 
-    What comes back was itself tested, so its quality never decides whether it is safe.
+    The result itself was tested, so the tolerance does not affect safety.
     """
     while high - low > low * context().ldexp(1, -FINE_BITS):
         middle = (low + high) / 2
@@ -96,7 +96,7 @@ def highest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
 
 
 def smallest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
-    """The start of the stretch where `holds` is true: false at `low`, true at `high`."""
+    """The start of the interval where `holds` is true: false at `low`, true at `high`."""
     while high - low > high * context().ldexp(1, -FINE_BITS):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)

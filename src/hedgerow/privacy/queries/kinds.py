@@ -1,4 +1,4 @@
-"""Kinds of query: those a method declares, and those a site therefore answers."""
+"""Kinds of query: a method declares them, and a site answers no others."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from hedgerow.privacy.queries.statistics import Statistic
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
-
-# Sums of a statistic over groups of a region's rows.
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ Query = SumQuery | BoundQuery | SelectQuery | LocalSelection
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueryKind:
-    """The names of a query, of its statistic or score, and of its grouping."""
+    """A query's type, its statistic or score, and its grouping, by name."""
 
     query: str
     what: str = ""
@@ -110,7 +108,7 @@ def kind_of(query: Query) -> QueryKind:
 
 
 def sums(statistic: type, *groupings: type) -> QueryKinds:
-    """Sums of one statistic by each of some groupings."""
+    """Sums of one statistic by each of these groupings."""
     return frozenset(
         QueryKind(SumQuery.__name__, statistic.__name__, by.__name__) for by in groupings
     )
@@ -121,5 +119,5 @@ def bounds() -> QueryKinds:
 
 
 def choices(kind: type[SelectQuery] | type[LocalSelection], *scores: Score) -> QueryKinds:
-    """Choices, by one site or by each site, that go by any of some scores."""
+    """Selections, at one site or at every site, by any of these scores."""
     return frozenset(QueryKind(kind.__name__, score.name) for score in scores)
