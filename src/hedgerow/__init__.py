@@ -1,8 +1,8 @@
-"""Federated, differentially private decision trees, forests and boosted trees.
+"""Federated, differentially private decision trees, forests and gradient boosting.
 
-Heavy imports are lazy: `import hedgerow` does not load NumPy or scikit-learn. Estimators are found
-in the files of `hedgerow.methods`, errors in `hedgerow.errors`; all other public names are listed
-below. Type checkers read `__init__.pyi`, which `python docs/make_stub.py` writes.
+Heavy imports are lazy: `import hedgerow` loads none of NumPy, Numba or scikit-learn. Estimators are
+found in the files of `hedgerow.methods` and errors in `hedgerow.errors`; all other public names are
+listed below. Type checkers read `__init__.pyi`, which `python docs/make_stub.py` writes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Checks a site makes before any row is touched: `reason_against(study, bundle)`.
+"""Admission: the checks that a site makes on a bundle of queries before it reads any row.
 
-The check is total and data-independent: for any query it returns a reason or None, from the study
-and the query alone. So no row can make a query fail after it was admitted and charged: types are
-exact, numbers finite and in range, names and grids those of the schema, and its noise can be drawn.
+`reason_against(study, bundle)` returns the reason for a refusal, or None. It never raises and
+depends on the study and the queries alone. Types must be exact, numbers finite and in range, names
+and grids those of the schema, and the noise must be drawable, so that no row can make an admitted
+and charged query fail.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Split, Step
 
 MAX_FRACTION_DIGITS = 10**64
 LARGEST_CLAMPED = 1 << 51
-"""Below it the clamp of a record's integers is exact in floating point."""
+"""Below this bound the clamp of a record's integers is exact in floating point."""
 
 
 @lru_cache(maxsize=8)
 def _strict(statistics: tuple[type, ...], groupings: tuple[type, ...]) -> Strict:
-    """A checker of the kinds registered now, so that new kinds are accepted at once."""
+    """A checker for the statistics and groupings that are registered now."""
     losses = LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss, FirstOrder, OddsLoss
     return Strict(
         kinds={Statistic: statistics, Groups: groupings, Loss: losses},
@@ -90,7 +91,7 @@ def _reason_against_one(study: Study, query: Query) -> str | None:
 
 
 def _of_no_part(study: Study, query: Query) -> str | None:
-    """Why a query does not concern exactly one part: training records, or held-out records."""
+    """Requires that a query is about training records or about held-out records, not both."""
     part, within = (
         (query.region[:1], query.region[1:]) if study.held_out_test else ((), query.region)
     )
@@ -102,7 +103,7 @@ def _of_no_part(study: Study, query: Query) -> str | None:
 
 
 def _reason_undeclared(study: Study, query: Query) -> str | None:
-    """Why the study's method does not declare this query for these records."""
+    """Requires that the study's method declares this kind of query for these records."""
     kind = kind_of(query)
     is_held_out = study.is_held_out(query.region)
     if kind in (study.asks_held_out if is_held_out else study.admitted):
@@ -147,7 +148,7 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
 
 
 def _cannot_be_priced(study: Study, query: Query) -> str | None:
-    """Why the DP model or a sampler cannot serve the query; all limits are public."""
+    """Requires that cost and noise can be computed: DP models and samplers have public limits."""
     try:
         price = priced(study, query)
         if not isinstance(query, Summed) and math.isfinite(price.charge.cost):

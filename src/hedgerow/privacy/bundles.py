@@ -1,9 +1,9 @@
-"""Limits of one round, how a longer list is cut into rounds, and how large a method may become.
+"""Limits of one round, the division of longer lists into rounds, and the size of a method.
 
-A list of queries may be longer than a bundle. No query in it depends on another's answer, and the
-ledger's total depends on the charges, not on the rounds, so the list is cut, in order, into as many
-rounds as needed. What cutting cannot fix is refused before the first charge: a method declares its
-largest size.
+A list of independent queries may be longer than a bundle. It is divided, in order, into as many
+rounds as it takes; the ledger's total follows from the charges, not from the rounds. A query that
+is too large alone is refused before the first charge, since a method declares the most that it may
+ask.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from hedgerow.schema.regions import Region, Split, Step
 
 MOST_QUERIES = 4096
 MOST_INTEGERS = 1 << 26
-"""Most integers in an answer."""
+"""Integers of the answer."""
 MOST_BYTES = 1 << 26
-"""Most bytes of queries and definitions."""
+"""Bytes of queries and the values they define."""
 MOST_CANDIDATES = 1 << 20
-"""Most candidates of one private selection."""
+"""Candidates of one private selection."""
 
 
 def length_of(bundle: Sequence[Query]) -> int:
@@ -43,28 +43,30 @@ def length_of(bundle: Sequence[Query]) -> int:
     return sum(prod(q.shape) for q in bundle if isinstance(q, SumQuery | BoundQuery))
 
 
-# Upper bound on the bytes of queries, with all values they name, for sites that know none yet. It
-# depends on the queries alone, not on the key session's history, so a resumed run cuts its bundles
-# at the same places. Values sent by digest count once per bundle. `tests/privacy/test_admission.py`
-# compares it with the wire.
+# An upper bound on the bytes of queries, with all values they name, for sites that know none of
+# these. It follows from the queries alone, not from the history of the key session, so a resumed
+# run divides its queries at the same places. Values that are sent by digest count once in a bundle.
+# `tests/privacy/test_admission.py` compares the bound with the wire format.
 
 NAME = 96
-"""Bytes of a digest and its mark."""
+"""A digest and its tag."""
 DEFINITION = 512
-"""Bytes of a named value besides its content; limits the names that a bundle can define."""
+"""A named value beside its content, including a test of a column's cells. At so many bytes per name
+a bundle has far fewer names than a site remembers.
+"""
 NUMBER, CELL, TEST, TEXT = 32, 5, 48, 64
-"""Bytes of a number, a small integer, a packed test of an open node, a word."""
+"""A number; a small integer; a packed test of an open node; an identifier."""
 
 
 class Weight:
-    """Upper bound on the bytes of the added queries."""
+    """An upper bound on the bytes of the queries that were added."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self._named_keys: set[Hashable] = set()
 
     def with_query(self, query: Query) -> int:
-        """Adds a query; returns the bytes of all."""
+        """Adds a query and returns the bytes of all queries."""
         self.bytes += self._of(query)
         return self.bytes
 
@@ -117,7 +119,7 @@ class Weight:
         return DEFINITION + int(size())
 
     def _of_region(self, region: Region) -> int:
-        """Counts each new step of a region with its test; the steps above a known one are known."""
+        """Counts the new steps of a region with their tests; above a known step all are known."""
         size = 0
         while region and region not in self._named_keys:
             self._named_keys.add(region)
@@ -144,12 +146,12 @@ def weight_of(bundle: Sequence[Query]) -> int:
 
 
 def of_digits(number: int) -> int:
-    """Decimal digits, rounded up generously."""
+    """An upper bound on the decimal digits."""
     return 2 + abs(number).bit_length() // 3
 
 
 def of_cell(number: int) -> int:
-    """A small number in a list of such."""
+    """An upper bound for one small integer in a list."""
     return CELL * (1 + number.bit_length() // 10)
 
 
@@ -169,15 +171,15 @@ def of_tree(tree: Tree) -> int:
 
 
 def of_leaves(leaves: int, outputs: int) -> int:
-    """The nodes of a tree and the values of its leaves, without the tests that they name."""
+    """The nodes and leaf values of a tree, without its tests."""
     return leaves * (NUMBER // 2 + NUMBER * outputs)
 
 
 def cut(queries: Sequence[Query], *, travels: bool) -> list[list[Query]]:
-    """Divides the queries into bundles, in order, each as long as allowed.
+    """Divides queries into bundles, in order, each as long as allowed.
 
-    `travels`: whether they are sent as bytes. Raises for a query that is too large by itself,
-    before any query is sent.
+    `travels` says whether they are sent as bytes. Raises `UnsupportedQuery` before any charge if
+    one query alone exceeds the limits.
     """
     parts, integers, weight = list[list[Query]](), 0, Weight()
     for query in queries:
@@ -206,8 +208,9 @@ def _require_room(query: Query, integers: int, weight: Weight | None) -> None:
 class Size:
     """The largest size of a flow, known from public values before it runs.
 
-    The first three fields are per round, the next two per query, then the leaves of one tree, and
-    the rounds of the whole flow: over several sites, and at one site, where nothing is sent.
+    `queries`, `integers` and `bytes` are of one round, `candidates` and `steps` of one query,
+    `leaves` of one tree. `rounds` counts the rounds of the whole flow among several sites,
+    `rounds_alone` those at one site, where nothing is sent.
     """
 
     queries: int = 0
@@ -219,7 +222,8 @@ class Size:
     rounds: int = 0
     rounds_alone: int = 0
     fewest_rounds: int = 0
-    """Fewest rounds over several sites, if the study limits them: a flow may put more into each."""
+    """The fewest rounds among sites: a flow may put more queries into each if rounds are limited.
+    """
 
     @staticmethod
     def of_step(
@@ -232,10 +236,9 @@ class Size:
         steps: int = 0,
         leaves: int = 0,
     ) -> Size:
-        """The size of one step: `queries` queries of at most this size, cut into rounds where
-        needed.
+        """The size of one step of at most `queries` queries, in as many rounds as needed.
 
-        `shared_bytes` are the bytes of values that all of them name.
+        `shared_bytes` counts the values that all of them name.
         """
         alone = min(MOST_QUERIES, MOST_INTEGERS // max(integers, 1))
         together = min(alone, (MOST_BYTES - shared_bytes) // max(bytes, 1))
@@ -261,7 +264,7 @@ class Size:
         return self._larger(other, max)
 
     def __mul__(self, times: int) -> Size:
-        """The size of this flow repeated `times` times."""
+        """The size of this many repetitions."""
         return self._larger(self, lambda mine, _: mine * times) if times else Size()
 
     def beside(self, step: Size) -> Size:
@@ -279,7 +282,7 @@ class Size:
         )
 
     def rounds_of(self, n_sites: int, allowed: int = 0) -> int:
-        """The largest number of rounds; `allowed` is the study's limit, 0 if there is none."""
+        """The most rounds; `allowed` is the limit of the study, 0 if it has none."""
         if n_sites == 1:
             return self.rounds_alone
         most = max(self.rounds, self.rounds_alone)
@@ -287,7 +290,7 @@ class Size:
         return min(max(allowed, self.fewest_rounds), most) if adapts else self.rounds
 
     def excess(self, *, travels: bool, rounds: int = 0) -> str | None:
-        """Which limit of a study is exceeded, and by how much; None if all fits."""
+        """Which limit is exceeded, and by how much; None if everything fits."""
         for name, (most, words) in LIMITS.items():
             size = getattr(self, name)
             if size > most and (travels or name != "bytes"):
@@ -305,4 +308,4 @@ LIMITS: Final = {
     "steps": (MOST_STEPS, "tests on the way to one node"),
     "leaves": (MOST_LEAVES, "leaves in one tree"),
 }
-"""Limits that cutting into rounds cannot change, by the field of a size."""
+"""Limits that no division into rounds changes, by the field of a size."""

@@ -1,8 +1,9 @@
-"""The declaration of a study: each entry with its place in the file, its rule and its words.
+"""The declaration of a study: each entry with its place in the file, its rule and its description.
 
-It reads and writes `study.toml`, and it generates the JSON Schema, the options of `hedgerow study
-init` and the approval page. Estimators share its rules and words, and its plain values are hashed
-and sent. A new study parameter is one entry here, and its use.
+`study.toml` is read and written by these entries. Its JSON Schema, the options of `hedgerow study
+init` and the text that a person approves are generated from them, estimators share their rules and
+descriptions, and the hash of a study covers their plain values. A new number of studies is one
+entry here and the code that uses it.
 """
 
 from __future__ import annotations
@@ -32,17 +33,15 @@ if TYPE_CHECKING:
 MOST = 10**12
 MOST_COUNTED = 10**6
 MAX_REPLY_INTERVAL = 86_400
-"""Seconds of a day."""
+"""One day in seconds."""
 COMPLETE = "complete"
 
-# One entry: its allowed values, and its description for people.
-
 Problem = tuple[tuple[str | int, ...], str]
-"""A location in a file, and the problem there."""
+"""A place in a file, and the problem there."""
 
 
 class _Plain(NamedTuple):
-    """A value in integers and texts, and back."""
+    """Converts a value to integers and texts, and back."""
 
     write: Callable[[Any], Any] = lambda value: value
     read: Callable[[Any], Any] = lambda value: value
@@ -53,7 +52,7 @@ RATIONAL_FIELD = _Plain(str, Fraction)
 
 
 def object_schema(properties: Mapping[str, Any], required_names: list[str]) -> dict[str, Any]:
-    """The JSON schema of a table with these entries and no others."""
+    """The JSON Schema of an object that has these properties and no others."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -69,23 +68,23 @@ class StudyEntry:
     rule: Rule
     words: str = ""
     todo: str = ""
-    """Advice for an invalid value; by default the error states what the rule allows."""
+    """What to do about a wrong value; by default the error says what the rule allows."""
     plain: _Plain = AS_IT_IS
     is_required: bool = False
     usual: Any = None
-    """The value if the file omits it; None is derived from other entries."""
+    """The value of an absent entry; None if it follows from the other entries."""
     inside: Mapping[str, StudyEntry] | None = None
-    """The entries inside, if this one may be a table or a list of tables."""
+    """The entries of a nested table, or of each table of a list."""
     table: str = ""
     name: str = ""
     none: str = ""
-    """The meaning of None for an estimator's parameter."""
+    """What None means as an estimator's parameter."""
     approval_line: tuple[str, str] = ("", "")
-    """Title and words on the approval page; fields are in braces."""
+    """Title and text for the person who approves a study; names of fields stand in braces."""
 
     @property
     def is_rational(self) -> bool:
-        """Whether a text like "1/3" may stand for a number."""
+        """Whether a text like "1/3" is read as a number."""
         return self.plain is RATIONAL_FIELD
 
     def value_of(self, plain_value: Any) -> Any:
@@ -97,12 +96,12 @@ class StudyEntry:
 
     @property
     def text(self) -> str:
-        """The documentation of the estimator's parameter."""
+        """The description of the parameter of an estimator."""
         return f"{self.words} None {self.none}." if self.none else self.words
 
     @property
     def brief(self) -> str:
-        """The first sentence."""
+        """The first sentence of the description."""
         return self.words.partition(". ")[0].rstrip(".") + "."
 
     @property
@@ -121,7 +120,7 @@ def table_schema(entries: Entries) -> dict[str, Any]:
     )
 
 
-# Entries of the study itself; all are hashed.
+# Entries of the study itself; the hash covers all of them.
 
 
 KEY = _Plain(bytes.hex, bytes.fromhex)
@@ -158,7 +157,7 @@ def _read_graph(value: Any) -> Sparse | None:
 
 
 def _rational(words: str, fits: Callable[[Fraction], bool]) -> Rule:
-    """A number, or a text such as "1/3": plain decimals of bounded length."""
+    """A rule for numbers and texts such as "1/3": decimals of bounded length with one meaning."""
     ends = {"exclusiveMinimum": -MOST, "exclusiveMaximum": MOST}
     texts = {"type": "string", "pattern": f"^({WRITTEN})$"}
     return replace(fraction(words, fits), json={"anyOf": [{"type": "number", **ends}, texts]})
@@ -168,11 +167,11 @@ COUNT = whole(1, MOST_COUNTED)
 GRAPH = {field_.name: StudyEntry(COUNT, is_required=True) for field_ in fields(Sparse)}
 GRAPHS = {"anyOf": [{"const": COMPLETE}, table_schema(GRAPH)]}
 SEVERAL = {"enum": [p.name.lower() for p in DPModel if p is not DPModel.CENTRAL]}
-"""DP models of a study, which has several sites."""
+"""The DP models of a study file, which has several sites."""
 
 
 def entry(table: str, rule: Rule, words: str, *, default: Any = MISSING, **more: Any) -> Any:
-    """Declares a field of a study and its entry in the file; `default` is that of a simulation."""
+    """Declares a field of a study and its entry in the file; `default` holds in a simulation."""
     new_entry = StudyEntry(rule, words, table=table, **more)
     return field(default=default, metadata={"entry": new_entry, "plain": new_entry.plain})
 
@@ -190,7 +189,7 @@ class Declaration:
     schema: Schema = derived_field(_Plain(Schema.to_dict, Schema.from_dict))
     method: str = derived_field()
     asks: QueryKinds = derived_field(KINDS)
-    """The query kinds that the method declares; a site admits no others."""
+    """The queries that the method may ask; a site admits no others."""
     epsilon: Fraction = entry(
         "privacy",
         _rational(GUARANTEES, is_epsilon),
@@ -305,19 +304,19 @@ class Declaration:
         default=0,
     )
     asks_held_out: QueryKinds = derived_field(KINDS, default=frozenset())
-    """The query kinds on held-out records in the same run, which evaluate the model."""
+    """The queries about held-out records in the same run, which evaluate the model."""
     label_reports: BloomRandomizedResponse | None = derived_field(
         _Plain(_reports_content, _reports_of), default=None
     )
     """Under DP model `label`: noisy bits instead of k-ary randomized response."""
     method_parameters: str = derived_field(default="")
-    """The method with all parameters, in canonical form."""
+    """The method with all its parameters as text; equal content means the same study."""
     public_seed: int = derived_field(default=0)
     sites: tuple[bytes, ...] = derived_field(KEYS, default=())
-    """Public keys of the sites, by id; empty in a simulation in one process."""
+    """Public keys of the sites, by id; empty in a simulation, which runs in one process."""
     coordinator: bytes = derived_field(KEY, default=b"")
     names: tuple[str, ...] = derived_field(_Plain(list, tuple), default=())
-    """Names of the sites, by id; one per key."""
+    """Names of the sites, by id; empty, or one per site."""
 
 
 STUDY: Entries = {
@@ -399,22 +398,22 @@ def join_place(place: tuple[str | int, ...]) -> str:
 
 
 def short(value: Any) -> str:
-    """The value, shortened if it is a huge number or a long text."""
+    """The representation of a value, abbreviated if it is long."""
     try:
         return reprlib.repr(value)
     except ValueError:
         return "a number that is too long to be shown"
 
 
-# A study as plain values, and back: the same values are hashed, approved and sent.
+# A study as plain values: the same content is hashed, approved and sent.
 
 NOISE_LAW_VERSION = 1
 _DERIVED = {"lattice", "protocol", "noise_law"}
-"""Hashed too, so that releases of hedgerow that differ in them never join."""
+"""Part of the hash, so that releases of hedgerow that differ in them never join."""
 
 
 def content_of(study: Study) -> dict[str, Any]:
-    """Everything that was approved: numbers as integers or texts, never as floats."""
+    """The approved content: numbers as integers or texts, never as floats."""
     declaration_fields = fields(Declaration)
     plain = {
         field_.name: field_.metadata["plain"].write(getattr(study, field_.name))
@@ -425,7 +424,7 @@ def content_of(study: Study) -> dict[str, Any]:
 
 
 def rebuilt(make: type[Study], content: Mapping[str, Any]) -> Study:
-    """The study of this content; derived values are verified through its hash."""
+    """Builds a study from its content; the caller compares derived values by the hash."""
     readers = {field_.name: field_.metadata["plain"].read for field_ in fields(Declaration)}
     try:
         plain_values = {name: value for name, value in content.items() if name not in _DERIVED}
@@ -440,23 +439,23 @@ def rebuilt(make: type[Study], content: Mapping[str, Any]) -> Study:
 
 
 def _graph_content(study: Study) -> str | dict[str, int]:
-    """A sparse graph with its degree, which follows from the other numbers."""
+    """The content of the graph; a sparse graph includes its degree, which is derived."""
     if study.graph is None:
         return COMPLETE
     return {**asdict(study.graph), **asdict(study.parameters.neighborhood)}
 
 
-# The single hash of a study's content, used in headers, accounts and approvals.
+# The hash of a study's content, used by headers, accounts and approvals.
 
 
 def content_hash(content: Mapping[str, Any]) -> bytes:
-    """A hash of parsed content: order and spelling do not matter, values and versions do."""
+    """Hashes parsed content: order and spelling do not matter, values and versions do."""
     text = json.dumps(without_floats(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(b"hedgerow/study/2/" + text.encode()).digest()
 
 
 def without_floats(value: Any) -> Any:
-    """The content without floats, whose spelling is not unique."""
+    """Replaces floats, which languages spell differently, by exact fractions."""
     if isinstance(value, float):
         numerator, denominator = value.as_integer_ratio()
         return f"{numerator}/{denominator}"

@@ -1,7 +1,7 @@
 """A study as all sites approved it: the numbers that no round message may change.
 
-Noise law, scale and charge of a query follow from the study and the query alone, so a site derives
-them itself and a coordinator cannot choose them.
+The noise law, scale and charge of a query follow from the study and the query alone, so each site
+derives them itself and the coordinator cannot choose them.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ from hedgerow.secagg.parameters import Consortium, check_counts
 COUNTS = ClassCounts.__name__
 
 COARSE_LATTICE = 64
-"""Polya shares are drawn exactly down to a rate of 2^-15 per unit."""
+"""Lattice for divided Laplace noise: Polya shares are exact down to a rate of 2^-15 per unit."""
 
 WIDE_NOISE = 1 << 12
-"""Noise deviation, in units, at which finer units are useless."""
+"""Standard deviation of the noise, in units, above which finer units are of no use."""
 
 SMOOTH_SHARE = 16
 """Variance below which a discrete-Gaussian share is refined: at 16 the sum of shares is within
 10 h exp(-16 pi^2) < 1e-65 h of one discrete Gaussian, per coordinate."""
 
 MOST_KEPT = 4096
-"""Cached noise laws."""
+"""Size of the cache of noise laws."""
 
 
 class _Noise(NamedTuple):
-    """The noise of a sum: its refinement of units, the law of the sum, that of a site."""
+    """The noise of a sum: refinement of its units, law of the sum, law of one site."""
 
     refinement: int
     of_sum: NoiseLaw
@@ -76,15 +76,14 @@ class Study(Declaration):
     def __post_init__(self) -> None:
         check_study(self)
 
-    # ------------------------------------------------------------------------------- budget
     @property
     def honest(self) -> int:
-        """Noise shares relied on: fewest survivors less tolerated colluders."""
+        """The number of honest noise shares: fewest survivors minus tolerated colluders."""
         return self.threshold - self.colluders
 
     @property
     def parameters(self) -> Consortium:
-        """The numbers of the secure sum; raises if no sum that hides inputs can be formed."""
+        """The parameters of secure aggregation; raises if no sum can hide its summands."""
         return Consortium(
             n_sites=self.n_sites,
             colluders=self.colluders,
@@ -103,9 +102,10 @@ class Study(Declaration):
 
     @property
     def graph_delta(self) -> Fraction:
-        """The part of delta for what a sparse graph may expose.
+        """The part of delta that covers what a sparse graph may expose.
 
-        Only noise divided among sites needs masks: otherwise each site's own noise protects it.
+        Only noise that is divided among sites depends on masks; otherwise each site's own noise
+        protects it.
         """
         if self.graph is None or self.dp_model is not DPModel.DISTRIBUTED:
             return Fraction(0)
@@ -113,12 +113,12 @@ class Study(Declaration):
 
     @property
     def noise_delta(self) -> Fraction:
-        """The rest of delta, which determines the noise."""
+        """The rest of delta, from which the noise is derived."""
         return self.delta - self.graph_delta
 
     @cached_property
     def spendable(self) -> Fraction:
-        """The budget that queries divide among themselves; the rest is for failed rounds."""
+        """The part of the budget for queries; the rest pays for failed rounds."""
         return self.total * (1 - self.retry_budget)
 
     @property
@@ -128,21 +128,21 @@ class Study(Declaration):
 
     @property
     def lattice(self) -> int:
-        """Units per 1.0 of fractional statistics; coarse where Laplace noise is divided."""
+        """Integer units per 1.0 of fractional statistics; coarser for divided Laplace noise."""
         is_noise_divided = self.dp_model is DPModel.DISTRIBUTED and self.measure is Measure.PURE
         return COARSE_LATTICE if is_noise_divided else LATTICE
 
     def unit(self, query: Summed) -> int:
-        """Integer units per 1.0 of a query's answer: no message can choose it."""
+        """Integer units per 1.0 of a query's answer; a message cannot choose them."""
         if isinstance(query, BoundQuery):
             return self._bound_unit(query)
         return self.lattice if query.statistic.is_fractional else 1
 
     def _bound_unit(self, query: BoundQuery) -> int:
-        """The unit of a bound: as fine as the lattice, unless noise makes that useless.
+        """The unit of a bound: up to that of the lattice, while finer units help beside noise.
 
-        Sites round their bounds down, by less than two units each. Shares of Laplace noise are
-        drawn exactly only up to a width, and finer units make the noise wider.
+        Each site rounds its bound down by less than two units. Shares of Laplace noise are exact
+        only up to a certain width, and finer units widen the noise.
         """
         if self.dp_model in (DPModel.NONE, DPModel.LABEL):
             return self.lattice
@@ -165,7 +165,7 @@ class Study(Declaration):
         return Charge(region, cost, purpose, self.account, self.measure, remainder)
 
     def remainder(self, query: Query) -> Fraction:
-        """The budget that must remain after a selection; none for sums and pure epsilon."""
+        """The budget that must remain after a selection; 0 for sums."""
         if isinstance(query, Summed) or self.limit == math.inf:
             return conversions.NOTHING
         return query.remainder * self.spendable
@@ -199,7 +199,7 @@ class Study(Declaration):
 
     @property
     def entry_cost(self) -> Cost:
-        """The cost for every person on entering, before any query: their randomized labels."""
+        """The cost of entering the study, before any query: the randomized labels."""
         if self.dp_model is not DPModel.LABEL:
             return Fraction(0)
         if self.label_reports is not None:
@@ -222,40 +222,38 @@ class Study(Declaration):
         most = [self.max_rounds, 0 if self.graph is None else self.graph.rounds]
         return min((max(n - bool(self.asks_held_out), 1) for n in most if n), default=0)
 
-    # ------------------------------------------------------------------------------- records
     @cached_property
     def held_out_test(self) -> HeldOut | None:
-        """The draw that holds records out of training; None if there is none."""
+        """The draw that decides which records are held out; None if none is."""
         return HeldOut(self.hold_out) if self.hold_out else None
 
     @cached_property
     def trained_on(self) -> Region:
-        """The region of training records."""
+        """The region of the training records; all records if none is held out."""
         return (Step(self.held_out_test, 1),) if self.held_out_test else EVERYONE
 
     @cached_property
     def held_out(self) -> Region:
-        """The region of held-out records."""
+        """The region of the held-out records."""
         return (Step(HeldOut(self.hold_out), 0),)
 
     def is_held_out(self, region: Region) -> bool:
         return self.held_out_test is not None and region[:1] == self.held_out
 
     def as_asked(self, query: Query) -> Query:
-        """The query as sites answer it: with its part of the records and its form of labels."""
+        """The query as sites answer it: about their training or held-out records."""
         if self.held_out_test and not self.is_held_out(query.region):
             query = replace(query, region=self.trained_on + query.region)
         return self._with_label_reports(query)
 
     def _with_label_reports(self, query: Query) -> Query:
-        """With labels reported in bits, class counts become counts of bits."""
+        """Replaces class counts by counts of bits if labels are reported in bits."""
         if self.label_reports is None or not isinstance(query, SumQuery):
             return query
         if not isinstance(query.statistic, ClassCounts):
             return query
         return replace(query, statistic=LabelReports(self.label_reports.bits))
 
-    # -------------------------------------------------------------------------------- noise
     def sum_law(self, query: Summed) -> NoiseLaw:
         """The law that protects the sum, in the query's units times `refinement`."""
         return self._noise(query).of_sum
@@ -302,7 +300,7 @@ class Study(Declaration):
         return _Noise(factor, whole, whole.share(shares) if is_noise_divided else whole)
 
     def release(self, query: Summed) -> CoalitionRelease:
-        """The sum as the coalition accountant sees it: a person's records, each in one cell."""
+        """The sum for the accountant of coalitions; each record of a person is in its own cell."""
         by_record = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
         return CoalitionRelease(
             law=self.sum_law(query),
@@ -317,9 +315,10 @@ class Study(Declaration):
         return sampling_distance + size * self._share_distance(query)
 
     def _share_distance(self, query: Summed) -> Fraction:
-        """Shares of a discrete Gaussian sum to it up to a factor exp(+-tau): variation <= tau.
+        """Variation distance between the sum of discrete Gaussian shares and its law: at most tau.
 
-        Shares of Laplace noise sum to it exactly.
+        The densities differ by a factor within exp(+-tau). Shares of Laplace noise sum to it
+        exactly.
         """
         law = self.sum_law(query)
         if self.dp_model is not DPModel.DISTRIBUTED or not isinstance(law, DiscreteGaussian):
@@ -351,14 +350,13 @@ class Study(Declaration):
             "or use another DP model."
         )
 
-    # ----------------------------------------------------------------------------- identity
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; `from_dict` restores an equal study."""
+        """The study as plain values; `from_dict` is the inverse."""
         return content_of(self)
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Study:
-        """Refuses content that this version would not write itself, word for word."""
+        """Rebuilds a study; refuses content that this release would not write identically."""
         study = rebuilt(Study, content)
         if study.hash != content_hash(content):
             raise ParameterError(
@@ -373,7 +371,7 @@ class Study(Declaration):
 
     @cached_property
     def account(self) -> str:
-        """Its key in every ledger: the hash, since names may repeat."""
+        """The key of the study in every ledger: its hash, because names may repeat."""
         return self.hash.hex()
 
 
@@ -386,7 +384,7 @@ def _law(measure: Measure, cost: Fraction, sensitivity: Sensitivity) -> NoiseLaw
     return conversions.noise_law(measure, cost, sensitivity)
 
 
-# Inconsistent numbers, refused before anybody joins.
+# Validation: inconsistent numbers are refused before any site joins.
 
 
 def check_study(study: Study) -> None:

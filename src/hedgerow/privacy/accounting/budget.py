@@ -16,7 +16,9 @@ Cost = Fraction | float
 
 DECIMAL = r"[0-9]{1,12}(\.[0-9]{1,40})?"
 WRITTEN = rf"{DECIMAL}|[0-9]{{1,20}}/[0-9]{{1,20}}"
-"""A decimal or fraction of bounded length: Python would accept 1e100000000 and take minutes."""
+"""A number in quotes in a file: a plain decimal or a fraction, in ASCII digits of bounded length.
+Python also accepts 1e100000000, and takes minutes to read it.
+"""
 _WRITTEN = re.compile(rf"{WRITTEN}|{DECIMAL}e-?[0-9]{{1,2}}")
 
 
@@ -39,7 +41,7 @@ class DPModel(Enum):
 
 
 def written_number(text: object, name: str) -> Fraction:
-    """Parses a number of a user's file; a small exponent is allowed, as in 1e-5."""
+    """Parses a number of a user's file; a small exponent may follow, as in 1e-5."""
     try:
         if isinstance(text, str) and _WRITTEN.fullmatch(text):
             return Fraction(text)
@@ -52,7 +54,7 @@ def written_number(text: object, name: str) -> Fraction:
 
 
 def checked_cost(cost: Cost) -> Cost:
-    """Refuses costs that would make a ledger fail open: NaN, floats, negative charges."""
+    """Raises for NaN, floats and negative charges, which would make a ledger fail open."""
     if isinstance(cost, Fraction):
         if cost >= 0:
             return cost

@@ -1,10 +1,11 @@
 """The cost of a release against a coordinator that colludes with sites, which reveal their noise.
 
-A study relies on h = t - c noise shares: at least t survivors, at most c colluders. Against at most
-c colluders the declared cost holds. Against more, the remaining noise has the shape (t - colluders)
-/ h of the declared law; from t colluders on there is no guarantee. A person's records may lie in as
-many cells as there are records, which is the worst case. Private selections are made at one site,
-so colluders elsewhere do not change their cost. Proof: docs/proofs/ledger.md, section 4.
+A study relies on h = t - c noise shares: at least t survivors, at most c colluders. Against up to c
+colluders the declared cost holds. Against more, the noise that they do not know has the shape (t -
+colluders) / h of the declared law; against t or more there is none. In the worst case each record
+of a person lies in another cell. Private selections are made and protected at one site, so
+colluders elsewhere do not change their cost.
+Proof: docs/proofs/ledger.md, section 4.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Coalition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoalitionRelease:
-    """A noisy sum: one person's sensitivity, and the largest number of coordinates they change."""
+    """A sum: its noise law, and how far and in how many coordinates one person moves it."""
 
     law: NoiseLaw
     sensitivity: Sensitivity

@@ -29,7 +29,7 @@ NOTHING = Fraction(0)
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
 LEAST_DELTA = Fraction(1, 10**100)
 GUARANTEES = "a finite number above 0, from 1e-12 to 1,000,000"
-"""Below no noise law is proved; above there is no meaningful guarantee, and floats overflow."""
+"""Below, no noise law is proved; above, nothing is guaranteed and numbers overflow floats."""
 FAILURES = (
     "0 for pure epsilon, or a public number of 1e-100 or more, well below 1 / (100 x the largest "
     "number of records there could be)"
@@ -213,10 +213,10 @@ def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:
 
 
 def _pure_among_sums(mu_squared: Fraction, remainder: Fraction) -> Fraction:
-    """The same if `remainder` is left.
+    """The largest epsilon if `remainder` is left after the selection, rounded down.
 
-    In convex order, the likelihood ratio of the selection times that of the remaining Gaussian
-    noise is below the ratio of both as Gaussian noise.
+    In convex order, the likelihood ratio of the selection, times that of the remaining Gaussian
+    noise, is below the ratio of both as Gaussian noise.
     """
     if not remainder:
         return NOTHING

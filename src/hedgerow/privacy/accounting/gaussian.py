@@ -15,12 +15,12 @@ from hedgerow.privacy.accounting import rounding
 from hedgerow.privacy.accounting.rounding import SLACK, Real, context, real
 
 VARIANCE_BITS = 24
-"""Variances are rounded up to this many bits: 6e-8 too much noise, and short integers to sample."""
+"""Bits of a variance, which is rounded up: 6e-8 too much noise, and short integers to sample."""
 
 ONE = Fraction(1)
 
 
-# --------------------------------------------------------------- the discrete Gaussian's own mu
+# The discrete Gaussian's own mu.
 def unit_mu_squared(sigma2: Fraction) -> Fraction:
     """mu^2 of the discrete Gaussian for a change of one unit, rounded up.
 
@@ -62,7 +62,7 @@ def _by_series(mu_squared: Fraction) -> Fraction:
 
 
 def _by_center(mu_squared: Fraction) -> Fraction:
-    """Secant steps in log P(Y != 0), which is nearly proportional to 1 / sigma^2."""
+    """Solves by secants in log P(Y != 0), which is nearly proportional to 1 / sigma^2."""
     ctx = context()
     affordable = ctx.log(_tail(mu_squared))
     start = 2 * (ctx.log(2) - affordable)
@@ -79,7 +79,7 @@ def _affords(mu_squared: Fraction, sigma2: Fraction) -> bool:
 
 
 def _tail(mu_squared: Fraction) -> Real:
-    """The least 1 - P(Y = 0): P(|N(0, 1)| > mu / 2), rounded to the safe side."""
+    """The least allowed 1 - P(Y = 0): P(|N(0, 1)| > mu / 2), moved to the safe side."""
     return context().erfc(context().sqrt(real(mu_squared / 8))) * (1 + real(SLACK))
 
 
@@ -98,7 +98,7 @@ def _off_centre_of(sigma2: Real) -> Real:
     return beside / (1 + beside)
 
 
-# --------------------------------------------------------------------- between mu and (eps, delta)
+# Between mu and (eps, delta).
 @lru_cache(maxsize=1024)
 def mu_squared_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest short mu^2 within (epsilon, delta)."""

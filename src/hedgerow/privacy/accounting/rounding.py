@@ -23,7 +23,7 @@ SLACK = Fraction(1, 10**40)
 ROUNDING_BITS = 40
 """Bits of a rounded rational: its relative error is at most 2^-39, and it is cheap to store."""
 FINE_BITS = 60
-"""Length of a number that is only shown. Finer, so that a budget kept reads as a budget kept."""
+"""Length of a number for display: finer, so that a budget that was kept is shown as kept."""
 
 
 SMALL = Decimal("0.0001")
@@ -32,7 +32,7 @@ SMALL = Decimal("0.0001")
 
 @cache
 def context() -> Any:
-    """Our own mpmath context, so that no other precision setting affects a guarantee."""
+    """A private mpmath context, so that nobody else's precision setting reaches a guarantee."""
     from mpmath.ctx_mp import MPContext
 
     own = MPContext()
@@ -87,7 +87,7 @@ def format_above(number: float, digits: int = 4) -> str:
 def highest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
     """The end of the interval where `holds` is true: true at `low`, false at `high`.
 
-    The returned value was itself tested, so safety does not depend on the search.
+    The result itself was tested, so the tolerance does not affect safety.
     """
     while high - low > low * context().ldexp(1, -FINE_BITS):
         middle = (low + high) / 2

@@ -1,12 +1,12 @@
 """A hash chain of entries: a changed, moved or missing entry is detected.
 
-Each entry has the hash of all before it, including their signatures, and is signed. So the last
-signature covers all entries: reading a ledger takes one pass of hashing and one signature check.
-The owner of the signing key and the file can still write another history; only those who stored an
-earlier head notice it (the anchor, the coordinator, the other sites).
+Each entry holds the hash of all entries before it, their signatures included, and is signed. The
+signature of the last entry thus covers all: reading a ledger takes one pass of hashing and one
+signature check. Whoever holds the signing key and the file can still write another history; only
+those who remember a head (the anchor, the coordinator, other sites) notice it.
 
-Entries of version 1 have the hash of the previous entry without its signature. They are still read;
-until a newer entry follows, each one's own signature is checked.
+Entries of version 1 held the hash of the previous entry without its signature. They are still read,
+and the signature of each is checked as long as no newer entry follows.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def seal_entry(seq: int, end: ChainLink, event: Event, sign: Sign) -> Entry:
 
 
 def vouches(entry: Entry, end: ChainLink) -> bool:
-    """Raises if an entry does not follow; returns whether it covers the signatures before it."""
+    """Whether an entry covers the signatures before it; raises if it does not follow them."""
     if entry.head == _digest(_VERSION_2, str(entry.seq), end.everything, entry.body):
         return True
     if entry.head == _digest(_VERSION_1, str(entry.seq), end.head, entry.body):
@@ -87,7 +87,7 @@ def check_seq(entry: Entry, next_seq: int) -> None:
 
 
 def _digest(tag: bytes, *parts: str | bytes) -> bytes:
-    """SHA-256 with each part preceded by its length, so that encodings are unambiguous."""
+    """SHA-256 of the parts, each after its length, so that no two lists hash the same bytes."""
     pieces = [tag]
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -102,12 +102,12 @@ def _describe_break(seq: int, defect: str) -> str:
     )
 
 
-# A second record of the ledger's end, outside the file that backups restore. One line per entry,
-# appended and synced after the entry is durable and before anything is sent. A line torn by a power
-# loss is ignored; the next one starts on a new line.
+# The anchor: a second record of the ledger's end, outside the file that backups restore. Each entry
+# appends one line, which is synced after the entry is durable and before anything is sent. A line
+# cut short by a power loss is ignored; the next one starts on its own line.
 
 _TAIL = 512
-"""Bytes of the last few lines: each head covers all before it."""
+"""Bytes read from the end: the last few heads suffice, since each covers all before it."""
 
 
 class Anchor:
@@ -123,7 +123,7 @@ class Anchor:
         return self._read(whole=False)
 
     def append(self, head: Head) -> None:
-        """Durable on return."""
+        """Appends a head; durable on return."""
         try:
             new = not self._path.exists()
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

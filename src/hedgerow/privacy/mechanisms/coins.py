@@ -1,4 +1,4 @@
-"""Coins of exactly the stated bias: rationals and exp(-x), one at a time or many.
+"""Coins of exactly the stated bias, rational or exp(-x), one at a time or many.
 
 No float takes part. Proofs: docs/proofs/samplers.md, sections 2 and 3.
 """
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from hedgerow.schema.arrays import Words
 
-# exp and log in exact integer arithmetic with proved bounds. A number x in [0, 1] is represented
-# by the integer 2^bits x. Proofs: docs/proofs/samplers.md, section 1.
+# exp and log in exact integer arithmetic, with proved bounds. The integer 2^bits x represents a
+# number x in [0, 1]. Proofs: docs/proofs/samplers.md, section 1.
 
 _GUARD_BITS: Final = 64
 _MARGIN: Final = 1 << 32  # covers every rounding inside exp_bounds, up to 2^12 bits
@@ -41,14 +41,14 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 def minus_log(value: int, bits: int) -> int:
     """2^bits times -log(z), where z = value / 2^bits is at least 2^(-bits/8), by Newton's method.
 
-    The problem is convex, so no step from the left passes the root. The error is at most 4 / z
-    units.
+    The problem is convex, so steps from the left of the root never pass it. The error is at most 4
+    / z units.
     """
     unit, root = 1 << bits, 0
     while True:
         step = unit - (value << bits) // exp_bounds(Fraction(root, unit), bits)[0]
         root += step
-        if abs(step) < 1 << (bits // 4):  # the remaining error is its square, far below one unit
+        if abs(step) < 1 << (bits // 4):  # the remaining error is its square: far below one unit
             return root
 
 
@@ -77,7 +77,7 @@ def bernoulli_exp(x: Fraction, secret: Randomness) -> bool:
 
 
 def _exp_up_to_one(n: int, d: int, secret: Randomness) -> bool:
-    """exp(-n/d) for n <= d: the first k whose coin n/(dk) fails is odd."""
+    """True with probability exp(-n/d), n <= d: the first k whose coin n/(dk) fails is odd."""
     k = 1
     while uniform_below(d * k, secret) < n:
         k += 1
@@ -102,8 +102,8 @@ def laplace(rate: Fraction, secret: Randomness) -> int:
 def falls_below_exp(prefix: int, bits: int, x: Fraction, secret: Randomness) -> bool:
     """Whether a uniform number in [0, 1) whose first `bits` bits are `prefix` is below exp(-x).
 
-    Bits are added until certified bounds decide, so the answer is exact. Each step is inconclusive
-    with probability about 2^-63.
+    Bits are added until certified bounds decide, so the answer is exact. Each time they fail to
+    decide with probability about 2^-63.
     """
     while True:
         low, high = exp_bounds(x, bits)
@@ -134,7 +134,7 @@ def exp_coins(
 
 
 def exp_at_least(numerators: Words, denominator: Fraction) -> Words:
-    """Integers at most 2^32 exp(-n / denominator), and not far below where n < denominator."""
+    """Lower bounds on 2^32 exp(-n / denominator): tight where n < denominator, 0 elsewhere."""
     estimate = _exp32(np.minimum(numerators, np.uint64(int(denominator) - 1)), denominator)
     small = numerators < np.uint64(int(denominator))
     return np.where(small, estimate - _UNSURE, np.uint64(0))
@@ -164,8 +164,8 @@ def _exp_table() -> Words:
 
 
 # Secret randomness: fresh from the operating system, never seeded, never repeated after a fork.
-# Reproducible noise protects nobody, so nothing here takes a seed. Public choices (feature draws,
-# cut points) use a NumPy generator elsewhere.
+# Noise that can be reproduced protects nobody, so nothing here takes a seed. Public choices
+# (feature draws, cut points) use a NumPy generator elsewhere.
 
 _ZEROS: Final = memoryview(bytes(1 << 16))
 _SPARE_WORDS: Final = 2  # the cipher may need one block of room beyond its output
@@ -174,10 +174,10 @@ _forks = 0  # forks of this process's ancestors since they imported this module
 
 
 class Randomness(Protocol):
-    """A source of uniform bits for samplers: the operating system, or a script in tests."""
+    """A source of uniform bits. Tests script it; in production it is the operating system."""
 
     def words(self, count: int) -> Words:
-        """`count` fresh, independent, uniform 64-bit words, in an array of their own."""
+        """`count` fresh, independent, uniform 64-bit words, in a new array."""
         ...
 
     def bytes(self, count: int) -> bytes: ...
@@ -186,9 +186,9 @@ class Randomness(Protocol):
 class SecretRandomness:
     """AES-256 in counter mode under 32 bytes from the OS. Create one per round; not thread-safe.
 
-    It has a key and a counter, no buffer of words. A forked child takes a new key before its first
-    word; otherwise parent and child would draw the same noise, and the difference of their answers
-    would reveal the data. For the same reason an instance cannot be pickled.
+    It holds a key and a counter, no buffer of words. A forked child takes a new key before its
+    first word; otherwise parent and child would draw the same noise, and the difference of their
+    answers would reveal the data. For the same reason an instance cannot be pickled.
     """
 
     __slots__ = ("_forks_seen", "_stream")
@@ -215,7 +215,7 @@ class SecretRandomness:
 
 
 def uniform_below(n: int, secret: Randomness) -> int:
-    """An integer exactly uniform on 0 .. n-1, by rejection."""
+    """A uniform integer in 0 .. n-1, exactly: draws that are too large are rejected."""
     bits = (n - 1).bit_length()
     surplus = -bits % 8
     while True:

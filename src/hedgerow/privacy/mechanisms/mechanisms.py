@@ -1,7 +1,8 @@
 """Noise laws on the integers, and the share of each that one site draws.
 
 A law is a value; `sampling` draws from it. Every site adds an independent draw of `law.share(h)`;
-any h of them sum to the law, and more only add noise. Proofs: docs/proofs/samplers.md, section 6.
+any h of them sum to the law, and more only add noise.
+Proofs: docs/proofs/samplers.md, section 6.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 
 from hedgerow.errors import ParameterError
 
-# Widths up to which each sampler is proved exact; wider laws are refused.
+# The widest laws whose samplers are proved exact; wider ones are refused.
 LEAST_LAPLACE_RATE: Final = Fraction(1, 2**40)
 LEAST_POLYA_RATE: Final = Fraction(1, 2**15)
 MOST_GAUSSIAN_VARIANCE: Final = Fraction(2**60)
@@ -83,7 +84,7 @@ class DiscreteGaussian:
         return squares / (math.fsum(weights) - 0.5)
 
     def share(self, h: int) -> DiscreteGaussian:
-        """One of h noise shares. The sum is within exp(+-tau) of this law: `gaussian_share_tau`."""
+        """One of h shares; their sum is within exp(+-tau) of this law (`gaussian_share_tau`)."""
         _check_shares(h)
         if h > 1 and self.sigma2 < h * LEAST_GAUSSIAN_SHARE:
             raise ParameterError(
@@ -110,15 +111,15 @@ NoiseLaw = DiscreteLaplace | PolyaDifference | DiscreteGaussian | NoNoise
 
 
 def gaussian_share_tau(sigma2: Fraction, h: int) -> float:
-    """An upper bound on the log-probability distance between h Gaussian shares and one Gaussian.
+    """Bound, in log probability, between h Gaussian shares and one Gaussian; rounded up.
 
-    Kairouz, Liu and Steinke 2021 (the distributed discrete Gaussian), proved there, not here:
+    Proved by Kairouz, Liu and Steinke 2021 (the distributed discrete Gaussian):
         tau = 10 sum_{k=1}^{h-1} exp(-2 pi^2 v k / (k + 1)),  v = sigma2 / h >= 1/4
     per coordinate that a record can touch.
     """
     v = float(DiscreteGaussian(sigma2).share(h).sigma2)
     terms = [math.exp(-2 * math.pi**2 * v * k / (k + 1)) for k in range(1, h)]
-    return 10 * math.fsum(terms) * (1 + 1e-9)  # covers the rounding of exp and the sum
+    return 10 * math.fsum(terms) * (1 + 1e-9)  # exceeds all rounding errors
 
 
 def _check_rate(rate: Fraction, least: Fraction) -> None:

@@ -18,8 +18,6 @@ from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
 
-# Sums of a statistic over groups of a region's rows.
-
 
 @dataclass(frozen=True)
 class SumQuery:
@@ -88,7 +86,7 @@ Query = SumQuery | BoundQuery | SelectQuery | LocalSelection
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueryKind:
-    """The names of a query, of its statistic or score, and of its grouping."""
+    """A query's type, its statistic or score, and its grouping, by name."""
 
     query: str
     what: str = ""
@@ -110,7 +108,7 @@ def kind_of(query: Query) -> QueryKind:
 
 
 def sums(statistic: type, *groupings: type) -> QueryKinds:
-    """Sums of one statistic by each of some groupings."""
+    """Sums of one statistic by each of these groupings."""
     return frozenset(
         QueryKind(SumQuery.__name__, statistic.__name__, by.__name__) for by in groupings
     )
@@ -121,5 +119,5 @@ def bounds() -> QueryKinds:
 
 
 def choices(kind: type[SelectQuery] | type[LocalSelection], *scores: Score) -> QueryKinds:
-    """Selections, by one site or by each site, with any of some scores."""
+    """Selections, at one site or at every site, by any of these scores."""
     return frozenset(QueryKind(kind.__name__, score.name) for score in scores)

@@ -1,11 +1,11 @@
 """The contribution of each record to its cell: integers with a bounded sensitivity.
 
-A statistic defines its channels, what a record adds (1 to one channel, or a vector of fractions),
-the bound of one record, the schemas it fits, and its words. It is registered once; the wire, the
-test of sensitivities and admission use that registry.
+A statistic declares its number of channels, what a record adds (1 to one channel, or a vector of
+fractions), the bound of one record, the schemas it fits, and its description. It registers itself
+once; the wire format, admission and the sensitivity tests read that registry.
 
-Fractions are counted in integer units, `unit` of them to 1.0. The unit is not part of a statistic:
-it follows from the approved study, so no message can choose it.
+Fractions are counted in integer units, `unit` per 1.0. The unit is not part of a statistic: it
+follows from the approved study, so no message can choose it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from hedgerow.schema.schema import Schema
 # Queries in words, for people who approve studies and read statements.
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words with counted nouns in them: "in {range}" and ("range", 5, 32): "in 5 to 32 ranges"."""
+    """Words with counted nouns: "in {range}" with ("range", 5, 32) reads "in 5 to 32 ranges"."""
 
     pattern: str
     counts: tuple[tuple[str, int, int], ...] = ()
@@ -51,7 +51,7 @@ class Phrase:
         return self.said()
 
     def said(self, **instead: str) -> str:
-        """The words; a noun may be replaced, for example by names."""
+        """The text; `instead` replaces a counted noun, for example by names."""
         nouns = {noun: _count_words(noun, low, high) for noun, low, high in self.counts}
         return self.pattern.format(**nouns | instead)
 
@@ -60,7 +60,7 @@ class Phrase:
 
 
 def condense(phrases: Iterable[Phrase]) -> list[Phrase]:
-    """One phrase per pattern, its counts from the lowest to the highest."""
+    """Joins phrases of the same pattern; their counts become ranges."""
     by_pattern: dict[str, list[Phrase]] = {}
     for phrase in phrases:
         by_pattern.setdefault(phrase.pattern, []).append(phrase)
@@ -88,13 +88,13 @@ def counting(noun: str, count: int) -> tuple[str, int, int]:
 LATTICE = 1 << 14
 """Integer units per 1.0 of a fractional statistic: truncation costs at most 2^-14 per record.
 
-A study may use fewer: shares of Laplace noise are exact only up to a certain width.
+A study may use fewer units, because shares of Laplace noise are exact only up to a certain width.
 """
 
 MOST_ODDS = 2.0**60
-"""Finite after multiplication by a score of e^30."""
+"""The largest odds: times e^30, the largest score, they are still finite."""
 SMALLEST_RADIUS, LARGEST_RADIUS = 2.0**-20, 2.0**20
-"""Within these limits a radius is exact enough to divide by."""
+"""Radii that are exact enough to divide by."""
 
 
 class Records(Protocol):
@@ -108,7 +108,7 @@ class Records(Protocol):
     def target(self) -> FloatArray: ...
     @property
     def y(self) -> FloatArray:
-        """Class codes or targets, whichever there is."""
+        """Class codes or targets, whichever there are."""
         ...
 
     def target_codes(self, edges: Sequence[float]) -> GroupCodes: ...
@@ -126,7 +126,7 @@ class Statistic(Protocol):
     def channels(self) -> int: ...
     @property
     def words(self) -> Phrase:
-        """The summed quantity in words, for people who approve it."""
+        """Describes the summed quantity, for people who approve it."""
         ...
 
     @property
@@ -135,11 +135,11 @@ class Statistic(Protocol):
         ...
 
     def channel(self, records: Records) -> Codes:
-        """(n,) the channel to which each record adds 1; counting statistics only."""
+        """(n,) the channel to which each record adds 1; only for statistics that count."""
         ...
 
     def fractions(self, records: Records, unit: int) -> FloatArray:
-        """(n, C) what each record adds, by its own values alone; fractional statistics only."""
+        """(n, C) what each record adds, by its own values alone; for all other statistics."""
         ...
 
     def bound(self, unit: int) -> Sensitivity:
@@ -158,16 +158,16 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def statistic(kind: _Kind) -> _Kind:
-    """Registers a statistic for sending and for the test of sensitivities."""
+    """Registers a statistic: it can be sent, and the sensitivity tests cover it."""
     STATISTICS[kind.__name__] = kind
     return kind
 
 
 @lru_cache(maxsize=1024)
 def on_lattice(norms: Norms, unit: int) -> Sensitivity:
-    """Norms in integer units, rounded up; truncation of each record preserves them.
+    """Norms in integer units, rounded up; truncating a record never increases them.
 
-    Cached: a query's noise is derived many times, at the coordinator and at every site.
+    Cached: the coordinator and every site derive the noise of a query many times.
     """
     l1, l2, linf = norms.l1, norms.l2_squared, norms.linf
     return Sensitivity(ceil(l1 * unit), ceil(l2 * unit**2), ceil(linf * unit))
@@ -178,7 +178,7 @@ ONE_RECORD = Sensitivity(1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Whole records: 1 in one channel, which is the bound."""
+    """Counts records: each adds 1 to one channel, so the sensitivity is 1."""
 
     is_fractional: ClassVar[bool] = False
 
@@ -236,10 +236,10 @@ class ClassCounts(_Counted):
 @statistic
 @dataclass(frozen=True, slots=True)
 class LabelReports(_Counted):
-    """The ones in each bit of the records' randomized labels, and the number of records.
+    """Sums of the bits of the records' randomized label reports, and the number of records.
 
-    Replaces class counts where labels are randomized bits. The randomization protects the label
-    whatever is summed, and features are not protected, so no noise depends on this bound.
+    It replaces class counts where labels are reported in bits. The report itself protects the label
+    and features are not protected, so no noise depends on this bound.
     """
 
     bits: int
@@ -262,7 +262,7 @@ class LabelReports(_Counted):
 @statistic
 @dataclass(frozen=True, slots=True)
 class TargetClassCounts(_Counted):
-    """Counts by interval of a numeric target; a class is a run between public or released cuts."""
+    """Counts by interval of a numeric target, between public or released cuts."""
 
     cuts: tuple[float, ...]
 
@@ -288,8 +288,9 @@ class TargetClassCounts(_Counted):
 class EventCounts(_Counted):
     """Counts per time interval (t1, t2] of records with and without the event.
 
-    Channel k is interval k without, channel K + k with the event; the last interval is unbounded. A
-    record has one time, so it adds 1 to one of them. Numbers at risk follow from the counts.
+    Channel k is interval k without the event, channel K + k with it; the last interval is
+    unbounded. A record has one time, so it adds 1 to one channel. The number at risk follows from
+    the counts.
     """
 
     edges: tuple[float, ...]
@@ -319,8 +320,8 @@ class EventCounts(_Counted):
 class Fractions(_Fractional):
     """Complementary fractional counts (1 - u, u) of a target u = (y - low) / (high - low).
 
-    a = round(s u) and s - a: together exactly s units, so L1 = s and L2 <= s. Under Laplace noise
-    this is the best way to ask for a mean (Consul and Williamson's leaves, corrected).
+    a = round(s u) and s - a add up to exactly s units, so L1 = s and L2 <= s. Under Laplace noise
+    this is the best query for a mean (Consul and Williamson's leaves, corrected).
     """
 
     low: float
@@ -345,8 +346,8 @@ class Fractions(_Fractional):
 class Gradients(_Fractional):
     """The loss's own vector (gradient and scaled Hessian) at a model.
 
-    A site may cache the raw predictions of the model; the wire sends only the new trees. Each
-    record's vector is truncated toward zero, so no norm grows.
+    A site may cache the raw predictions of the model; only new trees are sent. Each record's vector
+    is truncated toward zero, so no norm grows.
     """
 
     loss: Loss
@@ -372,7 +373,7 @@ class Gradients(_Fractional):
 @statistic
 @dataclass(frozen=True)
 class Hessians(_Fractional):
-    """The Hessian alone, for placing candidates, with its own, smaller sensitivity."""
+    """The Hessian alone, for placing candidates; its sensitivity is smaller."""
 
     loss: Loss
     at: Additive
@@ -447,10 +448,10 @@ class CurveNewton(_Fractional):
 
 LEAST_GRADIENT_CLIP = 2.0**-6
 COARSER = 16
-"""Lattice units per unit of a surface gradient, whose functions are already integers."""
+"""Lattice units per unit of a surface gradient, whose functions are integers already."""
 LARGEST_SURFACE_RADIUS = 1 << 20
 LONGER = 1.0 + 2.0**-40
-"""Factor on a computed norm that covers all its rounding."""
+"""The factor by which a computed norm is enlarged; it exceeds all rounding errors."""
 
 
 @statistic
@@ -459,10 +460,10 @@ class SurfaceGradients(_Fractional):
     """One gradient step on curves and surfaces: g F / max(1, |F| / R), F the basis's integers.
 
     g, one number per output, is the gradient of the loss at the model and the coefficients, divided
-    by the clip, or by its own norm if that is larger: |g| <= 1. The whole vector g x F has norm at
-    most R. The multiples of F are integers in units of 16 of the lattice, so sums over records are
-    exact products of tables. Coefficients and sums are ordered by output. Proof:
-    docs/proofs/losses.md.
+    by its norm or by the clip, whichever is larger: |g| <= 1. The vector g x F then has norm at
+    most R. The multipliers of F are integers in units of 16 lattice units, so sums over records are
+    exact products of tables. Coefficients and sums are ordered by output.
+    Proof: docs/proofs/losses.md.
     """
 
     basis: Basis
@@ -487,7 +488,7 @@ class SurfaceGradients(_Fractional):
         raise UnsupportedQuery("gradients of surfaces are too long to be held; they are summed.")
 
     def gradients(self, raw: FloatArray, y: FloatArray) -> FloatArray:
-        """(n, O) of norm at most 1, each record by itself."""
+        """(n, O) gradients of norm at most 1, each computed from its own record."""
         gradients = self.loss.contributions(raw, y)[:, : self.loss.outputs]
         squares = np.zeros(len(gradients))
         for own in gradients.T:
@@ -496,7 +497,7 @@ class SurfaceGradients(_Fractional):
 
     @staticmethod
     def units(unit: int) -> int:
-        """Units per 1.0 of a multiple of F."""
+        """Integer units per 1.0 of a multiple of F."""
         return max(unit // COARSER, 1)
 
     def bound(self, unit: int) -> Sensitivity:
@@ -542,7 +543,7 @@ def no_target(schema: Schema) -> str | None:
 
 
 def find_disorder(cuts: tuple[float, ...]) -> str | None:
-    """The problem if edges do not strictly rise."""
+    """The problem with edges that are not finite or do not rise strictly; None if there is none."""
     rising = all(a < b for a, b in pairwise(cuts))
     return None if rising and all(map(math.isfinite, cuts)) else "edges do not rise"
 

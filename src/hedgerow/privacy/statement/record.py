@@ -15,7 +15,7 @@ from hedgerow.schema.visible import has_hidden, html_table
 class RoundRecord:
     """One round: its queries, the data sent by each site, the data received, and the sites.
 
-    A `void` round got no answer; its charge stays and its bytes are not counted.
+    A `void` round has no answer; its charge stays and its bytes are not counted.
     """
 
     number: int
@@ -43,7 +43,7 @@ class RunRecord:
         return sum(r.bytes_out + r.bytes_in for r in self.rounds)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `from_dict` restores an equal record."""
+        """For JSON; `from_dict` is the inverse."""
         return asdict(self)
 
     @staticmethod
@@ -71,7 +71,7 @@ class Progress:
     done: bool = False
     note: str = ""
     sites: tuple[str, ...] = ()
-    """The sites that the note concerns."""
+    """The sites that the note is about."""
 
 
 Listener = Callable[[Progress], None]
@@ -81,7 +81,7 @@ def silent(event: Progress) -> None:
     """A listener that ignores all events."""
 
 
-# What only people can state about a model: who made it, for what, where and when.
+# What the publisher states about a model, beyond what can be computed.
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class About:
     publication_date: str | None = None
 
     def __post_init__(self) -> None:
-        """Escapes control characters, since pages and terminals show it; keeps line breaks."""
+        """Refuses hidden characters, since pages and terminals show these texts."""
         for title, words in self.lines():
             if has_hidden(words.replace("\n", " ")):
                 raise ParameterError(
