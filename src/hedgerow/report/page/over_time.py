@@ -67,7 +67,6 @@ def typical_deviation(noise: ScoreNoise) -> float:
     return float(np.sqrt(sum(parts)))
 
 
-# --------------------------------------------------------------------------------------- pictures
 def _all_records(curve: SurvivalCurve, outcome: Survival) -> Html:
     parts, times = curve_with_band(curve.everyone, 0), [0.0, *curve.edges]
     line, low, high = ([1.0, *part] for part in parts)
@@ -134,5 +133,50 @@ def _ticks(last: float) -> list[float]:
     return [float(f"{step * k:.6g}") for k in range(1, int(last / step) + 1)]
 
 
-# ----------------------------------------------------------------------------------------- tables
 def _at_risk(curve: SurvivalCurve, outcome: Survival) -> Html:
+    """Records at risk at the start of each interval, and the events in it."""
+    counts, noise = curve.everyone.table[0], DEVIATIONS * curve.everyone.deviation
+    of_risk = noise * np.sqrt(curve.everyone.counts_at_risk)
+    rows = [
+        (f"until {outcome.words(t)}", f"{r:.0f} ± {n:.0f}", f"{max(d, 0.0):.0f} ± {noise:.0f}")
+        for t, r, n, d in zip(curve.edges, at_risk(counts), of_risk, counts[1], strict=False)
+    ]
+    head = ["Interval", "At risk, half of the censored counted", "Events"]
+    numbers = table(head, rows, "Noisy numbers, with two deviations of the noise")
+    return tag("details", tag("summary", "Numbers at risk"), numbers)
+
+
+def _drift(curve: SurvivalCurve) -> list[Html]:
+    first, last = curve.slopes[0], curve.slopes[-1]
+    word = "grow" if last > first else "fade"
+    words = f"Effects {word} with time: from {first:.2f} to {last:.2f}."
+    return [tag("p", words)] if abs(last - first) >= DRIFT else []
+
+
+def _calibration(curve: SurvivalCurve, outcome: Survival) -> Html:
+    """Half-way and at the last time, on the training records."""
+    counts = curve.groups
+    assert counts is not None
+    end, words = len(counts.edges) - 1, "An event until {}: predicted, and observed in training"
+    figures = [
+        calibration_figure(
+            calibration_at(counts, curve, place, CONFIDENCE),
+            words.format(outcome.words(counts.edges[place])),
+        )
+        for place in sorted({end // 2, end})
+    ]
+    return tag("div", *figures, class_="columns")
+
+
+def _ratios(model: Readable) -> list[Html]:
+    columns = [name for name, part in importances(model).items() if part > 0.0][:MOST_RATIOS]
+    rows = [(name, *_ratio(model, name)) for name in columns]
+    ratios = table(["Column", "Lowest odds", "Highest odds"], rows, "Odds ratios")
+    return [tag("h3", "Odds ratios"), tag("p", RATIOS), ratios] if rows else []
+
+
+def _ratio(model: Readable, name: str) -> list[str]:
+    effect = feature_effect(model, name)
+    values, low, high = np.exp([part[:, 0] for part in (effect.values, *effect.band)])
+    ends = int(np.argmin(values)), int(np.argmax(values))
+    return [f"{values[k]:.2f} ({low[k]:.2f} to {high[k]:.2f}): {effect.words[k]}" for k in ends]
