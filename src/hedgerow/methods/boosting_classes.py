@@ -132,9 +132,7 @@ class StageFractions:
 class SmoothedBoost(Method):
     """Curves, then at most `n_estimators` oblivious trees, `trees_per_round` of them per round."""
 
-    n_estimators: int = parameter(
-        default=100, rule=whole(1), text="The most trees after the curves."
-    )
+    n_estimators: int = parameter(default=100, rule=whole(1), text="Most trees after the curves.")
     max_depth: int = parameter(default=4, rule=whole(1), text="Levels of splits.")
     trees_per_round: int | None = parameter(
         default=None, rule=or_none(whole(1)), text=TREES_PER_ROUND

@@ -395,13 +395,13 @@ class RegressionBoost(Method):
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 4 to 9, by the noise (delta = 0: 7).",
+        text="Levels of splits; None is 4 to 9, depending on the noise (delta = 0: 7).",
     )
     trees_per_round: int | None = parameter(
         default=None, rule=or_none(whole(1)), text=TREES_PER_ROUND
     )
     learning_rate: float = parameter(
-        default=0.5, rule=number(above=0.0), text="Part of a step that is taken."
+        default=0.5, rule=number(above=0.0), text="Fraction of each step that is taken."
     )
 
     @property

@@ -152,12 +152,12 @@ class GuidedForest(Method):
     n_estimators: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Trees; None is 8, 16 or 48, by the noisy signal-to-noise ratio.",
+        text="Trees; None is 8, 16 or 48, depending on the noisy signal-to-noise ratio.",
     )
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 6, 8 or 10, by the noisy signal-to-noise ratio.",
+        text="Levels of splits; None is 6, 8 or 10, depending on the noisy signal-to-noise ratio.",
     )
 
     def asks(self, schema: Schema) -> QueryKinds:

@@ -59,13 +59,13 @@ class MultiwayForest(Method):
     n_estimators: int = parameter(
         default=10,
         rule=whole(1),
-        text="Trees; each sees all rows and is charged a part of the budget.",
+        text="Trees; each uses all rows and is charged a part of the budget.",
     )
     max_depth: int = parameter(
         default=3,
         rule=whole(1),
-        text="Levels of branches; a feature is used once on a path. A level has as many times more "
-        "nodes as features have bins.",
+        text="Levels of branches; a feature is used once per path. Each level multiplies the nodes "
+        "by the bins of a feature.",
     )
     n_bins: int = parameter(
         default=KARY_BINS,
@@ -104,7 +104,7 @@ class MultiwayForestMethod(MultiwayForest):
     max_features: int = parameter(
         default=5,
         rule=whole(1),
-        text="Features a node looks at, drawn afresh for each (K in the paper).",
+        text="Features that a node considers, drawn anew for each (K in the paper).",
     )
 
     @property
@@ -170,7 +170,7 @@ class PrunedMultiwayForest(MultiwayForest):
     min_samples_split: float = parameter(
         default=25.0,
         rule=number(above=0.0),
-        text="A node with fewer rows, as noisy counts tell, stays a leaf.",
+        text="A node with fewer noisy rows stays a leaf.",
     )
 
     @property
@@ -377,18 +377,18 @@ class MultiwayForestClassifier(PrivateClassifier, MultiwayForestMethod):
         default=5,
         rule=whole(1),
         used_with=(when(prune=False),),
-        text="Features a node looks at, drawn afresh for each (K in the paper).",
+        text="Features that a node considers, drawn anew for each (K in the paper).",
     )
     prune: bool = parameter(
         default=False,
-        text="DP-DF: nodes look at all features, trees have different roots, noisy counts of every "
-        "level are bought, and children no purer than their parent are pruned.",
+        text="DP-DF: nodes consider all features, trees have different roots, noisy counts of "
+        "every level are asked, and children no purer than their parent are pruned.",
     )
     min_samples_split: float = parameter(
         default=25.0,
         rule=number(above=0.0),
         used_with=(when(prune=True),),
-        text="A node with fewer rows, as noisy counts tell, stays a leaf.",
+        text="A node with fewer noisy rows stays a leaf.",
     )
 
     def _method(self, schema: Schema) -> Method:

@@ -102,8 +102,8 @@ class ScreenedTree(Method):
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 6 and one more whenever the classes double, or 3 where "
-        "noise is as large as the data.",
+        text="Levels of splits; None is 6 and one more for each doubling of the classes, or 3 "
+        "where noise is as large as the data.",
     )
 
     def asks(self, schema: Schema) -> QueryKinds:
@@ -180,8 +180,8 @@ class ScreenedClassTree(ScreenedTree):
 
     merge_equal_labels: bool = parameter(
         default=False,
-        text="Whether sibling leaves that name one class become one leaf: about half the leaves, "
-        "the same predictions, coarser probabilities.",
+        text="Whether sibling leaves that predict one class are merged: about half the leaves, the "
+        "same predictions, coarser probabilities.",
     )
 
     def _finish(self, statistics: LeafStatistics) -> TrainingResult:
