@@ -22,7 +22,7 @@ from hedgerow.data.reading.containers import (
     is_row,
     objects_of,
 )
-from hedgerow.data.reading.encoding import refuse_times, signed_times
+from hedgerow.data.reading.encoding import NO_CAUSES, refuse_times, signed_times
 from hedgerow.data.reading.sources import as_table
 from hedgerow.errors import DataError, ParameterError, PrivacyWarning, warn
 from hedgerow.schema.schema import Grid, Schema, Survival
@@ -92,18 +92,18 @@ def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
     if survival is None or set(names) != set(survival.columns):
         event = _event_in(y, names)
         survival = Survival(names[1 - names.index(event)], event, 1.0)
-    times, events = (
-        _label_numbers(y[name], name, grid)
-        for name, grid in zip(survival.columns, survival.grids, strict=True)
-    )
+    advice = "Correct them or remove those rows.", NO_CAUSES
+    outcome = zip(survival.columns, survival.grids, advice, strict=True)
+    times, events = (_label_numbers(y[name], name, grid, words) for name, grid, words in outcome)
     refuse_times("y", survival, times, events)
     return signed_times(times, events)
 
 
-def _label_numbers(values: Any, name: str, grid: Grid) -> NDArray[np.float64]:
+def _label_numbers(values: Any, name: str, grid: Grid, advice: str) -> NDArray[np.float64]:
     numbers, strange = parsed_numbers(as_column(values), grid)
     if strange or np.isnan(numbers).any():
-        raise DataError(f"y[{name!r}] has missing values or texts; remove those rows.")
+        values_or_none = [value for value, _ in strange[:3]] or "missing"
+        raise DataError(f"y[{name!r}] has values that say nothing: {values_or_none}. {advice}")
     return numbers
 
 

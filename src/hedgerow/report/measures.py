@@ -333,11 +333,8 @@ def survival_measures(
     }
     if not stand_out(counts.reshape(-1, 1), variance):
         return {name: EstimatedMeasure(math.nan, *UNIT) for name in measures}, ()
-    estimates = {
-        name: estimate(measure, counts, variance, confidence, UNIT)
-        for name, measure in measures.items()
-    }
-    return estimates, calibration_at(table, curve, len(table.edges) // 2, confidence)
+    found = {n: estimate(m, counts, variance, confidence, UNIT) for n, m in measures.items()}
+    return found, calibration_at(table, curve, len(table.edges) // 2, confidence)
 
 
 def chances_of_groups(table: RiskTable, curve: SurvivalCurve) -> FloatArray:
@@ -350,36 +347,31 @@ def calibration_at(
     table: RiskTable, curve: SurvivalCurve, place: int, confidence: float
 ) -> tuple[CalibrationBin, ...]:
     """Predicted and observed event probabilities at one time, for groups above the noise."""
-    chances = chances_of_groups(table, curve)[:, place]
-    groups = list[CalibrationBin]()
+    chances, variance = chances_of_groups(table, curve)[:, place].tolist(), table.deviation**2
 
-    def chance_in(counts: FloatArray) -> float:
-        return float(_chances(counts)[place])
+    def bin_of(chance: float, counts: FloatArray) -> CalibrationBin:
+        share = estimate(lambda c: float(_chances(c)[place]), counts, variance, confidence, UNIT)
+        return CalibrationBin(chance, chance, round(float(counts.sum()), 1), share)
 
-    for chance, counts in zip(chances.tolist(), table.table, strict=True):
-        if counts.sum() > GROUP_STANDS_OUT * table.deviation * math.sqrt(counts.size):
-            share = estimate(chance_in, counts, table.deviation**2, confidence, UNIT)
-            groups.append(CalibrationBin(chance, chance, round(float(counts.sum()), 1), share))
-    return tuple(groups)
+    least = GROUP_STANDS_OUT * math.sqrt(variance * table.table[0].size)
+    groups = zip(chances, table.table, strict=True)
+    return tuple(bin_of(chance, counts) for chance, counts in groups if counts.sum() > least)
 
 
 def _chances(counts: FloatArray) -> FloatArray:
     """(T,) the actuarial event probability of a table (2, T + 1)."""
-    risk = at_risk(counts, max(float(counts.sum()), 1.0))
-    return actuarial(np.maximum(counts[1, :-1], 0.0), risk)
+    return actuarial(np.maximum(counts[1, :-1], 0.0), at_risk(counts))
 
 
 def curve_with_band(table: RiskTable, group: int) -> FloatArray:
     """(3, T) survival of one group, and two deviations of sampling and noise to either side."""
     counts = table.table[group]
-    chances = _chances(counts)
-    risk = at_risk(counts, max(float(counts.sum()), 1.0))
+    survival, risk = 1.0 - _chances(counts), at_risk(counts)
     hazards = np.clip(counts[1, :-1] / risk, 0.0, 0.9)
-    noise = table.deviation**2 * (1.0 + hazards**2 * 2.0 * np.arange(len(risk) + 1, 1, -1))
+    noise = table.deviation**2 * (1.0 + hazards**2 * table.counts_at_risk)
     steps = (risk * hazards + noise) / (risk * (1.0 - hazards)) ** 2
-    reach = 2.0 * (1.0 - chances) * np.sqrt(np.cumsum(steps))
-    ends = np.stack([1.0 - chances, 1.0 - chances - reach, 1.0 - chances + reach])
-    return np.asarray(np.clip(ends, 0.0, 1.0))
+    reach = 2.0 * survival * np.sqrt(np.cumsum(steps))
+    return np.asarray(np.clip([survival, survival - reach, survival + reach], 0.0, 1.0))
 
 
 def _grouped_c(counts: FloatArray) -> float:
