@@ -181,8 +181,7 @@ def evaluate(
         str | None, typer.Option(help="Name the column with the true outcome.")
     ] = None,
     by: Annotated[
-        str | None,
-        typer.Option(help="Group by a column; by a number with cuts: age=40,65."),
+        str | None, typer.Option(help="Group by a column; by a number with cuts: age=40,65.")
     ] = None,
     records: Annotated[
         int | None,
@@ -296,8 +295,7 @@ def report(
 def serve(
     model: ModelPath,
     listen: Annotated[
-        str,
-        typer.Option(envvar="HEDGEROW_LISTEN", help="Listen on this address and port, HTTP."),
+        str, typer.Option(envvar="HEDGEROW_LISTEN", help="Listen on this address and port, HTTP.")
     ] = "127.0.0.1:8080",
 ) -> None:
     """Serve a model over HTTP: /v1/predict, /health, /metrics, /openapi.json."""

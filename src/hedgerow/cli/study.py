@@ -192,10 +192,7 @@ def _add_running(name: str, words: str) -> None:
 
 
 _add_running("run", "Train over all sites; write the model and its privacy statement.")
-_add_running(
-    "resume",
-    "Resume a run that was stopped; what was answered is not charged again.",
-)
+_add_running("resume", "Resume a run that was stopped; what was answered is not charged again.")
 
 
 @app.command()

@@ -72,7 +72,7 @@ from hedgerow.privacy.queries import (
     Whole,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.rules import or_none, whole
@@ -182,9 +182,7 @@ class SmoothedBoost(Method):
         before = self._before_trees(schema).rounds
         return BatchPlan(self.n_estimators, self.trees_per_round, before, integers)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         n_classes = len(schema.classes or ())
         record_count = yield from private_bins.count_until_clear()
         root_counts = record_count.count

@@ -49,6 +49,7 @@ from hedgerow.privacy.queries import (
     choices,
     sums,
 )
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Fold, Step
 from hedgerow.schema.rules import FLAG, FRACTION, exact, number, or_none, rule_of, whole
@@ -232,9 +233,7 @@ class MedianForest(Method):
             case "median" | "grid":
                 return grid
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         split = self._split(noise_model)
         folds = _folds_pay(noise_model) if self.folds is None else self.folds
         spent = Fraction(0) if self.max_depth is not None else SIZE_FRACTION

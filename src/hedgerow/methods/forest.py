@@ -67,7 +67,7 @@ from hedgerow.privacy.queries import (
     Whole,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
@@ -181,18 +181,12 @@ class GuidedForest(Method):
         model = scale.model_bytes(n_estimators, leaves, 1, tests)
         return size + Size.of_step(integers=channels * (len(EDGES) + 1), bytes=QUERY + model)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
         return (yield from self.grow_from(first_round, schema, noise_model, rng))
 
     def grow_from(
-        self,
-        first_round: InitialRound,
-        schema: Schema,
-        noise_model: NoiseModel,
-        rng: np.random.Generator,
+        self, first_round: InitialRound, schema: Schema, noise_model: NoiseModel, rng: Rng
     ) -> Flow[TrainingResult]:
         """Trains the forest after the first round."""
         if needs_fallback(first_round, noise_model):
@@ -246,11 +240,7 @@ class GuidedForest(Method):
         return TrainingResult(_votes(leaf_reports, prior, constants.sharpness))
 
     def totally_random_model(
-        self,
-        first_round: InitialRound,
-        schema: Schema,
-        noise_model: NoiseModel,
-        rng: np.random.Generator,
+        self, first_round: InitialRound, schema: Schema, noise_model: NoiseModel, rng: Rng
     ) -> Flow[TrainingResult]:
         """A totally random forest, where the table of round 2 is below the noise."""
         n_estimators, depth = (

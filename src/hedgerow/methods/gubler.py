@@ -7,8 +7,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Literal
 
-import numpy as np
-
 from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.blocks import histograms
@@ -25,6 +23,7 @@ from hedgerow.methods.parameters import estimator, parameter, when
 from hedgerow.methods.presets import Departure, preset
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import Binning, Cells, ClassCounts, QueryKinds, Whole, bounds, sums
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids, all_features
 from hedgerow.schema.rules import FRACTION, a, exact, number, or_none, whole
 from hedgerow.schema.schema import Schema
@@ -225,9 +224,7 @@ class HistogramTree(Method):
             size += table * looks
         return size + scale.sums(scale.nodes(depth), channels=channels, depth=depth)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target = TrainingTarget(ClassCounts(len(schema.classes or ())))
         if self.screening is None:
             root, choose = ROOT, self._chooser(schema, target, noise_model)

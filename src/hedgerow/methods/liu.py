@@ -45,7 +45,7 @@ from hedgerow.privacy.queries import (
     SumQuery,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Fold, Region, Step
 from hedgerow.schema.rules import FLAG, FRACTION, a, either, exact, number, one_of, or_none, whole
@@ -169,10 +169,7 @@ class ExtraTrees(Method):
     spare: int = parameter(
         default=4,
         rule=whole(1),
-        used_with=(
-            when(split="best", dp_model="none"),
-            when(split="best", dp_model="label"),
-        ),
+        used_with=(when(split="best", dp_model="none"), when(split="best", dp_model="label")),
         text="Random tests asked for each one that competes; tests with an empty side drop out. "
         "Used only where that is free; the default was measured, 1 asks for no more than "
         "`max_features`.",
@@ -244,9 +241,7 @@ class ExtraTrees(Method):
         tests = min(tests, MOST_INTEGERS // (2 * channels))
         return scale.sides(self._size[0], level=level, tests=tests, channels=channels)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target = declared_target(schema)
         room = yield from self._room(target, schema)
         flows = {
@@ -273,7 +268,7 @@ class ExtraTrees(Method):
         room: Room,
         schema: Schema,
         noise_model: NoiseModel,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> Flow[NoisyTree]:
         trees, depth = self._size
         region, fraction = self._rows_of(t), Fraction(1, trees)
@@ -336,7 +331,7 @@ def _noise(statistic: Statistic, m: int, fraction: Fraction, noise_model: NoiseM
     return noise_model.variance(SumQuery(EVERYONE, statistic, Sides(ROOT_LAYER, cuts), fraction))
 
 
-def _random_tree(schema: Schema, depth: int, rng: np.random.Generator) -> Tree:
+def _random_tree(schema: Schema, depth: int, rng: Rng) -> Tree:
     grids, n = Grids(schema, Binning.of_cells(schema)), len(schema.grids)
     return totally_random(grids, random(n, n), depth)(0, rng)
 

@@ -47,6 +47,7 @@ from hedgerow.models.uncertainty import ScoreNoise
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import Binning, Cells, Gradients, Leaves, QueryKinds, sums
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.rules import number, or_none, whole
 from hedgerow.schema.schema import Schema, Spacing
@@ -351,9 +352,7 @@ class ComponentBoosting(Method):
             histograms=self.split == "histogram",
         )
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         update, start, setting = self._update(schema), start_of(schema), self._setting(schema)
         binning = yield from self._cut_points.place(setting, noise_model)
         splitting = self._splitting_on(setting, binning)

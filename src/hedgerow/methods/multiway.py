@@ -41,7 +41,7 @@ from hedgerow.privacy.queries import (
     choices,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Region
 from hedgerow.schema.rules import number, whole
@@ -123,14 +123,12 @@ class MultiwayForestMethod(MultiwayForest):
         leaves = scale.widest(self.max_depth, self._children(schema))
         return size + scale.trees(1, leaves, channels=scale.channels, queries=self.n_estimators)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target, half = declared_target(schema), Fraction(1, 2 * self.n_estimators)
         scoring = Scoring(_score(schema))
         parting = Parting(schema, scoring, half / self.max_depth, self.n_bins)
 
-        def tree(draws: np.random.Generator) -> Flow[LeafStatistics]:
+        def tree(draws: Rng) -> Flow[LeafStatistics]:
             level, ends = [parting.root], list[Region]()
             for _ in range(self.max_depth):
                 asking = {b: parting.below(b, self._draw_features(b, draws)) for b in level}
@@ -147,7 +145,7 @@ class MultiwayForestMethod(MultiwayForest):
         trees = yield from together(flows)
         return _forest(list(trees.values()))
 
-    def _draw_features(self, branch: Branch, rng: np.random.Generator) -> tuple[int, ...]:
+    def _draw_features(self, branch: Branch, rng: Rng) -> tuple[int, ...]:
         """Draws the features that a node considers."""
         order: list[int] = rng.permutation(np.asarray(branch.features, np.int64)).tolist()
         return tuple(sorted(order[: self.max_features]))
@@ -168,9 +166,7 @@ class PrunedMultiwayForest(MultiwayForest):
     """
 
     min_samples_split: float = parameter(
-        default=25.0,
-        rule=number(above=0.0),
-        text="A node with fewer noisy rows stays a leaf.",
+        default=25.0, rule=number(above=0.0), text="A node with fewer noisy rows stays a leaf."
     )
 
     @property
@@ -191,9 +187,7 @@ class PrunedMultiwayForest(MultiwayForest):
             size += self._choosing(scale, nodes, level, scale.columns)
         return size
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target = declared_target(schema)
         fraction = Fraction(1, self.n_estimators * (2 * self.max_depth + 1))
         parting = Parting(schema, Scoring(Score.GINI), fraction, self.n_bins)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
 from hedgerow.methods.blocks.builder import LevelOrder, Node, TreePlan, grow
 from hedgerow.methods.blocks.calibration import LEVEL_ASKS
@@ -36,6 +34,7 @@ from hedgerow.models.model import Additive
 from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import Cells, Leaves, QueryKinds, Whole, sums
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
 
@@ -132,9 +131,7 @@ class ScreenedTree(Method):
             scale.initial_round() + tree_size + Size.of_step(integers=channels, bytes=QUERY + model)
         )
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
         rest, target = 1 - first_round.spent, first_round.target
         bias_correction = bias_correction_of(first_round, schema, noise_model)

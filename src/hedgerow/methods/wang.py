@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-import numpy as np
-
 from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.blocks import histograms
@@ -66,6 +64,7 @@ from hedgerow.privacy.queries import (
     choices,
     sums,
 )
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids, all_features
 from hedgerow.schema.rules import FRACTION, Rule, a, either, exact, number, or_none, rule_of, whole
 from hedgerow.schema.schema import Schema
@@ -178,9 +177,7 @@ class TopDown(Method):
         "most 1.",
     )
     leaf_fraction: float = parameter(
-        default=0.5,
-        rule=FRACTION,
-        text="Fraction of the budget for the leaves (LPF in the paper).",
+        default=0.5, rule=FRACTION, text="Fraction of the budget for the leaves (LPF in the paper)."
     )
     min_fraction_split: float | None = parameter(
         default=None,
@@ -363,9 +360,7 @@ class TopDown(Method):
         """The deepest path, at most as long as sites accept."""
         return min(self.max_splits, MOST_STEPS - DRAWS)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         counts = ClassCounts(len(schema.classes or ()))
         target, grids = TrainingTarget(counts), Grids(schema, Binning.of_cells(schema))
         root, min_gain = ROOT, self.min_gain
@@ -487,7 +482,7 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
     shows as too light is not queried at all.
     """
 
-    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         if is_clearly_below(node, min_fraction):
             return Stop()
         choice = yield from choose(node, rng)
@@ -509,7 +504,7 @@ def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
     The gain of a split is that weight times the gain per row by the node's own counts.
     """
 
-    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         if not node.depth:
             return (yield from choose(node, rng))
         fraction = share(node)
@@ -568,7 +563,7 @@ def if_above_noise(
     """
     noise: dict[Fraction, float] = {}  # depends on the fraction alone, and few fractions differ
 
-    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         query = counts(node)
         if query.fraction not in noise:
             noise[query.fraction] = _deviation(query, noise_model)

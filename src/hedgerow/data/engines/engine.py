@@ -31,13 +31,7 @@ from hedgerow.data.reading.containers import check_named
 from hedgerow.data.reading.encoding import NO_CAUSES, Encoded, encode_blocks, map_cells
 from hedgerow.data.reading.report import DataReport, EngineCounts, describe_allowed, report_of
 from hedgerow.data.rows import Draws, Rows, copies_among
-from hedgerow.data.sums import (
-    Answering,
-    best_impurities,
-    counts_for,
-    is_of_target,
-    trees_in_common,
-)
+from hedgerow.data.sums import Answering, best_impurities, counts_for, is_of_target, trees_in_common
 from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
 from hedgerow.kernels.threads import map_parts
 from hedgerow.models.model import Additive

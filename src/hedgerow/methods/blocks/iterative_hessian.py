@@ -31,7 +31,7 @@ from hedgerow.privacy.queries import (
     SumQuery,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
@@ -227,12 +227,7 @@ class RefinedTrees:
     batches: int = 0
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         growing = self.splitting(self.binning).grow(numbers, update, at, fraction, rng)
         if self.setting.histograms:

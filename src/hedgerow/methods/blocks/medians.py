@@ -48,7 +48,7 @@ from hedgerow.privacy.queries import (
     Thresholds,
 )
 from hedgerow.privacy.queries.choices import Candidate, candidate
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region, Split
@@ -69,13 +69,13 @@ class MedianRules:
     scoring: Scoring
     mechanism: Mechanism
 
-    def features(self, region: Region, k: int | None, rng: np.random.Generator) -> list[int]:
+    def features(self, region: Region, k: int | None, rng: Rng) -> list[int]:
         """K (None: all) of the features that can still be split, drawn anew for every node."""
         order = rng.permutation(self.grids.n_features).tolist()
         able = (f for f in order if self.grids.n_known_reachable(region, f) > 1)
         return sorted(islice(able, k))
 
-    def cuts(self, region: Region, feature: int, rng: np.random.Generator) -> BoolArray:
+    def cuts(self, region: Region, feature: int, rng: Rng) -> BoolArray:
         """(k, B) sets of bins to send left; `missing` goes to one random side in all of them."""
         number_bins = np.flatnonzero(self.grids.reachable(region, feature)[:-1])
         n_bins = self.grids.binning.n_bins[feature]
@@ -86,9 +86,7 @@ class MedianRules:
         sets[:, -1] = rng.random() < 0.5
         return sets
 
-    def candidates(
-        self, region: Region, feature: int, rng: np.random.Generator
-    ) -> tuple[Candidate, ...]:
+    def candidates(self, region: Region, feature: int, rng: Rng) -> tuple[Candidate, ...]:
         """The tests of `cuts`; those of a numeric feature as one run."""
         if self.grids.grid(feature).kind is not ColumnKind.NUMERIC:
             cuts = self.cuts(region, feature, rng)
@@ -112,9 +110,7 @@ class MedianRules:
         return Thresholds(grid.feature, grid.digest, tuple(at.tolist()), also)
 
 
-def random_halves(
-    n_bins: int, number_bins: NDArray[np.int64], rng: np.random.Generator
-) -> list[BoolArray]:
+def random_halves(n_bins: int, number_bins: NDArray[np.int64], rng: Rng) -> list[BoolArray]:
     """Public random subsets of the reachable categories; one if there are two categories."""
     n_halves = min(MOST_HALVES, 2 ** min(len(number_bins) - 1, 30) - 1)
     return [random_half(n_bins, number_bins, rng) for _ in range(n_halves)]
@@ -124,7 +120,7 @@ def random_halves(
 def at_median(rules: MedianRules, fraction: Fraction) -> Chooser:
     """DiPriMe: the feature is drawn publicly, so one median is queried and charged."""
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = rules.features(node.region, 1, rng)
         if not features:
             return Stop()
@@ -144,7 +140,7 @@ def among_medians(rules: MedianRules, fraction: Fraction) -> Chooser:
     charged its true cost, half of the paper's, since its score is monotone.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = rules.features(node.region, rules.max_features, rng)
         if not features:
             return Stop()
@@ -180,7 +176,7 @@ def among_cuts(rules: MedianRules, fraction: Fraction, balance_at: Callable[[int
     gives the penalty units per level for every record of the larger child.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = rules.features(node.region, rules.max_features, rng)
         candidates = tuple(c for f in features for c in rules.candidates(node.region, f, rng))
         if not candidates:
@@ -238,7 +234,7 @@ def at_noisy_medians(
     shares, and computing medians and gains from it is free.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = tuple(rules.features(node.region, rules.max_features, rng))
         if not features:
             return Stop()

@@ -27,7 +27,7 @@ from hedgerow.methods.blocks.tables import (
 )
 from hedgerow.methods.blocks.target import TrainingTarget
 from hedgerow.privacy.queries import Cells, Statistic, SumQuery
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
@@ -147,7 +147,7 @@ def by_screened_tables(rules: Screening, fraction_at: FractionAt) -> Chooser:
     were released earlier, to make the bins.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         evidence, spent = node.evidence, Fraction(0)
         assert evidence is not None
         belief = evidence.belief
