@@ -325,7 +325,6 @@ def receipts(
         tell(line)
 
 
-# ----------------------------------------------------------------------------------------- running
 class Reach(NamedTuple):
     """How sites are reached, as given on the command line."""
 
@@ -438,7 +437,6 @@ def _show_result(folder: RunFolder, model: PrivateEstimator) -> None:
     say(str(model.privacy_))
 
 
-# ------------------------------------------------------------------------------------------ asking
 def _ask(option: str, words: str) -> str:
     from hedgerow.errors import ParameterError
 

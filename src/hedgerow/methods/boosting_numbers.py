@@ -213,7 +213,6 @@ class GuidedTree:
         return NoisyTree(self.tree.with_values(values), noise)
 
 
-# ----------------------------------------------------------------------------------------- tables
 @dataclass
 class SmoothTable:
     """Mean residuals of the cells of one column or of two, learned pass by pass.
@@ -465,7 +464,6 @@ class RegressionBoost(Method):
             n_estimators, self.trees_per_round, before, 2 * self._leaves(Scale(schema))
         )
 
-    # -------------------------------------------------------------------------------------- flow
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
         plan = self._batches(schema)
@@ -640,7 +638,6 @@ def tree_rounds(sizes: Sequence[int], rest: Fraction) -> Rounds:
     return Rounds(sizes, rest - len(looks_at(Rounds(sizes, rest))) * LOOK_FRACTION)
 
 
-# ------------------------------------------------------------------------------ post-processing
 def depth_by_noise(count: private_bins.NoisyCount, fraction: Fraction) -> int:
     """Levels of trees that get this fraction of the budget each."""
     noise = count.deviation * np.sqrt((1.0 + ROW_WEIGHT**2) / float(fraction))

@@ -359,7 +359,6 @@ class MedianForestRegressor(PrivateRegressor, MedianForest):
     """
 
 
-# -------------------------------------------------------------- the paper's methods and its rivals
 # `max_depth=None, rows_per_leaf=25` takes the depth as the paper's tables do, from a number of
 # rows that is asked privately. All but DP-ERT need one site with all rows; all but DP-DF predict a
 # number where the schema has a target. DiPriMeExp and DiPriMeFlip use K medians of a node and pay

@@ -307,7 +307,6 @@ class HistogramTreeClassifier(PrivateClassifier, HistogramTree):
     """
 
 
-# ----------------------------------------------------------------------- the report's algorithms
 GUBLER_DEFAULTS = {
     "max_depth": 5,
     "n_bins": 10,

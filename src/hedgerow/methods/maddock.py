@@ -368,7 +368,6 @@ class ComponentBoosting(Method):
         published = self.norms == "published" and isinstance(self._loss(schema), PlainLogLoss)
         return PART_BY_PART if published else Fraction(1)
 
-    # ---------------------------------------------------------------------------- components
     def _splitting_on(self, setting: SplitContext, binning: Binning) -> Splitting:
         cuts = self._cut_points
         if not isinstance(cuts, HessianCuts):
@@ -529,7 +528,6 @@ class ComponentBoostingRegressor(StagedTrees, PrivateRegressor, ComponentBoostin
     """
 
 
-# ------------------------------------------------------------------------- the paper's methods
 MADDOCK_DEFAULTS = {"n_estimators": 100, "max_depth": 4, "n_bins": 32}
 """Section 6.1: depth 4, 32 candidates; T is 100 trees, as in Tables 4 and 6."""
 PUBLISHED = {"leaf_values": "published", "norms": "published"}

@@ -261,7 +261,6 @@ def _prune(
     return {leaf.region: masses[leaf.region] for leaf in leaves}
 
 
-# ----------------------------------------------------------------------------- k-ary branches
 @dataclass(frozen=True)
 class Branch:
     """A node of a k-ary tree, with the features not yet used on its path."""
@@ -317,7 +316,6 @@ class Parting:
         return [Branch(r, left, branch.level + 1) for r in chains[k].children(branch.region)]
 
 
-# --------------------------------------------------------------------------------------- leaves
 def _sums(
     schema: Schema, target: TrainingTarget, regions: Sequence[Region], fraction: Fraction
 ) -> Flow[tuple[dict[Region, FloatArray], float]]:

@@ -239,7 +239,6 @@ def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
     estimator.run_ = RunRecord.from_dict(content["run"])
 
 
-# ------------------------------------------------------------------------------------- pickles
 def plain_state(estimator: Any, state: Mapping[str, Any]) -> dict[str, Any]:
     """State for pickle, joblib and skops: plain parameters, and the fitted part as one text.
 
@@ -294,7 +293,6 @@ def _class_named(name: str) -> Any:
     return kind
 
 
-# ------------------------------------------------------------------------------------- leaves
 def _saved_leaves(statistics: LeafStatistics) -> list[dict[str, Any]]:
     """Noisy masses of a tree's leaves, so that the tree can be shown from its file."""
     return [
@@ -316,7 +314,6 @@ def _leaf_statistics(tree: Tree, leaves: list[dict[str, Any]]) -> LeafStatistics
     return LeafStatistics(tree, values, ())
 
 
-# ------------------------------------------------------------------------------------- labels
 def _saved_labels(labels: NDArray[Any]) -> dict[str, Any]:
     """Labels with their type: after loading, 1 is still a number."""
     return {"type": str(labels.dtype), "values": labels.tolist()}
@@ -329,7 +326,6 @@ def _labels(content: Mapping[str, Any]) -> NDArray[Any]:
     return np.asarray(content["values"], dtype=kind)
 
 
-# --------------------------------------------------------------------------------- parameters
 def _saved_parameters(estimator: BaseEstimator) -> dict[str, Any]:
     """Parameters in plain values; a function or a generator is saved as the default."""
     parameters = estimator.get_params(deep=False)

@@ -604,7 +604,6 @@ class TopDownTreeClassifier(PrivateClassifier, TopDown):
     """
 
 
-# -------------------------------------------------------------------------- the paper's methods
 # A private selection releases its index only: with the noisy maximum, as published, k candidates
 # would cost k / 2 times the claim (docs/proofs/selection.md), so the value is a fresh count, with
 # half of what the selection may spend. 'root_gini' has no useful sensitivity, and the two methods

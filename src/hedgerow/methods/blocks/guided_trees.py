@@ -141,7 +141,6 @@ def _children(level: _Level, chosen: _Chosen) -> _Level:
     return _Level(first, last, totals)
 
 
-# --------------------------------------------------------------------------------------- trees
 def shapes_of(skeletons: Skeletons, grids: Grids) -> list[Shape]:
     """The trees; a node that cannot split is a leaf."""
     splits: dict[tuple[int, int], Split] = {}

@@ -185,7 +185,6 @@ def shrink_to_all(masses: FloatArray, variance: float) -> tuple[FloatArray, Floa
     return p, of_proportions(p, rows + pseudo_rows, variance)
 
 
-# ------------------------------------------------------------------------------ complete trees
 def level_sums(leaves: FloatArray) -> list[FloatArray]:
     """(T, 2^l, C) sums of the nodes of every level l, from the root down."""
     levels = [leaves]

@@ -27,7 +27,6 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.methods.blocks.builder import Chooser, Node, SplitChoice, Stop
 from hedgerow.methods.blocks.flow import Flow, selection
@@ -48,7 +47,7 @@ from hedgerow.privacy.queries import (
     Thresholds,
 )
 from hedgerow.privacy.queries.choices import Candidate, candidate
-from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
+from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region, Split
@@ -110,13 +109,12 @@ class MedianRules:
         return Thresholds(grid.feature, grid.digest, tuple(at.tolist()), also)
 
 
-def random_halves(n_bins: int, number_bins: NDArray[np.int64], rng: Rng) -> list[BoolArray]:
+def random_halves(n_bins: int, number_bins: IntArray, rng: Rng) -> list[BoolArray]:
     """Public random subsets of the reachable categories; one if there are two categories."""
     n_halves = min(MOST_HALVES, 2 ** min(len(number_bins) - 1, 30) - 1)
     return [random_half(n_bins, number_bins, rng) for _ in range(n_halves)]
 
 
-# ---------------------------------------------------------------------------------- one site
 def at_median(rules: MedianRules, fraction: Fraction) -> Chooser:
     """DiPriMe: the feature is drawn publicly, so one median is queried and charged."""
 
@@ -204,7 +202,6 @@ def balance_below(depth: int, noise: float = math.inf) -> Callable[[int], int]:
     return lambda level: int(min(LATTICE >> (depth + 1 - level), LATTICE * noise))
 
 
-# ------------------------------------------------------------------------------ several sites
 TableFlow = Callable[[Node, tuple[int, ...]], Flow[list[FloatArray]]]
 """(node, features) -> the noisy (B, C) table of each."""
 
@@ -264,7 +261,6 @@ def _most_balanced_cut(table: FloatArray, cuts: BoolArray, impurity: Impurity) -
     return _Balanced(float(gain), k)
 
 
-# --------------------------------------------------------------------------------------- depth
 MOST_BOUGHT_DEPTH = MOST_LEAVES.bit_length() - 1
 """Depth of the complete tree with the largest allowed number of leaves."""
 

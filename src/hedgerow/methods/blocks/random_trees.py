@@ -15,7 +15,6 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
 from hedgerow.methods.blocks.leaves import leaf_values, shrinkage_of
@@ -25,7 +24,7 @@ from hedgerow.methods.constants import constant
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.queries import Leaves, SumQuery
-from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
+from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
@@ -82,7 +81,6 @@ TreeDraw = Callable[[int, Rng], Tree]
 """(tree index, public randomness) -> a tree without leaf values."""
 
 
-# ------------------------------------------------------------------------------- totally random
 def totally_random(grids: Grids, features: TreeFeatures, depth: int) -> TreeDraw:
     """Splits every node at random, down to `depth` or until one bin is left.
 
@@ -133,7 +131,7 @@ def random_left(grids: Grids, feature: int, live: BoolArray, rng: Rng) -> BoolAr
     return np.asarray(left)
 
 
-def random_half(n_bins: int, among: NDArray[np.int64], rng: Rng) -> BoolArray:
+def random_half(n_bins: int, among: IntArray, rng: Rng) -> BoolArray:
     """Sends each bin to a random side; of the bins `among`, at least one to each."""
     left = rng.random(n_bins) < 0.5
     if left[among].all() or not left[among].any():
@@ -142,7 +140,6 @@ def random_half(n_bins: int, among: NDArray[np.int64], rng: Rng) -> BoolArray:
     return left
 
 
-# ------------------------------------------------------------------------------------ oblivious
 @dataclass(frozen=True)
 class DrawableFeature:
     """A feature that oblivious trees may test: its noisy mass per bin and its weight."""

@@ -163,7 +163,6 @@ def _by_selections(
     return choose
 
 
-# ------------------------------------------------------------------------- a table for every split
 class OneTablePerSplit(SelectionRules):
     """The paper's splitting class: each threshold once, `missing` on its right."""
 

@@ -272,7 +272,6 @@ class DyadicTables:
             blocks.append(members)
         return np.concatenate(blocks)
 
-    # -------------------------------------------------------------------------------- widths
     @cached_property
     def levels(self) -> tuple[Binning, ...]:
         """The bins, then runs of two, of four, and so on, until two runs are left."""
