@@ -117,12 +117,10 @@ def _estimator(progress: bool = False) -> BoostedTreesClassifier:
     )
 
 
-ALL_TOGETHER, EACH_ALONE, POOLED, BARE = (
-    "all hospitals together, rows stay",
-    "each hospital alone (mean)",
-    "all rows in one place",
-    "all rows in one place, no privacy",
-)
+ALL_TOGETHER = "all hospitals together, rows stay"
+EACH_ALONE = "each hospital alone (mean)"
+POOLED = "all rows in one place"
+BARE = "all rows in one place, no privacy"
 
 
 def _compare(

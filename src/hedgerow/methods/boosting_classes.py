@@ -253,7 +253,8 @@ class SmoothedBoost(Method):
             of_trees += noise_of_trees
         noise = ScoreNoise.of(of_trees, of_curves)
         parts = effects.parts(grids)
-        return TrainingResult(Model(score, output_for(n_classes), parts=parts, noise=noise))
+        output = Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
+        return TrainingResult(Model(score, output, parts=parts, noise=noise))
 
     def _splitting(
         self,
@@ -334,10 +335,6 @@ def leaves_for(n_classes: int, trees: int = 1) -> Wiener:
     wider = deviation * trees**BATCH_DEVIATION
     overlap = BATCH_OVERLAP if n_classes == 2 else OVERLAP_OF_MANY
     return Wiener(loss_for(n_classes), deviation=wider, overlap=overlap)
-
-
-def output_for(n_classes: int) -> Output:
-    return Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
 
 
 @estimator

@@ -291,7 +291,7 @@ class MedianForest(Method):
                 return medians.among_medians(rules, fraction)
             case "grid":
                 if not target.shape:
-                    return medians.among_cuts(rules, fraction, medians.no_balance)
+                    return medians.among_cuts(rules, fraction, lambda level: 0)
                 noise = math.sqrt(noise_model.variance(replace(SIZE, fraction=fraction)))
                 return medians.among_cuts(rules, fraction, medians.balance_below(depth, noise))
 

@@ -243,10 +243,8 @@ class GuidedForest(Method):
         self, first_round: InitialRound, schema: Schema, noise_model: NoiseModel, rng: Rng
     ) -> Flow[TrainingResult]:
         """A totally random forest, where the table of round 2 is below the noise."""
-        n_estimators, depth = (
-            self.n_estimators or RANDOM_TREE_COUNT,
-            self.max_depth or random_depth(first_round),
-        )
+        n_estimators = self.n_estimators or RANDOM_TREE_COUNT
+        depth = self.max_depth or random_depth(first_round)
         rest = 1 - first_round.spent
         statistics = yield from draw_trees(
             schema, first_round.target, n_estimators, depth, rest, rng

@@ -311,10 +311,8 @@ class ComponentBoosting(Method):
         """Bins before the first tree, then one step per batch, or one per level for histograms."""
         scale, loss = Scale(schema), self._loss(schema)
         channels = max(loss.channels, scale.channels)
-        leaves, trees_per_round = (
-            self._largest_tree(scale),
-            min(self.trees_per_round, self.n_estimators),
-        )
+        leaves = self._largest_tree(scale)
+        trees_per_round = min(self.trees_per_round, self.n_estimators)
         model = scale.model_bytes(self.n_estimators, leaves, max(loss.outputs, scale.channels))
         bins = scale.tables(channels=channels, shared_bytes=model)
         before = bins * self._cut_points.rounds_for(self._setting(schema))

@@ -99,7 +99,9 @@ def model_content(estimator: Any) -> dict[str, Any]:
     return {
         "estimator": type(estimator).__name__,
         "parameters": _saved_parameters(estimator),
-        "classes": None if classes is None else _saved_labels(classes),
+        "classes": None
+        if classes is None
+        else {"type": str(classes.dtype), "values": classes.tolist()},
         "columns": None if columns is None else list(columns),
         **fitted_content(estimator),
     }
@@ -312,11 +314,6 @@ def _leaf_statistics(tree: Tree, leaves: list[dict[str, Any]]) -> LeafStatistics
         for value, leaf in zip(tree.values, leaves, strict=True)
     )
     return LeafStatistics(tree, values, ())
-
-
-def _saved_labels(labels: NDArray[Any]) -> dict[str, Any]:
-    """Labels with their type: after loading, 1 is still a number."""
-    return {"type": str(labels.dtype), "values": labels.tolist()}
 
 
 def _labels(content: Mapping[str, Any]) -> NDArray[Any]:

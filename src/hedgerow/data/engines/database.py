@@ -373,7 +373,8 @@ def _codes(
     elif not (
         pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
-        or _is_float(kind)
+        or pa.types.is_float32(kind)
+        or pa.types.is_float64(kind)
         or (is_parsed and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)))
     ):
         raise DataError(
@@ -393,10 +394,6 @@ def _codes(
     making.code_tables.append(table)
     making.joins.append(f"LEFT JOIN {table} ON {column} = {table}.value")
     return table
-
-
-def _is_float(kind: Any) -> bool:
-    return bool(pa.types.is_float32(kind) or pa.types.is_float64(kind))
 
 
 PUSHED: tuple[type, ...] = (Count, ClassCounts, TargetClassCounts, Fractions)

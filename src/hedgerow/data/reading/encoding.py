@@ -119,7 +119,7 @@ def _fill(
     whose = person if in_source else None
     check_named(table.where, table.names, target=outcome, person=whose, site=site)
     labels = None if y is None else one_per_row(table, y, "y", "label")
-    persons = None if person is None or in_source else _persons_for(table, person)
+    persons = None if person is None or in_source else one_per_row(table, person, "person", "id")
     has_labels = target is not None or y is not None
     encoder = _Encoder(schema, table, check, target or LABEL, has_labels, folder)
     extra = [*outcome, *(name for name in (whose, site) if name is not None)]
@@ -149,10 +149,6 @@ def has_label(values: Column, grid: Grid) -> BoolArray:
 def encode_features(X: Source, schema: Schema) -> Codes:
     """(F, n) codes of rows to predict; no row is skipped."""
     return encode(X, schema, check=True).codes
-
-
-def _persons_for(table: RowTable, person: Any) -> Column:
-    return one_per_row(table, person, "person", "id")
 
 
 def one_per_row(table: RowTable, values: Any, name: str, noun: str) -> Column:

@@ -132,10 +132,10 @@ class GainSampledTrees:
         """Random tests of distinct features, as long as there are enough."""
         width = min(self.depth, len(self.drawables))
         places = rng.choice(len(self.drawables), width, replace=False, p=self.memory.chances)
-        return [self._test(places[level % width], rng) for level in range(self.depth)]
-
-    def _test(self, place: int, rng: Rng) -> Split:
-        return cut_by_mass(self.grids, self.drawables[place], rng)
+        return [
+            cut_by_mass(self.grids, self.drawables[places[level % width]], rng)
+            for level in range(self.depth)
+        ]
 
     def _place(self, test: Split) -> int:
         return self._places[test.feature]

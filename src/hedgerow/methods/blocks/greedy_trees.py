@@ -233,10 +233,8 @@ def leaves_from_evidence(update: Update, statistic: Statistic, trees_per_round: 
         yield from ()
         nothing = Evidence(np.zeros(statistic.channels), 0.0)
         evidence = [node.evidence or nothing for node in ends]
-        sums, variances = (
-            np.stack([k.masses for k in evidence]),
-            np.array([k.variance for k in evidence]),
-        )
+        sums = np.stack([k.masses for k in evidence])
+        variances = np.array([k.variance for k in evidence])
         values = update.values(sums, variances / trees_per_round)
         return [LeafValue(v, k.masses, k.variance) for v, k in zip(values, evidence, strict=True)]
 

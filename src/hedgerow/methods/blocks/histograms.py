@@ -298,10 +298,8 @@ def by_bounds(
             queue = [f for f in queue if lower[f] <= mass / 2.0]
         assert best is not None
         n_tables = sum(len(t.features) for t in answered_tables)
-        spent, unspent = (
-            for_bounds + table_fraction * n_tables,
-            table_fraction * (len(drawn_features) - n_tables),
-        )
+        spent = for_bounds + table_fraction * n_tables
+        unspent = table_fraction * (len(drawn_features) - n_tables)
         if rules.must_stop(rules.settle(node, gather(answered_tables))) or not np.isfinite(
             best[1].impurity
         ):

@@ -134,10 +134,8 @@ class Room:
         order = np.argsort(layer.children[above, side])
         above, side = above[order], side[order]
         first, last, values = self.first[above], self.last[above], self.values[above]
-        feature, left = (
-            layer.node_tests.feature[above].astype(np.int64),
-            layer.node_tests.left[above],
-        )
+        feature = layer.node_tests.feature[above].astype(np.int64)
+        left = layer.node_tests.left[above]
         nodes, place = np.arange(len(above)), columns.place[feature]
         is_numeric = place < 0
         cut = np.bitwise_count(left & PREFIXES[columns.n_known[feature]]).sum(axis=1)

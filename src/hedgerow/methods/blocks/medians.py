@@ -187,11 +187,6 @@ def among_cuts(rules: MedianRules, fraction: Fraction, balance_at: Callable[[int
     return choose
 
 
-def no_balance(level: int) -> int:
-    """The target alone decides."""
-    return 0
-
-
 def balance_below(depth: int, noise: float = math.inf) -> Callable[[int], int]:
     """A quarter of a squared error per record on the last level, half as much on each above.
 
