@@ -90,11 +90,7 @@ class ScoreNoise:
     ) -> ScoreNoise:
         if not any(part.any() for part in (*trees, *curves)):
             return ScoreNoise()
-        return ScoreNoise(
-            tuple(map(_round_up, trees)),
-            tuple(map(_round_up, curves)),
-            _up(common),
-        )
+        return ScoreNoise(tuple(map(_round_up, trees)), tuple(map(_round_up, curves)), _up(common))
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -12,15 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.errors import ParameterError
-from hedgerow.schema.features import (
-    Categorical,
-    Feature,
-    Hashed,
-    Mark,
-    Numeric,
-    Survival,
-    Target,
-)
+from hedgerow.schema.features import Categorical, Feature, Hashed, Mark, Numeric, Survival, Target
 from hedgerow.schema.parsers import Parser
 from hedgerow.schema.rules import Problems
 

@@ -70,21 +70,8 @@ from hedgerow.secagg.membership import (
     hide_at_once,
 )
 from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
-from hedgerow.secagg.messages import (
-    MemberTable,
-    Mode,
-    Round,
-    Shares,
-    SignedSet,
-    Survivors,
-    Unmask,
-)
-from hedgerow.secagg.opening import (
-    check_certificate,
-    least_witnesses,
-    set_digest,
-    witness_digest,
-)
+from hedgerow.secagg.messages import MemberTable, Mode, Round, Shares, SignedSet, Survivors, Unmask
+from hedgerow.secagg.opening import check_certificate, least_witnesses, set_digest, witness_digest
 from hedgerow.secagg.session import SiteSession
 from hedgerow.secagg.shamir import Entropy
 

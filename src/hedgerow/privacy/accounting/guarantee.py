@@ -214,9 +214,7 @@ def unit_of_words(words: str) -> tuple[Unit, Protected]:
     """The inverse of `unit_words`."""
     digits = "".join(c for c in words if c.isdigit())
     unit = Unit(
-        most=int(digits or 1),
-        counted="at most" in words,
-        at_one_site="at one site" in words,
+        most=int(digits or 1), counted="at most" in words, at_one_site="at one site" in words
     )
     protection = Protected.LABEL if words.startswith("the label") else Protected.RECORD
     if unit_words(unit, protection) != words:

@@ -291,12 +291,7 @@ class SqliteLedger:
     """A site's ledger; `sign` and `verify` use its key, `anchor` is outside its backups."""
 
     def __init__(
-        self,
-        store: LedgerStore,
-        *,
-        sign: Sign,
-        verify: Verify,
-        anchor: Anchor | None = None,
+        self, store: LedgerStore, *, sign: Sign, verify: Verify, anchor: Anchor | None = None
     ) -> None:
         self._store, self._chain = store, StoredChain(store, sign, verify, anchor)
 
