@@ -37,6 +37,20 @@ class RiskTable:
         """(G, 2, K + 1)."""
         return np.reshape(self.counts, (len(self.cuts) + 1, 2, len(self.edges) + 1))
 
+    @property
+    def counts_at_risk(self) -> FloatArray:
+        """(K,) of how many counts each number at risk is the sum."""
+        return np.arange(len(self.edges) + 1, 1, -1) * np.float64(2.0)
+
+    def smoothed_chances(self, records: float) -> FloatArray:
+        """(K,) of an event, of one group; hazards shrink to a constant as far as noise asks."""
+        counts = self.table[0]
+        risk, events = at_risk(counts, records), np.maximum(counts[1, :-1], 0.0)
+        exposure = np.maximum(risk - events / 2.0, 1.0) * np.diff(self.edges, prepend=0.0)
+        expectation = exposure * max(float(events.sum()), 1.0) / exposure.sum()
+        trust = expectation**2 / (expectation**2 + self.deviation**2 + expectation)
+        return actuarial(expectation + (events - expectation) * trust, risk)
+
 
 @dataclass(frozen=True)
 class SurvivalCurve:
@@ -76,10 +90,7 @@ class SurvivalCurve:
         middles = interval_middles(self.score_cuts)
         parts = np.asarray(self.score_parts or (1.0,)) + 1e-9  # a single curve has one score
         group = np.searchsorted(np.asarray(cuts), middles, side="right")
-        masses, sums = (
-            np.bincount(group, weights, minlength=len(cuts) + 1)
-            for weights in (parts, parts * middles)
-        )
+        masses, sums = (np.bincount(group, w, len(cuts) + 1) for w in (parts, parts * middles))
         return np.where(masses > 0.0, sums / np.maximum(masses, 1e-12), interval_middles(cuts))
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,35 +136,23 @@ def concordance(risk: FloatArray, signed_times: FloatArray) -> float:
     for part in np.array_split(np.flatnonzero(has_event), 1 + len(time) // 256):
         own_time, own_risk = time[part, None], risk[part, None]
         later = (time > own_time) | ((time == own_time) & ~has_event)
-        right += np.count_nonzero(later & (risk < own_risk))
-        right += np.count_nonzero(later & (risk == own_risk)) / 2.0
-        pairs += int(np.count_nonzero(later))
+        right += (later & (risk < own_risk)).sum() + (later & (risk == own_risk)).sum() / 2.0
+        pairs += int(later.sum())
     return right / pairs if pairs else 0.5
 
 
 # The actuarial estimate of one curve from noisy counts.
 
 
-def at_risk(table: FloatArray, records: float) -> FloatArray:
+def at_risk(table: FloatArray, records: float | None = None) -> FloatArray:
     """(K,) records at risk in each interval of a table (2, K + 1), half of the censored counted."""
+    n = max(float(table.sum()), 1.0) if records is None else records
     left_counts = np.concatenate([[0.0], np.cumsum(table.sum(axis=0))])[: table.shape[1] - 1]
-    present = np.maximum(records - left_counts, LEAST_AT_RISK * records)
-    floor = max(LEAST_AT_RISK * records, 1.0)
-    return np.asarray(np.maximum(present - np.maximum(table[0, :-1], 0.0) / 2.0, floor))
+    present, least = np.maximum(n - left_counts, LEAST_AT_RISK * n), max(LEAST_AT_RISK * n, 1.0)
+    return np.asarray(np.maximum(present - np.maximum(table[0, :-1], 0.0) / 2.0, least))
 
 
 def actuarial(events: FloatArray, risk: FloatArray) -> FloatArray:
     """(K,) the probability of an event until the end of each interval."""
     hazards = np.clip(events / risk, 1e-5, LARGEST_HAZARD)
     return np.asarray(1.0 - np.cumprod(1.0 - hazards))
-
-
-def smoothed_events(
-    table: FloatArray, risk: FloatArray, edges: tuple[float, ...], deviation: float
-) -> FloatArray:
-    """(K,) events of each interval, shrunk towards a constant hazard as the noise requires."""
-    events = np.maximum(table[1, :-1], 0.0)
-    exposure = np.maximum(risk - events / 2.0, 1.0) * np.diff(np.array([0.0, *edges]))
-    expectation = exposure * max(float(events.sum()), 1.0) / exposure.sum()
-    trust = expectation**2 / (expectation**2 + deviation**2 + expectation)
-    return np.asarray(expectation + (events - expectation) * trust)

@@ -138,7 +138,7 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
     unit, statistic = study.unit(query), query.statistic
     if isinstance(statistic, CurveNewton):
         too_large = unit**2 * (2 * statistic.dimension + 20) >= LARGEST_CLAMPED
-    elif isinstance(statistic, SurfaceGradients):  # an L1 norm is in no clamp of its own
+    elif isinstance(statistic, SurfaceGradients):  # its L1 norm is not clamped
         too_large = statistic.bound(unit).l2_squared >= LARGEST_CLAMPED
     else:
         bound = statistic.bound(unit)

@@ -39,7 +39,7 @@ MOST_CANDIDATES = 1 << 20
 
 
 def length_of(bundle: Sequence[Query]) -> int:
-    """Integers that leave each site."""
+    """The number of integers that leave each site."""
     return sum(prod(q.shape) for q in bundle if isinstance(q, SumQuery | BoundQuery))
 
 

@@ -88,7 +88,7 @@ class StudyEntry:
         return self.plain is RATIONAL_FIELD
 
     def value_of(self, plain_value: Any) -> Any:
-        """The value as a user of Python would pass it."""
+        """The value as a Python user would pass it."""
         exact = (
             self.is_rational and isinstance(plain_value, str) and re.fullmatch(WRITTEN, plain_value)
         )
@@ -177,7 +177,7 @@ def entry(table: str, rule: Rule, words: str, *, default: Any = MISSING, **more:
 
 
 def derived_field(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
-    """Declares a field that follows from the model, the schema or the roster."""
+    """Declares a field derived from the model, the schema or the roster."""
     return field(default=default, metadata={"plain": plain})
 
 
@@ -339,7 +339,7 @@ TABLES = {table: table_entries(table) for table, _ in FIELD_OF}
 
 
 def approval(study: Study) -> Iterator[tuple[str, str]]:
-    """Lines for the person who approves the study; entries at their defaults are left out."""
+    """Lines of the approval page; entries at their defaults are omitted."""
     usual = {table_entry.name: table_entry.default for table_entry in fields(Declaration)}
     for name, table_entry in STUDY.items():
         title, words = table_entry.approval_line

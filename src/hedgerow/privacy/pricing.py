@@ -107,7 +107,7 @@ class Priced:
 
     @property
     def size(self) -> int:
-        """Integers that leave each site."""
+        """The number of integers that leave each site."""
         return 0 if self.noise is None else self.noise.size
 
 

@@ -123,7 +123,7 @@ class Study(Declaration):
 
     @property
     def reserve(self) -> Cost:
-        """The retry budget for failed rounds; unlimited where nothing is guaranteed."""
+        """The retry budget for failed rounds; unlimited if nothing is guaranteed."""
         return math.inf if self.dp_model is DPModel.NONE else self.total - self.spendable
 
     @property
@@ -161,7 +161,7 @@ class Study(Declaration):
     def charge(
         self, region: Region, cost: Cost, purpose: str, remainder: Cost = conversions.NOTHING
     ) -> Charge:
-        """A line of a ledger, on this study's account and in its measure."""
+        """A ledger entry on this study's account and in its measure."""
         return Charge(region, cost, purpose, self.account, self.measure, remainder)
 
     def remainder(self, query: Query) -> Fraction:
@@ -218,7 +218,7 @@ class Study(Declaration):
 
     @property
     def training_rounds(self) -> int:
-        """The most rounds of training; 0 if neither `max_rounds` nor a sparse graph limits them."""
+        """Most training rounds; 0 if neither `max_rounds` nor a sparse graph limits them."""
         most = [self.max_rounds, 0 if self.graph is None else self.graph.rounds]
         return min((max(n - bool(self.asks_held_out), 1) for n in most if n), default=0)
 
@@ -263,7 +263,7 @@ class Study(Declaration):
         return self._noise(query).of_site
 
     def variance(self, query: Summed, members: int | None = None) -> float:
-        """Variance of the noise in the sum of some sites, by default of all, in natural units."""
+        """Noise variance of the sum of `members` sites, by default all, in natural units."""
         unit = self.unit(query) * self.refinement(query)
         summands = self.n_sites if members is None else members
         return self.site_law(query).variance * summands / unit**2
@@ -341,7 +341,7 @@ class Study(Declaration):
         return self._sensitivity(query).of_person(self.refinement(query))
 
     def _label_cost(self, query: Query) -> Fraction:
-        """Zero: the label was paid for on entering, and features are not protected."""
+        """Zero: the label was charged on entering, and features are not protected."""
         free_statistic = ClassCounts if self.label_reports is None else LabelReports
         if isinstance(query, SumQuery) and isinstance(query.statistic, free_statistic | Count):
             return Fraction(0)
@@ -395,7 +395,7 @@ def check_study(study: Study) -> None:
     _check_reply_interval(study)
     _check_held_out(study)
     if study.graph is not None:
-        _ = study.parameters  # refused if no such graph exists
+        _ = study.parameters  # raises if no such graph exists
     if study.dp_model is DPModel.NONE:
         return
     conversions.check_guarantee(study.epsilon, study.delta)

@@ -318,7 +318,8 @@ class Survival(Target):
 
     @property
     def grids(self) -> tuple[Grid, ...]:
-        event = Numeric(self.event, 0, 1, parse=self.event_parse, missing=self.missing)
+        parse = self.event_parse or "boolean"  # R's TRUE, 1, yes ... unless declared otherwise
+        event = Numeric(self.event, 0, 1, parse=parse, missing=self.missing)
         return (*super().grids, event.grid)
 
     def within(self, times: Iterable[Any]) -> tuple[float, ...]:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.data.reading.containers import check_named
-from hedgerow.data.reading.encoding import Encoded, encode_blocks, map_cells
+from hedgerow.data.reading.encoding import NO_CAUSES, Encoded, encode_blocks, map_cells
 from hedgerow.data.reading.report import DataReport, EngineCounts, describe_allowed, report_of
 from hedgerow.data.rows import Draws, Rows, copies_among
 from hedgerow.data.sums import (
@@ -201,9 +201,11 @@ class Elsewhere(ABC):
                 )
         may_lack = self.schema.label_grids[0].sentinels and not read_counts.unknown.get(self.target)
         if read_counts.skipped and not may_lack:
+            columns = " and ".join(map(repr, self.schema.label_columns(self.target)))
+            advice = "Leave those rows out." if self.schema.survival is None else NO_CAUSES
             raise DataError(
-                f"{self.where}, column {self.target!r}: {read_counts.skipped} label(s) are "
-                "missing, no number or not a class of the schema; leave those rows out."
+                f"{self.where}, column {columns}: {read_counts.skipped} label(s) are missing, "
+                f"no number or not a class of the schema. {advice}"
             )
         if read_counts.n == 0:
             raise DataError(f"{self.where} holds no rows; give at least one.")

@@ -489,8 +489,9 @@ def _no_number(grid: Grid) -> tuple[str, str]:
 
 
 NO_CAUSES = (
-    "Write 1 for the event and 0 for a record without it. Competing risks are not supported: "
-    "several causes need a model each, with the others censored, which answers another question."
+    "Write 1 or TRUE for the event and 0 or FALSE for a record without it; `event_parse` declares "
+    "other words. Competing risks are not supported: several causes need a model each, with the "
+    "others censored, which answers another question."
 )
 
 

@@ -1,4 +1,4 @@
-"""Budget, unit of cost and DP model of a run. Values only; no noise, no ledger."""
+"""Budget, unit of cost and DP model of a run, as values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Measure(Enum):
 
 
 class DPModel(Enum):
-    """Where noise is added: a property of the run, never of a learner."""
+    """Where noise is added: a property of the run, never of a method."""
 
     CENTRAL = "one site adds all the noise"
     DISTRIBUTED = "each site adds a part; only the sum is private, and only the sum is seen"

@@ -1,4 +1,4 @@
-"""The cost of a release against the coordinator and sites that reveal their noise to it.
+"""The cost of a release against a coordinator that colludes with sites, which reveal their noise.
 
 A study relies on h = t - c noise shares: at least t survivors, at most c colluders. Against up to c
 colluders the declared cost holds. Against more, the noise that they do not know has the shape (t -
@@ -25,7 +25,7 @@ from hedgerow.privacy.mechanisms.mechanisms import DiscreteGaussian, DiscreteLap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coalition:
-    """`colluders` sites and the coordinator, in a study that opens t survivors and counts on h."""
+    """`colluders` sites and the coordinator, in a study with t survivors and h honest shares."""
 
     h: int
     t: int
@@ -40,7 +40,7 @@ class Coalition:
 
     @property
     def shape(self) -> Fraction:
-        """The part of the declared noise that this coalition does not know, at least."""
+        """The least fraction of the declared noise that this coalition does not know."""
         return Fraction(max(0, self.t - self.colluders), self.h)
 
 
@@ -54,12 +54,12 @@ class CoalitionRelease:
 
     @property
     def coordinates(self) -> int:
-        """The most coordinates a record moves: each move is one unit at least."""
+        """Most coordinates that a record changes: each change is at least one unit."""
         return min(self.touched_coordinates or self.sensitivity.l1, self.sensitivity.l1)
 
 
 def cost_against(measure: Measure, release: CoalitionRelease, coalition: Coalition) -> Cost:
-    """The cost of a release, priced by the noise the coalition does not know; rounded up."""
+    """The cost of a release given the noise that the coalition does not know; rounded up."""
     law, shape = release.law, coalition.shape
     if shape == 0:
         return math.inf
@@ -74,7 +74,7 @@ def cost_against(measure: Measure, release: CoalitionRelease, coalition: Coaliti
 
 
 def _laplace_cost(rate: Fraction, shape: Fraction, release: CoalitionRelease) -> Fraction:
-    """The loss is concave in the change of a coordinate, so an even spread is the worst."""
+    """The loss is concave in the change of a coordinate, so an even spread is the worst case."""
     per_coordinate, extra = divmod(release.sensitivity.l1, release.coordinates)
     even = release.coordinates - extra
     loss = even * polya_loss(rate, shape, per_coordinate)

@@ -1,6 +1,6 @@
-"""Gaussian differential privacy of integer noise: what a variance costs, what a cost allows.
+"""Gaussian differential privacy of integer noise: the cost of a variance, and the converse.
 
-A mechanism is mu-GDP if telling two neighbors apart is no easier than telling N(0, 1) from
+A mechanism is mu-GDP if distinguishing two neighbors is no easier than distinguishing N(0, 1) from
 N(mu, 1) (Dong, Roth and Su 2022). mu^2 adds up, also when noise is chosen by earlier answers.
 Proofs: docs/proofs/discrete_gaussian_gdp.md.
 """
@@ -101,7 +101,7 @@ def _off_centre_of(sigma2: Real) -> Real:
 # Between mu and (eps, delta).
 @lru_cache(maxsize=1024)
 def mu_squared_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest short mu^2 that keeps (epsilon, delta)."""
+    """The largest short mu^2 within (epsilon, delta)."""
     ctx, goal = context(), real(delta)
     reach = ctx.sqrt(-2 * ctx.log(goal))
     low = ctx.sqrt(reach**2 + 2 * real(epsilon)) - reach
@@ -114,7 +114,7 @@ def mu_squared_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def epsilon_at(mu_squared: Fraction, delta: Fraction) -> Fraction:
-    """The smallest epsilon that mu keeps at `delta`, rounded up."""
+    """The smallest epsilon of mu at `delta`, rounded up."""
     ctx, goal = context(), real(delta)
     mu = ctx.sqrt(real(mu_squared))
     if mu == 0 or _delta(mu, ctx.mpf(0)) <= goal:

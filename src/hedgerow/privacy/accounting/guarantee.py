@@ -27,7 +27,7 @@ INFINITY = "infinity"
 
 
 class Protected(Enum):
-    """The protected part of a unit: all of it, its labels while features are public, or nothing."""
+    """The protected part of a unit: all of it, its labels (features are public), or nothing."""
 
     RECORD = "record"
     LABEL = "label"
@@ -251,7 +251,7 @@ class Meaning:
 
 @lru_cache(maxsize=1024)
 def meaning_of(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) -> Meaning:
-    """`more_delta` is the failure probability beside the noise; it adds to every success rate."""
+    """`more_delta` is the failure probability besides the noise; it adds to every success rate."""
     most = advantage(measure, cost, more_delta)
     return Meaning(
         guess=_float_above((1 + Fraction(most)) / 2),

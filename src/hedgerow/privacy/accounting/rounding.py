@@ -1,7 +1,7 @@
-"""Directed rounding: a real number enters a guarantee only through these functions.
+"""Directed rounding: real numbers enter a guarantee only through these functions.
 
-Work is done with 60 digits. The result moves outward by 1e-40 of itself, far more than the
-error of any elementary function at that precision, and only then becomes a short rational.
+Computations use 60 digits. The result is moved outward by 1e-40 of itself, far more than the error
+of any elementary function at that precision, and then becomes a short rational.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from hedgerow.schema.rules import exact
 
 Real = Any
-"""A number of `context()`; mpmath has no types."""
+"""A number of `context()`; mpmath is untyped."""
 
 DIGITS = 60
 SLACK = Fraction(1, 10**40)
 ROUNDING_BITS = 40
-"""Length of a rounded rational. It is loose by at most 2^-39 of itself and cheap to store."""
+"""Bits of a rounded rational: its relative error is at most 2^-39, and it is cheap to store."""
 FINE_BITS = 60
 """Length of a number for display: finer, so that a budget that was kept is shown as kept."""
 
@@ -77,7 +77,7 @@ def float_below(number: Fraction) -> float:
 
 
 def format_above(number: float, digits: int = 4) -> str:
-    """A number >= 0 to some digits, rounded up: no statement claims more than was guaranteed."""
+    """A number >= 0 to some digits, rounded up, so that no statement claims too much."""
     if math.isinf(number):
         return "infinity"
     shown = Decimal(repr(number)).normalize(Context(prec=digits, rounding=ROUND_CEILING))

@@ -106,7 +106,7 @@ class Reconciled:
 
 Event = LifetimeSet | Approved | Charged | SetOpened | Closed | Restored | Reconciled
 Approvals = Callable[[str], Measure]
-"""The measure in which a study was approved."""
+"""Gives the measure in which a study was approved."""
 
 
 def to_json(event: Event) -> str:
@@ -114,7 +114,7 @@ def to_json(event: Event) -> str:
 
 
 def from_json(text: str, approvals: Approvals) -> Event:
-    """Parses an event; `approvals` gives the measure of charges of version 1, which name none."""
+    """Parses an event; `approvals` gives the measure of version 1 charges, which name none."""
     try:
         return _event(json.loads(text), approvals)
     except (ValueError, KeyError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""A ledger in a file of its own, with its key, anchor and lock: for users without a site.
+"""A ledger in a file of its own, with key, anchor and lock: for users without a site.
 
     fits.ledger         the entries
     fits.ledger.key     signs them; created on first use, readable by its owner alone

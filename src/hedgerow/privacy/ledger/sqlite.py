@@ -68,7 +68,7 @@ class StoredChain:
         self.books.apply(event)
         seq = next_seq(self.end.seq, event)
         entry = chain.seal_entry(seq, self.end, event, self._sign)
-        self.end = self.end.after(entry)  # if the row cannot be written, all is read again
+        self.end = self.end.after(entry)  # if the row cannot be written, everything is read again
         self._store.execute(
             "INSERT INTO ledger VALUES (?, ?, ?, ?)",
             entry.seq, entry.body, entry.head, entry.signature,
@@ -159,7 +159,7 @@ class StoredChain:
             )
 
     def anchored_heads(self) -> dict[int, bytes]:
-        """Every head of an entry that the anchor has recorded."""
+        """Every head that the anchor has recorded."""
         heads = self._anchor.heads() if self._anchor else {}
         return {seq: head for seq, head in heads.items() if seq}
 
@@ -319,7 +319,7 @@ class SqliteLedger:
         self._write(Approved(study, measure, cap, name, delta))
 
     def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
-        """Charges a round; inside a transaction of the store it becomes durable with that."""
+        """Charges a round; durable with the store's transaction."""
         study = study_of(charges, round_id)
         with self.current() as books:
             self._chain.append(Charged(study, round_id, tuple(charges)))
@@ -334,7 +334,7 @@ class SqliteLedger:
             books.require_room(event)
 
     def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
-        """Charges a round unless it was charged before, by whichever process."""
+        """Charges a round unless any process charged it before."""
         with self.current() as books:
             if round_id not in books.account(study_of(charges, round_id)).rounds:
                 self.reserve(charges, round_id)
@@ -347,7 +347,7 @@ class SqliteLedger:
             return account.sets[round_id]
 
     def close(self, study: str) -> None:
-        """Ends a study for good; what it did not spend returns to the lifetime budget."""
+        """Ends a study for good; its unspent budget returns to the lifetime budget."""
         self._write(Closed(study))
 
     def spent(self, study: str) -> Cost:

@@ -69,7 +69,7 @@ def make_private(directory: Path) -> None:
 
 
 def copy_private(source: Path, target: Path) -> None:
-    """Copies a file that nobody has open into a new one that only its owner can read."""
+    """Copies a file that no process has open into a new one that only its owner can read."""
     try:
         content = source.read_bytes()
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -104,7 +104,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Makes a file that nobody has open, and its name, durable."""
+    """Makes a file that no process has open, and its name, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -172,7 +172,7 @@ class LedgerStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, durable on exit. A transaction inside another joins it.
+        """All or nothing, durable on exit. A nested transaction joins the outer one.
 
         BEGIN IMMEDIATE takes the lock at once, so what is read inside stays true until the commit.
         """
@@ -228,7 +228,7 @@ class LedgerStore:
             "synchronous=EXTRA",
             "fullfsync=ON",
             "secure_delete=ON",
-            "cache_spill=OFF",  # pages of an answer go into the file once, at the commit
+            "cache_spill=OFF",  # pages of an answer are written once, at the commit
             "trusted_schema=OFF",
         ):
             self.execute(f"PRAGMA {setting}")

@@ -168,9 +168,9 @@ def _exp_table() -> Words:
 # (feature draws, cut points) use a NumPy generator elsewhere.
 
 _ZEROS: Final = memoryview(bytes(1 << 16))
-_SPARE_WORDS: Final = 2  # the cipher may ask for one block of room beyond what it writes
+_SPARE_WORDS: Final = 2  # the cipher may need one block of room beyond its output
 
-_forks = 0  # how often this process's ancestors have forked since they imported this module
+_forks = 0  # forks of this process's ancestors since they imported this module
 
 
 class Randomness(Protocol):
@@ -184,7 +184,7 @@ class Randomness(Protocol):
 
 
 class SecretRandomness:
-    """AES-256 in counter mode under 32 bytes from the OS. Make one per round; no thread shares it.
+    """AES-256 in counter mode under 32 bytes from the OS. Create one per round; not thread-safe.
 
     It holds a key and a counter, no buffer of words. A forked child takes a new key before its
     first word; otherwise parent and child would draw the same noise, and the difference of their
@@ -225,7 +225,7 @@ def uniform_below(n: int, secret: Randomness) -> int:
 
 
 def _fresh_stream() -> CipherContext:
-    # The key is used for this one stream, so the counter may start at zero.
+    # The key is used for one stream only, so the counter may start at zero.
     return Cipher(algorithms.AES256(os.urandom(32)), modes.CTR(bytes(16))).encryptor()
 
 

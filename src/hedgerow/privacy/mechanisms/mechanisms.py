@@ -96,7 +96,7 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True, slots=True)
 class NoNoise:
-    """Always 0. Not free: a query without noise is charged infinity."""
+    """Always 0. A query without noise is charged infinity."""
 
     @property
     def variance(self) -> float:

@@ -1,4 +1,4 @@
-"""Randomized response: a label that is reported wrongly with a known probability.
+"""Randomized response: a label is reported wrongly with a known probability.
 
 It protects labels only, record by record, against everybody. A record's answer is drawn once:
 drawing it again in another run or after a restart would be a second release. So the random words
@@ -31,7 +31,7 @@ _CODE_ATTEMPTS: Final = 4096
 _CERTIFIED_BITS: Final = 192
 _KEEP_STEPS: Final = 2**32
 HASHES: Final = 2
-BITS_PER_CLASS: Final = 2  # enough that the codes of labels seldom meet
+BITS_PER_CLASS: Final = 2  # enough that codes of labels seldom collide
 _MOST_STEPS: Final = 400
 _NEAR: Final = 1e-7
 
@@ -148,7 +148,7 @@ class BloomRandomizedResponse:
 
     @classmethod
     def of_labels(cls, classes: int, epsilon: Fraction) -> BloomRandomizedResponse:
-        """The filter of FET-LDP (Liu et al. 2020): two hashes into two bits a class."""
+        """The filter of FET-LDP (Liu et al. 2020): two hashes into two bits per class."""
         return cls.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
 
     @property

@@ -1,4 +1,4 @@
-"""Draws noise: whole vectors of exact integers, from secret words.
+"""Draws noise: vectors of exact integers, from secret words.
 
 | law                        | how                                                                |
 |----------------------------|--------------------------------------------------------------------|
@@ -7,8 +7,8 @@
 | DiscreteGaussian, narrow   | one table                                                          |
 | DiscreteGaussian, wide     | table of coarse steps, uniform fine part, exact rejection          |
 
-Integers only. `total_variation` bounds, per draw, the distance to the law as written.
-Proofs: docs/proofs/samplers.md.
+Integers only. `total_variation` bounds, per draw, the distance to the stated law. Proofs:
+docs/proofs/samplers.md.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LAW_ONE: Final = 1 << LAW_BITS
 
 
 class Law(Protocol):
-    """A law that a table is built from. Hashable, so that a table is built once."""
+    """A law from which a table is built. Hashable, so that a table is built once."""
 
     def probabilities(self) -> tuple[int, Iterator[int]]:
         """The lowest value, and 2^320 P(k) for it and its successors while above 0."""
@@ -196,7 +196,7 @@ class LawTable:
 
 @lru_cache(maxsize=64)
 def table_of(law: Law) -> LawTable:
-    """Built once per law and process; a table holds nothing secret."""
+    """Built once per law and process; a table contains nothing secret."""
     lowest, probabilities = law.probabilities()
     thresholds: list[int] = []
     for total in accumulate(probabilities):
@@ -225,8 +225,8 @@ def total_variation_of(law: Law) -> Fraction:
 NARROW_VARIANCE: Final = 2**20  # up to here a table of 64-bit words fits the cache
 _DIGIT_BASE: Final = 2**10
 _SLOW_RATE: Final = Fraction(1, 2**7)  # a geometric law this flat is split into digits
-_STEPS_PER_SIGMA: Final = 16  # so that rejection keeps 39 proposals in 40 or more
-_BLOCK: Final = 2**16  # draws at a time: few enough to stay in the cache
+_STEPS_PER_SIGMA: Final = 16  # rejection then keeps at least 39 proposals in 40
+_BLOCK: Final = 2**16  # draws at a time, to stay in the cache
 
 
 class Invert(Protocol):
@@ -276,14 +276,14 @@ def total_variation(law: NoiseLaw) -> Fraction:
         case NoNoise():
             return Fraction(0)
         case DiscreteLaplace():
-            # Rejection divides by the chance to accept, which is above 1/2.
+            # Rejection divides by the acceptance probability, which is above 1/2.
             return 2 * sum((total_variation_of(d) for _, d in _digits(law.rate)), Fraction(0))
         case PolyaDifference():
             return 2 * total_variation_of(Polya(law.rate, law.shares))
         case DiscreteGaussian():
             if law.sigma2 <= NARROW_VARIANCE:
                 return total_variation_of(Gaussian(law.sigma2))
-            # Rejection divides by the chance to accept, which is above 2/3.
+            # Rejection divides by the acceptance probability, which is above 2/3.
             return 3 * total_variation_of(_coarse(law.sigma2)[1])
 
 
@@ -308,7 +308,7 @@ def _difference(pairs: IntArray) -> IntArray:
 def _sample_by_rejection(
     propose: Proposing, size: int, secret: Randomness, invert: Invert
 ) -> IntArray:
-    """Rejection sampling: rejected places are drawn again, each on its own, until none is left."""
+    """Rejection sampling: rejected places are drawn again until none is left."""
     out, again = np.empty(size, np.int64), [np.zeros(0, np.intp)]
     for start in range(0, size, _BLOCK):
         part = out[start : start + _BLOCK]

@@ -1,4 +1,4 @@
-"""Queries over rows: values that carry their own sensitivity. No rows, no noise.
+"""Queries over rows, as values with their own sensitivity.
 
 A query sums an integer statistic over groups of the rows of a region. One record falls into exactly
 one cell of every group, so its contributions add over groups and not over cells. The features of a

@@ -26,9 +26,9 @@ class Score(Enum):
     """Scores of a split, in integers of 1 / `LATTICE`; higher is better.
 
     `reach` is the range over candidates of the change that one record can cause. A sum of
-    impurities over children moves one way for every candidate (monotone), so its range is the
-    largest change itself, not twice that. A record is in one child, so any number of children
-    have the reach of two. Proof: docs/proofs/selection.md.
+    impurities over children moves in one direction for every candidate (monotone), so its range is
+    the largest change itself, not twice that. A record is in one child, so any number of children
+    have the same reach as two. Proof: docs/proofs/selection.md.
     """
 
     GINI = "- n (1 - sum p^2) summed over the children"

@@ -23,7 +23,7 @@ from hedgerow.schema.schema import Schema
 class SumQuery:
     """Sum of a statistic over the cells of some groups of a region.
 
-    One row falls in one cell of *every* group asked, so groups add up (Gubler 2023, 3.3.4).
+    One row falls into one cell of *every* group, so groups add up (Gubler 2023, 3.3.4).
     """
 
     region: Region
@@ -50,11 +50,11 @@ class SumQuery:
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """Per feature, the sum over sites of the best impurity a site could reach on its own rows.
+    """Per feature, the sum over sites of the best impurity that a site could reach on its own rows.
 
-    Gubler 2023, Theorem 7, with sensitivity 1 instead of 5/4 and charged for all features.
-    A site's part is n (1 - sum p^2) / 2 over the two children, in units rounded down: adding a
-    record moves it by at most 1.0, whatever the unit. Proof: docs/proofs/bound_query.md.
+    Gubler 2023, Theorem 7, with sensitivity 1 instead of 5/4 and charged for all features. A site's
+    part is n (1 - sum p^2) / 2 over the two children, in units, rounded down: adding a record
+    changes it by at most 1.0, whatever the unit. Proof: docs/proofs/bound_query.md.
     """
 
     region: Region

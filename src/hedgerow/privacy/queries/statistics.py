@@ -98,7 +98,7 @@ SMALLEST_RADIUS, LARGEST_RADIUS = 2.0**-20, 2.0**20
 
 
 class Records(Protocol):
-    """The view of the rows that a statistic or a grouping may use."""
+    """The view of the rows available to a statistic or a grouping."""
 
     @property
     def n(self) -> int: ...
@@ -286,7 +286,7 @@ class TargetClassCounts(_Counted):
 @statistic
 @dataclass(frozen=True, slots=True)
 class EventCounts(_Counted):
-    """Counts by interval (t1, t2] of time, of records with the event and of those without it.
+    """Counts per time interval (t1, t2] of records with and without the event.
 
     Channel k is interval k without the event, channel K + k with it; the last interval is
     unbounded. A record has one time, so it adds 1 to one channel. The number at risk follows from
@@ -344,7 +344,7 @@ class Fractions(_Fractional):
 @statistic
 @dataclass(frozen=True)
 class Gradients(_Fractional):
-    """The loss's own vector (gradient and scaled Hessian) at a model: a value, not a state.
+    """The loss's own vector (gradient and scaled Hessian) at a model.
 
     A site may cache the raw predictions of the model; only new trees are sent. Each record's vector
     is truncated toward zero, so no norm grows.
@@ -401,9 +401,8 @@ class CurveNewton(_Fractional):
     """One Newton step on the weights of feature curves: (g z, (c / R) upper(h z z^T)), |z| <= R.
 
     z are the values of the curves at the record and one constant column, g and h those of a loss
-    whose (g, c h) has norm at most 1: c = 3.33 for two classes, 2 for the time to an event. The
-    whole vector then has norm at most R: |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it
-    is at most 1.
+    whose (g, c h) has norm at most 1: c = 3.33 for two classes, 2 for survival. The whole vector
+    then has norm at most R: |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it is at most 1.
     Proof: docs/proofs/losses.md.
     """
 
@@ -557,7 +556,7 @@ def _not_within(low: float, high: float, schema: Schema) -> str | None:
 
 
 def loss_incompatibility(loss: Loss, schema: Schema) -> str | None:
-    """A loss has a bound for one kind of target only: two classes, K classes, or one number."""
+    """Why a loss has no bound for this target: each needs two classes, K classes, or a number."""
     match loss:
         case LogLoss():
             return _other_classes(2, schema)

@@ -1,4 +1,4 @@
-"""The record of a run, for people: rounds, bytes, queries and charges. No row count."""
+"""The record of a run, for people: rounds, bytes, queries and charges; no row counts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def silent(event: Progress) -> None:
 
 @dataclass(frozen=True)
 class Curator:
-    """The publisher of the model. `kind` is one of those that the deployments registry lists."""
+    """The publisher of the model. `kind` is one of the deployments registry's."""
 
     name: str
     kind: str | None = None

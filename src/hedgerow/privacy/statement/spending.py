@@ -96,9 +96,9 @@ def kept_for_selections(queries: Sequence[Asked], measure: Measure) -> list[Aske
 
 
 def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
-    """The queries the worst-case record paid for; their costs add up to the ledger's total.
+    """The queries that the worst-case record paid for; their costs add up to the ledger's total.
 
-    As in the ledger, tests add and of the outcomes of one test the worst counts
+    As in the ledger, tests add, and of the outcomes of one test the worst counts
     (docs/proofs/ledger.md, section 1).
     """
     path = [query for query in queries if len(query.region) == depth]

@@ -68,7 +68,7 @@ OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivacyStatement:
-    """The guarantee of one fit, or of one evaluation. What is done outside it is not covered.
+    """The guarantee of one fit or of one evaluation; it covers nothing else.
 
     `epsilon` is the guarantee of the run as a whole, whatever its answers are. `spent_epsilon` is
     that of what this run released; it is smaller where budget was left.

@@ -142,7 +142,7 @@ def neighbors(study: Study, persons_declared: bool = False) -> str:
 
 
 def together_words(parts: Sequence[Guarantee]) -> str:
-    """The joint guarantee of releases that may be of the same records, or why there is none."""
+    """The joint guarantee of releases that may share records, or why there is none."""
     whole = add_guarantees(*parts)
     if {Protected.LABEL, Protected.RECORD} <= {part.protected for part in parts}:
         return f"{whole.summary}: some protect labels alone, with features in the open"

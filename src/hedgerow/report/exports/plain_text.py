@@ -1,4 +1,4 @@
-"""A model as text that people read, and as a graph for Graphviz."""
+"""A model as text for people, and as a graph for Graphviz."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hedgerow.report.text import INDENT
 from hedgerow.report.view import readable
 
 
-# A model as indented lines: every question, every leaf, in the words of its columns.
+# A model as indented lines: every test and leaf, in the words of its columns.
 def to_text(model: PlainModel) -> str:
     lines = [f"{model.name}: {sum_words(model)}", f"start: {values_words(model, model.base)}"]
     for name, root in named_terms(model):
@@ -98,5 +98,5 @@ def _statements(
 
 
 def _quote(text: str) -> str:
-    """A string of DOT escapes quotes as JSON does; a backslash would begin an escape."""
+    """DOT strings escape quotes as JSON does; a backslash would begin an escape."""
     return json.dumps(text.replace("\\", "/"), ensure_ascii=False)
