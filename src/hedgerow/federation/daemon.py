@@ -124,7 +124,6 @@ class Daemon:
             return self._refuse(code_of(error), reason_of(error))
         client = self._clients.get(study)
         if client is None and study in self._closed_studies:
-            # read when its study was closed
             last_word = self._site_store.memory(study.hex()).last_word()
             if last_word is not None and kind_named_by(message) is MessageKind.CLOSE:
                 return last_word  # signed, public, and the same for everybody

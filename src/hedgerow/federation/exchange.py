@@ -43,6 +43,9 @@ BESIDE_A_PEER = 4096
 """Bytes of keys, ciphertexts, shares and heads for one peer, in any message."""
 
 
+# What a round brought.
+
+
 @dataclass(frozen=True)
 class RoundSum:
     """The result of a round: the opened sum, each member's selections, and the bytes of one site.

@@ -58,7 +58,7 @@ class Policy:
 
     @staticmethod
     def open() -> Policy:
-        """Allows everything, for simulations, where one process has all rows."""
+        """Everything, for simulations: one process holds all rows, and nobody is a stranger."""
         return Policy(
             methods=None,
             features=None,
