@@ -19,12 +19,9 @@ if TYPE_CHECKING:
     from hedgerow.methods.boosting_classes import BoostedTreesClassifier
     from hedgerow.privacy.statement.record import RunRecord
 
-# --------------------------------------------------------------------------------------------------
-# Five simulated hospitals that together learn what none of them can learn alone.
-#
-# The patients are drawn at random by a formula that stands below, so that nobody's data is shown.
-# Alone each hospital is too small for this epsilon: what it can learn is below the noise. The sum
-# over all of them is not, and carries little more noise than one of them alone.
+# Five simulated hospitals that together learn what none can learn alone. The patients are drawn
+# at random by the formula below. At this epsilon each hospital alone is too small: its signal is
+# below the noise. The sum over all of them is not, and has little more noise than one alone.
 
 SIZES = (1500, 1000, 800, 500, 400)
 """Patients of each hospital."""
@@ -34,7 +31,7 @@ DEMO_EPSILON = 1.0
 DEMO_SEED = 0
 WARDS = ("surgery", "medicine", "heart")
 SCHEMA = Schema(
-    features={  # as a clinician would state them beforehand
+    features={  # as a clinician would declare them
         "age": (0, 110),
         "earlier stays": (0, 20),
         "days in hospital": (0, 90),
@@ -50,7 +47,7 @@ SCHEMA = Schema(
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The model of all hospitals, and the test AUC of each way to train."""
+    """The federated model, and the test AUC of each way to train."""
 
     model: BoostedTreesClassifier
     auc: dict[str, float]
@@ -73,7 +70,7 @@ def patients(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
 
 
 def write_patients(path: Path) -> None:
-    """The patients of all hospitals as a table to try things on: `hedgerow demo --rows`."""
+    """Writes the patients of all hospitals as a table to try out: `hedgerow demo --rows`."""
     X, y = patients(sum(SIZES), np.random.default_rng(DEMO_SEED))
     write_table(path, X, y, hospital=np.repeat(HOSPITALS, SIZES))
 
@@ -151,7 +148,7 @@ def _compare(
 
 
 def _numbers(X: Any) -> Any:
-    """For a model that reads numbers only: texts by their place in the schema."""
+    """Numeric columns, with texts encoded by their position in the schema."""
     out = X.copy()
     out[:, 6] = X[:, 6] == "yes"
     out[:, 7] = np.vectorize(WARDS.index)(X[:, 7])
@@ -235,7 +232,7 @@ def demo(
 
 
 def _page_of(model: Any) -> Path:
-    """A page nobody named stays in the folder for such things until the system clears it."""
+    """Without a name the page goes to the system's temporary folder."""
     import tempfile
 
     page = Path(tempfile.mkdtemp(prefix="hedgerow-demo-")) / "report.html"

@@ -1,4 +1,4 @@
-"""The command line's entry point; each group of commands has a file of its own beside this one."""
+"""The command line's entry point; each group of commands has its own file."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _write(file: IO[str], head: list[str], lines: list[list[Any]]) -> None:
 
 
 def _cell(value: str | float) -> str:
-    """A class that a spreadsheet would compute, such as =1+1, is marked as text; no number is."""
+    """Marks a class such as =1+1 as text, so that a spreadsheet does not compute it."""
     if isinstance(value, float):
         return f"{value:g}"
     is_formula = value.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(value)
@@ -121,7 +121,7 @@ def compare(
     models: Annotated[list[Path], typer.Argument(help="Read two model files or more (.json).")],
     json: Json = False,
 ) -> None:
-    """Compare models: guarantees, quality, what they look at. Spends nothing."""
+    """Compare models: guarantees, quality, feature importance. Spends nothing."""
     from hedgerow.methods.saving import load
     from hedgerow.report.evaluation import compare_models
 
@@ -133,7 +133,7 @@ def compare(
 
 
 def _bars(parts: dict[str, float]) -> str:
-    """Columns by what they bring about, in characters that every terminal has."""
+    """Importances as bars of plain characters."""
     width = max(len(name) for name in parts)
     shown = [(name, part) for name, part in parts.items() if part > 0][:MOST_IMPORTANCES]
     most = max((part for _, part in shown), default=1.0)
@@ -222,7 +222,6 @@ def evaluate(
         tell(result if quiet else f"{result}\n\n{result.privacy_}")
 
 
-# --------------------------------------------------------------------------------------------------
 # `hedgerow export` and `hedgerow report`: a model for other programs and for people.
 
 
@@ -323,8 +322,7 @@ def _say(path: Path, hint: str, json: bool, quiet: bool) -> None:
         tell(f"{path}: {size} bytes.{hint}")
 
 
-# --------------------------------------------------------------------------------------------------
-# `hedgerow verify`: whether a model file is what it says.
+# `hedgerow verify`: whether a model file is authentic and correct.
 
 
 def sign(
@@ -393,7 +391,7 @@ def verify(
 
 
 def tell_checks(checks: list[Any], quiet: bool = False) -> None:
-    """One line for each check and one for all; exit code 1 if one failed."""
+    """One line per check and one for all; exit code 1 if one failed."""
     from hedgerow.deployment.verify import verdict
 
     if not quiet:
@@ -405,7 +403,7 @@ def tell_checks(checks: list[Any], quiet: bool = False) -> None:
 
 
 def _against(model: Path, rows: str) -> list[Any]:
-    """The run made again, and its losses by single records of these rows."""
+    """Repeats the run, and computes its privacy loss for single records of these rows."""
     from hedgerow.audit.transcript import claim_of, judge_records
     from hedgerow.deployment.verify import CheckResult, Outcome, replay_check, replay_run
     from hedgerow.methods.files import rows_of_sites
@@ -427,7 +425,6 @@ def _against(model: Path, rows: str) -> list[Any]:
     return [replay_check(run, model), CheckResult.of("your records", not problems, words)]
 
 
-# --------------------------------------------------------------------------------------------------
 # `hedgerow audit`: measures the loss of the real pipeline against its claim.
 
 

@@ -34,7 +34,6 @@ from hedgerow.report.page.page import LivePart, live_page
 if TYPE_CHECKING:
     from hedgerow.deployment.run_folder import RunFolder
 
-# --------------------------------------------------------------------------------------------------
 # What a live page shows of a run or of a site: events turned into words, facts and a tree.
 #
 # A page only shows what is sent here; it computes nothing.
@@ -436,7 +435,6 @@ def live_view(title: str, *tellers: Teller, **places: Any) -> Iterator[LiveView]
         view.close()
 
 
-# --------------------------------------------------------------------------------------------------
 # Health and metrics, for machines that watch machines.
 
 
@@ -461,7 +459,6 @@ def metrics_text(*parts: tuple[str, MetricValues]) -> str:
     return "\n".join(line for own in lines.values() for line in own) + "\n"
 
 
-# --------------------------------------------------------------------------------------------------
 # Runs of other processes, which a coordinator of several studies watches together.
 
 

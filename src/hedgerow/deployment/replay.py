@@ -171,7 +171,6 @@ def replay_transcript(
     return model, sites
 
 
-# --------------------------------------------------------------------------------------------------
 # What the sites say at the end, against what is shown.
 
 

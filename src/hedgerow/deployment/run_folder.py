@@ -167,7 +167,6 @@ def coordinator_of(
     )
 
 
-# --------------------------------------------------------------------------------------------------
 # Where a run stands, from its folder alone.
 
 LAST_EVENTS = 5

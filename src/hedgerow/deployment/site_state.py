@@ -375,7 +375,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ParameterError(f"{path} cannot be read ({error}); correct it.") from None
 
 
-# --------------------------------------------------------------------------------------------------
 # What keeps a site's state alive: copies, restores, and a new key when the old one is in doubt.
 
 _COPIED = ("site.toml", "identity.key", "policy.toml", "audit.jsonl")

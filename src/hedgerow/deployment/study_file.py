@@ -48,7 +48,6 @@ from hedgerow.schema.rules import Rule, a, number, one_of, whole
 from hedgerow.schema.schema import Schema
 from hedgerow.secagg.keys import Roster, is_weak
 
-# --------------------------------------------------------------------------------------------------
 # Where an entry stands in a TOML text, so that an error can name the line.
 
 EntryPath = tuple[str | int, ...]
@@ -88,7 +87,6 @@ def _entries(text: str) -> Iterator[tuple[EntryPath, int]]:
             yield (*table, entry[1].strip("\"'")), k
 
 
-# --------------------------------------------------------------------------------------------------
 # Tables beside those of the study's declaration: model, roster, timing, words about the model.
 
 VERSION = 1
@@ -449,7 +447,6 @@ def _line_of_error(text: str, message: str) -> int | None:
     return next((line for name in names if (line := line_of_name(text, name))), None)
 
 
-# --------------------------------------------------------------------------------------------------
 # A study as a commented file.
 
 HEADING = """\

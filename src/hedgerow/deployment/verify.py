@@ -51,7 +51,6 @@ from hedgerow.secagg.keys import (
     spoken_words,
 )
 
-# --------------------------------------------------------------------------------------------------
 # Checks of files against the JSON Schemas that ship with hedgerow, in plain words.
 #
 # Done by command, never when a model is loaded: our readers check what they restore, and a schema
@@ -161,7 +160,6 @@ def _either(words: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-# --------------------------------------------------------------------------------------------------
 # A networked model's own proof: every site's last receipt, and the coordinator's signatures.
 #
 # A receipt is the signed header of a site's last message in the run: what this study had cost it,
@@ -249,7 +247,6 @@ def add_vouch(path: Path, roster: Path, transcript: Path, identity: Identity) ->
     return verify_model(path, roster, transcript)
 
 
-# --------------------------------------------------------------------------------------------------
 # A model that was trained in one process has no study whose keys could sign. Whoever trained it
 # signs model and evaluation with a key of her own; others compare that key with her words.
 

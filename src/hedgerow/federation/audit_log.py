@@ -105,7 +105,6 @@ def in_words(line: AuditLine) -> str:
     return visible(f"{when[11:19]}  {study:<16}  {words}")
 
 
-# --------------------------------------------------------------------------------------------------
 # The site's own log: the only place where reasons are written down.
 
 LOG = logging.getLogger("hedgerow.site")

@@ -54,7 +54,6 @@ from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import NO_SESSION, Header, LedgerHead, MessageKind
 from hedgerow.secagg.memory import Memory, StoredRound
 
-# --------------------------------------------------------------------------------------------------
 # What leaves a site in one round: sums with its noise, and its choices.
 #
 # A round message names queries only; noise and charge follow from the approved study (pricing.py).
@@ -165,7 +164,6 @@ MECHANISMS: dict[Mechanism, Choose] = {
 }
 
 
-# --------------------------------------------------------------------------------------------------
 REFUSED = b"hedgerow/refused/"
 REFUSAL_BYTES = 48
 """All refusals are as long as each other."""

@@ -21,7 +21,6 @@ from hedgerow.privacy.bundles import MOST_BYTES, MOST_INTEGERS
 from hedgerow.privacy.statement.record import Listener, Progress, silent
 from hedgerow.secagg.codes import Code
 
-# --------------------------------------------------------------------------------------------------
 # How long a message may be, whoever carries it: checked before anything is allocated.
 
 _BESIDE = 1 << 20
@@ -44,7 +43,6 @@ BESIDE_A_PEER = 4096
 """Bytes of keys, ciphertexts, shares and heads for one peer, in any message."""
 
 
-# --------------------------------------------------------------------------------------------------
 # What a round brought.
 
 
@@ -62,7 +60,6 @@ class RoundSum:
     members: tuple[int, ...]
 
 
-# --------------------------------------------------------------------------------------------------
 # How long a run waits for whom. Known to the coordinator alone; no site's guarantee rests on it.
 
 
@@ -98,7 +95,6 @@ PACES = 2.0
 """A slow transport gets so many times its pace before either of these is over."""
 
 
-# --------------------------------------------------------------------------------------------------
 # One exchange: a message to each site, by its place in the roster, and its reply.
 
 Messages = Mapping[int, bytes]

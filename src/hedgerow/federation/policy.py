@@ -173,7 +173,6 @@ def _above(name: str, value: Fraction | int, ceiling: Fraction | int | None) -> 
         yield f"{name} {value} is above the ceiling {ceiling}"
 
 
-# --------------------------------------------------------------------------------------------------
 # policy.toml: what a site allows, as its people write it down. What it does not say is refused.
 
 ANY = "any"

@@ -39,7 +39,6 @@ from hedgerow.secagg.envelope import LedgerHead, MessageKind, Position, SignedHe
 from hedgerow.secagg.keys import COORDINATOR, Identity
 from hedgerow.secagg.memory import LastWordWriter, StoredRound, Writer, set_hash
 
-# --------------------------------------------------------------------------------------------------
 # How a store's file is laid out, and how an older layout becomes the present one.
 #
 # `PRAGMA user_version` counts the steps that were taken; a file made before they were counted says
@@ -172,8 +171,6 @@ def _require_layout(store: LedgerStore, statements: tuple[str, ...]) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------------------
-# --------------------------------------------------------------------------------------------------
 # What a site must not forget of one study, in the file it shares with all its studies.
 
 ROUNDS_KEPT = 2
@@ -380,7 +377,6 @@ class StudyMemory:
             self._tables.outbox.put_over((self._study, record.run_id, rounds[0][0]), *row)
 
 
-# --------------------------------------------------------------------------------------------------
 __all__ = ["ROUNDS_KEPT", "SiteStore", "StudyStore", "exclusive", "open_ledger"]
 
 _OF_A_ROUND = (*RELEASED, MessageKind.WITNESSED)

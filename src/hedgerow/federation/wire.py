@@ -39,7 +39,6 @@ from hedgerow.schema import regions
 from hedgerow.schema.grids import canonical_bytes
 from hedgerow.secagg.codes import Code
 
-# --------------------------------------------------------------------------------------------------
 # JSON that comes from outside, parsed without surprises; and blobs laid end to end.
 
 MOST_DEPTH = 32
@@ -118,7 +117,6 @@ def unpack_blobs(data: bytes) -> Iterator[bytes]:
         at += 4 + size
 
 
-# --------------------------------------------------------------------------------------------------
 MOST_NAMES = 1 << 18
 
 _PLAIN: dict[str, type[Any]] = {

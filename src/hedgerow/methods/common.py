@@ -14,20 +14,20 @@ from hedgerow.schema import rules
 from hedgerow.schema.schema import Schema
 
 DEFAULT_DELTA = constant(1e-6, unit="delta", evidence="docs/design/budget.md")
-"""Delta where nobody chose one."""
+"""Delta if none is given."""
 
 PRIVATE = "private"
 LEDGER = rules.Rule("str, Path or Ledger", "a path or a hedgerow.Ledger", as_ledger)
 
 
 def _or_none(name: str) -> rules.Rule:
-    """The rule or None, which is derived from the other parameters."""
+    """The rule, or None for a value derived from the other parameters."""
     return rules.or_none(STUDY[name].rule)
 
 
 @estimator
 class CommonParameters(BaseEstimator):  # type: ignore[misc]
-    """The guarantee, where noise is added, and what is public randomness."""
+    """The guarantee, where noise is added, and the public randomness."""
 
     schema: Schema | str | None = parameter(
         default=None,

@@ -55,9 +55,9 @@ from hedgerow.schema.rules import FLAG, FRACTION, exact, number, or_none, rule_o
 from hedgerow.schema.schema import Schema
 
 FINE_CELLS = constant(64, unit="bins", evidence="trees.md#0051")
-"""Bins where more of them cost little: in a choice, in a dyadic table."""
+"""Bins where more of them cost little: in a selection, in a dyadic table."""
 COARSE_CELLS = constant(16, unit="bins", evidence="trees.md#0051")
-"""Bins in a flat table, where every bin brings noise."""
+"""Bins in a flat table, where every bin adds noise."""
 TABLE_FEATURES = constant(5, unit="features", evidence="trees.md#0051")
 """Features of a table; each one more divides the budget."""
 
@@ -91,16 +91,16 @@ DEPARTURES = (
     ),
 )
 SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_FRACTION)
-"""The number of rows, for the depth."""
+"""The number of rows, which determines the depth."""
 
 MedianSplit = Literal["median", "medians", "grid", "table"]
 """How a node selects its split; see hedgerow.methods.blocks.medians."""
 PRIVATE_CHOICES = ("grid", "medians", "median")
-"""Splits that one site chooses on exact scores, and not from noisy tables."""
+"""Splits that one site selects by exact scores instead of noisy tables."""
 
 
 def _folds_pay(noise_model: NoiseModel) -> bool:
-    """Laplace noise is the same for a tree on a fold and on all rows; all other noise is not."""
+    """Laplace noise is the same for a tree on a fold and on all rows; other noise is not."""
     return noise_model.is_pure and noise_model.variance(SIZE) > 0.0
 
 
@@ -117,11 +117,11 @@ def _folds_pay(noise_model: NoiseModel) -> bool:
 class MedianForest(Method):
     """Trees on disjoint folds of the rows, or all trees on all rows.
 
-    Of the budget, `leaf_fraction` is for the leaves; the rest is divided equally among the levels.
-    With `folds`, every record draws its tree by itself, so a record pays for one tree; without,
-    each of T trees has 1 / T of the budget; None is folds under Laplace noise only. `max_depth`
-    None asks for the number of rows with 1 % and lets leaves expect `rows_per_leaf` of them.
-    `split` None is one private selection on the grid for one site and tables for several.
+    `leaf_fraction` of the budget is for the leaves; the rest is divided equally among the levels.
+    With `folds`, each record secretly draws its tree and pays for one tree; without, each of T
+    trees has 1 / T of the budget; None uses folds under Laplace noise only. `max_depth` None asks
+    for the number of rows with 1 % of the budget and gives leaves about `rows_per_leaf` of them.
+    `split` None is one private selection on the grid for one site, and tables for several.
     `max_features` None uses all features, in tables five. `mechanism` None is permute-and-flip for
     pure epsilon and, under Gaussian noise, the exponential mechanism, which is cheaper there.
 
@@ -193,7 +193,7 @@ class MedianForest(Method):
         return Needs(single_site=self.split in PRIVATE_CHOICES)
 
     def asks(self, schema: Schema) -> QueryKinds:
-        """`split` None is one selection for one site and tables for several, so both are named."""
+        """With `split` None both kinds: one selection for one site, tables for several."""
         size = sums(Count, Whole) if self.max_depth is None else frozenset()
         kinds = size | sums(target_statistic(schema), Leaves)
         if self.split not in PRIVATE_CHOICES:
@@ -324,8 +324,8 @@ def _score(schema: Schema) -> Score:
 class MedianForestClassifier(PrivateClassifier, MedianForest):
     """Trees of private medians: DiPriMe, Consul and Williamson 2020, corrected; for classes.
 
-    Corrected means: everything that leaves a site is charged in full. Where the
-    paper pays for one median and looks at several, each is paid (studies/notes/trees.md#0050).
+    Corrected means: everything that leaves a site is charged in full. The paper charges one median
+    and looks at several; here each is charged (studies/notes/trees.md#0050).
 
     Examples
     --------
@@ -343,7 +343,7 @@ class MedianForestClassifier(PrivateClassifier, MedianForest):
 
 @estimator
 class MedianForestRegressor(PrivateRegressor, MedianForest):
-    """DiPriMe for a number; see MedianForestClassifier.
+    """DiPriMe for a numeric target; see MedianForestClassifier.
 
     Examples
     --------
@@ -375,35 +375,36 @@ FLIP = {"split": "medians", "mechanism": "permute_and_flip"}
 
 
 def honest_factor_of_medians(k: int, rho: Fraction = Fraction(1, 2)) -> Fraction:
-    """True cost of DiPriMeExp and DiPriMeFlip, in units of their published epsilon.
+    """The true cost of DiPriMeExp and DiPriMeFlip, in units of their published epsilon.
 
-    A level's epsilon_s = epsilon_a = rho epsilon / 2 d: each of k medians costs epsilon_s, and the
-    choice half of epsilon_a, since its score is monotone.
+    A level has epsilon_s = epsilon_a = rho epsilon / 2 d: each of k medians costs epsilon_s, and
+    the choice half of epsilon_a, since its score is monotone.
     """
     return 1 - rho + rho * (k + Fraction(1, 2)) / 2
 
 
 def excess_squared_error(rows: int, least: int, leaf_epsilon: float, bound: float) -> float:
-    """Theorem 1: how much more a private median split errs than the exact one, at most.
+    """Theorem 1: an upper bound on the excess error of a private median split over the exact one.
 
-    Where each side has `least` rows or more; targets lie within plus or minus `bound`.
+    Each side has at least `least` rows; targets lie within plus or minus `bound`.
     """
     return bound**2 * (4.0 * rows - 8.0 * least + 16.0 / (leaf_epsilon**2 * least))
 
 
 def accuracy_loss(least: int, leaf_epsilon: float, purity: float) -> float:
-    """Theorem 2: the accuracy that noisy counts of sides of `least` rows or more lose, at most.
+    """Theorem 2: an upper bound on the accuracy lost by noisy counts of at least `least` rows a
+    side.
 
-    `purity` is the share of the commoner class in the less pure side.
+    `purity` is the share of the more common class in the less pure side.
     """
     x = leaf_epsilon * least * (2.0 * purity - 1.0)
     return (x / 4.0 + 0.5) * math.exp(-x)
 
 
 def balance_probability(spread: float, split_epsilon: float) -> float:
-    """Theorem 3: the chance, at least, that a private median leaves t rows on each side.
+    """Theorem 3: a lower bound on the probability that a private median leaves t rows on each side.
 
-    `spread` is the part of the range that all but the t outermost rows of each end cover; an
+    `spread` is the fraction of the range that all but the t outermost rows of each end cover; an
     epsilon of 0 is a random cut, as in DP-ERT.
     """
     outside = math.exp(-split_epsilon)

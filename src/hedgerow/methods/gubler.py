@@ -56,7 +56,7 @@ DEPARTURES = (
 )
 Accounting = Literal["corrected", "published", "released"]
 PUBLISHED_SENSITIVITY = Fraction(5, 4)
-"""Of a bound, by the report's Lemma 3.2; the true one is 1."""
+"""Sensitivity of a bound by the report's Lemma 3.2; the true one is 1."""
 
 
 def honest_factor(
@@ -70,8 +70,8 @@ def honest_factor(
 
     The report gives each of p bounds the budget that it charges once, with noise for a sensitivity
     of 5/4, so a node of budget b pays 4/5 p bounds_fraction b for them. What a node saves is spent
-    below, bounds again included: where these cost more than they save, the most expensive path
-    saves all it can, which leaves one histogram of p a node.
+    below, on bounds too: where these cost more than they save, the most expensive path saves all it
+    can, which leaves one of p histograms per node.
     """
     if accounting == "corrected":
         return Fraction(1)
@@ -85,9 +85,10 @@ def honest_factor(
 
 
 def impurity_bound(rows: Sequence[int], impurities: Sequence[float]) -> float:
-    """Theorem 7: no split of a feature has less impurity than this over all sites together.
+    """Theorem 7: a lower bound on the impurity of any split of a feature, over all sites together.
 
-    For each site its rows in the node, and the least impurity of a split of that feature on them.
+    Takes, for each site, its rows in the node and the least impurity of a split of that feature
+    there.
     """
     total = sum(rows)
     return sum(n * impurity for n, impurity in zip(rows, impurities, strict=True)) / max(total, 1)
@@ -107,14 +108,13 @@ def impurity_bound(rows: Sequence[int], impurities: Sequence[float]) -> float:
 class HistogramTree(Method):
     """Level by level; a node spends (1 - leaf_fraction) / max_depth, a leaf at least leaf_fraction.
 
-    With `budget_saving`, Algorithm 6, its bounds corrected unless `accounting` says otherwise: then
+    `budget_saving` is Algorithm 6, with corrected bounds unless `accounting` says otherwise: then
     the budget is what they really cost at most (`honest_factor`), and the report's own epsilon is
-    that much smaller. Differences from the report: `DEPARTURES`. Defaults by measurement:
-    studies/notes/trees.md#0010. `n_bins` None takes the schema's bins.
-    A node of fewer than `min_samples_split` noisy rows is not split; with `screening`, a side of
-    fewer than `min_samples_leaf` is no split.
-    Pieces of our own tree, off by default: leaf values shrunk towards the nodes above them
-    (`shrinkage`), and feature `screening`; studies/notes/trees.md#0063.
+    smaller by that factor. Differences from the report: `DEPARTURES`. Measured defaults:
+    studies/notes/trees.md#0010. `n_bins` None takes the schema's bins. A node with fewer than
+    `min_samples_split` noisy rows is not split; with `screening`, neither side may have fewer than
+    `min_samples_leaf`. From our own tree, off by default: leaf values shrunk towards their
+    ancestors (`shrinkage`), and feature `screening`; studies/notes/trees.md#0063.
     """
 
     max_depth: int = parameter(
@@ -200,7 +200,7 @@ class HistogramTree(Method):
 
     @property
     def needs(self) -> Needs:
-        """Bounds are each site's own, so with them the division into sites matters."""
+        """Bounds are computed per site, so the division into sites matters."""
         return Needs(tasks=frozenset({Task.CLASSES}))
 
     def asks(self, schema: Schema) -> QueryKinds:
@@ -279,7 +279,7 @@ class HistogramTree(Method):
                 return histograms.bounds_of_zero(grids, lambda p: published_fraction, noise_model)
 
     def _node_fraction(self, node: Node) -> Fraction:
-        """Levels divide equally what the leaves do not keep."""
+        """Levels divide equally what the leaves do not get."""
         return (1 - exact(self.leaf_fraction)) / self.max_depth
 
 
@@ -298,7 +298,7 @@ class HistogramTreeClassifier(PrivateClassifier, HistogramTree):
     >>> model.predict([[25, 1], [75, 9]])
     array(['no', 'yes'], dtype='<U3')
 
-    With the pieces of our own tree, which cost nothing:
+    With the additions of our own tree, which cost nothing:
 
     >>> pieces = {"screening": hr.FeatureScreening(), "shrinkage": True}
     >>> model = hr.HistogramTreeClassifier(schema, epsilon=10.0, max_depth=2, **pieces).fit(X, y)
@@ -319,9 +319,9 @@ GUBLER_DEFAULTS = {
     "known_zeros": False,
     "delta": 0.0,
 }
-"""Section 4: 10 bins, at least 10 rows a node, half of the budget for the leaves, pure epsilon."""
+"""Section 4: 10 bins, at least 10 rows per node, half of the budget for leaves, pure epsilon."""
 BOUNDED = {**GUBLER_DEFAULTS, "bounds_fraction": 0.25}
-"""And a quarter of a node's budget for bounds."""
+"""With a quarter of a node's budget for bounds."""
 
 
 def _factor(accounting: Accounting, schema: Schema, values: Values) -> Fraction:

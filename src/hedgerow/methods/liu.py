@@ -76,9 +76,9 @@ DEPARTURES = (
 LIU_DEFAULTS = {"n_estimators": 20, "max_depth": 20}
 """The paper's numbers."""
 NOISY = {"n_estimators": 5, "max_depth": 6}
-"""Where every sum carries noise and every level of every tree has a part of the budget."""
+"""Used where every sum carries noise and every level of every tree has a part of the budget."""
 OPEN_FEATURES = frozenset({DPModel.NONE, DPModel.LABEL})
-"""Where sums carry no noise, and features no protection."""
+"""DP models in which sums carry no noise and features have no protection."""
 BEST_SPLIT = (when(split="best"),)
 """Totally random trees ask for their leaves only."""
 
@@ -100,15 +100,15 @@ class ExtraTrees(Method):
     | 1..d  | 2 x C tables of `max_features` tests of every node | (1 - leaf_fraction) / (T d) |
     | d + 1 | class counts of the leaves                         | leaf_fraction / T           |
 
-    The tests of one node are charged together, nodes of a level are disjoint. With split 'random'
-    only the leaves are asked, at 1 / T. Without noise the tables already contain the leaves.
-    With `subsample` m a tree sees the records whose own draw for that tree falls on one of m;
-    a record may be in every tree, so trees still add up.
+    The tests of one node are charged together; the nodes of a level are disjoint. With split
+    'random' only the leaves are asked, at 1 / T. Without noise the tables already contain the
+    leaves. With `subsample` m a tree uses the records whose own draw for that tree is one in m; a
+    record may be in every tree, so trees still add up.
 
     Cuts come from the public range or, with `ranges` 'observed' and no noise, from between the
-    cells that hold rows of all sites together. Where nothing carries noise, `spare` tests are asked
-    for each one considered, and the first `max_features` that divide the node compete (see
-    RandomSplits). Differences from the paper: `DEPARTURES`.
+    occupied cells of all sites together. Without noise, `spare` tests are asked for each one
+    considered, and the first `max_features` that divide the node compete (see `RandomSplits`).
+    Differences from the paper: `DEPARTURES`.
     """
 
     n_estimators: int | None = parameter(
@@ -198,7 +198,7 @@ class ExtraTrees(Method):
             )
 
     def _method(self, schema: Schema) -> Method:
-        """The method; None becomes the default of the DP model."""
+        """The method, with None replaced by the default of the DP model."""
         base_method: Any = super()._method(schema)
         usual = LIU_DEFAULTS if check_parameters(self).dp_model in OPEN_FEATURES else NOISY
         absent = {name: n for name, n in usual.items() if getattr(base_method, name) is None}
@@ -214,7 +214,7 @@ class ExtraTrees(Method):
 
     @property
     def needs(self) -> Needs:
-        """'observed' releases exact counts of every cell: only where no feature is protected."""
+        """'observed' releases exact counts of every cell, so it needs unprotected features."""
         reads_ranges = self.ranges == "observed"
         return Needs(dp_models=OPEN_FEATURES if reads_ranges else frozenset(DPModel))
 
@@ -226,7 +226,7 @@ class ExtraTrees(Method):
         return fine_schema(schema)
 
     def largest(self, schema: Schema) -> Size:
-        """Classes may be randomized bits, two of them a class and one more."""
+        """Classes may be randomized bits, two per class and one more."""
         scale, (trees, depth) = Scale(schema), self._size
         channels = 2 * scale.channels + 1
         first = scale.tables(channels=channels) if self.ranges == "observed" else Size()
@@ -237,7 +237,7 @@ class ExtraTrees(Method):
         return first + scale.trees(1, leaves, channels=channels, queries=trees)
 
     def _largest_level(self, scale: Scale, level: int, channels: int) -> Size:
-        """With as many tests of a node as are asked where nothing carries noise."""
+        """Assumes as many tests per node as are asked without noise."""
         n_features = min((self.max_features or scale.columns) * self.spare, scale.columns)
         tests = min(scale.nodes(level) * n_features, MOST_ASKED_TESTS)
         tests = min(tests, MOST_INTEGERS // (2 * channels))
@@ -301,7 +301,7 @@ class ExtraTrees(Method):
         n, statistic, (trees, depth) = len(schema.grids), target.statistic, self._size
         fraction = (1 - exact(self.leaf_fraction)) / (trees * depth)
         is_exact = _noise(statistic, 1, fraction, noise_model) == 0.0
-        root = max(2, math.isqrt(n))  # one test alone would be no selection
+        root = max(2, math.isqrt(n))  # one test would leave nothing to select
         n_features = min(self.max_features or (n if target.shape and is_exact else root), n)
         noise = _noise(statistic, n_features, fraction, noise_model)
         spare = self.spare if noise == 0.0 else 1
@@ -330,7 +330,7 @@ def _shrunk(tree: Tree, target: TrainingTarget, masses: FloatArray, noise: float
 
 
 def _noise(statistic: Statistic, m: int, fraction: Fraction, noise_model: NoiseModel) -> float:
-    """Variance that m tests a node will meet; the table of the root stands for all of them."""
+    """The noise variance of m tests per node; the table of the root represents all of them."""
     cuts = NodeTests(np.zeros((1, m), np.int16), np.zeros((1, m, 4), np.uint64))
     return noise_model.variance(SumQuery(EVERYONE, statistic, Sides(ROOT_LAYER, cuts), fraction))
 
@@ -342,7 +342,7 @@ def _random_tree(schema: Schema, depth: int, rng: np.random.Generator) -> Tree:
 
 @estimator
 class ExtraTreesClassifier(PrivateClassifier, ExtraTrees):
-    """Federated Extra-Trees, Liu et al. 2020: all trees in lockstep, a round a level.
+    """Federated Extra-Trees, Liu et al. 2020: all trees in lockstep, one round per level.
 
     Under dp_model 'none' this is the paper's FET, under 'label' its FET-LDP (labels only:
     features are not protected), under 'per_site' its FET-GDP; 'distributed' divides the noise.
@@ -386,7 +386,7 @@ class ExtraTreesClassifier(PrivateClassifier, ExtraTrees):
 
 @estimator
 class ExtraTreesRegressor(PrivateRegressor, ExtraTrees):
-    """Federated Extra-Trees for a number: splits by variance; see ExtraTreesClassifier.
+    """Federated Extra-Trees for a numeric target, split by variance; see ExtraTreesClassifier.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Boosted trees by components: Maddock et al. 2022, and its methods by their names there.
+"""Boosted trees from components: Maddock et al. 2022, with the paper's methods by name.
 
-Table 1 of the paper: a split method, a weight update, a way to place candidates, an interaction
+Table 1 of the paper: a split method, a weight update, a placement of candidates, an interaction
 rule and a batch size, freely combined. Oblivious trees, Wiener leaves and merged bins are ours, and
-so are the repairs in `DEPARTURES`, each of which the paper's names turn off.
+so are the corrections in `DEPARTURES`, which the paper's names turn off.
 """
 
 from __future__ import annotations
@@ -92,15 +92,15 @@ DEPARTURES = (
     ),
 )
 CERTAIN = -30.0
-"""Log-odds of no second class at all: the gradient of a record there is 0 or -1."""
+"""Log-odds that exclude the second class: the gradient of a record there is 0 or -1."""
 Splits = Literal["histogram", "partially_random", "totally_random", "oblivious"]
 Updates = Literal["averaging", "gradient", "newton", "wiener"]
 Candidates = Literal["uniform", "log", "quantile", "exact_quantile", "merged", "iterative_hessian"]
 STEPPING = when(update=("newton", "gradient"))
 PART_BY_PART = Fraction(17, 16)
-"""The squared norm of (g, h) that section 4.2 adds up; the true one is 1 (`PlainLogLoss`)."""
+"""The squared norm of (g, h) in section 4.2; the true one is 1 (`PlainLogLoss`)."""
 WITHOUT_ROOT_TABLES = ("partially_random", "totally_random", "oblivious")
-"""Splits that ask no histogram at a tree's root."""
+"""Splits without a histogram at a tree's root."""
 DRAWING = ("histogram", "partially_random", "totally_random")
 """Splits that use the features of their tree; oblivious trees draw from all."""
 
@@ -130,10 +130,10 @@ DRAWING = ("histogram", "partially_random", "totally_random")
     ),
 )
 class ComponentBoosting(Method):
-    """One combination. The defaults of the numbers are the paper's (section 6.1).
+    """One combination of components. Default values are the paper's (section 6.1).
 
-    `features_per_tree` None means all of them; 1 with cyclic order is the EBM. For a regression
-    the leaf clip counts in halves of the target's range.
+    `features_per_tree` None means all; 1 with cyclic order is the EBM. For regression the leaf clip
+    is in halves of the target's range.
     """
 
     n_estimators: int = parameter(default=100, rule=whole(1), text="Trees.")
@@ -306,7 +306,7 @@ class ComponentBoosting(Method):
         return self._cut_points.grid(schema)
 
     def largest(self, schema: Schema) -> Size:
-        """Bins before the first tree, then a step a batch, or one a level for histograms."""
+        """Bins before the first tree, then one step per batch, or one per level for histograms."""
         scale, loss = Scale(schema), self._loss(schema)
         channels = max(loss.channels, scale.channels)
         leaves, trees_per_round = (
@@ -321,7 +321,7 @@ class ComponentBoosting(Method):
         )
 
     def _largest_tree(self, scale: Scale) -> int:
-        """Leaves: oblivious trees test on every level, all others stop at the most there may be."""
+        """Leaves per tree: oblivious trees test on every level, others stop at the limit."""
         oblivious = self.split == "oblivious"
         return scale.complete(self.max_depth) if oblivious else scale.nodes(self.max_depth)
 
@@ -364,7 +364,7 @@ class ComponentBoosting(Method):
         return TrainingResult(Model(score, self._output(schema), noise=ScoreNoise.of(noise)))
 
     def _norm_squared(self, schema: Schema) -> Fraction:
-        """What trees' noise is made for, in units of the true squared norm."""
+        """The squared norm for which the trees' noise is calibrated, relative to the true one."""
         published = self.norms == "published" and isinstance(self._loss(schema), PlainLogLoss)
         return PART_BY_PART if published else Fraction(1)
 
@@ -453,7 +453,7 @@ class ComponentBoosting(Method):
 
 
 def loss_of(schema: Schema) -> Loss:
-    """Log-loss for classes; squared error, residuals clipped at half the range, for a target."""
+    """Log-loss for classes; squared error, with residuals clipped at half the range, otherwise."""
     if schema.target is not None:
         return SquaredLoss(schema.target.low, schema.target.high, half_range(schema))
     n_classes = len(schema.classes or ())
@@ -534,14 +534,14 @@ MADDOCK_DEFAULTS = {"n_estimators": 100, "max_depth": 4, "n_bins": 32}
 """Section 6.1: depth 4, 32 candidates; T is 100 trees, as in Tables 4 and 6."""
 PUBLISHED = {"leaf_values": "published", "norms": "published"}
 PUBLISHED_SPLITS = {"consistency": False, "noise_gate": False}
-"""Our repairs turned off: of leaves and their noise, of splits that look at scores."""
+"""Turns our corrections off: of leaves and their noise, and of splits by score."""
 STEP_DEFAULTS = {
     **MADDOCK_DEFAULTS,
     "learning_rate": 0.3,
     "leaf_clip": 2.0,
     "leaf_values": "published",
 }
-"""And eta .3, beta 2, the paper's leaves."""
+"""With eta .3, beta 2 and the paper's leaves."""
 NEWTON_DEFAULTS = {**STEP_DEFAULTS, **PUBLISHED}
 REFINED = {**NEWTON_DEFAULTS, "hessian_rounds": 5, "hessian_cost": "published"}
 
@@ -681,4 +681,4 @@ NAMED: dict[str, Callable[..., ComponentBoostingClassifier | ComponentBoostingRe
     "DP-TR Batch IH EBM p=0.25": dp_tr_batch,
     "DP-TR Batch IH EBM p=1": partial(dp_tr_batch, p=1.0),
 }
-"""By the names of Tables 2 and 6, which model files of before and tables of studies have."""
+"""Methods by their names in Tables 2 and 6, as in older model files and study tables."""

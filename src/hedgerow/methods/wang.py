@@ -71,7 +71,7 @@ from hedgerow.schema.rules import FRACTION, Rule, a, either, exact, number, or_n
 from hedgerow.schema.schema import Schema
 
 TARGET_ERROR = constant(0.1, unit="error")
-"""The paper's; nodes lighter than it divided by max_splits are not split."""
+"""The paper's error; nodes lighter than it divided by max_splits are not split."""
 
 PAPER = "Wang, Dick and Balcan 2020"
 DEPARTURES = (
@@ -108,7 +108,7 @@ DEPARTURES = (
 SplitMethod = Literal["choice", "noisy_counts", "local_choice"]
 """How a node finds its split (the paper's PrivateSplit)."""
 Criterion = Literal["entropy", "gini", "root_gini"]
-"""The paper's G, scaled to 1 where two classes are even."""
+"""The paper's G, scaled to 1 for two even classes."""
 BudgetName = Literal["decay", "slow", "even"]
 IMPURITIES = {"entropy": entropy, "gini": full_gini, "root_gini": root_gini}
 SCORES = {"entropy": Score.ENTROPY, "gini": Score.GINI}
@@ -116,7 +116,7 @@ SCORES = {"entropy": Score.ENTROPY, "gini": Score.GINI}
 
 @dataclass(frozen=True)
 class Listed:
-    """The values of a function by depth."""
+    """The values of a budget function by depth."""
 
     parts: tuple[Fraction, ...]
 
@@ -146,9 +146,9 @@ class TopDown(Method):
     """Best-first growth by the noisy count-scaled gain n J, at most `max_splits` splits.
 
     A node at depth d spends (1 - leaf_fraction) B(d); a leaf gets all that its path did not spend,
-    at least `leaf_fraction`. Since sum_d B(d) <= 1 over the `max_splits` depths there are, no path
-    can spend more than the whole. Differences from Algorithm 1: `DEPARTURES`. Parts of our own
-    tree, off by default: `shrinkage` of leaves towards their ancestors, and `screening` of tables;
+    at least `leaf_fraction`. Since sum_d B(d) <= 1 over `max_splits` depths, no path exceeds the
+    budget. Differences from Algorithm 1: `DEPARTURES`. From our own tree, off by default:
+    `shrinkage` of leaves towards their ancestors, and `screening` of tables;
     studies/notes/trees.md#0063. `n_bins` None takes the schema's bins.
     """
 
@@ -280,11 +280,11 @@ class TopDown(Method):
             )
 
     def _part(self, depth: int) -> Fraction:
-        """B(d): what a node at depth d = 1, 2, ... may spend, of what the leaves do not keep."""
+        """B(d): the fraction that a node at depth d = 1, 2, ... may spend, without leaves."""
         match self.budget:
             case "decay":
                 return Fraction(1, 2**depth)
-            case "slow":  # so slowly that deep nodes stay above the noise
+            case "slow":  # slow enough that deep nodes stay above the noise
                 return Fraction(1, 5) * Fraction(4, 5) ** (depth - 1)
             case "even":
                 return Fraction(1, self.max_splits)
@@ -295,7 +295,7 @@ class TopDown(Method):
         return tuple(self._part(depth) for depth in range(1, self.max_splits + 1))
 
     def _method(self, schema: Schema) -> Method:
-        """The method; a budget function becomes its values by depth, which sites approve."""
+        """The method with a budget function replaced by its values per depth, for approval."""
         base_method: Any = super()._method(schema)
         method: Method = (
             replace(base_method, budget=Listed(base_method._parts()))
@@ -323,7 +323,7 @@ class TopDown(Method):
     def largest(self, schema: Schema) -> Size:
         """One step for the leaves; both children of a split are asked together.
 
-        All paths are of one tree: what leads to its nodes is sent once.
+        All paths belong to one tree: the tests above its nodes are sent once.
         """
         scale = Scale(schema)
         depth, splits = scale.deepest(self._deepest), min(self.max_splits, MOST_LEAVES - 1)
@@ -377,7 +377,7 @@ class TopDown(Method):
             choose = self._above_noise(
                 choose, self._tables(grids, counts, self.screening.keep), noise_model
             )
-            min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
+            min_gain *= 1 - 1 / counts.n_classes  # gini gains are not scaled to 1
         if self.weight_query:
             choose = with_weights(choose, self._share)
         choose = if_worthwhile(choose, min_fraction=self._min_fraction, min_gain=min_gain)
@@ -425,7 +425,7 @@ class TopDown(Method):
             grids,
             counts,
             IMPURITIES[self.criterion],
-            Scoring(Score.GINI),  # nothing is selected by it
+            Scoring(Score.GINI),  # unused: nothing is selected
             Mechanism.EXPONENTIAL,
             self.consistency,
         )
@@ -438,7 +438,7 @@ class TopDown(Method):
     def _tables(
         self, grids: Grids, counts: ClassCounts, most: int | None
     ) -> Callable[[Node], SumQuery]:
-        """A node's tables of at most so many features; which ones does not change their noise."""
+        """A node's tables of at most `most` features; which ones does not change their noise."""
         by = Cells(tuple(range(grids.n_features))[:most], grids.binning)
         return lambda node: SumQuery(node.region, counts, by, self._share(node))
 
@@ -454,7 +454,7 @@ class TopDown(Method):
             self.consistency,
             index_fraction,
         )
-        longest = rules.splitting_class[: noise_model.n_sites]  # a selection per site
+        longest = rules.splitting_class[: noise_model.n_sites]  # one selection per site
 
         def shortlist(node: Node) -> SumQuery:
             return rules.sides(node, longest, self._share(node) * (1 - index_fraction))
@@ -468,24 +468,22 @@ class TopDown(Method):
         return TARGET_ERROR / self.max_splits if min_fraction is None else min_fraction
 
     def _share(self, node: Node) -> Fraction:
-        """What finds a node's split; with `weight_query` as much again weighs it."""
+        """The budget of a node's split; with `weight_query` its weight costs the same again."""
         halves = 2 if self.weight_query and node.depth else 1
         return (1 - exact(self.leaf_fraction)) * self._part(node.depth + 1) / halves
 
 
-# --------------------------------------------------------------------------------------------------
-# When a node is not asked, or asked and not split: from noisy numbers and public facts alone.
-#
-# These wrap a chooser. What a node does not spend, its leaf may.
+# When a node is not queried, or queried and not split: by noisy numbers and public facts alone.
+# These wrap a chooser. The leaf may spend what its node does not.
 
 
 def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> Chooser:
     """Keeps splits of nodes that hold `min_fraction` of all rows and gain more than `min_gain`.
 
-    Wang, Dick and Balcan 2020, Algorithm 1 line 12 (weight at least error / M) and section 4
-    (J <= 0.01 is not pushed). Departures: weight and gain come from one table, not from two
-    queries; the total is the root's noisy one, not the private |S|; a node that its parent's
-    answer clearly shows as too light is not asked at all.
+    Wang, Dick and Balcan 2020, Algorithm 1 line 12 (weight at least error / M) and section 4 (J <=
+    0.01 is not pushed). Departures: weight and gain come from one table, not from two queries; the
+    total is the root's noisy one, not the private |S|; a node that its parent's answer clearly
+    shows as too light is not queried at all.
     """
 
     def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
@@ -505,9 +503,9 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
 
 
 def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
-    """Algorithm 1, lines 10 to 13: a node below the root is weighed by a query of its own.
+    """Algorithm 1, lines 10 to 13: a separate query gives the weight of each node below the root.
 
-    The gain of a split is that weight times the gain per row that its own counts tell.
+    The gain of a split is that weight times the gain per row by the node's own counts.
     """
 
     def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
@@ -561,11 +559,11 @@ def if_above_noise(
     *,
     ask_all: bool = False,
 ) -> Chooser:
-    """Asks a node only if one cell's noise would be smaller than all its rows together.
+    """Queries a node only if the noise of one cell is smaller than all its rows together.
 
-    Budgets that halve with every level make deep answers pure noise. Not asking them costs
-    nothing and leaves their budget to the leaf. With `ask_all` all nodes are asked, as the paper
-    does, until such wide noise cannot be drawn.
+    Budgets that halve with every level make deep answers pure noise. Skipping them costs nothing
+    and leaves their budget to the leaf. With `ask_all` all nodes are queried, as in the paper,
+    until such wide noise cannot be drawn.
     """
     noise: dict[Fraction, float] = {}  # depends on the fraction alone, and few fractions differ
 
@@ -582,7 +580,7 @@ def if_above_noise(
 
 
 def _deviation(query: Summed, noise_model: NoiseModel) -> float:
-    """Deviation of the noise; infinite where it cannot be drawn exactly."""
+    """Noise deviation; infinite if it cannot be drawn exactly."""
     try:
         return math.sqrt(noise_model.variance(query))
     except ParameterError:
@@ -593,8 +591,8 @@ def _deviation(query: Summed, noise_model: NoiseModel) -> float:
 class TopDownTreeClassifier(PrivateClassifier, TopDown):
     """A best-first tree: DP-TopDown, Wang, Dick and Balcan 2020, Algorithm 1, corrected.
 
-    Corrected means: everything that leaves a site is charged in full, also where the paper's
-    own accounting leaves some of it out (docs/design/methods.md).
+    Corrected means: everything that leaves a site is charged in full, including what the paper's
+    own accounting omits (docs/design/methods.md).
 
     Examples
     --------
@@ -644,11 +642,11 @@ def rows_needed(
     noisy_counts: bool = False,
     budget: BudgetName = "even",
 ) -> int:
-    """Rows from which Theorem 3 (several sites: Corollary 16) promises this training error.
+    """Rows from which Theorem 3 (several sites: Corollary 16) guarantees this training error.
 
-    Under the weak learning assumption with this advantage, the noise spoils the growth of a tree
-    of `max_splits` splits with at most this probability of failure. Constants are those of the
-    proofs: zeta of A.5, weights and labels of A.5 and Corollary 16, splits of Theorem 14, or with
+    Under the weak learning assumption with this advantage, noise spoils the growth of a tree of
+    `max_splits` splits with at most this probability of failure. Constants are those of the proofs:
+    zeta of A.5, weights and labels of A.5 and Corollary 16, splits of Theorem 14, or with
     `noisy_counts` of Theorem 15. The bound is far from tight; most tables have fewer rows.
     """
     part = float(min(TopDown(max_splits=max_splits, budget=budget)._parts()))
@@ -679,7 +677,7 @@ def rows_for_split(
 ) -> int:
     """Rows of a node from which its split is within zeta of the best: Theorem 14, or 15.
 
-    N lg-terms are solved by Lemma 13: m >= 2 b ln b gives m >= b ln m.
+    Terms n log n are solved by Lemma 13: m >= 2 b ln b gives m >= b ln m.
     """
     if noisy_counts:
         counts = 3.0 * sites * n_candidates

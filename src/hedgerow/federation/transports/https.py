@@ -46,7 +46,6 @@ from hedgerow.federation.exchange import (
 if TYPE_CHECKING:
     from aiohttp import web
 
-# --------------------------------------------------------------------------------------------------
 # A TLS listener that strangers cannot exhaust, with descriptors or with lines of a log.
 #
 # Whoever connects is a stranger until the handshake has shown a certificate of the authority.
@@ -179,7 +178,6 @@ class Lines:
         return f"; {more} more before" if more else ""
 
 
-# --------------------------------------------------------------------------------------------------
 PATH = "/v1/next"
 MESSAGE = "Hedgerow-Message"
 HOLD_SECONDS = 25.0

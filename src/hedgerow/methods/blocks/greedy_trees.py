@@ -1,8 +1,8 @@
 """Boosted trees with greedy splits: from histograms, or from one random cut per feature.
 
 Maddock et al. 2022, section 4.3. Equation (5) scores a split by the fit of its two sides. Leaves
-read their sums off the last table, so they cost nothing more (kappa_w = 0). All features of a node
-are one query, charged for all of them (kappa_s = T m d). `SplitRules` has our two repairs.
+read their sums from the last table, at no cost (kappa_w = 0). All features of a node are one query,
+charged for all of them (kappa_s = T m d). `SplitRules` adds two corrections of ours.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from hedgerow.schema.regions import EVERYONE
 
 LEAST_HESSIAN = constant(1.0, unit="Hessian that a side must have, noise included")
 HESSIAN_STANDS_OUT = constant(1.0, unit="deviations", evidence="boosting.md#0031")
-"""Deviations of its noise that a side's Hessian must reach."""
+"""Deviations of its noise that the Hessian of each side must reach."""
 
 
 @dataclass(frozen=True)
 class CandidateSet:
-    """The candidate splits of a node: bins to be summed, and per feature the sets sent left."""
+    """The candidate splits of a node: bins to sum, and per feature the sets sent left."""
 
     grids: Grids
     features: tuple[int, ...]
@@ -56,7 +56,7 @@ CandidateSets = Callable[[Node, tuple[int, ...], np.random.Generator], Candidate
 
 
 def every_cut(grids: Grids) -> CandidateSets:
-    """All candidates of all features: a histogram."""
+    """All cuts of all features: a histogram."""
 
     def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> CandidateSet:
         return CandidateSet(grids, features, tuple(grids.left_sets[f] for f in features))
@@ -65,7 +65,7 @@ def every_cut(grids: Grids) -> CandidateSets:
 
 
 def one_random_cut(grids: Grids) -> CandidateSets:
-    """One random cut of each feature: two bins instead of a histogram."""
+    """One random cut per feature: two bins instead of a histogram."""
 
     def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> CandidateSet:
         bins, usable = [(0,) * len(b) for b in grids.binning.bins], []
@@ -83,7 +83,7 @@ def one_random_cut(grids: Grids) -> CandidateSets:
 
 @dataclass(frozen=True)
 class SideSums:
-    """Sums (k, C) of both sides of k candidates, and the variances (k,) of their noise."""
+    """Sums (k, C) of both sides of k candidates, and their noise variances (k,)."""
 
     sums: tuple[FloatArray, FloatArray]
     variances: tuple[FloatArray, FloatArray]
@@ -106,13 +106,13 @@ class SideSums:
 
 @dataclass(frozen=True)
 class SplitRules:
-    """How a split is read off noisy tables, and our two repairs, which the paper does not have.
+    """How a split is derived from noisy tables, with two corrections that the paper lacks.
 
     `consistency`: the tables of a node agree on its total. Without it, as in the released program,
-    a histogram's right side is its own total less the left one, over the bins in reach, and the
-    other side of a single cut is the node's total, as its parent's split gave it, less the left.
-    `noise_gate`: both sides need a Hessian (or number of records) that stands out of its noise.
-    Without it a node is split unless its own noisy Hessian is below 0.
+    a histogram's right side is its own total less the left, over the reachable bins, and the other
+    side of a single cut is the node's total, as its parent's split gave it, less the left.
+    `noise_gate`: both sides need a Hessian (or number of records) that exceeds its noise. Without
+    it a node is split unless its own noisy Hessian is below 0.
     """
 
     min_gain: float = 0.0
@@ -120,7 +120,7 @@ class SplitRules:
     noise_gate: bool = True
 
     def is_light(self, node: Node, update: Update) -> bool:
-        """Whether a node is not to be asked at all."""
+        """Whether a node is not queried at all."""
         if self.noise_gate or node.evidence is None:
             return False
         return bool(update.weight(node.evidence.masses) < 0.0)
@@ -196,7 +196,7 @@ class GreedyTrees:
     def _best(
         self, node: Node, offer: CandidateSet, tables: Tables, update: Update
     ) -> SplitChoice | Stop:
-        """The candidate that gains most; ties go to the lower feature."""
+        """The candidate with the largest gain; ties go to the lower feature."""
         from_parent = None if self.rules.consistency else node.evidence
         whole = from_parent or Evidence(*totals(tables))
         unsplit = update.score(whole.masses, whole.variance)
@@ -214,7 +214,7 @@ class GreedyTrees:
 
 
 def are_heavy(sides: SideSums, update: Update, least: float) -> BoolArray:
-    """Whether both sides' noisy Hessians stand out of their noise and are large enough."""
+    """Whether both sides' noisy Hessians exceed their noise and are large enough."""
     enough = [
         update.weight(sums)
         >= np.maximum(HESSIAN_STANDS_OUT * np.sqrt(variance) * update.weight_noise, least)
@@ -248,14 +248,12 @@ def leaves_from_evidence(update: Update, statistic: Statistic, trees_per_round: 
     return leaves
 
 
-# --------------------------------------------------------------------------------------------------
-# Boosted trees of one feature each: one table at the root serves every level.
-#
-# Maddock et al. 2022, section 5.1: with k = 1 a histogram is asked once a tree (kappa_s = T), and
-# splits, scores and leaves of all levels are read off it. A batch of trees is one round.
+# Boosted trees of one feature each: one table at the root serves every level. Maddock et al. 2022,
+# section 5.1: with k = 1 there is one histogram per tree (kappa_s = T), from which splits, scores
+# and leaves of all levels are computed. A batch of trees is one round.
 
 LeftSets = Callable[[int, BoolArray, np.random.Generator], BoolArray]
-"""(feature, bins in reach) -> (k, B) sets of bins that a node may send left."""
+"""(feature, reachable bins) -> (k, B) sets of bins that a node may send left."""
 
 
 def every_set(grids: Grids) -> LeftSets:
@@ -324,7 +322,7 @@ class OneFeatureTrees:
     def _best(
         self, node: Node, table: Tables, update: Update, rng: np.random.Generator
     ) -> SplitChoice | Stop:
-        """The cut of the bins in reach that gains most."""
+        """The cut of the reachable bins with the largest gain."""
         (feature,) = table.features
         live = self.grids.reachable(node.region, feature)
         sets = self.left_sets(feature, live, rng)
