@@ -69,7 +69,8 @@ def make_up_rows(schema: Schema, n: int, rng: Rng) -> tuple[Any, Any]:
     )
     X = np.stack([np.asarray(column, dtype=object) for column in columns], axis=1)
     strengths = rng.exponential(1.0, len(effects)) * (rng.random(len(effects)) < 0.7)
-    score = 1.5 * (strengths @ np.stack(effects)) / max(float(np.linalg.norm(strengths)), 1e-9)
+    strengths = strengths if strengths.any() else np.ones(len(effects))  # of few, one matters
+    score = 1.5 * (strengths @ np.stack(effects)) / float(np.linalg.norm(strengths))
     if schema.survival is not None:
         horizon = schema.survival.horizon
         times = np.minimum(horizon, 0.4 * horizon * rng.exponential(size=n) * np.exp(-0.5 * score))

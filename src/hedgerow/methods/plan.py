@@ -42,8 +42,8 @@ OWN_METHODS = ("BoostedTrees", "Forest", "Tree")
 """Our own methods: the best in most measured tables, the one with fewest rounds, a readable one."""
 BY_RULE = "It was the best on most real data of so many columns; made-up rows cannot tell."
 NOTHING_HELPS = (
-    "nothing beats the classes' shares or the mean on the proxy: ask for fewer columns, more "
-    "records or a larger epsilon."
+    "nothing beats a model without columns on the proxy: ask for fewer columns, more records or a "
+    "larger epsilon."
 )
 
 
