@@ -42,12 +42,7 @@ from hedgerow.errors import LedgerRolledBack, LedgerUnavailable, ParameterError
 from hedgerow.federation.audit_log import Audit
 from hedgerow.federation.policy import TEMPLATE, SitePolicy
 from hedgerow.federation.site_store import SiteStore, backup_store
-from hedgerow.privacy.ledger.store import (
-    copy_private,
-    make_private,
-    sync_directory,
-    write_private,
-)
+from hedgerow.privacy.ledger.store import copy_private, make_private, sync_directory, write_private
 from hedgerow.privacy.study import Study
 from hedgerow.schema.schema import Schema
 from hedgerow.secagg.keys import Identity

@@ -171,11 +171,7 @@ def _serve_one(client: Any, site: str, socket: Path) -> None:
     from flwr.app import Error, Message
     from flwr.common.constant import ErrorCode, SubStatus
     from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
-    from flwr.supernode.runtime.run_clientapp import (
-        pull_task_input,
-        push_message,
-        push_task_output,
-    )
+    from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
     from hedgerow.federation.transports.flower_app import answer_message
 
