@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from hedgerow.cli.console import Force, Json, Quiet, check_output, on_terminal, say_json, show_page
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class DemoResult:
     auc: dict[str, float]
 
 
-def patients(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+def patients(n: int, rng: Rng) -> tuple[Any, Any]:
     """Simulated patients and whether they return: age, illness and earlier stays raise the risk."""
     age = np.clip(rng.normal(62, 16, n), 18, 100).round()
     stays, days = rng.poisson(0.8, n), np.clip(rng.gamma(2, 3, n), 1, 60).round()
@@ -116,12 +117,10 @@ def _estimator(progress: bool = False) -> BoostedTreesClassifier:
     )
 
 
-ALL_TOGETHER, EACH_ALONE, POOLED, BARE = (
-    "all hospitals together, rows stay",
-    "each hospital alone (mean)",
-    "all rows in one place",
-    "all rows in one place, no privacy",
-)
+ALL_TOGETHER = "all hospitals together, rows stay"
+EACH_ALONE = "each hospital alone (mean)"
+POOLED = "all rows in one place"
+BARE = "all rows in one place, no privacy"
 
 
 def _compare(
@@ -202,8 +201,7 @@ def demo(
         Path | None, typer.Option(help="Also write the model's report page to this .html file.")
     ] = None,
     rows: Annotated[
-        Path | None,
-        typer.Option(help="Only write the synthetic patients to this .csv file."),
+        Path | None, typer.Option(help="Only write the synthetic patients to this .csv file.")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open that page in a browser.")] = False,
     force: Force = False,

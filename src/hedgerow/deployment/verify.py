@@ -43,13 +43,7 @@ from hedgerow.report.evaluation import Evaluation, kept_evaluation
 from hedgerow.secagg.closing import UNASKED
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import SignedHeader, shown_header
-from hedgerow.secagg.keys import (
-    Identity,
-    fingerprint,
-    is_signed,
-    is_signed_lasting,
-    spoken_words,
-)
+from hedgerow.secagg.keys import Identity, fingerprint, is_signed, is_signed_lasting, spoken_words
 
 # Checks of files against the JSON Schemas that ship with hedgerow, in plain words. They are made by
 # command, never when a model is loaded: the readers check what they restore, and a schema says less

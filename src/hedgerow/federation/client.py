@@ -142,10 +142,7 @@ def _reports(rows: StudyRows, secret: SecretRandomness) -> IntArray:
 
 
 def _select(
-    rows: StudyRows,
-    query: Selecting,
-    secret: SecretRandomness,
-    choose: Mapping[Mechanism, Choose],
+    rows: StudyRows, query: Selecting, secret: SecretRandomness, choose: Mapping[Mechanism, Choose]
 ) -> int:
     study = rows.study
     exact = scores_by(query, rows.sums.tables, study.schema)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.schema.arrays import N_CODES, BoolArray, freeze
+from hedgerow.schema.arrays import N_CODES, BoolArray, Rng, freeze
 from hedgerow.schema.regions import Region, Split, cells
 from hedgerow.schema.schema import ColumnKind, Grid, Schema
 
@@ -192,7 +192,7 @@ class Grids:
         return self.binning.split(self.grid(feature), feature, chosen)
 
 
-FeatureDraw = Callable[[np.random.Generator], tuple[int, ...]]
+FeatureDraw = Callable[[Rng], tuple[int, ...]]
 """Draws the features that a node considers."""
 
 

@@ -32,11 +32,7 @@ from hedgerow.secagg.memory import MemoryInRam, StoredRound
 from hedgerow.secagg.server import Coordinator
 
 
-def open_federation(
-    study: Study,
-    site_rows: Sequence[Held],
-    listener: Listener = silent,
-) -> Server:
+def open_federation(study: Study, site_rows: Sequence[Held], listener: Listener = silent) -> Server:
     """A server over the sites' rows."""
     sites: Sites = (
         OneSite(study, *site_rows) if len(site_rows) == 1 else InProcess(study, site_rows)
