@@ -194,7 +194,6 @@ def _words(schema: Schema, region: Region) -> str:
 
 
 def event_in_words(event: RunEvent) -> str:
-    """An event in one line."""
     match event["event"]:
         case "round":
             of = f" of {event['of']}" if event["of"] else ""

@@ -332,7 +332,6 @@ class CheckResult:
 
     @staticmethod
     def of(name: str, is_ok: bool, words: str) -> CheckResult:
-        """The result of a check that was made."""
         return CheckResult(name, Outcome.PASSED if is_ok else Outcome.FAILED, words)
 
 

@@ -329,12 +329,11 @@ FIELD_OF = {
 }
 
 
-def table_entries(table: str) -> dict[str, StudyEntry]:
-    """The entries of one table, by their names in the file."""
-    return {name: STUDY[of] for (where, name), of in FIELD_OF.items() if where == table}
-
-
-TABLES = {table: table_entries(table) for table, _ in FIELD_OF}
+TABLES = {
+    table: {name: STUDY[of] for (where, name), of in FIELD_OF.items() if where == table}
+    for table, _ in FIELD_OF
+}
+"""The entries of each table, by their names in the file."""
 
 
 def approval(study: Study) -> Iterator[tuple[str, str]]:
