@@ -120,7 +120,7 @@ def _estimator(progress: bool = False) -> BoostedTreesClassifier:
 ALL_TOGETHER = "all hospitals together, rows stay"
 EACH_ALONE = "each hospital alone (mean)"
 POOLED = "all rows in one place"
-BARE = "all rows in one place, no privacy"
+WITHOUT_PRIVACY = "all rows in one place, no privacy"
 
 
 def _compare(
@@ -142,7 +142,7 @@ def _compare(
         ALL_TOGETHER: auc(together),
         EACH_ALONE: float(np.mean([auc(model) for model in alone])),
         POOLED: auc(_estimator().fit(X, y)),
-        BARE: float(roc_auc_score(labels, bare.predict_proba(_numbers(rows))[:, 1])),
+        WITHOUT_PRIVACY: float(roc_auc_score(labels, bare.predict_proba(_numbers(rows))[:, 1])),
     }
 
 
@@ -160,7 +160,7 @@ def _print_comparison(console: Console, auc: dict[str, float]) -> None:
     table = Table("who trains", "guarantee", "AUC")
     for trainer, value in auc.items():
         table.add_row(
-            trainer, "none" if trainer == BARE else f"epsilon {DEMO_EPSILON:g}", f"{value:.3f}"
+            trainer, "none" if trainer == WITHOUT_PRIVACY else f"epsilon {DEMO_EPSILON:g}", f"{value:.3f}"
         )
     console.print(table)
     console.print(

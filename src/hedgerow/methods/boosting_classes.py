@@ -342,8 +342,8 @@ class BoostedTreesClassifier(StagedTrees, PrivateClassifier, SmoothedBoost):
     """Gradient boosting with differential privacy, for two classes or more.
 
     Trains at one site, or federated over several (`site=`). The budget goes to private bins,
-    one smooth curve per feature, then, where the signal pays for them, to surfaces of pairs of
-    features and to oblivious trees (one test per level).
+    one smooth curve per feature and then, if the signal is strong enough, surfaces of feature
+    pairs and oblivious trees (one test per level).
 
     Examples
     --------

@@ -295,8 +295,8 @@ class Declaration:
     hold_out: int = entry(
         "evaluation",
         whole(2, MOST_FOLDS),
-        "One record in so many is left out of training, drawn by a secret of its site; the "
-        "last round of a study, or hedgerow.evaluate, measures the model on these.",
+        "One record in this many is held out of training, by a secret draw of its site; the last "
+        "round of a study, or hedgerow.evaluate, evaluates the model on these records.",
         none="holds out nothing",
         is_required=True,
         approval_line=("held out", "one record in {hold_out}, by a secret random draw"),
