@@ -159,9 +159,8 @@ def _print_comparison(console: Console, auc: dict[str, float]) -> None:
 
     table = Table("who trains", "guarantee", "AUC")
     for trainer, value in auc.items():
-        table.add_row(
-            trainer, "none" if trainer == WITHOUT_PRIVACY else f"epsilon {DEMO_EPSILON:g}", f"{value:.3f}"
-        )
+        guarantee = "none" if trainer == WITHOUT_PRIVACY else f"epsilon {DEMO_EPSILON:g}"
+        table.add_row(trainer, guarantee, f"{value:.3f}")
     console.print(table)
     console.print(
         f"AUC on {TEST_PATIENTS} other patients; noise is fresh, so numbers move a little."
