@@ -78,22 +78,18 @@ class Loss(Protocol):
     @property
     def hessian_channels(self) -> int:
         """Channels of the Hessian alone: one for each output, or one for all."""
-        ...
 
     @property
     def hessian_scale(self) -> float: ...
     @property
     def gradient_scale(self) -> float:
         """The value of one unit of a gradient channel."""
-        ...
 
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         """(n, C) gradient and scaled Hessian of each record."""
-        ...
 
     def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         """(n, O) unscaled Hessians."""
-        ...
 
     @property
     def norms(self) -> Norms: ...

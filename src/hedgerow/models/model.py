@@ -41,8 +41,7 @@ class Curve:
     def scale(self, weight: float) -> Curve:
         return replace(self, values=tuple(tuple(weight * v for v in row) for row in self.values))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return without_caches(self)
+    __getstate__ = without_caches
 
 
 @dataclass(frozen=True)
@@ -116,8 +115,7 @@ class Additive:
             "clip": self.clip,
         }
 
-    def __getstate__(self) -> dict[str, Any]:
-        return without_caches(self)
+    __getstate__ = without_caches
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Additive:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -113,8 +112,7 @@ class Basis:
             out.append((values, groups))
         return out
 
-    def __getstate__(self) -> dict[str, Any]:
-        return without_caches(self)
+    __getstate__ = without_caches
 
 
 def basis_incompatibility(basis: Basis) -> str | None:

@@ -127,6 +127,11 @@ class Routing(Protocol):
     def right(self) -> Int32: ...
 
 
+def without_caches(value: Any) -> dict[str, Any]:
+    """State of a frozen value for pickle and copy: its fields, without caches."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Tree:
     """Binary tests on cells. `tests[q]` is None at a leaf; the arrays repeat that for fast routing.
@@ -234,8 +239,7 @@ class Tree:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return without_caches(self)
+    __getstate__ = without_caches
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Makes the arrays of a copy read-only again."""
@@ -246,11 +250,6 @@ class Tree:
 
     def __repr__(self) -> str:
         return f"Tree({self.n_leaves} leaves, depth {self.depth}, {self.n_outputs} outputs)"
-
-
-def without_caches(value: Any) -> dict[str, Any]:
-    """State of a frozen value for pickle and copy: its fields, without caches."""
-    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def trees_to_dict(trees: Sequence[Tree]) -> dict[str, Any]:

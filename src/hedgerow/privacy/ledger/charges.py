@@ -70,15 +70,12 @@ class ChargeLedger(Protocol):
         Raises BudgetExceeded and writes nothing unless the study's total stays within its limit. A
         charge is never taken back, whatever becomes of the round.
         """
-        ...
 
     def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
         """Charges a round unless it was charged before: for costs paid once per study."""
-        ...
 
     def spent(self, study: str) -> Cost:
         """The total charge of the worst-case record in a study."""
-        ...
 
 
 def worst_total(charges: Iterable[Charge]) -> Cost:

@@ -178,7 +178,6 @@ class Randomness(Protocol):
 
     def words(self, count: int) -> Words:
         """`count` fresh, independent, uniform 64-bit words, in a new array."""
-        ...
 
     def bytes(self, count: int) -> bytes: ...
 

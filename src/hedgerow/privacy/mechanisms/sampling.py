@@ -56,11 +56,9 @@ class Law(Protocol):
 
     def probabilities(self) -> tuple[int, Iterator[int]]:
         """The lowest value, and 2^320 P(k) for it and its successors while above 0."""
-        ...
 
     def entries(self) -> int:
         """An upper bound on the number of probabilities."""
-        ...
 
     def __hash__(self) -> int: ...
 

@@ -36,7 +36,6 @@ class Groups(Protocol):
     @property
     def words(self) -> Phrase:
         """Describes the cells, for people who approve the query."""
-        ...
 
     @property
     def groups(self) -> int: ...
@@ -44,11 +43,9 @@ class Groups(Protocol):
     def n_cells(self) -> int: ...
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
         """The rows of the matrix that are the groups, and the (rows, n) matrix of cell numbers."""
-        ...
 
     def incompatibility(self, schema: Schema) -> str | None:
         """Why rows under this schema cannot be grouped this way; None if they can."""
-        ...
 
 
 GROUPINGS: dict[str, type] = {}

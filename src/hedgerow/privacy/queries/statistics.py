@@ -109,12 +109,10 @@ class Records(Protocol):
     @property
     def y(self) -> FloatArray:
         """Class codes or targets, whichever there are."""
-        ...
 
     def target_codes(self, edges: Sequence[float]) -> GroupCodes: ...
     def raw(self, model: Additive) -> FloatArray:
         """(n, O) the model's raw score of each record."""
-        ...
 
     def bins(self, binning: Binning) -> Codes: ...
 
@@ -127,28 +125,22 @@ class Statistic(Protocol):
     @property
     def words(self) -> Phrase:
         """Describes the summed quantity, for people who approve it."""
-        ...
 
     @property
     def is_fractional(self) -> bool:
         """Whether contributions are fractions, counted in units of the study's lattice."""
-        ...
 
     def channel(self, records: Records) -> Codes:
         """(n,) the channel to which each record adds 1; only for statistics that count."""
-        ...
 
     def fractions(self, records: Records, unit: int) -> FloatArray:
         """(n, C) what each record adds, by its own values alone; for all other statistics."""
-        ...
 
     def bound(self, unit: int) -> Sensitivity:
         """The bound on one record in one cell, in units."""
-        ...
 
     def incompatibility(self, schema: Schema) -> str | None:
         """Why rows under this schema have no such statistic; None if they have."""
-        ...
 
 
 STATISTICS: dict[str, type] = {}
