@@ -57,7 +57,7 @@ $(FLOWER)/ready: pyproject.toml
 $(ARTIFACTS)/ready: pyproject.toml
 	@test -x $(ARTIFACTS)/bin/python || $(PYTHON) -m venv $(ARTIFACTS)
 	$(ARTIFACTS)/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"
-	$(ARTIFACTS)/bin/python -m pip install --quiet -e . --group artifacts
+	$(ARTIFACTS)/bin/python -m pip install --quiet --disable-pip-version-check -e . --group artifacts
 	@touch $@
 
 demo: $(CORE)
