@@ -25,13 +25,12 @@ from hedgerow.cli.console import (
 from hedgerow.errors import ParameterError
 from hedgerow.schema.schema import Feature, Hashed, Mark, Numeric, Schema, Survival, Target
 
-# --------------------------------------------------------------------------------------------------
-# One rule for terminal and page: of each part that was read from rows the value is typed, or the
-# source is named by which anybody may know it. Enter alone confirms nothing.
+# One rule for terminal and page: for each part that was read from rows, the person types the
+# value or names its public source. Enter alone confirms nothing.
 
 LEAVE_OPEN, SOURCE = "-", "source:"
 OUTCOME = ""
-"""The key of the classes or the target among answers: no column has it as its name."""
+"""The key of the classes or the target among answers; no column has this name."""
 
 
 def mark_reviewed(schema: Schema, answers: Mapping[str, Any], by: str, day: str) -> Schema:
@@ -60,7 +59,7 @@ def _is_open(mark: Mark | None) -> bool:
 
 
 def _ask_all(schema: Schema, source: str | None) -> dict[str, dict[str, str | None]]:
-    """The answers at a terminal; Enter names `source`, if there is one."""
+    """Asks at a terminal; Enter names `source`, if there is one."""
     parts = [(f.name, f.name, shown_feature(f), f.mark) for f in schema.features]
     name = "classes" if schema.classes is not None else "horizon" if schema.survival else "target"
     parts += [(OUTCOME, name, *shown_outcome(schema))]
@@ -80,7 +79,7 @@ def _parse_answer(text: str, source: str | None) -> dict[str, str | None]:
 
 
 def answer_feature(feature: Feature, answer: str, mark: Mark) -> Feature:
-    """The feature with a mark, and with the values of the answer if it has any."""
+    """The feature with a mark, and with the answer's values, if any."""
     new_feature = replace(feature, mark=mark)
     if not answer:
         return new_feature
@@ -117,11 +116,11 @@ def shown_feature(feature: Feature) -> str:
         return _range(feature)
     if isinstance(feature, Hashed):
         return f"{feature.buckets} buckets"
-    return ", ".join(feature.values)  # all of them: nobody confirms what is not shown
+    return ", ".join(feature.values)  # all of them: what is not shown cannot be confirmed
 
 
 def _range(bound: Numeric | Target) -> str:
-    """Both ends with every digit that they have; of follow-up, its end."""
+    """Both ends with all digits; of follow-up, its end."""
     ends = (bound.high,) if isinstance(bound, Survival) else (bound.low, bound.high)
     return " to ".join(repr(end).removesuffix(".0") for end in ends)
 

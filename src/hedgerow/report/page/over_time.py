@@ -1,4 +1,4 @@
-"""Chances over time on the page: all records, groups of risk, calibration, odds ratios."""
+"""Probabilities over time on the page: all records, risk groups, calibration, odds ratios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hedgerow.schema.features import Survival
 
 WIDE, HIGH, LEFT, TOP = 560.0, 220.0, 34.0, 8.0
 CONFIDENCE, MOST_RATIOS, LEAST_PART = 0.95, 12, 0.1
-DRIFT = 0.1  # change of an effect over time below which nothing is said
+DRIFT = 0.1  # smallest change of an effect over time that is reported
 ALL = (
     "The chance of no event, for all records together. The band is two deviations of sampling and "
     "noise; numbers at risk are noisy too. Nobody's time left a site."
@@ -37,7 +37,7 @@ RATIOS = (
 
 
 def survival_section(model: Readable) -> Html:
-    """Of a model of time to an event; nothing more was spent for it."""
+    """The section of survival models; it costs no further budget."""
     curve, outcome = model.model_.survival, model.schema_.survival
     assert curve is not None
     assert outcome is not None
@@ -49,7 +49,7 @@ def survival_section(model: Readable) -> Html:
 
 
 def script_survival(model: Readable) -> dict[str, Any] | None:
-    """What the page's script draws one record's curve with; None for other models."""
+    """The data with which the page draws one record's curve; None for other models."""
     curve, outcome = model.model_.survival, model.schema_.survival
     if curve is None or outcome is None:
         return None
@@ -63,12 +63,11 @@ def script_survival(model: Readable) -> dict[str, Any] | None:
 
 
 def typical_deviation(noise: ScoreNoise) -> float:
-    """Of the noise in the score of an average record, all bins and leaves alike."""
+    """Noise deviation of an average record's score, all bins and leaves weighted equally."""
     parts = [np.square(deviation[0]).mean() for deviation in (*noise.trees, *noise.curves)]
     return float(np.sqrt(sum(parts)))
 
 
-# --------------------------------------------------------------------------------------- pictures
 def _all_records(curve: SurvivalCurve, outcome: Survival) -> Html:
     parts, times = curve_with_band(curve.everyone, 0), [0.0, *curve.edges]
     line, low, high = ([1.0, *part] for part in parts)
@@ -99,7 +98,7 @@ def _groups(curve: SurvivalCurve, outcome: Survival) -> Html:
 
 
 def _group_names(curve: SurvivalCurve, cuts: tuple[float, ...]) -> list[str]:
-    """By the noisy part of the records with a lower score."""
+    """Named by the noisy fraction of records with a lower score."""
     below = np.interp(cuts, curve.score_cuts, np.cumsum(curve.score_parts)[:-1])
     names = [f"{100 * a:.0f}-{100 * b:.0f} %" for a, b in pairwise([0.0, *below, 1.0])]
     return [f"lowest risk ({names[0]})", *names[1:-1], f"highest risk ({names[-1]})"]
@@ -135,9 +134,8 @@ def _ticks(last: float) -> list[float]:
     return [float(f"{step * k:.6g}") for k in range(1, int(last / step) + 1)]
 
 
-# ----------------------------------------------------------------------------------------- tables
 def _at_risk(curve: SurvivalCurve, outcome: Survival) -> Html:
-    """At the start of each interval, with the events in it."""
+    """Records at risk at the start of each interval, and the events in it."""
     counts, noise = curve.everyone.table[0], DEVIATIONS * curve.everyone.deviation
     of_risk = noise * np.sqrt(curve.everyone.counts_at_risk)
     rows = [
@@ -157,7 +155,7 @@ def _drift(curve: SurvivalCurve) -> list[Html]:
 
 
 def _calibration(curve: SurvivalCurve, outcome: Survival) -> Html:
-    """Half-way and at the last time, on the records that the model was trained on."""
+    """Half-way and at the last time, on the training records."""
     counts = curve.groups
     assert counts is not None
     end, words = len(counts.edges) - 1, "An event until {}: predicted, and observed in training"
