@@ -315,11 +315,9 @@ class Survival(Target):
 
     def within(self, times: Iterable[Any]) -> tuple[float, ...]:
         """The times as floats; raises for times outside [0, horizon]."""
-        numbers = tuple(map(float, times))
-        for time in numbers:
-            if not 0.0 <= time <= self.horizon:
-                end = f"{self.horizon:g}, the horizon"
-                raise ParameterError(f"a time is {time:g}; use times from 0 to {end}.")
+        numbers, end = tuple(map(float, times)), f"{self.horizon:g}, the horizon"
+        for time in (t for t in numbers if not 0.0 <= t <= self.horizon):
+            raise ParameterError(f"a time is {time:g}; use times from 0 to {end}.")
         return numbers
 
     def words(self, time: float) -> str:
