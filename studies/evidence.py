@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
+from itertools import groupby, product
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from studies import authors
 from studies.claims import Claim, Lead, in_short, lead
 from studies.harness import CODE, Computation
 from studies.kept import ROOT, archived
+from studies.survival import GROUPS
 
 FILE = ROOT / "docs" / "evidence.json"
 DIGITS = 5
@@ -470,16 +471,25 @@ def survival() -> Iterator[Entry]:
     paired = private["dataset"].isin(shared) & private["split"].isin(others["split"].unique())
     private, others = private[paired], others[others["dataset"].isin(shared)]
     source = Source("survival", "private", command)
-    for measure, words in SURVIVAL.items():
-        by = private.groupby(["n_sites", "epsilon", "dataset"])[measure].mean()
+    for measure, group in product(SURVIVAL, GROUPS):
+        words, unit = survival_words(measure, group), SURVIVAL[measure]
+        mine = private[private["dataset"].isin(GROUPS[group])]
+        by = mine.groupby(["n_sites", "epsilon", "dataset"])[measure].mean()
         alone = [(1, epsilon) for epsilon in ("0.5", "1", "3", "8", "none")]
         for n_sites, epsilon in [*alone, (5, "1"), (5, "8"), (5, "none")]:
             name = ("survival", words, f"epsilon {epsilon}, {n_sites} site(s)")
-            yield source.mean(name, by[n_sites, epsilon], words)
-        without = others.groupby(["method", "dataset"])[measure].mean()
+            yield source.mean(name, by[n_sites, epsilon], unit)
+        theirs = others[others["dataset"].isin(GROUPS[group])]
+        without = theirs.groupby(["method", "dataset"])[measure].mean()
         for method in without.index.unique("method"):
             name = ("survival", words, f"{method}, no privacy")
-            yield Source("survival", "others", command).mean(name, without[method], words)
+            yield Source("survival", "others", command).mean(name, without[method], unit)
+    most = private["rounds"].max()
+    yield source.entry(("survival", "rounds", "most"), most, "rounds", len(private))
+
+
+def survival_words(measure: str, group: str) -> str:
+    return f"{SURVIVAL[measure]}, {group} sets"
 
 
 # --------------------------------------------------------------------------------- reconstruction

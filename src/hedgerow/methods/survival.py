@@ -47,7 +47,6 @@ from hedgerow.models.survival import RiskTable, SurvivalCurve, concordance, inte
 from hedgerow.models.uncertainty import ScoreNoise
 from hedgerow.privacy.bundles import NUMBER, Size
 from hedgerow.privacy.queries import (
-    Answer,
     Binning,
     Cells,
     Count,
@@ -230,16 +229,23 @@ def first_look(
     parts = np.concatenate([np.arange(1, n + 1) / n, 10.0**-steps])
     ends = np.unique(canonical(horizon * parts))
     ends[-1] = horizon
-    answer = yield from ask(
-        SumQuery(EVERYONE, EventCounts(tuple(ends.tolist())), Whole(), fraction)
-    )
-    table = answer.values[0, 0].reshape(2, -1)[:, :-1]
-    return ends, _denoise(table, answer.variance, noisy_count.records, ends)
+    counts = yield from ask_times(tuple(ends.tolist()), Whole(), fraction)
+    return ends, _denoise(counts, noisy_count.records, ends)
 
 
-def _denoise(table: FloatArray, variance: float, records: float, ends: FloatArray) -> FloatArray:
+def ask_times(
+    edges: tuple[float, ...], by: Whole | PredictionCells, fraction: Fraction
+) -> Flow[RiskTable]:
+    """Noisy counts of all records by interval and event, in total or by group of the score."""
+    answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), by, fraction))
+    cuts, counts = getattr(by, "edges", ()), tuple(answer.values.ravel().tolist())
+    return RiskTable(cuts, edges, counts, float(np.sqrt(answer.variance)))
+
+
+def _denoise(counts: RiskTable, records: float, ends: FloatArray) -> FloatArray:
     """Cells that stand out; what is left of the records is spread over the others by width."""
-    clear_cells = np.where(table > CELL_STANDS_OUT * np.sqrt(variance), table, 0.0)
+    table = counts.table[0, :, :-1]
+    clear_cells = np.where(table > CELL_STANDS_OUT * counts.deviation, table, 0.0)
     if clear_cells.sum() <= 0.0:
         clear_cells = np.full_like(clear_cells, records / clear_cells.size)
     widths = np.diff(ends, prepend=0.0) * (clear_cells.sum(axis=0) == 0.0)
@@ -269,16 +275,10 @@ def count_times(
     edges: tuple[float, ...], noisy_count: private_bins.NoisyCount, fraction: Fraction
 ) -> Flow[SurvivalCurve]:
     """The curve of all records, from the counts of each interval."""
-    answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), Whole(), fraction))
-    counts = risk_table((), edges, answer)
+    counts = yield from ask_times(edges, Whole(), fraction)
     chances = canonical(counts.smoothed_chances(_records(counts, noisy_count)))
     marginal, odds = (tuple(part.tolist()) for part in (chances, chances / (1.0 - chances)))
     return SurvivalCurve(edges, odds, (1.0,) * len(edges), 0.0, marginal, counts)
-
-
-def risk_table(cuts: tuple[float, ...], edges: tuple[float, ...], answer: Answer) -> RiskTable:
-    deviation = float(np.sqrt(answer.variance))
-    return RiskTable(cuts, edges, tuple(answer.values.ravel().tolist()), deviation)
 
 
 def _records(counts: RiskTable, noisy_count: private_bins.NoisyCount) -> float:
@@ -295,8 +295,7 @@ def stack_curves(
 ) -> Flow[curves.Stacking]:
     """One weight a curve: the posterior mean given the sums of all rounds, later ones first.
 
-    Departure from `curves.stack`: weights are drawn to one prior instead of step to step, so that a
-    curve without any signal does not hold back the others.
+    Unlike `curves.stack`, all are drawn to one prior: a flat curve does not hold back the others.
     """
     first = curves.first_step(shapes, grids, loss)
     start = np.array(first.weights)
@@ -365,9 +364,8 @@ def calibrate_hazard(
     ends = tuple(times.edges[place] for place in places)
     quantiles = canonical(np.interp(GROUP_QUANTILES, np.cumsum(parts), middles))
     groups = tuple(np.unique(quantiles).tolist())
-    by = PredictionCells(score, groups)
-    answer = yield from ask(SumQuery(EVERYONE, EventCounts(ends), by, fraction))
-    table, center = risk_table(groups, ends, answer), float(canonical(parts @ middles))
+    table = yield from ask_times(ends, PredictionCells(score, groups), fraction)
+    center = float(canonical(parts @ middles))
     curve = replace(times, odds=odds, center=center, groups=table)
     curve = replace(curve, score_cuts=cuts, score_parts=tuple(canonical(parts).tolist()))
     at_ends = (np.arange(len(ends)) + 0.5) / len(ends) - 0.5  # zero if there is one alone
@@ -454,10 +452,6 @@ class PrivateSurvivalModel(PrivateEstimator):
         """(K,) the times at which functions of time are known."""
         return np.array(self.curve_.edges)
 
-    @property
-    def _outcome(self) -> Survival:
-        return cast(Survival, self.schema_.target)
-
     def predict(self, X: Any) -> FloatArray:
         """(n,) the risk: a log-odds score, higher for an earlier event."""
         return self._outputs(X)[:, 0]
@@ -473,7 +467,7 @@ class PrivateSurvivalModel(PrivateEstimator):
 
     def predict_proba_by(self, X: Any, time: Any) -> FloatArray:
         """(n,) the chance of an event until a time, or (n, T) until each of several."""
-        times = self._outcome.within(np.ravel(time))
+        times = cast(Survival, self.schema_.target).within(np.ravel(time))
         chances = 1.0 - self.curve_.survival(self.predict(X), times)
         return chances[:, 0] if np.ndim(time) == 0 else chances
 
@@ -484,8 +478,9 @@ class PrivateSurvivalModel(PrivateEstimator):
     def _functions(self, values: FloatArray, first: float, return_array: bool) -> Any:
         if return_array:
             return values
-        times, functions = self.unique_times_, np.empty(len(values), object)
-        functions[:] = [SurvivalFunction(times, row, first, self._outcome) for row in values]
+        times, outcome = self.unique_times_, cast(Survival, self.schema_.target)
+        functions = np.empty(len(values), object)
+        functions[:] = [SurvivalFunction(times, row, first, outcome) for row in values]
         return functions
 
 

@@ -265,7 +265,7 @@ class Target:
         return (Grid(feature=LABEL, kind=kind, low=self.low, high=self.high, **reading),)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Survival(Target):
     """Time to an event: the columns that hold it, and the public end of follow-up.
 
@@ -276,40 +276,31 @@ class Survival(Target):
 
     low: float = field(init=False)
     high: float = field(init=False)
-    time: str = ""
-    event: str = ""
-    horizon: float = 0.0
+    mark: Mark | None = field(default=None, compare=False, kw_only=True)
+    parse: Parser | str | Mapping[str, Any] | None = field(default=None, kw_only=True)
+    missing: tuple[str | float, ...] = field(default=(), kw_only=True)
+    time: str
+    event: str
+    horizon: float
     unit: str = ""
-    event_parse: Parser | str | Mapping[str, Any] | None = None
+    event_parse: Parser | str | Mapping[str, Any] | None = field(default=None, kw_only=True)
 
-    def __init__(
-        self,
-        time: str,
-        event: str,
-        horizon: float,
-        unit: str = "",
-        mark: Mark | None = None,
-        parse: Any = None,
-        missing: Any = (),
-        event_parse: Any = None,
-    ) -> None:
-        if time == event:
-            raise ParameterError(f"time and event are both {time!r}; name two columns.")
-        for name in (time, event):
+    def __post_init__(self) -> None:
+        if self.time == self.event:
+            raise ParameterError(f"time and event are both {self.time!r}; name two columns.")
+        for name in self.columns:
             _named_column(name)
-        if not isinstance(unit, str):
-            raise ParameterError(f"the unit of time is {unit!r}; use a text, such as days.")
-        _check_visible("the unit of time", unit)
-        end = _finite("survival", "horizon", horizon)
+        if not isinstance(self.unit, str):
+            raise ParameterError(f"the unit of time is {self.unit!r}; use a text, such as days.")
+        _check_visible("the unit of time", self.unit)
+        end = _finite("survival", "horizon", self.horizon)
         if not end > SMALLEST_TIME:
-            raise ParameterError(f"survival: horizon is {horizon!r}; use a time above 0.")
-        fields = {"time": time, "event": event, "horizon": end, "unit": unit}
-        reads = {"parse": parse, "missing": missing, "event_parse": event_parse}
-        for key, value in {"low": -end, "high": end, **fields, "mark": mark, **reads}.items():
+            raise ParameterError(f"survival: horizon is {self.horizon!r}; use a time above 0.")
+        _settle_parser(self, f"column {self.time!r}")
+        event = Numeric(self.event, 0, 1, parse=self.event_parse, missing=self.missing)
+        ends = {"low": -end, "high": end, "horizon": end}
+        for key, value in {**ends, "event_parse": event.parse}.items():
             object.__setattr__(self, key, value)
-        _settle_parser(self, f"column {time!r}")
-        event_column = Numeric(event, 0, 1, parse=event_parse, missing=self.missing)
-        object.__setattr__(self, "event_parse", event_column.parse)
 
     @property
     def columns(self) -> tuple[str, str]:
@@ -324,11 +315,9 @@ class Survival(Target):
 
     def within(self, times: Iterable[Any]) -> tuple[float, ...]:
         """The times as floats; raises for times outside [0, horizon]."""
-        numbers = tuple(map(float, times))
-        for time in numbers:
-            if not 0.0 <= time <= self.horizon:
-                end = f"{self.horizon:g}, the horizon"
-                raise ParameterError(f"a time is {time:g}; use times from 0 to {end}.")
+        numbers, end = tuple(map(float, times)), f"{self.horizon:g}, the horizon"
+        for time in (t for t in numbers if not 0.0 <= t <= self.horizon):
+            raise ParameterError(f"a time is {time:g}; use times from 0 to {end}.")
         return numbers
 
     def words(self, time: float) -> str:

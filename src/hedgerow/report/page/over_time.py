@@ -159,14 +159,10 @@ def _calibration(curve: SurvivalCurve, outcome: Survival) -> Html:
     counts = curve.groups
     assert counts is not None
     end, words = len(counts.edges) - 1, "An event until {}: predicted, and observed in training"
-    figures = [
-        calibration_figure(
-            calibration_at(counts, curve, place, CONFIDENCE),
-            words.format(outcome.words(counts.edges[place])),
-        )
-        for place in sorted({end // 2, end})
-    ]
-    return tag("div", *figures, class_="columns")
+    places = sorted({end // 2, end})
+    bins = [calibration_at(counts, curve, place, CONFIDENCE) for place in places]
+    titles = [words.format(outcome.words(counts.edges[place])) for place in places]
+    return tag("div", *map(calibration_figure, bins, titles), class_="columns")
 
 
 def _ratios(model: Readable) -> list[Html]:
