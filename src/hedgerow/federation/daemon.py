@@ -67,7 +67,7 @@ class Daemon:
             Parameters.of(study.parameters),
             study.hash,
             store,
-            pins=self._pins,
+            pins=frozenset(self._policy.pins.values()),
         )
         client = Client(
             StudyRows(study, rows),
@@ -127,9 +127,7 @@ class Daemon:
             return self._refuse(code_of(error), reason_of(error))
         client = self._clients.get(study)
         if client is None and study in self._closed_studies:
-            last_word = self._site_store.memory(
-                study.hex()
-            ).last_word()  # read when its study was let go
+            last_word = self._site_store.memory(study.hex()).last_word()
             if last_word is not None and kind_named_by(message) is MessageKind.CLOSE:
                 return last_word  # signed, public, and the same for whoever asks
             return self._refuse(Code.STUDY_CLOSED, f"study {study.hex()} is closed here")
@@ -140,10 +138,6 @@ class Daemon:
     def _refuse(self, code: Code, reason: str) -> bytes:
         note_quietly(self.audit, "refused", code=code.value, reason=reason)
         return refusal(code)
-
-    @property
-    def _pins(self) -> frozenset[str]:
-        return frozenset(self._policy.pins.values())
 
 
 SET_EVENTS = {

@@ -33,6 +33,7 @@ from hedgerow.privacy.statement.spending import (
     by_mechanism,
     by_rounds,
     kept_for_selections,
+    of_worst_site,
     total_cost,
     worst_path,
 )
@@ -292,7 +293,7 @@ def statement(
     `schema_source` tells of the schema as it was given, whose digest its file has too: the study's
     own has the method's grid; `sample` which records it is of, if secret draws left others out.
     """
-    no_noise = study.dp_model is DPModel.NONE
+    no_noise, queries = study.dp_model is DPModel.NONE, of_worst_site(queries, study.n_sites)
     is_schema_inferred = bool(study.schema.unconfirmed)
     accountant = "none" if no_noise else ACCOUNTANTS[study.measure]
     if any(query.remainder for query in queries):
