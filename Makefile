@@ -4,14 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/core
 READY := $(VENV)/ready
-# Flower's requirements do not fit those of the other tools: an environment of its own.
+# Requirements of Flower, and of MLflow and other readers of our files, do not fit those of the other tools.
 FLOWER := .venv-flower
+ARTIFACTS := .venv-artifacts
 # Processes that tests start load what an earlier one compiled.
 unexport PYTHONDONTWRITEBYTECODE
 # Files go to workers whole, in the order of tests/conftest.py.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo demo-network demo-flare demo-flower test test-all test-flower mutants proofs check format docs evidence gallery wheel-check \
+.PHONY: help demo demo-network demo-flare demo-flower test test-all test-artifacts test-flower mutants proofs check format docs evidence gallery wheel-check \
 	release-check bench bench-quick clean
 
 help:
@@ -22,6 +23,7 @@ help:
 	@echo "make test         all tests that take seconds"
 	@echo "make test-all     these, the ones that take minutes, and the mutants"
 	@echo "make test-flower  those that need Flower, in an environment of its own"
+	@echo "make test-artifacts those that read our files with MLflow, skops, R ..., likewise"
 	@echo "make mutants      plants mistakes in copies of the source; each must be seen by its test"
 	@echo "make proofs       the machine-checked proofs, and the code's numbers against them (needs coqc)"
 	@echo "make check        lint, format, types, import contract, documentation"
@@ -51,13 +53,22 @@ $(FLOWER)/ready: pyproject.toml
 		hypothesis pandas psutil pytest scipy
 	@touch $@
 
+# pip of Python 3.11 knows no groups.
+$(ARTIFACTS)/ready: pyproject.toml
+	@test -x $(ARTIFACTS)/bin/python || $(PYTHON) -m venv $(ARTIFACTS)
+	$(ARTIFACTS)/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"
+	$(ARTIFACTS)/bin/python -m pip install --quiet -e . --group artifacts
+	@touch $@
+
 demo: $(CORE)
 	$(BIN)/hedgerow demo
 
-demo-network: $(READY)
-	PYTHONPATH=. $(BIN)/python -m examples.network.https
+demo-network: $(CORE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[frames,https]"
+	PYTHONPATH=. $(BIN)/python -m examples.network.walk
 
-demo-flare: $(READY)
+demo-flare: $(CORE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[flare,frames]" psutil
 	PYTHONPATH=. $(BIN)/python -m examples.network.flare
 
 demo-flower: $(FLOWER)/ready
@@ -69,10 +80,14 @@ test: $(READY)
 test-all: $(READY)
 	$(BIN)/python -m pytest $(WORKERS)
 	$(MAKE) test-flower
+	$(MAKE) test-artifacts
 	$(MAKE) mutants
 
 test-flower: $(FLOWER)/ready
 	$(FLOWER)/bin/python -m pytest tests/federation/test_flower*.py
+
+test-artifacts: $(ARTIFACTS)/ready
+	$(ARTIFACTS)/bin/python -m pytest -ra tests/report/test_export_cards.py tests/methods/test_saving.py tests/project/test_r.py
 
 mutants: $(READY)
 	PYTHONPATH=src:tests:. $(BIN)/python -m mutants.run
@@ -122,4 +137,4 @@ bench-quick: $(READY)
 	$(BIN)/python -m benchmarks.run --quick
 
 clean:
-	rm -rf $(VENV) $(FLOWER) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(FLOWER) $(ARTIFACTS) .pytest_cache .mypy_cache .ruff_cache

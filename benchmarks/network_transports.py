@@ -163,10 +163,11 @@ def over_engine(engine: Engine, n_sites: int, folder: Path) -> Iterator[Consorti
 def flare(
     stack: ExitStack, sockets: dict[str, Path], folder: Path
 ) -> tuple[Exchange, Callable[[], list[int]]]:
-    from examples.network.flare import ADMIN, flare_network
+    from examples.network.engine import running
+    from examples.network.flare import ADMIN, FlareNetwork
     from hedgerow.federation.transports.flare import FlareExchange
 
-    network = stack.enter_context(flare_network(folder / "flare", sockets))
+    network = stack.enter_context(running(FlareNetwork(folder / "flare", sockets)))
     transport = FlareExchange(
         network.admin_kit, ADMIN, list(sockets), len(sockets), folder / "pipe"
     )
@@ -179,10 +180,11 @@ def flower(
     stack: ExitStack, sockets: dict[str, Path], folder: Path, *, executor: bool = True
 ) -> tuple[Exchange, Callable[[], list[int]]]:
     """Run it with the Python of the environment that has Flower."""
-    from examples.network.flower import LINK, flower_network
+    from examples.network.engine import running
+    from examples.network.flower import LINK, FlowerNetwork
     from hedgerow.federation.transports.flower import FlowerExchange
 
-    network = stack.enter_context(flower_network(folder / "flower", sockets, executor=executor))
+    network = stack.enter_context(running(FlowerNetwork(folder / "flower", sockets, executor)))
     os.environ.update(network.environment())
     transport = stack.enter_context(closing(FlowerExchange(LINK, list(sockets), folder / "pipe")))
     return transport, lambda: [p.pid for name in network.groups for p in network.processes(name)]

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+from hedgerow.kernels.build import FLAGS, SOURCE
 from hedgerow.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,6 +42,15 @@ LOCK_HEAD = """# What a site installs, with hashes: pip install --require-hashes
 def run(*words: str | Path, **more: object) -> None:
     print("$", *words, flush=True)
     subprocess.run([str(word) for word in words], check=True, **more)  # type: ignore[call-overload]
+
+
+def heard(*words: str | Path, **more: Any) -> str:
+    """What a program says, which is shown too."""
+    print("$", *words, flush=True)
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, text=True, **more)
+    print(done.stdout, flush=True)
+    done.check_returncode()
+    return done.stdout
 
 
 def built(out: Path) -> tuple[Path, Path]:
@@ -69,9 +79,35 @@ for system in ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64"):
     recipe = conda.Stage0Recipe.from_file(sys.argv[1])
     print(system, [one.recipe for one in recipe.render(render_config=target)])
 """
+TARGETS = {  # systems and processors of the release's wheels, as zig and as cibuildwheel name them
+    "x86_64-linux-gnu.2.17": ("linux", "x86_64"),
+    "aarch64-linux-gnu.2.17": ("linux", "aarch64"),
+    "x86_64-macos": ("macos", "x86_64"),
+    "aarch64-macos": ("macos", "arm64"),
+    "x86_64-windows-gnu": ("windows", "AMD64"),
+}
+EXPORTS = """
+import sys, lief
+print(*(one.name.removeprefix("_") for one in lief.parse(sys.argv[1]).exported_functions))
+"""
 
 
-def check_lists(folder: Path, wheel: Path) -> None:
+def check_portable(programs: Path) -> str:
+    """The loops compile, without a warning, for systems that are not here, and can be called."""
+    wanted = set(re.findall(r"^(?!static)\w+ (\w+)\(", SOURCE.read_text("utf-8"), re.M))
+    names = ("cibuildwheel", ROOT, "--print-build-identifiers", "--platform")
+    for target, (system, processor) in TARGETS.items():
+        wheels = heard(programs / "python", "-m", *names, system, "--archs", processor).split()
+        assert len(wheels) == 1, f"a release has the wheels {wheels} for {system} {processor}"
+        out = programs.parent / f"loops-{target}"
+        compiler = (programs / "python", "-m", "ziglang", "cc", "-target", target, "-Werror")
+        run(*compiler, *FLAGS, SOURCE, "-o", out, "-lm")
+        absent = wanted - set(heard(programs / "python", "-c", EXPORTS, out).split())
+        assert not absent, f"for {target} the loops lack {sorted(absent)}"
+    return f"{len(wanted)} loops compile for {', '.join(TARGETS)}; run by the workflows alone"
+
+
+def check_lists(folder: Path, wheel: Path) -> dict[str, str]:
     """Of others: all that the group `release` names, in an environment of their own."""
     venv.create(folder, with_pip=True)
     programs = folder / "bin"
@@ -82,10 +118,35 @@ def check_lists(folder: Path, wheel: Path) -> None:
         plain = ("--plat", f"manylinux_2_17_{platform.machine()}", "--wheel-dir", folder)
         path = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
         run(programs / "auditwheel", "repair", *plain, wheel, env=path)
-    run(programs / "sp-repo-review", ROOT, cwd=folder)
-    run(programs / "pyroma", "--min", "10", ROOT, cwd=folder)
-    run(programs / "reuse", "--root", ROOT, "lint", "--lines")
-    run(programs / "zizmor", "--offline", ROOT / ".github")
+    for schema, files in SHAPES.items():
+        shape = ("--builtin-schema", f"vendor.{schema}")
+        run(programs / "check-jsonschema", *shape, *sorted(ROOT.glob(files)))
+    left_out = ", ".join(PROJECT["tool"]["repo-review"]["ignore"])
+    review = heard(programs / "sp-repo-review", ROOT, cwd=folder)
+    n_good, n_bad = review.count("\u2705"), review.count("\u274c")
+    rating = heard(programs / "pyroma", "--min", "10", ROOT, cwd=folder)
+    licenses = heard(programs / "reuse", "--root", ROOT, "lint")
+    findings = heard(programs / "zizmor", "--offline", ROOT / ".github", stderr=subprocess.STDOUT)
+    return {
+        "sp-repo-review": f"{n_good} of {n_good + n_bad}; left out, for reasons: {left_out}",
+        "pyroma": line_with("rating", rating),
+        "REUSE": line_with("Files with license information", licenses),
+        "zizmor": line_with("findings", findings),
+        "workflows": f"fit the JSON Schemas of {', '.join(SHAPES)}",
+        "other systems": check_portable(programs),
+    }
+
+
+SHAPES = {
+    "github-workflows": ".github/workflows/*.yml",
+    "dependabot": ".github/dependabot.yml",
+    "compose-spec": "examples/containers/compose.yaml",
+}
+"""JSON Schemas that the checker brings, and the files that they are for."""
+
+
+def line_with(words: str, text: str) -> str:
+    return next(line.strip("* ") for line in reversed(text.splitlines()) if words in line)
 
 
 def lock_lines(report: dict[str, Any]) -> list[str]:
@@ -167,7 +228,7 @@ def main(out: Path, wheels: Path | None = None) -> None:
     os.environ.setdefault("SOURCE_DATE_EPOCH", "1577836800")
     source, wheel = built(out)
     with tempfile.TemporaryDirectory() as name:
-        check_lists(Path(name), wheel)
+        scores = check_lists(Path(name), wheel)
     check_contents(source, wheel)
     check_reproducible(wheel)
     wheel = published(wheels) if wheels else wheel
@@ -192,6 +253,8 @@ def main(out: Path, wheels: Path | None = None) -> None:
         run(python, "-m", "pip", "install", *QUIET, "--dry-run", "--ignore-installed", *locked)
         run(python, "-m", "pip", "install", *QUIET, *limits, *readme_needs(readme))
         run_readme(readme, empty / "bin", Path(name))
+    for name, score in scores.items():
+        print(f"{name:15}{score}")
     print(f"ready: {source.name}, {wheel.name}, sbom.json and site.lock in {out}")
     for line in placeholders():
         print(f"for the owner to name in pyproject.toml: {line}")

@@ -1,36 +1,28 @@
-"""A Flower network on the loopback, with TLS and node keys: started, and stopped again by its pids.
+"""A Flower network on the loopback, with TLS and node keys.
 
-For `make demo-flower`, benchmarks and tests. It runs the commands that are installed beside this
-Python. Real consortia make certificates so that nobody sees another's key; docs/transports.md says
-how.
+It runs the commands that are installed beside this Python.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
-import hedgerow
-from examples.network.https import demo
-from examples.network.walk import over_engine
-from hedgerow.deployment.rehearsal import Walk, free_port
+from examples.network.engine import BIN, SOURCE, EngineNetwork, demo_over
+from hedgerow.deployment.rehearsal import free_port
 from hedgerow.federation.transports.flower import QUIET
 
-BIN = Path(sys.executable).parent
 LINK = "local"
 """The SuperLink's name in Flower's config.toml."""
-START_SECONDS = 120.0
 EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 CONFIG = """\
 [superlink]
@@ -48,18 +40,13 @@ authorityKeyIdentifier=keyid
 
 
 @dataclass
-class FlowerNetwork:
+class FlowerNetwork(EngineNetwork):
     """A SuperLink, and a SuperNode for each site; with `executor` no submitted code runs there."""
 
-    folder: Path
-    sockets: Mapping[str, Path]
-    """Site -> where its own service listens."""
     executor: bool = True
     database: str = "state.db"
     within: Sequence[str] = ()
     """Words of a command that runs SuperNodes, as another user for example."""
-    groups: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    port: int = field(default_factory=free_port)
     ports: dict[str, int] = field(default_factory=dict)
 
     def provision(self) -> None:
@@ -96,24 +83,26 @@ class FlowerNetwork:
         self.wait_for_nodes()
 
     def start_link(self) -> None:
-        self._start(
+        self.launch(
             "superlink", str(BIN / "flower-superlink"), "--host", "127.0.0.1",
             "--port", str(self.port), "--ssl-ca-certfile", "ca.crt", "--ssl-certfile", "server.crt",
             "--ssl-keyfile", "server.key", "--enable-supernode-auth", "--database", self.database,
             "--disable-runtime-dependency-installation",
         )  # fmt: skip
-        end = time.monotonic() + START_SECONDS
-        while True:
-            with suppress(OSError):
-                return socket.create_connection(("127.0.0.1", self.port), 1).close()
-            if time.monotonic() > end or self.groups["superlink"].poll() is not None:
-                raise TimeoutError(f"the SuperLink did not start; see {self.folder}/superlink.log")
-            time.sleep(0.2)
+        self.wait_until(self._link_listens, "the SuperLink did not start")
+
+    def _link_listens(self) -> bool:
+        if (code := self.groups["superlink"].poll()) is not None:
+            raise RuntimeError(f"the SuperLink ended with {code}; see {self.folder}/superlink.log")
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+            return True
+        return False
 
     def start_node(self, name: str) -> None:
         home = str(self.folder / f"{name}.home")
         secret = ("--isolation", "process", "--superexec-auth-secret-file", "secret")
-        self._start(
+        self.launch(
             name, *self.within, str(BIN / "flower-supernode"), "--root-certificates", "ca.crt",
             "--superlink", f"127.0.0.1:{self.port}", "--auth-supernode-private-key", f"{name}.node",
             "--host", "127.0.0.1", "--port", str(self.ports[name]),
@@ -124,30 +113,29 @@ class FlowerNetwork:
     def start_executor(self, name: str, site: str | None = None) -> None:
         """`site` is what it says it is, if that is another one."""
         command = "from hedgerow.cli.main import entry; entry()"
-        ours = str(Path(hedgerow.__file__).parents[1])
-        self._start(
+        self.launch(
             f"{name}.executor", sys.executable, "-c", command, "site", "flower",
             "--site", site or name, "--socket", str(self.sockets[name]), "--secret", "secret",
-            "--runtime", f"127.0.0.1:{self.ports[name]}", PYTHONPATH=ours,
+            "--runtime", f"127.0.0.1:{self.ports[name]}", PYTHONPATH=SOURCE,
         )  # fmt: skip
 
     def environment(self) -> dict[str, str]:
         """Nothing is reported, looked up or installed; nothing is written under the user's HOME."""
-        path = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
-        own = {"PATH": path, "FLWR_HOME": str(self.folder / "home"), "PYTHONUNBUFFERED": "1"}
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        return {**kept, **QUIET, **own}
+        own = {"FLWR_HOME": str(self.folder / "home"), "PYTHONUNBUFFERED": "1"}
+        whole = {**super().environment(), **QUIET, **own}
+        whole.pop("PYTHONPATH", None)
+        return whole
+
+    def words(self) -> str:
+        return f"--flower {LINK}"
 
     def wait_for_nodes(self) -> None:
-        end = time.monotonic() + START_SECONDS
-        while True:
-            said = self._do(str(BIN / "flwr"), "supernode", "list", LINK, "--format", "json")
-            nodes = json.loads(said).get("nodes", [])
-            if sum(str(one["status"]).lower() == "online" for one in nodes) >= len(self.sockets):
-                return
-            if time.monotonic() > end:
-                raise TimeoutError(f"SuperNodes did not come online; see {self.folder}/*.log")
-            time.sleep(0.5)
+        self.wait_until(self._all_online, "SuperNodes did not come online")
+
+    def _all_online(self) -> bool:
+        said = self._do(str(BIN / "flwr"), "supernode", "list", LINK, "--format", "json")
+        nodes = json.loads(said).get("nodes", [])
+        return sum(str(one["status"]).lower() == "online" for one in nodes) >= len(self.sockets)
 
     def _do(self, *words: str) -> str:
         done = subprocess.run(
@@ -157,27 +145,12 @@ class FlowerNetwork:
             raise RuntimeError(f"{words[:3]} ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
-    def _start(self, name: str, *words: str, **more: str) -> None:
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.groups[name] = subprocess.Popen(
-                words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder,
-                env={**self.environment(), **more}, start_new_session=True,
-            )  # fmt: skip
-
-    # ------------------------------------------------------------------------------------ stopping
     def processes(self, name: str) -> list[psutil.Process]:
         """One participant's process that runs now, and all that it started."""
         with suppress(psutil.Error):
             first = psutil.Process(self.groups[name].pid)
             return [first, *first.children(recursive=True)]
         return []
-
-    def kill(self, name: str) -> None:
-        """SIGKILL of all that one participant runs."""
-        for process in self.processes(name):
-            with suppress(psutil.Error):
-                process.kill()
-        self.groups[name].wait()
 
     def kill_server_app(self) -> None:
         """Of the run that is under way, if there is one."""
@@ -189,21 +162,6 @@ class FlowerNetwork:
     def kill_link_and_start_again(self) -> None:
         self.kill("superlink")
         self.start_link()
-
-    def stop(self) -> None:
-        """Everything that this network started, and nothing else."""
-        left = [process for name in self.groups for process in self.processes(name)]
-        for process in left:
-            with suppress(psutil.Error):
-                process.terminate()
-        _, alive = psutil.wait_procs(left, timeout=8)
-        for process in alive:
-            with suppress(psutil.Error):
-                process.kill()
-        for group in self.groups.values():
-            with suppress(ProcessLookupError):
-                os.killpg(group.pid, signal.SIGKILL)
-            group.wait()
 
 
 def write_node_key(path: Path) -> None:
@@ -219,31 +177,5 @@ def write_node_key(path: Path) -> None:
     path.with_name(f"{path.name}.pub").write_bytes(public)
 
 
-@contextmanager
-def flower_network(
-    folder: Path, sockets: Mapping[str, Path], *, executor: bool = True
-) -> Iterator[FlowerNetwork]:
-    network = FlowerNetwork(folder, sockets, executor)
-    network.provision()
-    try:
-        network.start()
-        yield network
-    finally:
-        network.stop()
-
-
-# --------------------------------------------------------------------------------------------------
-# `make demo-flower`: the same consortium over a Flower network with TLS and node keys.
-def over_flower(walk: Walk) -> None:
-    @contextmanager
-    def engine(sockets: Mapping[str, Path]) -> Iterator[str]:
-        print("starting a SuperLink and three SuperNodes ...", flush=True)
-        with flower_network(walk.folder / "flower", sockets) as network:
-            os.environ.update(network.environment())
-            yield f"--flower {LINK}"
-
-    over_engine(walk, engine)
-
-
 if __name__ == "__main__":
-    sys.exit(demo(over_flower))
+    sys.exit(demo_over(FlowerNetwork, "starting a SuperLink and three SuperNodes ..."))

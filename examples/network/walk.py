@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def write_rows(walk: Walk) -> None:
     write(walk, "schema.toml", SCHEMA.to_toml())
     for name, n in {**dict.fromkeys(SITES, ROWS), "test": 5000}.items():
         X, y = patients(n, rng)
-        table = pd.DataFrame(X, columns=list(SCHEMA.names)).assign(outcome=y)
+        table = pd.DataFrame(X, columns=list(SCHEMA.names)).infer_objects().assign(outcome=y)
         table.to_csv(walk.folder / f"{name}.csv", index=False, float_format="%.2f")
     with (walk.folder / f"{SITES[0]}.csv").open(encoding="utf-8") as file:
         walk.keep(f"head -4 {SITES[0]}.csv", "".join(islice(file, 4)))
@@ -141,17 +141,38 @@ def over_https(walk: Walk, port: int) -> None:
     look_back(walk)
 
 
-def over_engine(
-    walk: Walk, engine: Callable[[Mapping[str, Path]], AbstractContextManager[str]]
-) -> None:
-    """The same over a network engine, which gives the words by which the coordinator reaches it."""
-    write_rows(walk)
-    agree(walk, found_sites(walk))
-    approve(walk)
-    join(walk)
-    with engine({name: walk.folder / name / "run/socket" for name in SITES}) as words:
-        walk.do(f"hedgerow study run study {words}")
-    look_back(walk)
+# ----------------------------------------------------------------------------------------- the demo
+def show(folder: Path) -> None:
+    """How good the model is, and the last lines of one site's audit log."""
+    import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
+
+    import hedgerow as hr
+    from hedgerow.federation.audit_log import in_words, lines_of
+
+    model = hr.load(folder / "study/model.json")
+    test = pd.read_csv(folder / "test.csv")
+    accuracy = model.score(test.drop(columns="outcome"), test["outcome"])
+    usual = test["outcome"].value_counts(normalize=True).max()
+    table = Table("who says whether a patient returns", "accuracy on new patients")
+    table.add_row("one tree over three hospitals, rows stay", f"{accuracy:.3f}")
+    table.add_row("always the more frequent answer", f"{usual:.3f}")
+    Console().print(table)
+    print(f"\nThe audit log of {SITES[0]}:")
+    for line in list(lines_of(folder / SITES[0] / "audit.jsonl"))[-8:]:
+        print(in_words(line))
+
+
+def demo(steps: Callable[[Walk], None]) -> None:
+    """The steps in a folder that is thrown away, and what came of them."""
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with walking(folder, say=lambda text: print(text, flush=True)) as walk:
+            steps(walk)
+            show(folder)
+    print(f"\nAll processes are stopped. {time.monotonic() - begun:.0f} s.")
 
 
 # ----------------------------------------------------------------------------------- the transcript
@@ -194,12 +215,16 @@ def masked(text: str, port: int) -> str:
     return text.replace(f":{port}", ":8443")
 
 
-def main() -> None:
+def main(page: str = "") -> None:
+    """The demo, or the transcript of a walk as a page."""
+    if not page:
+        demo(lambda walk: over_https(walk, free_port()))
+        return
     with tempfile.TemporaryDirectory() as name, walking(Path(name)) as walk:
         port = free_port()
         over_https(walk, port)
-        Path(sys.argv[1]).write_text(transcript(walk, port), encoding="utf-8")
+        Path(page).write_text(transcript(walk, port), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

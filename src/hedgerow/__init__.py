@@ -1,8 +1,8 @@
-"""Decision trees, forests and boosted trees over records that several sites hold.
+"""Federated, differentially private decision trees, forests and gradient boosting.
 
 Heavy imports are lazy: `import hedgerow` loads none of NumPy, Numba or scikit-learn. Estimators are
-found in the files of `hedgerow.methods`, errors in `hedgerow.errors`; all other public names stand
-below. Type checkers read `__init__.pyi`, which `python docs/make_stub.py` writes.
+found in the files of `hedgerow.methods` and errors in `hedgerow.errors`; all other public names are
+listed below. Type checkers read `__init__.pyi`, which `python docs/make_stub.py` writes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
         return import_module("hedgerow.methods.mlflow")
     if name == "__all__":
         return sorted([*_HOMES, *import_module(_REGISTRY).estimators()])
-    if name[:1].isupper():  # estimators alone are left
+    if name[:1].isupper():  # only estimators are left
         kinds = import_module(_REGISTRY).estimators()
         if name in kinds:
             return kinds[name]

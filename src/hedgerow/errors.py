@@ -1,9 +1,9 @@
-"""Everything that can go wrong, as one tree.
+"""All exceptions, as one tree.
 
 HedgerowError
-├── ParameterError            what was asked for makes no sense (a parameter, a schema, a study)
+├── ParameterError            an invalid request (a parameter, a schema, a study)
 ├── DataError            rows do not fit the schema (seen only at the site that holds them)
-├── BudgetExceeded       the ledger says no; nothing was released
+├── BudgetExceeded       the ledger refused the charge; nothing was released
 ├── UnsupportedQuery     this DP model cannot answer this query; the message names one that can
 ├── SiteRefused         a site declined; outside it only a constant code is seen
 ├── ComputationFailed    a site could not compute what it had charged; its study is closed there
@@ -27,20 +27,18 @@ PACKAGE_FOLDER = str(Path(__file__).parent)
 
 
 class HedgerowError(Exception):
-    """The root of all that hedgerow raises. Catch it to catch all; print it, since every message
-    says what to do.
-    """
+    """The base class of all hedgerow exceptions. Every message says what to do."""
 
 
 class PrivacyWarning(UserWarning):
-    """Something weakens the guarantee, and the statement says so. Do what the message names, or
-    accept the weaker guarantee with open eyes.
+    """Something weakens the guarantee, and the statement says so. Follow the message, or accept the
+    weaker guarantee.
     """
 
 
 class DataWarning(UserWarning):
-    """Rows and schema fit badly. Shown to the owner of the rows alone. Look at units, spelling and
-    scalers; if the schema is wrong, correct it.
+    """Rows and schema fit badly; shown only to the owner of the rows. Check units, spelling and
+    scaling, and correct the schema if it is wrong.
     """
 
 
@@ -49,13 +47,13 @@ class QualityWarning(UserWarning):
 
 
 class SignalWarning(UserWarning):
-    """Noise hides so much of the records that something simpler was trained than was asked for.
-    Ask with a larger epsilon, more records or fewer columns.
+    """The noise is so large that a simpler model was trained than requested. Use a larger epsilon,
+    more records or fewer columns.
     """
 
 
 def warn(words: str, kind: type[Warning]) -> None:
-    """Warns at the line that called hedgerow, however deep within it the reason was found."""
+    """Warns at the user's line that called hedgerow, however deep the cause is."""
     level = 1
     while sys._getframe(level).f_code.co_filename.startswith(PACKAGE_FOLDER):
         level += 1
@@ -63,8 +61,8 @@ def warn(words: str, kind: type[Warning]) -> None:
 
 
 class ParameterError(HedgerowError, ValueError):
-    """What was asked for makes no sense: a parameter, a schema, a study. Nothing was spent;
-    correct what the message names and try again. `problems` are its parts, where it names several.
+    """An invalid request: a parameter, a schema, a study. Nothing was spent; correct what the
+    message names and try again. `problems` lists the parts of a message that names several.
     """
 
     problems: list[str]
@@ -75,17 +73,15 @@ class DataError(HedgerowError, ValueError):
 
 
 class BudgetExceeded(HedgerowError):
-    """The ledger says no, and nothing was released. Ask for less, or have more approved."""
+    """The ledger refused the charge. Nothing was released: ask for less, or have more approved."""
 
 
 class UnsupportedQuery(HedgerowError):
-    """A query that this DP model cannot answer, and nothing was spent. The message names a way
-    that can.
-    """
+    """The query does not fit the DP model; the message names one that does. Nothing was spent."""
 
 
 class SiteRefused(HedgerowError):
-    """A site declined. `code` is one of the constant codes of the secure sum; never free text. Ask
+    """A site declined. `code` is one of the constant codes of the secure sum, never free text. Ask
     the people of that site: their own log has the reason.
     """
 
@@ -98,14 +94,14 @@ class SiteRefused(HedgerowError):
 
 class ComputationFailed(HedgerowError):
     """A site could not compute an answer that it had charged for. Nothing was released, the charge
-    stays, and the study is closed at that site: a failure that depended on a record would tell of
-    it each time. Find the cause in the site's log; have a new study approved.
+    stays, and the study is closed at that site: if the failure depended on a record, every
+    repetition would reveal it. Find the cause in the site's log; have a new study approved.
     """
 
 
 class RoundFailed(HedgerowError):
-    """A round gave no answer. Its charge stays, since sites may have answered; it is paid from the
-    reserve of the study. Find out which site is silent and run again.
+    """A round gave no answer. Its charge stays, since sites may have answered; the study's retry
+    budget pays for it. Find out which site is silent and run again.
     """
 
 
@@ -114,19 +110,19 @@ class TooFewSites(RoundFailed):
 
 
 class EngineLost(HedgerowError):
-    """The transport reaches no site at all. Look at the network and ask again later; who
-    asks again asks for nothing new.
+    """The transport reaches no site at all. Check the network and repeat the request later; a
+    repeated request is not charged again.
     """
 
 
 class RunEnded(HedgerowError):
-    """A run cannot go on. The message names who is silent and what was charged. Settle that, then
-    `hedgerow study resume` takes the run up where it was.
+    """A run cannot go on. The message names the silent sites and what was charged. Resolve that,
+    then `hedgerow study resume` continues the run.
     """
 
 
 class LedgerError(HedgerowError):
-    """A ledger cannot be trusted or written. Nothing is spent from it until that is settled."""
+    """A ledger cannot be trusted or written. Nothing is spent from it until that is resolved."""
 
 
 class LedgerRolledBack(LedgerError):

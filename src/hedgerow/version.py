@@ -1,4 +1,4 @@
-"""The release this is: the wheel and every model file carry it."""
+"""The release number, which the wheel and every model file contain."""
 
 from functools import cache
 

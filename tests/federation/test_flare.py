@@ -16,7 +16,8 @@ import pytest
 
 pytest.importorskip("nvflare", reason="the extra hedgerow[flare] is not installed")
 
-from examples.network.flare import ADMIN, FlareNetwork, flare_network
+from examples.network.engine import running
+from examples.network.flare import ADMIN, FlareNetwork
 from federation.test_transports import NAMES, SEVERAL, directly, grown, handles, world
 from hedgerow.errors import ParameterError
 from hedgerow.federation.exchange import RetryPolicy, patient
@@ -65,7 +66,7 @@ def pipe(tmp_path_factory: pytest.TempPathFactory):
         for name, path in sockets.items()
     ]
     try:
-        with flare_network(folder / "f", sockets) as network:
+        with running(FlareNetwork(folder / "f", sockets)) as network:
             transport = FlareExchange(network.admin_kit, ADMIN, NAMES, 3, folder / "pipe")
             yield transport, behind
             transport.close()

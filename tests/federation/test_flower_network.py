@@ -16,7 +16,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="flwr's versions do not fit the other tools' (make test-flower)")
 
-from examples.network.flower import BIN, LINK, FlowerNetwork, flower_network
+from examples.network.engine import BIN, running
+from examples.network.flower import LINK, FlowerNetwork
 from hedgerow.deployment.serve import Service
 from hedgerow.federation.transports.flower import PROJECT, FlowerExchange
 from hedgerow.federation.transports.socket import SocketListener
@@ -269,7 +270,7 @@ def test_long_messages_pass_and_a_node_under_a_false_name_can_only_be_silent(tmp
     listeners = [SocketListener(path, lambda text: text[::-1]) for path in sockets.values()]
     long = bytes(range(250)) * 12_000
     try:
-        with flower_network(tmp_path / "f", sockets) as network:
+        with running(FlowerNetwork(tmp_path / "f", sockets)) as network:
             reached(network, monkeypatch)
             with closing(FlowerExchange(LINK, list(sockets), tmp_path / "pipe")) as transport:
                 asked = {"north": long, "south": b"ab"}

@@ -421,7 +421,7 @@ TASKS = pytest.mark.parametrize("task", ["two classes", "number"])
 
 @pytest.fixture
 def mlflow(tmp_path, monkeypatch):
-    found = pytest.importorskip("mlflow", reason="mlflow is not installed")
+    found = pytest.importorskip("mlflow", reason="mlflow is not installed (make test-artifacts)")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     found.set_tracking_uri(f"sqlite:///{tmp_path / 'runs.sqlite'}")

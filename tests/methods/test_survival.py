@@ -8,6 +8,7 @@ import re
 import shlex
 import tomllib
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -93,9 +94,7 @@ def test_columns_of_a_table_a_file_and_a_database_are_read_by_the_schemas_names(
     ROWS.to_csv(path, index=False, float_format="%.17g")
     assert plain().fit(ROWS, target="years").model_.to_dict() == expected
     assert plain().fit(path).model_.to_dict() == expected
-    connection = duckdb.connect()
-    connection.register("given", ROWS)
-    connection.execute("CREATE TABLE records AS SELECT * FROM given")
+    connection = database_of(ROWS)
     for push_down in (False, True):
         model = plain().fit(connection, sql="SELECT * FROM records", push_down=push_down)
         assert model.model_.to_dict() == expected
@@ -152,6 +151,38 @@ def test_owners_are_told_what_cannot_be_an_outcome(change, words, tmp_path):
     wrong.to_csv(tmp_path / "rows.csv", index=False)
     with pytest.raises(DataError, match=words):
         plain().fit(tmp_path / "rows.csv")
+
+
+def database_of(rows: pd.DataFrame) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.register("given", rows)
+    connection.execute("CREATE TABLE records AS SELECT * FROM given")
+    return connection
+
+
+def test_competing_risks_in_a_database_are_named_too():
+    connection = database_of(ROWS.assign(death=ROWS["death"] * 2))
+    with pytest.raises(DataError, match=r"'years' and 'death'.*Competing risks are not supported"):
+        plain().fit(connection, sql="SELECT * FROM records", push_down=True)
+
+
+@pytest.mark.parametrize("words", [("FALSE", "TRUE"), ("F", "T"), ("no", "yes")])
+def test_truth_values_are_events_however_they_are_written(words, expected, tmp_path):
+    """R writes TRUE; every way to the rows reads it."""
+    rows = ROWS.assign(death=np.array(words)[ROWS["death"]])
+    rows.to_csv(tmp_path / "rows.csv", index=False, float_format="%.17g")
+    read = [plain().fit(X, rows[Y.columns]), plain().fit(tmp_path / "rows.csv")]
+    query = {"sql": "SELECT * FROM records", "push_down": True}
+    for model in [*read, plain().fit(database_of(rows), **query)]:
+        assert model.model_.to_dict() == expected
+
+
+def test_a_schema_declares_other_words_for_an_event(expected):
+    """As in R's lung: 1 is censored, 2 is dead."""
+    words = {"kind": "boolean", "true": ["2"], "false": ["1"]}
+    outcome = hr.Survival("years", "death", 20, "years", event_parse=words)
+    model = plain().set_params(schema=replace(SCHEMA, target=outcome))
+    assert model.fit(X, Y.assign(death=Y["death"] + 1)).model_.to_dict() == expected
 
 
 def test_late_entry_and_plain_numbers_are_refused():
@@ -453,6 +484,25 @@ def test_the_command_evaluates_without_a_named_column(fitted, files, tmp_path):
     fitted.save(tmp_path / "model.json")
     words = ["evaluate", str(tmp_path / "model.json"), "--data", files[0], "--epsilon", "8"]
     assert "grouped_c_index" in CliRunner().invoke(app, words).output
+
+
+def test_a_schema_of_times_is_drafted_and_its_horizon_confirmed(files, tmp_path):
+    run, path = CliRunner(), tmp_path / "drafted.toml"
+    words = ["schema", "draft", files[0], "--target", "years", "--event", "death"]
+    assert run.invoke(app, [*words, "--output", str(path)]).exit_code == 0
+    drafted = hr.Schema.from_toml(path)
+    assert drafted.survival.columns == ("years", "death")
+    assert drafted.survival.horizon >= ROWS["years"].max()
+    assert "death" not in drafted.columns
+    answers = "\n".join(["-5 5", "-5 5", "n, s, w", "30"])
+    done = run.invoke(app, ["schema", "confirm", str(path), "--by", "A. Ames"], input=answers)
+    assert "horizon: 25" in done.output
+    assert "all confirmed" in done.output
+    assert hr.Schema.from_toml(path).survival.horizon == 30.0
+    with pytest.raises(ParameterError, match="name the column of times"):
+        hr.draft_schema(ROWS, event="death")
+    with pytest.raises(DataError, match="no column 'dead'"):
+        hr.draft_schema(ROWS, "years", event="dead")
 
 
 def test_a_check_of_the_schema_tells_of_times_that_cannot_be_and_that_are_late(files, tmp_path):

@@ -25,7 +25,6 @@ from hedgerow.models.survival import (
     actuarial,
     at_risk,
     concordance,
-    smoothed_events,
 )
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import ScoreNoise, alike_runs, spread_over_cells
@@ -266,10 +265,14 @@ def test_the_actuarial_estimate_is_that_of_the_textbook():
 def test_without_noise_events_hardly_move_and_noise_draws_them_to_a_constant_hazard():
     table = EVERYONE.table[0] * 1000.0
     risk, edges = at_risk(table, 95_000.0), EVERYONE.edges
-    clear = smoothed_events(table, risk, edges, 0.0)
-    np.testing.assert_allclose(clear, table[1, :-1], rtol=2e-3)
-    drawn = smoothed_events(table, risk, edges, 1e6)
-    rates = drawn / ((risk - table[1, :-1] / 2.0) * np.diff([0.0, *edges]))
+
+    def hazards(deviation: float) -> np.ndarray:
+        counts = RiskTable((), edges, tuple(table.ravel().tolist()), deviation)
+        left = np.array([1.0, *(1.0 - counts.smoothed_chances(95_000.0))])
+        return 1.0 - left[1:] / left[:-1]
+
+    np.testing.assert_allclose(hazards(0.0), table[1, :-1] / risk, rtol=2e-3)
+    rates = hazards(1e6) * risk / ((risk - table[1, :-1] / 2.0) * np.diff([0.0, *edges]))
     np.testing.assert_allclose(rates, rates[0], rtol=1e-3)
 
 

@@ -50,7 +50,7 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 def test_the_network_demo_shows_its_table_and_stops_all_it_started(tmp_path):
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     done = subprocess.run(
-        [sys.executable, "-m", "examples.network.https"],
+        [sys.executable, "-m", "examples.network.walk"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path)},
         capture_output=True,

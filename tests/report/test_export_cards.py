@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ from privacy.test_statement import STUDIES, stated
 from support.handed_on import CASES, answers, fitted, rows
 from support.worlds import THREE
 
+ELSEWHERE = "not installed here: make test-artifacts"
 CARDS = {name: write for name, write in OF_STATEMENTS.items() if name not in ("registry", "skops")}
 EACH = pytest.mark.parametrize(("name", "task"), CASES, ids=lambda value: value.replace(" ", "-"))
 HOSTILE = "a|b <script>x</script> [c](http://d) `e` # f\n---\ng"
@@ -105,9 +107,23 @@ def test_words_of_strangers_are_shown_letter_by_letter():
 
 
 def test_hugging_face_reads_the_card(tmp_path):
-    hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
+    hub = pytest.importorskip("huggingface_hub", reason=ELSEWHERE)
     path = one().export(tmp_path / "README.md", to="model-card")
     assert hub.ModelCard.load(path).data.library_name == "hedgerow"
+
+
+@pytest.mark.skipif(shutil.which("pandoc") is None, reason="skops.card reads cards by pandoc")
+def test_skops_reads_the_card_and_goes_on_with_it(tmp_path):
+    card = pytest.importorskip("skops.card", reason="skops is not installed")
+    model = one()
+    read = card.parse_modelcard(model.export(tmp_path / "card.md", to="model-card"))
+    title = "TreeClassifier by hedgerow"
+    assert model.privacy_.summary in read.select(f"{title}/Privacy statement").content
+    read.add(**{f"{title}/Contact": "the ward's office"})
+    read.save(tmp_path / "more.md")
+    found = (tmp_path / "more.md").read_text(encoding="utf-8")
+    assert model.privacy_.summary in found
+    assert "## Contact" in found
 
 
 def test_every_point_of_the_annex_is_there_and_names_facts_that_exist():
@@ -128,7 +144,7 @@ def test_the_schema_as_croissant_names_every_column(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the package itself
 def test_croissant_s_own_reader_finds_no_mistake(tmp_path):
-    reader = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed")
+    reader = pytest.importorskip("mlcroissant", reason=ELSEWHERE)
     path = one().export(tmp_path / "croissant.json", to="croissant")
     assert len(reader.Dataset(jsonld=str(path)).metadata.record_sets[0].fields) == 6
 
@@ -187,7 +203,7 @@ def private_key(path):
 
 
 def test_the_signature_of_a_model_is_verified_and_a_changed_model_is_refused(tmp_path):
-    signing = pytest.importorskip("model_signing", reason="model-signing is not installed")
+    signing = pytest.importorskip("model_signing", reason=ELSEWHERE)
     public, path = private_key(tmp_path / "key.pem"), tmp_path / "m" / "model.json"
     path.parent.mkdir()
     one().save(path)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from examples.network.flare import ADMIN, FlareNetwork, flare_network
+from examples.network.engine import running
+from examples.network.flare import ADMIN, FlareNetwork
 from hedgerow.federation.transports.flare import FlareExchange
 from support.effort import LONG
 from support.engine_world import EngineWorld, close
@@ -48,7 +49,7 @@ def flare_world(folder: Path) -> Iterator[Flare]:
     flare = Flare(World(folder), folder)
     try:
         sockets = {site.name: site.socket for site in flare.world.sites}
-        with flare_network(folder / "f", sockets) as flare.network:
+        with running(FlareNetwork(folder / "f", sockets)) as flare.network:
             yield flare
     finally:
         close(flare)

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from examples.network.flower import BIN, LINK, FlowerNetwork, flower_network
+from examples.network.engine import BIN, running
+from examples.network.flower import LINK, FlowerNetwork
 from hedgerow.federation.transports.flower import FlowerExchange
 from support.engine_world import EngineWorld, close
 from support.network import World
@@ -72,7 +73,7 @@ def flower_world(folder: Path, *, executor: bool = True) -> Iterator[Flower]:
     try:
         sockets = {site.name: site.socket for site in flower.world.sites}
         with (
-            flower_network(folder / "f", sockets, executor=executor) as flower.network,
+            running(FlowerNetwork(folder / "f", sockets, executor)) as flower.network,
             patch.dict(os.environ, flower.network.environment()),
         ):
             yield flower

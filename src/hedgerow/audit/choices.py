@@ -1,9 +1,9 @@
 """Private selections, measured: how sharply they are drawn, and how a canary moves their odds.
 
-An index has no noise in it that could be looked at. But scores are known here, and with them the
-law that was claimed. A site draws its choices again and again: by how much the picks fall short of
-the best says how sharp the law really is, as a multiple of the claimed one. The odds of that law
-on the rows with a canary and without it are the loss, in the measure that was charged.
+An index contains no noise that could be measured. But scores are known here, and with them the
+claimed law. A site draws its selections again and again: how far they fall short of the best shows
+how sharp the law really is, as a multiple of the claimed one. The odds of that law on the rows with
+and without a canary are the loss, in the measure that was charged.
 """
 
 from __future__ import annotations
@@ -30,18 +30,16 @@ from hedgerow.privacy.queries import LocalSelection, Mechanism, Query, Reply, Se
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray
 
-# --------------------------------------------------------------------------------------------------
-# Lower bounds on a privacy loss from what an audit saw.
-#
-# One run with many canaries: Steinke, Nasr and Jagielski 2023, Theorem 5.2. Each canary was put in
-# by a fair coin; a guesser who is right more often than epsilon and delta allow refutes them,
-# however its guesses depend on each other.
+# Lower bounds on a privacy loss from the observations of an audit. One run with many canaries:
+# Steinke, Nasr and Jagielski 2023, Theorem 5.2. A fair coin included each canary; a guesser who is
+# right more often than epsilon and delta allow refutes them, however its guesses depend on each
+# other.
 MOST_EPSILON = 60.0
 BISECTIONS = 60
 
 
 def chance_of(guesses: int, right: int, canaries: int, epsilon: float, delta: float) -> float:
-    """The most probability with which so many of the guesses are right, if the claim holds."""
+    """The largest probability of so many right guesses if the claim holds."""
     keep = 1.0 / (1.0 + math.exp(-epsilon))
     chances = _binomial(guesses, keep)
     tail = float(chances[right:].sum())
@@ -51,7 +49,7 @@ def chance_of(guesses: int, right: int, canaries: int, epsilon: float, delta: fl
 
 
 def epsilon_at_least(guesses: int, right: int, canaries: int, delta: float, error: float) -> float:
-    """The largest epsilon that is refuted, but for an accident of probability `error`."""
+    """The largest epsilon that is refuted, except with probability `error`."""
     low, high = 0.0, MOST_EPSILON
     if chance_of(guesses, right, canaries, low, delta) >= error:
         return 0.0
@@ -72,10 +70,10 @@ def _binomial(n: int, p: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class NoiseSeen:
-    """Released numbers less what they would be without noise, in deviations of their claim.
+    """Noise in released numbers, in deviations of the claimed law.
 
     `square` is the mean of their squares: 1 if the noise has the variance it claims. `tail` is the
-    kurtosis of the law less 1: 2 for a Gaussian, 5 for a wide Laplace law.
+    kurtosis of the law minus 1: 2 for a Gaussian, 5 for a wide Laplace law.
     """
 
     count: int
@@ -83,15 +81,15 @@ class NoiseSeen:
     tail: float
 
     def at_most(self, deviations: float) -> float:
-        """The noise's variance over its claim is at most this, but for an accident."""
+        """Upper bound on the noise's variance over its claim, at this number of deviations."""
         width = deviations * math.sqrt(self.tail / self.count) if self.count else math.inf
         return self.square / (1.0 - width) if width < 1.0 else math.inf
 
 
 MOST_CHOICES = 40
-"""Of one fit that are drawn again; the first ones, which hold most records."""
+"""Selections per fit that are drawn again: the first ones, which have most records."""
 PICKS_DRAWN = 1_000
-"""Picks of all choices of a fit together."""
+"""Draws of all selections of a fit together."""
 SHARPEST = 16.0
 HALVINGS = 14
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -107,10 +105,10 @@ LAW_WORDS = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """One choice of one site: its index, many more draws of it, and the scores it was drawn by.
+    """One selection of one site: its index, many more draws of it, and its scores.
 
-    Scores are in nats of the claimed law. `others` are those of the site's rows with a canary that
-    was out, or without one that was in; none for a site that canaries never come to.
+    Scores are in nats of the claimed law. `others` are the scores with a canary that was left out,
+    or without one that was included; empty for a site without canaries.
     """
 
     query: Selecting
@@ -127,7 +125,7 @@ def chosen_in(
     alone: Sequence[Rows],
     is_included: BoolArray,
 ) -> list[Chosen]:
-    """The choices of a fit; canaries come to the first site, each `alone` in rows of its own."""
+    """The selections of a fit; canaries are at the first site, `alone` has one row for each."""
     questions = [
         (query, site, selection)
         for query, reply in pairs
@@ -165,7 +163,7 @@ def _scores(
 
 
 def log_chances(mechanism: Mechanism, scores: FloatArray) -> FloatArray:
-    """(k,) of each candidate, if scores are in nats of the law."""
+    """(k,) log-probability of each candidate, for scores in nats of the law."""
     return LAWS[mechanism](scores - scores.max())
 
 
@@ -184,7 +182,7 @@ def _permute_and_flip(below: FloatArray) -> FloatArray:
 
 
 def _report_noisy_max(below: FloatArray) -> FloatArray:
-    """By the winner's noisy score; noise in units of a lattice this fine is as good as real."""
+    """Integrates over the winner's noisy score; lattice noise this fine is as good as real."""
     end = NEGLIGIBLE / 2.0 + math.log(len(below))
     at = np.arange(-NEGLIGIBLE / 2.0, end, SCORE_STEP)[:, None] - below  # (values, k)
     density = -np.abs(at) + math.log(0.5)
@@ -203,17 +201,17 @@ LAWS: dict[Mechanism, Callable[[FloatArray], FloatArray]] = {
 
 @dataclass(frozen=True)
 class Sharpness:
-    """As multiples of the claimed law's: what picks look like, and what it is at least."""
+    """Sharpness as a multiple of the claimed law's: the estimate, and a lower bound."""
 
     measured: float
     at_least: float
 
 
 def sharpness(choices: Sequence[Chosen], error: float) -> Sharpness:
-    """From how far picks fall short of the best: a sum of numbers that are never negative.
+    """Estimates sharpness from how far draws fall short of the best, a nonnegative sum.
 
-    By Bernstein's inequality such a sum is below its mean by more than sqrt(2 V L) + m L / 3, L
-    being -ln(error) and m the largest mean of one of them, but for an accident.
+    By Bernstein's inequality such a sum is below its mean by more than sqrt(2 V L) + m L / 3 with
+    probability at most `error`, where L is -ln(error) and m the largest mean of one term.
     """
     shortfall = sum(
         float((choice.scores.max() - choice.scores[choice.selections]).sum()) for choice in choices
@@ -230,7 +228,7 @@ def sharpness(choices: Sequence[Chosen], error: float) -> Sharpness:
 
 
 def _shortfall(choice: Chosen, factor: float) -> tuple[float, float]:
-    """Mean and variance of one draw, by a law so many times as sharp."""
+    """Mean and variance of the shortfall of one draw, by a law `factor` times as sharp."""
     chances = np.exp(log_chances(choice.query.mechanism, factor * choice.scores))
     short = choice.scores.max() - choice.scores
     mean = float(chances @ short)
@@ -246,7 +244,7 @@ def _largest(holds: Callable[[float], bool]) -> float:
 
 
 def losses(study: Study, choice: Chosen, factor: float) -> FloatArray:
-    """(M,) what each canary loses by a choice that is so many times as sharp as its claim."""
+    """(M,) the loss of each canary by a selection that is `factor` times as sharp as claimed."""
     if not factor:
         return np.zeros(len(choice.others))
     mine = log_chances(choice.query.mechanism, factor * choice.scores)
@@ -275,40 +273,37 @@ def gaussian_loss(p: FloatArray, q: FloatArray) -> float:
 
 
 def evidence(choice: Chosen, is_included: BoolArray) -> FloatArray:
-    """(M,) log-likelihood ratio of the fit's own pick: above 0 if it speaks for a canary."""
+    """(M,) log-likelihood ratio of the fit's own selection; positive if it indicates a canary."""
     law = choice.query.mechanism
     mine = log_chances(law, choice.scores)[choice.selection]
     theirs = np.array([log_chances(law, neighbor)[choice.selection] for neighbor in choice.others])
     return np.asarray(np.where(is_included, mine - theirs, theirs - mine))
 
 
-# --------------------------------------------------------------------------------------------------
-# Randomized labels, measured: how many of many are reported unchanged.
-#
-# The guarantee is of the label alone: everybody may know the rest of a record. So what is seen here
-# is the reported label itself, or a record's permanent bits, and a coin has decided what a canary's
-# label is.
+# Randomized labels, measured: how many of many are reported unchanged. The guarantee covers the
+# label alone, and everybody may know the rest of a record. So the audit sees the reported label
+# itself, or a record's permanent bits, and a coin has decided a canary's label.
 
 RECORDS = 1 << 17
-"""Whose labels are reported: changed ones are rare where epsilon is large."""
+"""Records whose labels are reported: changed ones are rare if epsilon is large."""
 
 
 @dataclass(frozen=True)
 class RandomizedLabels:
-    """Labels, or bits of labels, reported unchanged, and the odds that this gives away."""
+    """Labels, or bits of labels, that were reported unchanged, and the resulting odds."""
 
     right: int
     total: int
     claimed: float  # probability of a right one
     ways: int
-    """To tell a wrong one: the other classes; 1 for a bit."""
+    """Number of ways to report wrongly: the other classes; 1 for a bit."""
     apart: int
-    """In how many of them two labels differ at most."""
+    """The largest number of reports in which two labels differ."""
     canaries_right: int
 
     @property
     def loudness(self) -> float:
-        """Lies over their claimed number."""
+        """Wrong reports over their claimed number."""
         return (1.0 - self.right / self.total) / (1.0 - self.claimed)
 
 
@@ -333,7 +328,7 @@ def reports_of(study: Study, site: Rows, draws: Draws, is_included: BoolArray) -
 def _bit_reports_of(
     reports: BloomRandomizedResponse, site: Rows, many: Rows, canaries: int
 ) -> RandomizedLabels:
-    """A canary's label is guessed to be the one whose bits are nearest."""
+    """Guesses the label of a canary as the one with the nearest bits."""
     bits, code = permanent_bits(many, reports), reports.code
     apart = (permanent_bits(site, reports)[:, None, :] != code).sum(axis=2)
     own = apart.argmin(axis=1) == _labels(site)
@@ -353,14 +348,14 @@ def _labels(rows: Rows) -> IntArray:
 
 
 def _told_labels(study: Study, rows: Rows) -> IntArray:
-    """As a site holds them once it has joined."""
+    """The randomized labels that a site stores when it joins."""
     answering = StudyRows(study, rows).sums
     assert isinstance(answering, Answering)
     return _labels(answering.rows)
 
 
 def _repeat_rows(rows: Rows, draws: Draws) -> Rows:
-    """The same records many times over, each copy with a draw of its own."""
+    """The same records many times over, each copy with its own draw."""
     times = -(-RECORDS // rows.n)
     labels = np.tile(_labels(rows).astype(np.uint8), times)
     copies = Encoded(codes=np.tile(rows.codes, (1, times)), y=labels)
@@ -368,7 +363,7 @@ def _repeat_rows(rows: Rows, draws: Draws) -> Rows:
 
 
 def loss_of_labels(reports: Sequence[RandomizedLabels], error: float) -> float:
-    """Epsilon of one record's label, at least."""
+    """A lower bound on the epsilon of one record's label."""
     right, total = sum(report.right for report in reports), sum(report.total for report in reports)
     odds = epsilon_at_least(total, right, total, 0.0, error)
     return reports[0].apart * (odds + math.log(reports[0].ways)) if odds else 0.0

@@ -1,11 +1,11 @@
 """Audit of observed fits: the measured privacy loss against the claimed epsilon.
 
-White box: noise that is released minus what it hides shows its variance; what a canary adds
-shows how far it pulls. The two together are the loss of a sum, which is held against its charge,
-kind of statistic by kind of statistic, and over a canary's whole path against the budget. Choices
-and randomized labels are measured in audit/choices.py.
-One run: released sums less their expectation, projected on each canary's own vector; who guesses
-by them which canaries were in refutes small epsilons (audit/choices.py).
+White box: released sums minus their exact values show the variance of the noise, and the
+contribution of a canary shows how far it moves a sum. Together they give the loss of a sum, which
+is compared with its charge, per kind of statistic, and over a canary's whole path with the budget.
+Selections and randomized labels are measured in audit/choices.py.
+One run: released sums minus their expectation are projected on each canary's own vector. Whoever
+guesses from them which canaries were included refutes small epsilons (audit/choices.py).
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import DPModel, Measure
 from hedgerow.privacy.queries import Answer, Mechanism, Query, Reply, SumQuery
 from hedgerow.privacy.study import Study
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.schema import Schema
 
 QUIET_DEVIATIONS = 4.9
-"""One-sided: sound noise is called quiet less than once in a million audits of a kind of sum."""
+"""One-sided: sound noise fails less than once in a million audits of a kind of sum."""
 ERROR = 5e-7
 ROUNDING = 1.005
-"""Integer noise, and contributions cut to integers: a part in 200 is no finding."""
+"""Tolerance for integer noise and truncated contributions: a part in 200 is no finding."""
 
 
 @dataclass(frozen=True)
 class KindOfRelease:
-    """All sums of one statistic, all choices by one mechanism, or all randomized labels.
+    """All sums of one statistic, all selections by one mechanism, or all randomized labels.
 
     The deviation of their noise, and the most by which a charge was exceeded.
     """
@@ -69,7 +69,7 @@ class KindOfRelease:
 
 @dataclass(frozen=True)
 class AuditVerdict:
-    """What an audit found."""
+    """The result of an audit."""
 
     claimed: float
     delta: float
@@ -79,7 +79,7 @@ class AuditVerdict:
     right: int
     kinds: tuple[KindOfRelease, ...]
     paths: Mapping[str, PathVerdict] = field(default_factory=dict)
-    """What else may be done with records, by the second accountant."""
+    """Other uses of the records, judged by the second accountant."""
 
     @property
     def is_sound(self) -> bool:
@@ -140,10 +140,10 @@ def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfRelease:
 def _choices(
     fits: Sequence[Watched], law: Mechanism
 ) -> tuple[KindOfRelease | None, list[FloatArray]]:
-    """All choices by one mechanism, and what each canary of each fit loses by them.
+    """All selections by one mechanism, and the loss of each canary of each fit by them.
 
-    A law that is sharper than its claim passes its charge by the record that pulls farthest. That
-    record need not be among the canaries, so the sharpness counts by itself.
+    A law that is sharper than claimed exceeds its charge for the record that moves the scores most.
+    That record need not be among the canaries, so the sharpness counts by itself.
     """
     lost = [np.zeros(len(fit.included)) for fit in fits]
     group = [(k, c) for k, f in enumerate(fits) for c in f.chosen if c.query.mechanism is law]
@@ -162,7 +162,7 @@ def _choices(
 
 
 def _of_labels(fits: Sequence[Watched]) -> tuple[KindOfRelease, float, tuple[int, int]]:
-    """A coin decided the label of each canary; what was reported is the guess."""
+    """A coin decided the label of each canary; the reported label is the guess."""
     reports = [fit.label_reports for fit in fits if fit.label_reports is not None]
     lost = loss_of_labels(reports, ERROR)
     kind = KindOfRelease(
@@ -176,7 +176,7 @@ def _of_labels(fits: Sequence[Watched]) -> tuple[KindOfRelease, float, tuple[int
 
 
 def _noise(group: Sequence[tuple[Study, Released]]) -> NoiseSeen:
-    """All noise of some sums together, each number in deviations of its own claim."""
+    """The noise of several sums together, each number in deviations of its own claim."""
     count = sum(release.noise.size for _, release in group)
     square = sum(float((release.noise**2).sum()) / release.variance for _, release in group)
     tail = sum(release.noise.size * _tail(study, release) for study, release in group)
@@ -184,7 +184,7 @@ def _noise(group: Sequence[tuple[Study, Released]]) -> NoiseSeen:
 
 
 def _losses(study: Study, release: Released, scale: float) -> FloatArray:
-    """(M,) what each canary loses by one sum, if noise has so many times its claimed variance."""
+    """(M,) the loss of each canary by one sum, if the variance is `scale` times the claimed one."""
     pulls = release.pulls.reshape(len(release.pulls), -1)
     if math.isinf(scale):
         return np.zeros(len(pulls))
@@ -201,12 +201,12 @@ def _unit(study: Study, release: Released) -> int:
 
 
 def _ratio(variance: float) -> float:
-    """Of neighboring probabilities of a discrete Laplace law: variance = 2 q / (1 - q)^2."""
+    """The ratio q of neighboring probabilities of a discrete Laplace law, by its variance."""
     return (1.0 + variance - math.sqrt(1.0 + 2.0 * variance)) / variance
 
 
 def _tail(study: Study, release: Released) -> float:
-    """Kurtosis less 1 of the opened noise, from the fourth cumulant of a geometric law."""
+    """Kurtosis minus 1 of the opened noise, from the fourth cumulant of a geometric law."""
     if study.measure is Measure.GDP:
         return 2.0
     part = _counted_part(study)
@@ -215,14 +215,14 @@ def _tail(study: Study, release: Released) -> float:
 
 
 def _counted_part(study: Study) -> float:
-    """The part of the noise that a guarantee counts on: of honest survivors, or of one site."""
+    """The part of the noise that the guarantee counts on: of honest survivors, or of one site."""
     if study.dp_model is DPModel.DISTRIBUTED:
         return (study.threshold - study.colluders) / study.n_sites
     return 1.0 / study.n_sites if study.dp_model is DPModel.PER_SITE else 1.0
 
 
 def _whole_path(fits: Sequence[Watched], lost_by_choices: Sequence[list[FloatArray]]) -> float:
-    """Epsilon of the canary that lost most over all sums and choices, at least."""
+    """A lower bound on the epsilon of the canary that lost most over all sums and selections."""
     study = fits[0].study
     noise = _noise([(fit.study, release) for fit in fits for release in fit.released])
     scale = noise.at_most(QUIET_DEVIATIONS)
@@ -235,7 +235,7 @@ def _whole_path(fits: Sequence[Watched], lost_by_choices: Sequence[list[FloatArr
 
 
 def _guesses(fits: Sequence[Watched]) -> tuple[int, int]:
-    """How many of all guesses are right. "In" is guessed where half its own pull is seen."""
+    """Right and all guesses; a canary is guessed "in" if half of its own contribution is seen."""
     right = total = 0
     for fit in fits:
         evidence = np.zeros(len(fit.included))
@@ -254,17 +254,15 @@ def _guesses(fits: Sequence[Watched]) -> tuple[int, int]:
     return right, total
 
 
-# --------------------------------------------------------------------------------------------------
-# One fit of the real pipeline with canaries in it, and all that it released.
-#
-# Nothing is replaced: an estimator's own study and method run over an in-process federation. Beside
-# it the same queries are put to the same rows without noise, and to each canary alone: released
-# sums less their expectation, what each canary adds, and how it moves the scores of choices.
+# One fit of the real pipeline with canaries, and everything it released. Nothing is replaced: an
+# estimator's own study and method run over an in-process federation. In addition the same queries
+# are answered without noise on the same rows and on each canary alone, which gives the noise in
+# released sums, the contribution of each canary, and its effect on the scores of selections.
 
 
 @dataclass(frozen=True)
 class Released:
-    """One noisy sum: the noise in it, and what each canary adds to it (M, ...)."""
+    """One noisy sum: its noise, and what each canary adds to it (M, ...)."""
 
     query: SumQuery
     noise: FloatArray
@@ -274,7 +272,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Watched:
-    """A finished fit: its study, what it released, and which canaries were in."""
+    """A finished fit: its study, what it released, and which canaries were included."""
 
     study: Study
     released: tuple[Released, ...]
@@ -285,7 +283,7 @@ class Watched:
 
 
 class _Recording:
-    """A federation that keeps what it is asked and what it answers."""
+    """A federation that records queries and replies."""
 
     def __init__(self, federation: Server) -> None:
         self._federation = federation
@@ -303,9 +301,9 @@ def watch_fit(
     rows: tuple[Any, Any],
     canaries: tuple[Any, Any],
     n_sites: int,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Watched:
-    """Fits once; a fair coin decides of each canary whether it is in, at the first site."""
+    """Fits once; a fair coin decides whether each canary is included, at the first site."""
     study, method = agree(estimator, schema, n_sites)
     X, y = (np.asarray(part, dtype=object) for part in rows)
     extra_X, extra_y = (np.asarray(part, dtype=object) for part in canaries)
@@ -344,7 +342,7 @@ def _released(
     site_rows: Sequence[Rows],
     alone: Sequence[Rows],
 ) -> list[Released]:
-    """The noisy sums; private selections are in `audit.choices`."""
+    """The noisy sums; `audit.choices` has the private selections."""
     sums = [(q, r) for q, r in pairs if isinstance(q, SumQuery) and isinstance(r, Answer)]
     queries = [query for query, _ in sums]
     by_site = [_exact(study, site, queries) for site in site_rows]
@@ -358,7 +356,7 @@ def _released(
 
 
 def _exact(study: Study, rows: Rows, queries: Sequence[SumQuery]) -> list[FloatArray]:
-    """What the queries would say of these rows alone, without noise."""
+    """The exact answers of these rows alone, without noise."""
     silent = replace(
         study, dp_model=DPModel.NONE, n_sites=1, colluders=0, threshold=1, label_reports=None
     )

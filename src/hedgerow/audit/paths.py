@@ -1,9 +1,9 @@
 """Every use of records, run with and without one record for the second accountant.
 
-The second time every site answers what it answered the first time, so that both runs have one
-transcript; in passing its own code says what it would have answered of the rows that it has now.
-A fit, an evaluation, a selection of models, rows of persons and rows in a database are all held to
-what was charged and stated for them, and records that are held out to one part.
+In the second run every site repeats its answers of the first, so that both runs have the same
+transcript; in addition its own code computes what it would have answered from its present rows. A
+fit, an evaluation, a model selection, records of persons and rows in a database are all compared
+with what was charged and stated for them, and held-out records must be in one part only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from hedgerow.privacy.study import Study
 
 @dataclass(frozen=True)
 class SiteCall:
-    """One answer of one site; `place` is the site's round and the site."""
+    """One answer of one site; `place` is the number of the round at the site, and the site."""
 
     study: Study
     place: tuple[int, int]
@@ -49,7 +49,7 @@ class SiteCall:
 
     @property
     def questions(self) -> list[tuple[Any, ...]]:
-        """What was asked, as far as two runs can be compared by it."""
+        """The queries, reduced to what two runs can be compared by."""
         return [
             (kind_of(q), q.region, q.fraction, q.shape if isinstance(q, Summed) else q.n_candidates)
             for q in (priced_query.query for priced_query in self.asked)
@@ -69,9 +69,10 @@ class RunWatch:
 def watch_run(
     replay: RunWatch | None = None, *, fails: int | None = None, as_study: bool = False
 ) -> Iterator[RunWatch]:
-    """`fails` is the number of a round whose answer is lost, in every run.
+    """Records a run, or replays the answers of an earlier one.
 
-    `as_study`: fits have a retry budget and evaluate themselves, as studies over a network do.
+    `fails` is the number of a round whose answer is lost, in every run. With `as_study`, fits have
+    a retry budget and evaluate themselves, as studies over a network do.
     """
     watch = RunWatch()
     with ExitStack() as stack:
@@ -139,7 +140,7 @@ def _stating(watch: RunWatch) -> Callable[..., Any]:
 
 
 def _same_secrets() -> Callable[[int], bytes]:
-    """Secrets of sites that are the same in both runs, each site's its own."""
+    """Secrets of sites, different for each site and the same in both runs."""
     count = [0]
 
     def secret(size: int) -> bytes:
@@ -154,10 +155,9 @@ def _with_retries(estimator: Any, schema: Any, n_sites: int) -> Any:
     return training.agree(estimator, schema, n_sites, terms)
 
 
-# -------------------------------------------------------------------------------------- the verdict
 @dataclass(frozen=True)
 class PathVerdict:
-    """Of all that was done: what is wrong with it, and the most that a study lost of its charge."""
+    """The problems of everything that was done, and the largest loss of a study over its charge."""
 
     problems: tuple[str, ...]
     lost_fraction: float = 0.0
@@ -168,7 +168,7 @@ def compare_neighbors(
 ) -> PathVerdict:
     """Both accountants on what `act` does with rows that differ in one record.
 
-    `holds_out`: all but the last of what it does is training, and no record is in both.
+    `holds_out`: everything but the last use is training, and no record is in both.
     """
     with watch_run(**how) as run:
         act(rows)
@@ -187,7 +187,7 @@ def compare_neighbors(
 
 
 def verdicts_of(run: RunWatch, neighbor_run: RunWatch) -> list[RecordVerdict]:
-    """Of every study that was run and guarantees anything, in order."""
+    """The verdict of every study that was run and guarantees anything, in order."""
     return [
         judge_transcript(_transcript(federation, privacy_statement, run, neighbor_run))
         for federation, privacy_statement in zip(run.servers, run.statements, strict=True)

@@ -17,6 +17,7 @@ from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
 from hedgerow.methods.evaluate import evaluate
 from hedgerow.methods.model_selection import select_model
 from hedgerow.methods.registry import EstimatorMaker, estimators, paper_methods
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Survival, Target
 
 AUDIT_FEATURES: tuple[Feature, ...] = (
@@ -41,7 +42,7 @@ def estimators_named(name: str) -> dict[str, EstimatorMaker]:
 
 
 def _methods_with_a_claim() -> dict[str, EstimatorMaker]:
-    """Those that take epsilon: what a paper printed is no claim to be held against."""
+    """Methods that take epsilon; a number that a paper published is not a claim to audit."""
     return {name: maker for name, maker in paper_methods().items() if "_as_" not in name}
 
 
@@ -56,9 +57,9 @@ def audit_estimator(
     paths: bool = False,
     **parameters: Any,
 ) -> AuditVerdict:
-    """Audits an estimator on made-up rows; more fits and canaries make the bounds tighter.
+    """Audits an estimator on synthetic rows; more fits and canaries give tighter bounds.
 
-    `paths` adds what else may be done with records: `audit_paths`.
+    `paths` adds other uses of the records: `audit_paths`.
     """
     for words, count in (("fits", fits), ("canaries", canaries)):
         if count < 1:
@@ -88,23 +89,19 @@ def audit_estimator(
     )
 
 
-# ----------------------------------------------------------------------- all else that may be done
+# Other uses of the records.
 PATH_ROWS, VICTIMS = 60, 2
-"""Few: every path is fitted twice for each record that is left out."""
+"""Small numbers: every path is fitted twice for each record that is left out."""
 
 
 def audit_paths(
-    make: Callable[..., Any],
-    schema: Schema,
-    dp_model: str,
-    number: bool,
-    rng: np.random.Generator,
+    make: Callable[..., Any], schema: Schema, dp_model: str, number: bool, rng: Rng
 ) -> dict[str, PathVerdict]:
-    """By name of the path: both accountants, on what leaving single records out would change.
+    """By name of the path: both accountants on the effect of leaving single records out.
 
-    A path that the method refuses, or that needs what is not installed, is not there.
+    A path that the method refuses, or that needs a package which is not installed, is absent.
     """
-    if dp_model == "label":  # neighbors differ in a label: `audit.choices` measures that
+    if dp_model == "label":  # neighbors differ in a label, which `audit.choices` measures
         return {}
     X, y = _made_up(PATH_ROWS, number, rng, extreme=True)
     label: str | None = AUDIT_LABEL
@@ -112,7 +109,7 @@ def audit_paths(
         signed_times, label = _censor((X, y), rng)[1], None
         kinds = [(name, np.float64) for name in schema.survival.columns]
         y = np.array([*zip(np.abs(signed_times), signed_times > 0.0, strict=True)], kinds)
-    guarantee: dict[str, Any] = {"epsilon": 50.0}  # so much that groups are asked, too
+    guarantee: dict[str, Any] = {"epsilon": 50.0}  # large enough that groups are asked, too
     sites = 1 if dp_model == "central" else 3
     site: dict[str, Any] = {} if sites == 1 else {"sites": range(sites)}
 
@@ -156,7 +153,7 @@ def audit_paths(
 
 
 def _path(act: Callable[[Any], None], size: int = 1, **how: Any) -> PathVerdict | None:
-    """The worst over some records, or persons of so many, left out in turn."""
+    """The worst verdict over several records, or persons of `size` records, left out in turn."""
     rows, verdicts = np.arange(PATH_ROWS), list[PathVerdict]()
     for victim in range(VICTIMS):
         left = rows[(rows // size) != victim]
@@ -168,10 +165,8 @@ def _path(act: Callable[[Any], None], size: int = 1, **how: Any) -> PathVerdict 
     return PathVerdict(tuple(problems), max(verdict.lost_fraction for verdict in verdicts))
 
 
-def _made_up(
-    n: int, number: bool, rng: np.random.Generator, extreme: bool = False
-) -> tuple[Any, Any]:
-    """Rows with something to learn; canaries stand in rare corners and carry the ends of ranges."""
+def _made_up(n: int, number: bool, rng: Rng, extreme: bool = False) -> tuple[Any, Any]:
+    """Rows with a signal; canaries lie in rare corners and have the ends of ranges."""
     X = rng.random((n, 6))
     if extreme:
         X = np.where(rng.random((n, 6)) < 0.3, np.round(X), X)
@@ -184,14 +179,14 @@ def _made_up(
     return np.concatenate([X.astype(object), group[:, None].astype(object)], axis=1), labels
 
 
-def _censor(rows: tuple[Any, Any], rng: np.random.Generator) -> tuple[Any, Any]:
-    """Some of the times without an event, which are held with a minus."""
+def _censor(rows: tuple[Any, Any], rng: Rng) -> tuple[Any, Any]:
+    """Censors some of the times: they become negative."""
     X, times = rows
     return X, np.where(rng.random(len(times)) < 0.4, -1.0, 1.0) * np.maximum(times, 1e-3)
 
 
 def lines(name: str, dp_model: str, verdict: AuditVerdict) -> Iterator[str]:
-    """The verdict for a terminal, with a picture."""
+    """The verdict for a terminal, with a bar."""
     yield f"{name}, dp_model {dp_model}"
     yield f"  claim      epsilon = {verdict.claimed:g}, delta = {verdict.delta:g}"
     for words, loss in (("white box", verdict.white_box), ("one run  ", verdict.one_run)):
@@ -212,7 +207,7 @@ def lines(name: str, dp_model: str, verdict: AuditVerdict) -> Iterator[str]:
 
 
 def _bar(loss: float, claim: float) -> str:
-    """Measured against claimed; the claim is the upright line."""
+    """Measured against claimed loss; the claim is the vertical line."""
     reach = min(round(CLAIM_WIDTH * loss / claim), CLAIM_WIDTH + 10)
     bar = (
         "#" * min(reach, CLAIM_WIDTH)

@@ -1,10 +1,10 @@
-"""A second accountant, which shares nothing with the first: it reads plain numbers alone.
+"""A second accountant, which shares no code with the first: it reads plain numbers alone.
 
-It takes what was asked, the integers that a site would have released with a record and without it,
-and the noise that was drawn for them, and works out by its own arithmetic what that record lost.
-Both must agree: no record loses more than it was charged for, noise is as large as its charge says,
-charges add up along the worst path to what ledger and statement say. Nothing here comes from
-`hedgerow.privacy`: an import contract; `audit.transcript` makes the plain numbers.
+It takes the queries, the integers that a site would have released with a record and without it, and
+the noise that was drawn for them, and computes by its own arithmetic what that record lost. Both
+must agree: no record loses more than its charge, noise is as large as its charge says, and charges
+add up along the worst path to what ledger and statement say. An import contract forbids
+`hedgerow.privacy` here; `audit.transcript` makes the plain numbers.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from typing import Any
 from mpmath.ctx_mp import MPContext
 
 LAW_DIGITS, CLOSE, PRINTED = 40, 1e-6, 1e-9
-"""Noise may be a little larger than its charge needs; numbers of a statement are floats."""
+"""Digits of the laws; tolerance for noise above what its charge needs; that for floats."""
 
 PlainRegion = tuple[tuple[str, int], ...]
-"""Tests, each by all that decides its outcome, with the outcome."""
+"""Tests, each with everything that determines its outcome, and the outcome."""
 Amount = Fraction | float
 
 
-# ---------------------------------------------------------- a transcript in plain numbers and words
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What was agreed: `measure` is "pure" or "gaussian", `delta` the part that noise is sized by,
-    `counted` how many sites' noise a record can count on, `entry` the price before the first round.
+    """The agreed numbers.
+
+    `measure` is "pure" or "gaussian", `delta` the part from which noise is derived, `counted` the
+    number of sites whose noise protects a record, `entry` the price before the first round.
     """
 
     study: str
@@ -41,13 +42,14 @@ class Terms:
     records_per_person: int = 1
     entry: Amount = Fraction(0)
     label_odds: tuple[Fraction, Fraction, int] | None = None
-    """Of randomized labels: the chance to report the truth, that of each lie, and how many such
-    reports of one person two neighbors differ in."""
+    """For randomized labels: the probability of the true label, that of each other label, and the
+    number of such reports of one person in which neighbors differ.
+    """
 
 
 @dataclass(frozen=True)
 class PlainLaw:
-    """Of one site: the "gaussian" variance, or the "laplace" rate that `shares` sites sum to."""
+    """The law of one site: a "gaussian" variance, or the "laplace" rate of `shares` sites."""
 
     kind: str
     size: Fraction
@@ -56,7 +58,7 @@ class PlainLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteRelease:
-    """What a site let out for a query with a record and without it, and what was to be left."""
+    """The release of a site for one query, with and without a record."""
 
     round: int
     site: int
@@ -68,9 +70,11 @@ class SiteRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisySum(SiteRelease):
-    """Integers; `claimed` are L1, L2 squared and Linf that the noise was made for, `moved` what the
-    record changed, number by number; `draws` are the numbers of the draws of noise that each
-    carries, negative where it carries none; `laws` those of the draws.
+    """Integers with noise.
+
+    `claimed` are the L1, squared L2 and Linf norms for which the noise was made, `moved` the
+    changes by the record. `draws` are the numbers of the draws of noise in each integer, negative
+    for none; `laws` are those of the draws.
     """
 
     claimed: tuple[int, int, int]
@@ -81,7 +85,7 @@ class NoisySum(SiteRelease):
 
 @dataclass(frozen=True, kw_only=True)
 class Selection(SiteRelease):
-    """An index, drawn by exact scores and a coefficient; `reach` is claimed as their range."""
+    """An index, drawn by exact scores and a coefficient; `reach` is their claimed range."""
 
     mechanism: str
     coefficient: Fraction
@@ -92,14 +96,14 @@ class Selection(SiteRelease):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What ledger and statement say of a run; None where they say nothing."""
+    """The claims of ledger and statement about a run; None where they make none."""
 
     spent: Amount
     spent_fraction: float | None = None
     spent_epsilon: float | None = None
     epsilon: float | None = None
     lines: float | None = None
-    """What the lines of the statement come to, as a part of the budget."""
+    """The sum of the statement's lines, as a fraction of the budget."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +113,7 @@ class PlainTranscript:
     claim: Claim | None = None
 
 
-# ------------------------------------------------------------------------------- laws, in 40 digits
+# Laws, in 40 digits.
 def _context(digits: int = LAW_DIGITS) -> Any:
     context = MPContext()
     context.dps = digits
@@ -141,13 +145,13 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
 
 
 def delta_of(mu: Any, epsilon: Any, ctx: Any) -> Any:
-    """Between two normal laws mu apart."""
+    """Delta between two normal laws mu apart."""
     return ctx.ncdf(mu / 2 - epsilon / mu) - ctx.exp(epsilon) * ctx.ncdf(-mu / 2 - epsilon / mu)
 
 
 @lru_cache(maxsize=1024)
 def budget_of(measure: str, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """All that may be spent: epsilon itself, or the mu^2 that keeps (epsilon, delta)."""
+    """The whole budget: epsilon itself, or the mu^2 that keeps (epsilon, delta)."""
     if measure == "pure":
         return epsilon
     ctx = _context()
@@ -187,9 +191,9 @@ def _rational(number: Any) -> Fraction:
     return Fraction((-1) ** sign * int(mantissa)) * Fraction(2) ** int(exponent)
 
 
-# ------------------------------------------------------------------------------ what a record loses
+# The loss of a record.
 def _guaranteed_law(law: PlainLaw | None, terms: Terms) -> PlainLaw | None:
-    """The noise of all sites that a record counts on; None if it is no law that was guaranteed."""
+    """The noise of all sites that protect a record; None if it is not a guaranteed law."""
     if law is None or law.size <= 0:
         return None
     if law.kind == "gaussian":
@@ -198,7 +202,7 @@ def _guaranteed_law(law: PlainLaw | None, terms: Terms) -> PlainLaw | None:
 
 
 def loss_of_norms(law: PlainLaw | None, l1: int, l2_squared: int, terms: Terms) -> Amount:
-    """What a change of these norms loses by noise of this law."""
+    """The loss by a change of these norms under noise of this law."""
     honest_law = _guaranteed_law(law, terms)
     if honest_law is None or l1 == 0:
         return math.inf if l1 else Fraction(0)
@@ -210,9 +214,11 @@ def loss_of_norms(law: PlainLaw | None, l1: int, l2_squared: int, terms: Terms) 
 
 
 def loss_of_range(choice: Selection, units: int, terms: Terms) -> Amount:
-    """Of a choice whose scores move within so many units: the exponential mechanism's loss lies in
-    an interval of that length, so that half of it counts among Gaussian losses. Smeared by noise of
-    mu^2 = s, it is below noise of mu^2 = s + loss where 1/s - 1/(s + loss) = (half / s)^2.
+    """The loss of a selection whose scores move within this many units.
+
+    The exponential mechanism's loss lies in an interval of that length, so half of it counts among
+    Gaussian losses. With Gaussian noise of mu^2 = s left, it is below noise of mu^2 = s + loss
+    where 1/s - 1/(s + loss) = (half / s)^2.
     """
     epsilon = choice.coefficient * units
     if terms.measure == "pure":
@@ -223,7 +229,7 @@ def loss_of_range(choice: Selection, units: int, terms: Terms) -> Amount:
 
 
 def loss_of_release(release: SiteRelease, terms: Terms) -> Amount:
-    """What the record lost by one release."""
+    """The loss of the record by one release."""
     if isinstance(release, NoisySum):
         l1, l2_squared, _ = _norms(release.moved)
         return max(loss_of_norms(law, l1, l2_squared, terms) for law in release.laws or (None,))
@@ -237,7 +243,7 @@ def _norms(change: Sequence[int]) -> tuple[int, int, int]:
 
 
 def range_of(choice: Selection) -> int:
-    """How differently the record moves the scores: what moves all of them alike is free."""
+    """The range of the record's effect on scores: moving all of them alike is free."""
     changes = [a - b for a, b in zip(choice.scores, choice.scores_without, strict=False)]
     return max(changes, default=0) - min(changes, default=0)
 
@@ -253,10 +259,10 @@ def most_along_a_path(charges: Iterable[tuple[PlainRegion, Amount]]) -> Amount:
     return here + sum(max(map(most_along_a_path, parts.values())) for parts in tests.values())
 
 
-# -------------------------------------------------------------------------------------- the verdict
+# The verdict.
 @dataclass(frozen=True)
 class RecordVerdict:
-    """What one record lost and paid, what the worst could have paid, and what does not agree."""
+    """The loss and charge of one record, the largest possible charge, and all disagreements."""
 
     lost: Amount
     paid: Amount
@@ -266,7 +272,7 @@ class RecordVerdict:
 
 
 def judge_transcript(transcript: PlainTranscript) -> RecordVerdict:
-    """Holds what was charged, claimed and stated against what the record really lost."""
+    """Compares what was charged, claimed and stated with what the record really lost."""
     terms, releases = transcript.terms, transcript.releases
     problems = [
         f"round {release.round}, site {release.site}, {release.what}: {words}"
@@ -292,7 +298,7 @@ def judge_transcript(transcript: PlainTranscript) -> RecordVerdict:
 
 
 def _spent(releases: Sequence[SiteRelease], site: int) -> Amount:
-    """By the worst path at one site, or more: what a selection was to leave counts from then on."""
+    """The worst path at one site, or more: a selection's remainder counts from its round on."""
     own = [release for release in releases if release.site == site]
     left: dict[int, Amount] = {max(r.round for r in own): Fraction(0)}
     for r in own:
@@ -309,7 +315,7 @@ def _is_touched(release: SiteRelease) -> bool:
 
 
 def _faults(release: SiteRelease, terms: Terms) -> list[str]:
-    if terms.label_odds is not None:  # protected before anything is asked
+    if terms.label_odds is not None:  # protected before any query
         return _faults_of_counts(release)
     faults = (_faults_of_sum if isinstance(release, NoisySum) else _faults_of_choice)(
         release, terms
@@ -347,26 +353,26 @@ def _faults_of_choice(release: SiteRelease, terms: Terms) -> list[str]:
 
 
 def _faults_of_counts(release: SiteRelease) -> list[str]:
-    """Counts of randomized labels: another label moves one cell of each group, and its own."""
+    """Counts of randomized labels: another label changes only its own counts."""
     is_fine = isinstance(release, NoisySum) and _norms(release.moved)[0] <= release.claimed[0]
     return [] if is_fine else ["another label moves more than its own counts"]
 
 
 def _unequal(words: str, whole: Amount, charge: Amount) -> list[str]:
-    """A law whose worst loss is not what was charged: beyond it, or so far below that it errs."""
+    """A law whose worst loss differs from its charge: above it, or too far below."""
     is_equal = _at_most(whole, charge) and float(whole) >= float(charge) * (1.0 - CLOSE)
     return [] if is_equal else [f"{words} is sized for {_of(whole, charge)} its charge"]
 
 
 def _shared_draws(releases: Sequence[SiteRelease]) -> list[str]:
-    """Numbers of one site and round that carry the same draw tell each other's noise."""
+    """Numbers of one site and round with the same draw reveal each other's noise."""
     sums = [release for release in releases if isinstance(release, NoisySum)]
     places = [(sum_.round, sum_.site, draw) for sum_ in sums for draw in sum_.draws if draw >= 0]
     return [] if len(set(places)) == len(places) else ["two numbers carry the same draw of noise"]
 
 
 def _label_faults(terms: Terms) -> list[str]:
-    """Randomized labels lose the odds of the truth against one lie, once for every report."""
+    """Randomized labels lose the log-odds of the truth against one lie, once per report."""
     if terms.label_odds is None:
         return []
     (truth, lie, reports), ctx = terms.label_odds, _context()
@@ -396,5 +402,5 @@ def _of(mine: Amount, limit: Amount) -> str:
 
 
 def _at_most(mine: Amount, limit: Amount) -> bool:
-    """Exactly for rationals; what was rounded to 40 digits may err in the last few."""
+    """Exact for rationals; numbers rounded to 40 digits may err in the last few."""
     return float(mine) <= float(limit) or mine <= limit * (1 + Fraction(1, 10**15))

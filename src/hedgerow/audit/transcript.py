@@ -1,8 +1,8 @@
-"""What a run asked and released, in plain numbers for the second accountant (audit/shadow.py).
+"""The queries and releases of a run in plain numbers, for the second accountant (audit/shadow.py).
 
-A site's own code answers every query twice, of rows with a record and of rows without it. Samplers
-that only look are in the place of the real ones: they say which law was drawn how often, and put a
-mark on every number that noise was added to.
+A site's own code answers every query twice, from rows with a record and from rows without it. The
+samplers are replaced by recording ones: they note which law was drawn how often, and mark every
+number to which noise was added.
 """
 
 from __future__ import annotations
@@ -49,29 +49,29 @@ from hedgerow.schema import regions
 from hedgerow.schema.arrays import IntArray, Words
 
 DRAW_MARK = 1 << 40
-"""Beyond all sums that an audit asks: a mark on a number says which draw it carries."""
+"""Larger than all sums of an audit, so that a mark tells which draw a number carries."""
 
 
 @dataclass(frozen=True)
 class SiteAnswer:
-    """A site's answer to one bundle as its own code makes it, before noise."""
+    """A site's answer to one bundle as its own code computes it, before noise."""
 
     integers: tuple[int, ...]
     draws: tuple[int, ...]
     laws: tuple[NoiseLaw, ...]
     choices: tuple[tuple[str, Fraction, tuple[int, ...]], ...]
-    """Of each selection: mechanism, coefficient, exact scores."""
+    """Per selection: mechanism, coefficient, exact scores."""
 
 
 class _SameBits(SecretRandomness):
-    """Bits that are the same every time: what an audit compares is never released."""
+    """The same bits every time; an audit releases nothing."""
 
     def words(self, count: int) -> Words:
         return np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
 class _Look:
-    """Samplers that draw nothing and remember what they were asked for."""
+    """Samplers that draw nothing and record their calls."""
 
     def __init__(self, mark: int) -> None:
         self.mark = mark
@@ -93,7 +93,7 @@ class _Look:
 
 
 def answer_without_noise(rows: StudyRows, questions: Sequence[Priced]) -> SiteAnswer:
-    """The bundle as the site would answer it, looked at twice: without noise, and with marks."""
+    """Answers a bundle as the site would, twice: without noise, and with marks."""
     plain, with_marks = _Look(0), _Look(DRAW_MARK)
     vectors = [
         respond(rows, questions, _SameBits(), look.samplers).vector for look in (plain, with_marks)
@@ -101,16 +101,12 @@ def answer_without_noise(rows: StudyRows, questions: Sequence[Priced]) -> SiteAn
     marks = vectors[1] - vectors[0]
     draws = np.where(marks % DRAW_MARK == 0, marks // DRAW_MARK - 1, -1)
     return SiteAnswer(
-        tuple(vectors[0].tolist()),
-        tuple(draws.tolist()),
-        tuple(plain.laws),
-        tuple(plain.choices),
+        tuple(vectors[0].tolist()), tuple(draws.tolist()), tuple(plain.laws), tuple(plain.choices)
     )
 
 
-# ----------------------------------------------------------------------------------- plain numbers
 def terms_of(study: Study) -> Terms:
-    """What was agreed; only declared numbers, none that follows from them."""
+    """The agreed numbers: only declared ones, none that is derived."""
     shares = study.dp_model is DPModel.DISTRIBUTED
     is_label = study.dp_model is DPModel.LABEL
     return Terms(
@@ -126,7 +122,7 @@ def terms_of(study: Study) -> Terms:
 
 
 def _label_odds(study: Study) -> tuple[Fraction, Fraction, int]:
-    """Measured on the law itself: by how many of all words it reports the truth."""
+    """The odds of the law itself: the fraction of words that report the truth."""
     reports = study.label_reports
     if reports is None:
         keep = study.response.keep
@@ -168,7 +164,7 @@ def releases_of(
     answer: SiteAnswer,
     neighbor_answer: SiteAnswer,
 ) -> list[SiteRelease]:
-    """Of one bundle in one round of one site: `answer` is with the record."""
+    """The releases of one bundle in one round of one site; `answer` is with the record."""
     releases, start = list[SiteRelease](), 0
     choices = iter(zip(answer.choices, neighbor_answer.choices, strict=True))
     for priced_query in questions:
@@ -223,9 +219,9 @@ def _sum_of(
     )
 
 
-# ------------------------------------------------------------------------------- a site's own rows
+# A site's own rows.
 MOST_RECORDS = 16
-"""Of a site's rows that are taken away, one at a time, unless somebody says otherwise."""
+"""Rows that are left out, one at a time, by default."""
 
 
 def judge_records(
@@ -235,9 +231,9 @@ def judge_records(
     claim: Claim | None = None,
     most: int = MOST_RECORDS,
 ) -> dict[int, RecordVerdict]:
-    """What single records of a site could have changed in a run, by their row numbers.
+    """What single records of a site could have changed in a run, by row number.
 
-    Rows are taken evenly from all. Secret draws are made anew: folds are not those of the run.
+    Rows are taken evenly from all. Secret draws are new, so folds are not those of the run.
     """
     X, y = rows
     draws = Draws(os.urandom(32), study.name)
@@ -263,7 +259,7 @@ def judge_records(
 
 
 def _neighbor(study: Study, X: Any, y: Any, row: int) -> tuple[Any, Any]:
-    """Without the record; with another label, where labels alone are protected."""
+    """The rows without the record; under `label`, with another label."""
     if study.dp_model is not DPModel.LABEL:
         return np.delete(X, row, axis=0), np.delete(y, row)
     labels, labels_then = list(study.schema.labels), y.copy()
@@ -272,7 +268,7 @@ def _neighbor(study: Study, X: Any, y: Any, row: int) -> tuple[Any, Any]:
 
 
 def claim_of(spent: Cost, statement: PrivacyStatement) -> Claim:
-    """What the sites' ledgers and the statement say of a run."""
+    """The claims of the sites' ledgers and of the statement about a run."""
     lines = [
         math.fsum(line.part for line in part) for part in (statement.spending, statement.held_out)
     ]

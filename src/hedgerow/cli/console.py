@@ -1,12 +1,12 @@
 """Shared parts of all commands: output, warnings and exit codes.
 
-0  done
-1  a check found something, and said what
-2  a mistake in what was asked: a flag, a file, a schema, a parameter, rows
-3  a budget or a policy said no; nothing was released
+0  success
+1  a check failed; the output says which
+2  wrong usage: a flag, a file, a schema, a parameter, rows
+3  refused by a budget or a policy; nothing was released
 4  a ledger cannot be trusted or written
-5  a site refused, or a round gave no answer
-130  stopped from the keyboard
+5  a site refused, or a round got no answer
+130  interrupted from the keyboard
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the resul
 
 
 def _as_line(words: str) -> None:
-    """A warning without the place in our source that raised it."""
+    """A warning without its location in our source."""
     tell(f"hedgerow: warning: {words}", file=sys.stderr)
 
 
@@ -59,7 +59,7 @@ def exit_code_of(error: HedgerowError) -> int:
 
 
 def show_page(place: str) -> None:
-    """Opens a page in a browser; without a screen it says where the page is."""
+    """Opens a page in a browser; without a screen, prints its location."""
     screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     if sys.platform.startswith("linux") and not any(map(os.environ.get, screens)):
         tell(f"there is no screen; open {place} in a browser.", file=sys.stderr)
@@ -71,14 +71,16 @@ def run_guarded(command: Callable[[], Any]) -> None:
     """Runs the program: one clear sentence instead of a traceback for a user's mistake."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without a letter shows a mark
+            stream.reconfigure(
+                errors="replace"
+            )  # shows a mark for characters that the terminal lacks
     warnings.showwarning = lambda message, *_, **__: _as_line(str(message))
     try:
         command()
     except HedgerowError as error:
         complain(str(error))
         raise SystemExit(exit_code_of(error)) from None
-    except BrokenPipeError:  # the reader of a pipe had enough
+    except BrokenPipeError:  # the reader of the pipe closed it
         sys.stderr.close()
         raise SystemExit(0) from None
     except OSError as error:
@@ -94,19 +96,19 @@ def complain(words: str) -> None:
 
 
 def tell(words: object, **how: Any) -> None:
-    """Prints. Whoever wrote a text that is shown, no character of it steers the terminal."""
+    """Prints, with control characters escaped, so that no text can control the terminal."""
     print(visible_lines(str(words)), **how)
 
 
 def say(text: str) -> None:
-    """Lines as wide as the terminal; whole ones where a program reads them."""
+    """Wraps lines to the terminal; does not wrap for programs."""
     from hedgerow.report.text import hanging
 
     tell(hanging(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 
 
 def line_printer(as_json: bool, in_words: Callable[[Any], str]) -> Callable[[Any], None]:
-    """Prints events: JSON for programs, words for a terminal, nothing where nobody looks."""
+    """Prints events: JSON for programs, words for a terminal, otherwise nothing."""
     if as_json:
         return lambda event: tell(json.dumps(event), flush=True)
     if sys.stdout.isatty():
@@ -120,7 +122,7 @@ def say_json(value: Any) -> None:
 
 @contextmanager
 def warnings_as_lines(quiet: bool) -> Iterator[None]:
-    """All warnings of a command, once each, when it is done; none if it is to be quiet."""
+    """Shows all warnings of a command once each, at its end; none if `quiet`."""
     from hedgerow.data.reading.containers import ROWS_READ
 
     with warnings.catch_warnings(record=True) as caught:
@@ -136,7 +138,7 @@ def warnings_as_lines(quiet: bool) -> Iterator[None]:
 
 
 def address(text: str) -> tuple[str, int]:
-    """The address and the port of `--listen`."""
+    """Splits the value of `--listen` into host and port."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit():
         raise ParameterError(f"--listen is {text!r}; write an address and a port, 0.0.0.0:8443.")
@@ -147,7 +149,7 @@ SECONDS_BETWEEN_LINES = 3.0
 
 
 class ReadingProgress:
-    """Tells every few seconds how many rows are read, on a terminal and in a pipe alike."""
+    """Reports every few seconds how many rows are read, on a terminal and in a pipe."""
 
     def __init__(self, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet, self._clock, self._last = quiet, clock, clock()
@@ -164,10 +166,8 @@ def on_terminal(quiet: bool) -> bool:
     return not quiet and sys.stderr.isatty()
 
 
-# --------------------------------------------------------------------------------------------------
-# What a command may write over: never what it reads, nor what was paid for or confirmed.
-#
-# One rule for every command that names a file to write, asked before anything is spent.
+# Which files a command may overwrite: never its inputs, nor what was paid for or confirmed. One
+# rule for every command that names an output file, checked before anything is spent.
 
 Force = Annotated[
     bool, typer.Option("--force", help="Overwrite a model, a report or a confirmed schema.")
@@ -195,7 +195,7 @@ def check_output(
 
 
 def _files_at(place: str | Path) -> Iterator[Path]:
-    """A file, all in a folder, or all that a pattern names; of a database's address, none."""
+    """One file, all files of a folder, or all that match a pattern; none for a database."""
     path = Path(place)
     if path.is_dir():
         yield from (file for file in path.rglob("*") if file.is_file())
@@ -224,7 +224,7 @@ def _precious(path: Path, digest: str) -> str | None:
 
 
 def _is_draft(path: Path) -> bool:
-    """Whether a whole schema was read from rows, so that it can be drafted again."""
+    """Whether the whole schema was read from rows, so that it can be drafted again."""
     from hedgerow.schema.schema import Schema
 
     try:

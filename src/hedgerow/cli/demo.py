@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from hedgerow.cli.console import Force, Json, Quiet, check_output, on_terminal, say_json, show_page
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -19,12 +20,9 @@ if TYPE_CHECKING:
     from hedgerow.methods.boosting_classes import BoostedTreesClassifier
     from hedgerow.privacy.statement.record import RunRecord
 
-# --------------------------------------------------------------------------------------------------
-# Five simulated hospitals that together learn what none of them can learn alone.
-#
-# The patients are drawn at random by a formula that stands below, so that nobody's data is shown.
-# Alone each hospital is too small for this epsilon: what it can learn is below the noise. The sum
-# over all of them is not, and carries little more noise than one of them alone.
+# Five simulated hospitals that together learn what none can learn alone. The patients are drawn
+# at random by the formula below. At this epsilon each hospital alone is too small: its signal is
+# below the noise. The sum over all of them is not, and has little more noise than one alone.
 
 SIZES = (1500, 1000, 800, 500, 400)
 """Patients of each hospital."""
@@ -34,7 +32,7 @@ DEMO_EPSILON = 1.0
 DEMO_SEED = 0
 WARDS = ("surgery", "medicine", "heart")
 SCHEMA = Schema(
-    features={  # as a clinician would state them beforehand
+    features={  # as a clinician would declare them
         "age": (0, 110),
         "earlier stays": (0, 20),
         "days in hospital": (0, 90),
@@ -50,13 +48,13 @@ SCHEMA = Schema(
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The model of all hospitals, and the test AUC of each way to train."""
+    """The federated model, and the test AUC of each way to train."""
 
     model: BoostedTreesClassifier
     auc: dict[str, float]
 
 
-def patients(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+def patients(n: int, rng: Rng) -> tuple[Any, Any]:
     """Simulated patients and whether they return: age, illness and earlier stays raise the risk."""
     age = np.clip(rng.normal(62, 16, n), 18, 100).round()
     stays, days = rng.poisson(0.8, n), np.clip(rng.gamma(2, 3, n), 1, 60).round()
@@ -73,7 +71,7 @@ def patients(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
 
 
 def write_patients(path: Path) -> None:
-    """The patients of all hospitals as a table to try things on: `hedgerow demo --rows`."""
+    """Writes the patients of all hospitals as a table to try out: `hedgerow demo --rows`."""
     X, y = patients(sum(SIZES), np.random.default_rng(DEMO_SEED))
     write_table(path, X, y, hospital=np.repeat(HOSPITALS, SIZES))
 
@@ -119,12 +117,10 @@ def _estimator(progress: bool = False) -> BoostedTreesClassifier:
     )
 
 
-ALL_TOGETHER, EACH_ALONE, POOLED, BARE = (
-    "all hospitals together, rows stay",
-    "each hospital alone (mean)",
-    "all rows in one place",
-    "all rows in one place, no privacy",
-)
+ALL_TOGETHER = "all hospitals together, rows stay"
+EACH_ALONE = "each hospital alone (mean)"
+POOLED = "all rows in one place"
+WITHOUT_PRIVACY = "all rows in one place, no privacy"
 
 
 def _compare(
@@ -146,12 +142,12 @@ def _compare(
         ALL_TOGETHER: auc(together),
         EACH_ALONE: float(np.mean([auc(model) for model in alone])),
         POOLED: auc(_estimator().fit(X, y)),
-        BARE: float(roc_auc_score(labels, bare.predict_proba(_numbers(rows))[:, 1])),
+        WITHOUT_PRIVACY: float(roc_auc_score(labels, bare.predict_proba(_numbers(rows))[:, 1])),
     }
 
 
 def _numbers(X: Any) -> Any:
-    """For a model that reads numbers only: texts by their place in the schema."""
+    """Numeric columns, with texts encoded by their position in the schema."""
     out = X.copy()
     out[:, 6] = X[:, 6] == "yes"
     out[:, 7] = np.vectorize(WARDS.index)(X[:, 7])
@@ -164,7 +160,9 @@ def _print_comparison(console: Console, auc: dict[str, float]) -> None:
     table = Table("who trains", "guarantee", "AUC")
     for trainer, value in auc.items():
         table.add_row(
-            trainer, "none" if trainer == BARE else f"epsilon {DEMO_EPSILON:g}", f"{value:.3f}"
+            trainer,
+            "none" if trainer == WITHOUT_PRIVACY else f"epsilon {DEMO_EPSILON:g}",
+            f"{value:.3f}",
         )
     console.print(table)
     console.print(
@@ -205,8 +203,7 @@ def demo(
         Path | None, typer.Option(help="Also write the model's report page to this .html file.")
     ] = None,
     rows: Annotated[
-        Path | None,
-        typer.Option(help="Only write the synthetic patients to this .csv file."),
+        Path | None, typer.Option(help="Only write the synthetic patients to this .csv file.")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open that page in a browser.")] = False,
     force: Force = False,
@@ -235,7 +232,7 @@ def demo(
 
 
 def _page_of(model: Any) -> Path:
-    """A page nobody named stays in the folder for such things until the system clears it."""
+    """Without a name the page goes to the system's temporary folder."""
     import tempfile
 
     page = Path(tempfile.mkdtemp(prefix="hedgerow-demo-")) / "report.html"

@@ -25,15 +25,14 @@ if TYPE_CHECKING:
     from hedgerow.methods.base import PrivateEstimator
     from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
 # An estimator as it is typed: its name, and parameters after it, "TreeClassifier max_depth=4".
 
 OPTION_NAMES = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
-"""Parameters that the commands have flags for, or that are their own business."""
+"""Parameters that have their own flags, or that commands set themselves."""
 
 
 def parse_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
-    """The estimator that a text names, with its own parameters and with those of flags."""
+    """The estimator named by a text, with its parameters and those of flags."""
     from hedgerow.deployment.draft import typed_parameter
     from hedgerow.errors import ParameterError
     from hedgerow.methods.parameters import declared_parameters
@@ -49,7 +48,7 @@ def parse_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
         raise ParameterError(
             f"{text!r} sets {flag_names}, which is a flag of this command; give it there."
         )
-    if isinstance(kind, type):  # a paper's method knows its own
+    if isinstance(kind, type):  # a paper's method has its own
         names = {item.name for item in declared_parameters(kind)} - set(OPTION_NAMES)
         for strange in sorted(set(parameters) - names):
             raise ParameterError(
@@ -160,7 +159,7 @@ ENOUGH_TO_HOLD_OUT = 1_000
 
 
 def _propose_hold_out(model: PrivateEstimator, sources: list[Any]) -> None:
-    """Where rows are enough: asks on a terminal, says so elsewhere. Nothing is spent yet."""
+    """With enough rows, proposes to hold some out: asks on a terminal, else prints a hint."""
     from hedgerow.methods.files import first_rows
     from hedgerow.methods.sources import schema_for
 
@@ -238,7 +237,6 @@ def asked_for(problem: str, todo: str) -> Exception:
     return ParameterError(f"{problem}; {todo}.")
 
 
-# --------------------------------------------------------------------------------------------------
 # `hedgerow plan`: what to expect of a fit, before anything is spent.
 
 
@@ -301,8 +299,7 @@ def _is_public(source: str) -> bool:
     return sys.stdin.isatty() and typer.confirm(words)
 
 
-# --------------------------------------------------------------------------------------------------
-# `hedgerow select`: several estimators on one guarantee, compared by one private query.
+# `hedgerow select`: several estimators under one guarantee, compared by one private query.
 
 
 def select(
@@ -395,7 +392,7 @@ def select(
 def _candidates(
     texts: list[str], schema: Schema, epsilon: float, delta: float, ledger: Path | None
 ) -> list[PrivateEstimator]:
-    """Each with an equal part of the guarantee, so that all of them together keep it."""
+    """Each candidate gets an equal part of the budget."""
     from hedgerow.privacy.accounting.conversions import check_guarantee, warn_if_weak
     from hedgerow.privacy.accounting.rounding import float_below
     from hedgerow.schema.rules import exact

@@ -27,7 +27,7 @@ def show(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
 
 
 def _lines(path: Path) -> list[str]:
-    """One line for each entry, and the sum last."""
+    """One line per entry, and the total last."""
     if path.is_dir():
         from hedgerow.deployment.site_ledger import told_ledger
 
@@ -51,7 +51,7 @@ def verify(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
 
 
 def _verify(path: Path) -> str:
-    """What was verified; an error if any check fails."""
+    """Describes what was verified; raises if any check fails."""
     if path.is_dir():
         from hedgerow.deployment.site_ledger import verified_ledger
 

@@ -1,4 +1,4 @@
-"""The command line's entry point; each group of commands has a file of its own beside this one."""
+"""The command line's entry point; each group of commands has its own file."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ def _version(is_wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
     delimiter: Annotated[
         str | None,

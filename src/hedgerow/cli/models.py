@@ -58,7 +58,8 @@ def predict(
     head = names if classes is None else ["prediction", *(f"probability of {n}" for n in names)]
     class_names = [[] if classes is None else [classes[int(row.argmax())]] for row in outputs]
     lines = [
-        [*name, *map(_six_digits, row)] for name, row in zip(class_names, outputs, strict=True)
+        [*name, *(float(f"{number:.6g}") for number in row)]
+        for name, row in zip(class_names, outputs, strict=True)
     ]
     if json:
         say_json([dict(zip(head, line, strict=True)) for line in lines])
@@ -71,10 +72,6 @@ def predict(
             tell(f"{output}: {len(lines)} predictions.")
 
 
-def _six_digits(number: float) -> float:
-    return float(f"{number:.6g}")
-
-
 def _write(file: IO[str], head: list[str], lines: list[list[Any]]) -> None:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(head)
@@ -82,7 +79,7 @@ def _write(file: IO[str], head: list[str], lines: list[list[Any]]) -> None:
 
 
 def _cell(value: str | float) -> str:
-    """A class that a spreadsheet would compute, such as =1+1, is marked as text; no number is."""
+    """Marks a class such as =1+1 as text, so that a spreadsheet does not compute it."""
     if isinstance(value, float):
         return f"{value:g}"
     is_formula = value.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(value)
@@ -121,7 +118,7 @@ def compare(
     models: Annotated[list[Path], typer.Argument(help="Read two model files or more (.json).")],
     json: Json = False,
 ) -> None:
-    """Compare models: guarantees, quality, what they look at. Spends nothing."""
+    """Compare models: guarantees, quality, feature importance. Spends nothing."""
     from hedgerow.methods.saving import load
     from hedgerow.report.evaluation import compare_models
 
@@ -133,7 +130,7 @@ def compare(
 
 
 def _bars(parts: dict[str, float]) -> str:
-    """Columns by what they bring about, in characters that every terminal has."""
+    """Importances as bars of plain characters."""
     width = max(len(name) for name in parts)
     shown = [(name, part) for name, part in parts.items() if part > 0][:MOST_IMPORTANCES]
     most = max((part for _, part in shown), default=1.0)
@@ -181,8 +178,7 @@ def evaluate(
         str | None, typer.Option(help="Name the column with the true outcome.")
     ] = None,
     by: Annotated[
-        str | None,
-        typer.Option(help="Group by a column; by a number with cuts: age=40,65."),
+        str | None, typer.Option(help="Group by a column; by a number with cuts: age=40,65.")
     ] = None,
     records: Annotated[
         int | None,
@@ -222,7 +218,6 @@ def evaluate(
         tell(result if quiet else f"{result}\n\n{result.privacy_}")
 
 
-# --------------------------------------------------------------------------------------------------
 # `hedgerow export` and `hedgerow report`: a model for other programs and for people.
 
 
@@ -297,8 +292,7 @@ def report(
 def serve(
     model: ModelPath,
     listen: Annotated[
-        str,
-        typer.Option(envvar="HEDGEROW_LISTEN", help="Listen on this address and port, HTTP."),
+        str, typer.Option(envvar="HEDGEROW_LISTEN", help="Listen on this address and port, HTTP.")
     ] = "127.0.0.1:8080",
 ) -> None:
     """Serve a model over HTTP: /v1/predict, /health, /metrics, /openapi.json."""
@@ -323,8 +317,7 @@ def _say(path: Path, hint: str, json: bool, quiet: bool) -> None:
         tell(f"{path}: {size} bytes.{hint}")
 
 
-# --------------------------------------------------------------------------------------------------
-# `hedgerow verify`: whether a model file is what it says.
+# `hedgerow verify`: whether a model file is authentic and correct.
 
 
 def sign(
@@ -393,7 +386,7 @@ def verify(
 
 
 def tell_checks(checks: list[Any], quiet: bool = False) -> None:
-    """One line for each check and one for all; exit code 1 if one failed."""
+    """One line per check and one for all; exit code 1 if one failed."""
     from hedgerow.deployment.verify import verdict
 
     if not quiet:
@@ -405,7 +398,7 @@ def tell_checks(checks: list[Any], quiet: bool = False) -> None:
 
 
 def _against(model: Path, rows: str) -> list[Any]:
-    """The run made again, and its losses by single records of these rows."""
+    """Repeats the run, and computes its privacy loss for single records of these rows."""
     from hedgerow.audit.transcript import claim_of, judge_records
     from hedgerow.deployment.verify import CheckResult, Outcome, replay_check, replay_run
     from hedgerow.methods.files import rows_of_sites
@@ -427,7 +420,6 @@ def _against(model: Path, rows: str) -> list[Any]:
     return [replay_check(run, model), CheckResult.of("your records", not problems, words)]
 
 
-# --------------------------------------------------------------------------------------------------
 # `hedgerow audit`: measures the loss of the real pipeline against its claim.
 
 

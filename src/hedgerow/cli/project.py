@@ -1,4 +1,4 @@
-"""`hedgerow new` and `hedgerow rehearse`: a consortium's folder, and its whole study here."""
+"""`hedgerow new` and `hedgerow rehearse`: a project folder, and a study run on this machine."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _policy_text(site: str) -> str:
 
 
 def _study_text(name: str) -> str:
-    """The study, commented as all are, with a schema in its own file and without keys."""
+    """The commented study, with a schema in its own file and without keys."""
     from hedgerow.cli.demo import SCHEMA
     from hedgerow.deployment.study_file import VERSION, StudyFile, as_text
     from hedgerow.secagg.keys import Identity
@@ -173,12 +173,12 @@ def _study_text(name: str) -> str:
     text = as_text(StudyFile.checked(content, Path("study.toml")))
     own_file = '[schema]\nfile = "schema.toml"\n\n'
     text = re.sub(r"\[schema\]\n.*?(?=\[privacy\])", own_file, text, flags=re.S)
-    text = re.sub(r"(?m)^(threshold|colluders) = ", r"# \1 = ", text)  # follow from the sites
+    text = re.sub(r"(?m)^(threshold|colluders) = ", r"# \1 = ", text)  # derived from the sites
     return re.sub(r'(?m)^key = ".*"$', 'key = ""  # `hedgerow study invite` writes it', text)
 
 
 def _write_rows(folder: Path) -> None:
-    """Made-up patients, and the schema on which all agree."""
+    """Writes simulated patients and their common schema."""
     import numpy as np
 
     from hedgerow.cli.demo import SCHEMA, patients, write_table

@@ -1,7 +1,7 @@
 """`hedgerow schema review`: a local page on which a person confirms the schema column by column.
 
-Nothing is confirmed by default: of each part that was read from rows the value is typed, or it is
-said from where anybody may know it. The page is served to this machine alone, under a secret path.
+Nothing is confirmed by default: for each part that was read from rows, the person types the value
+or names its public source. The page is served on the loopback interface only, under a secret path.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.schema.schema import Mark, Schema
 
 LONGEST_BODY = 1 << 20
-"""Bytes of an answer; a page sends far fewer."""
+"""Most bytes of a request; a page sends far fewer."""
 
 
 class Review:
-    """A schema file under review, and what was found in rows."""
+    """A schema file under review, and the findings from rows."""
 
     def __init__(self, path: Path, findings: Sequence[Any] = ()) -> None:
         self.path, self.findings = path, {finding.name: finding for finding in findings}
@@ -32,7 +32,7 @@ class Review:
         self.schema = Schema.from_toml(path)
 
     def confirm(self, answers: Mapping[str, Any], by: str) -> list[str]:
-        """Writes what was confirmed, and tells what is still open."""
+        """Writes what was confirmed; returns what is still open."""
         if not by.strip():
             raise ParameterError("nobody is named; give your name, for every privacy statement.")
         if self.path.read_bytes() != self._shown:
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """No line for each request."""
+        """Logs no requests."""
 
 
 HTTP_POLICY = (

@@ -23,15 +23,14 @@ from hedgerow.cli.console import (
     warnings_as_lines,
 )
 from hedgerow.errors import ParameterError
-from hedgerow.schema.schema import Feature, Hashed, Mark, Numeric, Schema, Target
+from hedgerow.schema.schema import Feature, Hashed, Mark, Numeric, Schema, Survival, Target
 
-# --------------------------------------------------------------------------------------------------
-# One rule for terminal and page: of each part that was read from rows the value is typed, or the
-# source is named by which anybody may know it. Enter alone confirms nothing.
+# One rule for terminal and page: for each part that was read from rows, the person types the
+# value or names its public source. Enter alone confirms nothing.
 
 LEAVE_OPEN, SOURCE = "-", "source:"
 OUTCOME = ""
-"""The key of the classes or the target among answers: no column has it as its name."""
+"""The key of the classes or the target among answers; no column has this name."""
 
 
 def mark_reviewed(schema: Schema, answers: Mapping[str, Any], by: str, day: str) -> Schema:
@@ -60,9 +59,9 @@ def _is_open(mark: Mark | None) -> bool:
 
 
 def _ask_all(schema: Schema, source: str | None) -> dict[str, dict[str, str | None]]:
-    """The answers at a terminal; Enter names `source`, if there is one."""
+    """Asks at a terminal; Enter names `source`, if there is one."""
     parts = [(f.name, f.name, shown_feature(f), f.mark) for f in schema.features]
-    name = "classes" if schema.classes is not None else "target"
+    name = "classes" if schema.classes is not None else "horizon" if schema.survival else "target"
     parts += [(OUTCOME, name, *shown_outcome(schema))]
     return {
         key: _parse_answer(_ask(name, shown), source)
@@ -80,7 +79,7 @@ def _parse_answer(text: str, source: str | None) -> dict[str, str | None]:
 
 
 def answer_feature(feature: Feature, answer: str, mark: Mark) -> Feature:
-    """The feature with a mark, and with the values of the answer if it has any."""
+    """The feature with a mark, and with the answer's values, if any."""
     new_feature = replace(feature, mark=mark)
     if not answer:
         return new_feature
@@ -100,7 +99,7 @@ def answer_outcome(schema: Schema, answer: str, mark: Mark) -> Schema:
     if target is None:
         return schema
     if schema.survival is not None:
-        end = schema.survival.horizon if not answer else _pair(answer)[1]
+        end = _pair(f"0 {answer}")[1] if answer else schema.survival.horizon
         return replace(schema, target=replace(schema.survival, horizon=end, mark=mark))
     low, high = _pair(answer) if answer else (target.low, target.high)
     return replace(schema, target=replace(target, low=low, high=high, mark=mark))
@@ -117,12 +116,13 @@ def shown_feature(feature: Feature) -> str:
         return _range(feature)
     if isinstance(feature, Hashed):
         return f"{feature.buckets} buckets"
-    return ", ".join(feature.values)  # all of them: nobody confirms what is not shown
+    return ", ".join(feature.values)  # all of them: what is not shown cannot be confirmed
 
 
 def _range(bound: Numeric | Target) -> str:
-    """Both ends with every digit that they have."""
-    return " to ".join(repr(end).removesuffix(".0") for end in (bound.low, bound.high))
+    """Both ends with all digits; only the upper end for follow-up."""
+    ends = (bound.high,) if isinstance(bound, Survival) else (bound.low, bound.high)
+    return " to ".join(repr(end).removesuffix(".0") for end in ends)
 
 
 def _ask(name: str, shown: str) -> str:
@@ -158,6 +158,9 @@ OptionalTarget = Annotated[str | None, typer.Option("--target", help="Name the c
 def draft(
     rows: Annotated[str, typer.Argument(help="Read rows from a .csv or .parquet file.")],
     target: OptionalTarget = None,
+    event: Annotated[
+        str | None, typer.Option(help="Name the column of events; the target is then their time.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file.")
     ] = None,
@@ -171,7 +174,7 @@ def draft(
     if output is not None:
         check_output(output, rows, force=force)
     with warnings_as_lines(quiet):
-        diagnosis = diagnose(rows, target)
+        diagnosis = diagnose(rows, target, event=event)
     new_schema = diagnosis.schema
     if json:
         say_json(new_schema.to_dict())

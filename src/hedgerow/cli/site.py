@@ -66,8 +66,7 @@ def init(
     state: State,
     name: Annotated[str, typer.Option(help="Name the site.")],
     anchor: Annotated[
-        Path,
-        typer.Option(help="Keep the rollback anchor here: a file that is not backed up."),
+        Path, typer.Option(help="Keep the rollback anchor here: a file that is not backed up.")
     ],
 ) -> None:
     """Create a site: a key, a policy that allows nothing, no budget."""
@@ -115,7 +114,7 @@ def enroll(
 
 
 def _default_anchor(name: str) -> Path:
-    """Beside no state folder that somebody copies with it; never one that is in use."""
+    """A place outside the state folder, so that copies do not include it; never one in use."""
     import os
 
     from hedgerow.errors import ParameterError
@@ -188,7 +187,7 @@ def accept(
 
 
 def _state_here() -> Path:
-    """The only state folder in or right below the present one."""
+    """The only state folder in the current folder or directly below it."""
     from hedgerow.errors import ParameterError
 
     found = [path.parent for path in (Path("site.toml"), *Path().glob("*/site.toml"))]
@@ -349,7 +348,9 @@ def serve(
     from hedgerow.deployment.serve import Service, prepare
 
     folder = _open(state)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as from the keyboard, until served
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # as from the keyboard, until it serves
     prepare(folder)
     stop_event = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -529,7 +530,7 @@ def flower(
 def _rows_at(
     data: str, target: str, person: str | None, sql: str | None, push_down: bool
 ) -> DataPlace:
-    """Paths are stored absolute: a service may run in another folder."""
+    """Paths are stored as absolute ones: a service may run in another folder."""
     from hedgerow.deployment.site_state import DataPlace
 
     place = data if "://" in data else str(Path(data).expanduser().resolve())
@@ -543,7 +544,7 @@ def _called(
     authority: str | None,
     key: bytes = b"",
 ) -> DataPlace:
-    """Whom to call, and which certificate to show there; by `key`, where this site enrolled."""
+    """The coordinator to call, and the certificate to show; by `key` if this site enrolled."""
     from dataclasses import replace
 
     from hedgerow.deployment.enrollment import enrolled_at
@@ -593,7 +594,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
 def _listeners(
     folder: StateFolder, as_json: bool, watch: bool
 ) -> Iterator[Callable[[AuditLine], None]]:
-    """The listeners to a site's events: the terminal, metrics, and with `watch` a browser."""
+    """The listeners to a site's events: terminal, metrics, and with `watch` a browser."""
     from hedgerow.deployment.live import SiteTeller, live_view
     from hedgerow.federation.audit_log import LOG, in_words
 
@@ -606,7 +607,7 @@ def _listeners(
             terminal(line)
             try:
                 view.tell(line)
-            except Exception as error:  # a page that stumbles must not keep a round from leaving
+            except Exception as error:  # an error of the page must not stop a round
                 LOG.error("the live page lacks a line", exc_info=error)
 
         yield both

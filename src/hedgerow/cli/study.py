@@ -51,7 +51,7 @@ ADMIN = "admin@coordinator"
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds an option for each entry of a study's declaration; they reach it table by table."""
+    """Adds an option for each entry of a study's declaration, passed on by table."""
 
     @wraps(command)
     def typed(**arguments: Any) -> None:
@@ -172,7 +172,7 @@ def check(
 
 
 def _add_running(name: str, words: str) -> None:
-    """`run` and `resume`: the same options, and the same way to the sites."""
+    """Registers `run` and `resume`, which have the same options."""
 
     @app.command(name, help=words)
     def command(
@@ -192,10 +192,7 @@ def _add_running(name: str, words: str) -> None:
 
 
 _add_running("run", "Train over all sites; write the model and its privacy statement.")
-_add_running(
-    "resume",
-    "Resume a run that was stopped; what was answered is not charged again.",
-)
+_add_running("resume", "Resume a run that was stopped; what was answered is not charged again.")
 
 
 @app.command()
@@ -270,7 +267,7 @@ def invite(
 
 
 class _Arrivals:
-    """Waits until every invited site has enrolled, and says who came."""
+    """Waits until every invited site has enrolled, and reports who came."""
 
     def __init__(self, enrollment: Enrollment) -> None:
         self._enrollment, self._change = enrollment, threading.Condition()
@@ -328,9 +325,8 @@ def receipts(
         tell(line)
 
 
-# ----------------------------------------------------------------------------------------- running
 class Reach(NamedTuple):
-    """How sites are reached, as it was typed."""
+    """How sites are reached, as given on the command line."""
 
     listen: str | None
     hosts: list[str] | None
@@ -390,7 +386,7 @@ def _exchange(folder: RunFolder, reach: Reach) -> HttpsExchange | PipeExchange:
 
 @contextmanager
 def _listeners(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
-    """The listeners to a run's events: the terminal, metrics, and with `watch` a browser."""
+    """The listeners to a run's events: terminal, metrics, and with `watch` a browser."""
     from hedgerow.deployment.live import RunTeller, live_view
     from hedgerow.deployment.progress import SITES_EVENT, event_in_words
 
@@ -441,7 +437,6 @@ def _show_result(folder: RunFolder, model: PrivateEstimator) -> None:
     say(str(model.privacy_))
 
 
-# ------------------------------------------------------------------------------------------ asking
 def _ask(option: str, words: str) -> str:
     from hedgerow.errors import ParameterError
 

@@ -22,21 +22,19 @@ from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import IntArray
 from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
-# Records that are trained on and records that are held out: each part answers from its own rows.
+# Training and held-out records: each part answers from its own rows.
 #
-# A query says in the first step of its region which part it is of. What is left of the region then
-# selects among the rows of that part, so that a record held out can take part in no other sum.
+# The first step of a query's region names the part, and the rest of the region selects among the
+# rows of that part, so a held-out record can contribute to no other sum.
 
-# --------------------------------------------------------------------------------------------------
-# One site's rows in blocks, each on a thread of its own: the integers are those of all rows.
+# One site's rows in blocks, one thread each.
 #
-# Every sum is one over records, and what a record adds depends on that record alone. So blocks are
-# summed side by side and their integers added up: the same bits, whatever the number of threads.
+# Every sum is over records, and a record's contribution depends on that record alone, so the
+# integers do not depend on the number of threads.
 
 
 def answering(rows: Rows, schema: Schema) -> Answering:
-    """In blocks, if there are several threads and enough rows for them."""
+    """Sums in blocks on several threads if there are enough rows."""
     parts = blocks(rows.n)
     return Answering(rows, schema) if len(parts) == 1 else InBlocks(rows, schema, parts)
 
@@ -78,11 +76,11 @@ def _add_blocks(blocks: Sequence[IntArray]) -> IntArray:
 
 _Asked = TypeVar("_Asked", Summed, SumQuery, Selecting)
 TRAINED_ON = 1
-"""The outcome of `HeldOut` for all records that are not held out."""
+"""The outcome of `HeldOut` for training records."""
 
 
 class InParts:
-    """Answers like `Answering`. Held-out rows are prepared when they are first asked for."""
+    """Answers like `Answering`; held-out rows are prepared at their first query."""
 
     def __init__(self, trained_on: Sums, prepare_held_out: Callable[[], Sums]) -> None:
         self._trained_on, self._prepare_held_out = trained_on, prepare_held_out
@@ -103,7 +101,7 @@ class InParts:
         return self._of(_part(query)).integers(_within(query), unit)
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
-        """Contributions exist for records that are trained on, and for no others."""
+        """Contributions exist only for training records."""
         return self._trained_on.integers_of(_within(query), contributions)
 
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
@@ -121,18 +119,17 @@ def _within(query: _Asked) -> _Asked:
     return replace(query, region=query.region[1:])
 
 
-# --------------------------------------------------------------------------------------------------
 Held = Rows | Elsewhere
-"""What a site holds: rows in its memory, or rows that stay where they are."""
+"""A site's rows: in memory, or in an engine."""
 
 
 class StudyRows:
-    """The rows of one study: so many of each person at most; closed once an answer fails."""
+    """The rows of one study, limited per person; closed for good when an answer fails."""
 
     def __init__(self, study: Study, rows: Held) -> None:
         self.study = study
         self.permanent: Bits | None = None
-        """Of each record, where labels are told in bits."""
+        """Permanent randomized bits of each record, for Bloom-filter label reports."""
         self._closed_because = ""
         self.sums: Sums = (
             self._of_engine(rows) if isinstance(rows, Elsewhere) else self._of_memory(rows)
@@ -158,7 +155,7 @@ class StudyRows:
         return answering(self._with_label_model(rows), study.schema)
 
     def _with_label_model(self, rows: Rows) -> Rows:
-        """The rows of DP model `label`: with labels randomized once for the study."""
+        """Applies `dp_model` "label": labels are randomized once for the study."""
         study = self.study
         if study.label_reports is not None:
             self.permanent = permanent_bits(rows, study.label_reports)
@@ -170,7 +167,7 @@ class StudyRows:
             raise ComputationFailed(self._closed_because)
 
     def close_after(self, error: Exception) -> ComputationFailed:
-        """From here on nothing is answered; the reason is for the site's own log."""
+        """Closes the study at this site; the returned error is for the site's own log."""
         self._closed_because = (
             f"study {self.study.name!r} is closed at this site: an answer that was charged could "
             f"not be computed ({type(error).__name__}). Nothing was released and the charge stays. "
@@ -180,7 +177,7 @@ class StudyRows:
 
 
 def randomize_labels_once(rows: Rows, study: Study) -> Rows:
-    """The rows with randomized labels: a record's own draw decides, whatever is asked later."""
+    """Randomizes each label by the record's own draw, the same for all later queries."""
     if rows.labels is None:
         raise UnsupportedQuery("dp_model 'label' was asked of rows without classes.")
     noisy_labels = study.response.respond(rows.labels.astype(np.int64), rows.draw("label"))
@@ -188,7 +185,7 @@ def randomize_labels_once(rows: Rows, study: Study) -> Rows:
 
 
 def permanent_bits(rows: Rows, reports: BloomRandomizedResponse) -> Bits:
-    """(n, bits) a record's permanent string: its own draws decide, for the whole run."""
+    """(n, bits) each record's permanent randomized bits, fixed for the run by its own draws."""
     if rows.labels is None:
         raise UnsupportedQuery("dp_model 'label' was asked of rows without classes.")
     words = np.stack([rows.draw(f"label bit {b}") for b in range(reports.bits)], axis=1)
@@ -196,5 +193,5 @@ def permanent_bits(rows: Rows, reports: BloomRandomizedResponse) -> Bits:
 
 
 def without_labels(rows: Rows) -> Rows:
-    """The rows with one label for all: labels behind permanent bit strings are not kept."""
+    """Sets all labels to 0, where only permanent bit strings are kept."""
     return rows.with_labels(np.zeros(rows.n, np.uint8))

@@ -1,4 +1,4 @@
-"""One site's rows on the public grid: those of a region, and their secret draws."""
+"""One site's encoded rows: selection by region, and secret draws per record."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from numpy.typing import NDArray
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.codes import split_rows
+from hedgerow.schema.arrays import BoolArray, Codes, FloatArray, Int32, Words
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split, Step, Test
 from hedgerow.schema.schema import Schema
 
-Index = NDArray[np.int32]
-Bytes = NDArray[np.uint8]
+Index = Int32
+Bytes = Codes
 
 CACHED_ROWS = 2
-"""How many times all row numbers the cache may hold: a level of a tree and its parents."""
+"""The cache holds this many times n row numbers: a level of a tree and its parents."""
 CACHED_AT_LEAST = 1 << 20
-"""Row numbers that it may hold in any case, 4 MB: a best-first tree comes back to old nodes."""
+"""Row numbers the cache may always hold (4 MB): best-first trees revisit old nodes."""
 CACHED_REGIONS = 4_096
-"""And how many regions, since an empty one holds no rows but takes room too."""
+"""Most regions in the cache, since empty ones take space too."""
 ROWS_AT_ONCE = 65_536
 LEAST_SECRET_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Secret draws that belong to a record for good: a restart repeats them.
+    """Secret draws per record, repeatable after a restart.
 
-    A draw is PRF(site secret, study, draw id, record id). HMAC-SHA256 makes the key of a draw,
-    AES-256 under that key is the PRF on the 16 bytes of the record id. The caller stores the
-    secret durably before it is first used. The guarantee that rests on it is computational.
+    A draw is PRF(site secret, study, draw id, record id): HMAC-SHA256 derives the key of a draw,
+    and AES-256 under that key is applied to the 16 bytes of the record id. The caller stores the
+    secret durably before its first use. The guarantee is computational.
     """
 
     secret: bytes = field(repr=False)
@@ -52,12 +53,12 @@ class Draws:
             )
 
     def key(self, purpose: str, name: str = "") -> bytes:
-        """32 bytes. Each part is preceded by its length, so that no two ways spell one message."""
+        """A 32-byte key. Each part is preceded by its length, so that encodings are unambiguous."""
         parts = [part.encode() for part in (purpose, self.study, name)]
         message = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
         return hmac.digest(self.secret, message, "sha256")
 
-    def words(self, purpose: str, draw: str, record_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def words(self, purpose: str, draw: str, record_ids: Words) -> Words:
         """One uniform 64-bit word per record id."""
         encryptor = Cipher(algorithms.AES(self.key(purpose, draw)), modes.ECB()).encryptor()
         stream = encryptor.update(np.ascontiguousarray(record_ids).tobytes())
@@ -65,10 +66,10 @@ class Draws:
 
 
 class Rows:
-    """Codes, labels or targets, and the regions that select among them.
+    """Codes with labels or targets, and the selection of rows by region.
 
-    A child's rows are its parent's, filtered by one test. Selections are kept while they are
-    likely to be extended; ask regions in prefix order and each test is looked up once.
+    The rows of a child are its parent's, filtered by one test. Selections are cached; query regions
+    in prefix order, so that each test is evaluated once.
     """
 
     def __init__(
@@ -76,12 +77,12 @@ class Rows:
         encoded_rows: Encoded,
         schema: Schema,
         draws: Draws | None = None,
-        names: Callable[[], NDArray[np.uint64]] | None = None,
-        copies: NDArray[np.uint64] | None = None,
+        names: Callable[[], Words] | None = None,
+        copies: Words | None = None,
     ) -> None:
-        """`names` gives the records' names for their draws, if not those of their content.
+        """`names` returns record ids for draws; by default ids are derived from content.
 
-        `copies` numbers them among equal ones, where these rows are some of many.
+        `copies` numbers equal records, where these rows are part of a larger set.
         """
         if encoded_rows.n >= 2**31:
             raise DataError(
@@ -96,27 +97,25 @@ class Rows:
         self._cached_rows: OrderedDict[Region, Index] = OrderedDict()
         self._n_cached = 0
 
-    # ---- labels and targets ---------------------------------------------------------------------
-
     @property
-    def labels(self) -> NDArray[np.uint8] | None:
+    def labels(self) -> Codes | None:
         """(n,) class codes; None if the rows have no classes."""
         if self._y is None or self.schema.classes is None:
             return None
         return self._y.astype(np.uint8, copy=False)
 
-    def with_labels(self, labels: NDArray[np.uint8]) -> Rows:
-        """The same records, with the same draws, under other labels."""
-        names = self._record_ids  # before the labels change, since content names a record
+    def with_labels(self, labels: Codes) -> Rows:
+        """The same records and draws under other labels."""
+        names = self._record_ids  # before labels change: ids depend on content
         encoded_rows = Encoded(codes=self.codes, y=labels, persons=self._persons)
         return Rows(encoded_rows, self.schema, self._draws, lambda: names)
 
     def block(self, part: slice) -> Rows:
-        """Some of the rows, with the draws that they have among all."""
+        """Some of the rows, with their draws unchanged."""
         return self._some(part)
 
     def part(self, test: HeldOut, outcome: int) -> Rows:
-        """The records whose own draw has this outcome; their names do not change."""
+        """The records whose own draw has this outcome, with unchanged record ids."""
         return self._some(np.flatnonzero(self.fold(test) == outcome))
 
     def _some(self, at: slice | NDArray[np.intp]) -> Rows:
@@ -126,14 +125,12 @@ class Rows:
         some = Encoded(codes=codes, y=y, persons=persons)
         return Rows(some, self.schema, self._draws, lambda: self._record_ids[at])
 
-    # ---- persons --------------------------------------------------------------------------------
-
     def of_each_person(self, most: int) -> Rows:
-        """At most so many records of each person, drawn by the records' own secret words.
+        """Keeps at most `most` records per person, chosen by the records' secret draws.
 
-        Which are kept depends on the records of the same person alone. It does not depend on
-        labels unless features are equal, for under DP model `label` features are seen. All rows
-        are kept if nobody said whose they are.
+        The choice depends only on records of the same person, and on labels only between records
+        with equal features, because `dp_model` "label" does not protect features. Without persons
+        all rows are kept.
         """
         if self._persons is None:
             return self
@@ -150,37 +147,35 @@ class Rows:
         return len(self.schema.classes or ())
 
     @property
-    def target(self) -> NDArray[np.float64]:
+    def target(self) -> FloatArray:
         """(n,) targets within their public range."""
         if self._y is None or self.schema.target is None:
             raise ParameterError("these rows have no target; the schema must declare one.")
         return self._y.astype(np.float64, copy=False)
 
     @cached_property
-    def unit_target(self) -> NDArray[np.float64]:
-        """(n,) targets as parts of their range, 0 to 1."""
+    def unit_target(self) -> FloatArray:
+        """(n,) targets scaled to [0, 1] over their range."""
         bound = self.schema.target
         if bound is None:
             raise ParameterError("these rows have no target; the schema must declare one.")
         return np.clip((self.target - bound.low) / (bound.high - bound.low), 0.0, 1.0)
 
-    def target_codes(self, edges: Sequence[float]) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    def target_codes(self, edges: Sequence[float]) -> Codes | NDArray[np.uint16]:
         """(n,) the cell of each target: cell k holds edges[k-1] <= y < edges[k]."""
         cuts, target = np.asarray(edges, np.float64), self.target
         codes: NDArray[Any] = np.empty(self.n, np.uint8 if len(cuts) < 256 else np.uint16)
-        for start in range(0, self.n, ROWS_AT_ONCE):  # searchsorted answers in 8 bytes a row
+        for start in range(0, self.n, ROWS_AT_ONCE):  # searchsorted needs 8 bytes per row
             part = slice(start, start + ROWS_AT_ONCE)
             codes[part] = np.searchsorted(cuts, target[part], side="right")
         return codes
-
-    # ---- regions --------------------------------------------------------------------------------
 
     @cached_property
     def _everyone(self) -> Index:
         return np.arange(self.n, dtype=np.int32)
 
     def select(self, region: Region) -> Index:
-        """The numbers of the rows in the region, rising. Do not write to them."""
+        """The row numbers of the region, ascending. Read-only."""
         if region == EVERYONE:
             return self._everyone
         if region in self._cached_rows:
@@ -193,7 +188,7 @@ class Rows:
         return parts[last.outcome]
 
     def _split_rows(self, rows: Index, test: Test) -> list[Index]:
-        """The rows of each outcome: disjoint, and all of them."""
+        """The rows of each outcome: a partition."""
         if isinstance(test, Split):
             return list(split_rows(self._cells_of(test), rows, test.left))
         outcome = self.fold(test)[rows]
@@ -201,7 +196,7 @@ class Rows:
         ends = np.searchsorted(outcome[order], np.arange(1, test.outcomes))
         return np.split(rows[order], ends)
 
-    def _cells_of(self, test: Split) -> NDArray[np.uint8]:
+    def _cells_of(self, test: Split) -> Codes:
         feature = self.schema.index(test.feature)
         grid = self.schema.grids[feature]
         if test.grid != grid.digest or test.left >> grid.n_cells:
@@ -209,37 +204,35 @@ class Rows:
                 f"a test on {test.feature!r} was made on grid {test.grid}, these rows are on grid "
                 f"{grid.digest}; use one schema for both."
             )
-        cells: NDArray[np.uint8] = self.codes[feature]
+        cells: Codes = self.codes[feature]
         return cells
 
     def _keep(self, region: Region, rows: Index) -> None:
-        """Caches rows and drops the least recently used; they can be recomputed from the codes."""
+        """Caches a selection and drops the least recently used ones."""
         self._n_cached += len(rows) - len(self._cached_rows.pop(region, ()))
         self._cached_rows[region] = rows
         most = max(CACHED_ROWS * self.n, CACHED_AT_LEAST)
         while self._n_cached > most or len(self._cached_rows) > CACHED_REGIONS:
             self._n_cached -= len(self._cached_rows.popitem(last=False)[1])
 
-    # ---- secret draws ---------------------------------------------------------------------------
+    def fold(self, test: Fold | HeldOut) -> Int32:
+        """(n,) the outcome of each record's own draw.
 
-    def fold(self, test: Fold | HeldOut) -> NDArray[np.int32]:
-        """(n,) on which of the test's outcomes each record's own draw fell.
-
-        The remainder favors low outcomes by less than n / 2^64.
+        The modulo bias is less than n / 2^64.
         """
         ids = self._record_ids if self._persons is None else self._persons
         if isinstance(test, HeldOut):
             words = self._secret.words("held out", "", ids)
-            is_kept: NDArray[np.bool_] = words % np.uint64(test.one_in) != 0
+            is_kept: BoolArray = words % np.uint64(test.one_in) != 0
             return is_kept.astype(np.int32)
         words = self._secret.words("fold", test.draw, ids)
         return (words % np.uint64(test.n)).astype(np.int32)
 
-    def draw(self, name: str) -> NDArray[np.uint64]:
-        """(n,) a secret uniform word of each record, the same at every call.
+    def draw(self, name: str) -> Words:
+        """(n,) a secret uniform word per record, the same at every call.
 
-        Rows of one person share a fold but no draw: it may randomize their labels, and whoever
-        knows one label would read the draw off its report.
+        Rows of one person share a fold but not a draw: the draw may randomize labels, and one known
+        label would reveal it.
         """
         return self._secret.words("draw", name, self._record_ids)
 
@@ -252,13 +245,13 @@ class Rows:
         return self._draws
 
     @cached_property
-    def _record_ids(self) -> NDArray[np.uint64]:
-        """(n, 2) a record is named by its content and its number among equal ones.
+    def _record_ids(self) -> Words:
+        """(n, 2) record ids: content hash plus the number among equal records.
 
-        The number of a row in the file would not do: one record more, and all later ones would
-        change their draws. Copies are numbered 0, 1, ... among rows equal in codes, label and
-        person. They are interchangeable in every sum, so adding a record to m equal ones adds the
-        pair (content, m) and leaves all other pairs, hence all other draws, as they were.
+        Row numbers of the file would not do: one added record would change the draws of all later
+        ones. Copies are numbered 0, 1, ... among rows equal in codes, label and person. They are
+        interchangeable in every sum, so adding a record to m equal ones adds the id (content, m)
+        and leaves all other draws unchanged.
         """
         if self._names is not None:
             return self._names()
@@ -266,11 +259,11 @@ class Rows:
         ids[:, 1] += _places(ids) if self._copies is None else self._copies
         return ids
 
-    def content_names(self) -> NDArray[np.uint64]:
-        """(n, 2) names of contents; equal records share one."""
+    def content_names(self) -> Words:
+        """(n, 2) hashes of record contents; equal records share one."""
         return self._hash_records(self._content, "record id")
 
-    def _hash_records(self, content: Callable[[slice], Bytes], purpose: str) -> NDArray[np.uint64]:
+    def _hash_records(self, content: Callable[[slice], Bytes], purpose: str) -> Words:
         key, hashes = self._secret.key(purpose), np.empty((self.n, 2), np.uint64)
         for start in range(0, self.n, ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -278,7 +271,7 @@ class Rows:
         return hashes
 
     def _content(self, part: slice) -> Bytes:
-        """(m, bytes of a row) codes, label or target, person: all that any query can read."""
+        """(m, bytes per row) codes, label or target, person: everything a query can read."""
         return _join_columns(
             self.codes[:, part].T, _bytes(self._y, part), _bytes(self._persons, part)
         )
@@ -298,8 +291,8 @@ def _join_columns(*columns: Bytes | None) -> Bytes:
     return np.concatenate([column for column in columns if column is not None], axis=1)
 
 
-def _keyed_hashes(contents: Bytes, key: bytes) -> NDArray[np.uint64]:
-    """(m, 2) BLAKE2b of each row. The key is secret, so nobody can construct a collision."""
+def _keyed_hashes(contents: Bytes, key: bytes) -> Words:
+    """(m, 2) BLAKE2b of each row under a secret key, so collisions cannot be constructed."""
     fresh, digests = hashlib.blake2b(digest_size=16, key=key), []
     width, data = contents.shape[1], contents.tobytes()
     for at in range(0, len(data), width):
@@ -309,15 +302,15 @@ def _keyed_hashes(contents: Bytes, key: bytes) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
 
 
-def copies_among(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """(n,) the number of each record among those of one content."""
+def copies_among(names: Words) -> Words:
+    """(n,) each record's number among those with the same content."""
     return _places(names)
 
 
-def _places(ids: NDArray[np.uint64], *keys: NDArray[Any] | None) -> NDArray[np.uint64]:
+def _places(ids: Words, *keys: NDArray[Any] | None) -> Words:
     """0 for the first row with an id, 1 for the second, and so on.
 
-    The last key says which is first, the ones before it where it is equal; then the file does.
+    Ties are ordered by the last key, then the keys before it, then the order of the file.
     """
     sorted_by = [key for key in keys if key is not None]
     order = np.lexsort((*sorted_by, ids[:, 1], ids[:, 0]))
@@ -329,18 +322,17 @@ def _places(ids: NDArray[np.uint64], *keys: NDArray[Any] | None) -> NDArray[np.u
     return numbers
 
 
-# --------------------------------------------------------------------------------------------------
-# Draws per record where nothing is protected, so that they may repeat from run to run.
+# Reproducible draws per record, for runs without protection.
 
 PUBLIC = "fit"
-"""The name under which public draws are made, whatever the study is called."""
+"""The study name under which public draws are made."""
 
 
 def public_draws(seed: int, place: int) -> Draws:
-    """The draws of the site at one place of the roster, for `dp_model` "none" alone.
+    """Reproducible draws of the site at `place`, for `dp_model` "none" only.
 
-    A child of the public seed, each site's its own: the generator that the learner draws from
-    stays where it is, so that one site and several grow one tree.
+    Each site's seed is derived from the public seed without advancing the method's generator, so
+    that one site and several grow the same tree.
     """
     child = np.random.SeedSequence(seed, spawn_key=(place,))
     return Draws(np.random.default_rng(child).bytes(32), PUBLIC)

@@ -1,7 +1,7 @@
-"""A schema drafted from rows, for a person to correct and to confirm.
+"""Drafts a schema from rows, for a person to correct and confirm.
 
-Ranges are rounded outwards to round numbers, which is what people write; that hides nothing. Every
-part is marked as read from rows, and a fit guarantees nothing until each mark is confirmed.
+Ranges are rounded outwards to round numbers for readability; that protects nothing. Every part is
+marked as read from rows, and a fit has no guarantee until each mark is confirmed.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from hedgerow.schema.features import (
     Hashed,
     Mark,
     Numeric,
+    Survival,
     Target,
 )
 from hedgerow.schema.formats import DRAFTED
@@ -47,17 +48,17 @@ from hedgerow.schema.schema import Schema
 from hedgerow.schema.tokens import MISSING_TEXTS, Token, is_whole, spell, token_of
 from hedgerow.schema.visible import has_hidden
 
-# --------------------------------------------------------------------------------------------------
-# A schema as it stands in the rows. This protects nothing of them; statements say so.
+# A schema read from the rows; it does not protect them, and privacy statements say so.
 
 ENOUGH_ROWS = 50
-"""In fewer rows whole numbers may all differ by chance."""
+"""In fewer rows, distinct whole numbers may be chance."""
 
 
 def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schema:
-    """Ranges, categories and classes as found in the rows. This does not protect them.
+    """Ranges, categories and classes as found in the rows; this does not protect them.
 
-    A boolean or text column becomes categorical; more values than one byte holds are hashed.
+    A boolean or text column becomes categorical; with more values than fit into one byte it is
+    hashed.
     """
     table = open_table(X)
     whole = next(table.chunks(table.names, max(table.capacity, 1)), None)
@@ -80,9 +81,9 @@ def _schema(table: RowTable, features: list[Feature], y: Any, regression: bool) 
 
 
 def declared_schema(X: Source, y: Any) -> Schema:
-    """The schema that a table's types declare, without reading values; ranges are left open.
+    """The schema declared by a table's types, without reading values; ranges stay open.
 
-    Only where types do not hang on rows: a typed table, and labels that are true or false.
+    Available only for typed tables with boolean labels, where types do not depend on rows.
     """
     types = _types_of(X)
     if types is None:
@@ -101,7 +102,7 @@ def declared_schema(X: Source, y: Any) -> Schema:
 
 
 def _types_of(X: Any) -> dict[str, type] | None:
-    """A type for each column, None if one of them is of objects or X has no types."""
+    """The type of each column; None if X is untyped or has a column of objects."""
     if isinstance(X, pa.Table):
         types = {f.name: _type_of_arrow(f.type) for f in X.schema}
     elif hasattr(X, "dtypes") and hasattr(X, "columns"):
@@ -122,7 +123,7 @@ def _type_of_arrow(kind: Any) -> type | None:
 
 
 def _type_of_numpy(kind: Any) -> type | None:
-    """The Python type of a NumPy or pandas type: `str` is a type in pandas, `object` is none."""
+    """The Python type of a NumPy or pandas type; None for `object`."""
     letter = getattr(kind, "kind", "O")
     if letter == "b":
         return bool
@@ -132,7 +133,7 @@ def _type_of_numpy(kind: Any) -> type | None:
 
 
 def warn_of_identifiers(names: Sequence[str], columns: Sequence[Column]) -> None:
-    """Warns of columns that identify every record: they teach nothing, and name persons."""
+    """Warns of columns that identify every record: useless for training, and personal."""
     identifiers = [n for n, column in zip(names, columns, strict=True) if is_identifier(column)]
     if identifiers:
         warn(
@@ -144,7 +145,7 @@ def warn_of_identifiers(names: Sequence[str], columns: Sequence[Column]) -> None
 
 
 def is_identifier(column: Column) -> bool:
-    """Texts or whole numbers, all distinct."""
+    """Whether texts or whole numbers are all distinct."""
     if len(column) < ENOUGH_ROWS:
         return False
     if is_number(column):
@@ -165,16 +166,16 @@ def _infer_feature(name: str, column: Column) -> Feature:
 
 
 def listed_or_hashed(name: str, values: tuple[str, ...]) -> Feature:
-    """Texts are hashed if there are more than one byte can hold, or if none was found.
+    """A categorical feature; hashed if it has no values or more than fit into one byte.
 
-    What no schema may list, such as a text with a line break, falls under the other values.
+    Values that a schema cannot list, such as text with a line break, count as `other`.
     """
     shown = tuple(value for value in values if not has_hidden(value))
     return Categorical(name, shown) if shown and len(values) <= MAX_VALUES else Hashed(name)
 
 
 def range_met(name: str, column: Column) -> tuple[float, float]:
-    """The range of the finite numbers; a constant gets some room towards zero."""
+    """The range of the finite numbers; a constant is extended towards zero."""
     values, strange = numbers(column)
     for value, _ in strange:
         refuse_unusable(f"column {name!r}", value)
@@ -202,8 +203,9 @@ def met_values(name: str, column: Column) -> tuple[str, ...]:
 
 
 def met_classes(name: str, column: Column) -> tuple[str | int | bool, ...]:
-    """The labels that occur, in the type of their column; a file of text has none, and there
-    labels that print as whole numbers or as booleans are such.
+    """The labels that occur, in the type of their column.
+
+    Text files have no types; there, labels that print as whole numbers or booleans become such.
     """
     texts = met_values(name, column)
     is_array = isinstance(column, np.ndarray)
@@ -228,29 +230,29 @@ def _inferred_classes(labels: Column) -> tuple[str | int | bool, ...]:
 
 NO_LETTER = "\ufffd"
 ROUND = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
-"""What people take for round, within a decade."""
+"""Round numbers within a decade."""
 MOST_CLASSES = 20
-"""Whole numbers with more values than this are numbers to be predicted."""
+"""Whole-number labels with more values are a regression target."""
 MISSING_MARKS = {"?", "-", ".", "unknown", "missing"}
-"""What files write for a missing value beside the texts that are always read so."""
+"""Further texts for a missing value, besides those that are always read so."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One column of a draft: what was seen, the feature that is proposed, and why."""
+    """One column of a draft: what was seen, the proposed feature, and why."""
 
     name: str
     seen: str
     reasons: tuple[str, ...] = ()
     feature: Feature | None = None
-    """None: the column is left out."""
+    """None leaves the column out."""
     source: str | None = None
-    """Of a range that is known in public."""
+    """The source of a publicly known range."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A draft, and what was found on the way, column by column."""
+    """A draft and the findings behind it, column by column."""
 
     schema: Schema
     findings: tuple[Finding, ...]
@@ -279,16 +281,18 @@ class Diagnosis:
 
 
 def _bare(text: str) -> str:
-    """On one line of a comment."""
+    """The text on one line, for a comment."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def draft_schema(data: Source, target: str | None = None, *, y: Any = None) -> Schema:
-    """A schema to be corrected and confirmed: parsers, round ranges, values, read from rows.
+def draft_schema(
+    data: Source, target: str | None = None, *, y: Any = None, event: str | None = None
+) -> Schema:
+    """Draft a schema from rows, to be corrected and confirmed: parsers, round ranges, values.
 
-    Every part is marked as read from rows, so a fit with it guarantees nothing yet. `data` is a
-    frame, an array or the path of a file; `target` names a column of it, or `y` holds labels.
-    Identifiers are left out.
+    Every part is marked as read from rows, so a fit with it has no guarantee yet. `data` is a
+    frame, an array or the path of a file; `target` names its label column, or `y` holds the labels.
+    With `event`, the column of events, `target` is the column of times. Identifiers are left out.
 
     Examples
     --------
@@ -298,18 +302,23 @@ def draft_schema(data: Source, target: str | None = None, *, y: Any = None) -> S
     ('no', 'yes')
 
     """
-    return diagnose(data, target, y=y).schema
+    return diagnose(data, target, y=y, event=event).schema
 
 
-def diagnose(data: Source, target: str | None = None, *, y: Any = None) -> Diagnosis:
-    """The draft of a schema, with what was seen in each column and why it is proposed so."""
+def diagnose(
+    data: Source, target: str | None = None, *, y: Any = None, event: str | None = None
+) -> Diagnosis:
+    """Draft a schema, with what was seen in each column and the reason of each proposal."""
     if target is not None and y is not None:
         raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(data)
-    if target is not None and target not in table.names:
-        raise DataError(f"{table.where} has no column {target!r}; it has {table.names}.")
+    if event is not None and target is None:
+        raise ParameterError(f"event is {event!r}; name the column of times, too, as `target`.")
+    for name in {target, event} - {None, *table.names}:
+        raise DataError(f"{table.where} has no column {name!r}; it has {table.names}.")
     columns = dict(zip(table.names, _whole(table), strict=True))
     label = columns.pop(target) if target is not None else None
+    columns.pop(event or "", None)
     if y is not None:
         label = one_per_row(table, y, "y", "label")
     if not columns:
@@ -323,6 +332,9 @@ def diagnose(data: Source, target: str | None = None, *, y: Any = None) -> Diagn
         warn_of_identifiers(identifiers, [columns[name] for name in identifiers])
     features = tuple(f.feature for f in findings if f.feature is not None)
     outcome_findings, outcome = ((), {}) if label is None else _outcome(target or LABEL, label)
+    if event is not None and label is not None:
+        end = round_range(0.0, range_met(str(target), label)[1])[1]
+        outcome_findings, outcome = (), {"survival": Survival(str(target), event, end)}
     bare = Schema(features, **outcome)
     _warn_of_strange_letters(table, bare)
     return Diagnosis(bare.with_mark(Mark()), tuple(findings), outcome_findings)
@@ -345,8 +357,7 @@ def _warn_of_lines(table: RowTable) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------------------
-# One column examined: what it looks like, how it is written, which range is known in public.
+# Examines one column: its kind, its parser, its publicly known range.
 
 DATE_FORMATS = (
     *("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d%b%Y", "%Y%m%d"),
@@ -415,7 +426,7 @@ def examine(name: str, column: Column) -> Finding:
 
 
 def _met(column: Column) -> list[tuple[Any, int]]:
-    """The values that occur, and how often each does."""
+    """The values that occur, with their frequencies."""
     raw = distinct(column)
     return [(v, n) for v, n in raw.met([True] * len(raw.values)) if not _is_missing(v)]
 
@@ -431,7 +442,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _looks_like_identifier(words: str, column: Column, counts: Sequence[tuple[Any, int]]) -> bool:
-    """Texts that all differ and no parser reads; whole numbers by their name, or if they count."""
+    """Whether texts all differ and no parser reads them, or whole numbers look like ids."""
     if len(counts) < ENOUGH_ROWS or any(n > 1 for _, n in counts):
         return False
     if not _says_numbers(column):
@@ -483,7 +494,7 @@ def _range_of(column: Column, feature: Numeric) -> dict[str, Any]:
 
 
 def _number_sentinels(column: Column) -> list[int]:
-    """Numbers at an end of the range that widen it much, and that people use so."""
+    """Conventional codes (such as 999) at an end of the range that widen it much."""
     values, _ = numbers(column)
     finite = np.unique(values[np.isfinite(values)])
     sentinels = list[int]()
@@ -502,7 +513,7 @@ def _number_sentinels(column: Column) -> list[int]:
 
 
 def _first_parser(values: Sequence[Any]) -> tuple[Parser, tuple[Any, ...], str] | None:
-    """The first parser that reads nearly all values, and what it leaves as sentinels."""
+    """The first parser that reads nearly all values, and the sentinels it leaves."""
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) < len(values) and not any(hasattr(value, "isoformat") for value in values):
         return None
@@ -563,7 +574,7 @@ def _draft_code(name: str, words: str, texts: Sequence[str]) -> tuple[Feature, l
 
 @cache
 def known_ranges() -> list[dict[str, Any]]:
-    """Public ranges of common columns, each with the source by which anybody may know it."""
+    """Public ranges of common columns, each with its published source."""
     text = files("hedgerow.data").joinpath("known_ranges.toml").read_text("utf-8")
     return list(tomllib.loads(text)["column"])
 
@@ -591,7 +602,7 @@ def _is_date(feature: Numeric) -> bool:
 
 
 def _warn_of_strange_letters(table: RowTable, schema: Schema) -> None:
-    """Bytes that are no UTF-8 were read as a mark that stands for any of them."""
+    """Warns of replacement characters, which stand for bytes that are not UTF-8."""
     texts = {f.name: (f.name, *getattr(f, "values", ())) for f in schema.features}
     texts["the classes"] = schema.classes or ()
     strange = [
@@ -606,7 +617,7 @@ def _warn_of_strange_letters(table: RowTable, schema: Schema) -> None:
 
 
 def _whole(table: RowTable) -> list[Column]:
-    """All rows as one column each; files come in parts."""
+    """All rows of a table, one column each."""
     parts, rows = list[list[Column]](), 0
     for part in table.chunks(table.names, table.capacity or CHUNK_ROWS):
         parts.append(part)
@@ -635,7 +646,7 @@ def _draft_feature(name: str, column: Column) -> Feature:
 
 
 def _says_numbers(column: Column) -> bool:
-    """Whether a column holds numbers, by type or, in a text file, by every cell not blank."""
+    """Whether a column is numeric: by type or, in a text file, in every non-blank cell."""
     if is_number(column):
         return True
     if isinstance(column, np.ndarray) or not pa.types.is_binary(column.type):
@@ -656,7 +667,7 @@ def _says_truths(column: Column) -> bool:
 
 
 def _classes(name: str, label: Column) -> tuple[str | int | bool, ...] | None:
-    """None for a number to be predicted: fractions, or more whole numbers than classes."""
+    """The classes; None for a regression target (fractions, or too many whole numbers)."""
     values = met_classes(name, label)
     if _says_numbers(label):
         label_numbers, _ = numbers(label)
@@ -671,9 +682,9 @@ def _classes(name: str, label: Column) -> tuple[str | int | bool, ...] | None:
 
 
 def _outcome(name: str, label: Column) -> tuple[tuple[Finding, ...], dict[str, Any]]:
-    """Classes or a target, and how they are written, as arguments of a schema.
+    """Classes or target and their parser, as arguments of a schema.
 
-    A few texts are classes as they stand; words for true and false in several spellings are two.
+    A few texts become classes unchanged; several spellings of true and false become two classes.
     """
     counts = _met(label)
     feature, reasons = _propose(name, "", label, counts)
@@ -692,7 +703,7 @@ def _outcome(name: str, label: Column) -> tuple[tuple[Finding, ...], dict[str, A
 
 
 def round_range(low: float, high: float) -> tuple[float, float]:
-    """The round numbers around a range; from zero, if the range reaches near it."""
+    """The enclosing range of round numbers; from zero, if the range comes near it."""
     width = high - low
     if 0.0 <= low <= width:
         return 0.0, _above(high)
@@ -705,11 +716,11 @@ def round_range(low: float, high: float) -> tuple[float, float]:
 
 
 def _above(number: float) -> float:
-    """The smallest round number that is not below."""
+    """The smallest round number at or above `number`."""
     decade = 10.0 ** math.floor(math.log10(number))
     return _tidy(next(r * decade for r in (*ROUND, 15.0) if r * decade >= number))
 
 
 def _tidy(number: float) -> float:
-    """Without the dust of binary fractions."""
+    """The number without binary rounding noise."""
     return float(f"{number:.12g}")

@@ -1,7 +1,8 @@
-"""Exact integer scores of splits on a site's own rows, for selections. Index out, never a score.
+"""Exact integer scores of candidate splits on a site's own rows, for private selection.
 
-Scores are integers in units of 1 / LATTICE, so selection can be drawn with exact coins. The
-candidate set is the query's; nothing is filtered by counts.
+Only the selected index leaves, never a score. Scores are integers in units of 1 / LATTICE, so that
+the selection can be drawn with exact coins. The query defines the candidates; none is filtered by
+counts.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def scores(query: Selecting, rows: Rows, schema: Schema) -> IntArray:
 
 
 def scores_by(query: Selecting, count: Counting, schema: Schema) -> IntArray:
-    """One score per candidate of the query's region."""
+    """One score per candidate in the query's region."""
     children = _children(query, count, schema)
     child_counts = children[..., 0] if is_of_target(query) else children.sum(axis=2)
     largest = child_counts.max(axis=1)
@@ -55,13 +56,13 @@ def scores_by(query: Selecting, count: Counting, schema: Schema) -> IntArray:
 def _children(query: Selecting, count: Counting, schema: Schema) -> IntArray:
     """(k, m, C) sums of each candidate's children, from one histogram per feature.
 
-    Candidates with fewer than m children have empty ones.
+    Candidates with fewer than m children get empty ones.
     """
     families = _families(query.splits)
     features = list(families.features)
     tables = count(query, [schema.index(feature) for feature in features])
     m = max((part.sets.shape[1] for part in families.tests), default=1)
-    # in memory the candidates lie side by side: sums over a few children or classes are then fast
+    # candidates are contiguous, for fast sums over a few children or classes
     children = np.zeros((m + 1, tables.shape[2], query.n_candidates), np.int64).transpose(2, 0, 1)
     for part in families.tests:
         children[part.members, : part.sets.shape[1]] = part.sets @ tables[part.table]
@@ -72,15 +73,15 @@ def _children(query: Selecting, count: Counting, schema: Schema) -> IntArray:
 
 
 class _Tests(NamedTuple):
-    """Splits and chains on one feature: (k, m, 256) the cells of all children but the last."""
+    """Splits of one feature: (k, m, 256) the cells of every child but the last."""
 
-    table: int  # of the feature
+    table: int  # index of the feature's table
     members: NDArray[np.intp]  # (k,) their places among the candidates
     sets: IntArray  # (k, m, 256)
 
 
 class _AllCuts(NamedTuple):
-    """Threshold splits of all features: the cell and table of each, and which cells go left."""
+    """Threshold splits of all features: cell and table of each, and the extra cell sent left."""
 
     members: NDArray[np.intp]  # (k,)
     tables: NDArray[np.intp]  # (k,)
@@ -94,14 +95,14 @@ class _AllCuts(NamedTuple):
 
 
 class _Families(NamedTuple):
-    features: dict[str, int]  # and the number of each one's table
+    features: dict[str, int]  # with the index of its table
     tests: tuple[_Tests, ...]
     cuts: _AllCuts | None
 
 
 @lru_cache(maxsize=8)
 def _families(candidates: tuple[Candidate, ...]) -> _Families:
-    """Candidates by feature. Kept: the nodes of a round mostly have the same ones."""
+    """Groups candidates by feature; cached, since nodes of a round share their candidates."""
     features, place = dict[str, int](), 0
     tests, cuts = dict[int, list[tuple[int, Chained]]](), list[tuple[int, int, Thresholds]]()
     for some in candidates:
@@ -137,7 +138,7 @@ def _cuts(runs: list[tuple[int, int, Thresholds]]) -> _AllCuts | None:
 
 
 def _cell_sets(chains: list[Chained]) -> IntArray:
-    """(k, m, 256) the cells that each test sends left of those the tests before it left over."""
+    """(k, m, 256) the cells that each test sends left, out of those left by earlier tests."""
     m, lefts = max(map(len, chains)), list[int]()
     for tests in chains:
         taken_cells = 0
@@ -153,9 +154,9 @@ def _cell_sets(chains: list[Chained]) -> IntArray:
 def entropy_units(counts: IntArray, scoring: Scoring) -> IntArray:
     """(..., C) counts -> n times their entropy in nats, phi(n) - sum phi(c) with phi = x log x.
 
-    Each phi is an integer on its own, so that rounding touches the four terms which one record
-    can move and no others. Beyond `rows_at_most` phi goes on as a straight line: the change by
-    one record then keeps its bound for any data, and larger sets are scored less sharply.
+    Each phi is rounded separately, so that rounding affects only the four terms that one record can
+    change. Beyond `rows_at_most` phi continues linearly: the sensitivity bound then holds for any
+    data, and larger sets are scored less sharply.
     """
     n = counts.sum(axis=-1)
     most = scoring.rows_at_most
@@ -169,7 +170,7 @@ def _phi_units(count: IntArray, most: int) -> IntArray:
 
 
 def _x_log_x(count: IntArray | np.int64) -> IntArray:
-    """Units of x log x, within 2 of the truth up to x = 2^32: see docs/proofs/selection.md."""
+    """Units of x log x, with error at most 2 up to x = 2^32: see docs/proofs/selection.md."""
     x = np.asarray(count, np.float64)
     return np.asarray(np.rint(LATTICE * x * np.log(np.maximum(x, 1.0))), np.int64)
 

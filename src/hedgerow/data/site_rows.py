@@ -1,4 +1,4 @@
-"""The rows of each site in a fit, and each site's own secret."""
+"""Divides the rows of a fit among sites, each with its own secret."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNNAMED = ""
 
 
 def declared_sites(site: Any, sites: Any) -> list[Any] | None:
-    """The names of all sites, those without rows too; None if only the rows name them."""
+    """The names of all sites, including those without rows; None if not declared."""
     if sites is None:
         categories = getattr(getattr(site, "dtype", None), "categories", None)
         return None if categories is None else list(categories)
@@ -62,7 +62,7 @@ def _checked_names(sites: Any) -> list[Any]:
 def split_by_site(
     X: Any, y: NDArray[Any], site: Any, names: list[Any] | None
 ) -> list[tuple[Any, NDArray[Any]]]:
-    """The rows of each site, in the order of `names`; without names, in sorted order."""
+    """The rows of each site, in the order of `names` or, without names, sorted."""
     if site is None:
         return [(X, y)]
     parts = _rows_of_each(y, site, names)
@@ -86,7 +86,9 @@ def _rows_of_each(y: NDArray[Any], site: Any, names: list[Any] | None) -> list[N
     names = _in_order(list(site_names.values())) if names is None else names
     place = {token_of(name): k for k, name in enumerate(names)}
     _refuse_strangers(site_names, place, names)
-    numbers = [place.get(token, -1) for token in distinct_sites.tokens()]  # -1: of no row
+    numbers = [
+        place.get(token, -1) for token in distinct_sites.tokens()
+    ]  # -1: not a site of any row
     row_site = np.array(numbers, np.intp)[distinct_sites.index]
     order = np.argsort(row_site, kind="stable")
     ends = np.searchsorted(row_site[order], np.arange(1, len(names)))
@@ -94,7 +96,7 @@ def _rows_of_each(y: NDArray[Any], site: Any, names: list[Any] | None) -> list[N
 
 
 def names_of_sites(site: Any, names: Iterable[Any] | None) -> tuple[str, ...]:
-    """The names of the sites, as files spell them; in the order of `split_by_site`."""
+    """The site names as written in files, in the order of `split_by_site`."""
     if site is None:
         return (UNNAMED,)
     if names is None:
@@ -105,7 +107,7 @@ def names_of_sites(site: Any, names: Iterable[Any] | None) -> tuple[str, ...]:
 def split_persons(
     person: Any, y: NDArray[Any], site: Any, names: list[Any] | None
 ) -> list[NDArray[np.object_] | None]:
-    """The person of each row, for each site; None for each site if persons are not declared."""
+    """The person of each row, per site; None per site if persons are not declared."""
     ids = None if person is None else _ids(person, len(y))
     if site is None:
         return [ids]
@@ -138,7 +140,7 @@ def _sites_in(distinct_names: Distinct) -> dict[Token, Any]:
 
 
 def warn_of_time(sites: int, rounds: int) -> None:
-    """Warns before masks of many sites are computed: one process computes those of all sites."""
+    """Warns of long simulations: one process computes the masks of all sites."""
     if sites > MANY_SITES:
         minutes = (rounds + 1) * sites**2 * PAIR_SECONDS / 60.0
         warn(
@@ -150,7 +152,7 @@ def warn_of_time(sites: int, rounds: int) -> None:
 
 
 def warn_of_crowds(sites: int, rows: int) -> None:
-    """Warns before masks between many sites are computed, which takes minutes."""
+    """Warns if `site` has so many values that they are probably persons."""
     if sites > FULL_GRAPH or (sites > FEW and rows < sites * ROWS_PER_SITE):
         warn(
             f"site names {sites} sites of {rows} rows. A site is a site with rows of its "
@@ -185,20 +187,20 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def secret_draws(study: str, n_sites: int) -> list[Draws]:
-    """One secret for each site, never shared.
+    """One secret per site, never shared.
 
-    A draw is a function of the secret and the record's content: with one secret for two sites
-    their equal records would tell the truth together, lie together and fall in one fold.
+    A draw is a function of secret and record content: under a common secret, equal records of two
+    sites would get the same randomized labels and folds.
     """
     return [Draws(os.urandom(32), study) for _ in range(n_sites)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutDraws:
-    """The draws by which a fit held records out: each site's secret by the site's name.
+    """The draws by which a fit held out records: each site's secret, by site name.
 
-    Kept in memory, with whoever has the rows; no file has it. Another secret, another way to tell
-    records apart or another grid would draw other records, which the fit was trained on.
+    They live in memory only, never in a file. Another secret, record id or grid would select other
+    records, which the fit was trained on.
     """
 
     secrets: Mapping[str, Draws] = field(repr=False)
@@ -214,7 +216,7 @@ class HeldOutDraws:
         return HeldOutDraws(secrets=dict(zip(names, draws, strict=True)), **how)
 
     def part(self, outcome: int) -> Drawn:
-        """One part of the records, by the name of these draws, which reveals no secret."""
+        """One part of the records, named by a digest of the draws that reveals no secret."""
         keys = [(name, own.key("name of the draws").hex()) for name, own in self.secrets.items()]
         meaning = canonical_bytes(["held out", self.one_in, self.schema, sorted(keys)])
         name = hashlib.sha256(meaning).hexdigest()
@@ -223,7 +225,7 @@ class HeldOutDraws:
     def of(
         self, names: Sequence[str], *, by_person: bool, schema: str, records_per_person: int
     ) -> list[Draws]:
-        """The secret of each of these sites, in any order; refused unless all is as it was."""
+        """The secrets of these sites, in any order; raises unless all is as in the fit."""
         self._check_names(names)
         self._check_persons(by_person)
         if schema != self.schema:
@@ -257,7 +259,7 @@ class HeldOutDraws:
 def held_out_draws(
     study: Study, names: Sequence[str], draws: Sequence[Draws], by_person: bool
 ) -> HeldOutDraws | None:
-    """The draws that `evaluate` needs to find held-out records again; None if there are none."""
+    """The draws that `evaluate` needs to find held-out records; None if there are none."""
     if study.held_out_test is None:
         return None
     return HeldOutDraws.over(
@@ -275,7 +277,7 @@ def _names_in_words(names: Iterable[str]) -> str:
 
 
 def draws_of_sites(study: Study) -> list[Draws]:
-    """Secret ones, unless nothing is protected: then folds repeat with the public seed."""
+    """Secret draws; public ones under `dp_model` "none", so that folds repeat."""
     if study.dp_model is DPModel.NONE:
         return [public_draws(study.public_seed, place) for place in range(study.n_sites)]
     return secret_draws(study.name, study.n_sites)

@@ -1,9 +1,8 @@
-"""From rows to integers: what a site computes for each query. No noise and no charge here.
+"""From rows to integers: what a site computes for each query, before noise.
 
-Each record's contribution is made an integer on its own (truncated toward zero), held against the
-bound that the statistic declares, then summed in int64: so the bound holds exactly, whatever the
-query says about itself. Counts need no such check. A record has one label, which is one channel, so
-it adds 1 to one cell of every group, and 1 is what they declare.
+Each record's contribution is truncated to an integer, checked against the bound that the statistic
+declares, and summed in int64, so the bound holds exactly. Counts need no check: a record has one
+label and adds 1 to one cell of each group, as declared.
 """
 
 from __future__ import annotations
@@ -58,18 +57,17 @@ from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
-# Newton vectors, summed record by record. Nothing here looks at two records at a time.
+# Newton vectors, summed record by record.
 
-NEWTON_ENTRIES = 2**17  # of the records that a Newton sum holds at once: a megabyte
+NEWTON_ENTRIES = 2**17  # entries that a Newton sum holds at once: a megabyte
 
 
 def newton_sum(
     statistic: CurveNewton, codes: Codes, y: FloatArray, rows: Int32 | None, unit: int
 ) -> IntArray:
-    """(C,) the sum of (g z, c h upper(z z^T)) in units, z divided by the radius.
+    """(C,) the sum of (g z, c h upper(z z^T)) in units, with z divided by the radius.
 
-    A record's vector is long, so it is added where it is made and kept nowhere.
+    Each record's vector is long and is added as soon as it is computed.
     """
     features = np.array([curve.feature for curve in statistic.curves], np.intp)
     tables = np.array([curve.table[:, 0] for curve in statistic.curves])
@@ -78,7 +76,7 @@ def newton_sum(
     for part in _parts(len(y), rows, NEWTON_ENTRIES // statistic.dimension):
         cells = codes[:, part][features]
         z, score = scaled_rows(tables, cells, statistic.constant, radius, weights)
-        with np.errstate(all="ignore"):  # what is not finite adds nothing
+        with np.errstate(all="ignore"):  # non-finite values contribute 0
             raw = statistic.base + radius * score
             gh = statistic.loss.contributions(raw[:, None], y[part]) * unit
         add_newton_vectors(z, gh[:, 0], gh[:, 1], most, total)
@@ -97,7 +95,7 @@ def surface_sum(
     rows: Int32 | None,
     unit: int,
 ) -> IntArray:
-    """(C,) the sum of all records' multiples of their functions, through tables of the multiples.
+    """(C,) the sum of each record's multiples of its basis functions, through lookup tables.
 
     `raw` (n, O) are the model's scores, to which curves and surfaces are added.
     """
@@ -111,7 +109,7 @@ def surface_sum(
         groups = recode(cells[[*columns, 0]], basis.groups)
         looked_up = [look_up(groups, basis.layout, table, basis.squares) for table in tables]
         score, norm = np.stack([own for own, _ in looked_up], axis=1), looked_up[0][1]
-        with np.errstate(all="ignore"):  # what is not finite adds nothing
+        with np.errstate(all="ignore"):  # non-finite values contribute 0
             gradients = statistic.gradients(raw[part] + score, y[part])
         multiples = bounded_multiples(gradients, norm, units, statistic.radius)
         for own, total in zip(multiples.T, totals, strict=True):
@@ -120,31 +118,30 @@ def surface_sum(
 
 
 def most_squared(statistic: CurveNewton, unit: int) -> int:
-    """The largest squared norm that keeps the whole bound: Linf <= L2, L1 <= sqrt(C) L2."""
+    """The largest squared norm that implies the whole bound: Linf <= L2, L1 <= sqrt(C) L2."""
     bound = statistic.bound(unit)
     return min(bound.l2_squared, bound.linf**2, bound.l1**2 // statistic.channels)
 
 
 def _parts(n: int, rows: Int32 | None, size: int) -> Iterator[slice | Int32]:
-    """Chunks of all rows, or of those selected."""
+    """Chunks of all rows, or of the selected ones."""
     for lo in range(0, n if rows is None else len(rows), max(size, 1)):
         chunk = slice(lo, lo + max(size, 1))
         yield chunk if rows is None else rows[chunk]
 
 
-# --------------------------------------------------------------------------------------------------
-# Tables of a region's records by cell, for scores of splits. No noise and no charge here.
+# Tables of a region's records per cell, for split scores.
 
 
 def tables_of(query: Selecting, rows: Rows, features: Sequence[int]) -> IntArray:
-    """(f, 256, C) class counts, or n, sum y and sum y^2 of the target in units, by cell."""
+    """(f, 256, C) class counts, or n, sum y and sum y^2 of the target in units, per cell."""
     index = rows.select(query.region)
     if is_of_target(query):
         u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE).astype(np.int64)
         moments = np.stack([np.ones_like(u), u, u * u], axis=1)
         codes = rows.codes[np.asarray(features)[:, None], index]
         (tables,) = sum_cells(codes, None, np.arange(len(features)), moments, N_CODES)
-    elif query.scoring.score is Score.BALANCE:  # needs no target, so any rows have it
+    elif query.scoring.score is Score.BALANCE:  # needs no target
         one_class = np.zeros(rows.n, np.uint8)
         (tables,) = count_cells(rows.codes, [index], features, one_class, N_CODES, 1)
     elif rows.labels is not None:
@@ -156,7 +153,7 @@ def tables_of(query: Selecting, rows: Rows, features: Sequence[int]) -> IntArray
 
 
 def is_of_target(query: Selecting) -> bool:
-    """Whether sums are n, sum y and sum y^2, and not class counts."""
+    """Whether the tables hold n, sum y and sum y^2 instead of class counts."""
     return query.scoring.score is Score.SQUARED_ERROR
 
 
@@ -165,7 +162,7 @@ MOST_RECODED_BYTES = 1 << 27
 
 
 class Sums(Protocol):
-    """A backend that sums a site's rows: as a whole, in blocks or parts, or by an engine."""
+    """Sums a site's rows: as a whole, in blocks or parts, or in an engine."""
 
     def integers_of_all(
         self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
@@ -179,7 +176,7 @@ class Sums(Protocol):
 
 
 class Answering:
-    """One site's rows, ready to be summed. Caches hold recomputable values only."""
+    """Sums one site's rows in memory. All cached values can be recomputed."""
 
     def __init__(self, rows: Rows, schema: Schema) -> None:
         self.rows = rows
@@ -193,9 +190,9 @@ class Answering:
     def integers_of_all(
         self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
     ) -> list[IntArray]:
-        """The integers of each query; the histograms of a tree's level take one pass together.
+        """The integers of each query; the histograms of a tree level share one pass.
 
-        Together are those of one unit alone: the noise of each is made for its own.
+        Only queries with the same unit are combined.
         """
         sums = list[IntArray]()
         queries_in_units = [(query, unit_of(query)) for query in queries]
@@ -211,7 +208,7 @@ class Answering:
         return sums
 
     def integers(self, query: Summed, unit: int) -> IntArray:
-        """The query's exact integers, flat; 1.0 is `unit` of them."""
+        """The query's exact integers, flat, in units of 1 / `unit`."""
         if isinstance(query, BoundQuery):
             return self._bounds(query, unit)
         rows = self.rows.select(query.region) if query.region else None
@@ -230,23 +227,22 @@ class Answering:
         return _in_shape(sums, query)
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
-        """The query's integers from contributions (n, C) that the rows alone do not decide."""
+        """The query's integers from given contributions (n, C), such as randomized labels."""
         bounded_contributions = zero_exceeding(contributions, query.statistic.bound(1))
         self._contributions = (query.statistic, 1, bounded_contributions)
         return self.integers(query, 1)
 
-    # ----------------------------------------------------------------------------------- sums
     def _level(
         self, statistic: Statistic, by: Cells, queries: Sequence[Summed], unit: int
     ) -> list[IntArray]:
-        """Histograms of one kind, each of its own region."""
+        """Histograms with the same statistic and grouping, each in its own region."""
         level_sums = list[IntArray]()
         for nodes in self._batches([query.region for query in queries]):
             level_sums.extend(self._cell_sums(statistic, by, nodes, unit))
         return [_in_shape(sums, query) for sums, query in zip(level_sums, queries, strict=True)]
 
     def _batches(self, regions: Sequence[Region]) -> Iterator[list[Int32]]:
-        """The regions' rows, as many at once as are no more than there are: memory is for those."""
+        """Rows of the regions, in batches of at most n rows, to limit memory."""
         batch, size = list[Int32](), 0
         for region in regions:
             rows = self.rows.select(region)
@@ -260,7 +256,7 @@ class Answering:
     def _cell_sums(
         self, statistic: Statistic, by: Groups, nodes: RowSelections, unit: int
     ) -> IntArray:
-        """(N, G, B, C) for each selection of rows."""
+        """(N, G, B, C) one histogram per selection of rows."""
         if isinstance(by, Cells) and self.rows.codes.nbytes > MOST_RECODED_BYTES:
             cells = Cells(by.features, Binning.of_cells(self.schema))
             if by.binning.bins != cells.binning.bins:
@@ -275,7 +271,7 @@ class Answering:
     def _leaf_sums(
         self, by: Leaves, statistic: Statistic, rows: Int32 | None, unit: int
     ) -> IntArray:
-        """Routing and summing in one pass over the rows."""
+        """Routes and sums in one pass over the rows."""
         trees, codes = pack(by.trees), self.rows.codes
         if self._is_counted(statistic):
             return leaf_counts(trees, codes, statistic.channel(self), statistic.channels, rows)
@@ -289,11 +285,11 @@ class Answering:
         return sum_sides(by.tests, standing, codes, self.contributions(statistic, unit))
 
     def _is_counted(self, statistic: Statistic) -> bool:
-        """Reports of labels do not depend on the rows: they were reported earlier."""
+        """Whether the statistic counts rows; randomized label reports are not read from rows."""
         return not statistic.is_fractional and not isinstance(statistic, LabelReports)
 
     def contributions(self, statistic: Statistic, unit: int) -> IntArray:
-        """(n, C) integers of each record, clamped to the bound that the statistic declares."""
+        """(n, C) integers of each record, within the bound that the statistic declares."""
         cache = self._contributions
         if cache is None or cache[0] is not statistic or cache[1] != unit:
             values = statistic.fractions(self, unit)
@@ -302,9 +298,9 @@ class Answering:
         return cache[2]
 
     def standing(self, layer: Layer, region: Region) -> Int32:
-        """(n,) at which open node each row stands, -1 for none; one step from the layer above.
+        """(n,) the open node of each row, -1 for none; one step from the layer above.
 
-        A layer takes the place of the one above it: a tree is not asked about upwards.
+        Each layer replaces the one above it.
         """
         key = (region, layer.digest)
         if key not in self._standing:
@@ -324,7 +320,6 @@ class Answering:
         out[self.rows.select(region)] = 0
         return out
 
-    # ------------------------------------------------------------ what statistics may look at
     @property
     def n(self) -> int:
         return self.rows.n
@@ -355,7 +350,7 @@ class Answering:
         return self._recoded_bins[1]
 
     def raw(self, model: Additive) -> FloatArray:
-        """(n, O) raw predictions; only trees that are new since the last model are walked."""
+        """(n, O) raw predictions; only trees added since the last model are evaluated."""
         if self._raw is not None:
             scored_model, raw = self._raw
             n_scored = trees_in_common(scored_model, model)
@@ -366,21 +361,20 @@ class Answering:
         return self._raw[1]
 
     def _add_trees(self, model: Additive, raw: FloatArray, n_known: int) -> FloatArray:
-        """`Additive.advance` by the kernel: the same bits, sooner."""
+        """`Additive.advance` by a compiled kernel, with the same bits."""
         if len(model.trees) == n_known:
             return raw
         new = pack(model.trees[n_known:]) if n_known else model.packed
         return add_values(new, self.rows.codes, raw, model.clip)
 
     def resume(self, model: Additive, raw: FloatArray) -> None:
-        """Goes on from the raw scores of an earlier model; they are advanced in place."""
+        """Continues from the raw scores of an earlier model, which are updated in place."""
         self._raw = (model, raw)
 
     def release(self) -> None:
-        """Forgets what takes more room than scores and selections and is soon computed again."""
+        """Frees what takes more memory than scores and selections; it is recomputed on demand."""
         self._recoded_bins = self._contributions = None
 
-    # --------------------------------------------------------------------- bounds and selections
     def _bounds(self, query: BoundQuery, unit: int) -> IntArray:
         rows = self.rows.select(query.region) if query.region else None
         nodes = None if rows is None else [rows]
@@ -394,12 +388,12 @@ class Answering:
         return self._candidates
 
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
-        """(f, 256, C) the sums that scores of splits are computed from."""
+        """(f, 256, C) the sums from which split scores are computed."""
         return tables_of(query, self.rows, features)
 
 
 def trees_in_common(scored_model: Additive | None, model: Additive) -> int | None:
-    """How many trees of a model are in the raw scores of an earlier one; None if it is no start."""
+    """The number of trees already in the raw scores; None if `scored_model` is no prefix."""
     if scored_model is None or scored_model.clip != model.clip:
         return None
     if (scored_model.base, scored_model.curves) != (model.base, model.curves):
@@ -409,7 +403,7 @@ def trees_in_common(scored_model: Additive | None, model: Additive) -> int | Non
 
 
 def merge_cells(sums: IntArray, by: Cells) -> IntArray:
-    """(N, G, cells, C) -> (N, G, B, C): cells of one bin add up."""
+    """(N, G, cells, C) -> (N, G, B, C): adds the cells of each bin."""
     out = np.zeros((*sums.shape[:2], by.n_cells, sums.shape[3]), np.int64)
     for group, feature in enumerate(by.features):
         for cell, place in enumerate(by.binning.bins[feature]):
@@ -418,13 +412,13 @@ def merge_cells(sums: IntArray, by: Cells) -> IntArray:
 
 
 def counts_for(query: BoundQuery, schema: Schema) -> SumQuery:
-    """The class counts that a bound is computed from."""
+    """The class counts from which a bound is computed."""
     by = Cells(query.features, query.binning)
     return SumQuery(query.region, ClassCounts(len(schema.classes or ())), by, query.fraction)
 
 
 def best_impurities(query: BoundQuery, counts: IntArray, grids: Grids, unit: int) -> IntArray:
-    """floor(unit n (1 - sum p^2) / 2) of each child, smallest sum over the candidates."""
+    """floor(unit n (1 - sum p^2) / 2) of each child, the smallest sum over all candidates."""
     best = np.zeros(len(query.features), np.int64)
     for family in grids.families(query.features):
         left_sets = family.left_sets.astype(np.int64)
@@ -437,14 +431,14 @@ def best_impurities(query: BoundQuery, counts: IntArray, grids: Grids, unit: int
 
 
 def _kind(query: Summed) -> tuple[Statistic, Cells] | None:
-    """The key of histograms that can be counted together; None for other queries."""
+    """The key by which histograms are counted together; None for other queries."""
     if isinstance(query, SumQuery) and isinstance(query.by, Cells):
         return query.statistic, query.by
     return None
 
 
 def _in_shape(sums: IntArray, query: Summed) -> IntArray:
-    """Flat, one integer for each of the noise; a shorter vector would be stretched over it."""
+    """Checks the shape and flattens, so that each noise value has its own sum."""
     if sums.size != prod(query.shape):
         raise UnsupportedQuery(f"{sums.size} sums were made for a query of {query.shape}.")
     return sums.reshape(-1)
@@ -458,6 +452,6 @@ def half_gini_units(counts: IntArray, unit: int = LATTICE) -> IntArray:
 
 
 def _wide(counts: IntArray, unit: int) -> NDArray[Any]:
-    """Python integers where unit n^2 would leave int64."""
+    """Python integers where unit n^2 would overflow int64."""
     n = int(counts.sum(axis=-1).max(initial=0))
     return counts.astype(object) if unit * n * n >= 1 << 62 else counts

@@ -1,9 +1,10 @@
-"""Compiles `loops.c`: when a wheel is built or a clone installed, or by hand in a clone.
+"""Compiles `loops.c` when a wheel is built or a clone is installed, or by hand in a clone.
 
     python -m hedgerow.kernels.build
 
-With `$CC`, the system's compiler or one from the package index; without all of them hedgerow runs
-in plain NumPy. A library's name has a digest of source and flags, so that no other is ever loaded.
+It uses `$CC`, the system's compiler or one from the package index; without any of them hedgerow
+runs in plain NumPy. A library's name contains a digest of its source and flags, so that no other
+library is ever loaded.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PACKAGED_COMPILER = "ziglang"
 
 
 def library(kind: str) -> Path:
-    """Where the library for a kind of processor lies, if it was made."""
+    """The path of the library for a kind of processor, whether it exists or not."""
     return SOURCE.with_name(f"loops-{kind}-{_digest()}.so")
 
 
@@ -45,7 +46,7 @@ def _digest() -> str:
 
 
 def build() -> list[Path]:
-    """Makes the libraries that are not there yet; removes those of other sources."""
+    """Compiles the libraries that are missing, and removes those of other sources."""
     is_x86 = platform.machine().lower() in ("x86_64", "amd64")
     libraries = {kind: library(kind) for kind in EXTRA_FLAGS if is_x86 or kind == FOR_ANY}
     for kind, path in libraries.items():
@@ -57,7 +58,7 @@ def build() -> list[Path]:
 
 
 def _compile(extra: tuple[str, ...], path: Path) -> None:
-    """First beside its place: another process may be building, or loading, at the same time."""
+    """Compiles to a temporary name: another process may be building or loading the same file."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     command = [*_compiler(), *FLAGS, *extra, str(SOURCE), "-o", str(unfinished)]
     subprocess.run([*command, *(() if sys.platform == "win32" else ("-lm",))], check=True)
@@ -75,7 +76,7 @@ def _compiler() -> list[str]:
 
 
 def get_build_hook() -> type[Any]:
-    """For hatchling, which loads this file while it builds a wheel."""
+    """The hook of hatchling, which loads this file while it builds a wheel."""
     interface: Any = sys.modules["hatchling.builders.hooks.plugin.interface"]
 
     class Loops(interface.BuildHookInterface):  # type: ignore[misc]
@@ -84,7 +85,7 @@ def get_build_hook() -> type[Any]:
             return [] if has_one else [PACKAGED_COMPILER]
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-            """Adds the libraries to the wheel, which then is for one platform."""
+            """Adds the libraries to the wheel, which makes it specific to a platform."""
             try:
                 paths = build()
             except (OSError, subprocess.CalledProcessError) as error:

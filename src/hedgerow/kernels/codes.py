@@ -1,4 +1,4 @@
-"""From numbers to cell codes, from cells to bins, from a selection to its two sides.
+"""Encodes numbers as cell codes, merges cells into bins, and splits a selection of rows.
 
 Codes are uint8, feature-major (F, n).
 """
@@ -16,7 +16,9 @@ from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import Kernel, as_input, check_selection
 from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, Int32
 
-N_BUCKETS = 4096  # of the guide to a feature's edges; one byte each, so it stays in the cache
+N_BUCKETS = (
+    4096  # buckets of the guide to a feature's edges; one byte each, so it stays in the cache
+)
 
 
 def encode_edges(values: NDArray[np.floating[Any]], edges: Sequence[float], out: Codes) -> None:
@@ -31,9 +33,9 @@ def encode_edges(values: NDArray[np.floating[Any]], edges: Sequence[float], out:
 def _ruler(edges: tuple[float, ...]) -> tuple[FloatArray, Codes, float]:
     """Cuts, and a guide to them; cached, since every chunk of rows uses the same.
 
-    guide[b] is the number of cuts in buckets before b; it is empty if a bucket would hold two.
-    The bucket floor((x - low) * scale) never falls as x rises, in floating point too, so a cut
-    in a lower bucket is a lower number, and only the cut in a value's own bucket is in doubt.
+    guide[b] is the number of cuts in buckets before b; it is empty if a bucket would hold two. The
+    bucket floor((x - low) * scale) is monotone in x, also in floating point, so a cut in a lower
+    bucket is below x, and only the cut in x's own bucket has to be compared.
     """
     cuts = as_input(edges, np.float64)
     if len(cuts) + 2 > N_CODES or not (cuts[1:] > cuts[:-1]).all():

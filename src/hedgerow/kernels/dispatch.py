@@ -1,10 +1,9 @@
-"""Loops over rows: compiled ones where they are installed, else plain NumPy.
+"""Loops over rows: compiled where they are installed, else plain NumPy.
 
-A kernel is a loop of `loops.c` and a plain NumPy form that is its definition; both take the same
-arguments and leave the same bits. `build.py` compiles the loops before hedgerow runs, never while:
-no first fit waits, and no reply takes longer because a compiler started. A loop lets go of
-Python's lock. It checks no bounds: the function that calls it has checked them; types and layout
-are checked here.
+A kernel is a loop of `loops.c` together with a plain NumPy form that defines it; both take the same
+arguments and give the same bits. `build.py` compiles the loops before hedgerow runs, so that no
+first fit waits and no reply is delayed by a compiler. A loop releases Python's lock. It checks no
+bounds: its caller has checked them, and types and layout are checked here.
 """
 
 from __future__ import annotations
@@ -32,15 +31,14 @@ NUMBERS = {"N": float, "W": int}
 FLOAT = struct.Struct("d32x")
 PLAIN = "plain"
 FORM = FOR_AVX2
-"""The fastest form that is tried; processors without AVX2 run loops for any, tests all forms."""
+"""The fastest form to use. Without AVX2 the generic form runs; tests set every form."""
 KERNEL_LOG = logging.getLogger("hedgerow.kernels")
 
 
 class Kernel:
     """A compiled loop, by its name, and its plain form.
 
-    `types` has NumPy's letter for the type of each array among the arguments; N and W stand for
-    one number, of floating point or whole.
+    `types` has NumPy's letter for the type of each array argument; N is a float, W an integer.
     """
 
     def __init__(self, name: str, plain: Callable[..., Any], types: str) -> None:
@@ -73,7 +71,7 @@ class Kernel:
 
 
 def _spread(args: tuple[Any, ...]) -> Iterator[Any]:
-    """A tuple of arguments stands for its members."""
+    """Replaces a tuple of arguments by its members."""
     for arg in args:
         if isinstance(arg, tuple):
             yield from arg
@@ -93,7 +91,7 @@ def _loop(name: str, form: str) -> Callable[[int], int] | None:
 
 @cache
 def _library(form: str) -> ctypes.CDLL | None:
-    """The loops for this processor; None where there are none, which the log says once."""
+    """The loops for this processor; None if there are none, which is logged once."""
     if form == PLAIN:
         return None
     try:
@@ -111,18 +109,15 @@ def _library(form: str) -> ctypes.CDLL | None:
 
 
 def as_input(values: ArrayLike, dtype: DTypeLike) -> Array:
-    """In the layout and of the type that a loop expects, read-only; copied where need be."""
+    """The values in the layout and type that a loop expects, read-only; copied if necessary."""
     array = np.ascontiguousarray(values, dtype=dtype).view()
     array.flags.writeable = False
     return array
 
 
-# --------------------------------------------------------------------------------------------------
-# Checks that a compiled loop does not make: it has no bounds checks.
-#
-# A sum of labels or statistics passes here before its loop begins. What is wrong with all rows is
-# an error of the caller; what is wrong with one record must not raise, since an error after a
-# charge would reveal it: that record is left out.
+# Checks that a compiled loop does not make. A problem with all rows is an error of the caller. A
+# problem with one record must not raise, since an error after a charge would reveal it: that record
+# is left out.
 
 
 def check_selection(rows: Int32, n_rows: int) -> None:
@@ -138,14 +133,14 @@ def check_one_each(values: Array, n_rows: int) -> None:
 
 
 def unknown_labels(labels: Codes, n_classes: int) -> BoolArray | None:
-    """(n,) which records have a label that is no class; None if there are none, as should be."""
+    """(n,) which records have a label that is no class; None if there are none."""
     if not labels.size or 0 <= labels.min() <= labels.max() < n_classes:
         return None
     return np.asarray((labels < 0) | (labels >= n_classes))
 
 
 def rows_without(left_out: BoolArray, rows: Int32 | None) -> Int32:
-    """The rows of a selection, but for those that are left out."""
+    """The rows of a selection without those that are left out."""
     if rows is None:
         return np.flatnonzero(~left_out).astype(np.int32)
     check_selection(rows, len(left_out))

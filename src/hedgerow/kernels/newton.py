@@ -1,11 +1,11 @@
-"""The sum of all records' Newton vectors on curve weights: long vectors, and only a sum is kept.
+"""The sum of all records' Newton vectors on curve weights; the long vectors are not stored.
 
-A record's vector is (g z, h upper(z z^T)): z has d entries, the vector d + d (d + 1) / 2. Every
-sum over a record's own entries is taken entry after entry, so that what a record adds depends on
-that record alone. (A product of matrices does not: the library behind it adds up in an order that
-changes with a row's place among the others.)
+A record's vector is (g z, h upper(z z^T)): z has d entries, the vector d + d (d + 1) / 2. Sums over
+the entries of a record are taken in order, so that a record's contribution depends on that record
+alone. (With a matrix product, the order of additions would depend on the row's place among the
+others.)
 
-Memory: the sums, and d numbers for each record that is given at once.
+Memory: the sums, and d numbers for each record that is passed at once.
 
 Shapes: n records, d entries of z, the last one constant.
 """
@@ -26,11 +26,11 @@ from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, IntArray
 def scaled_rows(
     tables: FloatArray, codes: Codes, constant: float, radius: float, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """(n, d) z of norm 1 or less, and (n,) its entries weighed and added up.
+    """(n, d) z of norm 1 or less, and (n,) the weighted sum of its entries.
 
-    An entry is a curve's value in the record's cell, the last one the constant, all divided by
-    the radius, or by their norm where that is more. `tables` (d - 1, 256) and `codes` (d - 1, n)
-    are those of the same curves.
+    An entry is a curve's value in the record's cell, the last one the constant, all divided by the
+    radius, or by their norm if it is larger. `tables` (d - 1, 256) and `codes` (d - 1, n) are those
+    of the same curves.
     """
     if tables.shape != (len(codes), N_CODES) or weights.shape != (len(codes) + 1,):
         raise ParameterError(
@@ -50,12 +50,12 @@ def add_newton_vectors(
 ) -> None:
     """Adds every record's vector (g z, h upper(z z^T)), truncated toward zero, to `total`.
 
-    A record whose squared norm could be more than `most` after truncation adds nothing, and one
-    that is not finite neither. The norm follows from the factors: with s = sum z^2, q = sum z^4
-    it is g^2 s + h^2 (s^2 + q) / 2 before truncation, which only shrinks it. Rounding, there and
-    in the entries, is below (2 d + 20) 2^-53 of that: less than half a unit, since `most` is
-    limited. So if the number computed is at most `most` + 1/2, the sum of the squared integers
-    is below `most` + 1, and being whole, at most `most`.
+    A record adds nothing if its squared norm could exceed `most` after truncation, or if it is not
+    finite. The norm follows from the factors: with s = sum z^2 and q = sum z^4 it is g^2 s + h^2
+    (s^2 + q) / 2 before truncation, which only shrinks it. Rounding, there and in the entries, is
+    below (2 d + 20) 2^-53 of that: less than half a unit, since `most` is limited. So if the
+    computed number is at most `most` + 1/2, the sum of the squared integers is below `most` + 1
+    and, being an integer, at most `most`.
     """
     d = z.shape[1]
     if total.shape != (d + d * (d + 1) // 2,) or not len(z) == len(g) == len(h):
@@ -109,7 +109,7 @@ def _fit(z: FloatArray, g: FloatArray, h: FloatArray, limit: float) -> NDArray[n
 
 
 def _sum_of(columns: Iterable[FloatArray]) -> FloatArray:
-    """Sum in order, column by column: `np.sum` would take another order."""
+    """Sums column by column, in order; `np.sum` would use another order."""
     return reduce(np.add, columns)
 
 

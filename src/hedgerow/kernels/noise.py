@@ -1,4 +1,4 @@
-"""Noise from random words: the loop that looks them up in a cumulative table."""
+"""Noise from random words: looks them up in a cumulative table."""
 
 from __future__ import annotations
 

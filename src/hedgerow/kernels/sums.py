@@ -1,9 +1,9 @@
 """Sums over the cells of features, of class labels or of statistics: integers in, integers out.
 
-Exact for any data: no accumulator can overflow but int64 itself, in the masks' own ring.
+Exact for any data: sums wrap around only at int64, as the masks do.
 
 Shapes: F features of the codes, f of them summed, n rows, k rows visited, N nodes, B bins, C
-channels. Codes are uint8, feature-major (F, n); interval numbers may stand in as uint16.
+channels. Codes are uint8, feature-major (F, n); numbers of intervals may be uint16.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ def count_cells(
 ) -> IntArray:
     """(N, f, B, C) rows of each node in each bin of the f features, by class.
 
-    A class within a node is a smaller node, in which every row counts as one. A label that is no
-    class counts nowhere.
+    Each class within a node is treated as a smaller node. A label that is no class counts nowhere.
     """
     left_out = unknown_labels(labels, n_classes)
     if left_out is not None:
@@ -76,7 +75,7 @@ def one_each(rows: Array) -> IntArray:
 
 
 def pad_to_even(groups: Int32) -> Int32:
-    """Pads groups to an even number: the last may be repeated, its second sum is dropped."""
+    """Repeats the last group if their number is odd; its second sum is dropped."""
     return as_input(np.append(groups, groups[-1:]) if groups.size % 2 else groups, np.int32)
 
 
@@ -98,16 +97,16 @@ class _Layout(NamedTuple):
     n_rows: int  # of the codes
 
     def select(self, values: Array) -> Array:
-        """(k, ...) the values of the visited rows, of one value for each row."""
+        """(k, ...) the values of the visited rows."""
         check_one_each(values, self.n_rows)
         return values if self.rows is None else as_input(values[self.rows], values.dtype)
 
 
 def _lay_out(nodes: RowSelections, n_rows: int) -> _Layout:
-    """How to visit the rows of all nodes: by selection, or all rows in order.
+    """Decides how to visit the rows of all nodes: by selection, or all rows in order.
 
-    Selecting rows costs more than passing over them. So if most rows are needed, once each, all
-    are visited, and the others go to one extra node.
+    Selecting rows costs more than skipping them. If most rows are needed, once each, all rows are
+    visited, and the others go to one extra node.
     """
     if nodes is None:
         return _Layout(None, np.zeros(n_rows, dtype=np.int32), 1, 1, n_rows)

@@ -1,8 +1,8 @@
-"""Scores and sums of curves and surfaces: a record's place in the table of every term.
+"""Scores and sums of curves and surfaces: a record's cell in the table of every term.
 
 A term reads two groups of a record; its table has a number for every pair of them. Scores and
-squared norms add up what tables hold at a record's places, sums add a record's number there. All
-of it goes term after term, so that what becomes of a record depends on that record alone.
+squared norms add the numbers in a record's cells, and sums add a record's number to its cells.
+Terms are added in order, so that a record's result depends on that record alone.
 
 Shapes: C rows of groups, n records, T terms (rows of `Basis.layout`), M cells of all tables.
 """
@@ -16,13 +16,13 @@ from hedgerow.kernels.dispatch import Kernel, as_input
 from hedgerow.schema.arrays import Codes, FloatArray, IntArray
 
 MARGIN = 1.0 - 2.0**-48
-"""Of the bound: more than all rounding of what is compared with it."""
+"""The bound is lowered by this factor, which exceeds all rounding errors of the comparison."""
 
 
 def look_up(
     groups: Codes, layout: IntArray, tables: FloatArray, squares: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """(n,) sums of the tables' numbers at each record's places, and the same of `squares`."""
+    """(n,) sums of the tables' numbers in each record's cells, and the same of `squares`."""
     _check(groups, layout, len(tables), len(squares))
     score, norm = np.zeros((2, groups.shape[1]))
     inputs = as_input(groups, np.uint8), as_input(layout, np.int64)
@@ -31,7 +31,7 @@ def look_up(
 
 
 def add_at_places(groups: Codes, layout: IntArray, multiples: IntArray, totals: IntArray) -> None:
-    """Adds each record's integer to `totals` (M,), at its place of every term."""
+    """Adds each record's integer to `totals` (M,), in its cell of every term."""
     _check(groups, layout, len(totals), len(totals))
     if len(multiples) != groups.shape[1]:
         raise ParameterError(f"{len(multiples)} numbers came for {groups.shape[1]} records.")
@@ -42,8 +42,8 @@ def add_at_places(groups: Codes, layout: IntArray, multiples: IntArray, totals: 
 def bounded_multiples(gradient: FloatArray, norm: FloatArray, units: int, radius: int) -> IntArray:
     """(n, O) integers m near units g min(1, R / |F|), with |m|^2 |F|^2 <= (units R)^2.
 
-    `norm` is |F|^2, an exact integer. A record whose numbers are not finite, or beyond the bound,
-    adds nothing; honest ones are not: their |g| is below 1 - 2^-44.
+    `norm` is |F|^2, an exact integer. A record whose numbers are not finite or exceed the bound
+    adds nothing. That never happens to honest ones, whose |g| is below 1 - 2^-44.
     """
     if (units * radius) ** 2 >= 2**52 or units >= 2**26:
         raise ParameterError(f"the bound {units} x {radius} is too large; use a smaller unit.")
@@ -58,7 +58,7 @@ def bounded_multiples(gradient: FloatArray, norm: FloatArray, units: int, radius
 
 
 def _check(groups: Codes, layout: IntArray, *sizes: int) -> None:
-    """The compiled loops check no bounds: the last place of every term lies within the tables."""
+    """Compiled loops check no bounds: the last cell of every term must lie within the tables."""
     most = groups.max(axis=1, initial=0).astype(np.int64)
     last = layout[:, 2] + layout[:, 3] * most[layout[:, 0]] + most[layout[:, 1]]
     if len(layout) and (last.max() >= min(sizes) or layout.min() < 0):

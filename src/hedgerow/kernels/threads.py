@@ -1,12 +1,12 @@
-"""Work on several threads: blocks of a site's rows, columns that are read, simulated sites.
+"""Work on several threads: blocks of a site's rows, columns of a file, simulated sites.
 
 Compiled loops, NumPy and ciphers release Python's lock, so threads are enough. Answers do not
-depend on how many there are: integers are added up, and what becomes of a row depends on that row.
+depend on their number: integers are added, and each row is processed by itself.
 
     with using(2):
         parts = map_parts(work, blocks(n_rows))
 
-Work that is called on one of the threads has that thread alone.
+Work that runs on one of the threads starts no others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Part = TypeVar("_Part")
 _Found = TypeVar("_Found")
 
 LEAST_BLOCK = 1 << 16
-"""Of a block: below, handing it over costs more than it saves."""
+"""Smallest size of a block: handing over a smaller one costs more than it saves."""
 
 _ALONE = (None, 1)
 _USED: ContextVar[tuple[ThreadPoolExecutor | None, int]] = ContextVar("threads", default=_ALONE)
@@ -63,5 +63,4 @@ def blocks(n: int, least: int = LEAST_BLOCK) -> list[slice]:
 
 
 def _processors() -> int:
-    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

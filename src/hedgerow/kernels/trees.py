@@ -1,4 +1,4 @@
-"""Sums over the leaves of trees, and the trees' values added up: one pass over the rows.
+"""Sums over the leaves of trees, and sums of the trees' values: one pass over the rows.
 
 Shapes: F features, n rows, N nodes, T trees, L leaves of the largest, C channels, O outputs.
 """
@@ -106,7 +106,7 @@ def _add_values_plain(
     tree = np.arange(len(trees.depth))[:, None]
     for part in _parts(trees, codes):
         leaf_values = trees.value[tree, _leaves(trees, codes[:, part])]  # (T, rows, O)
-        if low == -np.inf and high == np.inf:  # sums that are kept on the way are added in order
+        if low == -np.inf and high == np.inf:  # accumulate adds in order
             raw[part] = np.add.accumulate(np.concatenate([raw[None, part], leaf_values]))[-1]
             continue
         for value in leaf_values:
@@ -114,13 +114,13 @@ def _add_values_plain(
 
 
 def _parts(trees: PackedTrees, codes: Codes) -> Iterator[slice]:
-    """Blocks of rows, such that all trees together have `ROUTED` rows or not many more."""
+    """Blocks of rows such that all trees together route about `ROUTED` rows."""
     size = -(-ROUTED // len(trees.depth))
     return (slice(lo, lo + size) for lo in range(0, codes.shape[1], size))
 
 
 def _leaves(trees: PackedTrees, codes: Codes) -> Int32:
-    """(T, n) number of each row's leaf in each tree, counted from the left."""
+    """(T, n) the number of each row's leaf in each tree, counted from the left."""
     start = np.repeat(trees.root[:-1, None], codes.shape[1], axis=1)
     return trees.leaf[descend(trees, start, codes)]
 
@@ -129,14 +129,12 @@ SUM_LEAVES = Kernel("sum_leaves", _sum_leaves_plain, PACKED_TYPES + "Biiqq")
 ADD_VALUES = Kernel("add_values", _add_values_plain, PACKED_TYPES + "BNNd")
 
 
-# --------------------------------------------------------------------------------------------------
-# Which open node of a layer each row stands at, and sums over both sides of its tests.
-#
-# Shapes: n rows, N nodes of a layer, m tests of each, C channels.
+# The open node of each row in a layer, and sums over both sides of the nodes' tests. Shapes: n
+# rows, N nodes of a layer, m tests of each, C channels.
 
 
 def next_nodes(layer: Layer, standing: Int32, codes: Codes) -> Int32:
-    """(n,) the node of this layer at which each row stands; -1 for a row that left the tree."""
+    """(n,) the node of each row in this layer; -1 for a row that left the tree."""
     assert layer.node_tests is not None
     feature, left = _tests(layer.node_tests, codes)
     out = np.empty(standing.size, np.int32)
@@ -221,7 +219,7 @@ def _count_sides_plain(
 
 
 def _rows_with_test(standing: Int32, feature: Array) -> Array:
-    """The rows at a node that has a test; a layer may have no node at all."""
+    """The rows at a node that has a test; a layer may have no nodes."""
     rows = np.flatnonzero(standing >= 0)
     return rows[feature[standing[rows]] >= 0]
 

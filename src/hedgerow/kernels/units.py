@@ -1,9 +1,8 @@
-"""From what records contribute, in real numbers, to integers that keep a declared bound.
+"""Converts the real-valued contributions of records to integers within a declared bound.
 
-A sum is as private as its noise, and the noise is made for the bound that a statistic declares.
-So the bound is enforced: a record whose integers exceed it, in any of three norms, adds
-nothing. That depends on the record's own numbers alone, and honest ones are never touched, since
-truncation toward zero makes no norm larger.
+Noise is sized for the bound that a statistic declares, so the bound is enforced: a record whose
+integers exceed it, in any of three norms, adds nothing. That depends on the record's own numbers
+alone, and never affects honest ones, since truncation toward zero increases no norm.
 
 Shapes: n records, C channels.
 """
@@ -18,8 +17,8 @@ from hedgerow.kernels.dispatch import Kernel, as_input
 from hedgerow.models.losses import Sensitivity
 from hedgerow.schema.arrays import FloatArray, IntArray
 
-LARGEST_UNITS = 2.0**62  # truncated numbers are cut here; no bound allows nearly as much
-LARGEST_NORM = 2**52  # of a norm: below, sums in floating point are exact
+LARGEST_UNITS = 2.0**62  # truncated numbers are clipped here; every bound is far smaller
+LARGEST_NORM = 2**52  # below, sums of squares in floating point are exact
 
 
 def bounded_units(values: FloatArray, unit: int, bound: Sensitivity) -> IntArray:
@@ -35,7 +34,7 @@ def bounded_units(values: FloatArray, unit: int, bound: Sensitivity) -> IntArray
 
 
 def quantize(values: FloatArray, unit: float) -> IntArray:
-    """Every number truncated toward zero; one that is not finite counts as 0."""
+    """Truncates every number toward zero; one that is not finite counts as 0."""
     with np.errstate(all="ignore"):
         multiples = values * unit
     finite = np.where(np.isfinite(multiples), multiples, 0.0)
@@ -48,7 +47,7 @@ def zero_exceeding(contributions: IntArray, bound: Sensitivity) -> IntArray:
 
 
 def _keeps(contributions: IntArray, bound: Sensitivity) -> NDArray[np.bool_]:
-    """(n,) whether a record keeps the bound; too large numbers are left out of the sums."""
+    """(n,) whether a record keeps the bound; entries above `linf` are left out of the sums."""
     keeps = np.ones(len(contributions), np.bool_)
     l1, l2_squared = np.zeros((2, len(contributions)), np.int64)
     for channel in contributions.T:

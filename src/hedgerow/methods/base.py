@@ -133,7 +133,6 @@ class PrivateEstimator(CommonParameters):
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    # ------------------------------------------------------------------------------------ fit
     def fit(
         self,
         X: Any,
@@ -148,36 +147,36 @@ class PrivateEstimator(CommonParameters):
         person: Any = None,
         **fit_params: Any,
     ) -> Self:
-        """Trains, on rows of one site or of several.
+        """Train on the rows of one site or of several.
 
         Parameters
         ----------
         X : DataFrame, array, str, Path or connection
             Rows, as a data frame of any library or as an array. Rows may also stay where they are:
             the path of a file, a folder or a pattern, an Arrow dataset or reader, or with `sql` a
-            connection to a database. They are streamed, never held as floats.
+            database connection. They are streamed, never held as floats.
         y : array or None, default=None
-            A label for each row; for rows that stay where they are `target` says it.
+            A label for each row; for files and databases use `target`.
         target : str or None, default=None
-            The column of the labels.
+            The label column.
         sql : str or None, default=None
-            What to select from the database.
+            The query that selects the rows from the database.
         push_down : bool, default=False
-            Whether the database itself makes cells and counts, so that integers come back.
+            Whether the database itself computes cells and counts and returns only integers.
         temp_folder : str, Path or None, default=None
-            Where cells are kept in a memory-mapped file during the fit, for rows that are more
-            than memory holds: a byte of disk for each value.
+            Folder for a memory-mapped file of cells during the fit, for rows that do not fit into
+            memory; needs one byte of disk per value.
         site : array, str or None, default=None
-            The site of each row, or the column that names it; None is one site of all.
+            The site of each row, or the column that names it; None treats all rows as one site.
         sites : sequence of str or None, default=None
-            All sites, those without rows too; the categories of a pandas Categorical say so as
-            well. With neither, the rows tell who takes part, and the statement says so.
+            All sites, including those without rows; the categories of a pandas Categorical serve as
+            well. With neither, the rows reveal who takes part, and the statement says so.
         person : array, str or None, default=None
-            Whose record each row is, or the column that says it. Each site then keeps
-            `records_per_person` of a person's records, drawn at random; without it nobody counts,
-            and the statement says so.
+            The person of each row, or the column that names it. Each site then keeps at most
+            `records_per_person` records of a person, drawn at random. Without it no such limit is
+            enforced, and the statement says so.
         **fit_params
-            What other estimators take, such as `sample_weight`: refused, with the reason.
+            Arguments of other estimators, such as `sample_weight`; refused with the reason.
 
         """
         refuse(fit_params)
@@ -209,7 +208,7 @@ class PrivateEstimator(CommonParameters):
         site_rows, around, held_out = self._site_rows(site_parts, person is not None)
         with self._server(study, method, site_rows) as server:
             train(self, study, method, server, around)
-        # set with the new model alone: a fit that fails changes neither
+        # set together with the new model: a fit that fails changes neither
         self._held_out_draws = held_out
         name_columns(self, X)
         self._name_classes(are_codes)
@@ -294,7 +293,7 @@ class PrivateEstimator(CommonParameters):
         return schema_draft.infer_schema(X, y, regression=self._regression)
 
     def _reserve(self, study: Study, persons_declared: bool) -> Total | None:
-        """Charges all that this fit may spend to the shared ledger, if it names one."""
+        """Charges the whole budget of this fit to the shared ledger, if one is named."""
         ledger: Ledger | None = check_parameters(self).ledger
         guarantee = guarantee_of(study, persons_declared)
         is_kept = guarantee.protected is not Protected.NOTHING
@@ -311,7 +310,6 @@ class PrivateEstimator(CommonParameters):
         """How labels are randomized under dp_model 'label'; None is k-ary randomized response."""
         return None
 
-    # -------------------------------------------------------------------------------- predict
     def _outputs(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")
         X = by_schema_names(checked_rows(X), self.schema_)
@@ -354,9 +352,9 @@ class PrivateEstimator(CommonParameters):
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """(F,) the part of the score's variation that is due to each column; sum 1.
+        """(F,) the fraction of the score's variation due to each column; they sum to 1.
 
-        From released numbers alone, so nothing is charged; `hedgerow.importances` names them.
+        Computed from released numbers, so nothing is charged; `hedgerow.importances` names them.
         """
         check_is_fitted(self, "model_")
         return importance_parts(self)[0]
@@ -365,13 +363,14 @@ class PrivateEstimator(CommonParameters):
     def feature_importances_std_(self) -> NDArray[np.float64]:
         """(F,) standard deviations of the privacy noise in `feature_importances_`.
 
-        To first order, for fixed queries of the model (report/importances.py).
+        A first-order approximation that treats the model's queries as fixed
+        (report/importances.py).
         """
         check_is_fitted(self, "model_")
         return importance_deviations(self)
 
     def feature_effect(self, feature: str) -> FeatureEffect:
-        """Contribution of one column to the score by bin, with noise: `hedgerow.feature_effect`."""
+        """One column's contribution to the score per bin, with noise: `hedgerow.feature_effect`."""
         check_is_fitted(self, "model_")
         return feature_effect(self, feature)
 
@@ -385,25 +384,25 @@ class PrivateEstimator(CommonParameters):
         return self
 
     def save(self, path: str | Path) -> None:
-        """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
+        """Save the fitted model as JSON, for `hedgerow.load`; it has noisy numbers only."""
         check_is_fitted(self, "model_")
         write_model(path, self)
 
     def export(self, path: str | Path, to: str, times: Sequence[float] = ()) -> Path:
-        """Writes the fitted model for another program; docs/exports.md says how each is used.
+        r"""Write the fitted model for another program; docs/exports.md shows how each is used.
 
         Parameters
         ----------
         path : str or Path
-            The file to write; of 'mlflow', the folder.
+            The file to write; for 'mlflow', the folder.
         to : {'onnx', 'python', 'sql', 'xgboost', 'skops', 'mlflow', 'dot', 'text', 'registry', \
                 'model-card', 'cyclonedx', 'croissant', 'annex-iv'}
-            The first six compute what `predict_proba` does (of a number, `predict`); 'dot' and
-            'text' are for people; the others are the statement and the schema for those who keep
-            and check models.
+            The first six compute what `predict_proba` does (regression: `predict`); 'dot' and
+            'text' are for people; the others hold the statement and the schema, for model
+            registries and auditors.
         times : sequence of float, default=()
-            Of the time to an event: where 'onnx' and 'sql' give the chance of no event; by default
-            at `unique_times_`.
+            Survival models: the times at which 'onnx' and 'sql' give the probability of no event;
+            by default `unique_times_`.
 
         Returns
         -------
@@ -417,9 +416,9 @@ class PrivateEstimator(CommonParameters):
         return export_model(self, path, to, times)
 
     def report(self, path: str | Path | None = None) -> Path | page.InlinePage:
-        """Writes a page about the fitted model: one HTML file that needs no network.
+        """Write a report page about the fitted model: one HTML file that needs no network.
 
-        Without a path it is shown where a notebook shows the cell's value.
+        Without a path, return it for display in a notebook.
         """
         check_is_fitted(self, "model_")
         return page.InlinePage(page.page_of(self)) if path is None else page.report(self, path)
@@ -433,7 +432,7 @@ class PrivateEstimator(CommonParameters):
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     def _name_classes(self, as_codes: bool = False) -> None:
-        """Class labels have the schema's type, whatever type the labels of the rows have."""
+        """Class labels have the schema's type, whatever the type of `y`."""
         labels = self.schema_.labels
         self.classes_ = np.arange(len(labels)) if as_codes else np.array(labels)
 
@@ -442,9 +441,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         return self._outputs(X)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Of two classes the log-odds of the second in `classes_`; of more, each one's logarithm.
+        """Log-odds of the second class in `classes_`; for more classes, the logarithm of each one's
+        probability.
 
-        From `predict_proba`; a class of probability 0 has a very small score, not an infinite one.
+        A class of probability 0 gets a very small finite score.
         """
         scores = np.log(np.maximum(self.predict_proba(X), SMALLEST))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
@@ -472,7 +472,7 @@ class StagedTrees(PrivateEstimator):
     """Early stopping of boosted trees: each tree corrects those before it."""
 
     def staged(self, n_estimators: int) -> Self:
-        """The fitted model cut to its first trees, which needs no query.
+        """The fitted model cut to its first trees; needs no query.
 
         For early stopping: `hedgerow.select_model(..., stages=(10, 25, 50))`, or `compare_with` of
         `evaluate`.
@@ -484,7 +484,7 @@ class StagedTrees(PrivateEstimator):
                 f"n_estimators is {n_estimators!r}; the model has 0 to {len(score.trees)} trees."
             )
         shorter = object.__new__(type(self))
-        shorter.__dict__.update(self.__dict__)  # the sites' secrets too, which a copy leaves out
+        shorter.__dict__.update(self.__dict__)  # including the sites' secrets, which copying omits
         shorter.model_ = replace(
             self.model_, score=replace(score, trees=score.trees[:n_estimators])
         )
@@ -493,13 +493,13 @@ class StagedTrees(PrivateEstimator):
 
 
 def _encode(part: tuple[Any, NDArray[Any]], person: Any, schema: Schema) -> encoding.Encoded:
-    """Encodes the rows of one site; a site without rows has nothing to check."""
+    """Encodes the rows of one site; without rows there is nothing to check."""
     X, y = part
     return encoding.encode(X, schema, y=y, person=person, check=len(y) > 0)
 
 
 def refuse(parameters: dict[str, Any]) -> None:
-    """Refuses arguments of `fit` that other estimators take."""
+    """Refuses arguments of `fit` that only other estimators take."""
     if "sample_weight" in parameters and parameters["sample_weight"] is not None:
         raise ParameterError(
             "sample_weight is refused: a weight would scale one record's influence beyond the "
@@ -513,7 +513,6 @@ def refuse(parameters: dict[str, Any]) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------------------
 # Which of scikit-learn's checks an estimator may fail, and why.
 #
 # `check_estimator(model, expected_failed_checks=expected_failed_checks(model))`; which did:

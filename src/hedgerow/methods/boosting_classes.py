@@ -1,18 +1,17 @@
 """Boosted trees for classes: private bins, smoothed curves, stacking, oblivious trees.
 
-Our own method; each stage is a block that other methods use as well.
+Our own method; other methods use its stages as well.
 
-    round 1   noisy number of records: the signal-to-noise ratio. Once more where that number
-              is below the noise. Where the rest is too, a totally random forest, or the class
-              shares
+    round 1   noisy number of records: the signal-to-noise ratio; asked again if that number is
+              below the noise. If the rest is too, a totally random forest or the class shares
     round 2   noisy counts of a public grid -> bins, as fine as the noise allows
     round 3   class histograms of all features -> smoothed curves of log-odds
     rounds 4-6   one weight per curve, by private Newton steps (two classes)
     then      curves and surfaces of pairs of features by 21 rounds of gradient descent (15 over
-              several sites), for two classes if the signal is strong enough to pay for them
-    then      random oblivious trees with Wiener leaves, one round per batch: below that signal,
-              and on top of surfaces where the signal is stronger still. There, and for three
-              classes and more, features whose tests gained in earlier trees are drawn more often
+              several sites), if the signal is strong enough
+    then      random oblivious trees with Wiener leaves, one round per batch: with a weaker signal
+              instead of surfaces, with a stronger one on top of them. There, and for three or more
+              classes, features whose tests gained in earlier trees are drawn more often
 
 All constants are functions of public facts and of noisy answers; there is nothing to tune.
 Fractions after round 1 depend on the noisy number of records, which the additive filter allows.
@@ -73,40 +72,40 @@ from hedgerow.privacy.queries import (
     Whole,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
 
 STACK_PART = constant(Fraction(1, 5), unit="part", evidence="boosting.md#0030")
-"""Part of what bins and trees leave."""
+"""Fraction of what bins and trees leave."""
 MOST_FOR_TREES = constant(0.5, unit="part of the budget", evidence="boosting.md#0033")
 TREE_GATE = constant((200.0, 600.0), unit="signal", evidence="boosting.md#0030")
-"""Signal: below the first no trees, above the second the most of the budget."""
+"""Signal below which there are no trees, and above which they get the largest fraction."""
 TREE_GATE_OF_MANY = constant((70.0, 200.0), unit="signal", evidence="classes.md#0035")
-"""The same for three classes and more, whose curves are not stacked."""
+"""The same for three or more classes, whose curves are not stacked."""
 DEEPER_TREES_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0117")
 DEEPER = constant(2, unit="levels", evidence="boosting.md#0117")
-"""Levels that trees have more from there on, drawn by the gains of earlier ones."""
+"""Extra levels of gain-sampled trees at a strong signal."""
 MANY_DEVIATION = constant(0.3, unit="deviation", evidence="classes.md#0118")
-"""How far leaves are expected to lie from zero then."""
+"""Expected deviation of leaves from zero, for many classes."""
 SURFACES_FROM = constant(4500.0, unit="signal times columns", evidence="boosting.md#0161")
 LEAST_FOR_SURFACES = constant(80.0, unit="signal", evidence="boosting.md#0161")
-"""From both on curves and surfaces are learned by gradient descent."""
+"""Signal from which curves and surfaces are learned by gradient descent."""
 TREES_ON_SURFACES_FROM = constant(3000.0, unit="signal", evidence="boosting.md#0161")
 TREES_PAY_FROM = constant(85_000.0, unit="signal times columns", evidence="boosting.md#0161")
-"""From both on trees follow, with half of what surfaces would have had."""
+"""Signal times columns from which trees follow, with half of the surfaces' fraction."""
 OF_MANY = constant(Fraction(13, 20), unit="part of the budget", evidence="classes.md#0163")
-"""Of three classes and more: for surfaces and trees together."""
+"""Fraction for surfaces and trees together, for three or more classes."""
 TREES_OF_MANY_FROM = constant(220.0, unit="signal per class", evidence="classes.md#0163")
-"""From it on half of that is for trees."""
+"""Signal per class from which half of that is for trees."""
 OVERLAP_OF_MANY = constant(0.9, unit="power", evidence="classes.md#0163")
-"""Trees of many classes that share a round say more of the same."""
+"""For many classes, the trees of a round overlap more."""
 BATCH_DEVIATION = constant(0.25, unit="power", evidence="boosting.md#0160")
-"""Leaves of trees that share a round are expected so much further from zero."""
+"""Leaves of trees that share a round are expected to lie further from zero by this power."""
 LEAST_CHANCE = constant(0.05, unit="chance")
-"""Chance of a feature whose curve is flat, before chances are made to sum to 1."""
+"""Probability of a feature with a flat curve, before normalization."""
 
 
 @dataclass(frozen=True)
@@ -131,11 +130,9 @@ class StageFractions:
     test_settings=({"n_estimators": 3, "trees_per_round": 1}, {"n_estimators": 70}),
 )
 class SmoothedBoost(Method):
-    """Curves, then at most `n_estimators` oblivious trees, `trees_per_round` of them a round."""
+    """Curves, then at most `n_estimators` oblivious trees, `trees_per_round` of them per round."""
 
-    n_estimators: int = parameter(
-        default=100, rule=whole(1), text="The most trees after the curves."
-    )
+    n_estimators: int = parameter(default=100, rule=whole(1), text="Most trees after the curves.")
     max_depth: int = parameter(default=4, rule=whole(1), text="Levels of splits.")
     trees_per_round: int | None = parameter(
         default=None, rule=or_none(whole(1)), text=TREES_PER_ROUND
@@ -155,7 +152,7 @@ class SmoothedBoost(Method):
         return finer_schema(schema)
 
     def largest(self, schema: Schema) -> Size:
-        """With surfaces and all trees, or with the totally random forest."""
+        """The larger of surfaces with all trees, and the totally random forest."""
         scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
         leaves, model = scale.complete(self.max_depth + DEEPER), self._model_bytes(scale, loss)
         one_size = partial(scale.trees, channels=loss.channels, shared_bytes=model)
@@ -185,9 +182,7 @@ class SmoothedBoost(Method):
         before = self._before_trees(schema).rounds
         return BatchPlan(self.n_estimators, self.trees_per_round, before, integers)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         n_classes = len(schema.classes or ())
         record_count = yield from private_bins.count_until_clear()
         root_counts = record_count.count
@@ -221,7 +216,7 @@ class SmoothedBoost(Method):
         if not noise_model.is_pure and plan.fits(noise_model):
             if n_classes == 2:
                 part, of_surfaces = with_surfaces(part, strength, len(schema.grids))
-            else:  # whose curves are not stacked
+            else:  # its curves are not stacked
                 has_trees = strength >= TREES_OF_MANY_FROM * n_classes
                 part, of_surfaces = OF_MANY, Fraction(1, 1 + has_trees)
         shares = StageFractions.with_trees(part, n_classes == 2, root_counts.spent)
@@ -258,7 +253,8 @@ class SmoothedBoost(Method):
             of_trees += noise_of_trees
         noise = ScoreNoise.of(of_trees, of_curves)
         parts = effects.parts(grids)
-        return TrainingResult(Model(score, output_for(n_classes), parts=parts, noise=noise))
+        output = Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
+        return TrainingResult(Model(score, output, parts=parts, noise=noise))
 
     def _splitting(
         self,
@@ -267,7 +263,7 @@ class SmoothedBoost(Method):
         strength: float,
         n_classes: int,
     ) -> Splitting:
-        """Gain-sampled trees, deeper ones where the signal is strong; plain ones below that."""
+        """Gain-sampled trees, deeper at a strong signal; plain ones at a weak signal."""
         is_strong = strength >= DEEPER_TREES_FROM
         if is_strong or n_classes > 2:
             depth = self.max_depth + (DEEPER if is_strong else 0)
@@ -276,7 +272,7 @@ class SmoothedBoost(Method):
 
 
 def active_features(grids: Grids) -> tuple[int, ...]:
-    """Features with two bins besides `missing`."""
+    """Features with at least two bins besides `missing`."""
     return tuple(j for j, n in enumerate(grids.binning.n_bins) if n > 2)
 
 
@@ -295,9 +291,9 @@ def for_trees(strength: float, n_classes: int) -> Fraction:
 def with_surfaces(part: Fraction, strength: float, columns: int) -> tuple[Fraction, Fraction]:
     """Budget fraction of surfaces and trees together, and the surfaces' part of it.
 
-    One vector a record is asked, however many columns there are; the more there are, the less
-    the weights of their curves can be told from a noisy Hessian. Of few columns, surfaces see
-    nearly all pairs, and trees find little more.
+    One vector per record is asked, however many columns there are; with many columns a noisy
+    Hessian hardly determines the weights of their curves. With few columns surfaces cover nearly
+    all pairs, and trees find little more.
     """
     if strength < LEAST_FOR_SURFACES or strength * columns < SURFACES_FROM:
         return part, Fraction(0)
@@ -334,15 +330,11 @@ def loss_for(n_classes: int) -> Loss:
 
 
 def leaves_for(n_classes: int, trees: int = 1) -> Wiener:
-    """The leaves of trees of which so many share a round."""
+    """The leaves of trees of which `trees` share a round."""
     deviation = MANY_DEVIATION if n_classes >= MANY_CLASSES else DEVIATION
     wider = deviation * trees**BATCH_DEVIATION
     overlap = BATCH_OVERLAP if n_classes == 2 else OVERLAP_OF_MANY
     return Wiener(loss_for(n_classes), deviation=wider, overlap=overlap)
-
-
-def output_for(n_classes: int) -> Output:
-    return Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
 
 
 @estimator
@@ -350,8 +342,8 @@ class BoostedTreesClassifier(StagedTrees, PrivateClassifier, SmoothedBoost):
     """Gradient boosting with differential privacy, for two classes or more.
 
     Trains at one site, or federated over several (`site=`). The budget goes to private bins,
-    one smooth curve per feature, then, where the signal pays for them, to surfaces of pairs of
-    features and to oblivious trees (one test per level).
+    one smooth curve per feature and then, if the signal is strong enough, surfaces of feature
+    pairs and oblivious trees (one test per level).
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Boosted tables and trees for a number: smooth curves, surfaces of pairs, then trees.
+"""Boosted tables and trees for a numeric target: smooth curves, surfaces of pairs, then trees.
 
-All of it is boosting by one kind of sum, (clipped residual, row) in the cells of a table or the
-leaves of a tree at the present model: one a round at one site, several a round over several sites.
-Under Laplace noise, or where sites share rounds, trees alone, whose structure comes
-from one table of the target's classes. Where the signal is weak, a forest.
+Everything is boosting by one kind of sum, (clipped residual, row) in the cells of a table or the
+leaves of a tree: one per round at one site, several per round over several sites. Under Laplace
+noise, or where sites share rounds, there are only trees, whose structure comes from one table of
+the target's classes. With a weak signal it trains a forest.
 
 Shapes: B bins of a column or cells of a table.
 """
@@ -79,7 +79,7 @@ from hedgerow.privacy.queries import (
     TargetClassCounts,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray, canonical
+from hedgerow.schema.arrays import FloatArray, Rng, canonical
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE
@@ -87,9 +87,9 @@ from hedgerow.schema.rules import number, or_none, whole
 from hedgerow.schema.schema import Schema
 
 LEAST_SIGNAL = constant(300.0, unit="signal", evidence="numbers.md#0119")
-"""Signal below which a forest is no worse than trees alone, and is grown instead."""
+"""Signal below which a forest is grown, being no worse than trees alone."""
 TABLES_FROM = constant(60.0, unit="signal", evidence="numbers.md#0162")
-"""The same for curves, surfaces and trees, which take the place of trees alone."""
+"""The same threshold for curves, surfaces and trees."""
 TARGET_CLASSES = constant(8, unit="classes of the target in the tables that guide trees")
 BOOST_BINS = constant(32, unit="bins of a feature in these tables")
 BOOST_CELLS = constant(256, unit="cells of the public grid")
@@ -99,28 +99,28 @@ LEAST_BOOSTED_DEPTH, MOST_BOOSTED_DEPTH = constant(
     (4, 9), unit="levels of a tree", evidence="numbers.md#0162"
 )
 ROWS_PER_NOISE = constant(6.0, unit="rows of a leaf per deviation", evidence="numbers.md#0162")
-"""Trees are as deep as leaves of so many rows allow."""
+"""Least rows of a leaf per noise deviation, which limits the depth."""
 WEAK_BELOW = constant(350.0, unit="signal", evidence="numbers.md#0162")
-"""Signal below which one pass over all columns is all that can be paid."""
+"""Signal below which the budget allows only one pass over all columns."""
 PASS_FRACTION = constant(
     (Fraction(1, 5), Fraction(6, 100)), unit="part of the budget", evidence="numbers.md#0162"
 )
-"""For a pass over all columns: where the signal is weak, and else."""
+"""Budget fraction of a pass over all columns, at a weak and at a strong signal."""
 MOST_PASSES = constant(4, unit="passes", evidence="numbers.md#0162")
 AGAIN_BELOW = constant(0.75, unit="part of the clip", evidence="numbers.md#0162")
-"""One more pass where the last made the clip of residuals so much smaller, and noise with it."""
+"""One more pass follows if the last one reduced the clip of residuals to this fraction."""
 ORDER_FRACTION = constant(Fraction(2, 100), unit="part of the budget", evidence="numbers.md#0162")
-"""For tables of all columns at once: the strongest is learned first."""
+"""Budget fraction for tables of all columns at once, to learn the strongest first."""
 LOOKS_AT_TABLES = constant((1, 2, 4, 8), unit="columns", evidence="numbers.md#0162")
-"""Columns learned before the size of residuals is asked again."""
+"""Numbers of learned columns after which the size of residuals is asked again."""
 SURFACES_FRACTION = constant(Fraction(1, 5), unit="part of the budget", evidence="numbers.md#0162")
 PAIRED_COLUMNS = constant((5, 7), unit="columns", evidence="numbers.md#0162")
-"""Strongest columns whose pairs are asked: fewer below a signal, more from it on."""
+"""Number of strongest columns whose pairs are asked, below and above a signal threshold."""
 MORE_PAIRS_FROM = constant(5000.0, unit="signal", evidence="numbers.md#0162")
 SURFACE_GROUPS = constant((6, 20), unit="groups of a column", evidence="numbers.md#0162")
-"""At least and at most."""
+"""Least and most groups per column of a surface."""
 RECORDS_PER_CELL = constant(20.0, unit="records per deviation", evidence="numbers.md#0162")
-"""Deviations of one count at the whole budget that a cell of a surface holds."""
+"""Records per cell of a surface, in noise deviations of one count at the whole budget."""
 SURFACE_LENGTHS = constant((0.15, 0.5), unit="correlation lengths", evidence="numbers.md#0162")
 SURFACE_STRENGTHS = constant((0.05, 0.1, 0.2, 0.4), unit="prior deviations, in clips")
 SURFACE_ENERGY = constant(0.1, unit="part of the residuals' variance that a surface may explain")
@@ -130,10 +130,10 @@ LOOK_FRACTION = constant(Fraction(4, 1000), unit="part of the budget for each of
 SMALLEST_CLIP = constant(1e-3, unit="clip of residuals at least, by the range of the target")
 RESIDUAL_CELLS = constant(64, unit="cells of the residuals")
 RESIDUAL_TAIL = constant(0.05, unit="part of the rows", evidence="numbers.md#0162")
-"""Part of the rows whose residual is clipped."""
+"""Fraction of rows whose residual is clipped."""
 ROW_WEIGHT = constant(0.25, unit="weight of a row beside its clipped residual, in one sum")
 RESIDUAL_STANDS_OUT = constant(2.0, unit="deviations")
-"""Deviations of its noise by which a residual cell must be seen."""
+"""Deviations of noise that the count of a residual cell must exceed."""
 IN_CLIPS = SquaredLoss(0.0, 1.0, 1.0, ROW_WEIGHT)
 """Residuals in units of their clip."""
 
@@ -177,7 +177,7 @@ class MeanResiduals(Steps):
     trees: int = 1
 
     def nodes(self, sums: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
-        """(nodes, 1) values in heap order and their deviations; the gradient is turned."""
+        """(nodes, 1) values in heap order and their deviations; the gradient's sign is reversed."""
         leaves = np.stack([sums[:, 1] / ROW_WEIGHT, -sums[:, 0]], axis=-1)
         scatter, of_count = self.residuals.scatter, variance / ROW_WEIGHT**2
         means, noise = complete_means(leaves, of_count, variance, scatter, self.trees)
@@ -198,7 +198,7 @@ class MeanResiduals(Steps):
 
 @dataclass(frozen=True)
 class GuidedTree:
-    """A tree whose structure was drawn beforehand, of at most `depth` levels."""
+    """A tree whose structure was drawn beforehand, with at most `depth` levels."""
 
     shape: Shape
     depth: int
@@ -213,14 +213,12 @@ class GuidedTree:
         return NoisyTree(self.tree.with_values(values), noise)
 
 
-# ----------------------------------------------------------------------------------------- tables
 @dataclass
 class SmoothTable:
-    """Mean residuals of the cells of a column, or of two: what is learned of them, pass by pass.
+    """Mean residuals of the cells of one column or of two, learned pass by pass.
 
-    A table is asked as a tree with a leaf for every cell. Rows of a cell are expected to be
-    `rows`, with the variance `doubt`; every answer tells more of them. Their error counts as
-    noise of the residuals.
+    A table is asked as a tree with one leaf per cell. A cell is expected to hold `rows` rows, with
+    variance `doubt`, which every answer updates. Their error counts as noise of the residuals.
     """
 
     features: tuple[FeatureGroups, ...]
@@ -252,17 +250,12 @@ class SmoothTable:
 
 @dataclass(frozen=True)
 class TableTrees:
-    """A `Splitting`: one table or tree after the other, all known beforehand."""
+    """A `Splitting` that yields tables or trees in a fixed order."""
 
     tables: Sequence[SmoothTable] | Sequence[GuidedTree]
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         tables = [self.tables[k] for k in numbers]
         by = Leaves(tuple(table.tree for table in tables))
@@ -283,7 +276,7 @@ def of_column(grids: Grids, feature: int, records: float) -> SmoothTable:
 
 
 def of_pair(grids: Grids, first: FeatureGroups, second: FeatureGroups) -> SmoothTable:
-    """Rows as if the columns were independent; the kernel is a product."""
+    """A table of two columns: expected rows as if independent, and a product kernel."""
     rows_of_second = _group_rows(second)
     parts = rows_of_second / max(float(rows_of_second.sum()), 1.0)
     rows = np.outer(_group_rows(first), parts).ravel()
@@ -300,7 +293,7 @@ def _group_rows(column: FeatureGroups) -> FloatArray:
 
 
 def _even_correlations(n_groups: int, length: float) -> FloatArray:
-    """Of groups in order, none of which stands alone."""
+    """Correlations of ordered groups, without a bin for missing values."""
     return correlations(n_groups + 1, length)[:-1, :-1]
 
 
@@ -336,7 +329,7 @@ def flat_curves(
 def add_tables(
     effects: FeatureEffects, tables: Sequence[SmoothTable], learned: Sequence[NoisyTree]
 ) -> FeatureEffects:
-    """Curves with what their tables added. Each has the mean 0; the base takes the rest."""
+    """The curves plus what their tables added. Each has mean 0; the base takes the rest."""
     masses = tuple(np.maximum(table.rows, 0.0) for table in tables)
     values = [v + noisy.tree.values for v, noisy in zip(effects.values, learned, strict=True)]
     means = [m @ v / max(float(m.sum()), 1.0) for m, v in zip(masses, values, strict=True)]
@@ -352,7 +345,7 @@ def add_tables(
 
 @dataclass(frozen=True)
 class Stage:
-    """What all rounds share; `shares_rounds`: tables and trees go together over several sites."""
+    """Settings of all rounds; `shares_rounds`: tables and trees of several sites share rounds."""
 
     target: TargetShape
     shares_rounds: bool
@@ -389,20 +382,18 @@ class RegressionBoost(Method):
     """
 
     n_estimators: int | None = parameter(
-        default=None,
-        rule=or_none(whole(1)),
-        text="Trees; None is 20 (delta = 0) or 100.",
+        default=None, rule=or_none(whole(1)), text="Trees; None is 20 (delta = 0) or 100."
     )
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 4 to 9, by the noise (delta = 0: 7).",
+        text="Levels of splits; None is 4 to 9, depending on the noise (delta = 0: 7).",
     )
     trees_per_round: int | None = parameter(
         default=None, rule=or_none(whole(1)), text=TREES_PER_ROUND
     )
     learning_rate: float = parameter(
-        default=0.5, rule=number(above=0.0), text="Part of a step that is taken."
+        default=0.5, rule=number(above=0.0), text="Fraction of each step that is taken."
     )
 
     @property
@@ -435,7 +426,7 @@ class RegressionBoost(Method):
         return GuidedForest(max_depth=self.max_depth).largest(schema) | guided | by_tables
 
     def _before_guided(self, schema: Schema) -> Size:
-        """One round before the first tree asks for the residuals."""
+        """The rounds before the first tree, including one for the residuals."""
         scale = Scale(schema)
         tables = scale.tables(channels=TARGET_CLASSES)
         return scale.initial_round() + tables + self._look(scale)
@@ -459,7 +450,7 @@ class RegressionBoost(Method):
         return scale.complete(self.max_depth or MOST_BOOSTED_DEPTH)
 
     def _model_bytes(self, scale: Scale) -> int:
-        """Curves, surfaces and trees; the trees of a table of one column are curves soon."""
+        """Bytes of curves, surfaces and trees; trees of a one-column table soon become curves."""
         n_estimators, leaves = self.n_estimators or MOST_BOOSTED_TREES, self._leaves(scale)
         trees = scale.model_bytes(n_estimators, leaves, 1, scale.tests(BOOST_BINS))
         columns, groups = scale.columns, SURFACE_GROUPS[1]
@@ -473,13 +464,12 @@ class RegressionBoost(Method):
             n_estimators, self.trees_per_round, before, 2 * self._leaves(Scale(schema))
         )
 
-    # -------------------------------------------------------------------------------------- flow
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
         plan = self._batches(schema)
-        is_shared = plan.is_shared(noise_model)  # tables of one round learn the same twice
+        is_shared = plan.is_shared(
+            noise_model
+        )  # tables of one round would learn the same thing twice
         has_tables = not noise_model.is_pure and not is_shared and plan.fits(noise_model)
         if first_round.signal < (TABLES_FROM if has_tables else LEAST_SIGNAL):
             return (yield from self._forest(first_round, schema, noise_model, rng))
@@ -511,11 +501,7 @@ class RegressionBoost(Method):
         return TrainingResult(Model(score, Output.VALUE, parts=parts, noise=noise))
 
     def _forest(
-        self,
-        first_round: InitialRound,
-        schema: Schema,
-        noise_model: NoiseModel,
-        rng: np.random.Generator,
+        self, first_round: InitialRound, schema: Schema, noise_model: NoiseModel, rng: Rng
     ) -> Flow[TrainingResult]:
         forest = GuidedForest(max_depth=self.max_depth)
         result = yield from forest.grow_from(first_round, schema, noise_model, rng)
@@ -527,7 +513,7 @@ class RegressionBoost(Method):
         stage: Stage,
         schema: Schema,
         noise_model: NoiseModel,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> Flow[TrainingResult]:
         """Trees alone, their structure from tables of the target's classes."""
         constants = guided_constants(first_round.signal, noise_model.is_pure)
@@ -569,9 +555,9 @@ def learn_tables(
     stage: Stage,
     grids: Grids,
     active: Sequence[int],
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Flow[LearnedTables]:
-    """All columns at once to see which are strong, then in turn, while that pays; then pairs."""
+    """Learns all columns at once to rank them, then one by one while that pays; then pairs."""
     is_weak, target = first_round.signal < WEAK_BELOW, stage.target
     passes = 1 if is_weak else MOST_PASSES
     fraction = PASS_FRACTION[0 if is_weak else 1]
@@ -617,11 +603,11 @@ def grow_in_rounds(
     looks: Collection[int],
     start: Additive,
     residuals: Residuals,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Flow[tuple[Additive, list[NoisyTree], Residuals]]:
-    """Tables or trees on top of a model; before some of them the size of residuals is asked.
+    """Adds tables or trees to a model; before some of them the size of residuals is asked.
 
-    Over several sites that goes with the trees of a round, for those of the next.
+    Over several sites that query shares the round of the trees before.
     """
     model, grown = start, list[NoisyTree]()
     for first, size in zip(rounds.starts, rounds.sizes, strict=True):
@@ -648,13 +634,12 @@ def looks_at(rounds: Rounds) -> set[int]:
 
 
 def tree_rounds(sizes: Sequence[int], rest: Fraction) -> Rounds:
-    """What is left of the budget, but for the looks at residuals."""
+    """The rest of the budget, less the queries for residuals."""
     return Rounds(sizes, rest - len(looks_at(Rounds(sizes, rest))) * LOOK_FRACTION)
 
 
-# ------------------------------------------------------------------------------ post-processing
 def depth_by_noise(count: private_bins.NoisyCount, fraction: Fraction) -> int:
-    """Levels of trees of which each has this fraction of the budget."""
+    """Levels of trees that get this fraction of the budget each."""
     noise = count.deviation * np.sqrt((1.0 + ROW_WEIGHT**2) / float(fraction))
     leaves = count.records / (ROWS_PER_NOISE * max(noise, 1.0))
     return int(np.clip(np.rint(np.log2(max(leaves, 1.0))), LEAST_BOOSTED_DEPTH, MOST_BOOSTED_DEPTH))
@@ -666,7 +651,7 @@ def curves_of(effects: FeatureEffects, grids: Grids, target: TargetShape) -> Add
 
 
 def around_the_mean(target: TargetShape) -> tuple[float, Residuals]:
-    """The mean of the clipped target, and the residuals of a model that says nothing else."""
+    """The mean of the clipped target, and the residuals of a constant model."""
     values = np.clip(target.middles, target.low, target.high)
     mean = float(canonical(np.average(values, weights=target.weights)))
     sizes, order = np.abs(values - mean), np.argsort(np.abs(values - mean), kind="stable")
@@ -675,7 +660,7 @@ def around_the_mean(target: TargetShape) -> tuple[float, Residuals]:
 
 
 def clipped_residuals(sizes: FloatArray, rows: FloatArray, width: float) -> Residuals:
-    """The clip by rows of residuals of rising sizes."""
+    """The clip, from the rows by size of residual."""
     below = np.cumsum(rows) / rows.sum()
     place = min(int(np.searchsorted(below, 1.0 - RESIDUAL_TAIL)), len(sizes) - 1)
     clip = min(float(canonical(max(sizes[place], SMALLEST_CLIP * width))), width)
@@ -683,7 +668,7 @@ def clipped_residuals(sizes: FloatArray, rows: FloatArray, width: float) -> Resi
 
 
 def class_cuts(target: TargetShape) -> tuple[float, ...]:
-    """Cuts of the target into classes of equal noisy mass; each class has a cell at least."""
+    """Cuts of the target into classes of equal noisy mass; each has at least one cell."""
     places = np.searchsorted(target.below, np.arange(1, TARGET_CLASSES) / TARGET_CLASSES)
     places = np.maximum(places, 1)
     half = (target.middles[1] - target.middles[0]) / 2.0
@@ -701,7 +686,7 @@ def class_means(target: TargetShape, cuts: tuple[float, ...]) -> FloatArray:
 def update_residuals(
     model: Additive, before: Residuals, target: TargetShape, fraction: Fraction
 ) -> Flow[Residuals]:
-    """Asks how large absolute residuals are; as before if nothing stands out."""
+    """Asks how large absolute residuals are; unchanged if nothing exceeds the noise."""
     width = target.high - target.low
     edges = width * np.geomspace(SMALLEST_CLIP, 1.0, RESIDUAL_CELLS - 1)
     by = ResidualCells(model, tuple(float(e) for e in edges))

@@ -9,7 +9,7 @@ CHOSEN = "chosen, not measured"
 
 
 def constant(value: C, *, unit: str, evidence: str = CHOSEN) -> C:
-    """The value itself; the page of constants reads the calls.
+    """Returns the value; the page of constants parses the calls.
 
     `evidence` is a note of the studies (`gates.md#0156`) or a page (`docs/design/budget.md`).
     """

@@ -49,34 +49,35 @@ from hedgerow.privacy.queries import (
     choices,
     sums,
 )
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Fold, Step
 from hedgerow.schema.rules import FLAG, FRACTION, exact, number, or_none, rule_of, whole
 from hedgerow.schema.schema import Schema
 
 FINE_CELLS = constant(64, unit="bins", evidence="trees.md#0051")
-"""Bins where more of them cost little: in a choice, in a dyadic table."""
+"""Bins where more of them cost little: in a selection, in a dyadic table."""
 COARSE_CELLS = constant(16, unit="bins", evidence="trees.md#0051")
-"""Bins in a flat table, where every bin brings noise."""
+"""Bins in a flat table, where every bin adds noise."""
 TABLE_FEATURES = constant(5, unit="features", evidence="trees.md#0051")
 """Features of a table; each one more divides the budget."""
 
 PAPER = "Consul and Williamson 2020"
 DEPARTURES = (
-    Departure("leaf values are shrunk towards the nodes above", {"shrinkage": False}),
-    Departure("all trees see all rows and divide the budget", {"folds": True}),
+    Departure("leaf values are shrunk towards their ancestors", {"shrinkage": False}),
+    Departure("all trees use all rows and divide the budget", {"folds": True}),
     Departure(
-        "each of the K medians that DiPriMeExp and DiPriMeFlip look at is paid",
+        "each of the K medians that DiPriMeExp and DiPriMeFlip use is charged",
         reason="K medians cost K times one; the names that end in as_published keep the paper's "
         "budgets, and their statements say what these cost",
     ),
     Departure(
         "folds by independent draws, not by a shuffle into equal parts",
-        reason="the sizes of equal parts tell more than they are charged for",
+        reason="the sizes of equal parts reveal more than they are charged for",
     ),
     Departure(
         "leaf means from complementary fractional counts",
-        reason="noise scaled by the private number of rows of a leaf tells that number",
+        reason="noise scaled by the private number of rows of a leaf reveals that number",
     ),
     Departure(
         "cuts come from a public grid; categories are scored by balance with the sign that prefers "
@@ -91,16 +92,16 @@ DEPARTURES = (
     ),
 )
 SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_FRACTION)
-"""The number of rows, for the depth."""
+"""The number of rows, which determines the depth."""
 
 MedianSplit = Literal["median", "medians", "grid", "table"]
 """How a node selects its split; see hedgerow.methods.blocks.medians."""
 PRIVATE_CHOICES = ("grid", "medians", "median")
-"""Splits that one site chooses on exact scores, and not from noisy tables."""
+"""Splits that one site selects by exact scores instead of noisy tables."""
 
 
 def _folds_pay(noise_model: NoiseModel) -> bool:
-    """Laplace noise is the same for a tree on a fold and on all rows; all other noise is not."""
+    """Laplace noise is the same for a tree on a fold and on all rows; other noise is not."""
     return noise_model.is_pure and noise_model.variance(SIZE) > 0.0
 
 
@@ -117,11 +118,11 @@ def _folds_pay(noise_model: NoiseModel) -> bool:
 class MedianForest(Method):
     """Trees on disjoint folds of the rows, or all trees on all rows.
 
-    Of the budget, `leaf_fraction` is for the leaves; the rest is divided equally among the levels.
-    With `folds`, every record draws its tree by itself, so a record pays for one tree; without,
-    each of T trees has 1 / T of the budget; None is folds under Laplace noise only. `max_depth`
-    None asks for the number of rows with 1 % and lets leaves expect `rows_per_leaf` of them.
-    `split` None is one private selection on the grid for one site and tables for several.
+    `leaf_fraction` of the budget is for the leaves; the rest is divided equally among the levels.
+    With `folds`, each record secretly draws its tree and pays for one tree; without, each of T
+    trees has 1 / T of the budget; None uses folds under Laplace noise only. `max_depth` None asks
+    for the number of rows with 1 % of the budget and gives leaves about `rows_per_leaf` of them.
+    `split` None is one private selection on the grid for one site, and tables for several.
     `max_features` None uses all features, in tables five. `mechanism` None is permute-and-flip for
     pure epsilon and, under Gaussian noise, the exponential mechanism, which is cheaper there.
 
@@ -137,55 +138,55 @@ class MedianForest(Method):
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits. None buys a noisy number of rows for 1 % and takes as many levels "
-        "as leave `rows_per_leaf` rows to be expected in a leaf.",
+        text="Levels of splits. None spends 1 % of the budget on a noisy number of rows and takes "
+        "as many levels as leave about `rows_per_leaf` rows in a leaf.",
     )
     rows_per_leaf: float = parameter(
         default=20.0,
         rule=number(above=0.0),
         used_with=(when(max_depth=None),),
-        text="Rows to be expected in a leaf.",
+        text="Expected rows of a leaf.",
     )
     max_features: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
         used_with=(when(split=(None, "grid", "medians", "table")),),
-        text="Features a node looks at, drawn afresh for each (K in the paper); None is all of "
+        text="Features that a node considers, drawn anew for each (K in the paper); None is all of "
         "them, and five for 'table'.",
     )
     leaf_fraction: float = parameter(
         default=0.3,
         rule=FRACTION,
-        text="Part of the budget kept for the leaves; the splits of a path have the rest (rho in "
-        "the paper).",
+        text="Fraction of the budget for the leaves; the splits of a path get the rest (rho in the "
+        "paper).",
     )
     split: MedianSplit | None = parameter(
         default=None,
         rule=or_none(rule_of(MedianSplit)),
         text="How a node finds its split. 'grid': one private selection among all features and "
-        "cuts. 'medians': a private median of each feature looked at, then one of them, as in the "
-        "paper, each median paid. 'median': a feature at random, its private median. 'table': "
-        "medians from noisy tables, the only one for several sites. None: 'grid' for one "
-        "site, 'table' for several.",
+        "cuts. 'medians': a private median of each considered feature, then one of them, as in the "
+        "paper, with each median charged. 'median': a random feature, split at its private median. "
+        "'table': medians from noisy tables, the only choice for several sites. None: 'grid' for "
+        "one site, 'table' for several.",
     )
     mechanism: MechanismName | None = parameter(
         default=None,
         rule=or_none(rule_of(MechanismName)),
         used_with=(when(split=(None, *PRIVATE_CHOICES)),),
-        text="How one site makes a private selection. None is 'permute_and_flip' where delta = 0, "
-        "and 'exponential', which is cheaper there, where delta > 0.",
+        text="The mechanism of a private selection at one site. None is 'permute_and_flip' for "
+        "delta = 0, and 'exponential', which is cheaper there, for delta > 0.",
     )
     folds: bool | None = parameter(
         default=None,
         rule=or_none(FLAG),
-        text="Whether every record draws the one tree it is used for, or all trees see all rows "
-        "and divide the budget. None is True under Laplace noise (delta = 0), where both have "
-        "the same noise, and False elsewhere.",
+        text="Whether every record draws the one tree it is used for, or all trees use all rows "
+        "and divide the budget. None is True under Laplace noise (delta = 0), where both have the "
+        "same noise, and False otherwise.",
     )
     shrinkage: bool = parameter(
         default=True,
-        text="Whether leaf values are shrunk towards the nodes above them; False is "
-        "the paper's plain leaf. Free of charge.",
+        text="Whether leaf values are shrunk towards their ancestors; False is the paper's plain "
+        "leaf. Free of charge.",
     )
 
     @property
@@ -193,7 +194,7 @@ class MedianForest(Method):
         return Needs(single_site=self.split in PRIVATE_CHOICES)
 
     def asks(self, schema: Schema) -> QueryKinds:
-        """`split` None is one selection for one site and tables for several, so both are named."""
+        """With `split` None both kinds: one selection for one site, tables for several."""
         size = sums(Count, Whole) if self.max_depth is None else frozenset()
         kinds = size | sums(target_statistic(schema), Leaves)
         if self.split not in PRIVATE_CHOICES:
@@ -232,9 +233,7 @@ class MedianForest(Method):
             case "median" | "grid":
                 return grid
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         split = self._split(noise_model)
         folds = _folds_pay(noise_model) if self.folds is None else self.folds
         spent = Fraction(0) if self.max_depth is not None else SIZE_FRACTION
@@ -292,7 +291,7 @@ class MedianForest(Method):
                 return medians.among_medians(rules, fraction)
             case "grid":
                 if not target.shape:
-                    return medians.among_cuts(rules, fraction, medians.no_balance)
+                    return medians.among_cuts(rules, fraction, lambda level: 0)
                 noise = math.sqrt(noise_model.variance(replace(SIZE, fraction=fraction)))
                 return medians.among_cuts(rules, fraction, medians.balance_below(depth, noise))
 
@@ -324,8 +323,8 @@ def _score(schema: Schema) -> Score:
 class MedianForestClassifier(PrivateClassifier, MedianForest):
     """Trees of private medians: DiPriMe, Consul and Williamson 2020, corrected; for classes.
 
-    Corrected means: everything that leaves a site is charged in full. Where the
-    paper pays for one median and looks at several, each is paid (studies/notes/trees.md#0050).
+    Corrected means: everything that leaves a site is charged in full. The paper charges one median
+    and looks at several; here each is charged (studies/notes/trees.md#0050).
 
     Examples
     --------
@@ -343,7 +342,7 @@ class MedianForestClassifier(PrivateClassifier, MedianForest):
 
 @estimator
 class MedianForestRegressor(PrivateRegressor, MedianForest):
-    """DiPriMe for a number; see MedianForestClassifier.
+    """DiPriMe for a numeric target; see MedianForestClassifier.
 
     Examples
     --------
@@ -360,7 +359,6 @@ class MedianForestRegressor(PrivateRegressor, MedianForest):
     """
 
 
-# -------------------------------------------------------------- the paper's methods and its rivals
 # `max_depth=None, rows_per_leaf=25` takes the depth as the paper's tables do, from a number of
 # rows that is asked privately. All but DP-ERT need one site with all rows; all but DP-DF predict a
 # number where the schema has a target. DiPriMeExp and DiPriMeFlip use K medians of a node and pay
@@ -375,35 +373,36 @@ FLIP = {"split": "medians", "mechanism": "permute_and_flip"}
 
 
 def honest_factor_of_medians(k: int, rho: Fraction = Fraction(1, 2)) -> Fraction:
-    """True cost of DiPriMeExp and DiPriMeFlip, in units of their published epsilon.
+    """The true cost of DiPriMeExp and DiPriMeFlip, in units of their published epsilon.
 
-    A level's epsilon_s = epsilon_a = rho epsilon / 2 d: each of k medians costs epsilon_s, and the
-    choice half of epsilon_a, since its score is monotone.
+    A level has epsilon_s = epsilon_a = rho epsilon / 2 d: each of k medians costs epsilon_s, and
+    the choice half of epsilon_a, since its score is monotone.
     """
     return 1 - rho + rho * (k + Fraction(1, 2)) / 2
 
 
 def excess_squared_error(rows: int, least: int, leaf_epsilon: float, bound: float) -> float:
-    """Theorem 1: how much more a private median split errs than the exact one, at most.
+    """Theorem 1: an upper bound on the excess error of a private median split over the exact one.
 
-    Where each side has `least` rows or more; targets lie within plus or minus `bound`.
+    Each side has at least `least` rows; targets lie within plus or minus `bound`.
     """
     return bound**2 * (4.0 * rows - 8.0 * least + 16.0 / (leaf_epsilon**2 * least))
 
 
 def accuracy_loss(least: int, leaf_epsilon: float, purity: float) -> float:
-    """Theorem 2: the accuracy that noisy counts of sides of `least` rows or more lose, at most.
+    """Theorem 2: an upper bound on the accuracy lost by noisy counts of at least `least` rows a
+    side.
 
-    `purity` is the share of the commoner class in the less pure side.
+    `purity` is the share of the more common class in the less pure side.
     """
     x = leaf_epsilon * least * (2.0 * purity - 1.0)
     return (x / 4.0 + 0.5) * math.exp(-x)
 
 
 def balance_probability(spread: float, split_epsilon: float) -> float:
-    """Theorem 3: the chance, at least, that a private median leaves t rows on each side.
+    """Theorem 3: a lower bound on the probability that a private median leaves t rows on each side.
 
-    `spread` is the part of the range that all but the t outermost rows of each end cover; an
+    `spread` is the fraction of the range that all but the t outermost rows of each end cover; an
     epsilon of 0 is a random cut, as in DP-ERT.
     """
     outside = math.exp(-split_epsilon)
@@ -432,7 +431,7 @@ diprime = preset(
     "DiPriMe",
     MedianForestClassifier,
     MedianForestRegressor,
-    words="a feature at random, cut at its private median by the exponential mechanism.",
+    words="a random feature, cut at its private median by the exponential mechanism.",
     fixed_parameters={"split": "median", "mechanism": "exponential"},
     usual=CONSUL_DEFAULTS,
     rows={"DiPriMe": "", "DiPriMe, regression": "numbers"},
@@ -442,7 +441,7 @@ diprime_exp = preset(
     "DiPriMeExp",
     MedianForestClassifier,
     MedianForestRegressor,
-    words="K private medians, every one paid, one of them by the target.",
+    words="K private medians, each charged, and one of them selected by the target.",
     fixed_parameters=EXP,
     usual=FIVE_FEATURES,
     rows={"DiPriMeExp, each median paid": "", "DiPriMeExp, regression": "numbers"},
@@ -452,7 +451,7 @@ diprime_exp_as_published = preset(
     "DiPriMeExp as published",
     MedianForestClassifier,
     MedianForestRegressor,
-    words="the paper's budgets, at the epsilon that they really cost.",
+    words="the paper's budgets, at their true epsilon.",
     fixed_parameters=EXP,
     usual=FIVE_FEATURES,
     rows={"DiPriMeExp, as published": "schema, published_epsilon=2.0"},
@@ -465,7 +464,7 @@ diprime_flip = preset(
     "DiPriMeFlip",
     MedianForestClassifier,
     MedianForestRegressor,
-    words="DiPriMeExp with permute-and-flip, every median paid.",
+    words="DiPriMeExp with permute-and-flip, each median charged.",
     fixed_parameters=FLIP,
     usual=FIVE_FEATURES,
     rows={"DiPriMeFlip, each median paid": "", "DiPriMeFlip, regression": "numbers"},
@@ -475,7 +474,7 @@ diprime_flip_as_published = preset(
     "DiPriMeFlip as published",
     MedianForestClassifier,
     MedianForestRegressor,
-    words="the paper's budgets, at the epsilon that they really cost.",
+    words="the paper's budgets, at their true epsilon.",
     fixed_parameters=FLIP,
     usual=FIVE_FEATURES,
     rows={"DiPriMeFlip, as published": "schema, published_epsilon=2.0"},

@@ -1,4 +1,4 @@
-"""Dry runs before anything is spent: on proxy rows for a plan, on made-up rows for a study."""
+"""Dry runs before any budget is spent: on proxy rows for a plan, on made-up rows for a study."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from hedgerow.models.survival import concordance
 from hedgerow.privacy.accounting.budget import Cost, DPModel
 from hedgerow.privacy.pricing import phrase_of
 from hedgerow.privacy.queries import Query, Reply, SumQuery
+from hedgerow.privacy.statement.record import silent
 from hedgerow.privacy.statement.spending import ENTRY, total_cost, worst_path
 from hedgerow.privacy.study import Study
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema
 
 TEST_PART = constant(0.25, unit="part of the proxy rows for the test")
 CLEAR = constant(2.0, unit="deviations by which a group must stand out of the noise")
 
-# --------------------------------------------------------------------------------------------------
 # Proxy rows for the planning of a fit: public ones, or made up from the schema.
 
 
 def split_proxy_rows(
     schema: Schema, n: int, proxy_rows: tuple[Any, Any] | None, seed: int
 ) -> tuple[Any, Any, Any, Any]:
-    """Training rows, as many as the fit will have if there are so many, and test rows."""
+    """Training rows, up to the number of the fit, and test rows."""
     rng = np.random.default_rng(seed)
     if proxy_rows is None:
         X, y = make_up_rows(schema, n + max(2000, int(TEST_PART * n)), rng)
@@ -64,14 +64,15 @@ def _as_array(X: Any, schema: Schema) -> Any:
     return np.asarray(X, dtype=object)
 
 
-def make_up_rows(schema: Schema, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+def make_up_rows(schema: Schema, n: int, rng: Rng) -> tuple[Any, Any]:
     """Random columns over their whole ranges, with an outcome that depends on some of them."""
     columns, effects = zip(
         *(_make_up_column(feature, n, rng) for feature in schema.features), strict=True
     )
     X = np.stack([np.asarray(column, dtype=object) for column in columns], axis=1)
     strengths = rng.exponential(1.0, len(effects)) * (rng.random(len(effects)) < 0.7)
-    score = 1.5 * (strengths @ np.stack(effects)) / max(float(np.linalg.norm(strengths)), 1e-9)
+    strengths = strengths if strengths.any() else np.ones(len(effects))  # of few, one matters
+    score = 1.5 * (strengths @ np.stack(effects)) / float(np.linalg.norm(strengths))
     if schema.survival is not None:
         horizon = schema.survival.horizon
         times = np.minimum(horizon, 0.4 * horizon * rng.exponential(size=n) * np.exp(-0.5 * score))
@@ -88,8 +89,8 @@ def make_up_rows(schema: Schema, n: int, rng: np.random.Generator) -> tuple[Any,
     return X, classes[np.searchsorted(cuts, noisy)]
 
 
-def _make_up_column(feature: Feature, n: int, rng: np.random.Generator) -> tuple[Any, FloatArray]:
-    """Values, and the effect of each: a step somewhere plus a slope, of variance about one."""
+def _make_up_column(feature: Feature, n: int, rng: Rng) -> tuple[Any, FloatArray]:
+    """Values and their effects: a step plus a slope, of variance about one."""
     if isinstance(feature, Numeric):
         part = rng.beta(1.2, 2.0, n)
         step = (part > rng.uniform(0.2, 0.6)).astype(float)
@@ -116,7 +117,7 @@ class PlannedNoise:
 
     @property
     def smallest(self) -> int:
-        """Records that a group needs to stand out of the noise."""
+        """The number of records at which a group exceeds the noise."""
         return math.ceil(CLEAR * self.deviation)
 
 
@@ -159,7 +160,7 @@ class DryRun:
 
     @property
     def _schema(self) -> Schema:
-        """Rows that are drawn have numbers already: nothing is parsed."""
+        """Generated rows are already numbers, so nothing is parsed."""
         return self.schema if self.proxy_rows is not None else self.schema.without_parsers
 
     def _trial(self, name: str, rows: tuple[Any, Any, Any, Any], epsilon: float) -> Trial:
@@ -168,7 +169,7 @@ class DryRun:
         estimator = estimators()[name](schema, epsilon=epsilon, delta=self.delta, random_state=0)
         began = time.perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the fit to come, not of a dry run
+            warnings.simplefilter("ignore")  # they concern the fit to come, not a dry run
             study, method = agree(estimator, schema, n_sites, max_rounds=self.max_rounds)
         owner = np.arange(len(y)) % n_sites
         site_rows = [
@@ -235,7 +236,7 @@ def _rounds(numbers: Sequence[int]) -> str:
 
 
 def network_words(round_trips: int, latency: float | None) -> str:
-    """Round trips of a run, and the seconds that they wait at a latency in milliseconds."""
+    """The round trips of a run, and their waiting time at a latency in milliseconds."""
     words = f"{round_trips} round trips to all sites"
     if latency is None:
         return words
@@ -265,10 +266,9 @@ def _quality(predictions: FloatArray, truth: Any, schema: Schema) -> float:
     return float((np.argmax(predictions, axis=1) == truth).mean())
 
 
-# --------------------------------------------------------------------------------------------------
-# Forecast of a study: the same run in this process. Rows are drawn from
-# the public schema alone. Rounds and bytes of many methods depend a little on what grows, so the
-# real run may take somewhat more or fewer; it never takes more than the study allows.
+# Forecast of a study: the same run in this process, on rows drawn from the public schema alone.
+# Rounds and bytes of many methods depend slightly on the data, so the real run may take somewhat
+# more or fewer, but never more than the study allows.
 
 SITE_ROWS = constant(2000, unit="made-up rows of a site in a dry run")
 """Rows of each made-up site."""
@@ -289,11 +289,11 @@ class Forecast:
     round_trips: int
 
     def part(self, cost: Cost) -> str:
-        """The part of the whole budget."""
+        """The cost as a fraction of the whole budget."""
         return "-" if cost == math.inf else f"{float(cost / self.study.total):.1%}"
 
     def lines(self, latency: float | None = None) -> Iterator[tuple[str, str]]:
-        """`latency` is that of the network, there and back, in milliseconds."""
+        """`latency` is the network's round-trip time in milliseconds."""
         kib_out, kib_in = (f"{n / 1024:.0f} KiB" for n in (self.bytes_out, self.bytes_in))
         most = f"{self.most_rounds} at most"
         yield "rounds", f"{self.rounds} in a dry run with made-up rows, {most}"
@@ -323,14 +323,14 @@ def forecast(study: Study, method: Method, influence: Influence | None = None) -
         Rows(_random_rows(study.schema, rng), study.schema, public_draws(study.public_seed, place))
         for place in range(study.n_sites)
     ]
-    federation = in_process.open_federation(study, site_rows, influence=influence)
+    federation = in_process.open_federation(study, site_rows, silent, None, influence)
     trained_model = run(method.flow(study.schema, federation, rng), federation)
     if study.asks_held_out:
         on_held_out_records(trained_model.model, federation)
     return _forecast(federation, most_rounds(study, method) * (1 if influence is None else 2))
 
 
-def _random_rows(schema: Schema, rng: np.random.Generator) -> Encoded:
+def _random_rows(schema: Schema, rng: Rng) -> Encoded:
     """Random rows over the whole grid, with labels that depend on every column."""
     codes = np.stack([rng.integers(0, grid.n_cells, SITE_ROWS, np.uint8) for grid in schema.grids])
     score = np.mean([c / grid.n_cells for c, grid in zip(codes, schema.grids, strict=True)], axis=0)

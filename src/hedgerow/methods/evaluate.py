@@ -77,40 +77,44 @@ def evaluate(
     """Evaluate a model by one private query over records that it was not trained on.
 
     Records are counted by predicted probability (between public edges) and by class; AUC, accuracy,
-    log-loss, Brier score and calibration follow from these counts. For a number they are counted by
-    the size of the error and by the target; for the time to an event by groups of the risk, times
-    and event. Intervals count sampling and noise.
+    log-loss, Brier score and calibration follow from these counts. For regression they are counted
+    by size of the error and by target; for survival by risk group, time and event. Intervals
+    include sampling and noise.
 
     Parameters
     ----------
     model : estimator
-        Fitted. If it was fitted with `hold_out`, give the same rows, with the same `sites` in
-        any order and with `person` as before: those that were held out are found again by the
-        sites' secrets, and anything else is refused. Otherwise all rows given are evaluated.
+        A fitted estimator. If it was fitted with `hold_out`, pass the same rows, the same `sites`
+        in
+        any order and the same `person`: the held-out rows are found again by the sites' secrets,
+        and
+        anything else is refused. Otherwise all rows are evaluated.
     X, y : rows and labels
         As for `fit`.
     epsilon, delta : float
-        The guarantee to the records that are evaluated. A record takes part in one sum, so that
-        pure DP (delta = 0) has the least noise.
+        The guarantee for the evaluated records. A record takes part in one sum, so pure DP
+        (delta = 0) has the least noise.
     site, sites, person : as for `fit`
-        Who holds each row, who takes part, and whose record it is.
+        The site of each row, the participating sites, and the person of each row.
     by : str, dict or None, default=None
-        A column of the schema: each of its values is evaluated by itself, all of them for half of
+        A column of the schema: each of its values is evaluated separately, all of them for half of
         epsilon; the other half is for all records. A number is cut into four by its declared edges
-        or range, or where `by={"age": [40, 65]}` says. Where what is released of all records shows
-        that an even group would be below the noise, groups are not asked and a warning says so.
+        or range, or as in `by={"age": [40, 65]}`. If the result for all records shows that an even
+        group would be below the noise, groups are not asked and a warning says so.
     records : int or None, default=None
-        About how many records will be evaluated, if that is public: if an even group of so
-        many would be below the noise, `by` is refused before anything is charged.
+        The approximate number of evaluated records, if public: if an even group would be below the
+        noise, `by` is refused before anything is charged.
     compare_with : sequence of estimators, default=()
-        Others to compare with, in the same query; the noise grows with their number. `chosen` of
-        the result is the best of all. `hedgerow.select_model` also trains them, on other records.
+        Other fitted estimators, compared in the same query; the noise grows with their number.
+        `chosen` of the result is the best of all. `hedgerow.select_model` also trains them, on
+        other
+        records.
     confidence : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     records_per_person : int or None, default=None
-        How many records one person may have; None is as many as the model was fitted for.
+        The largest number of records per person; None is that of the model's fit.
     ledger : str, Path, Ledger or None, default=None
-        A file in which this adds up with fits.
+        A ledger that charges this evaluation together with fits.
 
     Returns
     -------
@@ -146,7 +150,7 @@ def compare(
 ) -> Evaluation:
     """Evaluates all candidates by one query; `row_columns` has the site and person of each row.
 
-    `left_by` are the draws that held exactly these rows out of all trainings, if any did.
+    `left_by` are the draws that held out exactly these rows from all trainings, if any.
     """
     schema = _joint_schema(candidates)
     column = group_column(by, candidates[0])
@@ -207,7 +211,7 @@ def _check_groups(records: int, models: Sequence[Model], by: GroupedBy, study: S
 
 
 def _trainings(models: Sequence[Any], left_by: HeldOutDraws | None) -> list[Guarantee]:
-    """The guarantee of each fit once, however many stages of it are compared."""
+    """The guarantee of each fit once, however many of its stages are compared."""
     fits = {id(model.privacy_): model.privacy_.guarantee for model in models}.values()
     if left_by is None:
         return list(fits)
@@ -248,7 +252,7 @@ def _study(schema: Schema, n_sites: int, epsilon: Any, delta: Any, most: int) ->
 
 
 def _most(models: Sequence[Any], most: int | None) -> int:
-    """Records per person: as many as the models were fitted for, unless given."""
+    """Records per person: the largest of the models' fits, unless given."""
     fitted_most = max(model.privacy_.guarantee.unit.most for model in models)
     return fitted_most if most is None else most
 
@@ -285,7 +289,7 @@ def _measure(
 
 
 def _few_probabilities(model: Model) -> FloatArray | None:
-    """Probabilities of the second class by leaf of a single tree; None for sums of trees."""
+    """Probabilities of the second class per leaf of a single tree; None for sums of trees."""
     score = model.score
     if len(score.trees) > 1 or score.curves:
         return None

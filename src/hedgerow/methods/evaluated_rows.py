@@ -1,4 +1,4 @@
-"""The rows of an evaluation: all that are given, or those that a model's fit held out."""
+"""The rows of an evaluation: all given ones, or those that a model's fit held out."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from hedgerow.schema.regions import HeldOut
 from hedgerow.schema.schema import Schema
 
 USUAL_GROUPS = constant(4, unit="groups")
-"""Default number of groups of a number, without missing values."""
+"""Default number of groups of a numeric column, without missing values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiteRows:
-    """Rows of one site as they were given, with labels and, if declared, persons."""
+    """Rows of one site as given, with labels and, if declared, persons."""
 
     name: str
     X: Any
@@ -54,10 +54,11 @@ class SiteRows:
         return Rows(encoded_rows, schema, own)
 
     def is_held_out(self, schema: Schema, own: Draws, one_in: int) -> NDArray[np.bool_]:
-        """(n,) by the site's secret: a record is drawn by its codes on this schema's grid.
+        """(n,) whether each record is held out, by the site's secret and its codes on this schema's
+        grid.
 
-        On a finer grid, records that are equal here would no longer be alike, and one record more
-        could change which of them are held out.
+        On a finer grid, records that are equal here would differ, and one added record could change
+        which of them are held out.
         """
         return np.asarray(self.on_grid(schema, own).fold(HeldOut(one_in)) == HELD_OUT)
 
@@ -80,7 +81,7 @@ def rows_of_the_sites(
 
 
 def common_draws(models: Sequence[Any]) -> HeldOutDraws | None:
-    """The draws by which all of these models held records out: one fit's, and its stages'."""
+    """The draws by which all of these models held out records: those of one fit and its stages."""
     draws: HeldOutDraws | None = getattr(models[0], "_held_out_draws", None)
     if draws is not None and any(model._held_out_draws is not draws for model in models[1:]):
         raise ParameterError(
@@ -108,19 +109,18 @@ def evaluated_rows(
     return [part.on_grid(study.schema, own) for part, own in zip(left, draws, strict=True)]
 
 
-# --------------------------------------------------------------------------------------------------
 # The column that divides an evaluation into groups, and the public cuts of a number.
 
 
 @dataclass(frozen=True)
 class GroupColumn:
-    """A group column; `cuts` are those of a number, listed values are a group each."""
+    """A group column; `cuts` divide a numeric one, each listed value is a group."""
 
     name: str
     cuts: tuple[float, ...] = ()
 
     def on_grid(self, schema: Schema) -> Schema:
-        """The schema, with its grid cut here too."""
+        """The schema with these cuts added to its grid."""
         place = schema.index(self.name)
         feature = schema.features[place]
         if not self.cuts or not isinstance(feature, Numeric):
@@ -131,7 +131,7 @@ class GroupColumn:
 
 
 def group_column(by: str | Mapping[str, Sequence[float]] | None, model: Any) -> GroupColumn | None:
-    """What `by` means for a model: a column, or a column and where to cut it."""
+    """Parses `by`: a column, or a column and its cuts."""
     if by is None:
         return None
     schema: Schema = model.schema if isinstance(model.schema, Schema) else model.schema_
@@ -147,7 +147,7 @@ def group_column(by: str | Mapping[str, Sequence[float]] | None, model: Any) -> 
 
 
 def usual_cuts(feature: Numeric) -> tuple[float, ...]:
-    """At most three: of the edges that people declared, or by the range, quarter by quarter."""
+    """At most three cuts: from the declared edges, or at quarters of the range."""
     if feature.is_open:
         raise ParameterError(
             f"column {feature.name!r} has no declared range, so nobody knows where to cut it; say "
@@ -189,7 +189,7 @@ def _check_cuts(feature: Numeric, cuts: Any) -> tuple[float, ...]:
 
 
 def column_and_cuts(text: str, names: Sequence[str]) -> str | dict[str, list[float]]:
-    """Parses `age` or `age=40,65`; a column may itself have such a name."""
+    """Parses `age` or `age=40,65`; a column's name may itself look like that."""
     name, equals, cuts = text.rpartition("=")
     if text in names or not equals:
         return text

@@ -1,4 +1,4 @@
-"""Fitting and predicting from files, each the rows of one site; nothing needs a data frame."""
+"""Fits and predicts from files, each with the rows of one site, without data frames."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fit_files(
     target: str | None,
     person: str | None = None,
 ) -> PrivateEstimator:
-    """`fit` over sources that one process reads, each in its site's place.
+    """Fits on sources that one process reads, each as one site.
 
     Labels are the column `target`; None takes the only column that the schema does not declare.
     """
@@ -39,20 +39,15 @@ def fit_and_evaluate_files(
     target: str | None,
     person: str | None = None,
 ) -> PrivateEstimator:
-    """`fit_files` of an estimator that holds records out, and its evaluation on them.
+    """Fits an estimator with held-out records and evaluates it on them.
 
-    Both in one process, since no file has the secrets that say which records these are; and of the
-    very same rows, so that they are found again. They keep the guarantee of the fit.
+    Both happen in one process, because no file stores the secrets that determine these records.
+    They get the guarantee of the fit.
     """
     rows, labels, whose = rows_of_sites(sources, schema_for(estimator), target, person)
     estimator.fit(rows, labels, **whose)
     evaluation = evaluate(
-        estimator,
-        rows,
-        labels,
-        epsilon=estimator.epsilon,
-        ledger=estimator.ledger,
-        **whose,
+        estimator, rows, labels, epsilon=estimator.epsilon, ledger=estimator.ledger, **whose
     )
     return estimator._set_names().keep(evaluation)
 
@@ -60,9 +55,9 @@ def fit_and_evaluate_files(
 def predict_file(
     model: Any, source: Source, times: Sequence[float] = ()
 ) -> tuple[FloatArray, list[str]]:
-    """(n, O) outputs and the name of each: a class's probability, or the number.
+    """(n, O) outputs and their names: class probabilities, or the predicted number.
 
-    Of the time to an event the risk, and the chance of no event until some times.
+    For survival models: the risk, and the probability of no event until `times`.
     """
     ends = times_of(model, times)
     outputs = model.model_.predict(encode_with_warnings(source, model.schema_))

@@ -67,7 +67,7 @@ from hedgerow.privacy.queries import (
     Whole,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
@@ -75,16 +75,16 @@ from hedgerow.schema.schema import Schema
 FOREST_BINS = constant(16, unit="bins of a feature in the tables that guide trees")
 TRIES = constant(4, unit="draws of a test at a node")
 SCREEN_FROM = constant(300.0, unit="signal", evidence="forests.md#0064")
-"""Signal from which columns that look like noise are kept out."""
+"""Signal from which columns that look like noise are excluded."""
 NOISE_PENALTY = constant(2.0, unit="times the gain", evidence="forests.md#0064")
-"""Times the gain of noise alone, taken off a feature's gains."""
+"""Multiple of the gain of pure noise that is subtracted from a feature's gains."""
 WEAK_PENALTY = constant(0.5, unit="times the gain", evidence="forests.md#0064")
-"""The same where the signal is weak: the larger one would leave nothing."""
+"""The same at a weak signal, where the larger one would leave nothing."""
 LEAST_DEPTH = constant(3, unit="levels of a tree, at least")
 MOST_FOREST_DEPTH = constant(10, unit="levels of a tree, at most", evidence="gates.md#0138")
 MOST_FOREST_TREES = constant(48, unit="trees", evidence="gates.md#0062")
 MOST_LEAF_NOISE = constant(0.1, unit="part of a tree's rows", evidence="gates.md#0138")
-"""Part of a tree's rows that the noise of all its leaves may be."""
+"""Largest noise of all leaves of a tree, relative to its rows."""
 RANDOM_TREE_COUNT = constant(4, unit="trees of a totally random forest", evidence="gates.md#0155")
 
 
@@ -143,21 +143,21 @@ class GuidedForest(Method):
     | 4     | numbers: the sum of the residuals            | 1 to 10 %, by the noise          |
 
     Classes: trees multiply their odds against the prior, to the power sharpness / trees; for two
-    classes round 4 gives the sharpness and the shift. Numbers: trees are averaged, and round 4
-    corrects the bias of clipping the target.
-    Where the table of round 2 is below the noise, trees are totally random and their leaves get
-    the rest; where those are too, the model is the class shares or the mean.
+    classes round 4 gives the sharpness and the shift. Regression: trees are averaged, and round 4
+    corrects the bias of clipping the target. If the table of round 2 is below the noise, trees are
+    totally random and their leaves get the rest; if those are too, the model is the class shares or
+    the mean.
     """
 
     n_estimators: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Trees; None is 8, 16 or 48, by the noisy signal-to-noise ratio.",
+        text="Trees; None is 8, 16 or 48, depending on the noisy signal-to-noise ratio.",
     )
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 6, 8 or 10, by the noisy signal-to-noise ratio.",
+        text="Levels of splits; None is 6, 8 or 10, depending on the noisy signal-to-noise ratio.",
     )
 
     def asks(self, schema: Schema) -> QueryKinds:
@@ -181,18 +181,12 @@ class GuidedForest(Method):
         model = scale.model_bytes(n_estimators, leaves, 1, tests)
         return size + Size.of_step(integers=channels * (len(EDGES) + 1), bytes=QUERY + model)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
         return (yield from self.grow_from(first_round, schema, noise_model, rng))
 
     def grow_from(
-        self,
-        first_round: InitialRound,
-        schema: Schema,
-        noise_model: NoiseModel,
-        rng: np.random.Generator,
+        self, first_round: InitialRound, schema: Schema, noise_model: NoiseModel, rng: Rng
     ) -> Flow[TrainingResult]:
         """Trains the forest after the first round."""
         if needs_fallback(first_round, noise_model):
@@ -246,17 +240,11 @@ class GuidedForest(Method):
         return TrainingResult(_votes(leaf_reports, prior, constants.sharpness))
 
     def totally_random_model(
-        self,
-        first_round: InitialRound,
-        schema: Schema,
-        noise_model: NoiseModel,
-        rng: np.random.Generator,
+        self, first_round: InitialRound, schema: Schema, noise_model: NoiseModel, rng: Rng
     ) -> Flow[TrainingResult]:
         """A totally random forest, where the table of round 2 is below the noise."""
-        n_estimators, depth = (
-            self.n_estimators or RANDOM_TREE_COUNT,
-            self.max_depth or random_depth(first_round),
-        )
+        n_estimators = self.n_estimators or RANDOM_TREE_COUNT
+        depth = self.max_depth or random_depth(first_round)
         rest = 1 - first_round.spent
         statistics = yield from draw_trees(
             schema, first_round.target, n_estimators, depth, rest, rng
@@ -265,10 +253,10 @@ class GuidedForest(Method):
 
 
 def deepest(first_round: InitialRound, fraction: Fraction, noise_model: NoiseModel) -> int:
-    """Levels at which the noise of all leaves of a tree, together, is still a part of its rows.
+    """The depth at which the total noise of a tree's leaves is still small relative to its rows.
 
-    A number is read from the root down, and a node's sum has the noise of every leaf below it. With
-    few columns the signal is strong and does not show that. Classes have no such limit.
+    Regression estimates go from the root down, and a node's sum has the noise of every leaf below
+    it. With few columns the signal is strong and does not show that. Classes have no such limit.
     """
     if first_round.target.shape is None:
         return MOST_FOREST_DEPTH
@@ -279,10 +267,10 @@ def deepest(first_round: InitialRound, fraction: Fraction, noise_model: NoiseMod
 
 
 def root_weights(belief: Belief, screens: bool) -> FloatArray:
-    """Chances of the features, from their noise-penalized gains at the root.
+    """Probabilities of the features, from their noise-penalized gains at the root.
 
-    Those without a gain have a floor. If columns of noise are to be kept out, all floors together
-    are no more than the best feature's weight.
+    Features without a gain get a floor. If columns of noise are to be excluded, all floors together
+    are at most the best feature's weight.
     """
     gains = prefix_gains(
         belief.masses,
@@ -302,11 +290,11 @@ def is_calibrated(schema: Schema) -> bool:
 
 
 def calibration_fraction(signal: float, totals: ClassTotals) -> Fraction:
-    """Budget fraction of calibration: more if noise is strong and a class rare.
+    """Budget fraction of calibration: more if the noise is strong and a class rare.
 
-    With p the second class's part of n rows, noise moves the log-odds by its deviation over
-    n p (1 - p). The precision of even classes takes 1 / (4 p (1 - p))^2 times the fraction. A
-    class may seem rare by noise, so each is given a deviation more.
+    With p the second class's fraction of n rows, noise moves the log-odds by its deviation over n p
+    (1 - p). The precision of even classes takes 1 / (4 p (1 - p))^2 times the fraction. Noise may
+    make a class seem rare, so each count is raised by one deviation.
     """
     if signal >= WEAK_CALIBRATION:
         return CALIBRATION_FRACTION
@@ -340,7 +328,7 @@ def _log_odds(report: LeafReports, base: float) -> NoisyTree:
 def _bias_corrected_model(
     reports: list[LeafReports], target: TrainingTarget, bias_correction: BiasCorrection
 ) -> Flow[Model]:
-    """Numbers: the mean of the trees, corrected for the bias of clipping."""
+    """Regression: the mean of the trees, corrected for the bias of clipping."""
     means = [report.tree.with_values(target.value(report.p)) for report in reports]
     parts = tuple(tree.with_values(tree.values / len(reports)) for tree in means)
     shift = yield from bias_correction.shift(Additive((0.0,), trees=parts))
@@ -360,11 +348,9 @@ def _votes(reports: list[LeafReports], prior: FloatArray, sharpness: float) -> M
 class ForestClassifier(PrivateClassifier, GuidedForest):
     """A random forest with differential privacy, in three or four rounds.
 
-    Structure comes from one noisy table, and all leaves from one sum.
-
-    For two classes a last round calibrates the probabilities.
-
-    Few rounds matter where sites are far apart: here two of them train one forest together.
+    The structure comes from one noisy table, and all leaves from one sum. For two classes a last
+    round calibrates the probabilities. Few rounds matter where sites are far apart: in the example
+    two sites train one forest together.
 
     Examples
     --------

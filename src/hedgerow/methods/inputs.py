@@ -1,4 +1,4 @@
-"""Checks of inputs by scikit-learn's conventions, before rows are encoded."""
+"""Checks inputs by scikit-learn's conventions, before rows are encoded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hedgerow.data.reading.containers import (
     is_row,
     objects_of,
 )
-from hedgerow.data.reading.encoding import refuse_times, signed_times
+from hedgerow.data.reading.encoding import NO_CAUSES, refuse_times, signed_times
 from hedgerow.data.reading.sources import as_table
 from hedgerow.errors import DataError, ParameterError, PrivacyWarning, warn
 from hedgerow.schema.schema import Grid, Schema, Survival
@@ -40,9 +40,9 @@ def checked_rows(X: Any) -> Any:
 
 
 def by_schema_names(X: Any, schema: Schema) -> Any:
-    """Columns that a ColumnTransformer has named `num__age` by the schema's name, `age`.
+    """Renames columns that a ColumnTransformer calls `num__age` to the schema's name, `age`.
 
-    Only where that is the one column it can be; else reading says which column is not there.
+    Only if the match is unique; otherwise reading reports the absent column.
     """
     if not hasattr(X, "columns"):
         return X
@@ -80,7 +80,7 @@ def _check_is_table(X: Any) -> None:
 
 
 def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
-    """Signed times of a structured array or a frame of two columns: the event and the time."""
+    """Signed times of a structured array or a frame of two columns: event and time."""
     fields: Any = getattr(getattr(y, "dtype", None), "names", None)
     names = list(fields or getattr(y, "column_names", getattr(y, "columns", ())))
     if len(names) != 2:
@@ -92,35 +92,35 @@ def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
     if survival is None or set(names) != set(survival.columns):
         event = _event_in(y, names)
         survival = Survival(names[1 - names.index(event)], event, 1.0)
-    times, events = (
-        _label_numbers(y[name], name, grid)
-        for name, grid in zip(survival.columns, survival.grids, strict=True)
-    )
+    advice = "Correct them or remove those rows.", NO_CAUSES
+    outcome = zip(survival.columns, survival.grids, advice, strict=True)
+    times, events = (_label_numbers(y[name], name, grid, words) for name, grid, words in outcome)
     refuse_times("y", survival, times, events)
     return signed_times(times, events)
 
 
-def _label_numbers(values: Any, name: str, grid: Grid) -> NDArray[np.float64]:
+def _label_numbers(values: Any, name: str, grid: Grid, advice: str) -> NDArray[np.float64]:
     numbers, strange = parsed_numbers(as_column(values), grid)
     if strange or np.isnan(numbers).any():
-        raise DataError(f"y[{name!r}] has missing values or texts; remove those rows.")
+        values_or_none = [value for value, _ in strange[:3]] or "missing"
+        raise DataError(f"y[{name!r}] has values that say nothing: {values_or_none}. {advice}")
     return numbers
 
 
 def _event_in(y: Any, names: Sequence[str]) -> str:
-    """The field of truth values; else the first, as scikit-survival has it."""
+    """The boolean field; else the first, as in scikit-survival."""
     return next((n for n in names if is_truth(as_column(y[n]))), names[0])
 
 
 def labels_for(y: Any, schema: Schema) -> NDArray[Any]:
-    """One label a row, of the kind that the schema asks for."""
+    """One label per row, of the kind that the schema declares."""
     if schema.survival is not None:
         return checked_times(y, schema.survival)
     return checked_labels(y, schema.target is not None)
 
 
 def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
-    """One label a row."""
+    """One label per row."""
     if y is None:
         raise DataError("fit requires y to be passed, but the target y is None; give labels.")
     labels = _as_labels(y)
@@ -130,10 +130,7 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
             "column of the rows is named by `target`: fit(frame, target='...')."
         )
     if labels.ndim == 2 and labels.shape[1] == 1:
-        warn(
-            "A column-vector y was passed when a 1d array was expected.",
-            DataConversionWarning,
-        )
+        warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning)
         labels = labels[:, 0]
     values = labels if labels.dtype.kind != "O" else _as_numbers(labels)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -153,7 +150,7 @@ def _as_labels(y: Any) -> NDArray[Any]:
 
 
 def _as_numbers(labels: NDArray[np.object_]) -> NDArray[Any]:
-    """Objects that are numbers, all of them, as such; others as they are."""
+    """Numbers, if all objects are numbers; otherwise unchanged."""
     if labels.ndim != 1 or not is_number(labels):
         return labels
     values, strange = numbers(labels)
@@ -203,11 +200,11 @@ def _some(values: Sequence[str]) -> str:
 
 
 def name_columns(estimator: Any, X: Any) -> None:
-    """`feature_names_in_` are the columns that are used, if rows came with names at all."""
+    """Sets `feature_names_in_` to the columns in use, if rows have names."""
     if hasattr(X, "columns"):
         estimator.feature_names_in_ = np.asarray(estimator.schema_.columns, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_  # of a fit before this one
+        del estimator.feature_names_in_  # from an earlier fit
 
 
 def check_column_names(X: Any, estimator: Any) -> None:
@@ -221,18 +218,20 @@ def check_column_names(X: Any, estimator: Any) -> None:
             "give the columns it was fitted on, in their order."
         )
     if hasattr(estimator, "feature_names_in_"):
-        warn(  # in scikit-learn's own words, so that its filters know it
+        warn(  # in scikit-learn's words, so that its warning filters apply
             f"X does not have valid feature names, but {name} was fitted with feature names",
             UserWarning,
         )
 
 
 def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], bool]:
-    """Numbers 0 ... k-1 as the names of the sorted classes; and whether labels were such codes.
+    """Maps codes 0 ... k-1 to the names of the sorted classes; also returns whether labels were
+    codes.
 
-    scikit-learn's meta-estimators pass labels so, and expect codes from `predict`. The schema
-    decides whether that can be: a code must not be another class. Then all labels are codes or none
-    is, and one of the other kind is refused as any that is no class: no record decides for others.
+    scikit-learn's meta-estimators pass such codes and expect codes from `predict`. The schema
+    decides whether codes are possible: a code must not be another class. Either all labels are
+    codes or none is; a label of the other kind is refused like any unknown class, so no record
+    decides for others.
     """
     classes = schema.with_sorted_classes().classes or ()
     codes: dict[Token, str] = {str(code): name for code, name in enumerate(classes)}
@@ -256,7 +255,7 @@ def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], 
 
 
 def _refuse_codes(labels: NDArray[Any], classes: Sequence[str], codes: Mapping[Token, str]) -> None:
-    """Refuses codes of classes that are other numbers, for example 1 and 2."""
+    """Refuses codes if classes are other numbers, for example 1 and 2."""
     class_tokens = {token_of(name) for name in classes}
     if class_tokens == codes.keys():
         return

@@ -1,11 +1,11 @@
 """Random decision trees: Jagannathan, Pillaipakkamnatt and Wright 2012.
 
-The structure of every tree is totally random, so the whole budget is for the
-leaves: each of N trees has epsilon / N, and its class counts carry Laplace noise. Trees vote with
-the proportions of their leaves. All of this is `ExtraTrees` with random splits.
+The structure of every tree is totally random, so the whole budget is for the leaves: each of N
+trees has epsilon / N, and its class counts carry Laplace noise. Trees vote with the proportions of
+their leaves. This is `ExtraTrees` with random splits.
 
-Only the paper's abstract and what others quote of it were at hand: `DEPARTURES` lists what is known
-to differ, and may not be complete.
+It follows the paper's abstract and what others quote of it; `DEPARTURES` lists the known
+differences and may be incomplete.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from hedgerow.methods.presets import Departure, preset
 from hedgerow.schema.schema import Schema
 
 MOST_LEVELS = constant(8, unit="levels")
-"""Levels of a tree, in place of the logarithm of the number of records."""
+"""Levels of a tree, instead of the logarithm of the number of records."""
 
 PAPER = "Jagannathan et al. 2012"
 DEPARTURES = (
     Departure("noisy leaf values are shrunk", {"shrinkage": False}),
     Departure(
-        "a category is separated from the others and may be split again further down; cuts of a "
-        "number fall on its public grid",
+        "a category is separated from the others and may be split again below; cuts of a number "
+        "are on its public grid",
         reason="trees here are binary; the paper has a branch for every value",
     ),
     Departure(
-        "a public limit stands for the logarithm of the number of records in the depth",
+        "a public limit replaces the logarithm of the number of records in the depth",
         reason="that number is private here",
     ),
     Departure(
-        "negative counts are taken as zero before trees vote, trees are not pruned, and batches of "
-        "new records are studies of their own",
-        reason="only the paper's abstract was at hand, so this list may not be complete",
+        "negative counts are set to zero before trees vote, trees are not pruned, and batches of "
+        "new records are separate studies",
+        reason="only the paper's abstract was available, so this list may be incomplete",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""One file in which the guarantees of several fits add up."""
+"""A ledger file in which the guarantees of several fits add up."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ USUAL_LIMIT = constant(1e-5, unit="lifetime delta where nobody chose one")
 class Ledger:
     """A privacy ledger: a file in which all fits that name it add up.
 
-    A fit is charged with all it is allowed (`epsilon`, `delta`), whether it ends or not. Fits
-    add up as if all were of the same records. One that would exceed the limit is refused.
+    A fit is charged its whole allowance (`epsilon`, `delta`), whether it finishes or not. Fits add
+    up as if all used the same records. A fit that would exceed the limit is refused.
 
     Parameters
     ----------
     path : str or Path
-        The file; made on first use, with a key, an anchor and a lock beside it.
+        The file; created on first use, with a key, an anchor and a lock beside it.
     epsilon : float or None, default=None
-        The limit of all fits together. None sets none, and keeps the one that the file has. A
-        limit can be lowered, never raised.
+        The limit of all fits together. None sets none and keeps the file's. A limit can be
+        lowered, never raised.
     delta : float, default=1e-5
-        The same for delta, used with epsilon: ten fits of the usual delta.
+        The limit for delta, used with epsilon: ten fits of the default delta.
 
     """
 
@@ -69,9 +69,9 @@ class Ledger:
     def reserve(self, guarantee: Guarantee, *, name: str, to_come: int = 0) -> Total:
         """Charges one fit; durable on return. Raises BudgetExceeded with nothing charged.
 
-        One ledger adds up guarantees of one kind only. `to_come` are fits that a search will make
-        after this one: there must be budget for them too, since half a search spends its budget and
-        finds nothing.
+        One ledger adds up guarantees of one kind only. `to_come` is the number of fits that a
+        search will make after this one: the budget must cover them too, since half a search is
+        useless.
         """
         with open_alone(self._file) as ledger:
             self._begin(ledger, unit_words(guarantee.unit, guarantee.protected))
@@ -83,24 +83,23 @@ class Ledger:
                 return _total(books, ledger)
 
     def total(self) -> Total:
-        """The joint guarantee of all fits up to now; also checks the file."""
+        """The joint guarantee of all fits so far; also checks the file."""
         with self._open() as ledger, ledger.current() as books:
             return _total(books, ledger)
 
     def verify(self) -> Total:
-        """Reads everything again: links, signatures, sums and the anchor."""
+        """Verifies the whole file: links, signatures, sums and the anchor."""
         with self._open() as ledger:
             ledger.verify()
             with ledger.current() as books:
                 return _total(books, ledger)
 
     def events(self) -> list[tuple[int, Event]]:
-        """Limits and fits by number, in order."""
+        """Limits and fits, numbered, in order."""
         with self._open() as ledger:
             ledger.verify()
             return [(entry.seq, event) for entry, event in ledger.entries()]
 
-    # ------------------------------------------------------------------------------------ steps
     @property
     def _file(self) -> Path:
         return Path(self.path).expanduser()
@@ -119,7 +118,7 @@ class Ledger:
             yield ledger
 
     def _begin(self, ledger: SqliteLedger, unit: str) -> None:
-        """The first entry, alone: the anchor has it before a fit is charged."""
+        """Writes the first entry alone, so that the anchor has it before a fit is charged."""
         with ledger.current() as books:
             if books.lifetime is None:
                 limit, failing = self._limits
@@ -165,7 +164,7 @@ def as_ledger(value: Any) -> Ledger:
 
 
 def describe_event(number: int, event: Event) -> str:
-    """One line for people."""
+    """One line per event, for people."""
     match event:
         case LifetimeSet(_, limit, delta, unit):
             words = "no limit" if limit == math.inf else f"limit {_guarantee(limit, delta)}"
@@ -198,18 +197,16 @@ def _guarantee(epsilon: Cost, delta: Cost) -> str:
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# Whether a fit is one of many that a search over parameters makes of the same rows.
-#
-# scikit-learn clones an estimator for every fit of a search, so no instance knows of the others.
-# What knows is the call that scikit-learn makes: it names how many settings and folds there are.
+# Detects whether a fit is one of many in a parameter search over the same rows. scikit-learn clones
+# an estimator for every fit of a search, so no instance knows of the others. But the calling frame
+# of scikit-learn has the number of settings and folds.
 
 SEARCHES = "sklearn.model_selection."
 
 
 @dataclass(frozen=True)
 class Search:
-    """Fits of one search: all of them, which one this is, and what they cost together."""
+    """The fits of one search: their number, the index of this one, and their total cost."""
 
     settings: int
     folds: int
@@ -227,7 +224,7 @@ class Search:
 
 
 def search_around(guarantee: Guarantee) -> Search | None:
-    """The search that called this fit, if one did; `guarantee` is that of this fit."""
+    """The search that called this fit, if any; `guarantee` is that of this fit."""
     frames = [f for f in _callers() if f.f_globals.get("__name__", "").startswith(SEARCHES)]
     frame = next((f for f in frames if f.f_code.co_name == "_fit_and_score"), None)
     variables = {} if frame is None else frame.f_locals
@@ -254,7 +251,7 @@ def _callers() -> Iterator[FrameType]:
 
 
 def _of_settings(frames: list[FrameType], estimator: Any, parameter: str) -> list[Cost]:
-    """The cost of each setting, where the search runs in this process; else empty."""
+    """The cost of each setting, if the search runs in this process; else empty."""
     frame = next((f for f in frames if f.f_code.co_name == "evaluate_candidates"), None)
     candidates = list(frame.f_locals.get("candidate_params", ())) if frame else []
     names = {
@@ -268,7 +265,7 @@ def _of_settings(frames: list[FrameType], estimator: Any, parameter: str) -> lis
 
 
 def warn_of_search(search: Search | None) -> None:
-    """Warns once for a search, at its first fit."""
+    """Warns once per search, at its first fit."""
     if search is None or search.number:
         return
     warn(

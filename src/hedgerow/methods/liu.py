@@ -45,7 +45,7 @@ from hedgerow.privacy.queries import (
     SumQuery,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Fold, Region, Step
 from hedgerow.schema.rules import FLAG, FRACTION, a, either, exact, number, one_of, or_none, whole
@@ -56,17 +56,17 @@ DEPARTURES = (
     Departure("the tables of a node agree on its total", {"consistency": False}),
     Departure("noisy leaf values are shrunk", {"shrinkage": False}),
     Departure(
-        "cuts come from the public range, never from a site's own; `spare` tests, asked where "
-        "nothing carries noise, make up for it",
+        "cuts come from the public range, never from a site's own; without noise, `spare` tests "
+        "make up for it",
         reason="the smallest and the largest value of a site are values of two records",
     ),
     Departure(
-        "a leaf of a noisy tree is asked once more, with a part of the budget of its own",
-        reason="the paper does not say with what budget a leaf is labeled",
+        "a leaf of a noisy tree is asked again, with its own part of the budget",
+        reason="the paper does not give the budget of a leaf's label",
     ),
     Departure(
-        "sums are over all sites, so no site's label counts are seen",
-        reason="the secure sum tells less; its numbers are the same",
+        "sums are over all sites, so no site's label counts are visible",
+        reason="the secure sum reveals less; its numbers are the same",
     ),
     Departure(
         "each of T trees of d levels is charged 1 / (T d) of the budget of the splits",
@@ -76,9 +76,9 @@ DEPARTURES = (
 LIU_DEFAULTS = {"n_estimators": 20, "max_depth": 20}
 """The paper's numbers."""
 NOISY = {"n_estimators": 5, "max_depth": 6}
-"""Where every sum carries noise and every level of every tree has a part of the budget."""
+"""Used where every sum carries noise and every level of every tree has a part of the budget."""
 OPEN_FEATURES = frozenset({DPModel.NONE, DPModel.LABEL})
-"""Where sums carry no noise, and features no protection."""
+"""DP models in which sums carry no noise and features have no protection."""
 BEST_SPLIT = (when(split="best"),)
 """Totally random trees ask for their leaves only."""
 
@@ -100,94 +100,92 @@ class ExtraTrees(Method):
     | 1..d  | 2 x C tables of `max_features` tests of every node | (1 - leaf_fraction) / (T d) |
     | d + 1 | class counts of the leaves                         | leaf_fraction / T           |
 
-    The tests of one node are charged together, nodes of a level are disjoint. With split 'random'
-    only the leaves are asked, at 1 / T. Without noise the tables already contain the leaves.
-    With `subsample` m a tree sees the records whose own draw for that tree falls on one of m;
-    a record may be in every tree, so trees still add up.
+    The tests of one node are charged together; the nodes of a level are disjoint. With split
+    'random' only the leaves are asked, at 1 / T. Without noise the tables already contain the
+    leaves. With `subsample` m a tree uses the records whose own draw for that tree is one in m; a
+    record may be in every tree, so trees still add up.
 
     Cuts come from the public range or, with `ranges` 'observed' and no noise, from between the
-    cells that hold rows of all sites together. Where nothing carries noise, `spare` tests are asked
-    for each one considered, and the first `max_features` that divide the node compete (see
-    RandomSplits). Differences from the paper: `DEPARTURES`.
+    occupied cells of all sites together. Without noise, `spare` tests are asked for each one
+    considered, and the first `max_features` that divide the node compete (see `RandomSplits`).
+    Differences from the paper: `DEPARTURES`.
     """
 
     n_estimators: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Trees; every one is charged a part of the budget. None is the paper's 20 where sums "
-        "carry no noise ('none' and 'label'), and 5 elsewhere.",
+        text="Trees; each is charged a part of the budget. None is the paper's 20 if sums carry no "
+        "noise ('none' and 'label'), and 5 otherwise.",
     )
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; every one is charged a part of the budget. None is the paper's 20 "
-        "where sums carry no noise ('none' and 'label'), and 6 elsewhere.",
+        text="Levels of splits; each is charged a part of the budget. None is the paper's 20 if "
+        "sums carry no noise ('none' and 'label'), and 6 otherwise.",
     )
     max_features: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
         used_with=BEST_SPLIT,
-        text="Random tests that compete for a node; None is the root of the number of features, "
-        "at least 2, and all features for a number where sums carry no noise.",
+        text="Random tests that compete at a node; None is the square root of the number of "
+        "features, at least 2, and all features for regression if sums carry no noise.",
     )
     min_samples_split: float = parameter(
         default=2.0,
         rule=number(above=0.0),
         used_with=BEST_SPLIT,
-        text="A node with fewer rows, as noisy numbers tell, stays a leaf.",
+        text="A node with fewer noisy rows stays a leaf.",
     )
     min_samples_leaf: float = parameter(
         default=1.0,
         rule=number(above=0.0),
         used_with=BEST_SPLIT,
-        text="A side with fewer rows, as noisy numbers tell, is no split.",
+        text="A split needs at least this many noisy rows on each side.",
     )
     split: Literal["best", "random"] = parameter(
         default="best",
         text="How a node finds its split. 'best': the best of `max_features` random tests. "
-        "'random': without looking, so that everything is spent on the leaves.",
+        "'random': a random test, so that the whole budget is for the leaves.",
     )
     ranges: Literal["public", "observed"] = parameter(
         default="public",
         used_with=BEST_SPLIT,
-        text="Cuts fall within the schema's bounds, or between the lowest and the highest cell "
-        "that holds any row. 'observed' tells everybody exactly how many rows lie in every cell "
-        "of every feature; only DP models that protect no feature ('none', 'label') allow it.",
+        text="Cuts are drawn within the schema's bounds, or between the lowest and the highest "
+        "occupied cell. 'observed' reveals the exact number of rows in every cell of every "
+        "feature; only DP models that protect no feature ('none', 'label') allow it.",
     )
     leaf_fraction: float = parameter(
         default=0.5,
         rule=FRACTION,
         used_with=BEST_SPLIT,
-        text="Part of the budget kept for the leaves, where sums carry noise.",
+        text="Fraction of the budget for the leaves, if sums carry noise.",
     )
     subsample: int | None = parameter(
         default=None,
         rule=or_none(whole(2)),
-        text="Each tree sees one record in so many, drawn by each record for each tree; None: all.",
+        text="Each tree uses one record in this many, drawn by each record for each tree; None: "
+        "all.",
     )
     spare: int = parameter(
         default=4,
         rule=whole(1),
-        used_with=(
-            when(split="best", dp_model="none"),
-            when(split="best", dp_model="label"),
-        ),
-        text="Random tests asked for each one that competes; tests that leave a side of the node "
-        "empty drop out. Asked where that costs nothing; the default is by measurement, 1 asks "
-        "for no more than `max_features`.",
+        used_with=(when(split="best", dp_model="none"), when(split="best", dp_model="label")),
+        text="Random tests asked for each one that competes; tests with an empty side drop out. "
+        "Used only where that is free; the default was measured, 1 asks for no more than "
+        "`max_features`.",
     )
     consistency: bool = parameter(
         default=True,
         used_with=tuple(
             when(split="best", dp_model=m) for m in ("distributed", "per_site", "central")
         ),
-        text="Make the tables of a node agree on its total, where they carry noise.",
+        text="Make the tables of a node agree on its total, if they carry noise.",
     )
     shrinkage: bool | Literal["all"] = parameter(
         default="all",
         rule=either(one_of({"all": "all"}), FLAG),
         text="Where a noisy leaf value is shrunk to, the more the noisier it is. 'all': the mean "
-        "of its tree. True: the nodes above it. False: not at all. Post-processing: costs nothing.",
+        "of its tree. True: its ancestors. False: no shrinkage. Post-processing, free of charge.",
     )
 
     def check(self) -> None:
@@ -198,7 +196,7 @@ class ExtraTrees(Method):
             )
 
     def _method(self, schema: Schema) -> Method:
-        """The method; None becomes the default of the DP model."""
+        """The method, with None replaced by the default of the DP model."""
         base_method: Any = super()._method(schema)
         usual = LIU_DEFAULTS if check_parameters(self).dp_model in OPEN_FEATURES else NOISY
         absent = {name: n for name, n in usual.items() if getattr(base_method, name) is None}
@@ -214,7 +212,7 @@ class ExtraTrees(Method):
 
     @property
     def needs(self) -> Needs:
-        """'observed' releases exact counts of every cell: only where no feature is protected."""
+        """'observed' releases exact counts of every cell, so it needs unprotected features."""
         reads_ranges = self.ranges == "observed"
         return Needs(dp_models=OPEN_FEATURES if reads_ranges else frozenset(DPModel))
 
@@ -226,7 +224,7 @@ class ExtraTrees(Method):
         return fine_schema(schema)
 
     def largest(self, schema: Schema) -> Size:
-        """Classes may be randomized bits, two of them a class and one more."""
+        """Classes may be randomized bits, two per class and one more."""
         scale, (trees, depth) = Scale(schema), self._size
         channels = 2 * scale.channels + 1
         first = scale.tables(channels=channels) if self.ranges == "observed" else Size()
@@ -237,15 +235,13 @@ class ExtraTrees(Method):
         return first + scale.trees(1, leaves, channels=channels, queries=trees)
 
     def _largest_level(self, scale: Scale, level: int, channels: int) -> Size:
-        """With as many tests of a node as are asked where nothing carries noise."""
+        """Assumes as many tests per node as are asked without noise."""
         n_features = min((self.max_features or scale.columns) * self.spare, scale.columns)
         tests = min(scale.nodes(level) * n_features, MOST_ASKED_TESTS)
         tests = min(tests, MOST_INTEGERS // (2 * channels))
         return scale.sides(self._size[0], level=level, tests=tests, channels=channels)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target = declared_target(schema)
         room = yield from self._room(target, schema)
         flows = {
@@ -272,7 +268,7 @@ class ExtraTrees(Method):
         room: Room,
         schema: Schema,
         noise_model: NoiseModel,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> Flow[NoisyTree]:
         trees, depth = self._size
         region, fraction = self._rows_of(t), Fraction(1, trees)
@@ -301,7 +297,7 @@ class ExtraTrees(Method):
         n, statistic, (trees, depth) = len(schema.grids), target.statistic, self._size
         fraction = (1 - exact(self.leaf_fraction)) / (trees * depth)
         is_exact = _noise(statistic, 1, fraction, noise_model) == 0.0
-        root = max(2, math.isqrt(n))  # one test alone would be no selection
+        root = max(2, math.isqrt(n))  # one test would leave nothing to select
         n_features = min(self.max_features or (n if target.shape and is_exact else root), n)
         noise = _noise(statistic, n_features, fraction, noise_model)
         spare = self.spare if noise == 0.0 else 1
@@ -330,19 +326,19 @@ def _shrunk(tree: Tree, target: TrainingTarget, masses: FloatArray, noise: float
 
 
 def _noise(statistic: Statistic, m: int, fraction: Fraction, noise_model: NoiseModel) -> float:
-    """Variance that m tests a node will meet; the table of the root stands for all of them."""
+    """The noise variance of m tests per node; the table of the root represents all of them."""
     cuts = NodeTests(np.zeros((1, m), np.int16), np.zeros((1, m, 4), np.uint64))
     return noise_model.variance(SumQuery(EVERYONE, statistic, Sides(ROOT_LAYER, cuts), fraction))
 
 
-def _random_tree(schema: Schema, depth: int, rng: np.random.Generator) -> Tree:
+def _random_tree(schema: Schema, depth: int, rng: Rng) -> Tree:
     grids, n = Grids(schema, Binning.of_cells(schema)), len(schema.grids)
     return totally_random(grids, random(n, n), depth)(0, rng)
 
 
 @estimator
 class ExtraTreesClassifier(PrivateClassifier, ExtraTrees):
-    """Federated Extra-Trees, Liu et al. 2020: all trees in lockstep, a round a level.
+    """Federated Extra-Trees, Liu et al. 2020: all trees in lockstep, one round per level.
 
     Under dp_model 'none' this is the paper's FET, under 'label' its FET-LDP (labels only:
     features are not protected), under 'per_site' its FET-GDP; 'distributed' divides the noise.
@@ -370,8 +366,8 @@ class ExtraTreesClassifier(PrivateClassifier, ExtraTrees):
         rule=either(one_of({"response": "response", "bloom": "bloom"}), a(BloomRandomizedResponse)),
         used_with=(when(dp_model="label"),),
         text="How labels are randomized under dp_model 'label'. 'response': k-ary randomized "
-        "response. 'bloom': noisy bits of a Bloom filter, as in the paper, that cost epsilon "
-        "for ever. Or such reports spelled out.",
+        "response. 'bloom': noisy bits of a Bloom filter, as in the paper, which cost epsilon once "
+        "for all reports. Or a BloomRandomizedResponse.",
     )
 
     def _label_reports(
@@ -386,7 +382,7 @@ class ExtraTreesClassifier(PrivateClassifier, ExtraTrees):
 
 @estimator
 class ExtraTreesRegressor(PrivateRegressor, ExtraTrees):
-    """Federated Extra-Trees for a number: splits by variance; see ExtraTreesClassifier.
+    """Federated Extra-Trees for a numeric target, split by variance; see ExtraTreesClassifier.
 
     Examples
     --------
@@ -403,7 +399,6 @@ class ExtraTreesRegressor(PrivateRegressor, ExtraTrees):
     """
 
 
-# -------------------------------------------------------------------------- the paper's methods
 # Cuts are drawn between the public bounds of a feature, never between a client's own extremes,
 # which would reveal them; `spare` tests make up for it.
 fet = preset(
@@ -411,7 +406,7 @@ fet = preset(
     "FET",
     ExtraTreesClassifier,
     ExtraTreesRegressor,
-    words="exact sums over all clients, no guarantee; a number where the schema has a target.",
+    words="exact sums over all clients, no guarantee; a regressor if the schema has a target.",
     fixed_parameters={"split": "best", "dp_model": "none"},
     usual={**LIU_DEFAULTS, "shrinkage": False},
     rows={"FET": "", "FET, regression": "numbers"},
@@ -420,7 +415,7 @@ fet_ldp = preset(
     "fet_ldp",
     "FET-LDP",
     ExtraTreesClassifier,
-    words="labels randomized once and for all as noisy bits of a Bloom filter; features are open.",
+    words="labels randomized once as noisy bits of a Bloom filter; features are not protected.",
     fixed_parameters={"split": "best", "dp_model": "label"},
     usual={**LIU_DEFAULTS, "label_mechanism": "bloom", "shrinkage": False},
 )
@@ -428,7 +423,7 @@ fet_gdp = preset(
     "fet_gdp",
     "FET-GDP",
     ExtraTreesClassifier,
-    words="every client adds Laplace noise to each of its sums, and all of them are counted.",
+    words="every client adds Laplace noise to each of its sums, and all of them are charged.",
     fixed_parameters={"split": "best", "dp_model": "per_site"},
     usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False},
 )

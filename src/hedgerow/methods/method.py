@@ -9,8 +9,8 @@
     class HistogramTreeClassifier(PrivateClassifier, HistogramTree):
         '''Documentation and examples for users.'''
 
-A method touches no row, no noise source and no ledger. What is registered here is read by the
-contract tests, the tables of the documentation, study files and commands; nothing is listed twice.
+A method has no access to rows, noise sources or ledgers. Contract tests, documentation tables,
+study files and commands read the registry, so nothing is listed twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from hedgerow.errors import ParameterError, UnsupportedQuery
@@ -35,6 +34,7 @@ from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import ClassCounts, Count, QueryKinds
 from hedgerow.privacy.study import Study
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema
 
@@ -100,15 +100,14 @@ class TrainingResult:
 class Method:
     """A training method with declared parameters.
 
-    As a value of its own it never changes and equals any other of the same content: that is what
-    sites approve. As part of an estimator it follows scikit-learn, and nothing is checked before
-    `fit`.
+    On its own it is immutable and compares by content: that is what sites approve. As part of an
+    estimator it follows scikit-learn, and nothing is checked before `fit`.
     """
 
     name: ClassVar[str]
     """Its name in policies and reports."""
     test_settings: ClassVar[tuple[Values, ...]]
-    """One set of parameters for each way to run it, for the contract tests."""
+    """One set of parameters per mode of operation, for the contract tests."""
 
     @property
     def needs(self) -> Needs:
@@ -124,12 +123,10 @@ class Method:
         return schema
 
     def largest(self, schema: Schema) -> Size:
-        """The most that its flow asks, whatever the rows are: per round, per query, in total."""
+        """Upper bounds on its queries, for any rows: per round, per query, in total."""
         raise NotImplementedError
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         """Trains the model; `schema` is on the method's own grid, `rng` is public."""
         raise NotImplementedError
 
@@ -153,7 +150,7 @@ class Method:
 
 
 METHODS: dict[str, type[Method]] = {}
-"""By class name: two classes may share the name in policies and reports."""
+"""Methods by class name: two classes may share the name in policies and reports."""
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
@@ -233,7 +230,7 @@ def _excess(method: Method, study: Study) -> str | None:
 
 
 def _way_out(method: Method, study: Study) -> str:
-    """Advice: each parameter whose lower value is enough, with its largest such value."""
+    """Advice: each parameter that could be lowered, with its largest sufficient value."""
     numbers = {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
     ways = [
         f"{name} to {most} (it is {value})"

@@ -1,8 +1,9 @@
-"""MLflow flavor: a fitted model in MLflow's format, its privacy statement as metadata and tags.
+"""MLflow flavor: a fitted model in MLflow's format, with its privacy statement as metadata and
+tags.
 
 `hedgerow.mlflow.save_model`, `log_model` and `load_model` work like those of MLflow's own flavors;
-`mlflow.pyfunc.load_model` reads the same folder. The folder holds the model file and nothing else
-that was not released with noise.
+`mlflow.pyfunc.load_model` reads the same folder. The folder has the model file and only noisy
+numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PREDICTION = "prediction"
 
 
 def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: Any) -> Path:
-    """Writes a folder in MLflow's format.
+    """Write a folder in MLflow's format.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: A
     path : str or Path
         The folder to write; it must not exist, or be empty.
     mlflow_model : mlflow.models.Model or None, default=None
-        What `mlflow.models.Model.log` hands over.
+        Passed by `mlflow.models.Model.log`.
     **more
         Other fields of `mlflow.models.Model`, such as `metadata`.
 
@@ -60,7 +61,7 @@ def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: A
 
 
 def log_model(model: Any, name: str = "model", **more: Any) -> Any:
-    """Logs a fitted model to the active run, with its privacy statement as tags of the run."""
+    """Log a fitted model to the active run, with its privacy statement as tags of the run."""
     mlflow = import_optional("mlflow")
     logged = mlflow.models.Model.log(
         artifact_path=None,
@@ -75,7 +76,7 @@ def log_model(model: Any, name: str = "model", **more: Any) -> Any:
 
 
 def load_model(model_uri: str) -> Any:
-    """The fitted estimator at an address of MLflow."""
+    """Load the fitted estimator at an MLflow URI."""
     mlflow = import_optional("mlflow")
     return load(Path(mlflow.artifacts.download_artifacts(model_uri)) / MODEL_FILE)
 
@@ -86,7 +87,7 @@ def tags_of(model: Any) -> dict[str, str]:
 
 
 def signature_of(model: Any) -> Any:
-    """Columns of the schema, which may all be missing, and those of a prediction."""
+    """The columns of the schema, which may all be missing, and those of a prediction."""
     mlflow = import_optional("mlflow")
     column, kinds = mlflow.types.ColSpec, mlflow.types.DataType
     types = {ColumnKind.NUMERIC: mlflow.types.schema.AnyType()}  # a double refuses whole numbers
@@ -103,18 +104,18 @@ def signature_of(model: Any) -> Any:
 
 
 def probability_name(label: str) -> str:
-    """The name of a column, as `hedgerow predict` writes it."""
+    """The name of a probability column, as `hedgerow predict` writes it."""
     return f"probability of {label}"
 
 
 class PyfuncModel:
-    """What `mlflow.pyfunc` calls: rows in, a data frame of predictions out."""
+    """Called by `mlflow.pyfunc`: rows in, a data frame of predictions out."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
 
     def predict(self, rows: Any, params: Any = None) -> Any:
-        """A row of predictions for each row, and of classes their probabilities."""
+        """One row of predictions per row; for classes also their probabilities."""
         pandas, classes = import_optional("pandas"), self.model.schema_.classes
         if classes is None:
             return pandas.DataFrame({PREDICTION: self.model.predict(rows)})

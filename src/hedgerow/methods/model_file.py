@@ -8,10 +8,10 @@
     "content":{...}
     }
 
-`digest` is over the release and the content in canonical JSON, which is the line of the file: an
-unchanged file is checked as it is. One that was formatted anew is brought to canonical form first,
-so formatting does not matter and every number does. A digest finds damage and careless edits; it
-is no signature, since an editor can compute it again.
+`digest` covers the release and the content in canonical JSON, which is one line of the file: an
+unchanged file is checked as it is, and a reformatted one is converted to canonical form first. So
+formatting does not matter and every number does. A digest detects damage and careless edits; it is
+no signature, since anybody can compute it again.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ BESIDE = ("signed", "signer", "evaluation")
 FILE_ENTRIES = ("format", "version", "release", "digest", "content")
 CONTENT = b'\n"content":'
 HEAD = 200
-"""Characters within which a file says that it is a model, even if the rest is lost."""
+"""Characters within which a file identifies itself as a model, even if truncated."""
 
 
 def write(path: str | Path, content: dict[str, Any], **beside: dict[str, Any] | None) -> None:
-    """Writes beside the target and renames, so that a full disk leaves no half a model.
+    """Writes a temporary file and renames it, so that a full disk leaves no partial model.
 
     Entries `beside` the content are not in its digest: `signed` has the signatures of a networked
-    model and `signer` that of one who trained alone (deployment/verify.py), `evaluation` a later
+    model and `signer` that of a model trained alone (deployment/verify.py), `evaluation` a later
     evaluation.
     """
     check_place(path)
@@ -57,7 +57,7 @@ def write(path: str | Path, content: dict[str, Any], **beside: dict[str, Any] | 
 
 
 def check_place(path: str | Path) -> None:
-    """Refuses a place where no model can be written; before a fit, so that none is lost."""
+    """Refuses an unwritable place before a fit, so that no trained model is lost."""
     target = Path(path)
     if not target.parent.is_dir():
         raise ParameterError(
@@ -72,7 +72,7 @@ def check_place(path: str | Path) -> None:
 
 
 def _serialize(content: dict[str, Any], beside: dict[str, Any]) -> bytes:
-    """A line for each entry, so that the content can be found without reading it."""
+    """One line per entry, so that the content can be found without parsing it."""
     body = _canonical_json(content)
     head = {"format": MODEL_FORMAT, "version": FORMAT_VERSION, "release": __version__}
     entries = {name: _canonical_json(entry) for name, entry in (head | beside).items()}
@@ -88,18 +88,18 @@ def _canonical_json(value: Any) -> bytes:
 
 
 def _file_digest(release: str, body: bytes) -> str:
-    """The release's length goes first, so that no two pairs of release and content are one text."""
+    """The release's length comes first, so that the encoding is unambiguous."""
     head = f"hedgerow/model file/5/{len(release)}/{release}/"
     return hashlib.sha256(head.encode() + body).hexdigest()
 
 
 def digest_of_file(document: dict[str, Any]) -> str:
-    """The digest that the file states."""
+    """The digest stated in the file."""
     return _file_digest(str(document["release"]), _canonical_json(document["content"]))
 
 
 def digest_of(content: Any) -> str:
-    """Digest of the model alone, the same in every file that has it: what is signed."""
+    """Digest of the model alone, the same in every file that contains it: this is signed."""
     return hashlib.sha256(b"hedgerow/model/5/" + _canonical_json(content)).hexdigest()
 
 
@@ -110,7 +110,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def open_document(path: str | Path) -> dict[str, Any]:
-    """The whole document, if its content is intact; else a DataError."""
+    """The whole document, if its content is intact; else raises a DataError."""
     text = _text(path)
     document_as_written = _parse_unchanged(text)
     document = _parse(path, text) if document_as_written is None else document_as_written
@@ -137,7 +137,7 @@ def _digest_as_read(path: str | Path, document: dict[str, Any]) -> str:
 def _parse_unchanged(text: bytes) -> dict[str, Any] | None:
     """The document if it is byte for byte as `write` wrote it; else None.
 
-    The content is read from the line that has the digest, and from nowhere else.
+    The content is read only from the line that the digest covers.
     """
     before, _, rest = text.partition(CONTENT)
     line, newline, after = rest.partition(b"\n")
@@ -155,7 +155,7 @@ def _parse_unchanged(text: bytes) -> dict[str, Any] | None:
 
 
 def add(path: str | Path, name: str, entry: dict[str, Any]) -> None:
-    """Adds an entry beside the content of an existing file; all else stays."""
+    """Adds an entry beside the content of an existing file; the rest is unchanged."""
     document = open_document(path)
     others = {entry_name: document.get(entry_name) for entry_name in BESIDE}
     write(path, document["content"], **others | {name: entry})

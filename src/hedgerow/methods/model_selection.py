@@ -1,9 +1,8 @@
-"""`hedgerow.select_model`: estimators, or stages of one, compared by one private query.
+"""`hedgerow.select_model`: compares estimators, or stages of one, by one private query.
 
-Each site draws by a secret of its own which records are held out: a record's draw belongs to its
-content on a grid that joins those of all candidates, so that one record more changes no other's
-part. All candidates are trained on the other records, and one query over the held-out ones
-compares them.
+Each site draws the held-out records by its own secret: a record's draw depends on its content on a
+grid that joins those of all candidates, so that one added record changes no other's part. All
+candidates are trained on the other records, and one query over the held-out ones compares them.
 """
 
 from __future__ import annotations
@@ -64,30 +63,29 @@ def select_model(
     Parameters
     ----------
     candidates : sequence of estimators
-        Not yet fitted, each with its schema and its own epsilon, all with one
+        Unfitted, each with its schema and its own epsilon, all with the same
         `records_per_person`. Their epsilons and deltas add up.
     X, y : rows and labels
         As for `fit`.
     epsilon, delta : float
-        The guarantee to the records that are held out, which pay for the comparison alone.
+        The guarantee for the held-out records, which are charged for the comparison only.
     hold_out : int, default=5
-        One record in so many is held out, by a secret draw of its own.
+        One record in this many is held out, by its own secret draw.
     stages : sequence of int, default=()
-        Early stopping: boosted trees are compared with their own first trees, so many of them,
-        too. That costs no further training; each stage makes the comparison noisier. Trees that
-        are dropped were trained and stay paid for: nothing comes back to the budget.
+        Early stopping: boosted trees are also compared after these numbers of trees. That needs no
+        further training; each stage makes the comparison noisier. Dropped trees stay charged.
     site, sites, person : as for `fit`
         With `site`, name all sites in `sites`.
     confidence : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     ledger : str, Path, Ledger or None, default=None
-        A file in which the comparison adds up; candidates name theirs themselves.
+        A ledger that charges the comparison; candidates name their own.
 
     Returns
     -------
     Evaluation
-        `result.chosen` is the best of the fitted candidates; where noise hides the difference,
-        the first. `result.names` and `result.parts` have the name and the measures of each.
+        `result.chosen` is the best of the fitted candidates; if noise hides the difference, the
+        first. `result.names` and `result.parts` have the name and the measures of each.
 
     """
     schemas = [_grid_of(candidate) for candidate in candidates]
@@ -117,7 +115,7 @@ def select_model(
     def part(keep: NDArray[np.bool_]) -> tuple[tuple[Any, Any], dict[str, Any]]:
         rows = np.flatnonzero(keep)
         whose = {name: _some(values, rows) for name, values in row_columns.items()}
-        mine = labels[rows].tolist() if is_listed(y) else labels[rows]  # as they were given
+        mine = labels[rows].tolist() if is_listed(y) else labels[rows]  # as given
         mine = mine if joint.survival is None else take_rows(y, rows)
         return (take_rows(X, rows), mine), {**whose, "sites": names}
 
@@ -165,7 +163,7 @@ def _check_stages(stages: Sequence[int], candidates: Sequence[Any]) -> None:
 
 
 def _one_unit(candidates: Sequence[Any], persons_declared: bool) -> int:
-    """Records of a person, the same for all; guarantees to different units do not add up."""
+    """The common number of records per person; guarantees for different units do not add up."""
     parameters = [check_parameters(candidate) for candidate in candidates]
     check_one_unit(
         *(Unit(most=own.records_per_person, counted=persons_declared) for own in parameters)
@@ -199,7 +197,7 @@ def _some(values: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def _stages(model: Any, stages: Sequence[int]) -> dict[str, Any]:
-    """By title: the whole model, and its first trees where it is a sum of them."""
+    """The whole model and, if it is a sum of trees, its first trees, by title."""
     name = type(model).__name__
     if not hasattr(model, "staged"):
         return {name: model}

@@ -1,9 +1,9 @@
-"""Forests with a branch for every bin: DP-RF and DP-DF, rivals of Consul and Williamson 2020.
+"""Forests with a branch for every bin: DP-RF and DP-DF, baselines of Consul and Williamson 2020.
 
-Numbers are taken in a few bins. A node chooses a feature by the exponential mechanism and
-has one child for each of its bins; a feature is used once on a path. A node with k children is a
-chain of k - 1 binary tests, so these are binary trees like all others here. Each of T trees has
-1 / T of the budget and sees all rows. Leaves say proportions, which the forest averages.
+Numbers are divided into a few bins. A node chooses a feature by the exponential mechanism and has
+one child for each of its bins; a feature is used once per path. A node with k children is
+represented by k - 1 binary tests. Each of T trees has 1 / T of the budget and uses all rows. Leaves
+hold proportions, which the forest averages.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hedgerow.privacy.queries import (
     choices,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Region
 from hedgerow.schema.rules import number, whole
@@ -59,13 +59,13 @@ class MultiwayForest(Method):
     n_estimators: int = parameter(
         default=10,
         rule=whole(1),
-        text="Trees; each sees all rows and is charged a part of the budget.",
+        text="Trees; each uses all rows and is charged a part of the budget.",
     )
     max_depth: int = parameter(
         default=3,
         rule=whole(1),
-        text="Levels of branches; a feature is used once on a path. A level has as many times more "
-        "nodes as features have bins.",
+        text="Levels of branches; a feature is used once per path. Each level multiplies the nodes "
+        "by the bins of a feature.",
     )
     n_bins: int = parameter(
         default=KARY_BINS,
@@ -77,15 +77,15 @@ class MultiwayForest(Method):
         return fine_schema(schema)
 
     def _children(self, schema: Schema) -> tuple[int, ...]:
-        """The most children of a node, by column."""
+        """The largest number of children of a node, per column."""
         return tuple(max(n - 1, 1) for n in thin_cells(schema, self.n_bins).n_bins)
 
     def _level_nodes(self, scale: Scale, level: int) -> int:
-        """Nodes of a level of one tree, at most."""
+        """The largest number of nodes on a level of one tree."""
         return min(scale.widest(level, self._children(scale.schema)), MOST_LEAVES)
 
     def _choosing(self, scale: Scale, nodes: int, level: int, columns: int) -> Size:
-        """Selections among so many columns at nodes of a level, as multiway splits."""
+        """Selections among `columns` columns at the nodes of a level, as multiway splits."""
         widest = max(self._children(scale.schema))
         return scale.choices(
             nodes, runs=columns * widest, candidates=columns, depth=level * (widest - 1)
@@ -94,17 +94,17 @@ class MultiwayForest(Method):
 
 @method("kary_forest", test_settings=({"n_estimators": 2, "max_depth": 2, "max_features": 2},))
 class MultiwayForestMethod(MultiwayForest):
-    """DP-RF: Patil and Singh 2014, after Friedman and Schuster 2010; for classes and numbers.
+    """DP-RF: Patil and Singh 2014, after Friedman and Schuster 2010; for classes and regression.
 
-    Half of a tree's budget is for its choices, half for its leaves. A node chooses among K random
-    features by the Gini index, or by squared errors.
-    Differences: `hedgerow.methods.consul.DEPARTURES`; no counts of inner nodes are asked.
+    Half of a tree's budget is for its selections, half for its leaves. A node chooses among K
+    random features by the Gini index, or by squared errors. Differences:
+    `hedgerow.methods.consul.DEPARTURES`; counts of inner nodes are not asked.
     """
 
     max_features: int = parameter(
         default=5,
         rule=whole(1),
-        text="Features a node looks at, drawn afresh for each (K in the paper).",
+        text="Features that a node considers, drawn anew for each (K in the paper).",
     )
 
     @property
@@ -123,14 +123,12 @@ class MultiwayForestMethod(MultiwayForest):
         leaves = scale.widest(self.max_depth, self._children(schema))
         return size + scale.trees(1, leaves, channels=scale.channels, queries=self.n_estimators)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target, half = declared_target(schema), Fraction(1, 2 * self.n_estimators)
         scoring = Scoring(_score(schema))
         parting = Parting(schema, scoring, half / self.max_depth, self.n_bins)
 
-        def tree(draws: np.random.Generator) -> Flow[LeafStatistics]:
+        def tree(draws: Rng) -> Flow[LeafStatistics]:
             level, ends = [parting.root], list[Region]()
             for _ in range(self.max_depth):
                 asking = {b: parting.below(b, self._draw_features(b, draws)) for b in level}
@@ -147,7 +145,7 @@ class MultiwayForestMethod(MultiwayForest):
         trees = yield from together(flows)
         return _forest(list(trees.values()))
 
-    def _draw_features(self, branch: Branch, rng: np.random.Generator) -> tuple[int, ...]:
+    def _draw_features(self, branch: Branch, rng: Rng) -> tuple[int, ...]:
         """Draws the features that a node considers."""
         order: list[int] = rng.permutation(np.asarray(branch.features, np.int64)).tolist()
         return tuple(sorted(order[: self.max_features]))
@@ -160,17 +158,15 @@ class MultiwayForestMethod(MultiwayForest):
 class PrunedMultiwayForest(MultiwayForest):
     """DP-DF: Fletcher and Islam 2015; for classes.
 
-    Noisy class counts of every level, and the choices of every level but the last, have equal
-    parts of a tree's budget. A node considers all features; trees differ in the feature of the
-    root while there are others. A node with fewer than `min_samples_split` by its noisy counts
-    stays a leaf. Children that together are no purer than their parent, by noisy counts, are
-    pruned. Scores are scaled by counts: the Gini index has no bound at a private number of rows.
+    Noisy class counts of every level, and the selections of every level but the last, have equal
+    parts of a tree's budget. A node considers all features; the trees have different root features
+    while there are any left. A node with fewer than `min_samples_split` noisy rows stays a leaf.
+    Children that together are no purer than their parent, by noisy counts, are pruned. Scores are
+    scaled by counts: the Gini index has no bound at a private number of rows.
     """
 
     min_samples_split: float = parameter(
-        default=25.0,
-        rule=number(above=0.0),
-        text="A node with fewer rows, as noisy counts tell, stays a leaf.",
+        default=25.0, rule=number(above=0.0), text="A node with fewer noisy rows stays a leaf."
     )
 
     @property
@@ -181,7 +177,7 @@ class PrunedMultiwayForest(MultiwayForest):
         return sums(ClassCounts, Leaves) | choices(SelectQuery, Score.GINI)
 
     def largest(self, schema: Schema) -> Size:
-        """A round for each tree's root, then counts and choices of every level in turn."""
+        """One round for each tree's root, then counts and selections of every level in turn."""
         scale = Scale(schema)
         roots = self._choosing(scale, 1, 0, scale.columns) * self.n_estimators
         counts = scale.trees(1, MOST_LEAVES, channels=scale.channels, queries=self.n_estimators)
@@ -191,9 +187,7 @@ class PrunedMultiwayForest(MultiwayForest):
             size += self._choosing(scale, nodes, level, scale.columns)
         return size
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target = declared_target(schema)
         fraction = Fraction(1, self.n_estimators * (2 * self.max_depth + 1))
         parting = Parting(schema, Scoring(Score.GINI), fraction, self.n_bins)
@@ -235,7 +229,7 @@ class PrunedMultiwayForest(MultiwayForest):
             most = (MOST_LEAVES - len(regions)) // parting.widest
             asking = {
                 b: parting.below(b, b.features)
-                for b in large[:most]  # a tree has only so many leaves
+                for b in large[:most]  # the number of leaves is limited
                 if depth < self.max_depth
             }
             children_of = yield from together(asking)
@@ -248,7 +242,7 @@ class PrunedMultiwayForest(MultiwayForest):
 def _prune(
     masses: dict[Region, FloatArray], families: dict[Branch, list[Branch]]
 ) -> dict[Region, FloatArray]:
-    """Prunes from the deepest parents up; noisy counts of the remaining leaves."""
+    """Prunes from the deepest parents up; returns noisy counts of the remaining leaves."""
     remaining_families = dict(families)
     for parent, children in reversed(families.items()):
         impurity = sum(float(gini(masses[c.region])) for c in children)
@@ -267,10 +261,9 @@ def _prune(
     return {leaf.region: masses[leaf.region] for leaf in leaves}
 
 
-# ----------------------------------------------------------------------------- k-ary branches
 @dataclass(frozen=True)
 class Branch:
-    """A node of a k-ary tree, with the features that its path has not used."""
+    """A node of a k-ary tree, with the features not yet used on its path."""
 
     region: Region
     features: tuple[int, ...]
@@ -279,7 +272,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Parting:
-    """Multiway splits: a node selects a feature and has a child for each of its bins."""
+    """Multiway splits: a node selects a feature and gets a child for each of its bins."""
 
     schema: Schema
     scoring: Scoring
@@ -297,12 +290,12 @@ class Parting:
 
     @cached_property
     def widest(self) -> int:
-        """Children of a node, at most."""
+        """The largest number of children of a node."""
         return max(self.grids.binning.n_bins)
 
     @cached_property
     def chains(self) -> dict[int, MultiwaySplit]:
-        """A test for each bin of a feature but the last, with which `missing` stays."""
+        """A test for each bin of a feature but the last, which also holds `missing`."""
         return {
             f: MultiwaySplit(
                 tuple(self.grids.split(f, row) for row in np.eye(n, dtype=bool)[: n - 2])
@@ -312,7 +305,7 @@ class Parting:
         }
 
     def below(self, branch: Branch, features: Sequence[int]) -> Flow[list[Branch]]:
-        """The children of a node by the feature that it chooses; none if there is none."""
+        """The children of a node by the feature it selects; none if there is no feature left."""
         if not features:
             return []
         chains = tuple(self.chains[f] for f in features)
@@ -323,7 +316,6 @@ class Parting:
         return [Branch(r, left, branch.level + 1) for r in chains[k].children(branch.region)]
 
 
-# --------------------------------------------------------------------------------------- leaves
 def _sums(
     schema: Schema, target: TrainingTarget, regions: Sequence[Region], fraction: Fraction
 ) -> Flow[tuple[dict[Region, FloatArray], float]]:
@@ -357,8 +349,8 @@ def _score(schema: Schema) -> Score:
 class MultiwayForestClassifier(PrivateClassifier, MultiwayForestMethod):
     """A branch for every bin: DP-RF, Patil and Singh 2014, and pruned DP-DF, Fletcher and Islam.
 
-    The forests with which Consul and Williamson 2020 compare theirs, corrected. Nodes choose
-    features on exact scores, so one site must have all rows.
+    The baselines of Consul and Williamson 2020, corrected. Nodes choose features by exact scores,
+    so one site must have all rows.
 
     Examples
     --------
@@ -377,18 +369,18 @@ class MultiwayForestClassifier(PrivateClassifier, MultiwayForestMethod):
         default=5,
         rule=whole(1),
         used_with=(when(prune=False),),
-        text="Features a node looks at, drawn afresh for each (K in the paper).",
+        text="Features that a node considers, drawn anew for each (K in the paper).",
     )
     prune: bool = parameter(
         default=False,
-        text="DP-DF: nodes look at all features, trees have different roots, noisy counts of every "
-        "level are bought, and children no purer than their parent are pruned.",
+        text="DP-DF: nodes consider all features, trees have different roots, noisy counts of "
+        "every level are asked, and children no purer than their parent are pruned.",
     )
     min_samples_split: float = parameter(
         default=25.0,
         rule=number(above=0.0),
         used_with=(when(prune=True),),
-        text="A node with fewer rows, as noisy counts tell, stays a leaf.",
+        text="A node with fewer noisy rows stays a leaf.",
     )
 
     def _method(self, schema: Schema) -> Method:

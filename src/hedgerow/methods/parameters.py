@@ -27,7 +27,6 @@ from sklearn.base import BaseEstimator
 from hedgerow.errors import ParameterError
 from hedgerow.schema.rules import Rule, rule_of
 
-# --------------------------------------------------------------------------------------------------
 # An estimator's docstring in numpydoc: its own text, then parameters and attributes.
 
 LINE_WIDTH = 92
@@ -106,7 +105,7 @@ def _is_one_of(value: Any, some: tuple[Any, ...]) -> bool:
 
 
 def _join_values(some: tuple[Any, ...]) -> str:
-    """Values joined by "or"; None is left out beside others: it stands for one of them."""
+    """Values joined by "or"; None is omitted beside others, since it stands for one of them."""
     values = [value for value in some if value is not None] or [None]
     return " or ".join("..." if value is ... else repr(value) for value in values)
 
@@ -154,7 +153,7 @@ def parameter(
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter,))
 def estimator(cls: type[_E]) -> type[_E]:
-    """A dataclass of its parameters; equality and repr stay scikit-learn's."""
+    """Makes the class a dataclass of its parameters; equality and repr stay scikit-learn's."""
     estimator_class: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     estimator_class.__init__ = _refuse_parameters(estimator_class.__init__)
     sorted_fields = sorted(fields(estimator_class), key=partial(_place, estimator_class))
@@ -196,9 +195,7 @@ def declared_parameters(kind: Any) -> tuple[DeclaredParameter, ...]:
 
 
 def _place(kind: type, parameter_field: Field[Any]) -> tuple[bool, int]:
-    """Sort key: parameters of the guarantee first, then a method's own, then those of all
-    estimators.
-    """
+    """Sort key: parameters of the guarantee, then a method's own, then the common ones."""
     homes = [i for i, c in enumerate(kind.__mro__) if parameter_field.name in get_annotations(c)]
     is_own = not issubclass(kind.__mro__[max(homes)], BaseEstimator)
     return bool(parameter_field.kw_only), 0 if is_own else max(homes)
@@ -211,7 +208,7 @@ def _declare(kind: type, parameter_field: Field[Any]) -> DeclaredParameter:
 
 
 def _hint(kind: type, name: str) -> Any:
-    """The type that the parameter was declared with; annotations are texts."""
+    """The type with which the parameter was declared; annotations are strings."""
     home = next(c for c in kind.__mro__ if name in get_annotations(c))
     return eval(get_annotations(home)[name], vars(sys.modules[home.__module__]))
 

@@ -1,8 +1,8 @@
-"""`hedgerow.plan`: noise, rounds, bytes and quality to expect, before anything is spent.
+"""`hedgerow.plan`: expected noise, rounds, bytes and quality, before anything is spent.
 
-The real method runs under the real study on proxy rows: public rows that the user names, or
-rows made up from the schema. Noise, rounds and bytes follow from study and queries alone, so
-they are those of the fit; quality is that on the proxy rows only.
+The real method runs under the real study on proxy rows: public rows that the user names, or rows
+generated from the schema. Noise, rounds and bytes depend on study and queries alone, so they are
+those of the fit; quality is that on the proxy rows only.
 """
 
 from __future__ import annotations
@@ -25,32 +25,31 @@ from hedgerow.schema.schema import Schema
 
 SURVIVAL_METHOD = "SurvivalBoostedTrees"
 FEW_COLUMNS = constant(4, unit="columns", evidence="forests.md#0149")
-"""Columns up to which a forest was the best."""
+"""Number of columns up to which a forest performed best."""
 FACTORS = constant((0.25, 1.0, 4.0), unit="times epsilon")
-"""Of the epsilon that was asked for, for the curve of quality."""
+"""Multiples of the requested epsilon, for the curve of quality."""
 QUALITY_MARGIN = constant(0.03, unit="AUC, R2 or accuracy")
-"""By which a model must beat one without columns: in AUC, R2 or accuracy."""
+"""Margin by which a model must beat one without columns."""
 FEWEST_TRIED = constant(50, unit="records of a trial, at least")
 MOST_TIMES = constant(16, unit="times the records")
-"""Times the records there are, up to which a useful number is sought by doubling."""
+"""Largest multiple of n in the search for a sufficient number of records."""
 TIE = constant(0.01, unit="difference of quality that decides nothing")
 MOST_PLANNED_SITES = constant(200, unit="sites")
-"""Sites of a dry run, which holds all of them in one process."""
+"""Largest number of sites in a dry run, which simulates all of them in one process."""
 MAX_DRY_RUN_ROWS = constant(100_000, unit="rows of a dry run; more tell little more")
 
 OWN_METHODS = ("BoostedTrees", "Forest", "Tree")
-"""Our own methods: the best in most cells of the measured tables, the one with fewest rounds, and
-the one that people can read."""
+"""Our own methods: the best in most measured tables, the one with fewest rounds, a readable one."""
 BY_RULE = "It was the best on most real data of so many columns; made-up rows cannot tell."
 NOTHING_HELPS = (
-    "nothing beats the classes' shares or the mean on the proxy: ask for fewer columns, more "
-    "records or a larger epsilon."
+    "nothing beats a model without columns on the proxy: ask for fewer columns, more records or a "
+    "larger epsilon."
 )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan. `trials` are all runs; `curve` is quality by epsilon, mean and spread."""
+    """A plan. `trials` are all runs; `curve` is quality by epsilon, mean and deviation."""
 
     estimator: str
     epsilon: float
@@ -61,11 +60,10 @@ class Plan:
     proxy_rows: str
     advice: str
     fewest: int | None
-    """Records from which on the estimator helps at this epsilon, about; None if never on the
-    proxy, as far as was tried."""
+    """Approximate number of records from which the estimator helps; None if it never did."""
     trials: tuple[Trial, ...] = field(repr=False)
     latency: float | None = None
-    """Of the network, there and back, in milliseconds."""
+    """Round-trip time of the network in milliseconds."""
 
     @property
     def chosen(self) -> Trial:
@@ -103,7 +101,10 @@ class Plan:
             "network_seconds": self.network_seconds,
             "bytes_per_site": self.chosen.bytes_per_site,
             "seconds": round(self.chosen.seconds, 3),
-            "noise": [vars_of(noise) for noise in self.noise],
+            "noise": [
+                {"rounds": n.rounds, "what": n.query_name, "deviation": n.deviation}
+                for n in self.noise
+            ],
             "quality": {
                 "measure": self.measure,
                 "by_epsilon": [[e, *q] for e, q in self.curve.items()],
@@ -113,7 +114,7 @@ class Plan:
 
     @property
     def network_seconds(self) -> float | None:
-        """Seconds that round trips wait at the latency, if one was named."""
+        """Waiting time of all round trips in seconds, if a latency was given."""
         return None if self.latency is None else self.chosen.round_trips * self.latency / 1000
 
     @property
@@ -158,10 +159,6 @@ def _quality_text(mean: float, spread: float | None) -> str:
     return f"{mean:.3f}" + (" in one run" if spread is None else f" +- {spread:.3f}")
 
 
-def vars_of(noise: PlannedNoise) -> dict[str, Any]:
-    return {"rounds": noise.rounds, "what": noise.query_name, "deviation": noise.deviation}
-
-
 def plan(
     schema: Schema,
     n: int,
@@ -184,26 +181,25 @@ def plan(
     schema : Schema
         As for the fit.
     n : int
-        Records of all sites together, as far as that is known in public.
+        The public number of records of all sites together, approximately.
     epsilon, delta : float
         The privacy guarantee.
     n_sites : int, default=1
         Number of sites.
     proxy_rows : (X, y) or None, default=None
         Public rows that resemble those of the fit; they decide which estimator is recommended. None
-        makes some up from the schema, and takes the best method on data of so many columns.
+        generates rows from the schema and takes the best method for this number of columns.
     public : bool, default=False
-        Whether the rows of `proxy_rows` are public. A plan adds no noise: no guarantee covers what
-        it shows of rows, or what is chosen by it. Rows that are not declared public are refused.
+        Whether `proxy_rows` are public. A plan adds no noise: no guarantee covers what it shows of
+        rows, or what is chosen by it. Rows that are not declared public are refused.
     estimators : sequence of str, default=()
-        Names in hedgerow, to be compared on the proxy; our own three if left out.
+        Names of estimators to compare on the proxy rows; by default our own three.
     repeats : int, default=2
         Runs of each.
     max_rounds : int, default=0
-        The most rounds that the study will allow; 0 leaves the number to the method.
+        The largest number of rounds that the study will allow; 0 leaves it to the method.
     latency : float or None, default=None
-        Latency of the network in milliseconds, there and back: the plan then says how many seconds
-        round trips wait.
+        Round-trip time of the network in milliseconds: the plan then adds the waiting time.
     progress : bool, default=False
         Whether to draw a progress bar on the terminal.
 
@@ -278,13 +274,13 @@ def _source(proxy_rows: object) -> str:
 
 
 def _sizes(n: int) -> list[int]:
-    """Numbers of records by doubling; the first that helps ends the search."""
+    """Numbers of records by doubling; the search ends with the first that helps."""
     most = min(MOST_TIMES * n, MAX_DRY_RUN_ROWS)
     return [FEWEST_TRIED * 2**k for k in range(30) if FEWEST_TRIED * 2**k <= most]
 
 
 def _helps(trials: Sequence[Trial]) -> bool:
-    """Whether runs beat a model without columns, by more than their spread."""
+    """Whether runs beat a model without columns by more than their deviation."""
     gains = [trial.quality - trial.baseline for trial in trials]
     spread = float(np.std(gains, ddof=1)) if len(gains) > 1 else 0.0
     return float(np.mean(gains)) - spread > QUALITY_MARGIN
@@ -299,12 +295,12 @@ def _from_so_many(fewest: int | None, epsilon: float) -> str:
 
 
 def preferred_names(schema: Schema) -> str:
-    """Recommended estimators by public facts: made-up rows cannot rank methods."""
+    """Recommended estimators by public facts: generated rows cannot rank methods."""
     return "Forest" if len(schema.features) <= FEW_COLUMNS else OWN_METHODS[0]
 
 
 def _best(names: Sequence[str], trials: Sequence[Trial]) -> str:
-    """The best on average; of those that tie, the first that was named."""
+    """The best on average; ties go to the first name."""
     means = {n: float(np.mean([t.quality for t in trials if t.estimator == n])) for n in names}
     top = max(means.values())
     return next(name for name in names if means[name] >= top - TIE)

@@ -1,9 +1,9 @@
-"""From a user's rows to a model's outputs, by the fast loops; bit for bit those of the model.
+"""From a user's rows to a model's outputs by compiled loops; bit for bit those of the model.
 
-Many rows are read column by column. A single row, which a service asks for a thousand times a
-second, is read value by value: for one row the columns cost more than all trees. Only plain
-values are read so; whatever else a row holds, and whatever is wrong with it, is left to the
-reading of columns, and both give the same codes.
+Many rows are read column by column. A single row, which a service may send a thousand times a
+second, is read value by value, because for one row column handling costs more than all trees. Only
+plain values take this path; everything else, including errors, is left to the column reader. Both
+give the same codes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ENOUGH_TO_JUDGE = constant(100, unit="rows below which strange values are chance
 
 PLAIN_TYPES = frozenset({float, int, bool, str, type(None)})
 LISTED_AS_THEY_ARE = "biufOU"
-"""NumPy's kinds that survive `tolist`; a date in nanoseconds would become a number."""
+"""NumPy kinds that survive `tolist`; a date in nanoseconds would become a number."""
 
 
 def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
@@ -70,7 +70,7 @@ def one_row(X: Any, schema: Schema) -> Codes | None:
 
 
 def _of_frame(frame: Any, names: tuple[str, ...]) -> list[Any] | None:
-    """The named columns' values; None if a name is absent or there twice."""
+    """The named columns' values; None if a name is absent or repeated."""
     place = {str(name): at for at, name in enumerate(frame.columns)}
     if len(place) != len(frame.columns) or not all(name in place for name in names):
         return None
@@ -84,7 +84,7 @@ def _of_array(rows: Any) -> list[Any] | None:
 
 
 def _code(grid: Grid, value: Any) -> int | None:
-    """The cell of a plain value; None for one that is not plain, or that the schema refuses."""
+    """The cell of a plain value; None if it is not plain or the schema refuses it."""
     if type(value) not in PLAIN_TYPES:
         return None
     read_value = grid.read(value)

@@ -1,8 +1,8 @@
 """Methods of papers by their names there: the parameters that define each, and the paper's values.
 
-A preset is a function that returns an ordinary estimator. The parameters that define the method
-cannot be changed under its name; every other parameter can be, and one that the estimator would
-ignore is refused. So our repairs are on only where the user sets them.
+A preset is a function that returns an ordinary estimator. The parameters that define the method are
+fixed under its name; all others can be changed, and one that the estimator would ignore is refused.
+So our corrections are on only if the user sets them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _E = TypeVar("_E", bound=PrivateEstimator)
 Factor = Callable[[Schema, Values], Fraction]
 """True cost of a paper's epsilon, in units of that epsilon."""
 Derive = Callable[[Any, Values], Values]
-"""Further fixed parameters, by schema and parameters."""
+"""Further fixed parameters, from schema and parameters."""
 
 
 @dataclass(frozen=True)
 class Departure:
-    """How the code of a paper's methods differs from the paper: read by help, page and tests.
+    """A difference between the code of a paper's methods and the paper, for help, pages and tests.
 
-    `published` are the parameters that turn it off, as every name of the paper has them; `reason`
-    says why it has none. Names of `corrected` say themselves that they do not follow the paper.
+    `published` are the parameters that turn it off, set by every name of the paper; `reason` says
+    why there are none. The names in `corrected` themselves say that they do not follow the paper.
     """
 
     words: str
@@ -53,8 +53,8 @@ class Preset(Generic[_E]):
     """A method of a paper: `fixed_parameters` define it, `usual` are the paper's values.
 
     `own` are parameters that the estimator does not have, or that mean something else there, with
-    their usual values, for `derive`.
-    `rows` are its lines in the table of methods: the paper's name of each, and what to type.
+    their usual values, for `derive`. `rows` are its lines in the table of methods: the paper's name
+    of each, and the call.
     """
 
     paper: str
@@ -70,7 +70,7 @@ class Preset(Generic[_E]):
 
     @property
     def claim(self) -> str:
-        """The name of its epsilon: `published_epsilon` if the method does not keep it."""
+        """The name of its epsilon: `published_epsilon` if the method does not satisfy it."""
         return "epsilon" if self.factor is None else "published_epsilon"
 
     def estimator(self, schema: Any, arguments: Values) -> _E:
@@ -90,13 +90,13 @@ class Preset(Generic[_E]):
         return kind(**{**self._used_values(kind, typed), **typed})
 
     def _used_values(self, kind: type[_E], typed: Values) -> Values:
-        """The paper's values of the parameters that are used beside those that were typed."""
+        """The paper's values of the parameters that are used together with those given."""
         declared = {p.name: p for p in declared_parameters(kind)}
         values = {**{p.name: p.default for p in declared.values()}, **self.usual, **typed}
         return {name: v for name, v in self.usual.items() if declared[name].is_used(values)}
 
     def _kind(self, schema: Any) -> type[_E]:
-        """The regressor where the schema has a target, else the classifier."""
+        """The regressor if the schema has a target, else the classifier."""
         is_number = isinstance(schema, Schema) and schema.target is not None
         return next((kind for kind in self.kinds if kind._regression == is_number), self.kinds[0])
 
@@ -140,7 +140,7 @@ class Preset(Generic[_E]):
 
 
 PRESETS: dict[str, Preset[Any]] = {}
-"""By the name that study files and commands use, such as papers.gubler.algorithm_5."""
+"""Presets by the name in study files and commands, such as papers.gubler.algorithm_5."""
 
 
 def preset(
@@ -156,7 +156,7 @@ def preset(
     derive: Derive | None = None,
     file: str | None = None,
 ) -> Callable[..., _E]:
-    """Registers a method of a paper under the name of its file; returns the function users call."""
+    """Registers a method of a paper under the name of its file; returns the public function."""
     frame: Any = inspect.currentframe()
     module: str = file or frame.f_back.f_globals["__name__"]
     paper = module.rpartition(".")[2]

@@ -1,7 +1,7 @@
 """Registry of all methods, estimators and methods of papers in this folder.
 
-A new file needs no line anywhere else: every module of the folder is imported, and what it
-registers is listed here for public names, contract tests, tables, study files and commands.
+A new file needs no entry elsewhere: every module of the folder is imported, and what it registers
+appears in public names, contract tests, tables, study files and commands.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EstimatorMaker = Callable[..., PrivateEstimator]
 
 @cache
 def modules() -> tuple[ModuleType, ...]:
-    """Every file of this folder, imported."""
+    """Imports every file of this folder."""
     names = [module.name for module in pkgutil.iter_modules(hedgerow.methods.__path__)]
     return tuple(import_module(f"hedgerow.methods.{name}") for name in names)
 
@@ -60,7 +60,6 @@ def estimator_named(name: str) -> EstimatorMaker:
     return kinds[name]
 
 
-# ----------------------------------------------------------------------------------- the papers
 class PaperMethod(NamedTuple):
     """A line of the table of methods; in `call`, `schema` has classes and `numbers` a target."""
 
@@ -70,7 +69,7 @@ class PaperMethod(NamedTuple):
 
     @property
     def line(self) -> str:
-        """What a user types after `import hedgerow as hr`."""
+        """The call after `import hedgerow as hr`."""
         return f"hr.papers.{self.call}"
 
     @property
@@ -92,7 +91,7 @@ def paper_titles() -> dict[str, str]:
 
 
 def paper_departures() -> dict[str, tuple[Departure, ...]]:
-    """What each paper's file says of its differences from the paper."""
+    """Each paper's documented differences."""
     files = {name: import_module(f"hedgerow.methods.{name}") for name in paper_titles()}
     return {name: getattr(file, "DEPARTURES", ()) for name, file in files.items()}
 

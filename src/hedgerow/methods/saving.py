@@ -1,7 +1,7 @@
-"""A fitted estimator as plain values, and back: parameters, schema, trees, statement, run.
+"""Converts a fitted estimator to plain values and back: parameters, schema, trees, statement, run.
 
 Everything in the file was released with noise, except the user's own parameters and the names of
-labels. The ledger of the fit is not saved, nor the path of a shared one.
+labels. Ledgers and their paths are not saved.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ EARLIER_FACTS = {
     "placement": "dp_model",
     "promised_epsilon": "guaranteed_epsilon",
 }
-"""Names of model files of version 5: of estimators, parameters, their values, and a statement."""
+"""Names in model files of version 5: of estimators, parameters, their values, and a statement."""
 LABEL_KINDS = "biufUO"
 """NumPy's kinds of labels: booleans, numbers, texts, objects."""
 
@@ -94,12 +94,14 @@ def write_model(path: str | Path, estimator: Any) -> None:
 
 
 def model_content(estimator: Any) -> dict[str, Any]:
-    """All that a model file says of an estimator, in plain values."""
+    """The model file's content about an estimator, in plain values."""
     classes, columns = (getattr(estimator, a, None) for a in ("classes_", "feature_names_in_"))
     return {
         "estimator": type(estimator).__name__,
         "parameters": _saved_parameters(estimator),
-        "classes": None if classes is None else _saved_labels(classes),
+        "classes": None
+        if classes is None
+        else {"type": str(classes.dtype), "values": classes.tolist()},
         "columns": None if columns is None else list(columns),
         **fitted_content(estimator),
     }
@@ -121,7 +123,7 @@ HALF_A_DIGEST, GRID_LETTERS = 32, 16
 
 
 def load(path: str | Path) -> Any:
-    """The fitted estimator that `save` wrote: it predicts, scores and reports as before.
+    """Load the fitted estimator that `save` wrote: it predicts, scores and reports as before.
 
     Parameters
     ----------
@@ -131,9 +133,9 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     estimator
-        Of the class that was saved, with its parameters, `classes_` in their own type,
-        `privacy_`, `run_`, `schema_` and `model_`, with `evaluation_` if one was kept and
-        `signed_`, the receipts and the signature of a networked model.
+        Of the saved class, with its parameters, `classes_` in their own type, `privacy_`, `run_`,
+        `schema_` and `model_`, `evaluation_` if one was stored, and `signed_`, the receipts and the
+        signature of a networked model.
 
     """
     document = model_file.open_document(path)
@@ -157,7 +159,7 @@ def load(path: str | Path) -> Any:
 
 
 def _in_new_names(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A file of version 5 in the names of this version; its numbers are untouched."""
+    """Converts a file of version 5 to the names of this version; numbers are unchanged."""
     content, evaluation = document["content"], document.get("evaluation")
     new_content = {
         **content,
@@ -211,7 +213,7 @@ def _make_estimator(content: Mapping[str, Any]) -> Any:
 
 
 def _earlier_boosting(name: str, parameters: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
-    """Boosting of older files, where one class had all methods and None was the default."""
+    """Boosting in older files, where one class had all methods and None was the default."""
     set_parameters = {
         n: value for n, value in parameters.items() if value is not None and n != "method"
     }
@@ -239,11 +241,11 @@ def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
     estimator.run_ = RunRecord.from_dict(content["run"])
 
 
-# ------------------------------------------------------------------------------------- pickles
 def plain_state(estimator: Any, state: Mapping[str, Any]) -> dict[str, Any]:
     """State for pickle, joblib and skops: plain parameters, and the fitted part as one text.
 
-    skops writes neither enumerations nor frozen values; text that is a model's is read by us.
+    skops supports neither enumerations nor frozen values, so the fitted part is a model file's
+    text.
     """
     plain = {name: _as_plain(value) for name, value in state.items() if name not in FITTED}
     if "model_" in state:
@@ -293,7 +295,6 @@ def _class_named(name: str) -> Any:
     return kind
 
 
-# ------------------------------------------------------------------------------------- leaves
 def _saved_leaves(statistics: LeafStatistics) -> list[dict[str, Any]]:
     """Noisy masses of a tree's leaves, so that the tree can be shown from its file."""
     return [
@@ -315,12 +316,6 @@ def _leaf_statistics(tree: Tree, leaves: list[dict[str, Any]]) -> LeafStatistics
     return LeafStatistics(tree, values, ())
 
 
-# ------------------------------------------------------------------------------------- labels
-def _saved_labels(labels: NDArray[Any]) -> dict[str, Any]:
-    """With their type: after loading, 1 is still a number."""
-    return {"type": str(labels.dtype), "values": labels.tolist()}
-
-
 def _labels(content: Mapping[str, Any]) -> NDArray[Any]:
     kind = np.dtype(content["type"])
     if kind.kind not in LABEL_KINDS:
@@ -328,7 +323,6 @@ def _labels(content: Mapping[str, Any]) -> NDArray[Any]:
     return np.asarray(content["values"], dtype=kind)
 
 
-# --------------------------------------------------------------------------------- parameters
 def _saved_parameters(estimator: BaseEstimator) -> dict[str, Any]:
     """Parameters in plain values; a function or a generator is saved as the default."""
     parameters = estimator.get_params(deep=False)
@@ -373,7 +367,7 @@ def _value(content: Any) -> Any:
 
 
 def _rational(text: str) -> Fraction:
-    """A fraction from text of bounded length, so that reading takes no time."""
+    """Parses a fraction of bounded length, which limits the time of reading."""
     if not EXACT_NUMBER.fullmatch(text):
         raise ValueError(f"a fraction is spelled {text[:60]!r}")
     return Fraction(text)

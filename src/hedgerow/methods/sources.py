@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Names of the columns that are no features."""
+    """Names of the columns that are not features."""
 
     target: str | None = None
     site: str | None = None
@@ -51,11 +51,11 @@ class ReadRows:
     parts: Sequence[Encoded]
     """Rows of each site."""
     names: Sequence[str]
-    """Names of the sites: from their column, or their numbers."""
+    """Site names: from their column, or numbers."""
     found_sites: bool
-    """Whether the sites were read from the rows."""
+    """Whether site names come from the rows."""
     label: str = LABEL
-    """The column of the outcome."""
+    """The outcome column."""
 
 
 def source_of(
@@ -91,7 +91,7 @@ def stays_elsewhere(source: Source, push_down: bool) -> bool:
 def open_elsewhere(
     estimator: PrivateEstimator, source: Source, columns: Columns, temp_folder: Any = None
 ) -> tuple[Study, Method, Elsewhere]:
-    """The study of one site whose engine sums; refuses unsupported queries before any charge."""
+    """The study of one site with an engine; refuses unsupported queries before any charge."""
     for name, value in (("site", columns.site), ("person", columns.person)):
         if value is not None:
             raise ParameterError(
@@ -100,7 +100,7 @@ def open_elsewhere(
             )
     schema = schema_for(estimator)
     warn_of_marks(schema)
-    study, method = agree(estimator, schema, 1, {})  # held-out records are asked in the same run
+    study, method = agree(estimator, schema, 1, {})  # held-out records are queried in the same run
     (draws,) = draws_of_sites(study)
     label = outcome_column(source, schema, columns)
     remote_rows = _open(estimator, source, study.schema, label, draws, temp_folder)
@@ -125,7 +125,7 @@ def _open(
 
 
 def outcome_column(source: Source, schema: Schema, columns: Columns) -> str:
-    """The column of times that the schema names, the one that was named, or the only other."""
+    """The schema's column of times, the named target, or the only undeclared column."""
     time_column = columns.target if schema.survival is None else schema.survival.time
     if columns.target not in (None, time_column):
         raise ParameterError(
@@ -156,7 +156,7 @@ def named_columns(
 def read_sources(
     estimator: PrivateEstimator, sources: Sequence[Source], columns: Columns
 ) -> ReadRows:
-    """Reads sources: several are one site each; a single one may hold the rows of several sites."""
+    """Reads sources: several are one site each; a single one may hold several sites' rows."""
     schema = schema_for(estimator)
     warn_of_marks(schema)
     label = outcome_column(sources[0], schema, columns)
@@ -210,14 +210,13 @@ def the_other_column(source: Source, schema: Schema, columns: Columns) -> str:
     )
 
 
-# ---------------------------------------------------------------------------------------- sites
 def number_sites(sources: int) -> list[str]:
-    """Numbers as names of sites, one for each source; a single one has no name."""
+    """Site names 0, 1, ..., one per source; a single source has no name."""
     return [str(k) for k in range(sources)] if sources > 1 else [UNNAMED]
 
 
 def by_site(encoded_rows: Encoded, sites: Sequence[Any] | None) -> tuple[list[Encoded], list[str]]:
-    """The rows and the name of each site, in the order of `sites`; without it, sorted by name."""
+    """The rows and the name of each site, in the order of `sites` or sorted by name."""
     if encoded_rows.site_rows is None:
         raise DataError("there is no row, so nobody holds any; give at least one.")
     site_names, site = encoded_rows.site_rows

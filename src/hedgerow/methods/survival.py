@@ -23,13 +23,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import SignalWarning, warn
 from hedgerow.methods import boosting_classes as classes
 from hedgerow.methods.base import PrivateEstimator, StagedTrees
 from hedgerow.methods.blocks import curves, private_bins, random_trees
@@ -44,15 +43,7 @@ from hedgerow.methods.method import Needs, Task, TrainingResult, method
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.losses import OddsLoss, sigmoid
 from hedgerow.models.model import Additive, Model, Output
-from hedgerow.models.survival import (
-    RiskTable,
-    SurvivalCurve,
-    actuarial,
-    at_risk,
-    concordance,
-    interval_middles,
-    smoothed_events,
-)
+from hedgerow.models.survival import RiskTable, SurvivalCurve, concordance, interval_middles
 from hedgerow.models.uncertainty import ScoreNoise
 from hedgerow.privacy.bundles import NUMBER, Size
 from hedgerow.privacy.queries import (
@@ -70,7 +61,7 @@ from hedgerow.privacy.queries import (
     Whole,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray, canonical
+from hedgerow.schema.arrays import FloatArray, Rng, canonical
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.features import Mark, Survival
 from hedgerow.schema.regions import EVERYONE
@@ -86,38 +77,35 @@ WEAK_TIME_FRACTION = constant(Fraction(1, 5), unit="fraction of the budget for t
 ONE_CURVE_FRACTION = constant(Fraction(9, 10), unit="fraction of the budget for one curve alone")
 FIRST_LOOK_FRACTION = constant(Fraction(3, 10), unit="fraction of what times take")
 SCORE_FRACTION = constant(Fraction(1, 100), unit="fraction of the budget for scores")
-SURVIVAL_CALIBRATION_FRACTION = constant(
-    Fraction(4, 100), unit="fraction of the budget for calibration"
-)
-FEWEST_CELLS = constant(6, unit="cells of the public grid of times, at least")
-MOST_CELLS = constant(64, unit="cells of the public grid of times, at most")
+TABLE_FRACTION = constant(Fraction(4, 100), unit="fraction of the budget for calibration")
+TIME_CELLS = constant((6, 64), unit="cells of the public grid of times, at least and at most")
 DEVIATIONS_PER_CELL = constant(6.0, unit="deviations of noise that a cell of times should hold")
-FEWEST_EDGES = constant(4, unit="intervals of equal event mass, at least")
-MOST_EDGES = constant(12, unit="intervals of equal event mass, at most")
+INTERVALS = constant((4, 12), unit="intervals of equal event mass, at least and at most")
 FEWEST_EVENTS = constant(8.0, unit="events of an interval, at least")
 FOLLOWED_UP = constant(0.97, unit="part of the follow-up before the last edge")
 CELL_STANDS_OUT = constant(2.0, unit="deviations by which a cell of times stands out")
 LEAST_RECORDS_OF_CURVE = constant(50.0, unit="records there are taken to be at least")
 STACK_ROUNDS = constant(3, unit="Newton steps on the weights of the curves")
 WEIGHT_DEVIATION = constant(0.35, unit="prior deviation of a weight")
-LEAST_CURVE_WEIGHT = constant(-0.3, unit="weight of a curve, at least")
-MOST_CURVE_WEIGHT = constant(1.6, unit="weight of a curve, at most")
+CURVE_WEIGHTS = constant((-0.3, 1.6), unit="weight of a curve, at least and at most")
 SCORE_CUTS = constant(
     (-2.0, -1.5, -1.1, -0.8, -0.5, -0.25, 0.0, 0.25, 0.5, 0.8, 1.1, 1.5, 2.0, 2.5, 3.2),
     unit="deviations of the score",
 )
 LEAF_DEVIATION = constant(0.15, unit="log-odds that a leaf is expected to lie from zero")
 CLEAR_LEAF_DEVIATION = constant(0.1, unit="the same, under little noise")
-GROUP_QUANTILES = constant((0.1, 0.25, 0.5, 0.75, 0.9), unit="quantiles of the score")
+GROUP_QUANTILES = constant((0.2, 0.4, 0.6, 0.8), unit="quantiles of the score")
 GROUP_TIMES = constant(4, unit="times of the table of score groups")
 CALIBRATION_PRIOR = constant((0.15, 0.25), unit="prior deviations of shift and drift")
-FEW_RECORDS = constant(300.0, unit="records per noise of the whole budget")
-"""1,500 at epsilon 1."""
-FEW_EVENTS = constant(60.0, unit="events per noise of the whole budget")
-"""300 at epsilon 1."""
+FEW = constant((300.0, 60.0), unit="records and events per noise of the whole budget")
+"""1,500 and 300 at epsilon 1."""
 ONE_CURVE = (
     "noise hides nearly all that these records could teach: the model gives one survival curve for "
     "everybody and uses no column; ask with a larger epsilon, more records or fewer columns."
+)
+LITTLE = (
+    "there are few {} for this epsilon: expect little beyond the survival curve of all records. At "
+    "epsilon 1 use about 1,500 records with 300 events, or more."
 )
 
 
@@ -146,7 +134,7 @@ class SurvivalBoost(classes.SmoothedBoost):
         leaves = scale.complete(self.max_depth)
         rounds = -(-self.n_estimators // self.trees_per_round)
         model = scale.model_bytes(self.n_estimators, leaves, 1, self.max_depth)
-        dimension, times = scale.columns + 1, MOST_CELLS + MOST_CELLS // 4
+        dimension, times = scale.columns + 1, TIME_CELLS[1] * 5 // 4
         edges = QUERY + NUMBER * 2 * times
         size = scale.total() * 2 + Size.of_step(integers=2 * times + 2, bytes=edges)
         both = max(2 * times + 2, scale.columns * scale.cells)  # counts of times, and of all cells
@@ -159,9 +147,7 @@ class SurvivalBoost(classes.SmoothedBoost):
         trees = scale.trees(self.trees_per_round, leaves, channels=2, shared_bytes=edges + model)
         return size + trees * rounds
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         noisy_count = yield from private_bins.count_until_clear()
         strength = classes.signal_to_noise(noisy_count, len(schema.grids))
         one_curve = strength < ONE_CURVE_BELOW or not noisy_count.count.is_seen
@@ -182,7 +168,7 @@ class SurvivalBoost(classes.SmoothedBoost):
         if not active:
             return everybody(times)
         spent = noisy_count.count.spent + part + private_bins.BINS_FRACTION
-        rest = 1 - spent - 2 * SCORE_FRACTION - SURVIVAL_CALIBRATION_FRACTION
+        rest = 1 - spent - 2 * SCORE_FRACTION - TABLE_FRACTION
         trees = rest * classes.for_trees(strength, 2)
         stacking = (rest - trees) * classes.STACK_PART
         loss = OddsLoss(times.edges, times.odds)
@@ -192,7 +178,7 @@ class SurvivalBoost(classes.SmoothedBoost):
         shapes = curves.gradient_shapes(grids, tables, loss)
         stack = yield from stack_curves(shapes, grids, loss, stacking)
         score, noise = classes.starting_score(shapes, grids, stack), list[FloatArray]()
-        spread = _score_deviation(shapes, stack)
+        spread = max(float(np.sqrt(shapes.strengths.sum()) * abs(stack.weights.mean())), 0.2)
         scores = yield from score_distribution(score, stack.shift, spread, SCORE_FRACTION)
         if trees:
             loss = OddsLoss(times.edges, baseline(times.marginal, *scores))
@@ -203,12 +189,11 @@ class SurvivalBoost(classes.SmoothedBoost):
             rounds = Rounds(equal_sizes(self.n_estimators, self.trees_per_round), trees)
             score, noise = yield from boost(rounds, drawn_trees, lambda _: update, score, rng)
             scores = yield from score_distribution(score, stack.shift, spread, SCORE_FRACTION)
-        curve = yield from calibrate_hazard(times, score, scores, SURVIVAL_CALIBRATION_FRACTION)
+        curve = yield from calibrate_hazard(times, score, scores, TABLE_FRACTION)
         of_curves = shapes.noise(grids, stack.weights, stack.deviations)
         score_noise, parts = ScoreNoise.of(noise, of_curves), shapes.parts(grids)
-        return TrainingResult(
-            Model(score, Output.VALUE, parts=parts, noise=score_noise, survival=curve)
-        )
+        model = Model(score, Output.VALUE, parts=parts, noise=score_noise, survival=curve)
+        return TrainingResult(model, instead=little_to_learn(times, noisy_count.deviation))
 
     def _leaf_deviation(
         self, noisy_count: private_bins.NoisyCount, totals: FloatArray, fraction: Fraction
@@ -216,9 +201,8 @@ class SurvivalBoost(classes.SmoothedBoost):
         """How far leaves are expected to lie from zero: less where little noise holds them back."""
         noise = noisy_count.deviation**2 * self.n_estimators / float(fraction)
         hessian = max(float(totals[1]) / OddsLoss.hessian_scale, 1.0) / 2**self.max_depth
-        if noise > 4.0 * hessian:
-            return LEAF_DEVIATION
-        return CLEAR_LEAF_DEVIATION * float(np.sqrt(self.trees_per_round))  # a batch takes one step
+        clear = CLEAR_LEAF_DEVIATION * float(np.sqrt(self.trees_per_round))  # a batch is one step
+        return LEAF_DEVIATION if noise > 4.0 * hessian else clear
 
 
 # ------------------------------------------------------------------------------------------ times
@@ -227,21 +211,28 @@ def everybody(curve: SurvivalCurve) -> TrainingResult:
     return TrainingResult(Model(Additive((0.0,)), Output.VALUE, survival=curve), instead=ONE_CURVE)
 
 
+def little_to_learn(times: SurvivalCurve, deviation: float) -> str | None:
+    """Of what there is too little, if so; `deviation` is that of a count at the whole budget."""
+    counts = times.everyone.table[0]
+    both = zip((counts.sum(), counts[1].sum()), FEW, ("records", "events"), strict=True)
+    return next((LITTLE.format(word) for n, few, word in both if n < few * deviation), None)
+
+
 def first_look(
     schema: Schema, noisy_count: private_bins.NoisyCount, fraction: Fraction
 ) -> Flow[tuple[FloatArray, FloatArray]]:
     """Ends of public cells of time, and (2, cells) what stands out of the noise in them."""
     assert schema.survival is not None
-    noise = noisy_count.deviation / np.sqrt(float(fraction))
+    noise, horizon = noisy_count.deviation / np.sqrt(float(fraction)), schema.survival.horizon
     cells = noisy_count.records / (DEVIATIONS_PER_CELL * max(noise, 1e-9))
-    n = int(np.clip(cells, FEWEST_CELLS, MOST_CELLS))
+    n = int(np.clip(cells, *TIME_CELLS))
     steps = np.arange(1, 1 + n // 4) / (4.0 if n < 48 else 6.0)
-    horizon = schema.survival.horizon
-    even = np.linspace(0.0, horizon, n + 1)[1:]
-    ends = np.unique(canonical(np.concatenate([even, horizon * 10.0**-steps])))
+    parts = np.concatenate([np.arange(1, n + 1) / n, 10.0**-steps])
+    ends = np.unique(canonical(horizon * parts))
     ends[-1] = horizon
-    cells_of_time = EventCounts(tuple(ends.tolist()))
-    answer = yield from ask(SumQuery(EVERYONE, cells_of_time, Whole(), fraction))
+    answer = yield from ask(
+        SumQuery(EVERYONE, EventCounts(tuple(ends.tolist())), Whole(), fraction)
+    )
     table = answer.values[0, 0].reshape(2, -1)[:, :-1]
     return ends, _denoise(table, answer.variance, noisy_count.records, ends)
 
@@ -251,8 +242,7 @@ def _denoise(table: FloatArray, variance: float, records: float, ends: FloatArra
     clear_cells = np.where(table > CELL_STANDS_OUT * np.sqrt(variance), table, 0.0)
     if clear_cells.sum() <= 0.0:
         clear_cells = np.full_like(clear_cells, records / clear_cells.size)
-    empty = clear_cells.sum(axis=0) == 0.0
-    widths = np.diff(np.concatenate([[0.0], ends])) * empty
+    widths = np.diff(ends, prepend=0.0) * (clear_cells.sum(axis=0) == 0.0)
     left = max(records - float(clear_cells.sum()), 0.0) * widths / max(float(widths.sum()), 1e-12)
     parts = clear_cells.sum(axis=1, keepdims=True) / clear_cells.sum()
     return np.asarray(clear_cells + left * parts)
@@ -267,7 +257,7 @@ def interval_edges(
     last = min(int(np.searchsorted(left_fraction, FOLLOWED_UP)), len(ends) - 1)
     noise = noisy_count.deviation / np.sqrt(float(fraction))
     n_intervals = events[last] / max(DEVIATIONS_PER_CELL * noise, FEWEST_EVENTS)
-    k = int(np.clip(n_intervals, FEWEST_EDGES, MOST_EDGES))
+    k = int(np.clip(n_intervals, *INTERVALS))
     by_event = np.searchsorted(events, events[last] * np.arange(1, k) / k)
     parts = np.array([0.5] if len(ends) < 20 else [0.33, 0.67])
     by_followup = np.searchsorted(left_fraction, parts * left_fraction[last])
@@ -281,9 +271,7 @@ def count_times(
     """The curve of all records, from the counts of each interval."""
     answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), Whole(), fraction))
     counts = risk_table((), edges, answer)
-    table = counts.table[0]
-    risk = at_risk(table, _records(table, answer, noisy_count))
-    chances = canonical(actuarial(smoothed_events(table, risk, edges, counts.deviation), risk))
+    chances = canonical(counts.smoothed_chances(_records(counts, noisy_count)))
     marginal, odds = (tuple(part.tolist()) for part in (chances, chances / (1.0 - chances)))
     return SurvivalCurve(edges, odds, (1.0,) * len(edges), 0.0, marginal, counts)
 
@@ -293,12 +281,12 @@ def risk_table(cuts: tuple[float, ...], edges: tuple[float, ...], answer: Answer
     return RiskTable(cuts, edges, tuple(answer.values.ravel().tolist()), deviation)
 
 
-def _records(table: FloatArray, answer: Answer, noisy_count: private_bins.NoisyCount) -> float:
+def _records(counts: RiskTable, noisy_count: private_bins.NoisyCount) -> float:
     """Their number by the count and by the table's total, each as far as it is certain."""
-    by_count, by_table = noisy_count.count.deviation**2, answer.variance * table.size
-    weights = 1.0 / max(by_count, 1e-9), 1.0 / max(by_table, 1e-9)
-    both = weights[0] * noisy_count.count.number + weights[1] * float(table.sum())
-    return max(both / sum(weights), LEAST_RECORDS_OF_CURVE)
+    numbers = np.array([noisy_count.count.number, counts.table.sum()])
+    noise = noisy_count.count.deviation**2, counts.deviation**2 * counts.table.size
+    both = np.average(numbers, weights=1.0 / np.maximum(noise, 1e-9))
+    return max(float(both), LEAST_RECORDS_OF_CURVE)
 
 
 # --------------------------------------------------------------------------------------- stacking
@@ -323,24 +311,16 @@ def stack_curves(
         mean += (place + 1.0) * np.column_stack([hessian, target])
         weight_sum, squares = weight_sum + place + 1.0, squares + (place + 1.0) ** 2
         noise = first.radius**2 * answer.variance * squares / weight_sum**2
-        h, z = mean[:, :d] / weight_sum, mean[:, d] / weight_sum
-        prior = WEIGHT_DEVIATION**2
+        h, z, prior = mean[:, :d] / weight_sum, mean[:, d] / weight_sum, WEIGHT_DEVIATION**2
         spread = prior * h @ h + h + (noise + 1e-9) * np.eye(d)
         gain = prior * np.linalg.solve(spread, h).T
-        weights = canonical(np.clip(start + gain @ z, LEAST_CURVE_WEIGHT, MOST_CURVE_WEIGHT))
-    deviations = np.sqrt(np.maximum((gain**2).sum(axis=1) * noise, 0.0))
-    return curves.Stacking(
-        weights[:-1], float(weights[-1] * first.constant), canonical(deviations[:-1])
-    )
+        weights = canonical(np.clip(start + gain @ z, *CURVE_WEIGHTS))
+    deviations = canonical(np.sqrt((gain[:-1] ** 2).sum(axis=1) * noise))
+    return curves.Stacking(weights[:-1], float(weights[-1] * first.constant), deviations)
 
 
 # -------------------------------------------------------------------------------------- baseline
 EdgeScores = tuple[tuple[float, ...], FloatArray]  # cuts, and parts of the records between them
-
-
-def _score_deviation(shapes: curves.FeatureEffects, stacking: curves.Stacking) -> float:
-    variance = float(shapes.strengths.sum()) * float(np.mean(stacking.weights) ** 2)
-    return max(float(np.sqrt(variance)), 0.2)
 
 
 def score_distribution(
@@ -348,8 +328,7 @@ def score_distribution(
 ) -> Flow[EdgeScores]:
     """Noisy parts of the records by interval of the score; cells of noise count half."""
     cuts = tuple(canonical(center + np.array(SCORE_CUTS) * spread).tolist())
-    by = PredictionCells(score, cuts)
-    answer = yield from ask(SumQuery(EVERYONE, Count(), by, fraction))
+    answer = yield from ask(SumQuery(EVERYONE, Count(), PredictionCells(score, cuts), fraction))
     counts, noise = answer.values[0, :, 0], np.sqrt(answer.variance)
     mass = np.maximum(np.where(counts > 1.5 * noise, counts, counts / 2.0), 0.0) + 1e-3
     return cuts, mass / mass.sum()
@@ -379,24 +358,23 @@ def calibrate_hazard(
     (1 + drift u(t)) (f - mean), u from -1/2 to 1/2 over the times; fitted to hazards, each with its
     own noise, and drawn to no change.
     """
-    cuts, parts = scores
+    (cuts, parts), middles = scores, interval_middles(scores[0])
     odds = baseline(times.marginal, cuts, parts)
     steps = np.round(np.linspace(0, len(odds), GROUP_TIMES + 1)[1:]).astype(int)
     places = np.unique(np.maximum(steps, 1)) - 1
     ends = tuple(times.edges[place] for place in places)
-    quantiles = np.interp(GROUP_QUANTILES, np.cumsum(parts), interval_middles(cuts))
-    groups = tuple(np.unique(canonical(quantiles)).tolist())
+    quantiles = canonical(np.interp(GROUP_QUANTILES, np.cumsum(parts), middles))
+    groups = tuple(np.unique(quantiles).tolist())
     by = PredictionCells(score, groups)
     answer = yield from ask(SumQuery(EVERYONE, EventCounts(ends), by, fraction))
-    table = risk_table(groups, ends, answer)
-    center = float(canonical(parts @ interval_middles(cuts)))
+    table, center = risk_table(groups, ends, answer), float(canonical(parts @ middles))
     curve = replace(times, odds=odds, center=center, groups=table)
     curve = replace(curve, score_cuts=cuts, score_parts=tuple(canonical(parts).tolist()))
-    at_ends = (np.arange(len(ends)) + 0.5) / len(ends) - 0.5
-    shift, drift = _fit_drift(curve, places, at_ends if len(ends) > 1 else np.zeros(1))
-    slopes = 1.0 + drift * np.interp(times.edges, ends, at_ends)
+    at_ends = (np.arange(len(ends)) + 0.5) / len(ends) - 0.5  # zero if there is one alone
+    shift, drift = _fit_drift(curve, places, at_ends)
+    slopes = canonical(1.0 + drift * np.interp(times.edges, ends, at_ends))
     new_odds = canonical(np.asarray(odds) * np.exp(shift))
-    return replace(curve, odds=tuple(new_odds.tolist()), slopes=tuple(canonical(slopes).tolist()))
+    return replace(curve, odds=tuple(new_odds.tolist()), slopes=tuple(slopes.tolist()))
 
 
 def _fit_drift(
@@ -409,30 +387,25 @@ def _fit_drift(
     logs = np.log(np.asarray(curve.odds)[places]) + curve.center
     left = np.cumsum(table.sum(axis=1)[:, ::-1], axis=1)[:, ::-1]
     risk = np.maximum(left[:, :-1] - table[:, 0, :-1] / 2.0, 1.0)
-    events = table[:, 1, :-1]
-    n_counts = 2.0 * np.arange(table.shape[2], 1, -1)  # counts in each number at risk
+    events, n_counts = table[:, 1, :-1], curve.groups.counts_at_risk
 
-    def hazards(at: FloatArray) -> FloatArray:
-        return _hazards(logs + at[0] + (1.0 + at[1] * u) * groups)
+    def hazards(at: FloatArray) -> FloatArray:  # (G, T) of each interval
+        logits = logs + at[0] + (1.0 + at[1] * u) * groups
+        chances = np.maximum.accumulate(sigmoid(logits), axis=1)
+        before = np.pad(chances[:, :-1], ((0, 0), (1, 0)))
+        return np.asarray((chances - before) / (1.0 - before + 1e-9))
 
     solution, prior = np.zeros(2), np.array(CALIBRATION_PRIOR) ** 2
     for _ in range(12):
         now = hazards(solution)
         spread = noise * (1.0 + now**2 * n_counts) + risk * now * (1.0 - now) + 1e-6
         slopes = [risk * (hazards(solution + step) - now) / 1e-4 for step in 1e-4 * np.eye(2)]
-        jacobian = np.stack([slope.ravel() for slope in slopes], axis=1)
-        weighted_jacobian = jacobian / spread.reshape(-1, 1)
-        curvature = weighted_jacobian.T @ jacobian + np.diag(1.0 / prior)
-        gradient = weighted_jacobian.T @ (events - risk * now).ravel() - solution / prior
+        jacobian = np.reshape(slopes, (2, -1))
+        weighted_jacobian = jacobian / spread.ravel()
+        curvature = weighted_jacobian @ jacobian.T + np.diag(1.0 / prior)
+        gradient = weighted_jacobian @ (events - risk * now).ravel() - solution / prior
         solution = np.clip(solution + np.linalg.solve(curvature, gradient), -1.0, 1.0)
     return float(solution[0]), float(solution[1])
-
-
-def _hazards(logits: FloatArray) -> FloatArray:
-    """(G, T) of each interval, from the log-odds of an event until its end."""
-    chances = np.maximum.accumulate(sigmoid(logits), axis=1)
-    before = np.pad(chances[:, :-1], ((0, 0), (1, 0)))
-    return np.asarray((chances - before) / (1.0 - before + 1e-9))
 
 
 # ------------------------------------------------------------------------------------- estimators
@@ -455,15 +428,6 @@ class SurvivalFunction:
         return np.interp(times, [0.0, *self.x], [self.first, *self.y])
 
 
-def _whole_budget_noise(table: RiskTable, columns: int) -> float:
-    """Deviation of a count that all of the budget would buy, from that of the table of times."""
-    for part in (WEAK_TIME_FRACTION, TIME_FRACTION):
-        noise = table.deviation * float(np.sqrt(float(part * (1 - FIRST_LOOK_FRACTION))))
-        if table.table.sum() < WEAK * noise * np.sqrt(columns):
-            break
-    return noise
-
-
 class PrivateSurvivalModel(PrivateEstimator):
     """scikit-survival's manners: a structured `y`, risks, functions of time, Harrell's C."""
 
@@ -471,28 +435,12 @@ class PrivateSurvivalModel(PrivateEstimator):
     _survival = True
 
     def _checked_labels(self, y: Any) -> NDArray[Any]:
-        schema = self.schema
-        return checked_times(y, schema.survival if isinstance(schema, Schema) else None)
+        return checked_times(y, getattr(self.schema, "survival", None))
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
-        schema = super()._given_schema(X, y)
-        if self.schema is not None:
-            return schema
-        survival = Survival("time", "event", float(np.abs(y).max()), mark=Mark())
-        return replace(schema, target=survival)
-
-    def _name_classes(self, as_codes: bool = False) -> None:
-        """At the end of `fit`: says where there is too little to learn from."""
-        counts = self.curve_.everyone.table[0]
-        noise = _whole_budget_noise(self.curve_.everyone, len(self.schema_.grids))
-        few = counts.sum() < FEW_RECORDS * noise, counts[1].sum() < FEW_EVENTS * noise
-        if any(few) and self.model_.score.curves:
-            words = "records" if few[0] else "events"
-            warn(
-                f"there are few {words} for this epsilon: expect little beyond the survival curve "
-                "of all records. At epsilon 1 use about 1,500 records with 300 events, or more.",
-                SignalWarning,
-            )
+        schema, end = super()._given_schema(X, y), float(np.abs(y).max())
+        drafted = Survival("time", "event", end, mark=Mark())
+        return schema if self.schema is not None else replace(schema, target=drafted)
 
     @property
     def curve_(self) -> SurvivalCurve:
@@ -508,8 +456,7 @@ class PrivateSurvivalModel(PrivateEstimator):
 
     @property
     def _outcome(self) -> Survival:
-        assert self.schema_.survival is not None
-        return self.schema_.survival
+        return cast(Survival, self.schema_.target)
 
     def predict(self, X: Any) -> FloatArray:
         """(n,) the risk: a log-odds score, higher for an earlier event."""

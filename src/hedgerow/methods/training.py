@@ -1,7 +1,7 @@
 """From parameters to a study, and from a finished run to a fitted estimator.
 
-`fit` uses it for rows of this process, and a run over real sites for theirs. An estimator is
-fitted when its model, its run record and its statement are set; nothing else sets them.
+Used by `fit` and by runs over real sites. An estimator is fitted when its model, its run record and
+its statement are set, which happens only here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from hedgerow.secagg.graph import Parameters
 
 WORTH_A_BAR_SECONDS = constant(2.0, unit="seconds a fit lasts before a bar is shown")
 MANY_COLUMNS = constant(9, unit="columns", evidence="docs/design/budget.md")
-"""Columns from which Gaussian noise is the smaller one."""
+"""Number of columns from which Gaussian noise is smaller."""
 
 if TYPE_CHECKING:
     from hedgerow.methods.base import PrivateEstimator
@@ -55,7 +55,7 @@ class Circumstances:
     persons_declared: bool = False
     total: Total | None = field(default=None)
     drawn: Drawn | None = None
-    """The secretly drawn part of the records, where others are held out."""
+    """The secretly drawn part of the records, if others are held out."""
 
 
 def agree(
@@ -65,17 +65,17 @@ def agree(
     terms: Mapping[str, Any] | None = None,
     max_rounds: int = 0,
 ) -> tuple[Study, Method]:
-    """The study and the method that an estimator's parameters define for so many sites.
+    """The study and the method that an estimator's parameters define for `n_sites` sites.
 
-    `terms` are fields of the study that sites agree on beside these; a simulation has none but
-    `max_rounds`, and that only in a plan.
+    `terms` are further study fields on which sites agree; a simulation has none but `max_rounds`,
+    and that only in a plan.
     """
     parameters = check_parameters(estimator)
     check_task(declared_schema, estimator._regression, type(estimator).__name__)
     is_study, dp_model = terms is not None, parameters.dp_model
     epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
     if dp_model is DPModel.LABEL and estimator.delta == DEFAULT_DELTA:
-        delta = Fraction(0)  # labels are randomized under pure epsilon; the default delta means 0
+        delta = Fraction(0)  # label randomization is pure epsilon; the default delta means 0
     if dp_model is not DPModel.NONE:
         check_guarantee(epsilon, delta)
         warn_if_weak(delta)
@@ -111,9 +111,9 @@ def agree(
 
 
 def _given_schema(estimator: PrivateEstimator, study: Study) -> Schema:
-    """The declared schema, before the method's grid: `hedgerow schema check` prints its digest.
+    """The declared schema, before the method's grid; `hedgerow schema check` prints its digest.
 
-    A schema that was inferred from rows has only the study's form.
+    A schema inferred from rows exists only in the study's form.
     """
     schema = check_parameters(estimator).schema
     return schema if isinstance(schema, Schema) else study.schema
@@ -157,7 +157,7 @@ def train(
 ) -> None:
     """Runs the method over the federation and sets the fitted attributes of the estimator.
 
-    If the study says so, the model is evaluated on held-out records in one more round.
+    If the study holds out records, the model is evaluated on them in one more round.
     """
     rng = np.random.default_rng(study.public_seed)
     trained_model: TrainingResult = run(method.flow(study.schema, federation, rng), federation)
@@ -195,8 +195,7 @@ def train(
         warn(trained_model.instead, SignalWarning)
 
 
-# --------------------------------------------------------------------------------------------------
-# A progress bar over rounds and dry runs; usually not shown before two seconds.
+# A progress bar over rounds and dry runs; usually not shown during the first two seconds.
 
 _T = TypeVar("_T")
 
@@ -231,7 +230,7 @@ def count_steps(show: bool, title: str, total: int) -> Iterator[Callable[[_T], _
 def _draw_bar(
     show: bool, title: str, total: int | None, at_once: bool = False
 ) -> Iterator[Callable[[int | None], None]]:
-    """A function that updates a progress bar; None only keeps it alive."""
+    """Yields a function that updates a progress bar; None only keeps it alive."""
     if not show:
         yield lambda n_done: None
         return

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
 from hedgerow.methods.blocks.builder import LevelOrder, Node, TreePlan, grow
 from hedgerow.methods.blocks.calibration import LEVEL_ASKS
@@ -36,23 +34,24 @@ from hedgerow.models.model import Additive
 from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import Cells, Leaves, QueryKinds, Whole, sums
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
 
 ROOT_FRACTION = constant(Fraction(35, 100), unit="part of the budget", evidence="trees.md#0063")
-"""Part of the budget for the root's tables."""
+"""Fraction of the budget for the root's tables."""
 LEAST_ROWS = constant(5.0, unit="rows that a side must hold")
 DEPTH = constant(6, unit="levels of a tree", evidence="forests.md#0064")
 WEAK_DEPTH = constant(3, unit="levels", evidence="gates.md#0062")
-"""Levels where noise is as large as the data."""
+"""Depth where noise is as large as the data."""
 RANDOM_SINGLE_TREE_BELOW = constant(
     0.0, unit="rows per Gaussian noise of one sum", evidence="gates.md#0156"
 )
-"""Rows per Gaussian noise of one sum below which one tree is totally random."""
+"""Rows per Gaussian noise deviation of one sum below which one tree is totally random."""
 RANDOM_SINGLE_TREE_BELOW_IF_PURE = constant(
     300.0, unit="rows per Laplace noise of one sum", evidence="gates.md#0155"
 )
-"""The same if noise is Laplace."""
+"""The same for Laplace noise."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class TreeConstants:
 
 
 def usual_depth(schema: Schema) -> int:
-    """Six levels for a number or two classes, and one more whenever the classes double."""
+    """Six levels for regression or two classes, and one more for each doubling of the classes."""
     n_classes = len(schema.classes or ())
     return DEPTH + max(n_classes // 2, 1).bit_length() - 1
 
@@ -73,7 +72,7 @@ def usual_depth(schema: Schema) -> int:
 def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
     few = 6 if is_pure else 10
     if signal < 30:
-        # No stop rule: weak splits beat no splits.
+        # No stopping rule: weak splits beat no splits.
         pieces = FeatureScreening(cells=16, bins=6, keep=few, penalty=0.0, deviations=0.0)
         return TreeConstants(pieces, Fraction(3, 10), WEAK_DEPTH)
     if signal < 300:
@@ -85,7 +84,7 @@ def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
 
 @method("tree", test_settings=({"max_depth": 3},))
 class ScreenedTree(Method):
-    """A tree of depth D in D + 2 rounds, D + 3 for a number; more where round 1 is asked again.
+    """A tree of depth D in D + 2 rounds, D + 3 for regression; more if round 1 is repeated.
 
     | round  | asked                                           | fraction of the budget    |
     |--------|-------------------------------------------------|---------------------------|
@@ -95,20 +94,20 @@ class ScreenedTree(Method):
     | D+2    | class counts of the leaves                      | all a path did not spend  |
     | D+3    | numbers: the sum of the residuals               | 1 to 10 %, kept back      |
 
-    Where the root's tables are below the noise, the tree is totally random and its leaves get the
-    rest; where those are too, the tree is one leaf: the class shares or the mean.
+    If the root's tables are below the noise, the tree is totally random and its leaves get the
+    rest; if those are too, the tree is one leaf: the class shares or the mean.
     """
 
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 6 and one more whenever the classes double, or 3 where "
-        "noise is as large as the data.",
+        text="Levels of splits; None is 6 and one more for each doubling of the classes, or 3 "
+        "where noise is as large as the data.",
     )
 
     def asks(self, schema: Schema) -> QueryKinds:
         kinds = initial_asks(schema) | sums(target_statistic(schema), Cells, Whole)
-        # A number with so weak a signal gets its mean, so its trees are never totally random.
+        # With so weak a signal regression returns the mean, so its trees are never totally random.
         return kinds | (
             LEVEL_ASKS if schema.target is not None else sums(target_statistic(schema), Leaves)
         )
@@ -117,7 +116,7 @@ class ScreenedTree(Method):
         return fine_schema(schema)
 
     def largest(self, schema: Schema) -> Size:
-        """Classes below the noise get a totally random tree, as deep as was asked for."""
+        """Classes below the noise get a totally random tree of the requested depth."""
         scale = Scale(schema)
         depth = scale.deepest(self.max_depth or usual_depth(schema))
         channels, tree_size = scale.channels, Size()
@@ -132,9 +131,7 @@ class ScreenedTree(Method):
             scale.initial_round() + tree_size + Size.of_step(integers=channels, bytes=QUERY + model)
         )
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
         rest, target = 1 - first_round.spent, first_round.target
         bias_correction = bias_correction_of(first_round, schema, noise_model)
@@ -176,12 +173,12 @@ class ScreenedTree(Method):
 
 @method("tree", test_settings=({"max_depth": 2, "merge_equal_labels": True},))
 class ScreenedClassTree(ScreenedTree):
-    """The same for classes; siblings that name one class may become one leaf, at no charge."""
+    """The same for classes; sibling leaves that predict one class may be merged, at no charge."""
 
     merge_equal_labels: bool = parameter(
         default=False,
-        text="Whether sibling leaves that name one class become one leaf: about half the leaves, "
-        "the same predictions, coarser probabilities.",
+        text="Whether sibling leaves that predict one class are merged: about half the leaves, the "
+        "same predictions, coarser probabilities.",
     )
 
     def _finish(self, statistics: LeafStatistics) -> TrainingResult:
@@ -194,13 +191,12 @@ class ScreenedClassTree(ScreenedTree):
 class TreeClassifier(PrivateClassifier, ScreenedClassTree):
     """One interpretable decision tree with differential privacy.
 
-    Private bins are cells of a public grid, joined by noisy counts. Screened tables: a node asks
-    only for the features that looked best to its parent. Leaf values are shrunk
-    towards the nodes above them, the more the noisier they are.
-    All constants follow from a noisy signal-to-noise ratio. A tree of depth D costs D + 2 rounds,
-    and more where the number of records is below the noise and is asked again.
-    Numeric columns are read on a uniform and a logarithmic grid at once, unless the schema
-    declares their edges.
+    Private bins are cells of a public grid, merged by noisy counts. Tables are screened: a node
+    asks only for the features that looked best to its parent. Leaf values are shrunk towards their
+    ancestors, the more the noisier they are. All constants follow from a noisy signal-to-noise
+    ratio. A tree of depth D takes D + 2 rounds, and more if the number of records is below the
+    noise and is asked again. Numeric columns use a uniform and a logarithmic grid at once, unless
+    the schema declares their edges.
 
     Examples
     --------

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-import numpy as np
-
 from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.blocks import histograms
@@ -66,23 +64,26 @@ from hedgerow.privacy.queries import (
     choices,
     sums,
 )
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids, all_features
 from hedgerow.schema.rules import FRACTION, Rule, a, either, exact, number, or_none, rule_of, whole
 from hedgerow.schema.schema import Schema
 
 TARGET_ERROR = constant(0.1, unit="error")
-"""The paper's; nodes lighter than it divided by max_splits are not split."""
+"""The paper's error; nodes lighter than it divided by max_splits are not split."""
 
 PAPER = "Wang, Dick and Balcan 2020"
 DEPARTURES = (
     Departure("weights and gains come from one answer", {"weight_query": True}),
     Departure("NoisyCounts asks one histogram per feature", {"tables": "split"}),
-    Departure("nodes below the noise are not asked", {"ask_all": True}),
+    Departure("nodes below the noise are not queried", {"ask_all": True}),
     Departure("tables agree with each other and with the path", {"consistency": False}),
     Departure("a leaf gets what its path did not spend", {"leaf_budget": "fraction"}),
-    Departure("a selection suits the noise", {"mechanism": "report_noisy_max"}),
+    Departure(
+        "the mechanism of a selection depends on the noise", {"mechanism": "report_noisy_max"}
+    ),
     Departure("a selection has three quarters of a split's budget", {"index_fraction": 0.5}),
-    Departure("leaf values are shrunk towards the nodes above", {"shrinkage": False}),
+    Departure("leaf values are shrunk towards their ancestors", {"shrinkage": False}),
     Departure("tables are screened", {"screening": None}),
     Departure(
         "a selection releases its index only, and the value is a fresh count",
@@ -93,12 +94,12 @@ DEPARTURES = (
         reason="noise on scores per row has the private number of rows in its scale",
     ),
     Departure(
-        "children of the last split are not asked",
+        "children of the last split are not queried",
         reason="nothing uses them, and they lie deeper than the budget counts",
     ),
     Departure(
         "NoisyCounts asks joint counts alone",
-        reason="as section 3 does; Theorem 15's marginals are their sums",
+        reason="as in section 3; Theorem 15's marginals are their sums",
     ),
     Departure(
         "the number of all rows is the root's noisy one",
@@ -108,7 +109,7 @@ DEPARTURES = (
 SplitMethod = Literal["choice", "noisy_counts", "local_choice"]
 """How a node finds its split (the paper's PrivateSplit)."""
 Criterion = Literal["entropy", "gini", "root_gini"]
-"""The paper's G, scaled to 1 where two classes are even."""
+"""The paper's G, scaled to 1 for two even classes."""
 BudgetName = Literal["decay", "slow", "even"]
 IMPURITIES = {"entropy": entropy, "gini": full_gini, "root_gini": root_gini}
 SCORES = {"entropy": Score.ENTROPY, "gini": Score.GINI}
@@ -116,7 +117,7 @@ SCORES = {"entropy": Score.ENTROPY, "gini": Score.GINI}
 
 @dataclass(frozen=True)
 class Listed:
-    """The values of a function by depth."""
+    """The values of a budget function by depth."""
 
     parts: tuple[Fraction, ...]
 
@@ -146,9 +147,9 @@ class TopDown(Method):
     """Best-first growth by the noisy count-scaled gain n J, at most `max_splits` splits.
 
     A node at depth d spends (1 - leaf_fraction) B(d); a leaf gets all that its path did not spend,
-    at least `leaf_fraction`. Since sum_d B(d) <= 1 over the `max_splits` depths there are, no path
-    can spend more than the whole. Differences from Algorithm 1: `DEPARTURES`. Parts of our own
-    tree, off by default: `shrinkage` of leaves towards their ancestors, and `screening` of tables;
+    at least `leaf_fraction`. Since sum_d B(d) <= 1 over `max_splits` depths, no path exceeds the
+    budget. Differences from Algorithm 1: `DEPARTURES`. From our own tree, off by default:
+    `shrinkage` of leaves towards their ancestors, and `screening` of tables;
     studies/notes/trees.md#0063. `n_bins` None takes the schema's bins.
     """
 
@@ -157,46 +158,44 @@ class TopDown(Method):
     )
     split: SplitMethod = parameter(
         default="noisy_counts",
-        text="How a node finds its split. 'noisy_counts': from private histograms of all "
-        "features. 'local_choice': among the splits that each site picked on its own rows. "
-        "'choice': by one site's private selection among all splits.",
+        text="How a node finds its split. 'noisy_counts': from private histograms of all features. "
+        "'local_choice': among the splits that each site selected on its own rows. 'choice': by "
+        "one site's private selection among all splits.",
     )
     criterion: Criterion = parameter(
         default="gini",
-        text="Impurity. One record moves 'gini' by at most 2 and 'entropy' by log(rows), so "
+        text="Impurity. One record changes 'gini' by at most 2 and 'entropy' by log(rows), so "
         "private selections by 'gini' are sharper; the paper uses 'entropy'. 'root_gini' needs "
         "'noisy_counts': its sensitivity grows with the root of the number of rows, so it cannot "
-        "score a choice.",
+        "score a selection.",
     )
     budget: BudgetName | Callable[[int], Any] = parameter(
         default="decay",
         rule=either(rule_of(BudgetName), Rule("callable", "a function of the depth", _callable)),
-        text="Part B(d) of the splits' budget for a node at depth d = 1, 2, ...: 2^-d, "
-        "0.8^(d - 1) / 5, 1 / max_splits, or what the function says. All depths together may "
-        "have at most 1.",
+        text="Fraction B(d) of the splits' budget for a node at depth d = 1, 2, ...: 2^-d, 0.8^(d "
+        "- 1) / 5, 1 / max_splits, or the values of a function. All depths together may have at "
+        "most 1.",
     )
     leaf_fraction: float = parameter(
-        default=0.5,
-        rule=FRACTION,
-        text="Part of the budget kept for the leaves (LPF in the paper).",
+        default=0.5, rule=FRACTION, text="Fraction of the budget for the leaves (LPF in the paper)."
     )
     min_fraction_split: float | None = parameter(
         default=None,
         rule=or_none(number(least=0.0)),
-        text="Smallest part of all rows that a node must hold to be split; None is "
-        "0.1 / max_splits.",
+        text="Smallest fraction of all rows that a node must hold to be split; None is 0.1 / "
+        "max_splits.",
     )
     min_gain: float = parameter(
         default=0.01,
         rule=number(),
-        text="A node whose impurity falls by no more than this, per row, is not split.",
+        text="A split must reduce the impurity per row by more than this.",
     )
     rows_at_most: int = parameter(
         default=MOST_ROWS,
         rule=whole(1),
         used_with=(when(criterion="entropy", split=("local_choice", "choice")),),
         text="A public guess of the number of rows: the closer from above, the sharper the "
-        "choice. Any guess is private.",
+        "selection. The guarantee holds for any guess.",
     )
     n_bins: int | None = parameter(
         default=None,
@@ -213,30 +212,29 @@ class TopDown(Method):
         default=None,
         rule=or_none(rule_of(MechanismName)),
         used_with=(when(split=("local_choice", "choice")),),
-        text="How a private selection is made; the paper's is 'report_noisy_max'. None is "
-        "'permute_and_flip' where delta = 0, and 'exponential' where delta > 0.",
+        text="The mechanism of a private selection; the paper's is 'report_noisy_max'. None is "
+        "'permute_and_flip' for delta = 0, and 'exponential' for delta > 0.",
     )
     index_fraction: float = parameter(
         default=0.75,
         rule=FRACTION,
         used_with=(when(split=("local_choice", "choice")),),
-        text="Part of a node's budget that the choice may spend; counts of what was chosen have "
+        text="Fraction of a node's budget for the selection; the counts of the selected split get "
         "the rest. One half in the paper.",
     )
     ask_all: bool = parameter(
         default=False,
-        text="Whether nodes are asked too whose noise would be larger than their rows, as in the "
-        "paper.",
+        text="Whether to query nodes whose noise would be larger than their rows, as in the paper.",
     )
     weight_query: bool = parameter(
         default=False,
         used_with=(when(screening=None),),
         text="Whether half of a node's budget, below the root, asks for its number of rows alone, "
-        "as published. False reads it off the counts of the split.",
+        "as published. False takes it from the counts of the split.",
     )
     leaf_budget: Literal["unspent", "fraction"] = parameter(
         default="unspent",
-        text="What a leaf is asked with: all that its path did not spend, or 'fraction', the "
+        text="The budget of a leaf: all that its path did not spend, or 'fraction', the "
         "`leaf_fraction` alone, as published.",
     )
     consistency: bool = parameter(
@@ -245,15 +243,15 @@ class TopDown(Method):
     )
     shrinkage: bool = parameter(
         default=False,
-        text="Whether leaf values are shrunk towards the nodes above them, the more the noisier "
-        "they are. Post-processing: costs nothing.",
+        text="Whether leaf values are shrunk towards their ancestors, the more the noisier they "
+        "are. Post-processing, free of charge.",
     )
     screening: FeatureScreening | None = parameter(
         default=None,
         rule=or_none(a(FeatureScreening)),
-        text="For 'noisy_counts': tables asked and read as our own tree does it, with private "
-        "bins, naive-Bayes prior, screening and noise-penalized gain, on the fine grid of "
-        "numbers; hedgerow.FeatureScreening() takes all of them.",
+        text="For 'noisy_counts': tables as in our own tree, with private bins, naive-Bayes prior, "
+        "screening and noise-penalized gain, on the fine grid of numbers; "
+        "hedgerow.FeatureScreening() enables all of them.",
     )
 
     def check(self) -> None:
@@ -280,11 +278,11 @@ class TopDown(Method):
             )
 
     def _part(self, depth: int) -> Fraction:
-        """B(d): what a node at depth d = 1, 2, ... may spend, of what the leaves do not keep."""
+        """B(d): the fraction that a node at depth d = 1, 2, ... may spend, without leaves."""
         match self.budget:
             case "decay":
                 return Fraction(1, 2**depth)
-            case "slow":  # so slowly that deep nodes stay above the noise
+            case "slow":  # slow enough that deep nodes stay above the noise
                 return Fraction(1, 5) * Fraction(4, 5) ** (depth - 1)
             case "even":
                 return Fraction(1, self.max_splits)
@@ -295,7 +293,7 @@ class TopDown(Method):
         return tuple(self._part(depth) for depth in range(1, self.max_splits + 1))
 
     def _method(self, schema: Schema) -> Method:
-        """The method; a budget function becomes its values by depth, which sites approve."""
+        """The method with a budget function replaced by its values per depth, for approval."""
         base_method: Any = super()._method(schema)
         method: Method = (
             replace(base_method, budget=Listed(base_method._parts()))
@@ -323,7 +321,7 @@ class TopDown(Method):
     def largest(self, schema: Schema) -> Size:
         """One step for the leaves; both children of a split are asked together.
 
-        All paths are of one tree: what leads to its nodes is sent once.
+        All paths belong to one tree: the tests above its nodes are sent once.
         """
         scale = Scale(schema)
         depth, splits = scale.deepest(self._deepest), min(self.max_splits, MOST_LEAVES - 1)
@@ -362,9 +360,7 @@ class TopDown(Method):
         """The deepest path, at most as long as sites accept."""
         return min(self.max_splits, MOST_STEPS - DRAWS)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         counts = ClassCounts(len(schema.classes or ()))
         target, grids = TrainingTarget(counts), Grids(schema, Binning.of_cells(schema))
         root, min_gain = ROOT, self.min_gain
@@ -377,7 +373,7 @@ class TopDown(Method):
             choose = self._above_noise(
                 choose, self._tables(grids, counts, self.screening.keep), noise_model
             )
-            min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
+            min_gain *= 1 - 1 / counts.n_classes  # gini gains are not scaled to 1
         if self.weight_query:
             choose = with_weights(choose, self._share)
         choose = if_worthwhile(choose, min_fraction=self._min_fraction, min_gain=min_gain)
@@ -425,7 +421,7 @@ class TopDown(Method):
             grids,
             counts,
             IMPURITIES[self.criterion],
-            Scoring(Score.GINI),  # nothing is selected by it
+            Scoring(Score.GINI),  # unused: nothing is selected
             Mechanism.EXPONENTIAL,
             self.consistency,
         )
@@ -438,7 +434,7 @@ class TopDown(Method):
     def _tables(
         self, grids: Grids, counts: ClassCounts, most: int | None
     ) -> Callable[[Node], SumQuery]:
-        """A node's tables of at most so many features; which ones does not change their noise."""
+        """A node's tables of at most `most` features; which ones does not change their noise."""
         by = Cells(tuple(range(grids.n_features))[:most], grids.binning)
         return lambda node: SumQuery(node.region, counts, by, self._share(node))
 
@@ -454,7 +450,7 @@ class TopDown(Method):
             self.consistency,
             index_fraction,
         )
-        longest = rules.splitting_class[: noise_model.n_sites]  # a selection per site
+        longest = rules.splitting_class[: noise_model.n_sites]  # one selection per site
 
         def shortlist(node: Node) -> SumQuery:
             return rules.sides(node, longest, self._share(node) * (1 - index_fraction))
@@ -468,27 +464,25 @@ class TopDown(Method):
         return TARGET_ERROR / self.max_splits if min_fraction is None else min_fraction
 
     def _share(self, node: Node) -> Fraction:
-        """What finds a node's split; with `weight_query` as much again weighs it."""
+        """The budget of a node's split; with `weight_query` its weight costs the same again."""
         halves = 2 if self.weight_query and node.depth else 1
         return (1 - exact(self.leaf_fraction)) * self._part(node.depth + 1) / halves
 
 
-# --------------------------------------------------------------------------------------------------
-# When a node is not asked, or asked and not split: from noisy numbers and public facts alone.
-#
-# These wrap a chooser. What a node does not spend, its leaf may.
+# When a node is not queried, or queried and not split: by noisy numbers and public facts alone.
+# These wrap a chooser. The leaf may spend what its node does not.
 
 
 def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> Chooser:
     """Keeps splits of nodes that hold `min_fraction` of all rows and gain more than `min_gain`.
 
-    Wang, Dick and Balcan 2020, Algorithm 1 line 12 (weight at least error / M) and section 4
-    (J <= 0.01 is not pushed). Departures: weight and gain come from one table, not from two
-    queries; the total is the root's noisy one, not the private |S|; a node that its parent's
-    answer clearly shows as too light is not asked at all.
+    Wang, Dick and Balcan 2020, Algorithm 1 line 12 (weight at least error / M) and section 4 (J <=
+    0.01 is not pushed). Departures: weight and gain come from one table, not from two queries; the
+    total is the root's noisy one, not the private |S|; a node that its parent's answer clearly
+    shows as too light is not queried at all.
     """
 
-    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         if is_clearly_below(node, min_fraction):
             return Stop()
         choice = yield from choose(node, rng)
@@ -505,12 +499,12 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
 
 
 def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
-    """Algorithm 1, lines 10 to 13: a node below the root is weighed by a query of its own.
+    """Algorithm 1, lines 10 to 13: a separate query gives the weight of each node below the root.
 
-    The gain of a split is that weight times the gain per row that its own counts tell.
+    The gain of a split is that weight times the gain per row by the node's own counts.
     """
 
-    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         if not node.depth:
             return (yield from choose(node, rng))
         fraction = share(node)
@@ -561,15 +555,15 @@ def if_above_noise(
     *,
     ask_all: bool = False,
 ) -> Chooser:
-    """Asks a node only if one cell's noise would be smaller than all its rows together.
+    """Queries a node only if the noise of one cell is smaller than all its rows together.
 
-    Budgets that halve with every level make deep answers pure noise. Not asking them costs
-    nothing and leaves their budget to the leaf. With `ask_all` all nodes are asked, as the paper
-    does, until such wide noise cannot be drawn.
+    Budgets that halve with every level make deep answers pure noise. Skipping them costs nothing
+    and leaves their budget to the leaf. With `ask_all` all nodes are queried, as in the paper,
+    until such wide noise cannot be drawn.
     """
     noise: dict[Fraction, float] = {}  # depends on the fraction alone, and few fractions differ
 
-    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         query = counts(node)
         if query.fraction not in noise:
             noise[query.fraction] = _deviation(query, noise_model)
@@ -582,7 +576,7 @@ def if_above_noise(
 
 
 def _deviation(query: Summed, noise_model: NoiseModel) -> float:
-    """Deviation of the noise; infinite where it cannot be drawn exactly."""
+    """Noise deviation; infinite if it cannot be drawn exactly."""
     try:
         return math.sqrt(noise_model.variance(query))
     except ParameterError:
@@ -593,8 +587,8 @@ def _deviation(query: Summed, noise_model: NoiseModel) -> float:
 class TopDownTreeClassifier(PrivateClassifier, TopDown):
     """A best-first tree: DP-TopDown, Wang, Dick and Balcan 2020, Algorithm 1, corrected.
 
-    Corrected means: everything that leaves a site is charged in full, also where the paper's
-    own accounting leaves some of it out (docs/design/methods.md).
+    Corrected means: everything that leaves a site is charged in full, including what the paper's
+    own accounting omits (docs/design/methods.md).
 
     Examples
     --------
@@ -610,7 +604,6 @@ class TopDownTreeClassifier(PrivateClassifier, TopDown):
     """
 
 
-# -------------------------------------------------------------------------- the paper's methods
 # A private selection releases its index only: with the noisy maximum, as published, k candidates
 # would cost k / 2 times the claim (docs/proofs/selection.md), so the value is a fresh count, with
 # half of what the selection may spend. 'root_gini' has no useful sensitivity, and the two methods
@@ -644,11 +637,11 @@ def rows_needed(
     noisy_counts: bool = False,
     budget: BudgetName = "even",
 ) -> int:
-    """Rows from which Theorem 3 (several sites: Corollary 16) promises this training error.
+    """Rows from which Theorem 3 (several sites: Corollary 16) guarantees this training error.
 
-    Under the weak learning assumption with this advantage, the noise spoils the growth of a tree
-    of `max_splits` splits with at most this probability of failure. Constants are those of the
-    proofs: zeta of A.5, weights and labels of A.5 and Corollary 16, splits of Theorem 14, or with
+    Under the weak learning assumption with this advantage, noise spoils the growth of a tree of
+    `max_splits` splits with at most this probability of failure. Constants are those of the proofs:
+    zeta of A.5, weights and labels of A.5 and Corollary 16, splits of Theorem 14, or with
     `noisy_counts` of Theorem 15. The bound is far from tight; most tables have fewer rows.
     """
     part = float(min(TopDown(max_splits=max_splits, budget=budget)._parts()))
@@ -679,7 +672,7 @@ def rows_for_split(
 ) -> int:
     """Rows of a node from which its split is within zeta of the best: Theorem 14, or 15.
 
-    N lg-terms are solved by Lemma 13: m >= 2 b ln b gives m >= b ln m.
+    Terms n log n are solved by Lemma 13: m >= 2 b ln b gives m >= b ln m.
     """
     if noisy_counts:
         counts = 3.0 * sites * n_candidates
@@ -702,7 +695,7 @@ noisy_counts = preset(
     "noisy_counts",
     "NoisyCounts",
     TopDownTreeClassifier,
-    words="every entity's noisy class counts of both sides of every split (Lemma 6).",
+    words="every site's noisy class counts of both sides of every split (Lemma 6).",
     fixed_parameters={"split": "noisy_counts", "tables": "split"},
     usual={**WANG_DEFAULTS, "dp_model": "per_site"},
     rows={"NoisyCounts": "", "NoisyCounts, root-Gini": 'schema, criterion="root_gini"'},
@@ -711,7 +704,7 @@ local_rnm = preset(
     "local_rnm",
     "LocalRNM",
     TopDownTreeClassifier,
-    words="every entity's report-noisy-max on its own rows, then counts of what they chose.",
+    words="every site's report-noisy-max on its own rows, then counts of the selected splits.",
     fixed_parameters={"split": "local_choice", "mechanism": "report_noisy_max"},
     usual={**CHOOSING, "dp_model": "per_site"},
     rows={

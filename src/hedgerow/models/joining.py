@@ -1,7 +1,7 @@
-"""Joint grids, on which models that use different grids can be compared.
+"""Joint grids, on which models with different grids can be compared.
 
 Every cell of the joint grid lies within one cell of each grid that it joins, so a model predicts
-the same for a code on the joint grid as for the value's code on its own grid.
+the same from a code on the joint grid as from the value's code on its own grid.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hedgerow.schema.schema import Feature, Numeric, Schema
 
 
 def joint_schema(schemas: Sequence[Schema]) -> Schema:
-    """The schema whose numbers are cut wherever one of these cuts them."""
+    """The schema whose numeric columns have the edges of all these schemas."""
     first = schemas[0]
     if len({(schema.names, schema.classes, schema.target) for schema in schemas}) > 1:
         raise ParameterError(
@@ -51,7 +51,7 @@ def _joint(column: Sequence[Feature]) -> Feature:
 
 
 def on_joint_grid(model: Model, schema: Schema, joint: Schema) -> Model:
-    """The model that predicts from codes on the joint grid what `model` does from its own."""
+    """The model on the joint grid, with the same predictions."""
     if schema.digest == joint.digest:
         return model
     cells = [_cells(old, new) for old, new in zip(schema.grids, joint.grids, strict=True)]
@@ -72,7 +72,7 @@ def on_joint_grid(model: Model, schema: Schema, joint: Schema) -> Model:
 
 
 def _cells(old: Grid, new: Grid) -> NDArray[np.intp]:
-    """The old cell that each new one lies in."""
+    """The old cell that contains each new one."""
     if old.kind is not ColumnKind.NUMERIC:
         return np.arange(new.n_cells)
     starts = np.array([-np.inf, *new.edges])
@@ -80,7 +80,7 @@ def _cells(old: Grid, new: Grid) -> NDArray[np.intp]:
 
 
 def _move_curve(curve: Curve, cells: NDArray[np.intp]) -> Curve:
-    nothing = (0.0,) * len(curve.values[0])  # what cells beyond the grid contribute
+    nothing = (0.0,) * len(curve.values[0])  # cells beyond the grid contribute nothing
     values = (*curve.values, *(nothing for _ in range(int(cells.max()) + 1 - len(curve.values))))
     return Curve(curve.feature, tuple(values[old] for old in cells))
 

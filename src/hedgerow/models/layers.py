@@ -1,8 +1,8 @@
 """The open nodes of a tree, level by level, as arrays: for forests that grow in lockstep.
 
-A region names one node by its whole path. A level of a deep forest has thousands of nodes, so
-here all open nodes of a level are one value: the layer above, and the test of each node there.
-Only what is new in a layer is sent, and a site moves its rows down by one test each.
+A region names one node by its whole path. A level of a deep forest has thousands of nodes, so here
+all open nodes of a level are one value: the layer above, and the test of each of its nodes. Only
+the new part of a layer is sent, and a site moves each of its rows down by one test.
 
 Shapes: N nodes of a layer, m tests of each.
 """
@@ -33,7 +33,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class NodeTests:
-    """Tests on cells: the column each reads, NO_TEST for none, and the cells it sends left."""
+    """Tests on cells: the column of each test, NO_TEST for none, and the cells it sends left."""
 
     feature: Int16  # (N,) or (N, m)
     left: Words  # (N, 4) or (N, m, 4)
@@ -86,7 +86,7 @@ class NodeTests:
 
 
 def tests_in(data: dict[str, Any]) -> int:
-    """How many tests a text declares, before it is unpacked: a short one may hold many."""
+    """The number of tests that a text declares; checked before unpacking, since it may be large."""
     size = math.prod(_shape_of(data))
     if size > MOST_TESTS:
         raise ParameterError(f"{size} tests were declared; at most {MOST_TESTS} are allowed.")
@@ -102,10 +102,10 @@ def _shape_of(data: dict[str, Any]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """The open nodes of one level. A record stands at one of them, or has left the tree.
+    """The open nodes of one level. A record is at one of them, or has left the tree.
 
-    The nodes above that took a test have two children each, left before right; `is_open` says
-    which of these go on. The layer without anything above is the root alone.
+    Each node above that has a test has two children, left before right; `is_open` says which of
+    these go on. The layer without another above it is the root alone.
     """
 
     above: Layer | None = None
@@ -118,7 +118,7 @@ class Layer:
 
     @cached_property
     def children(self) -> NDArray[np.int32]:
-        """(N above, 2) the number of each child in this layer, -1 where it is no open node."""
+        """(N above, 2) the number of each child in this layer, -1 if it is not open."""
         assert self.node_tests is not None
         assert self.is_open is not None
         out = np.full((len(self.node_tests.feature), 2), -1, np.int32)
@@ -170,12 +170,12 @@ def layer_from_dict(data: dict[str, Any], above: Layer | None) -> Layer:
 
 
 def _text(values: NDArray[Any]) -> str:
-    """Public numbers, packed: neighboring tests are much alike."""
+    """Compressed public numbers: neighboring tests are much alike."""
     return base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode()
 
 
 def _numbers(text: str, kind: str, count: int) -> NDArray[Any]:
-    """Unpacked piece by piece into their place; all at once would take twice the memory."""
+    """Unpacks piece by piece, in place; all at once would take twice the memory."""
     unpacking, compressed_bytes = zlib.decompressobj(), base64.b64decode(text)
     numbers, n_bytes = np.empty(count, kind), 0
     place = numbers.view(np.uint8)

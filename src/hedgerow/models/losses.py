@@ -1,8 +1,8 @@
 """Gradients and Hessians of losses, with bounds on what one record can contribute.
 
-A loss turns a record's raw prediction (O outputs) and its target into C channels. The scale of
-the Hessian channels is chosen as large as the joint norm allows: it lowers their noise for free.
-NumPy only; independent of trees and queries.
+A loss turns a record's raw prediction (O outputs) and its target into C channels. The Hessian
+channels are scaled up as far as the joint norm allows, which lowers their noise for free. NumPy
+only; independent of trees and queries.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from hedgerow.errors import ParameterError
 from hedgerow.schema.arrays import FloatArray
 
 
-# --------------------------------------------------------------------------------------------------
-# Sensitivity: how far one record can move a vector of integers.
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
     """Bounds on the change of an integer vector when one record is added or removed.
 
-    In units of the query's lattice. The L2 norm is kept squared so that it stays an integer.
+    In units of the query's lattice. The L2 norm is stored squared, as an integer.
     """
 
     l1: int
@@ -37,11 +35,11 @@ class Sensitivity:
             )
 
     def repeat(self, times: int) -> Sensitivity:
-        """The same contribution once in each of `times` groups: groups are not parallel."""
+        """The same contribution once in each of `times` groups: groups add up."""
         return Sensitivity(self.l1 * times, self.l2_squared * times, self.linf)
 
     def of_person(self, records: int) -> Sensitivity:
-        """One person holding up to `records` records, all of which may fall in one cell."""
+        """One person with up to `records` records, all of which may fall in one cell."""
         return Sensitivity(self.l1 * records, self.l2_squared * records**2, self.linf * records)
 
 
@@ -49,7 +47,7 @@ BINARY_HESSIAN_SCALE = 3.33
 """Largest c with g^2 + c^2 h^2 <= 1 for the log-loss is golden^2.5 = 3.3302."""
 
 SOFTMAX_HESSIAN_SCALE = 2.0
-"""Largest factor with |(g, c h)| <= sqrt 2 for three classes or more; 3.33 would not hold."""
+"""Largest c with |(g, c h)| <= sqrt 2 for three classes or more; 3.33 would not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ class Norms:
 ONE, QUARTER = Fraction(1), Fraction(1, 4)
 BINARY_SCALE = Fraction(str(BINARY_HESSIAN_SCALE))
 SOFTMAX_SCALE = Fraction(str(SOFTMAX_HESSIAN_SCALE))
-"""The scales as they are written: 333/100, not the double beside it."""
+"""The scales as exact decimals: 333/100, not the nearest double."""
 
 
 class Loss(Protocol):
@@ -79,14 +77,14 @@ class Loss(Protocol):
     def channels(self) -> int: ...
     @property
     def hessian_channels(self) -> int:
-        """Of the Hessian alone: one for each output, or one for all."""
+        """Channels of the Hessian alone: one for each output, or one for all."""
         ...
 
     @property
     def hessian_scale(self) -> float: ...
     @property
     def gradient_scale(self) -> float:
-        """What a unit of a gradient channel is worth."""
+        """The value of one unit of a gradient channel."""
         ...
 
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
@@ -205,9 +203,9 @@ class OddsLoss:
     """Time to an event under proportional odds: channels (g, 2 h) of norm 1.
 
     logit P(T <= t) = log odds(t) + f, with `odds` at `edges` and linear between them. The target is
-    signed (`schema.features.Survival`). An event in (t1, t2] has a = P(T <= t2), b = P(T <= t1),
-    g = a + b - 1 and h = a (1 - a) + b (1 - b); a record censored at t has g = a, h = a (1 - a).
-    Whatever lies beyond the last edge is censored there. Proof: docs/proofs/losses.md.
+    signed (`schema.features.Survival`). An event in (t1, t2] has a = P(T <= t2), b = P(T <= t1), g
+    = a + b - 1 and h = a (1 - a) + b (1 - b); a record censored at t has g = a, h = a (1 - a).
+    Times beyond the last edge are censored there. Proof: docs/proofs/losses.md.
     """
 
     edges: tuple[float, ...]
@@ -231,9 +229,10 @@ class OddsLoss:
     def _chances(
         self, raw: FloatArray, target: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """(n,) of an event by the end and by the start of its interval, and whether it happened.
+        """(n,) probabilities of an event by the end and the start of its interval; whether it
+        happened.
 
-        Of a censored record: by its time, and 0.
+        A censored record has the probability until its time, and 0.
         """
         edges, odds = np.array([0.0, *self.edges]), np.array([0.0, *self.odds])
         time = np.minimum(np.abs(target), edges[-1])
@@ -261,8 +260,8 @@ class _Counting:
 class SquaredLoss(_Counting):
     """Squared error with clipped residuals: channels (-clip(y - f, R) / R, weight).
 
-    The first is the gradient in units of R, the second a count in units of `weight`; there is no
-    free factor here: L2 = sqrt(1 + weight^2), L1 = 1 + weight. `low` and `high` clip the target.
+    The first is the gradient in units of R, the second a count in units of `weight`; no factor is
+    free here: L2 = sqrt(1 + weight^2), L1 = 1 + weight. `low` and `high` clip the target.
     """
 
     low: float
@@ -295,7 +294,7 @@ class SquaredLoss(_Counting):
 class FirstOrder(_Counting):
     """Gradients of a log-loss with every Hessian set to 1: channels (g, 1).
 
-    The first-order update of Maddock et al. 2022, section 4.4.2. The count is free of the
+    The first-order update of Maddock et al. 2022, section 4.4.2. The count does not depend on the
     gradient, so the squared norms add: 1 + 1 for two classes, 2 + 1 for more.
     """
 

@@ -60,7 +60,7 @@ class Additive:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the content: two models with one digest predict alike."""
+        """Hash of the content: models with the same digest predict alike."""
         h = hashlib.sha256(repr((self.base, self.curves, self.clip)).encode())
         for tree in self.trees:
             h.update(tree.digest.encode())
@@ -68,7 +68,7 @@ class Additive:
 
     @cached_property
     def packed(self) -> PackedTrees:
-        """The trees as the fast loops read them, laid out once per model."""
+        """The trees as the kernels read them, laid out once per model."""
         return pack(self.trees)
 
     def plus(self, *trees: Tree) -> Additive:
@@ -84,7 +84,7 @@ class Additive:
         return raw
 
     def _start_of_one(self, cells: Codes) -> FloatArray:
-        """One row, whose curves are added in the same order and so to the same bits."""
+        """One row; its curves are added in the same order, to the same bits."""
         features, tables = self._stacked_curves
         terms = tables[np.arange(len(tables)), cells[features]]
         return np.add.accumulate([self.base, *terms], dtype=np.float64)[-1:]
@@ -108,7 +108,7 @@ class Additive:
         return self.advance(self.start(codes), codes, 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, to the last bit; what trees share and what cells repeat stands once."""
+        """Plain values, exact to the last bit; shared tests and repeated cells appear once."""
         return {
             "base": list(self.base),
             "curves": [{"feature": c.feature, **alike_runs(c.values)} for c in self.curves],
@@ -146,11 +146,11 @@ class Output(Enum):
 class Model:
     """An additive score and its output function.
 
-    For votes the trees carry probabilities: MEAN averages them; LOG_MEAN averages their logs
-    (the trees then hold log p - log prior) and multiplies the mean by `sharpness`. `parts` are for
-    people who read the model: which part of the records each cell of each feature holds, by noisy
-    counts that were released anyway; empty where there were none. `noise` is how far noise may have
-    moved the numbers of `score`; models that keep the masses of their leaves need none.
+    For votes the trees carry probabilities: MEAN averages them; LOG_MEAN averages their logs (the
+    trees then hold log p - log prior) and multiplies the mean by `sharpness`. `parts` are for
+    people who read the model: the fraction of records in each cell of each feature, by noisy counts
+    that were released anyway; empty if there were none. `noise` has the standard deviations of the
+    noise in the numbers of `score`; models that store the masses of their leaves need none.
     """
 
     score: Additive
@@ -159,7 +159,7 @@ class Model:
     parts: tuple[tuple[float, ...], ...] = ()
     noise: ScoreNoise = ScoreNoise()  # noqa: RUF009  (a frozen value)
     survival: SurvivalCurve | None = None
-    """How the score of a model of time to an event becomes chances."""
+    """How the score of a survival model becomes probabilities."""
 
     def __repr__(self) -> str:
         parts = f"{len(self.score.trees)} trees, {len(self.score.curves)} curves"

@@ -23,8 +23,8 @@ NO_VALUES = freeze(np.zeros((0, 0, 0)))
 class PackedTrees(NamedTuple):
     """Trees laid end to end for the kernels; node numbers count over all trees.
 
-    A left set is also kept as runs of neighboring cells, because "is the cell in this run" is
-    one byte subtraction and one comparison, which a processor does for 32 rows at a time.
+    A left set is also stored as runs of neighboring cells, because testing whether a cell is in a
+    run takes one byte subtraction and one comparison, for 32 rows at a time.
     """
 
     root: Int32  # (T + 1,) first node of each tree
@@ -36,7 +36,7 @@ class PackedTrees(NamedTuple):
     run_first: Int32  # (M + 1,) first run of each node
     run_start: Codes  # (R,)
     run_width: Codes  # (R,) at most 255, so that it is a byte too
-    oblivious: NDArray[np.bool_]  # (T,) whether every level asks one test of all its nodes
+    oblivious: NDArray[np.bool_]  # whether all nodes of each level have the same test
     n_leaves: Int32  # (T,)
     depth: Int32  # (T,)
     value: FloatArray  # (T, max L, O)
@@ -44,7 +44,7 @@ class PackedTrees(NamedTuple):
 
 
 def pack(trees: Sequence[Tree]) -> PackedTrees:
-    """Lay trees over the same features and outputs end to end."""
+    """Lays trees over the same features and outputs end to end."""
     if not trees:
         raise ParameterError("no trees to pack; give at least one.")
     if len({(tree.features, tree.n_outputs) for tree in trees}) > 1:
@@ -57,7 +57,7 @@ def pack(trees: Sequence[Tree]) -> PackedTrees:
 
 
 class _ByTests:
-    """A tree that is equal to all trees of the same tests, whatever their leaf values."""
+    """A tree that equals all trees with the same tests, whatever their leaf values."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -72,8 +72,8 @@ class _ByTests:
 
 @lru_cache(maxsize=4)
 def _routes_of(shapes: tuple[_ByTests, ...]) -> PackedTrees:
-    """All but the values. Cached: trees are packed for a query, and again with its answers,
-    when the next ones have been packed already.
+    """Everything but the values. Cached: trees are packed for a query, and again with its answers,
+    after the next ones were packed.
     """
     trees = [shape.tree for shape in shapes]
     sizes = [len(tree.tests) for tree in trees]
@@ -119,7 +119,7 @@ def _runs(test: Split | None) -> list[tuple[int, int]]:
 
 
 def _is_oblivious(tree: Tree) -> bool:
-    """Complete, one test a level: a leaf's number is then the level's outcomes in binary."""
+    """Whether a tree is complete with one test per level: leaf numbers are outcomes in binary."""
     if tree.n_leaves != 2**tree.depth:
         return False
     return all(

@@ -1,9 +1,9 @@
 """Integer functions of one column or of two, whose weighted sum is a score of curves and surfaces.
 
-A `Basis` is public: it is made of released tables. Every *term* reads one column or two through
-the vectors that `functions` give their cells: all numbers of the first times all numbers of the
-second, times a weight, rounded to integers. What a record adds to a sum is a multiple of these
-integers, so a sum over records is one table of that multiple for every term, times the integers.
+A `Basis` is public: it is made of released tables. Every *term* reads one column or two through the
+vectors that `functions` assign to their cells: the products of all numbers of the first and of the
+second, times a weight, rounded to integers. A record adds a multiple of these integers to a sum, so
+a sum over records is one table of multiples per term, times the integers.
 
 Shapes: C functions, T terms, d channels, n records. Channel 0 is the constant.
 """
@@ -27,7 +27,7 @@ ALONE = -1
 LARGEST_VALUE = 1 << 15
 MOST_CHANNELS = 1 << 16
 MOST_ENTRIES = 1 << 22
-"""Of integers of all terms together: 32 MB."""
+"""Integers of all terms together: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Basis:
 
     @cached_property
     def groups(self) -> Codes:
-        """(C + 1, 256) the group of each cell, those of equal values; the last row is one group."""
+        """(C + 1, 256) the group of each cell: cells of equal values; the last row is one group."""
         return np.stack([*(inverse for _, inverse in self._distinct), np.zeros(N_CODES, np.uint8)])
 
     @cached_property
     def tables(self) -> tuple[IntArray, ...]:
-        """Of each term, the constant's first: (cells of the term, its channels)."""
+        """Per term, the constant first: (cells of the term, its channels)."""
         alone = np.ones((1, 1))
         out = [np.full((1, 1), self.constant, np.int64)]
         for (first, second), weight in zip(self.terms, self.weights, strict=True):
@@ -59,7 +59,7 @@ class Basis:
 
     @cached_property
     def layout(self) -> IntArray:
-        """(T + 1, 4) of each term: rows of `groups`, where its cells begin, cells of the second."""
+        """(T + 1, 4) per term: two rows of `groups`, its first cell, cells of the second row."""
         none = len(self.functions)
         rows, begin = [(none, none, 0, 1)], 1
         for (first, second), table in zip(self.terms, self.tables[1:], strict=True):
@@ -88,7 +88,7 @@ class Basis:
         return np.concatenate([(table**2).sum(axis=1) for table in self.tables]).astype(np.float64)
 
     def values(self, coefficients: Sequence[float] | FloatArray) -> list[FloatArray]:
-        """(cells,) of each term: its integers weighed and added up, channel after channel."""
+        """(cells,) per term: its integers weighted and summed, channel after channel."""
         parts = np.split(np.asarray(coefficients, np.float64), np.cumsum(self.widths)[:-1])
         out = [np.zeros(len(table)) for table in self.tables]
         for total, table, part in zip(out, self.tables, parts, strict=True):
@@ -97,7 +97,7 @@ class Basis:
         return out
 
     def gather(self, cells: IntArray) -> IntArray:
-        """(d,) sums of a multiple of the integers, from sums of the multiple by cell."""
+        """(d,) sums of a multiple of the integers, from the sums of the multiple by cell."""
         parts = np.split(cells, np.cumsum([len(table) for table in self.tables])[:-1])
         return np.concatenate(
             [part @ table for part, table in zip(parts, self.tables, strict=True)]
@@ -118,7 +118,7 @@ class Basis:
 
 
 def basis_incompatibility(basis: Basis) -> str | None:
-    """Why integers of a basis are too many or too large; None if they are not. Never raises."""
+    """Why the integers of a basis are too many or too large, or None. Never raises."""
     n, many = len(basis.functions), len(basis.terms)
     if len(basis.weights) != many or many >= MOST_CHANNELS:
         return f"{len(basis.weights)} weights came for {many} terms"

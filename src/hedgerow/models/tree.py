@@ -1,8 +1,8 @@
 """A tree as arrays: the leaf of a row and its value. Independent of how it was trained.
 
 Shapes: F features, n rows, N nodes, L leaves, O outputs, T trees, M nodes of all trees together.
-Rows are cell codes, uint8, feature-major (F, n). Nodes stand in preorder, so leaf k is the k-th
-leaf from the left wherever leaves are counted: in `apply`, in `regions` and in leaf sums.
+Rows are cell codes, uint8, feature-major (F, n). Nodes are in preorder, so leaf k is the k-th leaf
+from the left in `apply`, in `regions` and in leaf sums.
 """
 
 from __future__ import annotations
@@ -32,10 +32,8 @@ from hedgerow.schema.arrays import (
 )
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
 
-# --------------------------------------------------------------------------------------------------
-# Nodes of a tree in preorder, each before its left and its right subtree.
-#
-# The shape of a tree from its list of nodes, and the list of nodes from a set of leaves.
+# Nodes of a tree in preorder, each before its left and its right subtree: the structure of a tree
+# from its list of nodes, and the list of nodes from a set of leaves.
 
 TreeNode = Split | tuple[float, ...]  # a test, or the value of a leaf
 _Leaves = list[tuple[Region, Sequence[float]]]
@@ -44,7 +42,7 @@ _Leaves = list[tuple[Region, Sequence[float]]]
 def preorder(leaves: Iterable[tuple[Region, Sequence[float]]]) -> list[TreeNode]:
     """Nodes of the tree with these leaves: leaves that share a path divide at its next test."""
     nodes: list[TreeNode] = []
-    waiting = [(0, list(leaves))]  # subtrees still to come; the next one in preorder is last
+    waiting = [(0, list(leaves))]  # remaining subtrees; the next in preorder is last
     while waiting:
         depth, group = waiting.pop()
         region, value = group[0]
@@ -76,16 +74,16 @@ def _part_leaves(group: _Leaves, depth: int) -> tuple[Split, _Leaves, _Leaves]:
 def children(is_test: BoolArray, starts: IntArray) -> tuple[IntArray, IntArray]:
     """Left and right child of every node of trees that lie end to end, -1 at a leaf.
 
-    `starts` has the first place of every tree and the end of the last; a child is counted within
-    its tree. A left child is the next node. A test opens one subtree more than it closes, a leaf
-    closes one: the left subtree of a test ends where, for the first time after the test, one
-    subtree less is open than at it.
+    `starts` has the first position of every tree and the end of the last; children are counted
+    within their tree. A left child is the next node. A test opens one subtree more than it closes,
+    and a leaf closes one, so the left subtree of a test ends where for the first time one subtree
+    less is open than at the test.
     """
     open_subtrees = np.cumsum(np.where(is_test, 1, -1))
     trees, many = np.repeat(np.arange(len(starts) - 1), np.diff(starts)), len(open_subtrees)
     _check_complete(np.flatnonzero(open_subtrees + trees < 0), starts)
     place = np.arange(many)
-    by_level = np.sort(open_subtrees * many + place)  # places of one level side by side
+    by_level = np.sort(open_subtrees * many + place)  # positions of one level side by side
     tests = place[is_test]
     level = (open_subtrees[tests] - 1) * many
     ends = by_level[np.searchsorted(by_level, level + tests)] - level
@@ -96,7 +94,7 @@ def children(is_test: BoolArray, starts: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _check_complete(ends: IntArray, starts: IntArray) -> None:
-    """Every tree is complete at its last node, and not before."""
+    """Raises unless every tree is complete at its last node, and not before."""
     if np.array_equal(ends, starts[1:] - 1):
         return
     for end, (first, after) in zip_longest(ends.tolist(), pairwise(starts.tolist())):
@@ -113,11 +111,11 @@ def _check_complete(ends: IntArray, starts: IntArray) -> None:
 MOST_LEAVES = 2**16  # a leaf number is two bytes
 WORD = 64
 LEAF = -1
-"""Kind of a node that is no test."""
+"""The kind of a leaf, where other nodes have the number of a test."""
 
 
 class Routing(Protocol):
-    """Arrays that send a row from node to node: of one tree, or of trees laid end to end."""
+    """Arrays that route a row from node to node, of one tree or of trees laid end to end."""
 
     @property
     def feature(self) -> Int32: ...
@@ -133,8 +131,7 @@ class Routing(Protocol):
 class Tree:
     """Binary tests on cells. `tests[q]` is None at a leaf; the arrays repeat that for fast routing.
 
-    Two trees are equal if they hold the same tests and values; `digest` is the hash of that
-    content.
+    Trees with the same tests and values are equal; `digest` is the hash of that content.
     """
 
     features: tuple[str, ...]  # column j of the codes holds features[j]
@@ -156,7 +153,6 @@ class Tree:
 
     @staticmethod
     def of_preorder(features: Sequence[str], nodes: Sequence[TreeNode]) -> Tree:
-        """The tree whose nodes, each before its left and its right subtree, are these."""
         return _assemble(tuple(features), nodes)
 
     def with_values(self, values: ArrayLike) -> Tree:
@@ -190,7 +186,7 @@ class Tree:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the content: equal trees have one digest, in every process."""
+        """Hash of the content: equal trees have the same digest, in every process."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -210,7 +206,7 @@ class Tree:
     def regions(self, root: Region = EVERYONE) -> list[Region]:
         """Regions of the leaves inside `root`, from the left."""
         regions: list[Region] = []
-        waiting = [root]  # regions of subtrees still to come; the next one in preorder is last
+        waiting = [root]  # regions of remaining subtrees; the next in preorder is last
         for test in self.tests:
             region = waiting.pop()
             if test is None:
@@ -220,10 +216,10 @@ class Tree:
         return regions
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and strings; `from_dict` gives the equal tree back, to the last bit.
+        """Plain lists and strings; `from_dict` restores the tree, to the last bit.
 
-        `nodes` in preorder, each the number of its test or -1 for a leaf: deep trees repeat few
-        tests. `leaves` from the left, each its one number or the list of its numbers.
+        `nodes` are in preorder, each the number of its test or -1 for a leaf: deep trees repeat few
+        tests. `leaves` are from the left, each a number or a list of numbers.
         """
         whole = trees_to_dict((self,))
         return {**whole, **whole.pop("trees")[0]}
@@ -242,7 +238,7 @@ class Tree:
         return without_caches(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrays are read-only again: a copy must not be writable."""
+        """Makes the arrays of a copy read-only again."""
         for part in state.values():
             if isinstance(part, np.ndarray):
                 freeze(part)
@@ -258,7 +254,7 @@ def without_caches(value: Any) -> dict[str, Any]:
 
 
 def trees_to_dict(trees: Sequence[Tree]) -> dict[str, Any]:
-    """Trees that read the same columns, their features and tests named once for all."""
+    """Trees that read the same columns; features and tests are listed once for all."""
     features = {tree.features for tree in trees}
     if len(features) > 1:
         raise ParameterError("the trees of one model read different columns; give all the same.")
@@ -305,7 +301,7 @@ def _plain(values: FloatArray) -> list[Any]:
 
 
 def descend(nodes: Routing, start: Int32, codes: Codes) -> Int32:
-    """(..., n) leaf nodes where rows end, from their nodes in `start`; all go a level a time."""
+    """(..., n) the leaf node of each row, from its node in `start`; all move level by level."""
     node, n = start.flatten(), codes.shape[1]
     on_way = np.flatnonzero(nodes.feature[node] >= 0)
     while on_way.size:
@@ -344,8 +340,8 @@ def _trees(
 ) -> tuple[Tree, ...]:
     """Trees from the kinds of their nodes in preorder: the number of a test, or LEAF.
 
-    Arrays are made once for all trees, whose own are pieces of them: a model of a hundred trees
-    is read in one go. `values` (L, O) are those of all leaves, tree by tree.
+    Arrays are made once for all trees, and each tree has slices of them: a model of a hundred trees
+    is read in one pass. `values` (L, O) are those of all leaves, tree by tree.
     """
     kind, sizes = _kinds(nodes, len(tests)), [len(tree_nodes) for tree_nodes in nodes]
     starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -354,12 +350,12 @@ def _trees(
     if max(leaves) > MOST_LEAVES:
         raise ParameterError(f"the tree has {max(leaves)} leaves; the most is {MOST_LEAVES}.")
     is_leaf, column = kind == LEAF, {name: j for j, name in enumerate(features)}
-    before = np.repeat(np.cumsum([0, *leaves[:-1]]), sizes)  # leaves of the trees before
+    before = np.repeat(np.cumsum([0, *leaves[:-1]]), sizes)  # leaves of earlier trees
     leaf = int32(np.where(is_leaf, np.cumsum(is_leaf) - 1 - before, -1))
     value = np.zeros((len(kind), values.shape[1]))
     value[is_leaf] = _finite(values)
     freeze(value)
-    # the last entry of each table stands for a leaf, whose kind is -1
+    # the last entry of each table is that of a leaf, whose kind is -1
     feature = int32([*(_column(column, test) for test in tests), -1], kind)
     cut = int32([*(_prefix(test.left) for test in tests), -1], kind)
     left_bits, left, right = freeze(_words(tests)[kind]), int32(child[0]), int32(child[1])
@@ -390,12 +386,12 @@ def _column(column: Mapping[str, int], test: Split) -> int:
 
 
 def _prefix(left: int) -> int:
-    """Number of cells if `left` is the set of the first cells, else -1."""
+    """The number of cells if `left` is the set of the first cells, else -1."""
     return left.bit_length() if left & (left + 1) == 0 else -1
 
 
 def _words(tests: Sequence[Split]) -> Words:
-    """(tests + 1, 4) bit sets of the cells that go left; a leaf, the last, sends none."""
+    """(tests + 1, 4) bit sets of the cells that go left; the last, of a leaf, is empty."""
     sets = [*(test.left for test in tests), 0]
     set_bytes = b"".join(left.to_bytes(N_CODES // 8, "little") for left in sets)
     return np.frombuffer(set_bytes, dtype="<u8").astype(np.uint64).reshape(len(sets), -1)

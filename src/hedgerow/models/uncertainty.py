@@ -1,10 +1,9 @@
 """Standard deviations of the privacy noise in the numbers of a model.
 
 Leaves and curves are computed from sums whose noise has a known variance; to first order the noise
-of a number is its slope times that of the sums. Standard deviations are stored, rounded up.
-They cover the noise alone: not sampling, not queries that other noise would have selected, and
-not the correction of an earlier tree's noise by later trees, which makes sums less noisy than
-stated.
+of a number is its slope times that of the sums. Standard deviations are stored, rounded up. They
+cover this noise alone: not sampling, not the queries that other noise would have selected, and not
+the correction of an earlier tree's noise by later trees, which makes sums less noisy than stated.
 """
 
 from __future__ import annotations
@@ -20,14 +19,13 @@ import numpy as np
 from hedgerow.models.tree import Tree
 from hedgerow.schema.arrays import N_CODES, FloatArray, canonical
 
-# --------------------------------------------------------------------------------------------------
-# Numbers for each cell of a column, stored once where neighboring cells repeat them.
+# Numbers per cell of a column; runs of neighboring cells with equal numbers are stored once.
 
 _One = TypeVar("_One")
 
 
 def alike_runs(rows: Iterable[tuple[float, ...]]) -> dict[str, Any]:
-    """`cells`: how many cells are alike, run by run; `values`: by output, one number for each."""
+    """`cells`: lengths of runs of equal cells; `values`: by output, one number per run."""
     alike = [list(run) for _, run in groupby(rows, key=repr)]  # 0.0 equals -0.0
     outputs = zip(*(run[0] for run in alike), strict=True)
     return {"cells": [len(run) for run in alike], "values": [list(output) for output in outputs]}
@@ -44,7 +42,7 @@ def spread_over_cells(cells: Sequence[int], values: Sequence[_One]) -> tuple[_On
 
 NOISE_DIGITS = 2
 MOST_OF_A_PART = 0.5
-"""No number between 0 and 1 has a larger deviation."""
+"""The largest deviation of any number between 0 and 1."""
 Deviations = tuple[tuple[float, ...], ...]
 """By output, then by leaf or cell."""
 
@@ -78,9 +76,8 @@ class ScoreNoise:
     """Deviations of the numbers of an additive score, in its own units.
 
     Of every tree (O, L) and of every curve (O, cells), or one row if all outputs have the same.
-    Noise of different trees and leaves is independent, noise of one curve is not. `common` is the
-    deviation of a factor that all numbers share, as a part of it. Nothing is kept of a model
-    without noise.
+    Noise is independent between trees and between leaves, but not within a curve. `common` is the
+    relative deviation of a factor that all numbers share. Empty for a model without noise.
     """
 
     trees: tuple[Deviations, ...] = ()
@@ -93,11 +90,7 @@ class ScoreNoise:
     ) -> ScoreNoise:
         if not any(part.any() for part in (*trees, *curves)):
             return ScoreNoise()
-        return ScoreNoise(
-            tuple(map(_round_up, trees)),
-            tuple(map(_round_up, curves)),
-            _up(common),
-        )
+        return ScoreNoise(tuple(map(_round_up, trees)), tuple(map(_round_up, curves)), _up(common))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -119,7 +112,7 @@ class ScoreNoise:
 
 
 def _round_up(values: FloatArray) -> Deviations:
-    """To a few digits, never down: a band must not become narrower. Equal outputs stand once."""
+    """Rounds up to a few digits, so that no band becomes narrower; equal outputs appear once."""
     alike = bool((values == values[:, :1]).all())
     return tuple(
         tuple(map(_up, output)) for output in (values[:, :1] if alike else values).T.tolist()
@@ -128,11 +121,9 @@ def _round_up(values: FloatArray) -> Deviations:
 
 def _up(value: float) -> float:
     near = float(f"{value:.{NOISE_DIGITS}g}")
-    return (
-        near
-        if near >= value
-        else float(f"{value * (1.0 + 10.0 ** (1 - NOISE_DIGITS)):.{NOISE_DIGITS}g}")
-    )
+    if near >= value:
+        return near
+    return float(f"{value * (1.0 + 10.0 ** (1 - NOISE_DIGITS)):.{NOISE_DIGITS}g}")
 
 
 def _read_deviations(part: Iterable[Iterable[Any]]) -> Deviations:
@@ -145,7 +136,6 @@ def _read_deviations(part: Iterable[Iterable[Any]]) -> Deviations:
     return deviations
 
 
-# --------------------------------------------------------------------------------------------------
 # A finished tree with statistics of its leaves: released numbers, for people to read.
 
 
@@ -153,7 +143,7 @@ def _read_deviations(part: Iterable[Iterable[Any]]) -> Deviations:
 class LeafValue:
     """The value of a leaf, the noisy masses it comes from, and the variance of each mass.
 
-    `scale` is what a proportion of 1 is worth in `value`: 1 for classes, a target's range.
+    `scale` is the worth of a proportion of 1 in `value`: 1 for classes, the range of a target.
     """
 
     value: FloatArray
@@ -174,7 +164,7 @@ class LeafValue:
 class LeafStatistics:
     """A tree and its leaves, counted from the left.
 
-    `unspent_fractions` are the parts of their budgets that the asked nodes did not spend.
+    `unspent_fractions` are the fractions of their budgets that nodes with queries did not spend.
     """
 
     tree: Tree
@@ -182,6 +172,5 @@ class LeafStatistics:
     unspent_fractions: tuple[float, ...] = field(default=(), repr=False)
 
     def shift(self, by: float) -> LeafStatistics:
-        """Adds a constant to the value of every leaf."""
         leaves = tuple(replace(leaf, value=leaf.value + by) for leaf in self.leaves)
         return replace(self, tree=self.tree.with_values(self.tree.values + by), leaves=leaves)

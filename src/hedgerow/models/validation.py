@@ -1,6 +1,6 @@
 """Validation of values from the wire against a schema. Total: no input makes it raise.
 
-A site calls these before it touches a row. Each returns why a value does not fit, or None.
+A site calls these before it reads a row. Each returns why a value does not fit, or None.
 """
 
 from __future__ import annotations
@@ -23,18 +23,16 @@ from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import Fold, HeldOut, Region, Split, Test
 from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
-# Whether a value is exactly of the types its class declares: an integer is an int and no bool.
-#
-# Python builds a dataclass from anything. A site must not: a float in a sensitivity, a bool for a
-# count or a NaN in a threshold would be computed with.
+# Whether a value has exactly the types that its class declares: an integer is an int and no bool.
+# Python builds a dataclass from anything. A site must not compute with a float in a sensitivity, a
+# bool for a count or a NaN in a threshold.
 
 LONGEST_TEXT = 4096
 MARK = "_has_its_types"
-"""Mark on checked frozen values, so that a model of a hundred trees is checked once."""
+"""Marks checked frozen values, so that a model of a hundred trees is checked once."""
 
 Kinds = Mapping[Any, tuple[type, ...]]
-"""For each protocol, the classes that may stand for it."""
+"""The classes that are allowed for each protocol."""
 
 
 Check = Callable[[Any], str | None]
@@ -42,7 +40,7 @@ Check = Callable[[Any], str | None]
 
 
 class Strict:
-    """Checks values against the annotations of their classes, each of which is read once."""
+    """Checks values against the annotations of their classes, which are read once."""
 
     def __init__(self, kinds: Kinds, opaque: Iterable[type]) -> None:
         self._kinds, self._opaque = kinds, tuple(opaque)
@@ -65,7 +63,7 @@ class Strict:
         return self._check(hint)(value)
 
     def _checks(self, kind: type) -> tuple[tuple[str, Check], ...]:
-        """Kept: the same few classes are checked again and again."""
+        """The checks of a class, cached."""
         if kind not in self._of_fields:
             hints = get_type_hints(kind)
             checks = ((f.name, self._check(hints[f.name])) for f in fields(kind))
@@ -115,7 +113,7 @@ class Strict:
     def _all(
         self, check: Check, kinds: frozenset[Any], opaque: frozenset[Any], value: Any
     ) -> str | None:
-        """Checks all parts of a tuple but opaque ones and those that were valid before."""
+        """Checks the parts of a tuple, except opaque ones and those that were valid before."""
         if type(value) is not tuple:
             return _not(value, "a tuple")
         if set(map(type, value)) <= opaque:
@@ -168,7 +166,7 @@ def _not(value: Any, expectation: str) -> str:
 
 MOST_FOLDS = 1 << 16
 MOST_STEPS = 1024
-"""Most tests on the path to a region."""
+"""The most tests on the path to a region."""
 LONGEST_NAME = 256
 MOST_IN_A_LEAF = 1e100
 """Sums of such numbers over all trees are finite, and so are their squares."""
@@ -253,7 +251,7 @@ def _part_incompatibility(part: Curve | Tree, outputs: int, schema: Schema) -> s
 
 
 def binning_incompatibility(binning: Binning, schema: Schema) -> str | None:
-    """One bin for each cell of each column, numbered from 0."""
+    """Requires one bin for each cell of each column, numbered from 0."""
     return fits_once(binning, schema, _binning_incompatibility)
 
 

@@ -1,9 +1,9 @@
-"""Checks a site makes before any row is touched: `reason_against(study, bundle)`.
+"""Admission: the checks that a site makes on a bundle of queries before it reads any row.
 
-Total and data-independent: whatever a query holds, the answer is a reason or None, and it follows
-from the study and the query alone. So after a query was admitted and charged, no row can make it
-fail: types are exact, numbers finite and in range, names and grids those of the schema, and the
-noise it needs can be drawn.
+`reason_against(study, bundle)` returns the reason for a refusal, or None. It never raises and
+depends on the study and the queries alone. Types must be exact, numbers finite and in range, names
+and grids those of the schema, and the noise must be drawable, so that no row can make an admitted
+and charged query fail.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Split, Step
 
 MAX_FRACTION_DIGITS = 10**64
 LARGEST_CLAMPED = 1 << 51
-"""Below it the clamp of a record's integers is exact in floating point."""
+"""Below this bound the clamp of a record's integers is exact in floating point."""
 
 
 @lru_cache(maxsize=8)
 def _strict(statistics: tuple[type, ...], groupings: tuple[type, ...]) -> Strict:
-    """A checker of the kinds registered now: a new kind is known from its first query on."""
+    """A checker for the statistics and groupings that are registered now."""
     losses = LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss, FirstOrder, OddsLoss
     return Strict(
         kinds={Statistic: statistics, Groups: groupings, Loss: losses},
@@ -91,7 +91,7 @@ def _reason_against_one(study: Study, query: Query) -> str | None:
 
 
 def _of_no_part(study: Study, query: Query) -> str | None:
-    """Why a query is not of exactly one part: records trained on, or records held out."""
+    """Requires that a query is about training records or about held-out records, not both."""
     part, within = (
         (query.region[:1], query.region[1:]) if study.held_out_test else ((), query.region)
     )
@@ -103,7 +103,7 @@ def _of_no_part(study: Study, query: Query) -> str | None:
 
 
 def _reason_undeclared(study: Study, query: Query) -> str | None:
-    """Why the study's method does not declare this query for these records."""
+    """Requires that the study's method declares this kind of query for these records."""
     kind = kind_of(query)
     is_held_out = study.is_held_out(query.region)
     if kind in (study.asks_held_out if is_held_out else study.admitted):
@@ -138,7 +138,7 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
     unit, statistic = study.unit(query), query.statistic
     if isinstance(statistic, CurveNewton):
         too_large = unit**2 * (2 * statistic.dimension + 20) >= LARGEST_CLAMPED
-    elif isinstance(statistic, SurfaceGradients):  # an L1 norm is in no clamp of its own
+    elif isinstance(statistic, SurfaceGradients):  # its L1 norm is not clamped
         too_large = statistic.bound(unit).l2_squared >= LARGEST_CLAMPED
     else:
         bound = statistic.bound(unit)
@@ -148,7 +148,7 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
 
 
 def _cannot_be_priced(study: Study, query: Query) -> str | None:
-    """DP models and samplers have limits of their own, all public."""
+    """Requires that cost and noise can be computed: DP models and samplers have public limits."""
     try:
         price = priced(study, query)
         if not isinstance(query, Summed) and math.isfinite(price.charge.cost):

@@ -1,9 +1,9 @@
-"""What one round may hold, how a longer list is cut into rounds, and how large a method may become.
+"""Limits of one round, the division of longer lists into rounds, and the size of a method.
 
-A list of queries that belong together may be longer than a bundle. None of them depends on
-another's answer, and the ledger's total follows from the charges and not from the rounds, so the
-list is cut, in order, and asked in as many rounds as it takes. What no cutting helps is refused
-before the first charge: a method says beforehand how much it may ask at most.
+A list of independent queries may be longer than a bundle. It is divided, in order, into as many
+rounds as it takes; the ledger's total follows from the charges, not from the rounds. A query that
+is too large alone is refused before the first charge, since a method declares the most that it may
+ask.
 """
 
 from __future__ import annotations
@@ -27,48 +27,46 @@ from hedgerow.schema.candidates import Binning
 from hedgerow.schema.grids import canonical_bytes
 from hedgerow.schema.regions import Region, Split, Step
 
-# --------------------------------------------------------------------------------------------------
-# What one bundle may hold: numbers that sites, the coordinator and methods go by.
+# Limits of one bundle, for sites, the coordinator and methods.
 
 MOST_QUERIES = 4096
 MOST_INTEGERS = 1 << 26
-"""Of the answer."""
+"""Integers of the answer."""
 MOST_BYTES = 1 << 26
-"""Of questions and definitions."""
+"""Bytes of queries and the values they define."""
 MOST_CANDIDATES = 1 << 20
-"""Of one private selection."""
+"""Candidates of one private selection."""
 
 
 def length_of(bundle: Sequence[Query]) -> int:
-    """Integers that leave each site."""
+    """The number of integers that leave each site."""
     return sum(prod(q.shape) for q in bundle if isinstance(q, SumQuery | BoundQuery))
 
 
-# --------------------------------------------------------------------------------------------------
-# How many bytes questions take at most, with all values they name, for sites that know none yet.
-#
-# A bound and no encoding: it follows from the queries alone, not from the key session's history, so
-# a run that is resumed cuts its bundles where it cut them before. Values that travel by their
-# digest count once in a bundle. `tests/privacy/test_admission.py` holds it against the wire.
+# An upper bound on the bytes of queries, with all values they name, for sites that know none of
+# these. It follows from the queries alone, not from the history of the key session, so a resumed
+# run divides its queries at the same places. Values that are sent by digest count once in a bundle.
+# `tests/privacy/test_admission.py` compares the bound with the wire format.
 
 NAME = 96
-"""A digest and its mark."""
+"""A digest and its tag."""
 DEFINITION = 512
-"""A named value beside its content, a test of a column's cells included. So many bytes a name keep
-the names of a bundle far below those that a site remembers."""
+"""A named value beside its content, including a test of a column's cells. At so many bytes per name
+a bundle has far fewer names than a site remembers.
+"""
 NUMBER, CELL, TEST, TEXT = 32, 5, 48, 64
-"""A number; a small whole one; a packed test of an open node; a word of ours."""
+"""A number; a small integer; a packed test of an open node; an identifier."""
 
 
 class Weight:
-    """Bytes of the queries that were added, at most."""
+    """An upper bound on the bytes of the queries that were added."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self._named_keys: set[Hashable] = set()
 
     def with_query(self, query: Query) -> int:
-        """Adds a query; the bytes of all of them."""
+        """Adds a query and returns the bytes of all queries."""
         self.bytes += self._of(query)
         return self.bytes
 
@@ -121,7 +119,7 @@ class Weight:
         return DEFINITION + int(size())
 
     def _of_region(self, region: Region) -> int:
-        """Counts each new step of a region with its test; steps above a known one are known too."""
+        """Counts the new steps of a region with their tests; above a known step all are known."""
         size = 0
         while region and region not in self._named_keys:
             self._named_keys.add(region)
@@ -148,12 +146,12 @@ def weight_of(bundle: Sequence[Query]) -> int:
 
 
 def of_digits(number: int) -> int:
-    """Decimal digits, a few too many."""
+    """An upper bound on the decimal digits."""
     return 2 + abs(number).bit_length() // 3
 
 
 def of_cell(number: int) -> int:
-    """A small number in a list of such."""
+    """An upper bound for one small integer in a list."""
     return CELL * (1 + number.bit_length() // 10)
 
 
@@ -173,15 +171,15 @@ def of_tree(tree: Tree) -> int:
 
 
 def of_leaves(leaves: int, outputs: int) -> int:
-    """The nodes of a tree and the values of its leaves, without the tests that they name."""
+    """The nodes and leaf values of a tree, without its tests."""
     return leaves * (NUMBER // 2 + NUMBER * outputs)
 
 
 def cut(queries: Sequence[Query], *, travels: bool) -> list[list[Query]]:
-    """The queries as bundles, in order, each as long as one may be.
+    """Divides queries into bundles, in order, each as long as allowed.
 
-    `travels`: whether they go as bytes. Refuses a query that is too large alone, before anything
-    of the list is asked.
+    `travels` says whether they are sent as bytes. Raises `UnsupportedQuery` before any charge if
+    one query alone exceeds the limits.
     """
     parts, integers, weight = list[list[Query]](), 0, Weight()
     for query in queries:
@@ -210,8 +208,9 @@ def _require_room(query: Query, integers: int, weight: Weight | None) -> None:
 class Size:
     """The largest size of a flow, known from public values before it runs.
 
-    The first three are of one round, the next two of one query, then leaves of one tree, and the
-    rounds of the whole flow: among sites, and with one site, to whom nothing travels.
+    `queries`, `integers` and `bytes` are of one round, `candidates` and `steps` of one query,
+    `leaves` of one tree. `rounds` counts the rounds of the whole flow among several sites,
+    `rounds_alone` those at one site, where nothing is sent.
     """
 
     queries: int = 0
@@ -223,7 +222,8 @@ class Size:
     rounds: int = 0
     rounds_alone: int = 0
     fewest_rounds: int = 0
-    """Of those among sites, if the study allows no more: a flow may put more into each."""
+    """The fewest rounds among sites: a flow may put more queries into each if rounds are limited.
+    """
 
     @staticmethod
     def of_step(
@@ -236,9 +236,9 @@ class Size:
         steps: int = 0,
         leaves: int = 0,
     ) -> Size:
-        """The size of one step: so many queries of at most this size, cut into rounds where needed.
+        """The size of one step of at most `queries` queries, in as many rounds as needed.
 
-        `shared_bytes` are bytes of values that all of them name.
+        `shared_bytes` counts the values that all of them name.
         """
         alone = min(MOST_QUERIES, MOST_INTEGERS // max(integers, 1))
         together = min(alone, (MOST_BYTES - shared_bytes) // max(bytes, 1))
@@ -264,7 +264,7 @@ class Size:
         return self._larger(other, max)
 
     def __mul__(self, times: int) -> Size:
-        """So many times."""
+        """The size of this many repetitions."""
         return self._larger(self, lambda mine, _: mine * times) if times else Size()
 
     def beside(self, step: Size) -> Size:
@@ -282,7 +282,7 @@ class Size:
         )
 
     def rounds_of(self, n_sites: int, allowed: int = 0) -> int:
-        """Rounds at most; `allowed` is what the study allows, 0 if it does not say."""
+        """The most rounds; `allowed` is the limit of the study, 0 if it has none."""
         if n_sites == 1:
             return self.rounds_alone
         most = max(self.rounds, self.rounds_alone)
@@ -290,7 +290,7 @@ class Size:
         return min(max(allowed, self.fewest_rounds), most) if adapts else self.rounds
 
     def excess(self, *, travels: bool, rounds: int = 0) -> str | None:
-        """Which limit of a study is exceeded, and by how much; None if all fits."""
+        """Which limit is exceeded, and by how much; None if everything fits."""
         for name, (most, words) in LIMITS.items():
             size = getattr(self, name)
             if size > most and (travels or name != "bytes"):
@@ -308,4 +308,4 @@ LIMITS: Final = {
     "steps": (MOST_STEPS, "tests on the way to one node"),
     "leaves": (MOST_LEAVES, "leaves in one tree"),
 }
-"""By the field of a size: what no cutting into rounds changes."""
+"""Limits that no division into rounds changes, by the field of a size."""

@@ -1,8 +1,9 @@
-"""A study is declared once: each entry with its place in the file, its rule and its words.
+"""The declaration of a study: each entry with its place in the file, its rule and its description.
 
-`study.toml` is read and written by it; its JSON Schema, the options of `hedgerow study init` and
-what a person approves are made of it; estimators share its rules and words; and what is hashed and
-sent are its plain values. A new number of studies is one entry here, and its use.
+`study.toml` is read and written by these entries. Its JSON Schema, the options of `hedgerow study
+init` and the text that a person approves are generated from them, estimators share their rules and
+descriptions, and the hash of a study covers their plain values. A new number of studies is one
+entry here and the code that uses it.
 """
 
 from __future__ import annotations
@@ -32,18 +33,15 @@ if TYPE_CHECKING:
 MOST = 10**12
 MOST_COUNTED = 10**6
 MAX_REPLY_INTERVAL = 86_400
-"""Seconds of a day."""
+"""One day in seconds."""
 COMPLETE = "complete"
 
-# --------------------------------------------------------------------------------------------------
-# One entry: what it may be, and what people read about it.
-
 Problem = tuple[tuple[str | int, ...], str]
-"""Where something stands in a file, and what is wrong with it."""
+"""A place in a file, and the problem there."""
 
 
 class _Plain(NamedTuple):
-    """A value in integers and texts, and back."""
+    """Converts a value to integers and texts, and back."""
 
     write: Callable[[Any], Any] = lambda value: value
     read: Callable[[Any], Any] = lambda value: value
@@ -54,7 +52,7 @@ RATIONAL_FIELD = _Plain(str, Fraction)
 
 
 def object_schema(properties: Mapping[str, Any], required_names: list[str]) -> dict[str, Any]:
-    """A table of JSON that has these entries and no others."""
+    """The JSON Schema of an object that has these properties and no others."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -70,27 +68,27 @@ class StudyEntry:
     rule: Rule
     words: str = ""
     todo: str = ""
-    """What to do about another value; else the error says what the rule allows."""
+    """What to do about a wrong value; by default the error says what the rule allows."""
     plain: _Plain = AS_IT_IS
     is_required: bool = False
     usual: Any = None
-    """What a file means that does not say it; None is worked out from the rest."""
+    """The value of an absent entry; None if it follows from the other entries."""
     inside: Mapping[str, StudyEntry] | None = None
-    """Of an entry that may be a table, or a list of them: what stands there."""
+    """The entries of a nested table, or of each table of a list."""
     table: str = ""
     name: str = ""
     none: str = ""
-    """What None of an estimator's parameter means."""
+    """What None means as an estimator's parameter."""
     approval_line: tuple[str, str] = ("", "")
-    """Title and words for the person who approves a study; its fields stand in braces."""
+    """Title and text for the person who approves a study; names of fields stand in braces."""
 
     @property
     def is_rational(self) -> bool:
-        """Whether a text like "1/3" stands for a number."""
+        """Whether a text like "1/3" is read as a number."""
         return self.plain is RATIONAL_FIELD
 
     def value_of(self, plain_value: Any) -> Any:
-        """The value as a user of Python would pass it."""
+        """The value as a Python user would pass it."""
         exact = (
             self.is_rational and isinstance(plain_value, str) and re.fullmatch(WRITTEN, plain_value)
         )
@@ -98,12 +96,12 @@ class StudyEntry:
 
     @property
     def text(self) -> str:
-        """For the parameter of an estimator that it is."""
+        """The description of the parameter of an estimator."""
         return f"{self.words} None {self.none}." if self.none else self.words
 
     @property
     def brief(self) -> str:
-        """The first sentence."""
+        """The first sentence of the description."""
         return self.words.partition(". ")[0].rstrip(".") + "."
 
     @property
@@ -122,8 +120,7 @@ def table_schema(entries: Entries) -> dict[str, Any]:
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# Entries of the study itself. All of them are hashed.
+# Entries of the study itself; the hash covers all of them.
 
 
 KEY = _Plain(bytes.hex, bytes.fromhex)
@@ -160,9 +157,7 @@ def _read_graph(value: Any) -> Sparse | None:
 
 
 def _rational(words: str, fits: Callable[[Fraction], bool]) -> Rule:
-    """A number, or a text such as "1/3": plain decimals of bounded length, which nobody reads for
-    long or reads otherwise than another.
-    """
+    """A rule for numbers and texts such as "1/3": decimals of bounded length with one meaning."""
     ends = {"exclusiveMinimum": -MOST, "exclusiveMaximum": MOST}
     texts = {"type": "string", "pattern": f"^({WRITTEN})$"}
     return replace(fraction(words, fits), json={"anyOf": [{"type": "number", **ends}, texts]})
@@ -172,17 +167,17 @@ COUNT = whole(1, MOST_COUNTED)
 GRAPH = {field_.name: StudyEntry(COUNT, is_required=True) for field_ in fields(Sparse)}
 GRAPHS = {"anyOf": [{"const": COMPLETE}, table_schema(GRAPH)]}
 SEVERAL = {"enum": [p.name.lower() for p in DPModel if p is not DPModel.CENTRAL]}
-"""DP models of a study, which has several sites."""
+"""The DP models of a study file, which has several sites."""
 
 
 def entry(table: str, rule: Rule, words: str, *, default: Any = MISSING, **more: Any) -> Any:
-    """Declares a field of a study and its entry in the file; `default` is that of a simulation."""
+    """Declares a field of a study and its entry in the file; `default` holds in a simulation."""
     new_entry = StudyEntry(rule, words, table=table, **more)
     return field(default=default, metadata={"entry": new_entry, "plain": new_entry.plain})
 
 
 def derived_field(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
-    """Declares a field that follows from the model, the schema or the roster."""
+    """Declares a field derived from the model, the schema or the roster."""
     return field(default=default, metadata={"plain": plain})
 
 
@@ -194,7 +189,7 @@ class Declaration:
     schema: Schema = derived_field(_Plain(Schema.to_dict, Schema.from_dict))
     method: str = derived_field()
     asks: QueryKinds = derived_field(KINDS)
-    """What the method says that it may ask; a site admits nothing else."""
+    """The queries that the method may ask; a site admits no others."""
     epsilon: Fraction = entry(
         "privacy",
         _rational(GUARANTEES, is_epsilon),
@@ -216,7 +211,7 @@ class Declaration:
     by_person: bool = entry(
         "privacy",
         one_of({"record": False, "person": True}),
-        "What is protected: a record, or a person, of whom each site then keeps "
+        "The protected unit: a record, or a person, of whom each site keeps at most "
         "`records_per_person` records.",
         name="unit",
         usual="record",
@@ -237,14 +232,14 @@ class Declaration:
     records_per_person: int = entry(
         "privacy",
         COUNT,
-        "How many records one person may have; noise grows in proportion, and the guarantee is "
-        "then one to a person.",
+        "Most records per person; noise grows in proportion, and the guarantee then protects a "
+        "person.",
         default=1,
     )
     retry_budget: Fraction = entry(
         "privacy",
         _rational("a part of the budget, 0 or more and below 1", lambda part: 0 <= part < 1),
-        "The part of the budget that no query may have: it pays for rounds that fail.",
+        "Fraction of the budget reserved for rounds that fail.",
         plain=RATIONAL_FIELD,
         usual=0.05,
         default=Fraction(0),
@@ -254,14 +249,13 @@ class Declaration:
         "sum",
         whole(2, MOST_COUNTED),
         "The fewest sites whose sum may be opened; for several sites.",
-        none="allows a fifth of them to be lost, of two or three nobody",
+        none="allows a fifth of them to drop out, but none of two or three",
         approval_line=("a sum opens", "with at least {threshold} of {n_sites} sites"),
     )
     colluders: int = entry(
         "sum",
         COUNT,
-        "Sites that may put together what they know without breaking the guarantee; for several "
-        "sites.",
+        "How many sites may collude without breaking the guarantee; for several sites.",
         none="is a third of them",
         approval_line=(
             "assumption",
@@ -271,8 +265,8 @@ class Declaration:
     graph: Sparse | None = entry(
         "sum",
         Rule("str or table", "complete, or a table", _read_graph, GRAPHS),
-        "Who shares masks with whom: everybody (complete), or neighbors on a sparse graph, "
-        "for more than 200 sites and paid for out of delta.",
+        "Which sites share masks: all pairs (complete), or neighbors on a sparse graph, for more "
+        "than 200 sites; a sparse graph uses a part of delta.",
         todo='write "complete", or, for more than 200 sites, { sigma = 40, eta = 20, rounds = 100 }'
         " with the rounds that the study may take",
         inside=GRAPH,
@@ -292,7 +286,7 @@ class Declaration:
     max_rounds: int = entry(
         "sum",
         whole(0, MOST_COUNTED),
-        "The most rounds of a run, its evaluation included and repeated ones not counted. Every "
+        "Most rounds of a run, including its evaluation, not counting retries. Every "
         "round waits for all sites; boosted trees share rounds to keep to it. 0 leaves the number "
         "to the method.",
         approval_line=("rounds", "at most {max_rounds}"),
@@ -301,27 +295,27 @@ class Declaration:
     hold_out: int = entry(
         "evaluation",
         whole(2, MOST_FOLDS),
-        "One record in so many is left out of training, drawn by a secret of its site; the "
-        "last round of a study, or hedgerow.evaluate, measures the model on these.",
-        none="leaves out nothing",
+        "One record in this many is held out of training, by a secret draw of its site; the last "
+        "round of a study, or hedgerow.evaluate, evaluates the model on these records.",
+        none="holds out nothing",
         is_required=True,
         approval_line=("held out", "one record in {hold_out}, by a secret random draw"),
         default=0,
     )
     asks_held_out: QueryKinds = derived_field(KINDS, default=frozenset())
-    """What may be asked of these records in the same run: how good the model is on them."""
+    """The queries about held-out records in the same run, which evaluate the model."""
     label_reports: BloomRandomizedResponse | None = derived_field(
         _Plain(_reports_content, _reports_of), default=None
     )
     """Under DP model `label`: noisy bits instead of k-ary randomized response."""
     method_parameters: str = derived_field(default="")
-    """The method in full, spelled out: two of equal content are one study."""
+    """The method with all its parameters as text; equal content means the same study."""
     public_seed: int = derived_field(default=0)
     sites: tuple[bytes, ...] = derived_field(KEYS, default=())
-    """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
+    """Public keys of the sites, by id; empty in a simulation, which runs in one process."""
     coordinator: bytes = derived_field(KEY, default=b"")
     names: tuple[str, ...] = derived_field(_Plain(list, tuple), default=())
-    """What the sites are called, by id; as often as there are keys."""
+    """Names of the sites, by id; empty, or one per site."""
 
 
 STUDY: Entries = {
@@ -329,22 +323,21 @@ STUDY: Entries = {
     for field_ in fields(Declaration)
     if "entry" in field_.metadata
 }
-"""The entries of a study's file by the names of their fields."""
+"""The entries of a study file, by field name."""
 FIELD_OF = {
     (table_entry.table, table_entry.name or name): name for name, table_entry in STUDY.items()
 }
 
 
-def table_entries(table: str) -> dict[str, StudyEntry]:
-    """The entries of one table by the names that its file gives them."""
-    return {name: STUDY[of] for (where, name), of in FIELD_OF.items() if where == table}
-
-
-TABLES = {table: table_entries(table) for table, _ in FIELD_OF}
+TABLES = {
+    table: {name: STUDY[of] for (where, name), of in FIELD_OF.items() if where == table}
+    for table, _ in FIELD_OF
+}
+"""The entries of each table, by their names in the file."""
 
 
 def approval(study: Study) -> Iterator[tuple[str, str]]:
-    """Lines for the person who approves the study; entries at their defaults are left out."""
+    """Lines of the approval page; entries at their defaults are omitted."""
     usual = {table_entry.name: table_entry.default for table_entry in fields(Declaration)}
     for name, table_entry in STUDY.items():
         title, words = table_entry.approval_line
@@ -352,8 +345,7 @@ def approval(study: Study) -> Iterator[tuple[str, str]]:
             yield title, words.format(**vars(study))
 
 
-# --------------------------------------------------------------------------------------------------
-# Tables of a file, read.
+# Reading the tables of a file.
 
 
 def read_table(
@@ -404,23 +396,22 @@ def join_place(place: tuple[str | int, ...]) -> str:
 
 
 def short(value: Any) -> str:
-    """The beginning of a number of thousands of digits, or of a long text."""
+    """The representation of a value, abbreviated if it is long."""
     try:
         return reprlib.repr(value)
     except ValueError:
         return "a number that is too long to be shown"
 
 
-# --------------------------------------------------------------------------------------------------
-# A study as plain values, and back: what is hashed, approved and sent are the same words.
+# A study as plain values: the same content is hashed, approved and sent.
 
 NOISE_LAW_VERSION = 1
 _DERIVED = {"lattice", "protocol", "noise_law"}
-"""Said, and hashed, so that two releases of hedgerow that differ in them never join."""
+"""Part of the hash, so that releases of hedgerow that differ in them never join."""
 
 
 def content_of(study: Study) -> dict[str, Any]:
-    """Everything that was approved: numbers as integers or texts, never as floats."""
+    """The approved content: numbers as integers or texts, never as floats."""
     declaration_fields = fields(Declaration)
     plain = {
         field_.name: field_.metadata["plain"].write(getattr(study, field_.name))
@@ -431,7 +422,7 @@ def content_of(study: Study) -> dict[str, Any]:
 
 
 def rebuilt(make: type[Study], content: Mapping[str, Any]) -> Study:
-    """The study of some content; derived values are left for its hash to compare."""
+    """Builds a study from its content; the caller compares derived values by the hash."""
     readers = {field_.name: field_.metadata["plain"].read for field_ in fields(Declaration)}
     try:
         plain_values = {name: value for name, value in content.items() if name not in _DERIVED}
@@ -446,23 +437,23 @@ def rebuilt(make: type[Study], content: Mapping[str, Any]) -> Study:
 
 
 def _graph_content(study: Study) -> str | dict[str, int]:
-    """A sparse graph with its degree, which follows from the other numbers."""
+    """The content of the graph; a sparse graph includes its degree, which is derived."""
     if study.graph is None:
         return COMPLETE
     return {**asdict(study.graph), **asdict(study.parameters.neighborhood)}
 
 
-# The one hash of a study's content: headers, accounts and approvals all use it.
+# The hash of a study's content, used by headers, accounts and approvals.
 
 
 def content_hash(content: Mapping[str, Any]) -> bytes:
-    """Over parsed content: order and spelling do not matter, values and versions do."""
+    """Hashes parsed content: order and spelling do not matter, values and versions do."""
     text = json.dumps(without_floats(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(b"hedgerow/study/2/" + text.encode()).digest()
 
 
 def without_floats(value: Any) -> Any:
-    """The same content without floats, which are not spelled the same everywhere."""
+    """Replaces floats, which languages spell differently, by exact fractions."""
     if isinstance(value, float):
         numerator, denominator = value.as_integer_ratio()
         return f"{numerator}/{denominator}"

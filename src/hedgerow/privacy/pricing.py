@@ -1,7 +1,7 @@
-"""Queries in words, and what they cost: both follow from the study and the query alone.
+"""The price of a query and its description, which follow from the study and the query alone.
 
-Words are for people who approve studies and read statements: "class counts of 14 columns in 32
-ranges", never the name of a class of this package.
+Descriptions are for people who approve studies and read statements: "class counts of 14 columns in
+32 ranges", never the name of a class of this package.
 """
 
 from __future__ import annotations
@@ -35,11 +35,8 @@ from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split
 from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
-# What follows from a study and a query alone is worked out once for each query.
-#
-# All sites of one process have the same study, and read the same questions as the same objects.
-# What is kept lies with the query and goes with it; it is not copied or sent along.
+# Results that follow from a study and a query are cached on the query object: all sites of one
+# process share both objects. The cache is neither copied nor sent.
 
 REMEMBERED = "_remembered"
 AQuery = TypeVar("AQuery")
@@ -48,7 +45,7 @@ Follows = Callable[[Study, AQuery], Result]
 
 
 class _Remembered:
-    """Cached results by the names of the functions that computed them, for one study."""
+    """Cached results of one study, by the name of the function."""
 
     __slots__ = ("results", "study")
 
@@ -60,7 +57,7 @@ class _Remembered:
 
 
 def once_a_query(function: Follows[AQuery, Result]) -> Follows[AQuery, Result]:
-    """Caches a function of a study and a query that never changes; exceptions are not cached."""
+    """Caches a function of a study and an immutable query; exceptions are not cached."""
     name = function.__qualname__
 
     @wraps(function)
@@ -76,10 +73,10 @@ def once_a_query(function: Follows[AQuery, Result]) -> Follows[AQuery, Result]:
     return look_up
 
 
-# ------------------------------------------------------------------------------------------- prices
+# Prices.
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of a sum: so many integers, in units per 1.0, and the noise of each site.
+    """The noise of a sum: its number of integers, their units per 1.0, and the law of each site.
 
     Noise is drawn in units that are `refinement` times finer.
     """
@@ -100,7 +97,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A query with all that both halves of a round need to know of it; a choice has no noise."""
+    """A query with its charge, description and noise; a selection has no noise."""
 
     query: Query
     charge: Charge
@@ -110,13 +107,13 @@ class Priced:
 
     @property
     def size(self) -> int:
-        """Integers that leave each site."""
+        """The number of integers that leave each site."""
         return 0 if self.noise is None else self.noise.size
 
 
 @once_a_query
 def priced(study: Study, query: Query) -> Priced:
-    """For queries that were admitted: a hostile one can make this raise."""
+    """Prices a query that was admitted; a hostile query may raise."""
     what, remainder = describe(query, study), study.remainder(query)
     charge = study.charge(query.region, study.cost(query), what, remainder)
     noise = _noise(study, query) if isinstance(query, SumQuery | BoundQuery) else None
@@ -136,16 +133,16 @@ def _noise(study: Study, query: Summed) -> Noise:
 
 
 def entry_charges(study: Study) -> list[Charge]:
-    """Charges on entering the study, where it has such a price: once, before all others."""
+    """The charges for entering the study, made once before all others; empty if it is free."""
     if not study.entry_cost:
         return []
     purpose = "labels, randomized once per record for the whole study"
     return [study.charge(EVERYONE, study.entry_cost, purpose)]
 
 
-# --------------------------------------------------------------------------------- words of queries
+# Words of queries.
 def phrase_of(query: Query) -> Phrase:
-    """The phrase of a query, whichever records it is of."""
+    """The description of a query without its records."""
     match query:
         case SumQuery():
             return query.statistic.words.then(query.by.words)
@@ -161,13 +158,13 @@ def phrase_of(query: Query) -> Phrase:
 
 
 def describe(query: Query, study: Study) -> str:
-    """One readable line: the query and its records."""
+    """Describes a query and its records in one line."""
     words = phrase_of(query).said(**_names(query, study))
     return f"{words}, for {_records(query.region, study.schema)}"
 
 
 def _names(query: Query, study: Study) -> dict[str, str]:
-    """The columns of a query, and of how many: budget on columns not asked was saved."""
+    """The columns of a query, and out of how many: columns that are not asked cost nothing."""
     if isinstance(query, BoundQuery):
         return {"column": _column_words(query.features, study)}
     if isinstance(query, SumQuery) and isinstance(query.by, Cells):
@@ -186,13 +183,9 @@ def _column_words(features: Sequence[int], study: Study) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _records(region: Region, schema: Schema) -> str:
-    """Kept: the coordinator and every site of one process describe the same regions."""
-    holdout_outcomes = [s.outcome for s in region if isinstance(s.test, HeldOut)]
-    which = (
-        ("held-out records" if holdout_outcomes[0] == 0 else "records trained on")
-        if holdout_outcomes
-        else "records"
-    )
+    """Describes a region; cached, since all sites of one process describe the same regions."""
+    draws = [step.outcome for step in region if isinstance(step.test, HeldOut)]
+    which = ("held-out records", "records trained on")[draws[0]] if draws else "records"
     folds = [f"fold {s.outcome} of {s.test.n}" for s in region if isinstance(s.test, Fold)]
     tests = _test_words(region, schema)
     if not folds and not tests:
@@ -216,11 +209,11 @@ def _test_words(region: Region, schema: Schema) -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _in_words(grid: Grid, cells: int) -> str:
-    """Kept: the nodes of a tree share their steps."""
+    """Describes cells of a grid; cached, since the nodes of a tree share their steps."""
     return grid.describe(cells)
 
 
-# ------------------------------------------------------------------------------ words of mechanisms
+# Words of mechanisms.
 NOISES = {
     Measure.PURE: "discrete Laplace noise on integer sums",
     Measure.ZCDP: "discrete Gaussian noise on integer sums",

@@ -1,7 +1,7 @@
 """A study as all sites approved it: the numbers that no round message may change.
 
-Noise law, scale and charge of a query follow from the study and the query alone, so a site
-derives them itself and a coordinator cannot name its own.
+The noise law, scale and charge of a query follow from the study and the query alone, so each site
+derives them itself and the coordinator cannot choose them.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ from hedgerow.secagg.parameters import Consortium, check_counts
 COUNTS = ClassCounts.__name__
 
 COARSE_LATTICE = 64
-"""Polya shares are drawn exactly down to a rate of 2^-15 per unit."""
+"""Lattice for divided Laplace noise: Polya shares are exact down to a rate of 2^-15 per unit."""
 
 WIDE_NOISE = 1 << 12
-"""Deviation, in units, at which finer units say nothing more."""
+"""Standard deviation of the noise, in units, above which finer units are of no use."""
 
 SMOOTH_SHARE = 16
 """Variance below which a discrete-Gaussian share is refined: at 16 the sum of shares is within
 10 h exp(-16 pi^2) < 1e-65 h of one discrete Gaussian, per coordinate."""
 
 MOST_KEPT = 4096
-"""Different prices and bounds whose noise is remembered."""
+"""Size of the cache of noise laws."""
 
 
 class _Noise(NamedTuple):
-    """The noise of a sum: how much finer its units are, the law of the sum, that of a site."""
+    """The noise of a sum: refinement of its units, law of the sum, law of one site."""
 
     refinement: int
     of_sum: NoiseLaw
@@ -76,15 +76,14 @@ class Study(Declaration):
     def __post_init__(self) -> None:
         check_study(self)
 
-    # ------------------------------------------------------------------------------- budget
     @property
     def honest(self) -> int:
-        """Noise shares counted on: fewest survivors less tolerated colluders."""
+        """The number of honest noise shares: fewest survivors minus tolerated colluders."""
         return self.threshold - self.colluders
 
     @property
     def parameters(self) -> Consortium:
-        """The numbers of the secure sum; refused unless a sum that hides them can be formed."""
+        """The parameters of secure aggregation; raises if no sum can hide its summands."""
         return Consortium(
             n_sites=self.n_sites,
             colluders=self.colluders,
@@ -103,9 +102,10 @@ class Study(Declaration):
 
     @property
     def graph_delta(self) -> Fraction:
-        """The part of delta that pays for what a sparse graph may expose.
+        """The part of delta that covers what a sparse graph may expose.
 
-        Only noise that is divided among sites needs masks: elsewhere each site's own protects it.
+        Only noise that is divided among sites depends on masks; otherwise each site's own noise
+        protects it.
         """
         if self.graph is None or self.dp_model is not DPModel.DISTRIBUTED:
             return Fraction(0)
@@ -113,36 +113,36 @@ class Study(Declaration):
 
     @property
     def noise_delta(self) -> Fraction:
-        """The rest of delta: noise is sized by it."""
+        """The rest of delta, from which the noise is derived."""
         return self.delta - self.graph_delta
 
     @cached_property
     def spendable(self) -> Fraction:
-        """The budget that queries divide among themselves; the rest is for failed rounds."""
+        """The part of the budget for queries; the rest pays for failed rounds."""
         return self.total * (1 - self.retry_budget)
 
     @property
     def reserve(self) -> Cost:
-        """The retry budget for failed rounds; unlimited where nothing is guaranteed."""
+        """The retry budget for failed rounds; unlimited if nothing is guaranteed."""
         return math.inf if self.dp_model is DPModel.NONE else self.total - self.spendable
 
     @property
     def lattice(self) -> int:
-        """Units per 1.0 of fractional statistics; coarse where Laplace noise is divided."""
+        """Integer units per 1.0 of fractional statistics; coarser for divided Laplace noise."""
         is_noise_divided = self.dp_model is DPModel.DISTRIBUTED and self.measure is Measure.PURE
         return COARSE_LATTICE if is_noise_divided else LATTICE
 
     def unit(self, query: Summed) -> int:
-        """Integer units per 1.0 of a query's answer: no message can name its own."""
+        """Integer units per 1.0 of a query's answer; a message cannot choose them."""
         if isinstance(query, BoundQuery):
             return self._bound_unit(query)
         return self.lattice if query.statistic.is_fractional else 1
 
     def _bound_unit(self, query: BoundQuery) -> int:
-        """The unit of a bound: as fine as the lattice, unless noise makes that pointless.
+        """The unit of a bound: up to that of the lattice, while finer units help beside noise.
 
-        Sites round their bounds down, by less than two units each. Shares of Laplace noise have a
-        widest law that is still drawn exactly, and finer units make the noise wider.
+        Each site rounds its bound down by less than two units. Shares of Laplace noise are exact
+        only up to a certain width, and finer units widen the noise.
         """
         if self.dp_model in (DPModel.NONE, DPModel.LABEL):
             return self.lattice
@@ -161,11 +161,11 @@ class Study(Declaration):
     def charge(
         self, region: Region, cost: Cost, purpose: str, remainder: Cost = conversions.NOTHING
     ) -> Charge:
-        """A line of a ledger, on this study's account and in its measure."""
+        """A ledger entry on this study's account and in its measure."""
         return Charge(region, cost, purpose, self.account, self.measure, remainder)
 
     def remainder(self, query: Query) -> Fraction:
-        """What has to be left after a selection; sums and pure epsilon need nothing."""
+        """The budget that must remain after a selection; 0 for sums."""
         if isinstance(query, Summed) or self.limit == math.inf:
             return conversions.NOTHING
         return query.remainder * self.spendable
@@ -199,7 +199,7 @@ class Study(Declaration):
 
     @property
     def entry_cost(self) -> Cost:
-        """The cost for every person on entering, before any query: their randomized labels."""
+        """The cost of entering the study, before any query: the randomized labels."""
         if self.dp_model is not DPModel.LABEL:
             return Fraction(0)
         if self.label_reports is not None:
@@ -208,7 +208,7 @@ class Study(Declaration):
 
     @cached_property
     def admitted(self) -> QueryKinds:
-        """The queries that sites answer: of labels reported in bits, class counts are bit sums."""
+        """The queries that sites answer; with label reports, class counts are bit sums."""
         if self.label_reports is None:
             return self.asks
         bit_queries = {
@@ -218,54 +218,50 @@ class Study(Declaration):
 
     @property
     def training_rounds(self) -> int:
-        """The most rounds of training; 0 if neither `max_rounds` nor a sparse graph limits them."""
+        """Most training rounds; 0 if neither `max_rounds` nor a sparse graph limits them."""
         most = [self.max_rounds, 0 if self.graph is None else self.graph.rounds]
         return min((max(n - bool(self.asks_held_out), 1) for n in most if n), default=0)
 
-    # ------------------------------------------------------------------------------- records
     @cached_property
     def held_out_test(self) -> HeldOut | None:
-        """The draw that keeps records out of training; None if all are trained on."""
+        """The draw that decides which records are held out; None if none is."""
         return HeldOut(self.hold_out) if self.hold_out else None
 
     @cached_property
     def trained_on(self) -> Region:
-        """The region of records that learners ask about: all of them, if none is held out."""
+        """The region of the training records; all records if none is held out."""
         return (Step(self.held_out_test, 1),) if self.held_out_test else EVERYONE
 
     @cached_property
     def held_out(self) -> Region:
-        """The region of records that are held out of training."""
         return (Step(HeldOut(self.hold_out), 0),)
 
     def is_held_out(self, region: Region) -> bool:
         return self.held_out_test is not None and region[:1] == self.held_out
 
     def as_asked(self, query: Query) -> Query:
-        """The query as sites answer it: with its part of the records and its form of labels."""
+        """The query as sites answer it: about their training or held-out records."""
         if self.held_out_test and not self.is_held_out(query.region):
             query = replace(query, region=self.trained_on + query.region)
         return self._with_label_reports(query)
 
     def _with_label_reports(self, query: Query) -> Query:
-        """With labels reported in bits, class counts become counts of bits."""
+        """Replaces class counts by counts of bits if labels are reported in bits."""
         if self.label_reports is None or not isinstance(query, SumQuery):
             return query
         if not isinstance(query.statistic, ClassCounts):
             return query
         return replace(query, statistic=LabelReports(self.label_reports.bits))
 
-    # -------------------------------------------------------------------------------- noise
     def sum_law(self, query: Summed) -> NoiseLaw:
         """The law that protects the sum, in the query's units times `refinement`."""
         return self._noise(query).of_sum
 
     def site_law(self, query: Summed) -> NoiseLaw:
-        """The noise law of one site."""
         return self._noise(query).of_site
 
     def variance(self, query: Summed, members: int | None = None) -> float:
-        """Variance of the noise in the sum of some sites, by default of all, in natural units."""
+        """Noise variance of the sum of `members` sites, by default all, in natural units."""
         unit = self.unit(query) * self.refinement(query)
         summands = self.n_sites if members is None else members
         return self.site_law(query).variance * summands / unit**2
@@ -302,11 +298,11 @@ class Study(Declaration):
         return _Noise(factor, whole, whole.share(shares) if is_noise_divided else whole)
 
     def release(self, query: Summed) -> CoalitionRelease:
-        """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
+        """The sum for the accountant of coalitions; each record of a person is in its own cell."""
         by_record = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
         return CoalitionRelease(
             law=self.sum_law(query),
-            sensitivity=self._scaled_sensitivity(query),
+            sensitivity=self._sensitivity(query).of_person(self.refinement(query)),
             touched_coordinates=by_record * self.records_per_person,
         )
 
@@ -317,9 +313,10 @@ class Study(Declaration):
         return sampling_distance + size * self._share_distance(query)
 
     def _share_distance(self, query: Summed) -> Fraction:
-        """Shares of a discrete Gaussian sum to it but for a factor exp(+-tau): variation <= tau.
+        """Variation distance between the sum of discrete Gaussian shares and its law: at most tau.
 
-        Shares of Laplace noise sum to it exactly.
+        The densities differ by a factor within exp(+-tau). Shares of Laplace noise sum to it
+        exactly.
         """
         law = self.sum_law(query)
         if self.dp_model is not DPModel.DISTRIBUTED or not isinstance(law, DiscreteGaussian):
@@ -338,11 +335,8 @@ class Study(Declaration):
     def _sensitivity(self, query: Summed) -> Sensitivity:
         return query.sensitivity(self.unit(query)).of_person(self.records_per_person)
 
-    def _scaled_sensitivity(self, query: Summed) -> Sensitivity:
-        return self._sensitivity(query).of_person(self.refinement(query))
-
     def _label_cost(self, query: Query) -> Fraction:
-        """Zero: the label was paid for on entering, and features are not protected."""
+        """Zero: the label was charged on entering, and features are not protected."""
         free_statistic = ClassCounts if self.label_reports is None else LabelReports
         if isinstance(query, SumQuery) and isinstance(query.statistic, free_statistic | Count):
             return Fraction(0)
@@ -351,14 +345,13 @@ class Study(Declaration):
             "or use another DP model."
         )
 
-    # ----------------------------------------------------------------------------- identity
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values; `from_dict` gives the equal study back."""
+        """The study as plain values; `from_dict` is the inverse."""
         return content_of(self)
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Study:
-        """Refuses content that this hedgerow would not write itself, word for word."""
+        """Rebuilds a study; refuses content that this release would not write identically."""
         study = rebuilt(Study, content)
         if study.hash != content_hash(content):
             raise ParameterError(
@@ -373,21 +366,16 @@ class Study(Declaration):
 
     @cached_property
     def account(self) -> str:
-        """Its key in every ledger: the hash, since a name can be given twice."""
+        """The key of the study in every ledger: its hash, because names may repeat."""
         return self.hash.hex()
 
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
 _share_tau = lru_cache(maxsize=4096)(gaussian_share_tau)
+_law = lru_cache(maxsize=4096)(conversions.noise_law)
 
 
-@lru_cache(maxsize=4096)
-def _law(measure: Measure, cost: Fraction, sensitivity: Sensitivity) -> NoiseLaw:
-    return conversions.noise_law(measure, cost, sensitivity)
-
-
-# --------------------------------------------------------------------------------------------------
-# What no study may say: numbers that do not fit each other are refused before anybody joins.
+# Validation: inconsistent numbers are refused before any site joins.
 
 
 def check_study(study: Study) -> None:
@@ -398,7 +386,7 @@ def check_study(study: Study) -> None:
     _check_reply_interval(study)
     _check_held_out(study)
     if study.graph is not None:
-        _ = study.parameters  # refused if no such graph exists
+        _ = study.parameters  # raises if no such graph exists
     if study.dp_model is DPModel.NONE:
         return
     conversions.check_guarantee(study.epsilon, study.delta)

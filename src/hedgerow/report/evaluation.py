@@ -15,7 +15,7 @@ from hedgerow.report.measures import CalibrationBin, EstimatedMeasure
 from hedgerow.schema.visible import html_table
 
 ALL_GROUPS = "all"
-"""What the records of all groups together are called."""
+"""The name of all groups together."""
 
 
 HIDDEN_BY_NOISE = "too few records for this epsilon: no result"
@@ -34,7 +34,7 @@ class Measured:
 
     @property
     def is_told(self) -> bool:
-        """Whether the measures are above the noise."""
+        """Whether the measures exceed the noise."""
         return not any(math.isnan(measure.value) for measure in self.measures.values())
 
 
@@ -46,12 +46,12 @@ class Evaluation:
     confidence: float
     privacy_: PrivacyStatement
     digests: tuple[str, ...]
-    """Which models these are: the digest of each one's score."""
+    """The score digest of each model."""
     chosen: Any = None
     names: tuple[str, ...] = ()
-    """What the models are called, where somebody said so; like `chosen` it is not kept."""
+    """Names of the models, if given; like `chosen`, not saved."""
     classes: tuple[str, ...] = ()
-    """Of the schema; without any, a number is predicted."""
+    """Classes of the schema; empty for regression."""
 
     @property
     def chosen_name(self) -> str:
@@ -86,7 +86,7 @@ class Evaluation:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Plain values for JSON."""
         return {
             "confidence": self.confidence,
             "models": [[_plain(group_measures) for group_measures in part] for part in self.parts],
@@ -97,7 +97,7 @@ class Evaluation:
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Evaluation:
-        """From what `to_dict` gave."""
+        """The evaluation that `to_dict` serialized."""
         return Evaluation(
             tuple(
                 tuple(_read_measures(group_content) for group_content in part)
@@ -159,7 +159,7 @@ def _range(b: CalibrationBin) -> str:
 
 
 def measure_name(name: str, classes: Sequence[str]) -> str:
-    """For people: with the class that it is about."""
+    """The measure's name for people, with its class."""
     is_share = name == "share_of_second_class" and len(classes) == 2
     return f'share of "{classes[1]}"' if is_share else name
 
@@ -200,29 +200,28 @@ def _estimate(numbers: list[float | None]) -> EstimatedMeasure:
 
 
 def kept_evaluation(model: Any) -> Evaluation | None:
-    """The evaluation that a model carries, if it is of this very model: a new fit drops it."""
+    """The evaluation stored with a model, if it is of this very model: a new fit drops it."""
     evaluation: Evaluation | None = getattr(model, "evaluation_", None)
     is_own = evaluation is not None and evaluation.digests == (model.model_.score.digest,)
     return evaluation if is_own else None
 
 
-# --------------------------------------------------------------------------------------------------
-# Models side by side: what each guarantees, how good it is, what it looks at.
+# Models side by side: their guarantees, quality and importances.
 
 MOST_LOOKS = 10
-"""Of importances that a comparison shows."""
+"""Number of importances in a comparison."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models side by side, of what they carry: statement, evaluation, importances."""
+    """Models side by side: their statements, evaluations and importances."""
 
     names: tuple[str, ...]
     lines: tuple[tuple[str, tuple[str, ...]], ...]
-    """A title, and what it says of each model."""
+    """A title, and the text for each model."""
 
     def to_frame(self) -> Any:
-        """A pandas data frame, a column for each model."""
+        """A pandas data frame with one column per model."""
         import pandas as pd
 
         titles, cells = [title for title, _ in self.lines], [cells for _, cells in self.lines]
@@ -243,11 +242,11 @@ class Comparison:
 
 
 def compare_models(*models: Any, names: Sequence[str] = ()) -> Comparison:
-    """Fitted models side by side: their guarantees, how good they are, what they look at.
+    """Compare fitted models: their guarantees, quality and feature importances.
 
-    It reads what the models carry and spends nothing. Measures are those of each model's own
-    evaluation (`hold_out`, or `keep` of `hedgerow.evaluate`); on one set of records, and by one
-    query, models are compared by `hedgerow.evaluate(..., compare_with=...)`.
+    It reads what the models carry and spends nothing. Measures come from each model's own
+    evaluation (`hold_out`, or `keep` of `hedgerow.evaluate`). To compare models on the same records
+    by one query, use `hedgerow.evaluate(..., compare_with=...)`.
 
     Examples
     --------

@@ -21,23 +21,23 @@ from hedgerow.schema.arrays import Codes, FloatArray
 from hedgerow.schema.grids import ColumnKind, Grid, short_number
 
 SPIKE = 1e-5
-"""A part of the range so small that its cell stands for the lowest value alone."""
+"""Fraction of the range below which a cell stands for the lowest value alone."""
 
 
 @dataclass(frozen=True)
 class FeatureEffect:
     """The effect of a column on the raw score, cell by cell, averaged over the other columns.
 
-    `words[k]` says which values bin k holds; `values` is (K, O), centered; O raw outputs: one for
-    two classes (log-odds of the second) or a number, else one per class. Bins are runs of cells
-    that the model treats alike, `cells[k]` is the first of bin k. The last bin is that of missing
-    values.
+    `words[k]` describes the values of bin k; `values` is (K, O), centered; O raw outputs: one for
+    two classes (log-odds of the second) or regression, else one per class. Bins are runs of cells
+    that the model treats alike, and `cells[k]` is the first cell of bin k. The last bin holds
+    missing values.
 
     `deviations` is (K, O): standard deviations of the privacy noise in `values`, to first order in
-    the noise of leaves and curves (models/uncertainty.py), with the model's questions, bins and
-    weights taken as they are. `band` is two of them to either side. It covers what the same
-    model would say on average over the noise, in about 95 of 100 cases or more; it speaks neither
-    of other records nor of how far smoothing pulls a curve.
+    the noise of leaves and curves (models/uncertainty.py), with the model's tests, bins and weights
+    taken as fixed. `band` extends two of them to either side. In about 95 % of cases or more it
+    covers the average of the same model over the noise; it accounts neither for other records nor
+    for the bias of smoothing.
     """
 
     feature: str
@@ -53,7 +53,7 @@ class FeatureEffect:
         return self.values - reach, self.values + reach
 
     def _repr_html_(self) -> str:
-        """A bar for each bin, for notebooks; of several classes a table for each."""
+        """A bar per bin, for notebooks; one table per class if there are several."""
         tables = []
         for k, (values, noise) in enumerate(zip(self.values.T, self.deviations.T, strict=True)):
             title = self.feature if len(self.values.T) == 1 else f"{self.feature}, class {k + 1}"
@@ -63,10 +63,10 @@ class FeatureEffect:
 
 @dataclass(frozen=True)
 class PairEffect:
-    """What two columns add to the raw score together, beyond the effect of each: a surface.
+    """The joint effect of two columns on the raw score, beyond the effect of each: a surface.
 
-    `values` and `deviations` are (K, M, O): bins of the first column by bins of the second, which
-    `words` and `cells` name as those of a `FeatureEffect`. Trees of more columns are not in it.
+    `values` and `deviations` are (K, M, O): bins of the first column by bins of the second, named
+    by `words` and `cells` as in `FeatureEffect`. Trees of more columns are not included.
     """
 
     features: tuple[str, ...]
@@ -120,11 +120,11 @@ def bars(title: str, rows: Sequence[tuple[str, float, float]]) -> str:
 
 
 def importances(model: Readable) -> Importances:
-    """The part of the score's variation that each column brings about, largest first; sum 1.
+    """The fraction of the score's variation due to each column, largest first; the sum is 1.
 
-    Of a test: p (1 - p) times the squared difference of its two sides, by the chance to reach it.
-    Of a curve: the variance over its bins; half of a surface's goes to either column. All 0 if the
-    model asks nothing.
+    A test contributes p (1 - p) times the squared difference of its two sides, weighted by the
+    probability of reaching it; a curve its variance over its bins; a surface half of its variance
+    to either column. All are 0 for a constant model.
     """
     share, _ = importance_parts(model)
     order, names = np.argsort(-share, kind="stable"), model.schema_.names
@@ -134,7 +134,7 @@ def importances(model: Readable) -> Importances:
 
 
 def pair_importances(model: Readable) -> dict[tuple[str, ...], tuple[float, float]]:
-    """The part of each pair's surface, largest first, and the deviation of the noise in it."""
+    """The importance of each pair's surface, largest first, and its noise deviation."""
     parts, names = parts_of_model(model), model.schema_.names
     terms, view = _variations(model, parts), np.eye(len(names) + len(parts.surfaces))
     shares, noise = terms / (terms.sum() or 1.0), _deviations(model, parts, view)
@@ -144,7 +144,7 @@ def pair_importances(model: Readable) -> dict[tuple[str, ...], tuple[float, floa
 
 
 def importance_parts(model: Readable) -> tuple[FloatArray, float]:
-    """(F,) the importance of every column of the schema, and the variation they are parts of."""
+    """(F,) the importance of every column of the schema, and the total variation."""
     parts = parts_of_model(model)
     terms = _variations(model, parts)
     total = float(terms.sum())
@@ -152,7 +152,7 @@ def importance_parts(model: Readable) -> tuple[FloatArray, float]:
 
 
 def _variations(model: Readable, parts: Parts) -> FloatArray:
-    """(F + P,) of columns, then of surfaces."""
+    """(F + P,) variations of columns, then of surfaces."""
     variations = np.zeros(len(model.schema_.features))
     for curve in parts.curves:
         table, weights = by_cell(model, curve)
@@ -163,7 +163,7 @@ def _variations(model: Readable, parts: Parts) -> FloatArray:
 
 
 def _by_column(model: Readable, parts: Parts) -> FloatArray:
-    """(F + P, F): half of a surface to either column."""
+    """(F + P, F): half of a surface goes to either column."""
     out = np.eye(len(model.schema_.features) + len(parts.surfaces), len(model.schema_.features))
     for half, surface in zip(out[out.shape[1] :], parts.surfaces, strict=True):
         half[list(surface.columns)] = 0.5
@@ -171,7 +171,7 @@ def _by_column(model: Readable, parts: Parts) -> FloatArray:
 
 
 def pair_effect(model: Readable, first: str, second: str) -> PairEffect:
-    """The surface of two columns, with the noise in it; zero everywhere if there is none."""
+    """The surface of two columns, with its noise; zero if the model has none."""
     pair = model.schema_.index(first), model.schema_.index(second)
     grids = [model.schema_.grids[j] for j in pair]
     values = deviations = np.zeros((*(grid.n_cells for grid in grids), 1))
@@ -188,7 +188,7 @@ def pair_effect(model: Readable, first: str, second: str) -> PairEffect:
 
 
 def feature_effect(model: Readable, feature: str) -> FeatureEffect:
-    """The curve of one column, with the noise in it: partial dependence by the model's weights."""
+    """The curve of one column, with its noise: partial dependence by the model's weights."""
     parts, schema = parts_of_model(model), model.schema_
     at = schema.index(feature)
     grid = schema.grids[at]
@@ -210,7 +210,7 @@ def feature_effect(model: Readable, feature: str) -> FeatureEffect:
 def _noise_of_shape(
     model: Readable, parts: Parts, column: int, cells: list[int], weights: FloatArray
 ) -> FloatArray:
-    """(K, O) deviations of the centered sum at some cells; `weights` are the parts of its bins."""
+    """(K, O) deviations of the centered sum at some cells; `weights` are those of its bins."""
     variance = np.zeros((len(cells), model.model_.score.outputs))
     for curve, noise in zip(parts.curves, model.model_.noise.curves, strict=False):
         if curve.feature == column:
@@ -225,9 +225,9 @@ def _noise_of_shape(
 def contributions(model: Readable, codes: Codes) -> Contributions:
     """Contributions along each record's path: a test gets the change of the mean below it.
 
-    For one tree this is the decision path with numbers (Saabas 2014); curves are their values
-    less their means, surfaces their values. Base and contributions add up to the score that a
-    prediction is read off, but for models that clip their score after every tree.
+    For one tree this is the decision path with numbers (Saabas 2014); curves contribute their
+    values less their means, surfaces their values. Base and contributions add up to the score
+    behind the prediction, except for models that clip their score after every tree.
     """
     parts, schema = parts_of_model(model), model.schema_
     pairs, many = tuple(one.columns for one in parts.surfaces), len(schema.features)
@@ -258,19 +258,19 @@ def _add_variations(weighted_tree: WeightedTree, variations: FloatArray) -> None
 
 
 def by_cell(model: Readable, curve: Curve) -> tuple[FloatArray, FloatArray]:
-    """(cells, O) the values of a curve, and (cells,) the part of the records in each."""
+    """(cells, O) the values of a curve, and (cells,) the fraction of records in each."""
     table = curve.table[: model.schema_.grids[curve.feature].n_cells]
     return table, _weights(model, curve.feature, table)
 
 
 def mean_of_curve(model: Readable, curve: Curve) -> FloatArray:
-    """(O,) the mean of a curve over records, which contributions are relative to."""
+    """(O,) the mean of a curve over records, to which contributions are relative."""
     table, weights = by_cell(model, curve)
     return np.asarray(weights @ table)
 
 
 def _weights(model: Readable, column: int, table: FloatArray) -> FloatArray:
-    """(cells,) by noisy counts; else runs of equal cells count equally, missing ones not."""
+    """(cells,) weights by noisy counts; without them, runs of equal cells count equally."""
     counts = model.model_.parts[column] if model.model_.parts else ()
     if any(counts):
         return np.asarray(counts) / sum(counts)
@@ -289,7 +289,7 @@ def _runs_of_equals(table: FloatArray, missing: int) -> list[tuple[int, int]]:
 
 
 def words_at(model: Readable, column: int, cell: int) -> str:
-    """The value of a cell in words: with its neighbors, where a curve treats them equally."""
+    """The value of a cell in words, with adjacent cells that a curve treats equally."""
     grid = model.schema_.grids[column]
     for curve in model.model_.score.curves:
         if curve.feature == column:
@@ -306,17 +306,13 @@ def _bin_words(grid: Grid, cells: tuple[int, int]) -> str:
     return readable(grid.describe(((1 << (last + 1)) - 1) ^ ((1 << first) - 1)))
 
 
-# --------------------------------------------------------------------------------------------------
-# How far noise may have moved importances: one standard deviation of each column's.
-#
-# An importance is a part of the score's variation, V_j / V. Both are squares of numbers that carry
-# noise; to first order dV_j = sum over leaves of 2 (chance to end there) (what column j added on
-# the way there) d(leaf), since the derivative of a variation along a path is what the path credits.
-# Noise of leaves is independent. Noise of one curve or surface is not, and is taken to move all its
-# cells in the direction that moves V_j most, which says too much rather than too little.
-#
-# Noise alone makes every column that is asked about look a little important: a column whose
-# importance is not well above its deviation may be nothing but noise.
+# Standard deviations of the noise in importances. An importance is a fraction of the score's
+# variation, V_j / V. Both are squares of noisy numbers; to first order dV_j = sum over leaves of 2
+# (probability of the leaf) (what column j added on the way there) d(leaf), since the derivative of
+# a variation along a path is what the path credits. Noise of leaves is independent. Noise of one
+# curve or surface is not, and is assumed to move all its cells in the direction that moves V_j
+# most, which is conservative. Noise alone makes every tested column look slightly important: a
+# column whose importance is not well above its deviation may be pure noise.
 
 
 def importance_deviations(model: Readable) -> FloatArray:
@@ -326,7 +322,7 @@ def importance_deviations(model: Readable) -> FloatArray:
 
 
 def _deviations(model: Readable, parts: Parts, view: FloatArray) -> FloatArray:
-    """Of shares in the variation; `view` is (F + P, shares)."""
+    """Deviations of fractions of the variation; `view` is (F + P, fractions)."""
     terms = _variations(model, parts)
     total = float(terms.sum()) or 1.0
     share, variance = terms @ view / total, np.zeros(view.shape[1])
@@ -353,10 +349,10 @@ def _moves(model: Readable, parts: Parts, n_terms: int) -> Iterator[FloatArray]:
 
 
 def _moves_of_tree(weighted_tree: WeightedTree, n_columns: int) -> FloatArray:
-    """(leaves and outputs, F): 2 chance credit deviation."""
+    """(leaves and outputs, F): 2 x probability x credit x deviation."""
     tree, n = weighted_tree.tree, len(weighted_tree.tree.tests)
     chance, credit = np.ones(n), np.zeros((n, n_columns, tree.n_outputs))
-    for q, test in enumerate(tree.tests):  # parents stand before their children
+    for q, test in enumerate(tree.tests):  # parents come before their children
         if test is None:
             continue
         part_left = weighted_tree.left_part[q]

@@ -1,9 +1,9 @@
-"""From noisy class counts by predicted probability to quality with intervals.
+"""From noisy class counts by predicted probability to quality measures with intervals.
 
-Knows no row: what a private query gave goes in. Every measure is a smooth function of counts, so
-its variance follows from theirs to first order: a count of n records varies by n between samples
-(Poisson) and by the noise on top. Noise is symmetric and independent, so measures are taken of the
-counts as they are, negative ones included: cut off at zero they would lean.
+Every measure is a smooth function of counts, so its variance follows from theirs to first order: a
+count of n records has sampling variance n (Poisson), plus the noise. Noise is symmetric and
+independent, so measures use the counts as they are, including negative ones: clipping at zero would
+bias them.
 
 Shapes: B bins of the probability, C classes.
 """
@@ -25,9 +25,9 @@ PROBABILITY_EDGES = (
     *(0.005, 0.01, 0.02, 0.035, 0.055, 0.08, 0.12, 0.17, 0.23, 0.3, 0.4, 0.5),
     *(0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.98, 0.99),
 )
-"""Public, the same for every model: about even in log-odds, and one at a half."""
+"""Public edges for every model: about even in log-odds, and one at a half."""
 CLASS_STANDS_OUT = 4.0
-"""Deviations of noise that a class, or all records, must stand out by, or nothing is said."""
+"""Deviations of noise that each class, or all records, must exceed to be reported."""
 BUMP = 1.0
 
 TableMeasure = Callable[[FloatArray], float]
@@ -96,8 +96,8 @@ def two_class_measures(
 ) -> dict[str, EstimatedMeasure]:
     """(B, 2) counts by the probability of the second class.
 
-    `probabilities` are all values the model can predict, if they are few, as those of one tree:
-    then they stand for their bins, and records of one bin are hardly ranked at all.
+    `probabilities` are all values the model can predict, if they are few, as for a single tree:
+    they then represent their bins, and records of one bin count as nearly tied.
     """
     middles = middles_of(edges) if probabilities is None else _means_within(edges, probabilities)
     credit = _ranked_within(edges) if probabilities is None else np.full(len(counts), 0.5)
@@ -106,7 +106,7 @@ def two_class_measures(
         "auc": (lambda c: _auc(c, credit), unit),
         "accuracy": (lambda c: _mean(c, _hits(middles)), unit),
         "log_loss": (lambda c: _mean(c, _losses(middles)), (0.0, math.inf)),
-        "brier": (lambda c: _mean(c, _squares(middles)), unit),
+        "brier": (lambda c: _mean(c, np.stack([middles, 1.0 - middles], axis=1) ** 2), unit),
         "share_of_second_class": (lambda c: _mean(c, np.tile([0.0, 1.0], (len(c), 1))), unit),
     }
     if not stand_out(counts, variance):
@@ -118,16 +118,16 @@ def two_class_measures(
 
 
 def stand_out(counts: FloatArray, variance: float) -> bool:
-    """Whether each column of counts, added up, is above the noise, so that it is reported."""
+    """Whether each column of counts, added up, exceeds the noise, so that it is reported."""
     noise = math.sqrt(variance * len(counts))
     return bool((counts.sum(axis=0) > CLASS_STANDS_OUT * noise).all())
 
 
 def middles_of(edges: Sequence[float]) -> FloatArray:
-    """(B,) the probability that stands for each bin: the middle in log-odds.
+    """(B,) the probability that represents each bin: the middle in log-odds.
 
-    The outer bins stand for .003 and .997: log-loss is that of probabilities kept between these,
-    since one record that is missed by a model that was sure would outweigh all others.
+    The outer bins are represented by .003 and .997, which bounds the log-loss: otherwise one
+    confident error would outweigh all other records.
     """
     odds = np.log(np.asarray(edges) / (1.0 - np.asarray(edges)))
     inner = (odds[1:] + odds[:-1]) / 2.0
@@ -138,20 +138,18 @@ def middles_of(edges: Sequence[float]) -> FloatArray:
 def _means_within(edges: Sequence[float], probabilities: FloatArray) -> FloatArray:
     """(B,) the mean prediction in each bin; the middle of a bin without predictions."""
     middles = middles_of(edges)
-    clipped_probabilities, bins = (
-        np.clip(probabilities, middles[0], middles[-1]),
-        np.searchsorted(edges, probabilities, side="right"),
-    )
+    clipped_probabilities = np.clip(probabilities, middles[0], middles[-1])
+    bins = np.searchsorted(edges, probabilities, side="right")
     times = np.bincount(bins, minlength=len(middles))
     sums = np.bincount(bins, clipped_probabilities, minlength=len(middles))
     return np.where(times > 0, sums / np.maximum(times, 1), middles)
 
 
 def _ranked_within(edges: Sequence[float]) -> FloatArray:
-    """(B,) the chance that of two records of a bin the one of the second class is ranked above.
+    """(B,) the probability that, within a bin, the record of the second class is ranked higher.
 
-    The model's own odds are believed: if first-class records are spread evenly over a bin w wide
-    in log-odds and second-class ones as its odds say, it is e^w / (e^w - 1) - 1 / w.
+    Assumes the model's own odds: if first-class records are uniform over a bin of width w in
+    log-odds and second-class ones follow the odds, it is e^w / (e^w - 1) - 1 / w.
     """
     odds = np.log(np.asarray(edges) / (1.0 - np.asarray(edges)))
     width = np.array([1.0, *np.diff(odds), 1.0])
@@ -159,7 +157,7 @@ def _ranked_within(edges: Sequence[float]) -> FloatArray:
 
 
 def _auc(counts: FloatArray, within: FloatArray) -> float:
-    """Chance that a record of the second class is ranked above one of the first."""
+    """The probability that a record of the second class is ranked above one of the first."""
     first, second = counts[:, 0], counts[:, 1]
     below = np.cumsum(first) - first
     pairs = float(first.sum() * second.sum())
@@ -179,10 +177,6 @@ def _hits(middles: FloatArray) -> FloatArray:
 
 def _losses(middles: FloatArray) -> FloatArray:
     return -np.log(np.stack([1.0 - middles, middles], axis=1))
-
-
-def _squares(middles: FloatArray) -> FloatArray:
-    return np.stack([middles, 1.0 - middles], axis=1) ** 2
 
 
 def calibration(
@@ -212,7 +206,7 @@ def _second_share(row: FloatArray) -> float:
 def many_class_measures(
     counts: FloatArray, variance: float, confidence: float
 ) -> dict[str, EstimatedMeasure]:
-    """(C B, C) counts by the class that is named, its probability, and the true class."""
+    """(C B, C) counts by the predicted class, its probability, and the true class."""
     table, noise = right_and_wrong(counts, variance)
     if not stand_out(counts.reshape(-1, 1), variance):
         return {"accuracy": EstimatedMeasure(math.nan, 0.0, 1.0)}
@@ -221,7 +215,7 @@ def many_class_measures(
 
 
 def right_and_wrong(counts: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
-    """(B, 2) by the probability of the named class, whichever it is; and the noise of both."""
+    """(B, 2) counts by the predicted class's probability, wrong and right; and their noise."""
     classes = counts.shape[1]
     blocks = counts.reshape(classes, -1, classes)
     right = np.stack([blocks[k, :, k] for k in range(classes)]).sum(axis=0)
@@ -282,9 +276,9 @@ def _spread(counts: FloatArray, middles: FloatArray) -> float:
 def _quantile(
     parts: Sequence[EstimatedMeasure], sides: FloatArray, level: float
 ) -> EstimatedMeasure:
-    """A quantile from (E,) parts of the records up to the upper side of each bin.
+    """A quantile from (E,) fractions of the records up to the upper side of each bin.
 
-    Errors are taken to be spread evenly within a bin. The interval follows from those of the parts.
+    Errors are assumed uniform within a bin. The interval follows from those of the fractions.
     """
 
     def reach_level(of: Callable[[EstimatedMeasure], float]) -> float:
@@ -306,20 +300,17 @@ def _part_up_to(last: int, counts: FloatArray) -> float:
     return float(counts[: last + 1].sum() / total) if total else math.nan
 
 
-# --------------------------------------------------------------------------------------------------
-# How well a model of time to an event does, from one noisy table: risk group x time x event.
-#
-# Knows no row. A record is in one cell, so that the table costs what one count costs. Records of
-# one group and of one interval are not ranked against each other, and half of their pairs count as
-# right: so the concordance of groups is somewhat below Harrell's.
-#
-# Shapes: G groups, T times; counts are (G, 2, T + 1), without and with the event.
+# Quality of survival models, from one noisy table: risk group x time x event. A record is in one
+# cell, so the table costs as much as one count. Records of one group and one interval are not
+# ranked against each other, and half of their pairs count as right: so the grouped concordance is
+# slightly below Harrell's. Shapes: G groups, T times; counts are (G, 2, T + 1), without and with
+# the event.
 UNIT = (0.0, 1.0)
-GROUP_STANDS_OUT = 3.0  # deviations of its noise by which a group must be seen
+GROUP_STANDS_OUT = 3.0  # deviations of noise that a group must exceed
 
 
 def evaluation_grid(curve: SurvivalCurve) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Cuts of the score and times, released with the model: what its evaluation counts by."""
+    """Cuts of the score and times, released with the model: the cells of its evaluation."""
     return curve.score_cuts or (0.0,), curve.edges
 
 
@@ -336,15 +327,12 @@ def survival_measures(
     }
     if not stand_out(counts.reshape(-1, 1), variance):
         return {name: EstimatedMeasure(math.nan, *UNIT) for name in measures}, ()
-    estimates = {
-        name: estimate(measure, counts, variance, confidence, UNIT)
-        for name, measure in measures.items()
-    }
-    return estimates, calibration_at(table, curve, len(table.edges) // 2, confidence)
+    found = {n: estimate(m, counts, variance, confidence, UNIT) for n, m in measures.items()}
+    return found, calibration_at(table, curve, len(table.edges) // 2, confidence)
 
 
 def chances_of_groups(table: RiskTable, curve: SurvivalCurve) -> FloatArray:
-    """(G, T) what the model says of each group: at the mean of its scores."""
+    """(G, T) the predicted event probabilities of each group, at the mean of its scores."""
     scores = curve.group_scores(table.cuts)
     return 1.0 - curve.survival(scores, np.array(table.edges))
 
@@ -352,52 +340,47 @@ def chances_of_groups(table: RiskTable, curve: SurvivalCurve) -> FloatArray:
 def calibration_at(
     table: RiskTable, curve: SurvivalCurve, place: int, confidence: float
 ) -> tuple[CalibrationBin, ...]:
-    """Said and found chances of an event until one of the times, for each group that is seen."""
-    chances = chances_of_groups(table, curve)[:, place]
-    groups = list[CalibrationBin]()
+    """Predicted and observed event probabilities at one time, for groups above the noise."""
+    chances, variance = chances_of_groups(table, curve)[:, place].tolist(), table.deviation**2
 
-    def chance_in(counts: FloatArray) -> float:
-        return float(_chances(counts)[place])
+    def bin_of(chance: float, counts: FloatArray) -> CalibrationBin:
+        share = estimate(lambda c: float(_chances(c)[place]), counts, variance, confidence, UNIT)
+        return CalibrationBin(chance, chance, round(float(counts.sum()), 1), share)
 
-    for chance, counts in zip(chances.tolist(), table.table, strict=True):
-        if counts.sum() > GROUP_STANDS_OUT * table.deviation * math.sqrt(counts.size):
-            share = estimate(chance_in, counts, table.deviation**2, confidence, UNIT)
-            groups.append(CalibrationBin(chance, chance, round(float(counts.sum()), 1), share))
-    return tuple(groups)
+    least = GROUP_STANDS_OUT * math.sqrt(variance * table.table[0].size)
+    groups = zip(chances, table.table, strict=True)
+    return tuple(bin_of(chance, counts) for chance, counts in groups if counts.sum() > least)
 
 
 def _chances(counts: FloatArray) -> FloatArray:
-    """(T,) the actuarial chance of an event in a table (2, T + 1)."""
-    risk = at_risk(counts, max(float(counts.sum()), 1.0))
-    return actuarial(np.maximum(counts[1, :-1], 0.0), risk)
+    """(T,) the actuarial event probability of a table (2, T + 1)."""
+    return actuarial(np.maximum(counts[1, :-1], 0.0), at_risk(counts))
 
 
 def curve_with_band(table: RiskTable, group: int) -> FloatArray:
     """(3, T) survival of one group, and two deviations of sampling and noise to either side."""
     counts = table.table[group]
-    chances = _chances(counts)
-    risk = at_risk(counts, max(float(counts.sum()), 1.0))
+    survival, risk = 1.0 - _chances(counts), at_risk(counts)
     hazards = np.clip(counts[1, :-1] / risk, 0.0, 0.9)
-    noise = table.deviation**2 * (1.0 + hazards**2 * 2.0 * np.arange(len(risk) + 1, 1, -1))
+    noise = table.deviation**2 * (1.0 + hazards**2 * table.counts_at_risk)
     steps = (risk * hazards + noise) / (risk * (1.0 - hazards)) ** 2
-    reach = 2.0 * (1.0 - chances) * np.sqrt(np.cumsum(steps))
-    ends = np.stack([1.0 - chances, 1.0 - chances - reach, 1.0 - chances + reach])
-    return np.asarray(np.clip(ends, 0.0, 1.0))
+    reach = 2.0 * survival * np.sqrt(np.cumsum(steps))
+    return np.asarray(np.clip([survival, survival - reach, survival + reach], 0.0, 1.0))
 
 
 def _grouped_c(counts: FloatArray) -> float:
-    """Of pairs of which one had its event first, those in groups of that order."""
+    """Of pairs in which one event came first, the fraction whose groups have that order."""
     events = counts[:, 1, :-1]
     after = np.cumsum(counts.sum(axis=1)[:, ::-1], axis=1)[:, ::-1][:, 1:]
-    later = after + counts[:, :, :-1].sum(axis=1) / 2.0  # of those who leave in it, half
-    pairs = events @ later.T  # (G, G): whose event, against whom
+    later = after + counts[:, :, :-1].sum(axis=1) / 2.0  # half of those who leave in the interval
+    pairs = events @ later.T  # (G, G): pairs by group of the event and of the other
     right = np.tril(pairs, -1).sum() + np.trace(pairs) / 2.0
     total = float(pairs.sum())
     return float(right / total) if total > 0.0 else math.nan
 
 
 def _brier(counts: FloatArray, chances: FloatArray, times: tuple[float, ...]) -> float:
-    """Over the times, of all groups: squared distance of what was said from what happened."""
+    """The squared distance of prediction from outcome, over times and groups."""
     records = np.maximum(counts.sum(axis=(1, 2)), 0.0)
     seen_chances = np.stack([_chances(part) for part in counts])
     errors = seen_chances * (1.0 - chances) ** 2 + (1.0 - seen_chances) * chances**2  # (G, T)

@@ -1,8 +1,8 @@
-"""A tree as a picture for people who read no code: questions on the left, leaves on the right.
+"""A picture of a tree: tests on the left, leaves on the right.
 
-The tree grows from left to right, so that every leaf is a line that can be read: its class with a
-bar of probabilities, or its mean with the noise of it, and its rows with theirs. Needs matplotlib
-(`pip install hedgerow[plot]`).
+The tree grows from left to right, so that every leaf is a readable line: its class with a bar of
+probabilities, or its mean with its noise, and its rows with theirs. Needs matplotlib (`pip install
+hedgerow[plot]`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hedgerow.report.view import Leaf, Mean, Question, Verdict, View, view_of
 from hedgerow.report.weighing import Readable
 
 COLORS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
-"""Told apart by most eyes (Tol's bright scheme); later classes share the last gray."""
+"""Color-blind safe (Tol's bright scheme); later classes share the last gray."""
 INK, FAINT, LINE = "#222222", "#6b6b6b", "#9a9a9a"
 LEVEL_STEP, ROW, BOX = 3.05, 0.62, 2.1
 BAR_START, BAR_WIDTH = 0.35, 2.2
@@ -29,7 +29,7 @@ PICTURE_KINDS = (".svg", ".png", ".pdf")
 
 @dataclass
 class Layout:
-    """Positions in the picture: leaves in lines, a question between its two sides."""
+    """Positions in the picture: one line per leaf, a test between its two sides."""
 
     depth: int
     leaves: list[tuple[float, Leaf]] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Layout:
     edges: list[tuple[float, float, float, float, str]] = field(default_factory=list)
 
     def place(self, view: View, level: int) -> float:
-        """The height of a node, once all below it is placed."""
+        """The height of a node, after all nodes below it are placed."""
         if not isinstance(view, Question):
             y = -ROW * len(self.leaves)
             self.leaves.append((y, view))
@@ -65,9 +65,9 @@ class InlinePicture:
 
 
 def draw_tree(model: Readable, path: str | Path | None = None) -> Path | InlinePicture:
-    """Writes the picture; the suffix of `path` decides its kind: .svg, .png or .pdf.
+    """Writes the picture; the suffix of `path` decides the format: .svg, .png or .pdf.
 
-    Without a path it is shown where a notebook shows the cell's value.
+    Without a path, returns it for display in a notebook.
     """
     target = io.StringIO() if path is None else _target(path)
     try:
@@ -119,7 +119,7 @@ def _draw_edges(axis: Any, layout: Layout) -> None:
     for x, y, end, height, word in layout.edges:
         turn = x + BOX / 2.0 + 0.28
         way = ([x, turn, turn, end + 0.2], [y, y, height, height])
-        axis.plot(*way, color=LINE, lw=1.2, zorder=0)  # boxes cover where it begins
+        axis.plot(*way, color=LINE, lw=1.2, zorder=0)  # boxes cover its start
         above = 0.05 if height > y else -0.05
         level = "bottom" if above > 0 else "top"
         axis.text(turn + 0.06, height + above, word, fontsize=8, color=FAINT, va=level)

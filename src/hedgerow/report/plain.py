@@ -1,8 +1,7 @@
-"""A model as questions about raw columns: the one form from which every export is written.
+"""A model as tests of raw columns: the one form from which every export is written.
 
-Everything that a model adds up stands here as trees: a curve is a tree that asks about one column.
-What follows the sum is as plain as it can be: forests are rescaled so that no mean is left, and
-one of three links turns the sum into what a user sees.
+Everything that a model sums is a tree here: a curve becomes a tree of one column. Forests are
+rescaled so that the mean becomes a sum, and one of three links turns the sum into the output.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Outputs = tuple[float, ...]
 
 
 class OutputLink(Enum):
-    """From the sum to what a user sees."""
+    """Turns the sum into the output."""
 
     NONE = "the sum itself"
     SIGMOID = "the logistic function of the sum is the probability of the second class"
@@ -37,7 +36,7 @@ class PlainLeaf:
 
 @dataclass(frozen=True, slots=True)
 class PlainBranch:
-    """Asks whether the cell of a column is in a set; bit k of `cells` stands for cell k."""
+    """Tests whether the cell of a column is in a set; bit k of `cells` stands for cell k."""
 
     column: int
     cells: int
@@ -62,9 +61,9 @@ class PlainModel:
     link: OutputLink
     survival: SurvivalCurve | None = None
     times: tuple[float, ...] = ()
-    """At which chances over time are computed."""
+    """Times at which survival probabilities are computed."""
     pairs: tuple[tuple[int, ...], ...] = ()
-    """By tree, the two columns of a surface; () of other trees."""
+    """Per tree, the two columns of a surface; () for other trees."""
 
     @property
     def outputs(self) -> int:
@@ -76,7 +75,7 @@ class PlainModel:
 
 
 def plain(model: Readable, times: Sequence[float] = ()) -> PlainModel:
-    """The plain form of a fitted estimator; `times` are other ones than it was trained with."""
+    """The plain form of a fitted estimator; `times` replace those of its training."""
     if getattr(model, "model_", None) is None:
         raise ParameterError("this estimator is not fitted; call fit first, or load a saved model.")
     score, schema = model.model_.score, model.schema_
@@ -100,7 +99,7 @@ def plain(model: Readable, times: Sequence[float] = ()) -> PlainModel:
 
 
 def times_of(model: Readable, times: Sequence[float]) -> tuple[float, ...]:
-    """Those that were named, or the model's own; of the time to an event alone."""
+    """The given times or the model's own; survival models only."""
     curve, outcome = model.model_.survival, model.schema_.survival
     if curve is not None and outcome is not None:
         return outcome.within(times) or curve.edges
@@ -123,7 +122,7 @@ def _scale_values(values: Outputs, weight: float) -> Outputs:
 
 
 def _of_tree(tree: Tree, weight: float) -> PlainNode:
-    """From the last node to the first: children stand after their parent."""
+    """Built from the last node to the first: children come after their parent."""
     built: dict[int, PlainNode] = {}
     for q in reversed(range(len(tree.tests))):
         test = tree.tests[q]
@@ -159,7 +158,7 @@ def is_missing_in(grid: Grid, cells: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Asks whether x < `below`; None asks whether x is known. `missing` routes missing values."""
+    """Tests x < `below`, or with None whether x is known. `missing` routes missing values."""
 
     column: int
     below: float | None
@@ -169,9 +168,9 @@ class Threshold:
 
 
 def as_threshold(branch: PlainBranch, grid: Grid) -> Threshold | PlainNode:
-    """A question about a number as one comparison, or as a nest of questions that are.
+    """A test of a number as one comparison, or as nested comparisons.
 
-    Two subtrees may then stand in several places; only sets with holes need it.
+    Sets with holes repeat their two subtrees.
     """
     missing = is_missing_in(grid, branch.cells)
     turns = _turns(grid, branch.cells)
@@ -191,7 +190,7 @@ def _turns(grid: Grid, cells: int) -> list[int]:
 
 
 def _nest_thresholds(branch: PlainBranch, grid: Grid, turns: list[int]) -> Threshold:
-    """Cut at the middle turn: each half of the cells has fewer turns."""
+    """Splits at the middle turn: each half of the cells has fewer turns."""
     at = turns[len(turns) // 2]
     missing = branch.cells & (1 << grid.missing)
     low = branch.cells & ((1 << at) - 1)
@@ -213,7 +212,7 @@ def category_set(grid: Grid, cells: int) -> list[int]:
 
 
 def nodes_of(root: PlainNode) -> Iterator[PlainNode]:
-    """In preorder."""
+    """All nodes in preorder."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -225,8 +224,8 @@ def nodes_of(root: PlainNode) -> Iterator[PlainNode]:
 def spellings(grid: Grid) -> dict[str, int]:
     """Spellings of a listed category or a missing value in databases and data frames.
 
-    A column of numbers or booleans turned into text has other texts than the schema lists
-    ("1.0", "true"); hedgerow reads them as one, so consumers that compare texts get all of them.
+    Numbers or booleans converted to text may be spelled differently from the schema ("1.0",
+    "true"); hedgerow treats them as equal, so consumers that compare texts get all of them.
     """
     codes = {text: grid.missing for text in MISSING_TEXTS}
     if grid.kind is not ColumnKind.CATEGORICAL:

@@ -1,9 +1,9 @@
 """A model's entry for the OpenDP Deployments Registry (Tier 3), from its own statement.
 
-In the form of the registry's own entries (opendp/deployments-registry-data): texts are Markdown,
-and some values are one of a list. What no study's file says, people fill in before they hand the
-entry on: free texts say that they are not stated; the kind of curator, the sector and the date
-of publication have no word for that and are left out, so that the registry's own check asks.
+It has the form of the registry's own entries (opendp/deployments-registry-data): texts are
+Markdown, and some values come from a list. People complete what no study file contains: free texts
+say "not stated"; the kind of curator, the sector and the date of publication have no such value and
+are omitted, so that the registry's check asks for them.
 """
 
 from __future__ import annotations
@@ -86,10 +86,7 @@ def registry_entry(model: Stated) -> dict[str, Any]:
 
 def _basic(model: Stated, name: str) -> dict[str, Any]:
     about = model.privacy_.about or About()
-    about_fields = {
-        "publication_date": about.publication_date,
-        "data_product_sector": about.sector,
-    }
+    about_fields = {"publication_date": about.publication_date, "data_product_sector": about.sector}
     return {
         "name": name,
         "data_curators": [
@@ -133,7 +130,7 @@ def _description(model: Stated) -> str:
 
 
 def _variant(statement: PrivacyStatement) -> str:
-    """The variant of DP; the unit says which labels or records are protected."""
+    """The variant of DP; the unit says whether labels or records are protected."""
     if statement.guarantee.protected is Protected.NOTHING:
         return "Custom"
     return "Pure DP" if statement.guarantee.delta == 0 else "Approximate DP"
@@ -198,7 +195,7 @@ def _tuning(statement: PrivacyStatement) -> str:
 
 
 def _yaml(value: Any, indent: str = "") -> Iterator[str]:
-    """Block style; a text is quoted as in JSON, which YAML reads, or a block if it has lines."""
+    """Block style; a text is quoted as in JSON, or a block if it has several lines."""
     pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
     for key, item in pairs:
         head = f"{indent}-" if key is None else f"{indent}{key}:"
@@ -223,7 +220,7 @@ def _is_block(text: str) -> bool:
 
 
 def _scalar(value: Any) -> str:
-    """Readers of YAML 1.1 take 1e-06 for a text; 1.0e-06 is a number to all of them."""
+    """YAML 1.1 readers take 1e-06 for a text; 1.0e-06 is a number to all of them."""
     text = json.dumps(value, ensure_ascii=False)
     is_short = isinstance(value, float) and "." not in text
     return text.replace("e", ".0e") if is_short else text

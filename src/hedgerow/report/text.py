@@ -34,17 +34,18 @@ MOST_REASONS = 5
 
 
 class Deciding(Readable, Protocol):
-    """A fitted model that can give the path of a record."""
+    """A fitted model that can return the path of a record."""
 
     def decision_path(self, X: Any) -> list[Region]: ...
     def cells(self, X: Any) -> Codes: ...
 
 
 def show_tree(model: Readable, max_depth: int | None = FOLDED_BELOW) -> str:
-    """The tree as text: a line per test; at each leaf class and probability, or mean; rows.
+    """The tree as text: one line per test; at each leaf its class and probability, or mean, and its
+    rows.
 
-    What is deeper than `max_depth` is folded into a line that says how many leaves it holds; None
-    shows all.
+    Anything deeper than `max_depth` is folded into a line with its number of leaves; None shows
+    all.
     """
     lines = list(_lines(view_of(model), "all records", "", max_depth))
     width = max((len(words) for words, leaf in lines if leaf), default=0) + 2
@@ -84,8 +85,8 @@ def leaf_words(leaf: Leaf) -> str:
 def explain(model: Deciding, X: Any) -> list[str]:
     """Explain the prediction of each record.
 
-    A single tree names its path. Of a sum of curves and trees, or of trees that vote, the columns
-    are named that moved the score most, and pairs of columns that did so together.
+    For a single tree, gives the path. For a sum of curves and trees, or trees that vote, names the
+    columns, and pairs of columns, that changed the score most.
     """
     if not is_one_tree(model):
         return _explain_scores(model, X)
@@ -146,7 +147,7 @@ def _decision(
     prediction: FloatArray,
     usual: FloatArray,
 ) -> str:
-    """`values` is (F + P, O): what each column and pair added to the score of one record."""
+    """`values` (F + P, O): the contribution of each column and pair to one record's score."""
     moves = _towards(model.model_, values, int(np.argmax(prediction)))
     order = [int(j) for j in np.argsort(-np.abs(moves), kind="stable") if moves[j] != 0.0]
     reasons = [f"{words_of(j)} ({moves[j]:+.2g})" for j in order[:MOST_REASONS]]
@@ -160,7 +161,7 @@ def _decision(
 
 
 def _towards(model: Model, values: FloatArray, winner: int) -> FloatArray:
-    """(F,) what each column added in favor of the class that is named, or to the number."""
+    """(F,) each column's contribution to the predicted class, or to the number."""
     if model.output is Output.SIGMOID:
         return values[:, 0] if winner == 1 else -values[:, 0]
     if model.output is Output.VALUE or values.shape[1] == 1:
@@ -196,15 +197,14 @@ def _unit(model: Deciding, prediction: FloatArray) -> str:
     return f"Numbers in brackets are added to the log-odds of {name}."
 
 
-# --------------------------------------------------------------------------------------------------
 # Statements on a narrow terminal.
 
 _TITLE = re.compile(r"\s*\S.*?\s{2,}(?=\S)|\s+")
-"""A line's title and the gap behind it, or the gap alone where the title stands above."""
+"""A line's title and the gap after it, or the gap alone if the title is above."""
 
 
 def hanging(text: str, width: int) -> str:
-    """Lines within a width; wrapped text is indented to where its words began."""
+    """Wraps lines to a width; continuation lines are indented to their text."""
     return "\n".join(_within(line, width) for line in text.splitlines())
 
 

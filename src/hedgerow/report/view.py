@@ -1,9 +1,8 @@
-"""A fitted tree as people read it: questions, and the value of each leaf with its certainty.
+"""A fitted tree for people: tests, and the value of each leaf with its uncertainty.
 
-Everything here was released with noise. Rows are shown with two standard deviations of their
-noise, and so are means of a number. `confidence` is the chance that the named class is the leaf's
-true majority, if the noise is taken as normal and nothing is known beforehand: it speaks of
-noise, not of new patients.
+Everything here was released with noise. Rows and means are shown with two standard deviations of
+their noise. `confidence` is the probability that the predicted class is the leaf's true majority,
+with normal noise and a flat prior: it concerns noise, not new records.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from hedgerow.schema.schema import Schema
 
 DEVIATIONS = 2.0
 SURE = 0.95
-"""Confidence from which a leaf's class is not marked with a question mark."""
+"""Confidence below which a leaf's class is marked with a question mark."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of a leaf, and how far noise may have moved it."""
+    """The mean of a leaf, and its noise."""
 
     value: float
     value_spread: float
@@ -68,7 +67,7 @@ Leaf = Verdict | Mean
 
 @dataclass(frozen=True)
 class Question:
-    """A test: in its own words, and in the words of each side given the way to it."""
+    """A test: its words, and the words of each side given the path to it."""
 
     words: str
     sides: tuple[str, str]
@@ -79,7 +78,7 @@ View = Question | Leaf
 
 
 def is_one_tree(model: Readable) -> bool:
-    """Whether the model is one tree that keeps the statistics of its leaves."""
+    """Whether the model is one tree with leaf statistics."""
     if not hasattr(model, "leaf_statistics_"):
         raise ParameterError(
             f"this {type(model).__name__} is not fitted yet, so there is no tree to show; call "
@@ -112,7 +111,7 @@ def _view(
     inside = [[r for r in below if r[: len(way)] == way] for way in ways]
     left, right = (_view(schema, w, i, leaves) for w, i in zip(ways, inside, strict=True))
     if not cells_left(schema, ways[0], test.feature):
-        return right  # nobody can go the other way: the path above has ruled it out
+        return right  # the path above excludes the other side
     if not cells_left(schema, ways[1], test.feature):
         return left
     grid = schema.grids[schema.index(test.feature)]
@@ -125,19 +124,15 @@ def leaf_of(schema: Schema, leaf: LeafValue) -> Leaf:
     rows = float(masses.sum())
     rows_spread = DEVIATIONS * math.sqrt(leaf.variance * len(masses))
     if schema.classes is None:
-        spread = DEVIATIONS * float(leaf.deviations[0])  # never more than the whole range
+        spread = DEVIATIONS * float(leaf.deviations[0])  # at most the whole range
         return Mean(float(leaf.value[0]), spread, rows, rows_spread)
     return Verdict(
-        schema.classes,
-        tuple(float(p) for p in leaf.value),
-        rows,
-        rows_spread,
-        _confidence(leaf),
+        schema.classes, tuple(float(p) for p in leaf.value), rows, rows_spread, _confidence(leaf)
     )
 
 
 def _confidence(leaf: LeafValue) -> float:
-    """Chance that noise did not put the second class first."""
+    """The probability that noise did not put the second class first."""
     sorted_masses = np.sort(np.maximum(leaf.masses, 0.0))
     if len(sorted_masses) < 2:
         return 1.0
@@ -148,7 +143,7 @@ def _confidence(leaf: LeafValue) -> float:
 
 
 def cells_left(schema: Schema, region: Region, feature: str) -> int:
-    """The cells of a feature that a whole path allows, as bits."""
+    """The cells of a feature that a path allows, as bits."""
     cells = (1 << schema.grids[schema.index(feature)].n_cells) - 1
     for step in region:
         if isinstance(step.test, Split) and step.test.feature == feature:
@@ -157,13 +152,13 @@ def cells_left(schema: Schema, region: Region, feature: str) -> int:
 
 
 def words_on(schema: Schema, region: Region, feature: str) -> str:
-    """The condition of a whole path on one feature: '19 <= worst radius < 33'."""
+    """The condition of a path on one feature: '19 <= worst radius < 33'."""
     grid = schema.grids[schema.index(feature)]
     return readable(grid.describe(cells_left(schema, region, feature)))
 
 
 def readable(words: str) -> str:
-    """Long decimals to four digits: 0.1667, not 0.16666666666666666. Models keep exact values."""
+    """Long decimals to four digits: 0.1667, not 0.16666666666666666. Models have exact values."""
     return re.sub(r"\d+\.\d{5,}", lambda number: f"{float(number[0]):.4g}", words)
 
 

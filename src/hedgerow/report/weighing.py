@@ -1,8 +1,8 @@
 """A model decomposed into weighted pieces, for explanations.
 
-How many records go each way is known where leaves keep their noisy masses (single trees) or where
-noisy counts of every column were released (`Model.parts`); columns are then taken as independent.
-Elsewhere both sides of a test count alike, which is a convention of the reading and no fact.
+The fraction of records on each side of a test is known from the noisy masses of leaves (single
+trees) or from released noisy counts of every column (`Model.parts`), assuming independent columns.
+Otherwise both sides count equally, by convention.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hedgerow.schema.arrays import Codes, FloatArray
 from hedgerow.schema.schema import Schema
 
 MOST_OF_COLUMNS = 0.2
-"""The part of a surface's variation that its columns may have alone; ours have a hundredth."""
+"""Largest fraction of a surface's variation due to single columns; ours have a hundredth."""
 CellParts = tuple[tuple[float, ...], ...]
 
 
@@ -35,7 +35,8 @@ class Readable(Protocol):
 
 @dataclass(frozen=True)
 class WeightedTree:
-    """A tree, the chance to go left at each node, and the mean of all leaves below each node.
+    """A tree, the probability of going left at each node, and the mean of all leaves below each
+    node.
 
     `deviations` is (L, O) of the noise in its leaves, if there is any.
     """
@@ -46,9 +47,9 @@ class WeightedTree:
     deviations: FloatArray | None
 
     def parts_of_leaves(self, column: int, cells: Sequence[int]) -> FloatArray:
-        """(L, K) the chance to end in each leaf, if a column has these cells, others averaged."""
+        """(L, K) the probability of each leaf, given these cells of a column, others averaged."""
         tree, reach = self.tree, np.ones((len(self.tree.tests), len(cells)))
-        for q, test in enumerate(tree.tests):  # parents stand before their children
+        for q, test in enumerate(tree.tests):  # parents come before their children
             if test is None:
                 continue
             left: float | FloatArray = float(self.left_part[q])
@@ -63,7 +64,7 @@ class WeightedTree:
         return np.asarray(reach.T @ self.mean[self.tree.leaf >= 0])
 
     def credit(self, codes: Codes, values: FloatArray) -> None:
-        """Adds to (n, F, O) in place, a level of all records at a time."""
+        """Adds to (n, F, O) in place, one level of all records at a time."""
         tree, node = self.tree, np.zeros(codes.shape[1], np.int64)
         rows = np.arange(len(node))
         while True:
@@ -81,9 +82,9 @@ class WeightedTree:
 
 @dataclass(frozen=True)
 class Surface:
-    """A tree of two columns that says next to nothing of either alone: what both add together.
+    """A tree of two columns with nearly no effect of either alone: their interaction.
 
-    `table` and `deviations` are (A, B, O) by cell, `weights` the parts of records there.
+    `table` and `deviations` are (A, B, O) by cell, `weights` the fractions of records there.
     """
 
     columns: tuple[int, ...]
@@ -97,7 +98,7 @@ class Surface:
 
     @property
     def of_columns(self) -> float:
-        """The part of the variation that is due to one column or the other."""
+        """The fraction of the variation due to one column or the other."""
         means = [np.tensordot(self.table, w, (1 - k, 0)) for k, w in enumerate(self.weights[::-1])]
         own = [float((w @ m**2).sum()) for w, m in zip(self.weights, means, strict=True)]
         return sum(own) / max(self.variation, 1e-300)
@@ -105,7 +106,7 @@ class Surface:
 
 @dataclass(frozen=True)
 class Parts:
-    """A model's score as a sum; votes are divided by their number. Surfaces are no trees here."""
+    """A model's score as a sum; votes are divided by their number. Surfaces are not trees here."""
 
     base: FloatArray
     curves: tuple[Curve, ...]
@@ -114,7 +115,7 @@ class Parts:
 
 
 def parts_of_model(model: Readable) -> Parts:
-    """The decomposed model, in units of the score that predictions are computed from."""
+    """The decomposed model, in units of the score from which predictions are computed."""
     if not hasattr(model, "model_"):
         raise ParameterError(
             f"this {type(model).__name__} is not fitted yet, so there is nothing to read in it; "
@@ -139,7 +140,7 @@ def parts_of_model(model: Readable) -> Parts:
 
 
 def surfaces_of(model: Readable) -> list[Surface | None]:
-    """By tree: at most one surface of a pair, where noisy counts of its columns are there."""
+    """Per tree: at most one surface per pair, if noisy counts of its columns exist."""
     own, noise, out = model.model_, model.model_.noise.trees, list[Surface | None]()
     outputs = Output.SIGMOID, Output.SOFTMAX, Output.VALUE
     is_sum = own.output in outputs and own.score.clip is None
@@ -173,7 +174,7 @@ def _leaf_noise(model: Readable) -> list[FloatArray]:
 
 
 def weight_of_a_tree(model: Model) -> float:
-    """The weight of a tree's output in the score that `Model.read` makes a prediction of."""
+    """The weight of a tree's output in the score that `Model.read` uses."""
     many = max(len(model.score.trees), 1)
     match model.output:
         case Output.MEAN:
@@ -184,7 +185,7 @@ def weight_of_a_tree(model: Model) -> float:
 
 
 def _masses(tree_statistics: LeafStatistics) -> FloatArray | None:
-    """(L,) noisy records of each leaf, never below nothing."""
+    """(L,) noisy records of each leaf, at least 0."""
     if not tree_statistics.leaves:
         return None
     return np.array([float(np.maximum(leaf.masses, 0.0).sum()) for leaf in tree_statistics.leaves])
@@ -200,7 +201,7 @@ def _weigh_tree(
     n = len(tree.tests)
     mass, mean = np.zeros(n), np.zeros((n, tree.n_outputs))
     part = np.full(n, 0.5)
-    for q in reversed(range(n)):  # children stand after their parent
+    for q in reversed(range(n)):  # children come after their parent
         if (test := tree.tests[q]) is None:
             mass[q] = 1.0 if masses is None else masses[tree.leaf[q]]
             mean[q] = scale * tree.value[q]
@@ -217,7 +218,7 @@ def _weigh_tree(
 
 
 def part_inside(column: int, cells: int, parts: CellParts) -> float:
-    """The part of the records in a set of cells; one half if nothing is known of the column."""
+    """The fraction of records in a set of cells; one half if nothing is known."""
     column_parts = parts[column] if parts else ()
     if not any(column_parts):
         return 0.5

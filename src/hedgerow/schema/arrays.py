@@ -1,4 +1,4 @@
-"""Array types that all packages share."""
+"""Array types of all packages."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ N_CODES = 256
 """A cell code is one byte, so no grid has more cells."""
 
 Codes = NDArray[np.uint8]
-"""Cell codes, feature-major (F, n), or one byte of something for each record."""
+"""Cell codes, feature-major (F, n), or one byte per record."""
 GroupCodes = NDArray[np.uint8] | NDArray[np.uint16]
-"""Cell or leaf numbers of records, one row a group."""
+"""Cell or leaf numbers of records, one row per group."""
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 Int16 = NDArray[np.int16]
 Int32 = NDArray[np.int32]
 IntArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Rng = np.random.Generator
+"""Public randomness: feature draws and random cuts, never noise."""
 
 _Array = TypeVar("_Array", bound=NDArray[Any])
 
@@ -34,10 +36,10 @@ SIGNIFICANT_BITS = 24
 
 
 def canonical(values: ArrayLike) -> FloatArray:
-    """The values to 24 significant bits: the last bits differ from processor to processor.
+    """The values rounded to 24 significant bits: the last bits differ between processors.
 
-    Every number that a learner releases is rounded where it is made, so that a run asks the same
-    questions and gives the same model wherever it is computed.
+    Every number that a learner releases is rounded where it is computed, so that a run asks the
+    same queries and gives the same model on every machine.
     """
     mantissa, exponent = np.frexp(np.asarray(values, np.float64))
     return np.asarray(
@@ -46,5 +48,5 @@ def canonical(values: ArrayLike) -> FloatArray:
 
 
 def int32(values: ArrayLike, at: IntArray | slice = slice(None)) -> Int32:
-    """A read-only array of the values, or of those at these places."""
+    """A read-only array of the values, or of those at these positions."""
     return freeze(np.asarray(values).astype(np.int32)[at])

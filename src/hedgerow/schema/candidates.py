@@ -10,27 +10,24 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.schema.arrays import N_CODES, BoolArray, freeze
+from hedgerow.schema.arrays import N_CODES, BoolArray, Rng, freeze
 from hedgerow.schema.regions import Region, Split, cells
 from hedgerow.schema.schema import ColumnKind, Grid, Schema
-
-# --------------------------------------------------------------------------------------------------
-# How cells merge into bins: public values, once they were released.
 
 
 @dataclass(frozen=True)
 class Binning:
-    """How the cells of each feature merge into bins: a public value, once it was released.
+    """How the cells of each feature merge into bins: public, once it was released.
 
-    `bins[j][cell]` is the bin of a cell of feature j. Bins of a numeric feature are runs of
-    cells; categories may be gathered in any order.
+    `bins[j][cell]` is the bin of a cell of feature j. Bins of a numeric feature are runs of cells;
+    categories may be merged in any order.
     """
 
     bins: tuple[tuple[int, ...], ...]
 
     @staticmethod
     def of_cells(schema: Schema) -> Binning:
-        """Every cell its own bin."""
+        """Each cell is a bin."""
         return Binning(tuple(tuple(range(g.n_cells)) for g in schema.grids))
 
     @cached_property
@@ -57,7 +54,7 @@ class Binning:
 
 ALL_CELLS = (1 << N_CODES) - 1
 MOST_SIDES = 1024
-"""Cache size: sets of bins in use, for features of one kind."""
+"""Cache size: sets of bins in use, per block."""
 
 
 def prefix_sets(n_bins: int) -> BoolArray:
@@ -65,21 +62,9 @@ def prefix_sets(n_bins: int) -> BoolArray:
     return np.arange(n_bins)[None, :] < np.arange(1, n_bins - 1)[:, None]
 
 
-def prefix_sets_missing_left(n_bins: int) -> BoolArray:
-    """As `prefix_sets`, with `missing` sent left."""
-    sets = prefix_sets(n_bins)
-    sets[:, -1] = True
-    return sets
-
-
-def one_value_sets(n_bins: int) -> BoolArray:
-    """(B, B): one category against all others, `missing` and `other` being categories too."""
-    return np.eye(n_bins, dtype=bool)
-
-
 @dataclass(frozen=True)
 class CandidateBlock:
-    """Positions of features that share their candidates, and those: (k, B), 1 goes left."""
+    """Positions of features with the same candidates, and these candidates: (k, B), 1 goes left."""
 
     positions: NDArray[np.intp]
     left_sets: NDArray[np.float64]
@@ -87,7 +72,7 @@ class CandidateBlock:
     def has_two_sides(self, is_used: BoolArray) -> BoolArray:
         """(g, k) whether a candidate leaves a bin in use on both sides; `is_used` is (g, B).
 
-        Cached: a split narrows one feature, and all others stay as they were.
+        Cached: a split narrows one feature, and all others keep their bins.
         """
         key = is_used.tobytes()
         has_both = self._sides.get(key)
@@ -126,15 +111,17 @@ class Grids:
     def _sets(self, feature: int) -> BoolArray:
         n_bins = self.binning.n_bins[feature]
         if self.grid(feature).kind is not ColumnKind.NUMERIC:
-            return one_value_sets(n_bins)
-        return np.concatenate([prefix_sets(n_bins), prefix_sets_missing_left(n_bins)])
+            return np.eye(n_bins, dtype=bool)  # one against all others, `missing` included
+        missing_left = prefix_sets(n_bins)
+        missing_left[:, -1] = True
+        return np.concatenate([prefix_sets(n_bins), missing_left])
 
     @cached_property
     def _families(self) -> dict[tuple[int, ...], tuple[CandidateBlock, ...]]:
         return {}
 
     def families(self, features: tuple[int, ...]) -> tuple[CandidateBlock, ...]:
-        """The features by their candidates, so that alike histograms are scored at once."""
+        """Groups features by their candidates, so that similar histograms are scored at once."""
         if features not in self._families:
             self._families[features] = tuple(self._alike(features))
         return self._families[features]
@@ -151,12 +138,12 @@ class Grids:
     def reachable(self, region: Region, feature: int) -> BoolArray:
         """(B,) which bins of a feature the region's own tests leave in reach; read-only.
 
-        Cached by the cells that are left: a node narrows one feature, and all others stay.
+        Cached by the remaining cells: a node narrows one feature, and all others keep theirs.
         """
         return self._reach(region, feature)[0]
 
     def n_known_reachable(self, region: Region, feature: int) -> int:
-        """How many of them there are beside `missing`."""
+        """The number of reachable bins without `missing`."""
         return self._reach(region, feature)[1]
 
     def _reach(self, region: Region, feature: int) -> tuple[BoolArray, int]:
@@ -182,8 +169,8 @@ class Grids:
     def _cells_in(self, region: Region) -> dict[str, int]:
         """Sets of cells that the region's tests leave of each feature they test.
 
-        The last is cached, since all features of a node are asked in a row. It is compared by
-        identity: a hash of a region takes longer than all else that is done here.
+        The last result is cached, since all features of a node are asked in a row. Regions are
+        compared by identity: hashing one takes longer than everything else here.
         """
         last = self._last[0] if self._last else None
         if last is None or last[0] is not region:
@@ -205,7 +192,7 @@ class Grids:
         return self.binning.split(self.grid(feature), feature, chosen)
 
 
-FeatureDraw = Callable[[np.random.Generator], tuple[int, ...]]
+FeatureDraw = Callable[[Rng], tuple[int, ...]]
 """Draws the features that a node considers."""
 
 

@@ -31,44 +31,44 @@ from hedgerow.schema.visible import has_hidden
 MAX_BINS = 255
 """A code is one byte, and the missing cell takes one of its 256 values."""
 MAX_VALUES = 254
-"""One less, for `other`."""
+"""One less, for the cell `other`."""
 
 
 NUMERAL = re.compile(r"-?[0-9]{1,40}(\.[0-9]{0,40})?(e[-+]?[0-9]{1,3})?")
-"""As Python writes a float; `float` also accepts other scripts, blanks and underscores."""
+"""A float as Python writes it; `float` also accepts other scripts, blanks and underscores."""
 
 
 class Spacing(Enum):
     """How the cells of a number lie between its ends.
 
-    UNIFORM cells are equally wide, LOG cells in the logarithm. FINE lays both over each other, and
-    FINER more of the latter: many cells, which a method merges by private counts.
+    UNIFORM cells have equal width, LOG cells equal width in the logarithm. FINE combines both, and
+    FINER adds more of the latter: many cells, which a method merges by private counts.
     """
 
     UNIFORM = "uniform"
     LOG = "log"
-    FINE = "fine"  # has its own number of cells; `bins` is not used
-    FINER = "finer"  # and so has this: all cells of `fine`, divided further
+    FINE = "fine"  # has a fixed number of cells; `bins` is not used
+    FINER = "finer"  # likewise: all cells of `fine`, divided further
 
 
 LABEL = "label"
-"""What counts and messages call labels that came as an array, without a column name."""
+"""The name of labels without a column name in counts and messages: they came as an array."""
 SMALLEST_TIME = 2.0**-40
-"""What a time of zero is held as: minus zero would not say that a record is censored."""
+"""Stands for a time of zero, since minus zero could not mark a censored record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
     """Marks values that were read from rows, and who has confirmed that they are public.
 
-    A range that rows show is no public fact. A person who knows it from elsewhere may say so,
-    with name and date; until then there is no guarantee for it.
+    A range that rows show is not a public fact. A person who knows it from elsewhere may confirm it
+    with name and date; until then there is no guarantee.
     """
 
     confirmed_by: str | None = None
     confirmed_on: str | None = None
     source: str | None = None
-    """By which anybody may know the values, where a person has named it."""
+    """The public source of the values, if a person has named one."""
 
     def __post_init__(self) -> None:
         if (self.confirmed_by is None) != (self.confirmed_on is None):
@@ -213,7 +213,7 @@ class Categorical:
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """Categories that nobody can list in public: a public hash puts each text in a bucket.
+    """Categories that cannot be listed in public: a public hash maps each text to a bucket.
 
     The number of buckets, and with it the length of every answer, depends on the schema alone.
     """
@@ -244,7 +244,8 @@ Feature = Numeric | Categorical | Hashed
 class Target:
     """The public range of a number to be predicted. Values outside it are clamped.
 
-    `parse` says how its cells are written, `missing` which of them mean that a row has none.
+    `parse` declares how its cells are written, `missing` which of them mean that a row has no
+    target.
     """
 
     low: float
@@ -266,11 +267,11 @@ class Target:
 
 @dataclass(frozen=True, init=False)
 class Survival(Target):
-    """Time to an event: which columns say it, and the public end of follow-up.
+    """Time to an event: the columns that hold it, and the public end of follow-up.
 
-    A record has the time of its event, or of the last contact without one. It is held as one
-    signed number: the time of an event, minus the time of a censored record. Whatever lies beyond
-    `horizon` is censored there.
+    A record has the time of its event, or of the last contact without one. It is stored as one
+    signed number: the time of an event, or minus the time of a censored record. Times beyond
+    `horizon` are censored there.
     """
 
     low: float = field(init=False)
@@ -317,11 +318,12 @@ class Survival(Target):
 
     @property
     def grids(self) -> tuple[Grid, ...]:
-        event = Numeric(self.event, 0, 1, parse=self.event_parse, missing=self.missing)
+        parse = self.event_parse or "boolean"  # R's TRUE, 1, yes ... unless declared otherwise
+        event = Numeric(self.event, 0, 1, parse=parse, missing=self.missing)
         return (*super().grids, event.grid)
 
     def within(self, times: Iterable[Any]) -> tuple[float, ...]:
-        """Times at which something is known; others are refused."""
+        """The times as floats; raises for times outside [0, horizon]."""
         numbers = tuple(map(float, times))
         for time in numbers:
             if not 0.0 <= time <= self.horizon:
@@ -342,7 +344,7 @@ def _named_column(name: object) -> str:
 
 
 def _settle_parser(feature: Feature | Target, where: str) -> None:
-    """The column it is read from, how that is written, and what stands for a missing value."""
+    """Normalizes `column`, `parse` and `missing` of a feature, or raises."""
     if not isinstance(feature, Target) and feature.column is not None:
         _named_column(feature.column)
         is_same = feature.column == feature.name
@@ -376,7 +378,7 @@ def _reading(feature: Feature | Target) -> dict[str, Any]:
 
 
 def _check_visible(subject: str, text: str) -> None:
-    """Names and categories are shown to people who decide by them, on terminals and pages."""
+    """Raises for hidden characters: people see these texts on terminals and pages."""
     if has_hidden(text):
         raise ParameterError(
             f"{subject} is {text!r}; use no control characters, line breaks or marks of direction, "
@@ -385,7 +387,7 @@ def _check_visible(subject: str, text: str) -> None:
 
 
 def _is_unicode(text: str) -> bool:
-    """A lone surrogate is a `str` that no file can hold."""
+    """Whether UTF-8 can encode the text; a lone surrogate cannot be encoded."""
     return text.encode("utf-8", "replace").decode() == text
 
 
@@ -436,7 +438,7 @@ def require_list(where: str, entry: str, values: object) -> Iterable[object]:
 
 
 def distinct_values(where: str, entry: str, values: object) -> tuple[str, ...]:
-    """The values as texts. Two of one token are refused, since rows are known by tokens."""
+    """The values as texts. Two of one token are refused, since rows are matched by tokens."""
     items = list(require_list(where, entry, values))
     texts = all_of(partial(_spell_value, where, entry, value) for value in items)
     first_spellings: dict[Token, object] = {}

@@ -1,4 +1,4 @@
-"""Schemas as text: our own TOML, and the formats of others."""
+"""Schemas as text: hedgerow's TOML, and other formats."""
 
 from __future__ import annotations
 
@@ -12,23 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.errors import ParameterError
-from hedgerow.schema.features import (
-    Categorical,
-    Feature,
-    Hashed,
-    Mark,
-    Numeric,
-    Survival,
-    Target,
-)
+from hedgerow.schema.features import Categorical, Feature, Hashed, Mark, Numeric, Survival, Target
 from hedgerow.schema.parsers import Parser
 from hedgerow.schema.rules import Problems
 
-# --------------------------------------------------------------------------------------------------
 # A schema as plain values and as TOML, and back. All problems are reported at once.
 OPEN = "read_from_rows"
 MARKS = (OPEN, "confirmed_by", "confirmed_on", "source")
-"""Entries that mark values read from rows; those of the classes begin with `classes_`."""
+"""Keys that mark values read from rows; those of the classes begin with `classes_`."""
 CLASSES = "classes_"
 BARE = re.compile("[A-Za-z0-9_-]+")
 DRAFTED = """\
@@ -77,14 +68,13 @@ def target_of(entry: Any) -> Target:
 
 
 def survival_of(entry: Any) -> Survival:
-    """What a [survival] table declares."""
     return Survival(**_arguments_of("survival", entry, {"time", "event", "horizon"}, Survival))
 
 
 def _arguments_of(
     where: str, entry: Any, required_keys: set[str], kind: type[Feature | Target]
 ) -> dict[str, Any]:
-    """An entry as arguments: the three words of a mark are one value."""
+    """An entry as arguments; the keys of a mark become one value."""
     allowed_keys = {field.name for field in fields(kind) if field.init} - {"mark"}
     check_keys(where, entry, required_keys, allowed_keys | set(MARKS))
     values = {key: value for key, value in entry.items() if key not in MARKS}
@@ -148,7 +138,7 @@ def _toml(value: Any, is_number: bool = False) -> str:
 
 
 def toml_of(content: Mapping[str, Any]) -> str:
-    """The canonical form of a schema as people write it."""
+    """The canonical TOML text of a schema."""
     first = {key: content[key] for key in content if key not in ("target", "survival", "feature")}
     lines = _toml_lines(first) if first else []
     for outcome in ("target", "survival"):
@@ -161,7 +151,7 @@ def toml_of(content: Mapping[str, Any]) -> str:
 
 
 def parsed_toml(source: str | Path) -> dict[str, Any]:
-    """From a file (a Path, or a string that ends in .toml) or from the text itself."""
+    """Parses a file (a Path, or a string that ends in .toml) or the text itself."""
     is_file = isinstance(source, Path) or source.endswith(".toml")
     where = f"schema file {str(source)!r}" if is_file else "the schema text"
     try:
@@ -174,11 +164,9 @@ def parsed_toml(source: str | Path) -> dict[str, Any]:
         raise ParameterError(f"{where} is not valid TOML: {error}") from None
 
 
-# --------------------------------------------------------------------------------------------------
-# Schemas in other formats as plain values: Table Schema, JSON Schema, Arrow metadata.
-#
-# Only declared facts are used: a range without both ends or a text without its values is a problem,
-# and all problems are reported at once. Nothing is read from rows.
+# Schemas in other formats as plain values: Table Schema, JSON Schema, Arrow metadata. Only declared
+# facts are used, never rows: a range without both ends or a text without its values is a problem,
+# and all problems are reported at once.
 NUMBER_TYPES = {"number", "integer", "float", "double", "int"}
 TRUTH_KINDS = {"boolean", "bool"}
 
@@ -216,12 +204,11 @@ def of_table_schema(source: Mapping[str, Any], target: str | None) -> dict[str, 
     fields = source.get("fields") if isinstance(source, Mapping) else None
     if not isinstance(fields, list):
         raise ParameterError("this is no Table Schema: it has no list of `fields`.")
-    return _content([_of_field(field) for field in fields], target)
-
-
-def _of_field(field: Mapping[str, Any]) -> ColumnDescription:
-    rules = field.get("constraints", {})
-    return _describe(str(field.get("name")), str(field.get("type", "string")), rules)
+    columns = [
+        _describe(str(f.get("name")), str(f.get("type", "string")), f.get("constraints", {}))
+        for f in fields
+    ]
+    return _content(columns, target)
 
 
 def of_json_schema(source: Mapping[str, Any], target: str | None) -> dict[str, Any]:
@@ -236,14 +223,14 @@ def of_json_schema(source: Mapping[str, Any], target: str | None) -> dict[str, A
 
 
 def _json_type(rules: Mapping[str, Any]) -> str:
-    """A type that allows null beside it is that type: missing values are always allowed."""
+    """The type of a property, ignoring null: missing values are always allowed."""
     kind = rules.get("type", "")
     kinds = [k for k in (kind if isinstance(kind, list) else [kind]) if k != "null"]
     return str(kinds[0]) if len(kinds) == 1 else ""
 
 
 def of_arrow(source: Any, target: str | None) -> dict[str, Any]:
-    """Of `pyarrow.Schema`: each field's metadata, numbers and lists written as JSON."""
+    """From `pyarrow.Schema`: each field's metadata, numbers and lists written as JSON."""
     return _content([_of_arrow_field(field) for field in source], target)
 
 
@@ -271,7 +258,7 @@ def _describe(name: str, kind: str, rules: Mapping[str, Any]) -> ColumnDescripti
 
 
 def _content(columns: Iterable[ColumnDescription], target: str | None) -> dict[str, Any]:
-    """The features, and of the column `target` the classes or the range."""
+    """The features, and the classes or the range of the column `target`."""
     descriptions = list(columns)
     names = [column.name for column in descriptions]
     wrong = Problems()

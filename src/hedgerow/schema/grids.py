@@ -1,7 +1,7 @@
 """The public cells of one column: from a value to one byte, and from cells back to words.
 
-The cells of a grid are disjoint and exhaustive. Every value there is, missing ones included, has
-exactly one code, and the code depends on the value and the grid alone: never on another row.
+The cells of a grid are disjoint and exhaustive: every value, missing ones included, has exactly one
+code. The code depends on the value and the grid alone, never on another row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPIKE_ABOVE_ZERO = Fraction(1, 10**9)
 
 
 MOST_NAMED = 12
-"""Most values of a set that are listed; an ellipsis counts the others."""
+"""The most values that a description lists; an ellipsis counts the others."""
 TRUTH_WORDS = {"0": "no", "1": "yes"}
 
 
@@ -50,10 +50,10 @@ class ColumnKind(Enum):
 class Grid:
     """The cells of one feature. The last code, `n_cells - 1`, is always the missing cell.
 
-    Numeric: cell k holds edges[k-1] <= x < edges[k], after x is clamped to [low, high]. The range
-    decides no code, since all edges lie in (low, high]; it only decides how many were clamped.
-    Categorical: one cell per value, then `other` if there is one. Hashed: one cell per bucket.
-    A value is read by `parser` and `sentinels` first, if there are any.
+    Numeric: cell k holds edges[k-1] <= x < edges[k], after x is clamped to [low, high]. All edges
+    lie in (low, high], so the range affects no code; it only determines how many values count as
+    clamped. Categorical: one cell per value, then `other` if there is one. Hashed: one cell per
+    bucket. `parser` and `sentinels`, if any, are applied to a value first.
     """
 
     feature: str
@@ -83,7 +83,7 @@ class Grid:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of all that decides a code: two tests are equal only if it agrees."""
+        """Hash of everything that determines a code: tests are equal only if it agrees."""
         edges = [repr(edge) for edge in self.edges]
         decides = [self.feature, self.kind.value, edges, self.values, self.other]
         meaning: list[Any] = ["grid 1", *decides]
@@ -93,7 +93,7 @@ class Grid:
 
     @property
     def source(self) -> str:
-        """The column of the rows that the feature is read from."""
+        """The column that the feature is read from."""
         return self.column or self.feature
 
     @property
@@ -105,7 +105,7 @@ class Grid:
         return rules_of(self.parser, self.sentinels)
 
     def read(self, value: object) -> Any:
-        """What a value stands for by the declared parser; without one, itself."""
+        """The meaning of a value by the declared parser; without one, the value itself."""
         return reader(self.parser, self.sentinels)(value) if self.is_parsed else value
 
     @cached_property
@@ -133,7 +133,7 @@ class Grid:
         return len(self.values) if self.other else self.missing
 
     def knows(self, token: Token) -> bool:
-        """Whether the token is missing, a listed value or anything a bucket takes."""
+        """Whether the token is missing, a listed value or anything that is hashed."""
         if isinstance(token, Unusable):
             return False
         if token is None or self.kind is ColumnKind.HASHED or token in MISSING_TEXTS:
@@ -182,7 +182,7 @@ class Grid:
         return f"{self.feature} < {below}" if below else f"{self.feature} is known"
 
     def _membership(self, chosen: list[int]) -> str:
-        """The shorter of "in" and "not in"; values by their names, where all can be named."""
+        """The shorter of "in" and "not in"; by "in" if all values can be named."""
         rest = [code for code in range(self.n_cells) if code not in set(chosen)]
         if rest == [self.missing]:
             return f"{self.feature} is known"
@@ -214,11 +214,9 @@ class Grid:
         return self.kind is ColumnKind.CATEGORICAL and tokens == set(TRUTH_WORDS)
 
 
-# ---- edges --------------------------------------------------------------------------------------
-#
-# Edges are worked out in exact rationals and rounded once, so that every site gets the same grid,
-# and thus the same digest, whatever its processor and its maths library. That takes a millisecond
-# for a fine grid, so they are cached.
+# Edges are computed in exact rationals and rounded once, so that every site gets the same grid, and
+# thus the same digest, whatever its processor and math library. A fine grid takes a millisecond, so
+# edges are cached.
 
 
 @lru_cache(maxsize=1024)
@@ -232,7 +230,7 @@ def uniform_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
 def log_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
     """`bins` cells of equal ratio, counted from zero; 7 decades if it is in the range.
 
-    With zero inside, cells are divided among its two sides by width, at least one to each.
+    With zero inside, the cells are divided between its two sides by width, at least one for each.
     """
     start, width = _span(low, high)
     end = start + width
@@ -255,8 +253,8 @@ def _log_cuts(near: Fraction, far: Fraction, bins: int) -> list[Fraction]:
 def fine_edges(low: float, high: float) -> tuple[float, ...]:
     """Uniform and logarithmic cells together: 121 cells, or 235 if the range contains zero inside.
 
-    Good for skewed columns of which only the range is known: a method merges the cells by private
-    counts. The values low, zero and high get a cell of their own, since values often pile up there.
+    For skewed columns of which only the range is known: a method merges the cells by private
+    counts. The values low, zero and high get a cell each, since values often pile up there.
     """
     start, width = _span(low, high)
     end, steps = start + width, _steps(FINE_STEPS)
@@ -272,7 +270,7 @@ def fine_edges(low: float, high: float) -> tuple[float, ...]:
 def finer_edges(low: float, high: float) -> tuple[float, ...]:
     """The fine grid's edges and more logarithmic ones from `low`: 241 cells.
 
-    A range with zero inside has two more logarithmic parts already, and stays as it is: a code is
+    A range with zero inside already has two more logarithmic parts and is not refined: a code is
     one byte.
     """
     edges = fine_edges(low, high)
@@ -291,17 +289,17 @@ WIDE_DECADES = (
     ((3, 5), (16, 8)),
     ((5, 10), (6, 4)),
 )
-"""Decades from and to, and how many cells each has above and below zero."""
+"""First and last decade, and the number of cells per decade above and below zero."""
 
 
 @cache
 def wide_edges() -> tuple[float, ...]:
     """Logarithmic cells in both directions, for a number without a declared range.
 
-    Dense where most measured things lie, from .1 to 100,000; .001 and closer to zero is one cell on
-    either side of it.
+    Dense between .1 and 100,000, where most measurements lie; from .001 toward zero there is one
+    cell on either side.
     """
-    cuts = [Fraction(0), Fraction(1, 10**6)]  # zero has a cell of its own
+    cuts = [Fraction(0), Fraction(1, 10**6)]  # zero has its own cell
     for (first, last), a_decade in WIDE_DECADES:
         for sign, rungs in zip((1, -1), a_decade, strict=True):
             exponents = (first + Fraction(k, rungs) for k in range((last - first) * rungs))
@@ -329,7 +327,7 @@ def _steps(a_decade: tuple[int, int]) -> tuple[Fraction, ...]:
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
-    """To 40 digits, in software: a C library's `pow` may differ in the last bit."""
+    """A power to 40 digits, in software: a C library's `pow` may differ in the last bit."""
     digits = Context(prec=40)
     b, e = (digits.divide(Decimal(x.numerator), Decimal(x.denominator)) for x in (base, exponent))
     return Fraction(digits.power(b, e))
@@ -341,7 +339,7 @@ def codes_of(values: Iterable[str]) -> dict[Token, int]:
 
 
 def _bucket(token: str, buckets: int) -> int:
-    """Public and the same everywhere; no secret is involved."""
+    """The bucket of a token, by a public hash that is the same everywhere."""
     digest = hashlib.blake2b(token.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "little") % buckets
 
@@ -358,7 +356,7 @@ def canonical_bytes(meaning: Any) -> bytes:
 
 
 def _runs(codes: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of neighbors in a sorted list."""
+    """First and last of each run of consecutive numbers in a sorted list."""
     present = set(codes)
     firsts = [code for code in codes if code - 1 not in present]
     lasts = [code for code in codes if code + 1 not in present]

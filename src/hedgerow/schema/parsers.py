@@ -1,9 +1,9 @@
 """Declared parsers: how a column's cells are written, as a public fact of the schema.
 
-A parser is a total function of one value: a date, an amount or a code becomes a number or a text,
-a declared sentinel is missing, all else is unreadable. `parse` and what stands below it are also
-the text of exported Python files, so they use the standard library alone; patterns are such that
-Python, RE2 (Arrow, DuckDB) and PostgreSQL understand them alike.
+A parser is a total function of one value: a date, an amount or a code becomes a number or a text, a
+declared sentinel is missing, everything else is unreadable. `parse` and the functions below it are
+copied into exported Python files, so they use the standard library alone; Python, RE2 (Arrow,
+DuckDB) and PostgreSQL interpret the patterns alike.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ NUMBER_PARSERS = ("number", "money", "percent")
 PARTS = ("days", "year", "month", "day", "weekday", "hour")
 CURRENCIES = (*"$€£¥₹₽₩₺₪₫฿", "zł", "Kč", "kr", "Fr.", "[A-Z]{3}")
 GROUP_MARKS = ("", ",", ".", "'", " ", "_")
-TRUE_WORDS, FALSE_WORDS = (
-    ("yes", "y", "true", "t", "on", "1"),
-    ("no", "n", "false", "f", "off", "0"),
-)
+TRUE_WORDS = ("yes", "y", "true", "t", "on", "1")
+FALSE_WORDS = ("no", "n", "false", "f", "off", "0")
 LENGTHS = {"prefix": 3, "icd": 3, "atc": 4, "zip": 3}
 ZIP_DIGITS = 5
 TEXTS = ("currency", "format", "true", "false", "order")
@@ -62,14 +60,14 @@ CLOCK = (
     f"(?:[T ]{DIRECTIVES['%H']}:{DIRECTIVES['%M']}(?::[0-5][0-9](?:[.,][0-9]{{1,9}})?)?"
     "(?:Z|(?P<Z>[-+][0-9]{2}:?[0-9]{2}|[-+][0-9]{2}))?)?"
 )
-"""What may follow a day. A time with an offset is read in UTC."""
+"""May follow a day. A time with an offset is read in UTC."""
 ISO = "%Y-%m-%d"
 SINCE = "1970-01-01"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parser:
-    """How the cells of a column are written; a feature has it as `parse`.
+    """How the cells of a column are written; the `parse` parameter of a feature.
 
     `kind` is one of number, money, percent, date, boolean, ordinal, prefix, icd, atc and zip.
 
@@ -148,7 +146,7 @@ class Parser:
 
     @staticmethod
     def of(declaration: object) -> Parser | None:
-        """From a parser, the name of a kind, or a table with `kind` and options."""
+        """Builds a parser from a parser, the name of a kind, or a table with `kind` and options."""
         if declaration is None or isinstance(declaration, Parser):
             return declaration
         if isinstance(declaration, str):
@@ -166,7 +164,7 @@ class Parser:
 
     @property
     def entries(self) -> dict[str, Any]:
-        """The kind, and the options that are not the usual ones, as plain values."""
+        """The kind, and the options that differ from the defaults, as plain values."""
         usual = Parser(kind=self.kind, order=("a", "b"))
         if self.grouping == ("." if self.decimal == "," else ","):
             object.__setattr__(usual, "grouping", self.grouping)
@@ -194,7 +192,7 @@ def _texts(name: str, values: object) -> tuple[str, ...]:
 
 
 def _directives(text: str) -> list[str] | None:
-    """None if a directive is unknown or there twice."""
+    """The directives of a format; None if one is unknown or repeated."""
     names = re.findall("%.?", text)
     return names if set(names) <= set(DIRECTIVES) and len(set(names)) == len(names) else None
 
@@ -208,7 +206,7 @@ def _is_day(text: object) -> bool:
 
 @cache
 def reader(parser: Parser | None, sentinels: tuple[str, ...]) -> Callable[[object], Any]:
-    """The function of one value by a column's parser and its sentinels. It raises nothing."""
+    """The function that reads one value by a parser and sentinels. It raises nothing."""
     rules = rules_of(parser, sentinels)
 
     def read(value: object) -> Any:
@@ -223,7 +221,7 @@ def reader(parser: Parser | None, sentinels: tuple[str, ...]) -> Callable[[objec
 
 
 def rules_of(parser: Parser | None, sentinels: tuple[str, ...]) -> dict[str, Any]:
-    """All that decides what a value becomes, as plain values."""
+    """Everything that determines the result for a value, as plain values."""
     rules: dict[str, Any] = {"kind": "", "sentinels": [token_of(text) for text in sentinels]}
     if parser is None:
         return rules
@@ -242,12 +240,9 @@ def rules_of(parser: Parser | None, sentinels: tuple[str, ...]) -> dict[str, Any
     if kind == "ordinal":
         ranks = {str(token_of(word)): float(rank) for rank, word in enumerate(parser.order)}
         return rules | {"kind": "words", "words": ranks}
-    code = {"upper": kind != "prefix", "drop": "" if kind == "prefix" else " .", "digits": 0}
-    return (
-        rules
-        | {"kind": "code", **code, "digits": ZIP_DIGITS * (kind == "zip")}
-        | {"length": parser.length}
-    )
+    is_code, digits = kind != "prefix", ZIP_DIGITS if kind == "zip" else 0
+    code = {"upper": is_code, "drop": " ." if is_code else "", "digits": digits}
+    return rules | {"kind": "code", **code, "length": parser.length}
 
 
 def number_pattern(parser: Parser) -> str:
@@ -274,7 +269,7 @@ def _date_pattern(text: str) -> str:
     return pattern if "%H" in text else pattern + CLOCK
 
 
-# ---- the text of exported Python files, too -----------------------------------------------------
+# The functions below are copied into exported Python files.
 
 
 def parse(rules: dict[str, Any], value: Any) -> Any:

@@ -1,13 +1,13 @@
 """Regions: sets of rows that are defined by public tests.
 
-By a region a site selects rows, *and* the ledger decides that two charges cannot concern
-the same row. A test is therefore identified by everything that decides its outcome: the
-feature's name, the digest of the grid its cells come from, the set of cells sent left
-(`missing` and `other` are cells like any other), or the id of a secret draw and its odds.
+A site selects rows by a region, *and* the ledger decides by it that two charges cannot concern the
+same row. A test is therefore identified by everything that determines its outcome: the feature's
+name, the digest of the grid its cells come from and the set of cells sent left (`missing` and
+`other` are cells like any other), or the id of a secret draw and its odds.
 
-There is one object for each test and for each step: they are equal when they are the same. A
-region of a hundred steps is then hashed and compared without a line of Python, and a deep tree
-does that for every node at every site.
+Tests and steps are interned: equal ones are the same object. A region of a hundred steps is then
+hashed and compared without running Python code, which a deep tree does for every node at every
+site.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OnePerValue(type):
         if kwargs:
             new = super().__call__(*args, **kwargs)
             args = values_of(new)
-        # 1, 1.0 and True are equal, but differ in type and do not pass the same checks
+        # 1, 1.0 and True are equal, but differ in type and in the checks that they pass
         key = (cls, *args, *map(type, args))
         instance = cls._instances.get(key)
         if instance is None:
@@ -47,7 +47,7 @@ def values_of(value: Any) -> tuple[Any, ...]:
 
 
 class _Value(metaclass=OnePerValue):
-    """Equal and hashed as an object; copied as the arguments that make it."""
+    """Compared and hashed by identity; copied as the arguments that make it."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ class Fold(_Value):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class HeldOut(_Value):
-    """Outcome 0: the row's own secret draw keeps it out of training, one row in `one_in`.
+    """Outcome 0: the row's own secret draw holds it out of training, one row in `one_in`.
 
     Outcome 1: all others.
     """
@@ -142,7 +142,7 @@ EVERYONE: Region = ()
 
 
 def cells(codes: range | list[int] | tuple[int, ...]) -> int:
-    """Bit set of cell codes, as `Split.left` wants it."""
+    """The bit set of cell codes for `Split.left`."""
     bits = 0
     for code in codes:
         bits |= 1 << code

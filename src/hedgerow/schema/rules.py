@@ -1,8 +1,7 @@
-"""Rules of parameters: users' values are checked and converted to internal types here.
+"""Rules of parameters: check users' values and convert them to internal types.
 
-A rule has four forms: `kind` for the documentation, `expectation` for the message of an
-error, `parse` as code, `json` for the JSON Schema of a file. NumPy's numbers are numbers; a bool is
-not.
+A rule has four forms: `kind` for the documentation, `expectation` for error messages, `parse` as
+code, `json` for the JSON Schema of a file. NumPy's numbers are numbers; a bool is not.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 from hedgerow.errors import ParameterError
 
 MOST_SHOWN = 200
-"""Characters of a value in an error."""
+"""Characters of a value that an error shows."""
 
 
 def shown_value(number: object) -> str:
@@ -39,7 +38,7 @@ def shown_value(number: object) -> str:
 def exact(number: Fraction | float | int | str, name: str = "number") -> Fraction:
     """The rational a person meant: 0.1 is 1/10, not the nearest binary fraction.
 
-    In plain Python's integers, whatever the type: NumPy's would overflow in silence.
+    Computed in Python's integers for any type: NumPy's would overflow silently.
     """
     try:
         if isinstance(number, Rational):
@@ -77,21 +76,19 @@ def whole(least: int, most: float = math.inf) -> Rule:
     return Rule("int", f"a whole number {ends}", parse, shape)
 
 
-def _threads(value: Any) -> int:
-    return operator.index(_no_bool(value)) or _refuse()
-
-
-THREADS = Rule("int", "a whole number: how many, or -1 for all processors", _threads)
+THREADS = Rule(
+    "int",
+    "a whole number: how many, or -1 for all processors",
+    lambda value: operator.index(_no_bool(value)) or _refuse(),
+)
 
 
 def number(*, least: float = -math.inf, above: float = -math.inf, below: float = math.inf) -> Rule:
-    """A finite number."""
 
     def parse(value: Any) -> float:
         parsed_number = float(_real(value))
-        return (
-            parsed_number if parsed_number >= least and above < parsed_number < below else _refuse()
-        )
+        is_allowed = parsed_number >= least and above < parsed_number < below
+        return parsed_number if is_allowed else _refuse()
 
     ends = [("of {} or more", least), ("above {}", above)]
     where = "".join(f" {words.format(end)}" for words, end in ends if end > -math.inf)
@@ -111,7 +108,7 @@ def fraction(words: str, fits: Callable[[Fraction], bool]) -> Rule:
 
 
 FRACTION = fraction("a number between 0 and 1, both excluded", lambda share: 0 < share < 1)
-"""A part of the budget."""
+"""A fraction of the budget."""
 
 
 def _flag(value: Any) -> bool:
@@ -122,7 +119,7 @@ FLAG = Rule("bool", "True or False", _flag)
 
 
 def one_of(choices: Mapping[str, Any] | type[Enum]) -> Rule:
-    """One of some words, each for an internal value."""
+    """One of several words, each with an internal value."""
     table = choices if isinstance(choices, Mapping) else {c.value: c for c in choices}
     words = ", ".join(repr(word) for word in table)
 
@@ -134,7 +131,11 @@ def one_of(choices: Mapping[str, Any] | type[Enum]) -> Rule:
 
 def a(kind: type) -> Rule:
     """An instance of a hedgerow class."""
-    return Rule(kind.__name__, f"a hedgerow.{kind.__name__}", lambda v: _require_type(v, kind))
+    return Rule(
+        kind.__name__,
+        f"a hedgerow.{kind.__name__}",
+        lambda v: v if isinstance(v, kind) else _refuse(),
+    )
 
 
 def either(*rules: Rule) -> Rule:
@@ -153,7 +154,7 @@ def either(*rules: Rule) -> Rule:
 
 
 def or_none(rule: Rule) -> Rule:
-    """None, or what the rule says."""
+    """None, or a value that the rule accepts."""
 
     def parse(value: Any) -> Any:
         return None if value is None else rule.parse(value)
@@ -171,7 +172,7 @@ def rule_of(hint: Any) -> Rule:
 
 
 def anything(kind: str) -> Rule:
-    """Any value; its user checks it."""
+    """Any value; the code that uses it checks it."""
     return Rule(kind, kind, lambda value: value)
 
 
@@ -183,15 +184,10 @@ def _no_bool(value: Any) -> Any:
     return value if not isinstance(value, bool | np.bool_) else _refuse()
 
 
-def _require_type(value: Any, kind: type) -> Any:
-    return value if isinstance(value, kind) else _refuse()
-
-
 def _refuse() -> Any:
     raise ValueError
 
 
-# --------------------------------------------------------------------------------------------------
 # All problems of a schema in one error, so that they can be fixed together.
 _T = TypeVar("_T")
 
@@ -203,7 +199,7 @@ class Problems:
         self.messages: list[str] = []
 
     def past(self, make: Callable[[], _T]) -> _T:
-        """The result of `make`. If it fails, its message is collected and `tell` will raise."""
+        """The result of `make`; if it raises, the message is collected for `tell`."""
         try:
             return make()
         except ParameterError as error:

@@ -76,16 +76,16 @@ WHOLE |= {CLASSES + word for word in MARKS}
 class Schema:
     """The public schema, on which all sites agree before any row is read.
 
-    `classes` for classification, `target` for regression, `survival` for time to an event (it is
-    held as a target of signed times), none of them for features alone. Features
-    may be written as a mapping, {"age": (0, 110), "ward": ["north", "south"]}: a pair is a range,
-    a list names values, `float`, `bool` and `str` leave open what is not known in public. A target
-    may be a pair too.
+    Give `classes` for classification, `target` for regression, `survival` for time to an event
+    (stored as a target of signed times), and none of them for features alone. Features may be a
+    mapping, {"age": (0, 110), "ward": ["north", "south"]}: a pair is a range, a list names values,
+    and `float`, `bool` and `str` leave open what is not known in public. A target may be a pair
+    too.
 
-    `classes_parse` and `classes_missing` say how labels are written and which words are none, as
-    `parse` and `missing` of a feature or a target do. `classes` are texts. `label_type` is the type
-    in which they were listed (bool, int or str; whole floats are ints), and `labels` are the
-    classes in it: what a classifier predicts.
+    `classes_parse` and `classes_missing` declare how labels are written and which words mean that
+    there is none, like `parse` and `missing` of a feature or a target. `classes` are texts.
+    `label_type` is the type in which they were listed (bool, int or str; whole floats are ints),
+    and `labels` are the classes in that type: what a classifier predicts.
     """
 
     features: tuple[Feature, ...]
@@ -120,7 +120,7 @@ class Schema:
             object.__setattr__(self, name, part)
 
     def __repr__(self) -> str:
-        """One line, for an estimator's parameters; `to_toml` spells everything out."""
+        """One line, for an estimator's parameters; `to_toml` gives everything."""
         count = len(self.features)
         parts = [f"{count} feature{'s' if count > 1 else ''}: {_first_few(self.names)}"]
         if self.classes is not None:
@@ -137,7 +137,7 @@ class Schema:
         return self.target if isinstance(self.target, Survival) else None
 
     def label_columns(self, target: str) -> tuple[str, ...]:
-        """The columns of a source that labels are read from, where one of them is `target`."""
+        """The columns of a source that hold labels; one of them is `target`."""
         return (target,) if self.survival is None else self.survival.columns
 
     @cached_property
@@ -154,12 +154,12 @@ class Schema:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns of rows that features are read from, each once."""
+        """The columns that features are read from, each once."""
         return tuple(dict.fromkeys(grid.source for grid in self.grids))
 
     @cached_property
     def sources(self) -> tuple[int, ...]:
-        """For each feature the place of its column among `columns`."""
+        """For each feature the position of its column in `columns`."""
         return tuple(self.columns.index(grid.source) for grid in self.grids)
 
     @cached_property
@@ -168,7 +168,7 @@ class Schema:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where each column stands."""
+        """The position of each feature, by name."""
         return {name: i for i, name in enumerate(self.names)}
 
     @cached_property
@@ -181,7 +181,7 @@ class Schema:
         return tuple(LABEL_READERS[self.label_type](text) for text in self.classes or ())
 
     def with_sorted_classes(self) -> Schema:
-        """The same classes in the order of their labels, which is scikit-learn's."""
+        """The same schema with the classes in the order of their labels, as in scikit-learn."""
         if self.classes is None:
             return self
         places = sorted(range(len(self.classes)), key=self.labels.__getitem__)
@@ -200,9 +200,9 @@ class Schema:
         return self._code_of_class.get(token)
 
     def with_grid(self, bins: int | None = None, spacing: Spacing | None = None) -> Schema:
-        """The same columns, every numeric one gridded anew (its explicit edges give way).
+        """The same columns with a new grid for every numeric one; explicit edges are replaced.
 
-        One without a known range keeps its logarithmic grid: even cells would say nothing.
+        A column without a known range keeps its logarithmic grid: uniform cells would be useless.
         """
         changes: dict[str, Any] = {"bins": bins, "spacing": spacing}
         options = {key: value for key, value in changes.items() if value is not None}
@@ -218,13 +218,11 @@ class Schema:
 
     @property
     def without_parsers(self) -> Schema:
-        """The same features, each read from a column of its own that holds parsed values."""
+        """The same features, each read from its own column of parsed values."""
         plain = (replace(f, column=None, parse=None, missing=()) for f in self.features)
         target = None if self.target is None else replace(self.target, parse=None, missing=())
         reads: dict[str, Any] = {"classes_parse": None, "classes_missing": ()}
         return replace(self, features=tuple(plain), target=target, **reads)
-
-    # ---- where it comes from --------------------------------------------------------------------
 
     @property
     def marks(self) -> dict[str, Mark]:
@@ -236,7 +234,7 @@ class Schema:
 
     @property
     def unconfirmed(self) -> list[str]:
-        """Parts that were read from rows and not confirmed; while there are any, no guarantee."""
+        """Parts that were read from rows and not confirmed; with any there is no guarantee."""
         return [part for part, mark in self.marks.items() if mark.is_open]
 
     def with_mark(self, mark: Mark | None) -> Schema:
@@ -250,7 +248,7 @@ class Schema:
 
     @property
     def provenance(self) -> str:
-        """One line for a statement."""
+        """The origin of the schema, in one line for a statement."""
         if self.unconfirmed:
             return f"inferred from the rows: {_some(self.unconfirmed)} (digest {self.digest[:16]})"
         words = "given: public ranges, categories and classes"
@@ -271,17 +269,15 @@ class Schema:
     def digest(self) -> str:
         """Hash of the whole schema; sites compare it before they join.
 
-        By the texts of the classes: what a record is known by, whatever type a file lists it in.
+        Classes enter as texts, so the type in which a file lists them does not matter.
         """
         content = self.to_dict()
         if self.classes is not None:
             content["classes"] = list(self.classes)
         return hashlib.sha256(canonical_bytes(["schema 1", content])).hexdigest()
 
-    # ---- forms ----------------------------------------------------------------------------------
-
     def to_dict(self) -> dict[str, Any]:
-        """The canonical form: everything spelled out, floats as their exact shortest text."""
+        """The canonical form: every entry, floats as their exact shortest text."""
         content: dict[str, Any] = {}
         if self.classes is not None:
             content["classes"] = list(self.labels)
@@ -295,7 +291,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
-        """The schema of a mapping with the entries of a schema file."""
+        """Builds a schema from a mapping with the entries of a schema file."""
         features = content.get("feature") if isinstance(content, Mapping) else None
         if not isinstance(features, list):
             check_keys("the schema", content, {"feature"}, WHOLE)
@@ -320,28 +316,28 @@ class Schema:
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Schema:
-        """From a file (a Path, or a string that ends in .toml) or from the text itself."""
+        """Reads a file (a Path, or a string that ends in .toml) or the text itself."""
         return cls.from_dict(parsed_toml(source))
 
     @classmethod
     def from_table_schema(cls, source: Mapping[str, Any], target: str | None = None) -> Schema:
-        """From a Frictionless Table Schema: constraints are the public facts."""
+        """Converts a Frictionless Table Schema, whose constraints are the public facts."""
         return cls.from_dict(formats.of_table_schema(source, target))
 
     @classmethod
     def from_json_schema(cls, source: Mapping[str, Any], target: str | None = None) -> Schema:
-        """From a JSON Schema of one record: `minimum`, `maximum` and `enum` are the facts."""
+        """Converts a JSON Schema of one record with `minimum`, `maximum` and `enum`."""
         return cls.from_dict(formats.of_json_schema(source, target))
 
     @classmethod
     def from_arrow(cls, source: Any, target: str | None = None) -> Schema:
-        """From an Arrow schema whose fields say `minimum`, `maximum` or `enum` in metadata."""
+        """Converts an Arrow schema whose fields have `minimum`, `maximum` or `enum` in metadata."""
         return cls.from_dict(formats.of_arrow(source, target))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    """The parts of a schema; `build` makes it, or reports all problems at once."""
+    """The parts of a schema; `build` validates them and reports all problems at once."""
 
     features: Sequence[tuple[object, Callable[[], Feature]]]  # each with its name, if it has one
     classes: object
@@ -400,7 +396,7 @@ def _check_once(name: str, times: int) -> None:
 def _settle_classes(
     class_list: object, label_type: type | None
 ) -> tuple[tuple[str, ...] | None, type]:
-    """Texts of the classes, and their label type."""
+    """The texts of the classes, and the type of the labels."""
     if class_list is None:
         return None, str
     values = list(require_list("the schema", "classes", class_list))
@@ -418,7 +414,7 @@ def _settle_classes(
 def _settle_reading(
     classes: tuple[str, ...] | None, parse: Any, missing: Any
 ) -> tuple[Any, tuple[Any, ...]]:
-    """How labels are written, by the rules of a column that lists its values."""
+    """The parser and sentinels of labels, by the rules of a categorical column."""
     if parse is None and not missing:
         return None, ()
     if classes is None:
@@ -428,7 +424,7 @@ def _settle_reading(
 
 
 def _type_of_labels(values: list[object]) -> type:
-    """Bool or int if all labels are; else str."""
+    """Bool or int if all labels are of that type; else str."""
     kinds = {_type_of_label(value) for value in values}
     return kinds.pop() if len(kinds) == 1 else str
 
@@ -442,7 +438,7 @@ def _type_of_label(value: object) -> type:
 
 
 def _prints(kind: type, text: str) -> bool:
-    """Whether a value of that type is spelled so."""
+    """Whether a value of that type is spelled like this text."""
     try:
         return spell(LABEL_READERS[kind](text)) == text
     except ValueError:
@@ -459,7 +455,7 @@ LABEL_READERS: dict[type, Callable[[str], str | int | bool]] = {
 def _makers(
     declarations: Mapping[str, Any] | Iterable[Feature],
 ) -> list[tuple[object, Callable[[], Feature]]]:
-    """Makers of features, from a mapping or from a list of features."""
+    """Constructors of features, from a mapping or from a list of features."""
     if isinstance(declarations, Mapping):
         return [
             (name, partial(_feature_named, name, declaration))
@@ -517,7 +513,7 @@ Maker = Callable[[Any], Target | None]
 
 
 def _outcome_of(target: Any, survival: Any, of_target: Maker, of_survival: Maker) -> Target | None:
-    """Of a schema's arguments, or of the tables of its file."""
+    """The outcome from a schema's arguments, or from the tables of its file."""
     if target is not None and survival is not None:
         raise ParameterError("the schema has a target and survival; keep the one to be predicted.")
     if survival is not None:
@@ -539,8 +535,8 @@ def _target_of(target: Any) -> Target:
     return cast(Target, target)
 
 
-def _first_few(names: Sequence[str], shown: int = 3) -> str:
-    return _some([repr(name) for name in names], shown)
+def _first_few(names: Sequence[str]) -> str:
+    return _some([repr(name) for name in names], shown=3)
 
 
 def _some(names: Sequence[str], shown: int = 4) -> str:

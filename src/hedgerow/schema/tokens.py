@@ -1,14 +1,14 @@
 """Tokens: one text per value, by which categories are matched, whatever type they arrive in.
 
 The type of a column depends on all of its rows. One missing value turns integers into floats and
-booleans into objects, one text turns numbers into text. A record must not get another code because
-a neighbor came or went, so all that one value may turn into has one token:
+booleans into objects, one text turns numbers into text. The code of a record must not change
+because another record came or went, so all forms of a value have the same token:
 
     1, 1.0, True, numpy.int8(1), Decimal("1.00"), "1", "1.0", " 1 ", "True", b"1"    ->  "1"
 
 Fractions are compared as float32, so that 0.1 is the same in columns of both widths. A number of
-2^53 or more has no token: a float cannot tell it from its neighbors, so a code as long as that is
-written as text. Text that no number prints itself as ("01", "2.50", "1e3") is itself.
+2^53 or more has no token, since a float cannot tell it from its neighbors: write such codes as
+text. Text that no number prints itself as ("01", "2.50", "1e3") is its own token.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 FIRST_AMBIGUOUS: Final = 2**53
-"""From here on two integers may be one float."""
+"""From here on two integers may have the same float."""
 
 
 class Unusable(Enum):
@@ -42,17 +42,17 @@ MISSING_TEXTS: Final = frozenset(
 """Text that means "no value", unless the schema lists it as a category."""
 
 TRUTHS: Final = {"True": "1", "true": "1", "False": "0", "false": "0"}
-"""As Python and NumPy write booleans among texts, and as Arrow and Polars do."""
+"""Booleans as Python and NumPy write them in texts, and as Arrow and Polars do."""
 
 _WORDS: Final[dict[str, Token]] = {**TRUTHS, "nan": None}
 _MISSING_TYPES: Final = frozenset({"NoneType", "NAType", "NaTType", "MaskedConstant"})
 _DIGITS: Final = frozenset("0123456789")
 _FRACTION: Final = re.compile(r"-?\d+(?:\.\d+(?:e[+-]\d+)?|e[+-]\d+)", re.ASCII)
-"""With a point or an exponent; whole numbers are their own tokens."""
+"""Has a point or an exponent; integers are their own tokens."""
 
 
 def token_of(value: object) -> Token:
-    """The token of one value, by itself."""
+    """The token of one value, which depends on no other value."""
     plain = plain_of(value)
     if isinstance(plain, str):
         return _token_of_text(plain)
@@ -68,14 +68,14 @@ def spell(value: object) -> Token:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a whole number prints itself so: '01' is a text."""
+    """Whether an integer prints itself as this text: '01' is a text."""
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit() and (digits[0] != "0" or text == "0")
 
 
 def plain_of(value: object) -> str | int | float | Unusable:
-    """The text or the number that any value stands for, by itself; NaN if it is missing."""
-    if type(value) is float or type(value) is int:  # most are, and this is quick
+    """The text or the number that a value represents; NaN if it is missing."""
+    if type(value) is float or type(value) is int:  # the common case
         return value
     try:
         return _plain_of(value)
@@ -104,7 +104,7 @@ def _real_of(value: object) -> int | float | Unusable:
         return float.__float__(value)
     if type(value).__name__ in _MISSING_TYPES:
         return math.nan
-    if isinstance(value, np.datetime64 | np.timedelta64):  # the latter takes itself for an integer
+    if isinstance(value, np.datetime64 | np.timedelta64):  # a timedelta64 passes for an integer
         return math.nan if np.isnat(value) else Unusable.NO_VALUE
     if isinstance(value, Integral | np.bool_):
         return int(value)
@@ -116,7 +116,7 @@ def _real_of(value: object) -> int | float | Unusable:
 
 
 def nearest_float(value: Any) -> float:
-    """Of any number; one beyond all floats is infinite."""
+    """The nearest float; infinite for numbers beyond all floats."""
     try:
         return float(value)
     except OverflowError:
@@ -136,13 +136,13 @@ def _token_of_number(number: float) -> Token:
 
 
 def _token_of_fraction(number: float) -> str:
-    """As float32 writes it, unless float32 would take it for a whole number."""
+    """The number as float32 prints it, unless float32 rounds it to an integer."""
     narrow = np.float32(number)
     return repr(number) if narrow == int(narrow) else repr(float(str(narrow)))
 
 
 def _token_of_text(text: str) -> Token:
-    """Text that a number prints itself as stands for that number."""
+    """Text that a number prints itself as has the token of that number."""
     if text in _WORDS:
         return _WORDS[text]
     if text[-1:] in _DIGITS and _FRACTION.fullmatch(text):

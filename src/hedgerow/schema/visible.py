@@ -1,10 +1,8 @@
-"""Texts as people see them: characters that are hidden, and small tables for notebooks.
+"""Hidden characters in texts, and small tables for notebooks.
 
-A hidden character shows nothing and changes how the rest of a text is shown.
-
-Control characters steer a terminal, line separators make one line two, and bidirectional marks
-let a text read otherwise than it is stored. Names and categories may hold none of them. Joiners
-stay: Persian, Indic scripts and emoji are spelled with them, and they move nothing.
+Control characters steer a terminal, line separators make one line two, and bidirectional marks make
+a text read differently than it is stored. Names and categories must not contain them. Joiners are
+allowed: Persian, Indic scripts and emoji need them, and they move nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Sequence
 from html import escape
 
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]")
-"""Controls (C0, DEL, C1), marks and overrides of direction, separators of lines and paragraphs."""
+"""Controls (C0, DEL, C1), marks and overrides of direction, line and paragraph separators."""
 
 
 def has_hidden(text: str) -> bool:
@@ -22,7 +20,7 @@ def has_hidden(text: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text on one line, with an escape such as Python writes for each such character."""
+    """The text on one line, with Python's escape for each hidden character."""
     return HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
@@ -31,7 +29,6 @@ def visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
-# --------------------------------------------------------------------------------------------------
 # Small HTML tables for notebooks, every text escaped.
 MOST_LINES = 60
 

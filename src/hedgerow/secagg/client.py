@@ -3,27 +3,26 @@
     join -> open -> bind -> (begin -> mask [-> [sign_set] -> unmask])
     for every round, and close; after a restart inside a round [witness ->] prove
 
-After Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine
-learning": pairwise masks that cancel in the sum, and a self-mask that only a threshold of
-sites can take off. Departures, all of them so that neither a lost site nor a lying
-coordinator costs anybody a vector:
+After Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine learning":
+pairwise masks that cancel in the sum, and a self-mask that only a threshold of sites can remove.
+Departures, so that neither a lost site nor a lying coordinator exposes anybody's vector:
 
-* keys are agreed once a key session; recovery reveals the pair seeds of one round, never a key;
+* keys are agreed once per key session; recovery reveals the pair seeds of one round, never a key;
 * every key is bound to study, key session, round, bundle and participants;
 * a set smaller than the participants is opened only with `threshold` signatures on it, and a
-  site signs or opens one set a round;
+  site signs or opens one set per round;
 * a process that was started in the middle of a round signs or opens a set of it only with enough
-  witnesses: its file may be an older copy that has forgotten another set;
-* a round that is opened at once has pairwise masks alone: its sum is there when all participants
-  have answered, and a site has nothing left that could open it for fewer.
+  witnesses: its file may be an older copy that lacks another set;
+* a round that is opened at once has pairwise masks alone: its sum is known when all participants
+  have answered, and a site keeps nothing that could open it for fewer.
 
-Then whatever the coordinator and at most `colluders` sites do, each sum they learn has at
-least `honest` honest summands, and no two of them overlap. Sketch: a pair's mask is unknown
-unless one end heard that the other is lost. Honest sites that open a certified set list
-each other, and there are at least `honest` of them, since a certificate has that many honest
-signers. Nobody's self-mask comes off without that many honest sites who list it. At once: while
-an honest participant has not answered under the same context, every other vector holds a mask
-that only these two know; once all have, the masks of honest sites leave their sum alone.
+Whatever the coordinator and at most `colluders` sites do, each sum they learn then has at least
+`honest` honest summands, and no two such sums overlap. Sketch: a pair's mask is unknown unless one
+end learned that the other is lost. Honest sites that open a certified set list each other, and
+there are at least `honest` of them, since a certificate has that many honest signers. Nobody's
+self-mask is removed without that many honest sites who list it. For rounds opened at once: while an
+honest participant has not answered under the same context, every other vector contains a mask that
+only these two know; once all have answered, the masks of honest sites cancel in their sum.
 """
 
 from __future__ import annotations
@@ -71,21 +70,8 @@ from hedgerow.secagg.membership import (
     hide_at_once,
 )
 from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
-from hedgerow.secagg.messages import (
-    MemberTable,
-    Mode,
-    Round,
-    Shares,
-    SignedSet,
-    Survivors,
-    Unmask,
-)
-from hedgerow.secagg.opening import (
-    check_certificate,
-    least_witnesses,
-    set_digest,
-    witness_digest,
-)
+from hedgerow.secagg.messages import MemberTable, Mode, Round, Shares, SignedSet, Survivors, Unmask
+from hedgerow.secagg.opening import check_certificate, least_witnesses, set_digest, witness_digest
 from hedgerow.secagg.session import SiteSession
 from hedgerow.secagg.shamir import Entropy
 
@@ -94,7 +80,7 @@ __all__ = ["Beginning", "Fresh", "Memory", "MemoryInRam", "Resend", "Site", "Sto
 
 @dataclass(frozen=True, slots=True)
 class Resend:
-    """The request was answered before: send these bytes again, charge nothing, draw nothing."""
+    """The request was answered before: send these bytes again; charge and draw nothing."""
 
     run_id: bytes
     round: int
@@ -103,7 +89,7 @@ class Resend:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A new request that may be answered, once."""
+    """A new request that may be answered once."""
 
     run_id: bytes
     session_id: bytes
@@ -124,7 +110,7 @@ _Result = TypeVar("_Result")
 def one_at_a_time(
     step: Callable[Concatenate[Site, _Params], _Result],
 ) -> Callable[Concatenate[Site, _Params], _Result]:
-    """Two threads must not both find that a round is new, or a key unused."""
+    """Runs a step under the lock: two threads must not both find a round new or a key unused."""
 
     @wraps(step)
     def alone(site: Site, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
@@ -137,9 +123,9 @@ def one_at_a_time(
 class Site:
     """One site in one study. `me` is its place in the roster.
 
-    `pins` are the fingerprints of peers that this site's own people have compared; a study in
-    which too few are known is refused. Refuses with a constant code; see codes.py. `memory`
-    must be durable, see memory.py.
+    `pins` are the fingerprints of peers that this site's own people have compared; a study in which
+    too few peers are pinned is refused. Refusals have a constant code (codes.py). `memory` must be
+    durable (memory.py).
     """
 
     def __init__(
@@ -171,9 +157,9 @@ class Site:
 
     @one_at_a_time
     def join(self, message: bytes, ledger: Callable[[], LedgerHead]) -> bytes:
-        """JOIN -> KEYS. The same JOIN again gets the same KEYS, while the process lives.
+        """JOIN -> KEYS. The same JOIN gets the same KEYS while the process lives.
 
-        `ledger` tells where the ledger ends; it is asked once the invitation is accepted.
+        `ledger` returns the end of the ledger; it is called once the invitation is accepted.
         """
         return self._membership.keys(self._receive(message, MessageKind.JOIN), ledger)
 
@@ -214,9 +200,10 @@ class Site:
         return Fresh(header.run_id, session.id, header.round, *content, request, context)
 
     def _hear(self, body: Round, header: Header, site_session: SiteSession) -> None:
-        """Peers keep each other's ledgers in mind: a machine that is brought back meets them.
+        """Checks the signed headers of peers, so that each site remembers the others' ledgers.
 
-        So a coordinator must show where the ledgers of all participants ended of late.
+        A machine that was restored from an older copy is then detected. The coordinator must show
+        recent ledger ends of all participants.
         """
         for data in body.receipts:
             receipt = SignedHeader.read(data)
@@ -234,12 +221,11 @@ class Site:
     def mask(
         self, fresh: Fresh, vector: Int64, ledger: LedgerHead, selections: tuple[int, ...] = ()
     ) -> StoredRound:
-        """The MASKED message and all that must be stored with the charge before it is sent.
+        """The MASKED message, and everything that must be stored with the charge before it is sent.
 
-        `ledger` is the ledger's end after that charge. Stores nothing and sends nothing. The
-        round is used up by the call: a second one for it is refused. Called inside the memory's
-        transaction, so it must not wait for a step that waits for the memory: only the use of
-        the round is locked.
+        `ledger` is the ledger's end after that charge. It stores and sends nothing. The call uses
+        the round up: a second call for it is refused. It runs inside the memory's transaction, so
+        it must not wait for a step that waits for the memory: only the use of the round is locked.
         """
         check_vector(vector)
         check_selections(selections)
@@ -274,7 +260,7 @@ class Site:
 
     @one_at_a_time
     def sign_set(self, message: bytes) -> bytes:
-        """SURVIVORS: binds this site to one set of members and signs it, or DOUBT."""
+        """SURVIVORS: binds this site to one set of members and signs it, or replies DOUBT."""
         envelope = self._receive(message, MessageKind.SURVIVORS)
         record = self._record_of(envelope.header)
         members = Survivors.read(envelope.body).members
@@ -286,9 +272,8 @@ class Site:
 
     @one_at_a_time
     def unmask(self, message: bytes) -> bytes:
-        """UNMASK: shares of the members' self-masks, and this round's seeds towards the lost.
-
-        Or DOUBT.
+        """UNMASK: shares of the members' self-masks, and this round's seeds towards lost sites; or
+        DOUBT.
         """
         envelope = self._receive(message, MessageKind.UNMASK)
         record = self._record_of(envelope.header)
@@ -305,7 +290,7 @@ class Site:
 
     @one_at_a_time
     def witness(self, message: bytes) -> bytes:
-        """WITNESS: binds this site to one set of members and says so to those who doubt."""
+        """WITNESS: binds this site to one set of members, and confirms it to sites in doubt."""
         envelope = self._receive(message, MessageKind.WITNESS)
         record, request = self._record_of(envelope.header), MemberTable.read(envelope.body, SEED)
         self._check_members(request.members, record)
@@ -318,7 +303,7 @@ class Site:
 
     @one_at_a_time
     def prove(self, message: bytes) -> None:
-        """PROVE: what enough others have witnessed to this process may be signed and opened."""
+        """PROVE: a set with enough witnesses for this process may be signed and opened."""
         envelope = self._receive(message, MessageKind.PROVE)
         record = self._record_of(envelope.header)
         request = MemberTable.read(envelope.body, SIGNATURE)
@@ -337,11 +322,14 @@ class Site:
             verify_signature(key, signature, witness_digest(*place), Code.BAD_CERTIFICATE)
 
     def _is_own(self, record: StoredRound) -> bool:
-        """Whether this very process made the vector, and knows all that was said of it."""
+        """Whether this process made the vector, and so knows everything it said about the round."""
         return record.session_id in self._membership.sessions
 
     def _is_in_doubt(self, record: StoredRound, members: tuple[int, ...]) -> bool:
-        """A set that the file holds is answered for again; another one it may have forgotten."""
+        """Whether this site may have forgotten another set of the round.
+
+        Not if this process made the vector, the file has a set, or others witnessed this set.
+        """
         place = record.run_id, record.round
         if self._is_own(record) or self._memory.bound_set(*place) is not None:
             return False
@@ -354,7 +342,7 @@ class Site:
 
     @one_at_a_time
     def close(self, message: bytes) -> bytes:
-        """CLOSE -> CLOSED: this site's last word in the study; again the same bytes."""
+        """CLOSE -> CLOSED: this site's last message in the study, the same when repeated."""
         envelope = self._receive(message, MessageKind.CLOSE)
         header, request = envelope.header, Close.read(envelope.body)
         require((header.session_id, header.round) == (NO_SESSION, 0), Code.BAD_MESSAGE)
@@ -402,7 +390,7 @@ class Site:
         require(header.run_id == self._memory.current_run(), Code.RUN_SUPERSEDED)
 
     def _require_rounds_left(self) -> None:
-        """A sparse graph was paid for, in delta, for so many rounds and no more."""
+        """A sparse graph is paid for out of delta for a fixed number of rounds."""
         sparse = self._parameters.sparse
         require(sparse is None or self._memory.rounds() < sparse.rounds, Code.BUDGET_REFUSED)
 
@@ -415,14 +403,14 @@ class Site:
         return record
 
     def _check_members(self, members: tuple[int, ...], record: StoredRound) -> None:
-        """Nobody helps to open for fewer what is open once all are there: that is one vector."""
+        """Checks a set of members. A round that is opened at once is never opened for fewer."""
         require(record.mode is Mode.IN_TWO, Code.BAD_SET)
         require(len(members) >= self._parameters.threshold, Code.TOO_FEW)
         require(self._author.me in members, Code.BAD_SET)
         require(set(members) <= set(record.participants), Code.BAD_SET)
 
     def _check_opening(self, request: Unmask, record: StoredRound) -> None:
-        """Everybody may be opened at once; fewer only with a certificate."""
+        """Allows all participants without a certificate, and fewer only with one."""
         if request.members == record.participants:
             require(not request.certificate, Code.BAD_CERTIFICATE)
             return
@@ -432,9 +420,9 @@ class Site:
     def _open_shares(
         self, request: Unmask, record: StoredRound
     ) -> tuple[dict[int, bytes], dict[int, bytes]]:
-        """My share of every member's self-mask, and keys of those that are bad: complaints.
+        """The own share of every member's self-mask, and complaints: the keys of bad shares.
 
-        A key opens the one share that would have been given anyway.
+        A key opens only the one share that would have been given anyway.
         """
         target = set(request.members) & set(record.share_keys)
         require(set(request.sealed_shares) == target, Code.BAD_SHARE)
@@ -450,7 +438,7 @@ class Site:
     def _reply(
         self, kind: MessageKind, record: StoredRound, members: tuple[int, ...], body: bytes
     ) -> bytes:
-        """An answer about a stored round, the same bytes whenever it is asked for."""
+        """An answer about a stored round: the same bytes whenever it is requested."""
         place = record.run_id, record.session_id, record.round, COORDINATOR
 
         def reply(ledger: LedgerHead) -> bytes:

@@ -1,9 +1,10 @@
 """The end of a run: CLOSE -> CLOSED, a site's list of its releases, and the root over rounds.
 
-CLOSED names every message that the site has released in the run, by its digest and in order, how
-many rounds all runs of the study were charged, and what they cost. It is the last word of the
-site: the account is closed with it. Whoever has the messages can then tell that none was left out,
-and that nothing else was charged. It is signed with Ed25519 and, to last, with ML-DSA-65.
+CLOSED names every message that the site has released in the run, by its digest and in order, the
+number of rounds that all runs of the study were charged for, and their cost. It is the last message
+of the site, whose account is closed with it. Whoever has the messages can then verify that none is
+missing and that nothing else was charged. It is signed with Ed25519 and, for the long term, with
+ML-DSA-65.
 """
 
 from __future__ import annotations
@@ -12,30 +13,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import (
-    DIGEST,
-    Buffer,
-    Reader,
-    bytes_field,
-    digest,
-    ids,
-    u16,
-    u32,
-    u64,
-)
+from hedgerow.secagg.encoding import DIGEST, Buffer, Reader, bytes_field, digest, ids, u16, u32, u64
 from hedgerow.secagg.envelope import Header, MessageKind, redact
 from hedgerow.secagg.keys import Identity, is_signed_lasting
 from hedgerow.secagg.messages import Mode
 
 RELEASED = (MessageKind.MASKED, MessageKind.SIGNED_SET, MessageKind.SHARES)
-"""Messages that say something about rows, or help to open what does."""
+"""Messages that depend on rows, or help to open those that do."""
 
 UNASKED = bytes(DIGEST)
-"""The root of a CLOSED that no coordinator asked for."""
+"""The root of a CLOSED that no coordinator requested."""
 
 
 def message_digest(message: Buffer) -> bytes:
-    """Of a message as a transcript shows it."""
+    """The digest of a message in the form that a transcript shows."""
     return digest("message", redact(message))
 
 
@@ -75,7 +66,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class LastWord:
-    """`rounds` counts those that all runs of the study were charged; `spent` is in the header."""
+    """`rounds` counts the rounds charged in all runs of the study; `spent` is in the header."""
 
     root: bytes
     rounds: int
@@ -84,7 +75,7 @@ class LastWord:
     signature: bytes = b""
 
     def signed(self, header: Header) -> bytes:
-        """What ML-DSA-65 signs: all of it, and of which study, run and site it is."""
+        """What ML-DSA-65 signs: the content, and its study, run and site."""
         place = header.study_hash, header.run_id, u16(header.sender), header.ledger.spent.encode()
         return digest("closed", *place, self._content())
 
@@ -111,8 +102,7 @@ class LastWord:
         require(right, Code.BAD_SIGNATURE, header.sender)
 
 
-# --------------------------------------------------------------------------------------------------
-# A hash tree over the rounds of a run (Merkle 1987): each leaf is what was asked and what came.
+# A hash tree over the rounds of a run (Merkle 1987): each leaf is a request and its answers.
 
 
 def round_leaf(
@@ -132,7 +122,7 @@ def round_leaf(
 
 
 def tree_root(leaves: Sequence[bytes]) -> bytes:
-    """Zeros of none; of an odd number the last goes up as it is."""
+    """The root of the tree; zeros without leaves. An odd last node moves up unchanged."""
     level = list(leaves) or [bytes(DIGEST)]
     while len(level) > 1:
         pairs = [level[i : i + 2] for i in range(0, len(level), 2)]

@@ -1,7 +1,7 @@
 """Codes of refusal: a site that refuses sends a constant code and nothing else.
 
-A refusal that carried free text could carry a count, a column name or a value. So outside a
-site only these words are seen; its own log has the traceback.
+A refusal with free text could contain a count, a column name or a value. Outside a site only these
+words are seen; its own log has the traceback.
 """
 
 from __future__ import annotations

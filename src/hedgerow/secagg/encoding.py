@@ -1,7 +1,7 @@
-"""Bytes that mean one thing: hashing with tags, and strict reading.
+"""Unambiguous encoding: hashing with tags, and strict reading.
 
-Integers are big-endian and of fixed width, vectors are little-endian uint64. A reader checks
-every length against the bytes that are there before it takes them, and refuses leftovers.
+Integers are big-endian and of fixed width, vectors are little-endian uint64. A reader checks every
+length against the remaining bytes before it takes them, and refuses leftovers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _DOMAIN = f"hedgerow/secsum/{PROTOCOL}/".encode()
 _LONGEST_COUNT = 2**63
-"""Rounds and ledger positions stay below it, so that every database can hold them."""
+"""Bound of rounds and ledger positions, so that every database can store them."""
 
 DIGEST = 32
 SEED = 32
@@ -80,7 +80,7 @@ class Reader:
         self._at = 0
 
     def __enter__(self) -> Self:
-        """A body that is read in one `with` must end where the last field ends."""
+        """Used in `with`, it requires that the body ends with the last field."""
         return self
 
     def __exit__(self, kind: object, *details: object) -> None:
@@ -97,7 +97,7 @@ class Reader:
         return self._data[start : self._at]
 
     def fields(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Several of fixed widths at once."""
+        """Several fields of fixed width at once."""
         return layout.unpack(self.view(layout.size))
 
     def take(self, length: int) -> bytes:
@@ -135,11 +135,11 @@ class Reader:
 
 
 def checked_count(number: int) -> int:
-    """A round or a position: 64 bits wide, the highest of them zero."""
+    """Checks a round or a position: 64 bits wide, the highest of them zero."""
     require(number < _LONGEST_COUNT, Code.BAD_MESSAGE)
     return number
 
 
 def _require_increasing(sites: Iterable[int]) -> None:
-    """One set, one encoding: a repeated or misplaced site is refused."""
+    """Refuses a repeated or misplaced site, so that a set has one encoding."""
     require(all(a < b for a, b in pairwise(sites)), Code.BAD_MESSAGE)

@@ -7,14 +7,14 @@
     signature Ed25519 over digest(role, digest("ledger", ledger seq and head),
                                   digest("rest", rest of the header, digest("body", body)))
 
-In a site's message the ledger fields are its own, after what it did to send it. In the
-coordinator's they are the last ones it holds from the site it writes to, and `spent` is empty:
-a site whose file was rolled back meets its own future there.
+In a site's message the ledger fields are its own, after the charge for this message. In the
+coordinator's they are the latest it has from the receiving site, and `spent` is empty: a site whose
+file was rolled back sees a later head of its own there.
 
-The signature is over hashes of parts so that a part can be shown without the others: a header
-without its body is a receipt, and a ledger head without its header is what peers send each
-other, who need not know from which study it comes. A transcript shows a message with the hash in
-place of the ledger's end, which would show how much else a site has answered.
+The signature is over hashes of parts, so that a part can be shown without the others. A header
+without its body is a receipt. A ledger head without its header is what sites send each other,
+without telling from which study it comes. A transcript shows a message with a hash in place of the
+ledger's end, which would reveal how much else a site has answered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HEAD = 8 + DIGEST
 _RATIONAL = re.compile(r"[0-9]{1,64}/[1-9][0-9]{0,63}|inf")
 
 Position: TypeAlias = tuple[int, bytes]
-"""How many entries a ledger has, and the hash of the last."""
+"""The number of entries of a ledger, and the hash of the last."""
 
 
 class MessageKind(IntEnum):
@@ -63,7 +63,7 @@ class MessageKind(IntEnum):
 
 _KINDS = {int(kind): kind for kind in MessageKind}
 _BEGIN = struct.Struct(f">BB{DIGEST}s{RUN_ID}s{DIGEST}sQHHH")
-"""The header up to the length of what was spent."""
+"""The header up to the length of `spent`."""
 _END = struct.Struct(f">Q{DIGEST}s")
 
 
@@ -75,8 +75,8 @@ def is_rational(text: str) -> bool:
 class LedgerHead:
     """The end of a site's chain of charges, opaque to this package.
 
-    `seq` counts entries and `head` is the hash of the last one; zero and zeros when there is
-    none. `spent` is what this study has cost so far: "n/d", at most 64 digits each, or "inf".
+    `seq` counts entries and `head` is the hash of the last one; both are zero if there is none.
+    `spent` is the cost of this study so far: "n/d", at most 64 digits each, or "inf".
     """
 
     seq: int
@@ -98,7 +98,7 @@ EMPTY_LEDGER = LedgerHead(0, bytes(DIGEST), "0/1")
 
 
 def follows(later: Position, earlier: Position) -> bool:
-    """False when an append-only chain cannot have shown these two, in this order."""
+    """Whether an append-only chain can have had these two heads in this order."""
     return later[0] > earlier[0] or later == earlier
 
 
@@ -129,7 +129,7 @@ class Header:
 
 @lru_cache(maxsize=64)
 def _header(begin: bytes, spent: bytes, end: bytes) -> Header:
-    """Kept: whoever gets a message looks at its header before it is taken apart."""
+    """Cached: the receiver reads a header before it parses the message."""
     version, kind, study, run, session, round, sender, receiver, _ = _BEGIN.unpack(begin)
     require(version == PROTOCOL and kind in _KINDS, Code.BAD_MESSAGE)
     ledger = _ledger(sender, spent.decode("ascii", errors="replace"), *_END.unpack(end))
@@ -154,9 +154,9 @@ def _read_head(reader: Reader) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class SignedHead:
-    """A site's own word for where its ledger stood, without the message in which it said so.
+    """A site's signed statement of its ledger's end, without the message that contained it.
 
-    `rest` is the hash of all the rest of that message: enough to check the signature.
+    `rest` is the hash of the rest of that message, which suffices to verify the signature.
     """
 
     head: Position
@@ -176,7 +176,7 @@ class SignedHead:
         return result
 
     def is_by(self, site: bytes) -> bool:
-        """Did the site with this key say so, as a site and of its own ledger?"""
+        """Whether the site with this key signed it, as a site and about its own ledger."""
         return is_signed(site, self.signature, _signed_bytes(0, _head_bytes(self.head), self.rest))
 
 
@@ -193,9 +193,9 @@ def is_fork(site: bytes, first: SignedHead, second: SignedHead) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SignedHeader:
-    """A message without its body: what it says about its sender's ledger can still be checked.
+    """A message without its body; its statement about the sender's ledger can still be verified.
 
-    It is the receipt for what the message cost.
+    It is the receipt for the cost of the message.
     """
 
     header: Header
@@ -222,12 +222,12 @@ class SignedHeader:
 
 
 def _rest(header: bytes, body_hash: bytes) -> bytes:
-    """The hash of all but the ledger head, which ends the header."""
+    """The hash of everything except the ledger head, which ends the header."""
     return digest("rest", header[:-_HEAD], body_hash)
 
 
 def _signed_bytes(sender: int, head: bytes, rest: bytes) -> bytes:
-    """A coordinator writes heads of others: its signature must not pass for a site's."""
+    """The content of a signature; its role keeps a coordinator's from passing for a site's."""
     return _signed_shown(sender, digest("ledger", head), rest)
 
 
@@ -246,7 +246,7 @@ def redact(message: Buffer) -> bytes:
 
 
 def shown_header(data: Buffer) -> Header:
-    """What a message of a transcript says of itself; of the ledger nothing but `spent`."""
+    """The header of a message in a transcript; of the ledger only `spent` is known."""
     reader = Reader(data)
     begin = reader.take(_BEGIN.size)
     *_, length = _BEGIN.unpack(begin)
@@ -254,7 +254,7 @@ def shown_header(data: Buffer) -> Header:
 
 
 def open_shown(data: Buffer, study_hash: bytes, roster: Roster) -> Envelope:
-    """A message of a transcript, verified; of its sender's ledger nothing but `spent` is known."""
+    """A verified message of a transcript; of its sender's ledger only `spent` is known."""
     reader = Reader(data)
     header = shown_header(data)
     begin = reader.take(len(header.to_bytes()) - _HEAD)
@@ -270,7 +270,7 @@ def open_shown(data: Buffer, study_hash: bytes, roster: Roster) -> Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message taken apart; nothing in it is trusted before `verify`."""
+    """A parsed message; nothing in it is trusted before `verify`."""
 
     receipt: SignedHeader
     body: memoryview
@@ -291,7 +291,6 @@ class Envelope:
 
 
 def seal_message(identity: Identity, header: Header, body: bytes) -> bytes:
-    """The finished message."""
     head = header.to_bytes()
     rest = _rest(head, digest("body", body))
     signature = identity.sign(_signed_bytes(header.sender, head[-_HEAD:], rest))

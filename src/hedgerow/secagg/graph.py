@@ -1,6 +1,6 @@
 """The graph of masks: pairs of all sites, or of neighbors on a ring.
 
-How near is near enough: `hedgerow.secagg.parameters`.
+`hedgerow.secagg.parameters` computes the degree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hedgerow.secagg.parameters import MOST_RECEIPTS, Consortium
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Sites on a ring; two are joined when they are at most `reach` steps apart."""
+    """Sites on a ring; two are joined if they are at most `reach` steps apart."""
 
     order: tuple[int, ...]
     reach: int
@@ -35,17 +35,16 @@ class Graph:
 
 @lru_cache(maxsize=16)
 def _ring_order(n_sites: int, session_id: bytes) -> tuple[int, ...]:
-    """Kept: all sites of one process draw the same ring."""
+    """Cached: all sites of one process draw the same ring."""
     return tuple(sorted(range(n_sites), key=lambda site: digest("ring", session_id, u16(site))))
 
 
-# --------------------------------------------------------------------------------------------------
 # The study's numbers as the secure sum uses them, and who shares masks with whom.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(Consortium):
-    """A consortium that draws its graph of masks anew for every key session."""
+    """A consortium that draws a new graph of masks for every key session."""
 
     @classmethod
     def of(cls, study: Consortium) -> Parameters:
@@ -62,7 +61,7 @@ class Parameters(Consortium):
 
     @property
     def reach(self) -> int:
-        """Rounds by which what peers know of a ledger may be behind: twice a turn of receipts."""
+        """Rounds by which a site's knowledge of a peer's ledger may lag: two cycles of receipts."""
         return 2 * -(-self.n_sites // MOST_RECEIPTS)
 
     def graph(self, session_id: bytes) -> Graph:

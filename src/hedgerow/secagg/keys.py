@@ -1,9 +1,9 @@
 """Long-term identities, the roster, and the keys that each pair of sites derives.
 
-Identities sign: messages with Ed25519 (RFC 8032), and what must convince in thirty years with
-ML-DSA-65 (FIPS 204) too. Two sites agree by X25519 (RFC 7748) and ML-KEM-768 (FIPS 203) together,
-so that what is recorded today stays closed while either holds; HKDF (RFC 5869) turns both secrets
-into a root for one key session, and the root into keys for one round.
+Identities sign messages with Ed25519 (RFC 8032), and documents that must convince for decades also
+with ML-DSA-65 (FIPS 204). Two sites agree by X25519 (RFC 7748) and ML-KEM-768 (FIPS 203) together,
+so that recorded traffic stays secret while either holds; HKDF (RFC 5869) turns both secrets into a
+root for one key session, and the root into keys for one round.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hedgerow.secagg.encoding import DIGEST, SEALED, SEED, digest, ids
 from hedgerow.secagg.shamir import PRIME, Entropy
 
 COORDINATOR = 2**16 - 1  # the id of the coordinator, which has no place in the ring
-EVERYBODY = 2**16 - 2  # the receiver of what is relayed to all
+EVERYBODY = 2**16 - 2  # the receiver of messages to all
 PUBLIC_KEY = 32
 IDENTITY = PUBLIC_KEY + DIGEST
 """An Ed25519 key, and the hash of the ML-DSA-65 key of the same site."""
@@ -42,8 +42,8 @@ _NONCE = bytes(12)  # a share key seals one share, so the nonce may be fixed
 class Identity:
     """A long-term key pair of each kind. The secret half never leaves the machine that made it.
 
-    The key of ML-DSA-65 follows from the seed of the other by HKDF: whoever computes the secret
-    number of an Ed25519 key from its public half still lacks the seed, which is hashed to get it.
+    The ML-DSA-65 key is derived from the seed of the other by HKDF. Whoever computes an Ed25519
+    secret scalar from the public key still lacks the seed, of which the scalar is a hash.
     """
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
@@ -70,24 +70,24 @@ class Identity:
         return fingerprint(self.public)
 
     def derive(self, purpose: str) -> bytes:
-        """A secret of its own for something else than signing; the same for as long as the key."""
+        """A secret for another purpose than signing, which never changes for this key."""
         info = digest("derive", purpose.encode())
         return HKDF(SHA256(), SEED, salt=None, info=info).derive(self.to_bytes())
 
     def sign(self, message: bytes) -> bytes:
-        """A signature made here is known to be right, should it be looked at in this process."""
+        """Signs, and caches that this signature is valid, in case this process verifies it."""
         signature = self._key.sign(message)
         _verdicts(self.public, signature, message)[:] = [True]
         return signature
 
     def sign_lasting(self, message: bytes) -> bytes:
-        """With ML-DSA-65; its bytes differ each time."""
+        """Signs with ML-DSA-65; the bytes differ each time."""
         return self._lasting.sign(message)
 
 
 @lru_cache(maxsize=1)
 def check_cryptography() -> None:
-    """Stops at the start if the installed library cannot make the keys, not in the middle."""
+    """Raises at the start if the installed library cannot make the keys."""
     try:
         MLKEM768PrivateKey.generate()
         MLDSA65PrivateKey.generate()
@@ -99,12 +99,12 @@ def check_cryptography() -> None:
 
 
 def lasting_digest(key: bytes) -> bytes:
-    """What a roster holds of an ML-DSA-65 key."""
+    """The hash of an ML-DSA-65 key, as a roster has it."""
     return digest("mldsa", key)
 
 
 def is_signed_lasting(public: bytes, key: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether the site of identity `public` signed; `key` is its ML-DSA-65 key, as it came."""
+    """Whether the site with identity `public` signed; `key` is the ML-DSA-65 key it sent."""
     if lasting_digest(key) != public[PUBLIC_KEY:]:
         return False
     try:
@@ -116,7 +116,7 @@ def is_signed_lasting(public: bytes, key: bytes, signature: bytes, message: byte
 
 @lru_cache(maxsize=4096)
 def fingerprint(public: bytes) -> str:
-    """What two people compare over the telephone before one pins the other."""
+    """The text that two people compare out of band before one pins the other."""
     return digest("fingerprint", public).hex()
 
 
@@ -148,7 +148,7 @@ class Roster:
                 )
 
     def __hash__(self) -> int:
-        """By the coordinator: a thousand keys need not be looked at to tell rosters apart."""
+        """By the coordinator and the number of sites: a thousand keys need not be hashed."""
         return hash((self.coordinator, len(self.sites)))
 
     def key_of(self, sender: int) -> bytes:
@@ -159,12 +159,12 @@ class Roster:
 
     @property
     def fingerprints(self) -> frozenset[str]:
-        """Of all sites: what a person pins who has compared every one of them."""
+        """Fingerprints of all sites: the pins of a person who has compared all of them."""
         return frozenset(map(fingerprint, self.sites))
 
 
 def is_weak(key: bytes) -> bool:
-    """A point of small order, for which signatures on anything can be made, or an odd spelling."""
+    """Whether it is a point of small order, which verifies anything, or not in reduced form."""
     second = int.from_bytes(key[:PUBLIC_KEY], "little") & (2**255 - 1)
     return second >= PRIME or second in _SMALL_ORDER
 
@@ -185,9 +185,9 @@ def _pronounce(number: int) -> str:
 
 
 def check_pins(roster: Roster, me: int, pins: Collection[str], threshold: int) -> None:
-    """Refuses a study in which too few peers are known to this site's own people.
+    """Refuses a study with too few peers that this site's own people have pinned.
 
-    Otherwise a coordinator could bring puppets: every other key of the roster could be its own.
+    Otherwise the coordinator could own every other key of the roster.
     """
     peers = [key for site, key in enumerate(roster.sites) if site != me]
     n_pinned = sum(fingerprint(key) in pins for key in peers)
@@ -199,7 +199,7 @@ def verify_signature(public: bytes, signature: bytes, message: bytes, code: Code
 
 
 def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
-    """Kept: all sites of one process look at the same signatures, most of them made there."""
+    """Whether a signature is valid; cached, since all sites of one process verify the same ones."""
     result = _verdicts(public, signature, message)
     if not result:
         result[:] = [_is_signed(public, signature, message)]
@@ -208,7 +208,7 @@ def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
 
 @lru_cache(maxsize=4096)
 def _verdicts(public: bytes, signature: bytes, message: bytes) -> list[bool]:
-    """Whether these very bytes were found signed; nothing if nobody has looked yet."""
+    """The cached verdict on these bytes; empty if they were never verified."""
     return []
 
 
@@ -225,13 +225,12 @@ def _load_key(public: bytes) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(public[:PUBLIC_KEY])
 
 
-# --------------------------------------------------------------------------------------------------
 # The keys of a key session, and what two sites derive from theirs.
 
 
 @dataclass(frozen=True, slots=True)
 class EphemeralKeys:
-    """A site's secret keys for one invitation; its process alone has them."""
+    """A site's secret keys for one invitation; only its process has them."""
 
     agreement: X25519PrivateKey = field(repr=False)
     encapsulation: MLKEM768PrivateKey = field(repr=False)
@@ -248,12 +247,12 @@ class EphemeralKeys:
 
 
 def gives(site: int, peer: int) -> bool:
-    """Of two sites exactly one encapsulates to the other; each does so for about half its peers."""
+    """Whether `site` encapsulates to `peer`: one of two does, and each for half its peers."""
     return (site < peer) == ((site + peer) % 2 == 1)
 
 
 def encapsulate(key: bytes) -> tuple[bytes, bytes]:
-    """A secret for the site of this ML-KEM-768 key, and the ciphertext that tells it."""
+    """A secret for the owner of this ML-KEM-768 key, and its ciphertext."""
     try:
         return MLKEM768PublicKey.from_public_bytes(key).encapsulate()
     except ValueError:
@@ -261,7 +260,7 @@ def encapsulate(key: bytes) -> tuple[bytes, bytes]:
 
 
 def decapsulate(private: MLKEM768PrivateKey, ciphertext: bytes) -> bytes:
-    """Never fails on a changed ciphertext: the secret is then another, and no tag fits it."""
+    """Never fails on a changed ciphertext: the secret then differs, and no tag matches it."""
     try:
         return private.decapsulate(ciphertext)
     except ValueError:
@@ -271,7 +270,7 @@ def decapsulate(private: MLKEM768PrivateKey, ciphertext: bytes) -> bytes:
 def shared_secret(private: X25519PrivateKey, peer: bytes) -> bytes:
     """The shared secret; refuses points that would make it the same for everybody.
 
-    Honest software sends reduced coordinates only, so a second spelling of a key is refused too.
+    Honest software sends reduced coordinates only, so other encodings of a key are refused too.
     """
     require(int.from_bytes(peer, "little") < PRIME, Code.WEAK_KEY)
     try:
@@ -303,7 +302,7 @@ def confirmation(root: bytes, session_id: bytes, giver: int, taker: int) -> byte
 def pair_seed(root: bytes, context: bytes, site: int, peer: int) -> bytes:
     """Key of the mask that two sites add with opposite signs, for one round only.
 
-    This is all a site ever reveals about a lost peer. It opens neither another round nor a key.
+    A site reveals nothing else about a lost peer. It opens neither another round nor a key.
     """
     return _expand(root, b"pair" + context + ids(sorted((site, peer))))
 
@@ -314,14 +313,14 @@ def share_key(root: bytes, context: bytes, sender: int, receiver: int) -> bytes:
 
 
 def _expand(root: bytes, info: bytes) -> bytes:
-    """HKDF-Expand of RFC 5869 to one block of SHA-256, which is all that a key takes."""
+    """HKDF-Expand of RFC 5869 to one block of SHA-256, the length of a key."""
     return hmac.digest(root, info + b"\x01", "sha256")
 
 
 def seal_share(key: bytes, context: bytes, sender: int, receiver: int, share: bytes) -> bytes:
     """AES-256-GCM: only the receiver reads the share, only for this round and this sender.
 
-    Hashes of share and key stand beside it, by which everybody can tell later who lied.
+    Hashes of share and key are appended, by which anybody can prove later who lied.
     """
     place = context + ids((sender, receiver))
     ciphertext = AESGCM(key).encrypt(_NONCE, share, place)
@@ -343,11 +342,11 @@ def open_share(
 def fits_share(
     sealed_share: bytes, context: bytes, sender: int, receiver: int, share: bytes
 ) -> bool:
-    """Whether the sender has said that this is the receiver's share."""
+    """Whether the sender has committed to this as the receiver's share."""
     place = context + ids((sender, receiver))
     return sealed_share[SEALED : SEALED + DIGEST] == digest("cs", place, share)
 
 
 def fits_key(sealed_share: bytes, context: bytes, sender: int, receiver: int, key: bytes) -> bool:
-    """Whether the sender has said that this key seals it."""
+    """Whether the sender has committed to this key."""
     return sealed_share[SEALED + DIGEST :] == digest("kc", context + ids((sender, receiver)), key)

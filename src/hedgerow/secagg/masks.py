@@ -1,7 +1,7 @@
 """Pairwise masks: pseudorandom streams that cancel in the sum.
 
-A stream is AES-256 in counter mode from a zero counter, read as little-endian uint64. One key
-makes one vector, ever: the key is bound to study, key session, round, bundle and participants.
+A stream is AES-256 in counter mode from a zero counter, read as little-endian uint64. A key masks
+one vector only: it is bound to study, key session, round, bundle and participants.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _ZEROS = memoryview(bytes(_CHUNK_WORDS * MASK_WORD.itemsize))
 
 def fold(total: UInt64, plus: Iterable[bytes], minus: Iterable[bytes]) -> None:
     """Adds to `total`, in place and modulo 2^64, the streams of `plus`, less those of `minus`."""
-    # NumPy integer arrays wrap silently, which is exactly the ring wanted here.
+    # NumPy integer arrays wrap around silently, which is the arithmetic wanted here.
     streams: list[tuple[CipherContext, np.ufunc]] = [(_stream(key), np.add) for key in plus]
     streams += [(_stream(key), np.subtract) for key in minus]
     longest = min(total.nbytes, len(_ZEROS))
-    scratch = bytearray(longest + _BLOCK - 1)  # update_into asks for one block of slack
+    scratch = bytearray(longest + _BLOCK - 1)  # update_into needs one extra block
     for part in _chunks(total):
         words = np.frombuffer(scratch, MASK_WORD, count=len(part))
         zeros = _ZEROS[: part.nbytes]
@@ -41,12 +41,12 @@ def fold(total: UInt64, plus: Iterable[bytes], minus: Iterable[bytes]) -> None:
 
 
 def self_key(context: bytes, secret: int) -> bytes:
-    """Key of the mask that only a threshold of sites can take off."""
+    """Key of the mask that only a threshold of sites can remove."""
     return digest("self", context, to_bytes(secret))
 
 
 def commitment(context: bytes, secret: int) -> bytes:
-    """Shows later that the secret rebuilt from shares is the one that was used."""
+    """Proves later that the secret rebuilt from shares is the one that was used."""
     return digest("commit", context, to_bytes(secret))
 
 
@@ -56,7 +56,7 @@ def to_ring(vector: Int64) -> UInt64:
 
 
 def center(total: UInt64) -> Int64:
-    """The representative in [-2^63, 2^63): sums of either sign come out as they went in."""
+    """The representative in [-2^63, 2^63), so that sums of either sign are restored."""
     return total.view("<i8").astype(np.int64, copy=False)
 
 

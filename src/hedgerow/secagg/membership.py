@@ -1,8 +1,9 @@
-"""How a site comes into a key session: invited by JOIN it shows KEYS, OPEN says who is there, and
-BIND brings the other half of the secrets that it shares with them.
+"""How a site joins a key session: JOIN -> KEYS, OPEN -> ENCAPS, BIND.
 
-A key belongs to the process that made it and to one invitation. The same invitation again gets
-the same KEYS, so that a lost answer costs nothing; a new one ends the key session before it.
+JOIN invites it and it replies with KEYS, OPEN names the members, and BIND brings the other half of
+the secrets that it shares with them. A key belongs to the process that made it and to one
+invitation. A repeated invitation gets the same KEYS, so that a lost answer costs nothing; a new one
+ends the previous key session.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from hedgerow.secagg.shamir import Entropy
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Ledgers only grow: what site `me` of a roster knows of the end of its own and its peers'.
+    """What site `me` knows about the ends of its own and its peers' ledgers, which only grow.
 
-    A file that was brought back to an earlier day is a good file, seen from inside. Others
-    remember how far it had come, and tell; a head counts only with the signature of the site it is
-    of, so that nobody can stop a site with a head that it never had.
+    A file restored from an earlier day looks valid from inside. Other sites remember how far it had
+    come, and tell it. A head counts only with the signature of the site it is about, so that nobody
+    can stop a site with a false head.
     """
 
     memory: Memory
@@ -54,13 +55,13 @@ class Heads:
     me: int
 
     def meet(self, head: Position) -> None:
-        """Somebody holds a head of mine: it must be on my chain, else my file went back."""
+        """Refuses if a head of mine that somebody holds is not on my chain: my file is older."""
         seq, result = head
         mine = bytes(DIGEST) if seq == 0 else self.memory.head_at(seq)
         require(mine == result, Code.LEDGER_ROLLED_BACK)
 
     def check(self, joining: Sequence[Joining]) -> None:
-        """Refuses a key session in which my ledger, or that of a peer, has gone back."""
+        """Refuses a key session in which my ledger, or that of a peer, was rolled back."""
         for item in joining:
             own_head = item.heads.get(self.me)
             if own_head is not None and own_head.is_by(self.roster.sites[self.me]):
@@ -80,30 +81,30 @@ class Heads:
             self.memory.see_head(self.roster.sites[item.sender], item.receipt)
 
     def hear(self, receipt: SignedHeader) -> None:
-        """A header of a peer in a round, its signature checked."""
+        """Checks a header of a peer in a round, after its signature was verified."""
         self._watch(receipt.header.sender, receipt.signed_head)
         key = self.roster.key_of(receipt.header.sender)
         require(self.memory.fork(key) is None, Code.LEDGER_FORKED)
         self.memory.see_head(key, receipt)
 
     def _watch(self, peer: int, head: SignedHead) -> None:
-        """Two heads of one length: somebody runs a copy of the peer's machine."""
+        """Compares two heads of a peer: two of one length mean that a copy of its machine runs."""
         own_head = None if peer == self.me else self.memory.signed_head(self.roster.key_of(peer))
         if own_head is not None:
             self._end(peer, own_head, head)
 
     def _end(self, peer: int, first: SignedHead, second: SignedHead) -> None:
-        """Remembers for good that the ledger forked, if these two heads show it."""
+        """Records for good that the ledger forked, if these two heads prove it."""
         if is_fork(self.roster.key_of(peer), first, second):
             self.memory.see_fork(self.roster.key_of(peer), first.to_bytes() + second.to_bytes())
 
     def forks(self) -> dict[int, bytes]:
-        """What shows, to anybody, that the ledger of a peer forked."""
+        """Evidence, for anybody, that the ledger of a peer forked."""
         table = {site: self.memory.fork(key) for site, key in enumerate(self.roster.sites)}
         return {site: evidence for site, evidence in table.items() if evidence is not None}
 
     def signed_heads(self) -> dict[int, SignedHead]:
-        """The highest head of each peer, signed by the peer, for all others."""
+        """The highest head of each peer, signed by that peer."""
         peers = (site for site in range(len(self.roster.sites)) if site != self.me)
         heads = {peer: self.memory.signed_head(self.roster.sites[peer]) for peer in peers}
         return {peer: head for peer, head in heads.items() if head is not None}
@@ -123,10 +124,10 @@ class Membership:
         self._own_keys, self._encaps, self._ledger = b"", b"", EMPTY_LEDGER
         self.site_session: SiteSession | None = None
         self.sessions: set[bytes] = set()
-        """Of this process: it has made all vectors that there are under their keys."""
+        """Key sessions of this process, which has made all vectors under their keys."""
 
     def keys(self, request: Envelope, ledger: Callable[[], LedgerHead]) -> bytes:
-        """KEYS with a new ephemeral key; the key session before it makes no more vectors."""
+        """KEYS with a new ephemeral key; the previous key session makes no more vectors."""
         header = request.header
         require((header.session_id, header.round) == (NO_SESSION, 0), Code.BAD_MESSAGE)
         invitation = header.run_id, Join.read(request.body).attempt
@@ -136,9 +137,9 @@ class Membership:
         return self._own_keys
 
     def open(self, opening: Envelope) -> bytes:
-        """Joins the key session that this process' KEYS are part of; ENCAPS, the same each time."""
+        """Joins the key session of this process' KEYS; ENCAPS is the same each time."""
         header = opening.header
-        if self.site_session is not None:  # one key, one session; the same OPEN changes nothing
+        if self.site_session is not None:  # one key, one session; a repeated OPEN changes nothing
             session = self.site_session.session
             require(
                 (header.run_id, header.session_id) == (session.run_id, session.id), Code.UNKNOWN_KEY
@@ -164,9 +165,9 @@ class Membership:
         return self._encaps
 
     def bind(self, binding: Envelope) -> None:
-        """Takes the secrets of those who encapsulated to this site; none is asked whether it is in.
+        """Takes the secrets of peers that encapsulated to this site; without any it only checks.
 
-        A wrong one refuses all of them, and the site's own log says whose it was.
+        One wrong secret refuses all of them, and the site's own log says whose it was.
         """
         header = binding.header
         site_session = self.current(header.session_id)
@@ -179,7 +180,7 @@ class Membership:
         return self.site_session
 
     def _check(self, invitation: RunAttempt) -> None:
-        """Attempts only count up, or a message from the past could end the present key session."""
+        """Attempts only increase; otherwise an old message could end the present key session."""
         (run_id, attempt), (last_run, last) = invitation, self._invitation
         require(attempt > last, Code.OLD_ROUND if run_id == last_run else Code.RUN_SUPERSEDED)
 
@@ -194,15 +195,14 @@ class Membership:
         )
 
 
-# --------------------------------------------------------------------------------------------------
-# Turns a vector into what may leave: masked, with shares of the self-mask for the peers.
+# Masking: turns a vector into a message, with shares of the self-mask for the peers.
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedVector:
-    """What leaves, and the secrets of the round that stay; the self-mask is in neither.
+    """The message, and the secrets of the round that stay; neither contains the self-mask.
 
-    Of a round that is opened at once nothing stays: no later message can ask for any of it.
+    A round that is opened at once leaves no secrets: no later message needs them.
     """
 
     body: Masked
@@ -216,8 +216,8 @@ def hide_at_once(
 ) -> MaskedVector:
     """`vector` and two zeros, plus or minus one mask for each peer among `participants`.
 
-    Without a self-mask the sum is open as soon as the last vector is there; until then each is
-    covered by the mask it shares with whoever is missing.
+    Without a self-mask the sum is open as soon as the last vector arrives; until then each vector
+    is hidden by the masks it shares with missing sites.
     """
     lanes = np.concatenate([vector, np.zeros(LANES, np.int64)])
     seeds = {peer: site_session.seed(context, peer) for peer in site_session.peers_in(participants)}
@@ -234,7 +234,7 @@ def hide(
 ) -> MaskedVector:
     """`vector` plus one self-mask, plus or minus one mask for each peer among `participants`.
 
-    Of two sites the one with the lower id adds their common mask and the other takes it away.
+    Of two sites the one with the lower id adds their common mask and the other subtracts it.
     """
     me, peers = site_session.me, site_session.peers_in(participants)
     secret = shamir.random_element(entropy)

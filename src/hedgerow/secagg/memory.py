@@ -46,11 +46,11 @@ from hedgerow.secagg.messages import Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRound:
-    """One round as a site keeps it: the bytes it sent and the secrets to answer for them.
+    """One round as a site stores it: the bytes it sent and the secrets to answer for them.
 
     It holds keys of this round only, and none if it is opened at once. Neither the ephemeral key
-    nor a root is ever written down, so no record, stolen or restored, can make or open another
-    round's mask.
+    nor a root is ever written, so no record, stolen or restored, can make or open another round's
+    mask.
     """
 
     run_id: bytes
@@ -63,9 +63,9 @@ class StoredRound:
     context: bytes
     ledger: LedgerHead
     message: bytes = field(repr=False)
-    """The whole MASKED message, to be sent again as it is."""
+    """The whole MASKED message, to be sent again unchanged."""
     release_digest: bytes = b""
-    """Its digest, as CLOSED will name it."""
+    """Its digest, as CLOSED names it."""
     own_share: bytes = field(default=b"", repr=False)
     seeds: dict[int, bytes] = field(default_factory=dict, repr=False)
     """Pair seed with each neighbor."""
@@ -119,12 +119,12 @@ class StoredRound:
 
 
 Writer = tuple[MessageKind, Callable[[LedgerHead], bytes]]
-"""The kind of a message, and what makes it."""
+"""The kind of a message, and the function that makes it."""
 LastWordWriter = Callable[[LedgerHead, int, Sequence[Release]], bytes]
 
 
 def set_hash(members: tuple[int, ...]) -> bytes:
-    """A set of members, as it is written down."""
+    """The hash of a set of members, as it is stored."""
     return digest("members", ids(members))
 
 
@@ -137,76 +137,76 @@ class Memory(Protocol):
     def open_run(self, run_id: bytes) -> None:
         """Makes `run_id` the open run. Durable on return.
 
-        Closes the run that was open, for good, and may erase its records (`outbox` may then
-        say None for it). Does nothing if `run_id` is open already. Refuses with
-        `RunSuperseded` a run that was closed before, even after a restart.
+        Closes the run that was open, for good, and may erase its records (`outbox` may then return
+        None for it). Does nothing if `run_id` is open already. Refuses with `RunSuperseded` a run
+        that was closed before, even after a restart.
         """
 
     def high_water(self, run_id: bytes) -> int:
         """The highest round stored in the run; 0 when there is none."""
 
     def rounds(self) -> int:
-        """How many rounds were stored in all runs together, or more."""
+        """The number of rounds stored in all runs together, or more."""
 
     def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
         """The record of that round, byte for byte as it was stored."""
 
     def store(self, record: StoredRound) -> None:
-        """Keeps `record` and raises the high water to `record.round`.
+        """Stores `record` and raises the high water to `record.round`.
 
         Called by the guard, never by `Site`, in the transaction that writes the charge whose
-        position is `record.ledger`. That transaction is durable before one byte of
-        `record.message` is sent. If it fails nothing is sent, and the round id is not used
-        again. Refuses with `OldRound` a round that is not above the high water.
+        position is `record.ledger`. That transaction is durable before one byte of `record.message`
+        is sent. If it fails, nothing is sent and the round id is not used again. Refuses with
+        `OldRound` a round that is not above the high water.
         """
 
     def bound_set(self, run_id: bytes, round: int) -> bytes | None:
-        """`set_hash` of the set that was signed, opened or witnessed in the round; None if none."""
+        """`set_hash` of the set that was signed, opened or witnessed in the round, or None."""
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...], reply: Writer) -> bytes:
         """Writes the only set this site will ever sign or open in the round. Durable on return.
 
-        Gives what `reply` makes of the ledger's end after that entry, and keeps its digest. The
-        same set again writes nothing and has the same end. Refuses with `SecondSet` any other one.
+        Returns what `reply` makes of the ledger's end after that entry, and stores its digest. The
+        same set again writes nothing and has the same end. Refuses with `SecondSet` any other set.
         Test and write are one step: two callers at once cannot both succeed with different sets.
         """
 
     def close(self, run_id: bytes, last_word: LastWordWriter) -> bytes:
         """Closes the run and the study's account for good. Durable on return.
 
-        Returns what `last_word` makes of the ledger's end, of the number of rounds charged in all
-        runs of the study, and of what this run released; later the same bytes.
+        Returns what `last_word` makes of the ledger's end, the number of rounds charged in all runs
+        of the study, and the releases of this run; later the same bytes.
         """
 
     def last_word(self) -> bytes | None:
         """The CLOSED of this study, once it is closed."""
 
     def head_at(self, seq: int) -> bytes | None:
-        """The head of this site's own ledger after `seq` entries; None if it never got there."""
+        """The head of this site's own ledger after `seq` entries; None if it has fewer."""
 
     def highest_head(self, peer: bytes) -> Position | None:
         """The highest head ever seen of the peer with this public key, in any study."""
 
     def signed_head(self, peer: bytes) -> SignedHead | None:
-        """The same with the peer's signature, where it was kept."""
+        """The same with the peer's signature, if it was stored."""
 
     def fork(self, peer: bytes) -> bytes | None:
-        """Two signed heads that show that the peer's ledger forked; None while it did not."""
+        """Two signed heads that prove that the peer's ledger forked, or None."""
 
     def see_fork(self, peer: bytes, evidence: bytes) -> None:
-        """Keeps the first such evidence for good, for all studies. Durable on return."""
+        """Stores the first such evidence for good, for all studies. Durable on return."""
 
     def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
-        """Keeps `receipt` unless a higher head of the peer is known.
+        """Stores `receipt` unless a higher head of the peer is known.
 
         Need not be durable on return: losing it loses evidence against the peer, not privacy.
         """
 
 
 class MemoryInRam:
-    """A memory as long as the process: for tests, and for sites simulated in one process.
+    """An in-memory implementation, for tests and for sites simulated in one process.
 
-    Of the records, which hold whole vectors, it keeps those of the last `rounds_kept` rounds.
+    Records contain whole vectors, so only those of the last `rounds_kept` rounds are stored.
     """
 
     def __init__(self, rounds_kept: int = 1) -> None:
@@ -283,7 +283,7 @@ class MemoryInRam:
         return self._own.get(seq)
 
     def note_own_head(self, head: Position) -> None:
-        """In place of a ledger: remembers one position of the site's own chain."""
+        """Replaces a ledger: records one position of the site's own chain."""
         self._own[head[0]] = head[1]
 
     def highest_head(self, peer: bytes) -> Position | None:

@@ -2,12 +2,12 @@
 
 JOIN        coordinator -> site number of the attempt to form a key session
 KEYS        site -> all         attempt, X25519 key, ML-KEM-768 key, nonce, highest signed head of
-                                each peer; of each whose ledger forked, two of one length
-OPEN        coordinator -> site the KEYS of everybody who takes part in the key session
-ENCAPS      site -> coordinator for half of its peers a ciphertext and the tag of their root
-BIND        coordinator -> site the same of those who encapsulated to this site; its answer is empty
-ROUND       coordinator -> site mode, questions, definitions of what they name, participants;
-                                signed headers of some of them, in turn
+                                each peer; for each forked ledger, two heads of one length
+OPEN        coordinator -> site the KEYS of all members of the key session
+ENCAPS      site -> coordinator for half of its peers, a ciphertext and the tag of their root
+BIND        coordinator -> site the ciphertexts and tags for this site; the answer is empty
+ROUND       coordinator -> site mode, questions, definitions of their names, participants;
+                                signed headers of some participants, in rotation
 MASKED      site -> coordinator masked vector, selections, context; IN_TWO: commitment, shares
 SURVIVORS   coordinator -> site members whose vectors arrived (only if somebody is lost)
 SIGNED_SET  site -> coordinator its signature on those members
@@ -17,9 +17,9 @@ SHARES      site -> coordinator its shares of members' self-masks, seeds towards
 
 After a restart inside a round in two exchanges, before SIGNED_SET or SHARES:
 DOUBT       site -> coordinator a nonce: this process did not make the vector of the round
-WITNESS     coordinator -> site members, and the nonce of each who doubts
-WITNESSED   site -> coordinator for each its signature that these are the members
-PROVE       coordinator -> site members and such signatures of enough others; its answer is empty
+WITNESS     coordinator -> site members, and the nonce of each restarted site
+WITNESSED   site -> coordinator for each of them, a signature that these are the members
+PROVE       coordinator -> site members, and enough of these signatures; the answer is empty
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ LONGEST_VECTOR = 2**32
 SELECTION = np.dtype(">u4")
 MOST_ATTEMPTS = 2**32 - 1
 LANES = 2
-"""Zeros at the end of a vector that is opened at once: they are zero again when masks cancel."""
+"""Zeros at the end of a vector that is opened at once: zero in the sum if all masks cancel."""
 
 
 class Mode(IntEnum):
     """How a round is opened; part of its context, so all sites see the same mode."""
 
     IN_TWO = 0
-    """Self-masks and shares of them: a second exchange opens the sum, with somebody lost too."""
+    """Self-masks and shares of them: a second exchange opens the sum, even if sites are lost."""
     AT_ONCE = 1
-    """Pairwise masks alone: the sum is there when all have answered, and only then."""
+    """Pairwise masks alone: the sum is known once all have answered, and only then."""
 
     @classmethod
     def read(cls, reader: Reader) -> Mode:
@@ -130,7 +130,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Capsules:
-    """Body of ENCAPS, by receiver, and of BIND, by sender; without an entry BIND asks who is there.
+    """Body of ENCAPS, by receiver, and of BIND, by sender. An empty BIND only checks the session.
 
     A capsule is a ciphertext and a tag.
     """
@@ -148,7 +148,7 @@ class Capsules:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """`bundle` is the questions, the same for all; `definitions` is what this site may lack."""
+    """`bundle` has the queries, the same for all; `definitions` has what this site may lack."""
 
     bundle: bytes
     participants: tuple[int, ...]
@@ -174,13 +174,13 @@ class Round:
 
     @property
     def request(self) -> bytes:
-        """What is asked and how it is opened; definitions are left out, since names are hashes."""
+        """Hash of queries and mode; definitions are left out, since names are hashes."""
         return digest("bundle", bytes((self.mode,)), self.bundle)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Masked:
-    """`selections` has an index for each selection that was requested, in the clear.
+    """`selections` has an index for each requested selection, in the clear.
 
     A vector that is opened at once has neither a commitment nor shares.
     """
@@ -200,7 +200,7 @@ class Masked:
 
     @classmethod
     def read(cls, body: Buffer, dim: int, selections: int = 0, mode: Mode = Mode.IN_TWO) -> Masked:
-        """Other lengths than `dim` and `selections`, which were requested, are refused unread."""
+        """Refuses lengths other than the requested `dim` and `selections` before reading them."""
         reader = Reader(body)
         dim += LANES if mode is Mode.AT_ONCE else 0
         require(reader.u64() == dim, Code.BAD_MESSAGE)
@@ -229,7 +229,7 @@ class Survivors:
 
 @dataclass(frozen=True, slots=True)
 class MemberTable:
-    """Body of WITNESS: members, and nonces by site; and of PROVE, where signatures are."""
+    """Body of WITNESS, with nonces by site, and of PROVE, with signatures by site."""
 
     members: tuple[int, ...]
     table: dict[int, bytes]
@@ -258,7 +258,7 @@ class SignedSet:
 
 @dataclass(frozen=True, slots=True)
 class Unmask:
-    """`certificate` is empty exactly when nobody is lost."""
+    """`certificate` is empty exactly if nobody is lost."""
 
     members: tuple[int, ...]
     certificate: dict[int, bytes]
@@ -276,7 +276,7 @@ class Unmask:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """`complaints` has the keys of shares that could not be opened, or were not as announced."""
+    """`complaints` has the keys of shares that could not be opened, or were not as committed."""
 
     shares: dict[int, bytes] = field(repr=False)
     seeds: dict[int, bytes] = field(repr=False)

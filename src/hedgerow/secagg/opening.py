@@ -13,16 +13,14 @@ from hedgerow.secagg.keys import Roster, fits_key, fits_share, open_share, verif
 from hedgerow.secagg.masks import Int64, UInt64
 from hedgerow.secagg.messages import Shares
 
-# --------------------------------------------------------------------------------------------------
-# Signatures of the members of a set on the set itself.
-#
-# A coordinator could tell one half of the sites that the other half is lost, and the other way
-# round, and so open two small sums. It cannot get `threshold` signatures on both sets: a site
-# signs one set a round, and the sets that hold so many signatures share honest sites.
+# Signatures of the members of a set on the set itself. A coordinator could tell one half of the
+# sites that the other half is lost, and vice versa, and so open two small sums. It cannot get
+# `threshold` signatures on both sets: a site signs one set per round, and two sets with so many
+# signatures share honest sites.
 
 
 def set_digest(context: bytes, members: tuple[int, ...]) -> bytes:
-    """What a site signs to say that these members' sum may be opened."""
+    """What a site signs to confirm that these members' sum may be opened."""
     return digest("set", context, ids(members))
 
 
@@ -33,7 +31,7 @@ def check_certificate(
     roster: Roster,
     threshold: int,
 ) -> None:
-    """Refuses unless `threshold` members signed, and every signature is a member's and good."""
+    """Refuses unless `threshold` members signed, and every signature is a member's and valid."""
     require(len(certificate) >= threshold, Code.BAD_CERTIFICATE)
     require(set(certificate) <= set(members), Code.BAD_CERTIFICATE)
     content = set_digest(context, members)
@@ -41,17 +39,14 @@ def check_certificate(
         verify_signature(roster.sites[signer], signature, content, Code.BAD_CERTIFICATE)
 
 
-# --------------------------------------------------------------------------------------------------
-# Witnesses: a site whose process was started anew in the middle of a round asks the others.
-#
-# Its file may be an older copy, brought back with its anchor, that has forgotten which set it
-# signed or opened. Whoever opened another set before had `threshold - colluders` honest sites with
-# it, each bound to that set; beside them there are too few for so many witnesses of this one
-# (proofs/Protocol.v).
+# Witnesses: a site whose process was started in the middle of a round asks the others. Its file may
+# be an older copy, restored with its anchor, that lacks the set it signed or opened. Another set
+# that was opened before has `threshold - colluders` honest sites bound to it; the other sites are
+# too few for so many witnesses of this one (proofs/Protocol.v).
 
 
 def witness_digest(context: bytes, members: tuple[int, ...], site: int, nonce: bytes) -> bytes:
-    """What a witness signs: these are the members; said to one process of one site."""
+    """What a witness signs, for one process of one site: these are the members."""
     return digest("witness", context, ids(members), u16(site), nonce)
 
 
@@ -62,7 +57,7 @@ def least_witnesses(participants: int, threshold: int, colluders: int) -> int:
 class BadShares(RoundFailed):
     """The self-masks of `sites` did not come out as committed.
 
-    All shares are as these sites announced them, so they dealt shares of something else.
+    All shares are as these sites committed to them, so they shared another secret.
     """
 
     def __init__(self, round: int, sites: tuple[int, ...]) -> None:
@@ -74,7 +69,7 @@ class BadShares(RoundFailed):
 
 
 class MasksLeft(RoundFailed):
-    """All vectors of a round that is opened at once are there, and their masks do not cancel."""
+    """All vectors of a round that is opened at once arrived, and their masks do not cancel."""
 
     def __init__(self, round: int) -> None:
         super().__init__(
@@ -85,7 +80,7 @@ class MasksLeft(RoundFailed):
 
 
 class MissingVectors(RoundFailed):
-    """A round that is opened at once lacks the vectors of `sites`, so it will not be opened."""
+    """A round that is opened at once lacks the vectors of `sites` and cannot be opened."""
 
     def __init__(self, round: int, sites: tuple[int, ...]) -> None:
         super().__init__(
@@ -97,7 +92,7 @@ class MissingVectors(RoundFailed):
 
 @dataclass(frozen=True, slots=True)
 class OpenedSum:
-    """A sum, the members it is over, their signatures (none if nobody was lost) and their picks."""
+    """A sum, its members, their signatures (none if nobody was lost) and their selections."""
 
     values: Int64
     members: tuple[int, ...]
@@ -107,18 +102,18 @@ class OpenedSum:
 
 @dataclass(frozen=True, slots=True)
 class ShareVerdict:
-    """A share to be used, if there is one, and who is proved to have lied about it."""
+    """A usable share, if there is one, and the site that is proved to have lied about it."""
 
     share: bytes | None
     liar: int | None = None
     is_open: bool = False
-    """Owner or giver lied, and nobody can tell which."""
+    """Whether owner or giver lied without proof of which."""
 
 
 def judge_share(
     sealed_share: bytes, context: bytes, owner: int, giver: int, answer: Shares
 ) -> ShareVerdict:
-    """By what both have signed: `sealed` is the owner's, the answer is the giver's."""
+    """Judges by what both have signed: `sealed_share` is the owner's, the answer is the giver's."""
     place = sealed_share, context, owner, giver
     if owner in answer.shares:
         share = answer.shares[owner]
@@ -133,7 +128,7 @@ def judge_share(
 
 
 def givers(member: int, near: Iterable[int], answers: Mapping[int, Shares]) -> tuple[int, ...]:
-    """Those who answered with a share of `member`'s self-mask, in increasing order."""
+    """The sites that answered with a share of `member`'s self-mask, in increasing order."""
     sites = (site for site in sorted({member, *near}) if site in answers)
     return tuple(site for site in sites if member in answers[site].shares)
 
@@ -159,9 +154,9 @@ def check_commitments(
 def take_masks_off(
     total: UInt64, self_keys: Iterable[bytes], answers: Mapping[int, Shares]
 ) -> None:
-    """In place. Between members masks have cancelled; left are self-masks and seeds to the lost.
+    """Removes self-masks and seeds towards lost sites, in place; masks between members cancelled.
 
-    A member added its seed towards a lost site with a higher id, and took it away otherwise.
+    A member added its seed towards a lost site with a higher id, and subtracted it otherwise.
     """
     added_masks, subtracted_masks = list(self_keys), list[bytes]()
     for member, answer in answers.items():

@@ -1,7 +1,6 @@
-"""How many sites there are, how many may collude, how many must survive, and what they speak.
+"""How many sites there are, how many may collude and how many must survive; the protocol version.
 
-These numbers belong to the study that every site approved; no message can change them. They
-stand below the secure sum, which uses them, and beside the study, which names them.
+These numbers belong to the study that every site approved; no message can change them.
 """
 
 from __future__ import annotations
@@ -13,22 +12,21 @@ from functools import lru_cache
 
 from hedgerow.errors import ParameterError
 
-# --------------------------------------------------------------------------------------------------
 # How many neighbors a site needs on a sparse graph of masks, and how many rebuild its self-mask.
 #
-# With many sites each keeps masks and shares for k neighbors instead of K - 1 peers: a Harary
-# graph of even degree k on a ring whose order is a hash of the key session (Bell, Bonawitz, Gascon,
-# Lepoint, Raykova 2020, "Secure single-server aggregation with (poly)logarithmic overhead").
-# Three events must be rare; each has its inequality below, in exact integer arithmetic:
+# With many sites each has masks and shares for k neighbors instead of K - 1 peers: a Harary graph
+# of even degree k on a ring whose order is a hash of the key session (Bell, Bonawitz, Gascon,
+# Lepoint, Raykova 2020, "Secure single-server aggregation with (poly)logarithmic overhead"). Three
+# events must be rare; each has its inequality below, in exact integer arithmetic:
 #
 # 1. the honest survivors fall apart: two disjoint runs of k/2 lost or corrupt ring neighbors;
 # 2. some site has `threshold` corrupt neighbors, who could rebuild its self-mask;
-# 3. some survivor has fewer than `threshold` surviving neighbors, and its mask cannot come off.
+# 3. some survivor has fewer than `threshold` surviving neighbors, and its mask cannot be removed.
 #
 # Departure: the population of 2 and 3 is n - 1, which is exact for the neighbors of one honest
-# survivor. The ring covers the whole roster; a site that never turned up counts as lost.
-# The bound is for a coordinator that keeps to the protocol, since the order is a hash that
-# colluders could grind by trying keys.
+# survivor. The ring covers the whole roster; a site that never joined counts as lost. The bound is
+# for a coordinator that follows the protocol, since colluders could influence the order, a hash, by
+# trying keys.
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def neighborhood(
 ) -> Neighborhood:
     """The smallest even degree at which all three events are rare enough.
 
-    Secrecy fails with probability at most 2^-sigma a round, recovery with at most 2^-eta.
+    Secrecy fails with probability at most 2^-sigma per round, recovery with at most 2^-eta.
     """
     for degree in range(2, n_sites - 1, 2):
         if stays_connected(n_sites, corrupt + lost, degree, sigma):
@@ -91,7 +89,7 @@ def _highest_reachable_threshold(n_sites: int, lost: int, degree: int, eta: int)
 
 
 def _ways(population: int, n_marked: int, draws: int) -> Iterator[tuple[int, int]]:
-    """(x, number of ways to draw exactly x marked ones): hypergeometric, not yet divided."""
+    """(x, number of ways to draw exactly x marked ones): hypergeometric, not normalized."""
     plain = population - n_marked
     x = max(0, draws - plain)
     ways = math.comb(n_marked, x) * math.comb(plain, draws - x)
@@ -111,16 +109,16 @@ MAX_SITES = 2**16 - 2
 """Ids are 16 bits wide; the last two mean the coordinator and everybody."""
 
 COMPLETE_UP_TO = 200
-"""Sites among whom a sparse graph of masks saves nothing."""
+"""Up to so many sites a sparse graph of masks saves nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sparse:
-    """Masks between neighbors on a ring only; without it everybody shares one with everybody.
+    """Masks between neighbors on a ring only, instead of between all pairs.
 
-    Secrecy then fails with probability at most 2^-sigma a round. A study pays for that out of its
-    delta, for `rounds` of them, and sites answer no more. Covers a coordinator that is curious,
-    not one that lies. `eta` bounds, in the same way, the rounds that are lost without need.
+    Secrecy then fails with probability at most 2^-sigma per round. A study pays for that out of its
+    delta, for `rounds` rounds, and sites answer no more. This covers a coordinator that is curious,
+    not one that lies. `eta` bounds likewise the rounds that are lost needlessly.
     """
 
     sigma: int = 40
@@ -139,9 +137,9 @@ class Sparse:
 class Consortium:
     """`threshold` = fewest survivors that may be opened = shares that rebuild = certificate size.
 
-    Of any opened sum at least `honest = threshold - colluders` summands come from honest
-    sites; noise is calibrated to that many shares. A site is always at least an adversary of
-    the others, so one colluder is the least that may be counted on.
+    Of any opened sum at least `honest = threshold - colluders` summands come from honest sites;
+    noise is calibrated to that many shares. Each site is an adversary of the others, so at least
+    one colluder is assumed.
     """
 
     n_sites: int
@@ -164,11 +162,11 @@ class Consortium:
                     f"a sparse graph of {self.n_sites} sites saves nothing; "
                     f"it is for more than {COMPLETE_UP_TO}."
                 )
-            _ = self.neighborhood  # a study for which no degree exists is refused now
+            _ = self.neighborhood  # raises if no degree exists
 
     @classmethod
     def default(cls, n_sites: int) -> Consortium:
-        """A third may collude, a fifth may be lost; of two or three sites nobody may be lost."""
+        """A third may collude, a fifth may be lost; of two or three sites none may be lost."""
         lost = 0 if n_sites <= 3 else max(1, n_sites // 5)
         return cls(n_sites=n_sites, colluders=max(1, (n_sites - 1) // 3), threshold=n_sites - lost)
 
@@ -178,7 +176,7 @@ class Consortium:
 
     @property
     def neighborhood(self) -> Neighborhood:
-        """Neighbors of a site, and how many of them rebuild its self-mask."""
+        """The number of neighbors of a site, and how many of them rebuild its self-mask."""
         if self.sparse is None:
             return Neighborhood(self.n_sites - 1, self.threshold)
         lost = self.n_sites - self.threshold
@@ -186,7 +184,7 @@ class Consortium:
 
 
 def check_counts(n_sites: int, colluders: int, threshold: int) -> None:
-    """Refuses numbers under which more noise shares would be counted on than can be there."""
+    """Raises for numbers that count on more noise shares than there can be."""
     if not 0 <= colluders < threshold <= n_sites:
         raise ParameterError(
             f"threshold is {threshold} and colluders is {colluders}, which do not fit {n_sites} "

@@ -1,4 +1,4 @@
-"""One round, as the coordinator sees it: masked vectors in, the sum of those who arrived out."""
+"""One round, as the coordinator sees it: masked vectors in, the sum of those that arrived out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from hedgerow.secagg.session import KeySession
 
 
 class Run(Protocol):
-    """Who asks: a coordinator; or who looks at a transcript, and writes no messages."""
+    """The caller: a coordinator, or a verifier of a transcript, which writes no messages."""
 
     @property
     def session(self) -> KeySession: ...
@@ -62,11 +62,10 @@ class Run(Protocol):
 class SecureSum:
     """One round.
 
-    requests -> accept_masked ... -> close [-> accept_signature ... -> unmask ->
-    accept_shares ...] -> opened. `close` returns no messages when nobody was lost; in a round that
-    is opened at once somebody who was lost makes it void. `receipts`
-    are the signed headers that came, by site and ledger position: what a site needs if its
-    ledger is ever lost.
+    requests -> accept_masked ... -> close [-> accept_signature ... -> unmask -> accept_shares ...]
+    -> opened. `close` returns no messages if nobody was lost; a round that is opened at once is
+    void if somebody was. `receipts` are the signed headers that arrived, by site and ledger
+    position: a site needs them if its ledger is ever lost.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class SecureSum:
         self.members: tuple[int, ...] | None = None
         self.receipts: dict[int, dict[int, bytes]] = {site: {} for site in participants}
         self.messages: dict[tuple[int, MessageKind], bytes] = {}
-        """All that were accepted, by sender and kind."""
+        """All accepted messages, by sender and kind."""
         self._recent_headers = recent_headers
         self._run, self._bundle, self._dim, self._selections = run, bundle, dim, selections
         session = run.session
@@ -98,15 +97,15 @@ class SecureSum:
         self._certificate: dict[int, bytes] = {}
         self._answers: dict[int, Shares] = {}
         self.liars: set[int] = set()
-        """Who is proved, by what was signed, to have sent a bad share."""
+        """Sites that are proved, by their signatures, to have sent a bad share."""
         self.suspects: set[int] = set()
-        """Of two of these one has, and nobody can tell which."""
+        """Pairs of sites of which one sent a bad share, without proof of which."""
         self.nonces: dict[int, bytes] = {}
-        """Of those whose process was started anew in the round, and who ask for witnesses."""
+        """Nonces of sites that were restarted in the round, and ask for witnesses."""
         self._witnesses: dict[int, dict[int, bytes]] = {}
 
     def requests(self, definitions: Mapping[int, bytes] | None = None) -> dict[int, bytes]:
-        """ROUND for every participant, with the definitions that each may lack."""
+        """ROUND for every participant, with the definitions that it may lack."""
         missing = definitions or {}
 
         def body(site: int) -> bytes:
@@ -117,7 +116,7 @@ class SecureSum:
         return self._messages(MessageKind.ROUND, self.participants, body)
 
     def accept_masked(self, message: bytes) -> None:
-        """Adds up one MASKED; a late one, after `close`, is refused and stays closed for ever."""
+        """Adds one MASKED; a late one, after `close`, is refused and never opened."""
         envelope = self._read(message, MessageKind.MASKED)
         sender = envelope.header.sender
         require(self.members is None, Code.OLD_ROUND, sender)
@@ -135,21 +134,21 @@ class SecureSum:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Integers and selections that each site is asked for, lanes included."""
+        """Integers, lanes included, and selections that each site is asked for."""
         return len(self._total), self._selections
 
     @property
     def arrived(self) -> frozenset[int]:
-        """Those whose vectors are in the sum."""
+        """Sites whose vectors are in the sum."""
         return frozenset(self._indices)
 
     @property
     def signed(self) -> frozenset[int]:
-        """Those who signed the set of survivors."""
+        """Sites that signed the set of survivors."""
         return frozenset(self._certificate)
 
     def close(self) -> dict[int, bytes]:
-        """Those who arrived are the members; SURVIVORS for each of them if somebody is lost."""
+        """Makes those who arrived the members; returns SURVIVORS for them if somebody is lost."""
         members, least = tuple(sorted(self._indices)), self._run.parameters.threshold
         if len(members) < least:
             raise TooFewSites(
@@ -182,7 +181,7 @@ class SecureSum:
         self.nonces[envelope.header.sender] = bytes(envelope.body)
 
     def ask_witnesses(self) -> dict[int, bytes]:
-        """WITNESS for all members who do not doubt themselves."""
+        """WITNESS for all members that were not restarted."""
         self._witnesses, members = {site: {} for site in self.nonces}, self._members()
         body = MemberTable(members, self.nonces).to_bytes()
         others = [site for site in members if site not in self.nonces]
@@ -200,7 +199,7 @@ class SecureSum:
             self._witnesses[site][sender] = signature
 
     def proofs(self) -> dict[int, bytes]:
-        """PROVE for all who doubt; for nobody if too few have witnessed."""
+        """PROVE for restarted sites with enough witnesses."""
         parameters, n = self._run.parameters, len(self.participants)
         least = least_witnesses(n, parameters.threshold, parameters.colluders)
         tables = {site: table for site, table in self._witnesses.items() if len(table) >= least}
@@ -234,7 +233,7 @@ class SecureSum:
         self._answers[sender] = self._judge(sender, answer)
 
     def _judge(self, giver: int, answer: Shares) -> Shares:
-        """The good shares of an answer; whoever is proved to have lied is noted."""
+        """The good shares of an answer; records who is proved to have lied."""
         shares = {giver: answer.shares[giver]}
         for owner in (*answer.shares, *answer.complaints):
             if owner != giver:
@@ -246,7 +245,7 @@ class SecureSum:
         return Shares(shares, answer.seeds)
 
     def missing(self) -> str | None:
-        """Why the sum cannot be opened yet, or None when it can."""
+        """Why the sum cannot be opened yet, or None if it can."""
         least = self._run.parameters.neighborhood.threshold
         for member in self._members() if self.mode is Mode.IN_TWO else ():
             if len(self._givers(member)) < least:
@@ -275,7 +274,7 @@ class SecureSum:
         )
 
     def _open_at_once(self) -> OpenedSum:
-        """Masks have cancelled, and the two zeros show it."""
+        """The masks have cancelled, which the two zeros confirm."""
         members = self._members()
         if self._total[-LANES:].any():
             raise MasksLeft(self.round)
@@ -289,7 +288,7 @@ class SecureSum:
         return envelope
 
     def _self_secret(self, member: int) -> int:
-        """Its own share nobody has announced: if that is the bad one, the others may do."""
+        """Rebuilds a self-mask's secret; tries without the member's own, unverified share."""
         enough, sites = self._run.parameters.neighborhood.threshold, self._givers(member)
         secret = rebuild(member, sites[:enough], self._answers)
         others = tuple(site for site in sites if site != member)[:enough]

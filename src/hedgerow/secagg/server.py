@@ -1,7 +1,7 @@
 """The coordinator's half of a secure sum, as steps: bytes in, bytes out.
 
-Nothing here is trusted by a site. The coordinator relays keys, adds up masked vectors, asks
-for what takes the masks off, and checks what it is given.
+Sites trust nothing here. The coordinator relays keys, adds masked vectors, asks for what removes
+the masks, and checks what it receives.
 """
 
 from __future__ import annotations
@@ -27,14 +27,7 @@ from hedgerow.secagg.envelope import (
 )
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
-from hedgerow.secagg.messages import (
-    LONGEST_VECTOR,
-    MOST_ATTEMPTS,
-    Capsules,
-    Join,
-    Mode,
-    Open,
-)
+from hedgerow.secagg.messages import LONGEST_VECTOR, MOST_ATTEMPTS, Capsules, Join, Mode, Open
 from hedgerow.secagg.parameters import MOST_RECEIPTS
 from hedgerow.secagg.secure_sum import SecureSum
 from hedgerow.secagg.session import Joining, KeySession, form_session, read_keys
@@ -46,10 +39,10 @@ __all__ = ["Coordinator", "SecureSum"]
 class Coordinator:
     """One run of one study: join -> open -> bind -> start, and start again, for every round.
 
-    `heads` is the last ledger head held from each site. Give a new run those of the last, so
-    that a site whose ledger went back meets them; the largest `spent` among them is what the
-    study cost, rounds without an answer included. `attempt` is the number of the last JOIN of
-    this study, in whatever run; sites refuse a lower one.
+    `heads` is the latest ledger head of each site. Pass those of the previous run to a new one, so
+    that a site whose ledger was rolled back sees them. The largest `spent` among them is the cost
+    of the study, rounds without an answer included. `attempt` is the number of the last JOIN of
+    this study, in any run; sites refuse a lower one.
     """
 
     def __init__(
@@ -91,11 +84,11 @@ class Coordinator:
         round: int,
         heads: Mapping[int, LedgerHead],
     ) -> Coordinator:
-        """Takes up a run whose coordinator stopped; the next `start` asks `round` again.
+        """Resumes a run whose coordinator stopped; the next `start` asks `round` again.
 
-        All four are what the run had when that round was first asked, and were durable before
-        it left. Then the same question makes the same messages, and sites that have answered
-        send their stored bytes and charge nothing.
+        All four arguments are what the run had when that round was first asked, and were durable
+        before it was sent. The same query then makes the same messages, and sites that have
+        answered send their stored bytes and charge nothing.
         """
         run = cls(identity, roster, parameters, study_hash, heads, entropy=lambda _: run_id)
         joining = run._joining(keys)
@@ -116,7 +109,7 @@ class Coordinator:
         return {site: self._message(MessageKind.JOIN, site, NO_SESSION, 0, body) for site in sites}
 
     def open(self, keys: Iterable[bytes]) -> dict[int, bytes]:
-        """From everybody's KEYS, the OPEN for each of them.
+        """From all KEYS, the OPEN for each site.
 
         A new key session needs new KEYS of all.
         """
@@ -134,7 +127,7 @@ class Coordinator:
         return {site: self.message(MessageKind.OPEN, site, 0, body) for site in sites}
 
     def accept_capsules(self, message: bytes) -> int:
-        """Whose ENCAPS of this key session it is; refuses one that is not for all its takers."""
+        """The sender of an ENCAPS; refuses one that lacks a capsule for one of its takers."""
         envelope = self.read(message, MessageKind.ENCAPS, 0)
         sender, table = envelope.header.sender, Capsules.read(envelope.body).table
         require(set(table) == self.session.takers(sender), Code.BAD_MESSAGE, sender)
@@ -142,7 +135,7 @@ class Coordinator:
         return sender
 
     def bind(self, sites: Iterable[int]) -> dict[int, bytes]:
-        """BIND for each: what the others among all whose ENCAPS came have given it."""
+        """BIND for each site: the capsules that the others' ENCAPS have for it."""
 
         def body(site: int) -> bytes:
             tables = self._capsules.items()
@@ -151,15 +144,15 @@ class Coordinator:
         return {site: self.message(MessageKind.BIND, site, 0, body(site)) for site in sites}
 
     def asking(self, sites: Iterable[int]) -> dict[int, bytes]:
-        """BIND without a capsule: it changes nothing at a site that is in the key session.
+        """BIND without a capsule, which changes nothing at a site that is in the key session.
 
-        One that was started anew says that it lacks the key: so it can be asked at no charge.
+        A restarted site replies that it lacks the key, so this checks for restarts at no charge.
         """
         body = Capsules({}).to_bytes()
         return {site: self.message(MessageKind.BIND, site, 0, body) for site in sites}
 
     def sender_of_keys(self, message: bytes) -> int:
-        """Whose KEYS these are, for the last invitation; refuses any other message."""
+        """The sender of KEYS for the last invitation; refuses any other message."""
         item = read_keys(message, self.roster, self._author.study_hash)
         require(item.invitation == (self.run_id, self.attempt), Code.BAD_MESSAGE, item.sender)
         return item.sender
@@ -183,8 +176,8 @@ class Coordinator:
     ) -> SecureSum:
         """A round over `participants`, by default the whole key session; by default the next one.
 
-        The last one may be asked again. Each site is asked for `dim` numbers, which are summed,
-        and for as many indices as there are `selections`, which are not.
+        The last round may be asked again. Each site is asked for `dim` numbers, which are summed,
+        and for one index per selection, which are not.
         """
         sites = tuple(sorted(self.session.ephemerals if participants is None else participants))
         if not 1 <= dim <= LONGEST_VECTOR or not set(sites) <= set(self.session.ephemerals):
@@ -198,7 +191,7 @@ class Coordinator:
         return SecureSum(self, self._round, *content, self._recent_headers(sites))
 
     def _recent_headers(self, sites: Sequence[int]) -> tuple[bytes, ...]:
-        """What peers are shown in the present round: headers of a few sites, others each time."""
+        """Headers to show in the present round: those of a few sites, in rotation."""
         start = self._round * MOST_RECEIPTS % max(len(sites), 1)
         turn = sorted((*sites[start:], *sites[:start])[:MOST_RECEIPTS])
         return tuple(self.receipts[site][1] for site in turn if site in self.receipts)
@@ -214,9 +207,9 @@ class Coordinator:
         return {site: self._message(MessageKind.CLOSE, site, NO_SESSION, 0, body) for site in sites}
 
     def accept_closed(self, message: bytes, root: bytes) -> int:
-        """Whose CLOSED it is, both signatures checked; one with another root is refused.
+        """The sender of a CLOSED with both signatures verified; refuses one with another root.
 
-        A site that closed unasked has signed none: zeros.
+        A site that closed unasked has signed a root of zeros.
         """
         envelope = open_envelope(message, MessageKind.CLOSED, self._author.study_hash, self.roster)
         header, body = envelope.header, LastWord.read(envelope.body)
@@ -228,14 +221,11 @@ class Coordinator:
         return header.sender
 
     def message(self, kind: MessageKind, site: int, round: int, body: bytes) -> bytes:
-        """A message of this key session to one site.
-
-        Its header returns the last head held from it.
-        """
+        """A message of this key session to one site; its header returns that site's last head."""
         return self._message(kind, site, self.session.id, round, body)
 
     def read(self, message: bytes, kind: MessageKind, round: int) -> Envelope:
-        """A site's message of this key session, verified; keeps its head if it is news."""
+        """Verifies a site's message of this key session; stores its ledger head if it is new."""
         envelope = open_envelope(message, kind, self._author.study_hash, self.roster)
         header, sender = envelope.header, envelope.header.sender
         here = (self.run_id, self.session.id, round, COORDINATOR)
@@ -243,7 +233,7 @@ class Coordinator:
         require(there == here, Code.BAD_MESSAGE, sender)
         require(sender in self.session.ephemerals, Code.UNKNOWN_KEY, sender)
         last_head = self.heads[sender]
-        if header.ledger.seq >= last_head.seq:  # an answer sent again shows an older head
+        if header.ledger.seq >= last_head.seq:  # a repeated answer shows an older head
             fits = follows(header.ledger.position, last_head.position)
             require(fits, Code.LEDGER_ROLLED_BACK, sender)
             self.heads[sender] = header.ledger

@@ -1,8 +1,8 @@
-"""A key session: fresh keys of everybody who takes part, agreed once and used for many rounds.
+"""A key session: fresh keys of all members, agreed once and used for many rounds.
 
-A masked vector is only ever made with an ephemeral key that the running process generated.
-A process that restarts, a restored disk or a copied directory has no such key, so the same
-mask cannot be used for two vectors. (A copied running machine is not covered.)
+A masked vector is only ever made with an ephemeral key that the running process generated. A
+restarted process, a restored disk or a copied directory has no such key, so no mask can be used for
+two vectors. (A copied running machine is not covered.)
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RunAttempt: TypeAlias = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """One site's KEYS, its signature checked; the heads in it are not."""
+    """One site's KEYS with a verified signature; the heads in it are not verified."""
 
     receipt: SignedHeader
     attempt: int
@@ -78,7 +78,7 @@ def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
 
 @lru_cache(maxsize=2048)
 def _read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
-    """Kept: the sites of one process read each other's, and a thousand make a million."""
+    """Cached: sites of one process read each other's keys, a thousand sites a million times."""
     envelope = open_envelope(message, MessageKind.KEYS, study_hash, roster)
     header = envelope.header
     require(header.sender < len(roster.sites), Code.UNKNOWN_KEY)
@@ -91,7 +91,7 @@ def _read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
 
 @dataclass(frozen=True, slots=True)
 class KeySession:
-    """What everybody knows of a key session."""
+    """The public part of a key session."""
 
     run_id: bytes
     id: bytes
@@ -102,18 +102,18 @@ class KeySession:
     graph: Graph
 
     def neighbors(self, site: int) -> frozenset[int]:
-        """Those of the key session with whom a site shares masks."""
+        """The members with whom a site shares masks."""
         return self.graph.neighbors(site) & frozenset(self.ephemerals)
 
     def takers(self, site: int) -> frozenset[int]:
-        """Those of them to whom it encapsulates."""
+        """The neighbors to whom a site encapsulates."""
         return frozenset(peer for peer in self.neighbors(site) if gives(site, peer))
 
     def context(self, round: int, request: bytes, participants: Iterable[int]) -> bytes:
-        """What the round's keys are bound to.
+        """The value that the round's keys are bound to.
 
-        Sites that got different rounds, bundles or participants get different keys:
-        their masks do not cancel and their shares do not open.
+        Sites with different rounds, bundles or participants get different keys: their masks do not
+        cancel and their shares do not open.
         """
         keys = b"".join(u16(site) + self.ephemerals[site] for site in participants)
         return digest("ctx", self.id, u64(round), request, keys)
@@ -122,13 +122,13 @@ class KeySession:
 def form_session(
     joining: Iterable[Joining], invitation: RunAttempt, study_hash: bytes, parameters: Parameters
 ) -> KeySession:
-    """The key session these sites make, in whatever order their KEYS arrived."""
+    """The key session of these sites, whatever the order of their KEYS."""
     everyone = sorted(joining, key=lambda item: item.sender)
     require(len(everyone) >= parameters.threshold, Code.TOO_FEW)
     require({item.invitation for item in everyone} == {invitation}, Code.BAD_MESSAGE)
     ephemerals = {item.sender: item.ephemeral for item in everyone}
     encapsulations = {item.sender: item.encapsulation for item in everyone}
-    for keys in (ephemerals, encapsulations):  # fewer if a sender or a key comes twice
+    for keys in (ephemerals, encapsulations):  # fewer if a sender or a key is repeated
         require(len(set(keys.values())) == len(everyone), Code.DUPLICATE_KEY)
     session_id = digest("epoch", study_hash, invitation[0], *(item.message for item in everyone))
     graph = parameters.graph(session_id)
@@ -137,7 +137,7 @@ def form_session(
 
 @dataclass(slots=True)
 class SiteSession:
-    """A key session as one of its sites holds it, with the secrets it shares with its neighbors.
+    """A key session at one of its sites, with the secrets it shares with its neighbors.
 
     It encapsulates to half of them when it joins, and has a root with the others once it is bound.
     """
@@ -151,15 +151,15 @@ class SiteSession:
     """Highest round masked in this key session, whether or not it was ever stored or sent."""
     first_round: int = 0
     heard_rounds: dict[int, int] = field(default_factory=dict)
-    """By peer, the latest round of which a signed header of it was shown to this site."""
+    """By peer, the latest round of which this site was shown a signed header."""
     lock: AbstractContextManager[Any] = field(default_factory=threading.Lock, repr=False)
 
     def encapsulate_all(self) -> dict[int, bytes]:
-        """By peer, what tells it the root that it shares with this site; once a key session."""
+        """By peer, the capsule with the root it shares with this site; once per key session."""
         return {peer: self._encapsulate(peer) for peer in sorted(self.session.takers(self.me))}
 
     def bind(self, capsules: Mapping[int, bytes]) -> None:
-        """Roots with those who encapsulated to this site; all of them fit, or none is kept."""
+        """Roots with those who encapsulated to this site; all must match, or none is stored."""
         near = self.session.neighbors(self.me)
         require(all(p in near and gives(p, self.me) for p in capsules), Code.BAD_SET)
         roots = {peer: self._decapsulate(peer, capsule) for peer, capsule in capsules.items()}
@@ -172,7 +172,7 @@ class SiteSession:
         return ciphertext + confirmation(self.roots[peer], self.session.id, self.me, peer)
 
     def _decapsulate(self, peer: int, capsule: bytes) -> bytes:
-        """Without the tag a changed ciphertext would show only as masks that do not cancel."""
+        """Checks the tag: else a changed ciphertext shows only as masks that do not cancel."""
         ciphertext, tag = capsule[:CIPHERTEXT], capsule[CIPHERTEXT:]
         result = self._root_with(peer, decapsulate(self.keys.encapsulation, ciphertext), ciphertext)
         right = confirmation(result, self.session.id, peer, self.me)
@@ -186,9 +186,9 @@ class SiteSession:
         return root(secrets, self.session.id, low, high, ciphertext)
 
     def use(self, round: int) -> None:
-        """Takes the masks of one round, once and in the process that made the key.
+        """Uses the masks of one round, once and in the process that made the key.
 
-        A second vector under one mask would show the difference of the two.
+        A second vector under the same mask would reveal the difference of the two.
         """
         require(self.process == os.getpid(), Code.UNKNOWN_KEY)  # a forked copy has the same keys
         with self.lock:
@@ -197,13 +197,13 @@ class SiteSession:
             self.first_round = self.first_round or round
 
     def is_fresh(self, round: int, participants: Iterable[int], reach: int) -> bool:
-        """Whether of each there is a header of late; KEYS count as of before the first round."""
+        """Whether a recent header of each peer is known; KEYS count as before the first round."""
         start = (self.first_round or round) - 1
         peers = (peer for peer in participants if peer != self.me)
         return all(self.heard_rounds.get(peer, start) >= round - reach for peer in peers)
 
     def peers_in(self, participants: Iterable[int]) -> list[int]:
-        """Neighbors among them; with each there must be a root, or masks would not cancel."""
+        """The neighbors among them; refuses if a root is missing, since masks would not cancel."""
         near = self.session.neighbors(self.me)
         peers = [site for site in participants if site in near]
         require(all(peer in self.roots for peer in peers), Code.BAD_SET)

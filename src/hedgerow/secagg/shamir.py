@@ -1,7 +1,7 @@
 """Shamir's secret sharing over the integers modulo 2^255 - 19 (Shamir 1979).
 
-A secret is the constant term of a random polynomial of degree threshold - 1; a share is its
-value at a site's own point. Any `threshold` shares give the secret, fewer say nothing.
+A secret is the constant term of a random polynomial of degree threshold - 1; a share is its value
+at a site's own point. Any `threshold` shares give the secret, fewer reveal nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RUN_BITS = 512
 
 
 def random_element(entropy: Entropy) -> int:
-    """Uniform in [0, PRIME): a candidate of 255 bits is kept unless it falls past the prime."""
+    """Uniform in [0, PRIME): candidates of 255 bits past the prime are rejected."""
     while True:
         candidate = int.from_bytes(entropy(WIDTH), "big") >> 1
         if candidate < PRIME:
@@ -29,10 +29,10 @@ def random_element(entropy: Entropy) -> int:
 def split(secret: int, threshold: int, sites: Iterable[int], entropy: Entropy) -> dict[int, int]:
     """One share for each of `sites`.
 
-    The shares of the first threshold - 1 sites are drawn and the others follow from them and the
-    secret. A polynomial is given by its values as well as by its coefficients, so both ways of
-    drawing one have the same law. Here few values are left to be computed, since `threshold` is
-    most of the sites.
+    The shares of the first threshold - 1 sites are drawn, and the others follow from them and the
+    secret. A polynomial is determined by its values as well as by its coefficients, so both ways of
+    drawing it have the same law. Few values then remain to be computed, since `threshold` is most
+    of the sites.
     """
     points = sorted(_point(site) for site in sites)
     nodes, rest = (0, *points[: threshold - 1]), tuple(points[threshold - 1 :])
@@ -42,7 +42,7 @@ def split(secret: int, threshold: int, sites: Iterable[int], entropy: Entropy) -
 
 
 def weights(sites: tuple[int, ...]) -> tuple[int, ...]:
-    """Lagrange's weights at zero, in the order of `sites`; the same sites answer for everybody."""
+    """Lagrange weights at zero, in the order of `sites`."""
     points = tuple(_point(site) for site in sites)
     inverses, (product,) = _inverses(max(points).bit_length()), _products((0,), points)
     return tuple(
@@ -65,15 +65,15 @@ def from_bytes(data: bytes) -> int:
 
 
 def _point(site: int) -> int:
-    """Never zero: the value at zero is the secret."""
+    """The point of a site; never zero, where the value is the secret."""
     return site + 1
 
 
 def _values_at(points: tuple[int, ...], nodes: tuple[int, ...], values: Sequence[int]) -> list[int]:
-    """The polynomial with these values at the nodes, at points beyond all of them.
+    """Evaluates the polynomial with these values at the nodes, at points beyond all of them.
 
     By the first barycentric formula: P(x) = L(x) sum v_i b_i / (x - x_i), L(x) = prod (x - x_i).
-    Differences of points are small, so their inverses stand in a table.
+    Differences of points are small, so a table has their inverses.
     """
     terms = [v * b % PRIME for v, b in zip(values, _barycentric(nodes), strict=True)]
     inverses = _inverses(max(points, default=0).bit_length())
@@ -85,9 +85,9 @@ def _values_at(points: tuple[int, ...], nodes: tuple[int, ...], values: Sequence
 
 @lru_cache(maxsize=2048)
 def _barycentric(nodes: tuple[int, ...]) -> tuple[int, ...]:
-    """1 / prod (x_i - x_j) over all other nodes. All are inverted at the price of one: dividing the
-    inverse of the product of all by all but one (Montgomery 1987, "Speeding the Pollard and
-    elliptic curve methods of factorization", section 10.3.1).
+    """1 / prod (x_i - x_j) over all other nodes, all inverted at the cost of one inversion
+    (Montgomery 1987, "Speeding the Pollard and elliptic curve methods of factorization", section
+    10.3.1).
     """
     below = [_product(node - x for x in nodes if x != node) for node in nodes]
     partial = list(accumulate(below, lambda a, b: a * b % PRIME, initial=1))
@@ -105,7 +105,7 @@ def _products(points: tuple[int, ...], nodes: tuple[int, ...]) -> tuple[int, ...
 
 
 def _product(factors: Iterable[int]) -> int:
-    """Factors are small: a run of them is multiplied before it is reduced."""
+    """A product of small factors, reduced after each run of them."""
     total, run = 1, 1
     for factor in factors:
         run *= factor
@@ -116,7 +116,7 @@ def _product(factors: Iterable[int]) -> int:
 
 @lru_cache(maxsize=32)
 def _inverses(bits: int) -> tuple[int, ...]:
-    """1 / k for each k of so many bits, from those of smaller numbers; 0 has none."""
+    """1 / k for each k of `bits` bits, from those of smaller numbers; 0 has none."""
     result = [0, 1]
     for k in range(2, 1 << bits):
         result.append(-(PRIME // k) * result[PRIME % k] % PRIME)

@@ -1,12 +1,12 @@
-"""Rows as a Dask collection: cells and scores where the partitions are, one vector back.
+"""Rows of a Dask collection: workers encode and sum their partitions, one vector comes back.
 
-A partition is read by the one reader of rows, on a worker. Its cells then belong to an actor of
-that worker, a `Keeper`, which is asked directly in each round and keeps raw scores from one to the
-next. A worker that is lost takes its keeper with it: its partitions are read again, a new keeper is
-sent the whole public model, and the sums are the same, since they are sums of integers. The
-collection must give the same rows when it is read again.
+Each worker reads its partitions with the reader that all sources use. An actor on that worker, a
+`Keeper`, holds the cells, is queried directly in each round and keeps raw scores between rounds. If
+a worker is lost, its partitions are read again and a new keeper receives the whole public model;
+the sums do not change, because they are sums of integers. The collection must yield the same rows
+whenever it is read.
 
-The site's secret travels to the workers, which are the site's own machines: folds are drawn there.
+The site's secret is sent to the workers, which belong to the site: folds are drawn there.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from hedgerow.schema.arrays import IntArray
 from hedgerow.schema.schema import Schema
 
 ROWS_FOR_TWO = 1 << 18
-"""Fewer rows are kept by one worker: to ask a second one takes longer than it saves."""
+"""Fewer rows go to one worker: a second request would take longer than it saves."""
 MOST_REBUILDS = 5
-"""For one answer, before the cluster is taken to be broken."""
+"""Attempts to replace lost workers for one answer before the query fails."""
 LOOK_AFTER = 2.0
-"""Seconds without an answer after which a worker is looked after; it may take longer."""
+"""Seconds without an answer after which the worker's status is checked."""
 
 
 def is_dask(source: Any) -> bool:
-    """Whether it looks like Dask: nothing of Dask is imported for users who have none."""
+    """Whether this is a Dask collection; Dask itself is not imported."""
     return hasattr(source, "__dask_graph__") and hasattr(source, "to_delayed")
 
 
 class OnCluster(InKeepers):
-    """The partitions of a dataframe, on the workers of the cluster that is in use."""
+    """The partitions of a data frame, on the workers of the active Dask cluster."""
 
     where = "the Dask cluster"
     instead = "give them in memory: frame.compute()"
@@ -79,11 +79,10 @@ class OnCluster(InKeepers):
             self._messages = EngineMessages()
         self.read_counts = read_counts(np.sum(counts, axis=0), names)
 
-    # -------------------------------------------------------------------------------------- keepers
     def _group(
         self, parts: list[Any], cells: list[Any], n: int
     ) -> list[tuple[list[Any], list[Any], str | None]]:
-        """The partitions of each keeper: those whose cells a worker has, if rows are many."""
+        """Groups partitions by the worker that has their cells; few rows form one group."""
         groups: dict[str | None, tuple[list[Any], list[Any]]] = {}
         workers = self._client.who_has(cells)
         for part, own in zip(parts, cells, strict=True):
@@ -96,7 +95,7 @@ class OnCluster(InKeepers):
     def _keeper(
         self, parts: list[Any], cells: list[Any] | None = None, near: str | None = None
     ) -> Any:
-        """An actor, on the worker that has the cells; without cells partitions are read again."""
+        """Creates an actor near the cells; without cells the partitions are read again."""
         place = {} if near is None else {"workers": [near], "allow_other_workers": True}
         cells = self._client.compute(parts) if cells is None else cells
         future = self._client.submit(
@@ -114,13 +113,13 @@ class OnCluster(InKeepers):
                 return [pickle.loads(reply) for reply in replies.values() if reply is not None]
             if work.has_draws:
                 self._number_records()
-            message = self._messages.pack(work, whole=attempt > 0)  # for one that is made anew
+            message = self._messages.pack(work, whole=attempt > 0)  # for a new keeper
             answers = self._call("answer", {place: (message,) for place in missing})
             replies.update(zip(missing, answers, strict=True))
         raise ComputationFailed(f"workers of the cluster were lost {MOST_REBUILDS} times in a row.")
 
     def _call(self, method: str, calls: Mapping[int, tuple[Any, ...]]) -> list[Any]:
-        """All at once. A keeper that is lost is made anew: it has no answer yet."""
+        """Calls all keepers at once; a lost keeper is replaced and its answer is None."""
         if self._client is None:
             return super()._call(method, calls)
         futures = {place: self._ask(place, method, own) for place, own in calls.items()}

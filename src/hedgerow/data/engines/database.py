@@ -1,15 +1,15 @@
-"""Rows in a database: cells are computed there once, and integer counts and sums come back.
+"""Rows in a database: the database computes cells once and returns integer counts and sums.
 
-What the query selects is copied once into a table of the connection's own, and that into cells:
-a run asks many times, and a record that changed meanwhile would be in two regions which the
-ledger takes to be disjoint. Texts are turned into codes by this process, once for each distinct
-one, since no two engines trim and compare texts alike.
+The result of the query is copied once into a temporary table and encoded into cells. A run asks
+many queries, and a record that changed in between could fall into two regions that the ledger
+treats as disjoint. Texts are encoded by this process, once per distinct value, because engines trim
+and compare texts differently.
 
-Pushed down to the engine are `PUSHED` statistics by `PUSHED_BY` groupings, in regions of tests.
-All else is summed here over cells that are streamed: losses need `exp`, which differs by engine,
-and folds need secret draws, which no engine may know. Few cells are streamed once and kept here. Of
-many those columns are streamed in each round that are looked at, and raw scores are kept from one
-round to the next: here, or in a table of the session (`InDatabase.manner` says which, and why).
+The engine computes the statistics in `PUSHED`, grouped as in `PUSHED_BY`, in regions defined by
+tests. Everything else is summed in this process over streamed cells: losses need `exp`, which
+differs between engines, and folds need secret draws, which no engine may know. A small table of
+cells is streamed once and cached here. Of a large one only the needed columns are streamed in each
+round, and raw scores are kept here or in a table of the session (see `InDatabase.manner`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hedgerow.data.engines.engine import Elsewhere, QueryInUnit, Work, add_blocks, join
 from hedgerow.data.reading.columns import code_of_value, number_of
@@ -57,12 +56,10 @@ from hedgerow.schema.regions import Fold, HeldOut, Region
 from hedgerow.schema.schema import Schema, Survival
 from hedgerow.schema.tokens import token_of
 
-# --------------------------------------------------------------------------------------------------
-# Cells, regions, leaves and target intervals as SQL that DuckDB and PostgreSQL both understand.
+# Cells, regions, leaves and target intervals as SQL for DuckDB and PostgreSQL.
 #
-# Cells are whole numbers, so all but two things are exact whatever the engine: the comparison of a
-# float8 with an edge, and the parts of a target (see `parts_of`), which take the four operations
-# that IEEE 754 rounds correctly and a rounding to whole numbers. No engine is asked for `exp`.
+# Cells are integers, so only two computations use floats: comparing a float8 with an edge, and the
+# scaled target (`parts_of`), which needs only arithmetic that IEEE 754 rounds correctly.
 
 Y = "y"
 PLACE = "r"
@@ -70,17 +67,16 @@ PLACE = "r"
 
 
 def cell(feature: int) -> str:
-    """The column of a feature's cells."""
     return f"c{feature}"
 
 
 def is_no_number(value: str) -> str:
-    """NULL or NaN, which both engines take to be equal to itself."""
+    """SQL for NULL or NaN; both engines treat NaN as equal to itself."""
     return f"{value} IS NULL OR {value} = 'NaN'::float8"
 
 
 def within(region: Region, schema: Schema) -> str | None:
-    """The SQL condition of a region; None if secret draws decide, which no engine knows."""
+    """The SQL condition of a region; None if secret draws decide, which the engine lacks."""
     conditions = []
     for step in region:
         if isinstance(step.test, Fold | HeldOut):
@@ -91,7 +87,7 @@ def within(region: Region, schema: Schema) -> str | None:
 
 
 def in_cells(feature: int, bits: int) -> str:
-    """The SQL condition of a set of cells, as runs of neighbors: numeric columns have few."""
+    """The SQL condition of a set of cells, written as ranges of adjacent cells."""
     column = cell(feature)
     firsts = [code for code in range(bits.bit_length()) if bits >> code & 1 & ~(bits << 1 >> code)]
     lasts = [code for code in range(bits.bit_length()) if bits >> code & 1 & ~(bits >> code >> 1)]
@@ -103,7 +99,7 @@ def in_cells(feature: int, bits: int) -> str:
 
 
 def leaf(tree: Tree, schema: Schema, words: Sequence[str] | None = None) -> str:
-    """The SQL expression of a row's leaf: its number, or its word. Nodes are in preorder."""
+    """The SQL expression of a row's leaf: its number in preorder, or its entry of `words`."""
     nodes = iter(zip(tree.tests, tree.leaf.tolist(), strict=True))
 
     def below() -> str:
@@ -118,9 +114,9 @@ def leaf(tree: Tree, schema: Schema, words: Sequence[str] | None = None) -> str:
 
 
 def score_sql(model: Additive, n_scored: int | None, schema: Schema) -> list[str]:
-    """The SQL expressions of raw scores: those of earlier trees, in `s0`, ..., and the new trees.
+    """SQL expressions of the raw scores: the sums so far in `s0`, ... plus the new trees.
 
-    The same additions in the same order as in memory, which IEEE 754 rounds alike everywhere.
+    Additions happen in the same order as in memory, so IEEE 754 rounding gives the same bits.
     """
     scores = [f"s{k}" for k in range(model.outputs)]
     if n_scored is None:
@@ -144,10 +140,10 @@ def curve_sql(curve: Curve, output: int) -> str:
 
 
 def parts_of(statistic: Fractions, unit: int, nearest: str) -> list[str]:
-    """`Fractions.fractions`, truncated in units: the same operations in the same order.
+    """SQL of `Fractions.fractions`, truncated to units: the same operations in the same order.
 
-    float8 that are whole: they become integers once they are held against their bound. A range
-    that is none has no part, in an engine as in memory, and must not be divided by.
+    The results are whole float8 numbers, cast to integers after the bound check. An empty range
+    contributes 0, as in memory, and is never a divisor.
     """
     low, high = sql_number(statistic.low), sql_number(statistic.high)
     width, units = statistic.high - statistic.low or 1.0, sql_number(float(unit))
@@ -160,10 +156,10 @@ def parts_of(statistic: Fractions, unit: int, nearest: str) -> list[str]:
 
 
 def bound_columns(columns: Sequence[str], bound: Sensitivity) -> list[str]:
-    """`kernels.units.bounded_units` of whole float8: a record beyond its bound adds nothing.
+    """SQL of `kernels.units.bounded_units`: a record beyond its bound contributes 0.
 
-    One CASE inside the other says what is looked at first: an engine may fail where it multiplies
-    numbers that are beyond any bound. What is no number is beyond it.
+    Nested CASE expressions fix the order of evaluation: an engine may fail when it multiplies
+    numbers beyond every bound. NaN counts as beyond the bound.
     """
     l1, l2_squared, linf = (
         sql_number(float(norm)) for norm in (bound.l1, bound.l2_squared, bound.linf)
@@ -179,13 +175,11 @@ def bound_columns(columns: Sequence[str], bound: Sensitivity) -> list[str]:
     ]
 
 
-# --------------------------------------------------------------------------------------------------
-# --------------------------------------------------------------------------------------------------
-# From what a query selects to a table of cells, inside the database.
+# Encodes the result of a query into a table of cells, inside the database.
 #
-# Numbers become cells by CASE. Every other value becomes one by a table of its distinct values,
-# whose codes this process makes exactly as a reader of files would. A row without a usable label is
-# left out, as everywhere. All that decides whether a column can be used is its type, never a value.
+# Numbers are encoded by CASE, other values by joining a table of distinct values, whose codes this
+# process computes as a file reader would. Rows without a usable label are skipped. Only a column's
+# type decides whether it can be used, never a value.
 
 
 @dataclass
@@ -198,14 +192,14 @@ class _Making:
     joins: list[str] = field(default_factory=list)
     code_tables: list[str] = field(default_factory=list)
     count_conditions: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By what is counted and of which column: a condition."""
+    """SQL conditions of rows to count, by (kind of count, column)."""
 
     def count(self, kind: str, name: str, condition: str) -> None:
         self.count_conditions[kind, name] = condition
 
 
 def snapshot(selection: Selected, schema: Schema, target: str, name: str) -> EngineCounts:
-    """Makes the table `name`: a column of cells for each feature, and `y`."""
+    """Creates the table `name` with one column of cells per feature, and `y`."""
     if schema.classes is None and schema.target is None:
         raise ParameterError("the schema declares neither classes nor a target; add one of them.")
     database, raw = selection.database, f"{name}_raw"
@@ -230,7 +224,7 @@ def snapshot(selection: Selected, schema: Schema, target: str, name: str) -> Eng
         f"row_number() OVER () - 1 AS {PLACE} FROM {raw} {' '.join(making.joins)} "
         f"WHERE ({y}) IS NOT NULL"
     )
-    database.run(f"ANALYZE {name}")  # else engines plan for a table of unknown size
+    database.run(f"ANALYZE {name}")  # so that the planner knows its size
     database.release()
     read_counts = _read_counts(making, y)
     for table in (raw, *making.code_tables):
@@ -239,7 +233,7 @@ def snapshot(selection: Selected, schema: Schema, target: str, name: str) -> Eng
 
 
 def _read_counts(making: _Making, y: str) -> EngineCounts:
-    """Counts of clamped, unknown and missing values in one scan, as a reader counts them."""
+    """Counts clamped, unknown and missing values in one scan, as a file reader does."""
     conditions = [f"({y}) IS NOT NULL", f"({y}) IS NULL", *making.count_conditions.values()]
     sums = [f"COUNT(CASE WHEN {part} THEN 1 END) AS n{k}" for k, part in enumerate(conditions)]
     totals = making.database.table(
@@ -277,7 +271,7 @@ def _add_feature(making: _Making, where: str, grid: Grid, kind: Any, place: int)
 def _label(
     making: _Making, where: str, schema: Schema, target: str, kinds: Mapping[str, Any]
 ) -> str:
-    """NULL for a row that has none."""
+    """SQL of a row's label; NULL if it has none."""
     if schema.target is None:
         code_of, is_parsed = partial(_class_code, schema), schema.label_grids[0].is_parsed
         codes = _codes(making, where, target, kinds[target], code_of, is_parsed)
@@ -297,7 +291,7 @@ def _label(
 
 
 def _label_number(making: _Making, where: str, grid: Grid, name: str, kind: Any) -> str:
-    """NULL or NaN where a row has none."""
+    """SQL of a row's numeric target; NULL or NaN if it has none."""
     if not grid.is_parsed:
         return _number(f"{making.raw}.{quote_name(name)}", where, name, kind)
     number_of_value = partial(_parsed_number, grid)
@@ -309,7 +303,7 @@ def _label_number(making: _Making, where: str, grid: Grid, name: str, kind: Any)
 def _signed_time(
     making: _Making, survival: Survival, numbers: Mapping[str, str], target: str
 ) -> str:
-    """The time of an event, minus that of a censored record; as `encoding.signed_times` has it."""
+    """SQL of the event time, negated if censored, as in `encoding.signed_times`."""
     time, event = (numbers[name] for name in survival.columns)
     end, least = sql_number(survival.horizon), sql_number(SMALLEST_TIME)
     usable = f"NOT ({is_no_number(time)}) AND {time} >= 0 AND {event} IN (0, 1)"
@@ -321,7 +315,7 @@ def _signed_time(
 
 
 def _outside(value: str, low: float, high: float) -> str:
-    """PostgreSQL takes NaN to be larger than any number."""
+    """SQL for a value outside the range; PostgreSQL sorts NaN above all numbers."""
     bounds = f"{value} < {sql_number(low)} OR {value} > {sql_number(high)}"
     return f"NOT ({is_no_number(value)}) AND ({bounds})"
 
@@ -339,7 +333,7 @@ def _number(column: str, where: str, name: str, kind: Any) -> str:
 
 
 Reading = tuple[float | None, int, int]
-"""The code of a value, or its number, whether it is known, and whether it is clamped."""
+"""Code or number of a value, whether it is known, and whether it is clamped."""
 
 
 def _read(grid: Grid, value: object) -> Reading:
@@ -372,14 +366,15 @@ def _codes(
     is_parsed: bool = False,
     code_kind: Any = None,
 ) -> str:
-    """A joined table of the values, and what each is read as."""
+    """Joins a table that maps each distinct value to its reading; returns its name."""
     column, table = f"{making.raw}.{quote_name(name)}", f"{making.raw}_{len(making.code_tables)}"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        column = f'CAST({column} AS TEXT) COLLATE "C"'  # equal are equal bytes, and nothing else
+        column = f'CAST({column} AS TEXT) COLLATE "C"'  # compare bytes
     elif not (
         pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
-        or _is_float(kind)
+        or pa.types.is_float32(kind)
+        or pa.types.is_float64(kind)
         or (is_parsed and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)))
     ):
         raise DataError(
@@ -401,20 +396,15 @@ def _codes(
     return table
 
 
-def _is_float(kind: Any) -> bool:
-    return bool(pa.types.is_float32(kind) or pa.types.is_float64(kind))
-
-
-# --------------------------------------------------------------------------------------------------
 PUSHED: tuple[type, ...] = (Count, ClassCounts, TargetClassCounts, Fractions)
 PUSHED_BY: tuple[type, ...] = (Whole, Cells, Leaves, TargetCells)
 MOST_NODES = 128
-"""Of trees whose leaves an engine counts: it plans longer over more than a stream would take."""
+"""Most tree nodes in one statement: planning a larger one is slower than streaming."""
 ROWS_A_BATCH = 1 << 17
 MOST_CELL_BYTES = 1 << 26
-"""Of cells that are kept here once they were streamed; more are streamed in every round."""
+"""Cells up to this size are cached here; more are streamed in every round."""
 MOST_SCORE_BYTES = 1 << 28
-"""Of raw scores that are kept here; more are kept in a table of the session."""
+"""Raw scores up to this size are kept here; more go to a table of the session."""
 
 
 class InDatabase(Elsewhere):
@@ -438,7 +428,6 @@ class InDatabase(Elsewhere):
         self._scores = np.empty((0, 0))
         self._score_table: str | None = None
 
-    # ------------------------------------------------------------------------------------ answers
     def sums(self, queries: Sequence[QueryInUnit]) -> list[IntArray]:
         streamed_queries = [pair for pair in queries if not self._is_pushed(pair[0])]
         rest = iter(super().sums(streamed_queries))
@@ -454,13 +443,13 @@ class InDatabase(Elsewhere):
         return can_push and within(query.region, self.schema) is not None
 
     def total(self, work: Work) -> list[IntArray]:
-        """Block by block. Scores that an error leaves half advanced are computed anew."""
+        """Sums block by block; scores half updated by an error are computed again."""
         if self._are_cells_here:
             return work(self._all_rows)
         total: list[IntArray] | None = None
         model = next(iter(work.models), None)
         if any(other != model for other in work.models):
-            model = None  # of several models no scores are kept
+            model = None  # scores of several models are not kept
         scored_model, self._scored_model = self._scored_model, None if model else self._scored_model
         if model is not None and not self._are_scores_here:
             scored_model = self._advance_session(model, scored_model)
@@ -481,10 +470,9 @@ class InDatabase(Elsewhere):
         self._scored_model = model or self._scored_model
         return total or []
 
-    # --------------------------------------------------------------------------------------- scores
     @property
     def manner(self) -> str:
-        """How sums are made that no database makes, and why."""
+        """How queries that are not pushed down are computed, and why."""
         cells, scores = self.n * len(self.schema.grids), self.n * 8
         if self._are_cells_here:
             return f"{cells:,} bytes of cells are few: streamed once, then kept in this process"
@@ -530,9 +518,8 @@ class InDatabase(Elsewhere):
             self._database.run(f"DROP TABLE {self._score_table}")
         self._score_table = table
 
-    # ---------------------------------------------------------------------------------- pushed down
     def _push_sum(self, query: SumQuery, unit: int) -> IntArray:
-        """One scan: a grouping set for each group, so that a row of the answer is in one."""
+        """Sums in one scan, with one grouping set per group."""
         groups = self._groups(query.by)
         names = [f"g{k}" for k in range(len(groups))]
         channel, values = self._channel(query.statistic, unit)
@@ -554,7 +541,7 @@ class InDatabase(Elsewhere):
         return self._place_sums(query, cell_table, names).reshape(-1)
 
     def _groups(self, by: Groups) -> list[str]:
-        """The cell of a row in each group."""
+        """SQL expressions of a row's cell in each group."""
         match by:
             case Cells():
                 return [cell(feature) for feature in by.features]
@@ -565,7 +552,7 @@ class InDatabase(Elsewhere):
         return ["0"]
 
     def _channel(self, statistic: Statistic, unit: int) -> tuple[str, list[str]]:
-        """The channel that counts a row, or the whole numbers it adds to each."""
+        """SQL of the channel in which a row counts, and of the values it contributes."""
         match statistic:
             case ClassCounts():
                 return Y, []
@@ -576,9 +563,10 @@ class InDatabase(Elsewhere):
         return "0", []
 
     def _place_sums(self, query: SumQuery, cell_table: pa.Table, names: Sequence[str]) -> IntArray:
-        """The engine's groups in the query's shape; NULL where a row belongs to another set.
+        """Arranges the engine's groups in the query's shape.
 
-        A cell or a class that the query does not know of counts nowhere, as in memory.
+        NULL marks a row of another grouping set. Cells and classes outside the query are ignored,
+        as in memory.
         """
         sums, by = np.zeros(query.shape, np.int64), query.by
         channel = _integers(cell_table["channel"])
@@ -597,11 +585,10 @@ class InDatabase(Elsewhere):
                 np.add.at(sums[group], (places, to), value[rows])
         return sums
 
-    # ------------------------------------------------------------------------------------- streamed
     def _blocks(
         self, features: Sequence[int], table: str, scored_model: Additive | None = None
     ) -> Iterator[tuple[Encoded, Any, slice | IntArray]]:
-        """At least one, if of no rows, so that sums have their length. With the rows' places."""
+        """Streams blocks of rows with their places; yields at least one, possibly empty."""
         columns = [*map(cell, features), Y, PLACE]
         if table != self._cells:
             columns.append("copy")
@@ -618,7 +605,7 @@ class InDatabase(Elsewhere):
 
     @cached_property
     def _numbered(self) -> str:
-        """The cells, with each record's number among equal ones: it names the record for draws."""
+        """A table of cells with each record's number among equal ones, its id for draws."""
         columns = [cell(k) for k in range(len(self.schema.grids))]
         name = f"{self._cells}_n"
         self._database.run(
@@ -629,7 +616,7 @@ class InDatabase(Elsewhere):
 
     def _block(self, batch: Any, features: Sequence[int]) -> tuple[Encoded, Any, slice | IntArray]:
         grids, y = self.schema.grids, np.asarray(batch.column(Y).to_numpy())
-        codes = np.zeros((len(grids), len(batch)), np.uint8)  # a column nobody looks at stays empty
+        codes = np.zeros((len(grids), len(batch)), np.uint8)  # unused columns stay 0
         for k in features:
             codes[k] = batch.column(cell(k)).to_numpy()
         labels = y.astype(np.uint8) if self.schema.target is None else y.astype(np.float64)
@@ -644,14 +631,14 @@ class InDatabase(Elsewhere):
 
 
 def _as_slice(places: IntArray) -> slice | IntArray:
-    """Rows come in their order, as a rule: then their scores need no copy."""
+    """Rows usually arrive in order: a slice then avoids copying their scores."""
     first = int(places[0]) if len(places) else 0
     in_order = np.array_equal(places, np.arange(first, first + len(places)))
     return slice(first, first + len(places)) if in_order else places
 
 
 def _in_plans(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
-    """Trees of one statement: so many that an engine plans it soon."""
+    """Groups trees so that one statement has at most `MOST_NODES` nodes."""
     plan = list[Tree]()
     for tree in trees:
         if plan and sum(len(other.tests) for other in (*plan, tree)) > MOST_NODES:
@@ -662,8 +649,8 @@ def _in_plans(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
         yield plan
 
 
-def _integers(column: Any) -> NDArray[np.int64]:
-    """-1 for NULL. Sums come as text: they may be wider than any integer of an engine's driver."""
+def _integers(column: Any) -> IntArray:
+    """The column as int64, -1 for NULL. Sums arrive as text: drivers may lack wide integers."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return np.array([int(value) for value in column.to_pylist()], np.int64)
     filled_column = column.cast(pa.int64()).combine_chunks().fill_null(-1)

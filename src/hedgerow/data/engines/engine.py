@@ -1,15 +1,15 @@
-"""Rows that stay where they are: sums are computed there, or block by block, and added up here.
+"""Rows that stay in an engine: sums are computed there or block by block, and added up here.
 
-Every sum is over records, and what a record adds depends on that record alone. So any way to cut
-the rows into blocks gives the same integers as all rows at once. A result that is no sum over
-records, for example a bound or a score, is computed here from such sums.
+Every sum is over records, and a record's contribution depends on that record alone, so any
+partition of the rows into blocks gives the same integers. Results that are not sums over records
+(bounds, scores) are computed here from such sums.
 
-An engine reports what it cannot do before anything is charged: see `Elsewhere.reason_against`.
-Noise is drawn by the site alone, never by an engine.
+An engine declares unsupported studies before any charge (`Elsewhere.reason_against`). Only the site
+draws noise, never an engine.
 
-Rows that several processes hold are held by a `Keeper` in each, which keeps raw scores between
-rounds: a model that grew by a tree is evaluated for that tree alone. All that a keeper keeps can be
-computed again from its rows and the public model, so one that is lost is made anew.
+Where several processes hold rows, each has a `Keeper`, which stores raw scores between rounds so
+that only new trees are evaluated. Its state can be recomputed from its rows and the public model,
+so a lost keeper can be replaced.
 """
 
 from __future__ import annotations
@@ -28,16 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.data.reading.containers import check_named
-from hedgerow.data.reading.encoding import Encoded, encode_blocks, map_cells
+from hedgerow.data.reading.encoding import NO_CAUSES, Encoded, encode_blocks, map_cells
 from hedgerow.data.reading.report import DataReport, EngineCounts, describe_allowed, report_of
 from hedgerow.data.rows import Draws, Rows, copies_among
-from hedgerow.data.sums import (
-    Answering,
-    best_impurities,
-    counts_for,
-    is_of_target,
-    trees_in_common,
-)
+from hedgerow.data.sums import Answering, best_impurities, counts_for, is_of_target, trees_in_common
 from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
 from hedgerow.kernels.threads import map_parts
 from hedgerow.models.model import Additive
@@ -65,7 +59,7 @@ from hedgerow.privacy.queries import (
     SurfaceGradients,
 )
 from hedgerow.privacy.study import Study
-from hedgerow.schema.arrays import N_CODES, IntArray
+from hedgerow.schema.arrays import N_CODES, IntArray, Words
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import Fold, HeldOut, Region
 from hedgerow.schema.schema import Schema
@@ -75,12 +69,12 @@ QueryInUnit = tuple[SumQuery, int]
 
 
 OF_A_MODEL = Gradients | Hessians | ResidualCells | PredictionCells | SurfaceGradients
-"""What is computed of raw scores, of the model `at`."""
+"""Statistics and groupings that need the raw scores of the model `at`."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is computed of a block of rows, in whatever process: integers, or tables for scores."""
+    """The queries to compute on one block of rows, in any process; or the tables of a selection."""
 
     queries: tuple[QueryInUnit, ...] = ()
     tables: tuple[Selecting, tuple[int, ...]] | None = None
@@ -105,7 +99,7 @@ class Work:
 
     @property
     def models(self) -> list[Additive]:
-        """All models whose raw scores are looked at."""
+        """All models whose raw scores are needed."""
         models = list[Additive]()
         for query, _ in self.queries:
             for part in (query.statistic, query.by):
@@ -116,9 +110,9 @@ class Work:
         return models
 
     def features(self, schema: Schema, scored_model: Additive | None) -> set[int]:
-        """The columns that are looked at; `scored_model` is a model whose raw scores are there."""
+        """The columns needed, given that the raw scores of `scored_model` are available."""
         if self.has_draws or any(isinstance(query.by, Sides) for query, _ in self.queries):
-            return set(range(len(schema.grids)))  # the whole content names a record
+            return set(range(len(schema.grids)))  # a record id needs all columns
         names = {step.test.feature for region in self.regions for step in region}  # type: ignore[union-attr]
         columns = set() if self.tables is None else set(self.tables[1])
         for query, _ in self.queries:
@@ -147,13 +141,13 @@ class Elsewhere(ABC):
 
     where: str
     instead: str
-    """What to do with rows that the engine cannot sum."""
+    """Advice for rows that the engine cannot sum."""
     schema: Schema
     target: str
     read_counts: EngineCounts
-    """What the engine counted: for the site's own eyes."""
+    """Counts made while reading; they stay at the site."""
     holds_out = False
-    """Whether it can keep records that are held out apart."""
+    """Whether it can separate held-out records."""
 
     def part(self, test: HeldOut, outcome: int) -> Elsewhere:
         """The records whose own draw has this outcome."""
@@ -169,15 +163,15 @@ class Elsewhere(ABC):
 
     @abstractmethod
     def total(self, work: Work) -> list[IntArray]:
-        """The work of every block of rows, added up."""
+        """The sums of all blocks, added up."""
         ...
 
     def sums(self, queries: Sequence[QueryInUnit]) -> list[IntArray]:
-        """The integers of each query; an engine that can sum by itself overrides this."""
+        """The integers of each query; engines that can sum override this."""
         return self.total(Work(tuple(queries))) if queries else []
 
     def reason_against(self, study: Study) -> str | None:
-        """Why a study cannot be answered here; None if it can. Checked before any charge."""
+        """Why the engine cannot answer a study, or None. Checked before any charge."""
         if study.dp_model is DPModel.LABEL:
             return "dp_model 'label' tells labels at random and keeps them record by record"
         if study.records_per_person > 1 or study.by_person:
@@ -189,7 +183,7 @@ class Elsewhere(ABC):
         return None
 
     def check(self) -> None:
-        """For people looking at their own rows: refuses what a checking reader would."""
+        """Raises a `DataError` where a file reader with `check=True` would."""
         read_counts = self.read_counts
         for grid in self.schema.grids:
             times = read_counts.unknown.get(grid.feature, 0)
@@ -201,9 +195,11 @@ class Elsewhere(ABC):
                 )
         may_lack = self.schema.label_grids[0].sentinels and not read_counts.unknown.get(self.target)
         if read_counts.skipped and not may_lack:
+            columns = " and ".join(map(repr, self.schema.label_columns(self.target)))
+            advice = "Leave those rows out." if self.schema.survival is None else NO_CAUSES
             raise DataError(
-                f"{self.where}, column {self.target!r}: {read_counts.skipped} label(s) are "
-                "missing, no number or not a class of the schema; leave those rows out."
+                f"{self.where}, column {columns}: {read_counts.skipped} label(s) are missing, "
+                f"no number or not a class of the schema. {advice}"
             )
         if read_counts.n == 0:
             raise DataError(f"{self.where} holds no rows; give at least one.")
@@ -219,7 +215,7 @@ class Elsewhere(ABC):
 
 
 class AnsweringElsewhere:
-    """Answers as `Answering` does, from sums alone."""
+    """Answers like `Answering`, using sums only."""
 
     def __init__(self, rows: Elsewhere) -> None:
         self._rows = rows
@@ -227,7 +223,7 @@ class AnsweringElsewhere:
     def integers_of_all(
         self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
     ) -> list[IntArray]:
-        """All queries of a round together, so that blocks are read once."""
+        """Answers all queries of a round together, so that blocks are read once."""
         sum_queries = [
             counts_for(query, self._rows.schema) if isinstance(query, BoundQuery) else query
             for query in queries
@@ -246,7 +242,7 @@ class AnsweringElsewhere:
         raise UnsupportedQuery(f"{self._rows.where} keeps no randomized labels of its records.")
 
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
-        """Counts are sums like any other; the moments of a target are summed over blocks."""
+        """Count tables are queried as sums; moments of a target are added over blocks."""
         if is_of_target(query):
             return self._rows.total(Work(tables=(query, tuple(features))))[0]
         schema = self._rows.schema
@@ -266,32 +262,31 @@ class AnsweringElsewhere:
 
 
 def add_blocks(parts: Sequence[list[IntArray]]) -> list[IntArray]:
-    """The integers of some blocks, query by query."""
+    """Adds the integers of several blocks, query by query."""
     return [
         np.asarray(np.sum(of_query, axis=0, dtype=np.int64))
         for of_query in zip(*parts, strict=True)
     ]
 
 
-# --------------------------------------------------------------------------------------------------
-# Rows in several processes, each with what was computed of its rows in earlier rounds.
+# Rows in several processes, each with cached results of earlier rounds.
 
-Names = NDArray[np.uint64]
+Names = Words
 NAMES_AT_ONCE = 1 << 22
-"""Of records that are numbered among equal ones together: no machine holds all their names."""
+"""Records that are numbered at once: their ids may not all fit into memory."""
 
 
 class Keeper:
-    """Some rows with their raw scores and selections, between rounds."""
+    """Holds some rows and, between rounds, their raw scores and selections."""
 
     def __init__(
         self, parts: Sequence[Encoded], schema: Schema, draws: Draws | None, lean: bool = False
     ) -> None:
-        """A lean one computes again what takes more room than scores and selections."""
+        """`lean` recomputes whatever takes more memory than scores and selections."""
         self._block, self._draws = join(parts), draws
         self._rows = Rows(self._block, schema, draws, self._record_ids)
         self._answering, self._lean = Answering(self._rows, schema), lean
-        self._copies: NDArray[np.uint64] | None = None
+        self._copies: Words | None = None
         self._messages = EngineMessages()
 
     def run(self, work: Work) -> list[IntArray]:
@@ -301,12 +296,12 @@ class Keeper:
         return sums
 
     def answer(self, message: bytes) -> bytes | None:
-        """None if the message builds on a model that was never here."""
+        """Returns None if the message builds on a model that this keeper does not have."""
         work = self._messages.unpack(message)
         return None if work is None else pickle.dumps(self.run(work))
 
     def part(self, test: HeldOut, outcome: int, folder: Path) -> Keeper:
-        """The records whose own draw has this outcome, as cells in a file of their own."""
+        """The records whose own draw has this outcome, with cells in a separate file."""
         assert self._copies is not None
         at, block = np.flatnonzero(self._rows.fold(test) == outcome), self._block
         codes = map_cells(folder, (len(block.codes), len(at)))
@@ -317,13 +312,12 @@ class Keeper:
         keeper._copies = self._copies[at]
         return keeper
 
-    # ------------------------------------------------------------------- names of records for draws
     def names(self, bucket: int, buckets: int) -> Names:
         names = self._rows.content_names()
         return np.asarray(names[names[:, 0] % np.uint64(buckets) == bucket])
 
-    def number(self, bucket: int, buckets: int, copies: NDArray[np.uint64]) -> None:
-        """Takes the numbers of its records of a bucket among equal ones of all keepers."""
+    def number(self, bucket: int, buckets: int, copies: Words) -> None:
+        """Sets the numbers of a bucket's records among equal records of all keepers."""
         if self._copies is None:
             self._copies = np.zeros(self._rows.n, np.uint64)
         names = self._rows.content_names()
@@ -346,7 +340,7 @@ def join(parts: Sequence[Encoded]) -> Encoded:
 
 
 class InKeepers(Elsewhere):
-    """Rows that are dealt to keepers; here all of them are in this process."""
+    """Rows divided among keepers; in this class all keepers are in this process."""
 
     _keepers: list[Any]
     _numbered = False
@@ -360,18 +354,18 @@ class InKeepers(Elsewhere):
         return map_parts(lambda keeper: keeper.run(work), self._keepers)
 
     def _call(self, method: str, calls: Mapping[int, tuple[Any, ...]]) -> list[Any]:
-        """Calls a method of some keepers, each with arguments of its own."""
+        """Calls a method of several keepers, each with its own arguments."""
         return map_parts(lambda k: getattr(self._keepers[k], method)(*calls[k]), calls)
 
     def _number_records(self) -> None:
-        """Each record's number among equal ones names it for its draws, whoever keeps it.
+        """Numbers each record among equal ones; content and number identify it for secret draws.
 
-        Keepers have an order, and equal records are interchangeable: to number them again, after
-        one keeper was made anew, gives every keeper the numbers that it had.
+        Keepers are ordered and equal records are interchangeable, so numbering again after a keeper
+        was replaced gives every keeper the same numbers.
         """
         buckets, places = 1 + self.n // NAMES_AT_ONCE, range(len(self._keepers))
         while not self._numbered:
-            self._numbered = True  # until a keeper is made anew
+            self._numbered = True  # until a keeper is replaced
             for bucket in range(buckets):
                 parts = self._call("names", {k: (bucket, buckets) for k in places})
                 if not self._numbered:
@@ -382,10 +376,10 @@ class InKeepers(Elsewhere):
 
 
 class OnDisk(InKeepers):
-    """Rows of one machine whose cells are in memory-mapped files, a keeper for each block.
+    """Rows in memory-mapped files on this machine, one keeper per block.
 
-    A process needs memory for labels, raw scores and selections alone; the system reads cells from
-    the files and forgets them as it has room.
+    The process needs memory only for labels, raw scores and selections; the operating system pages
+    cells in and out.
     """
 
     where = "the file of cells"
@@ -428,7 +422,7 @@ def check_columns(where: str, names: list[str], schema: Schema, outcome: Sequenc
 
 
 def count_part(part: Encoded, names: Sequence[str]) -> IntArray:
-    """What reading some rows told, as one vector that can be added up."""
+    """Counts made while reading a block, as one vector that can be summed."""
     by_kind = (part.clamped, part.unknown, part.missing)
     counts = [part.n, part.skipped, *(kind.get(name, 0) for kind in by_kind for name in names)]
     return np.array(counts, np.int64)
@@ -442,19 +436,18 @@ def read_counts(counts: IntArray, names: Sequence[str]) -> EngineCounts:
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# Work as bytes: of a model that grew since the last message, the new trees alone.
+# Serialized work: a model that grew since the last message is sent as its new trees.
 
 
 class EngineMessages:
-    """One end of a line of messages: both ends know the model of the last one that had any."""
+    """One end of a channel on which both ends remember the last model sent."""
 
     def __init__(self) -> None:
         self._model: Additive | None = None
         self._number = 0
 
     def pack(self, work: Work, whole: bool = False) -> bytes:
-        """`whole` repeats the last message for an end that lacks the model which it builds on."""
+        """Serializes work; `whole=True` resends the full model to an end that lacks it."""
         body, base = io.BytesIO(), None if whole else self._model
         pickler = _Pickler(body, base)
         pickler.dump(work)
@@ -475,7 +468,7 @@ class EngineMessages:
 
 
 def _grown(*trees: Tree) -> Additive:
-    """Stands in a message for the model that both ends know, with more trees."""
+    """Placeholder in a message: the model known to both ends, with more trees."""
     raise UnsupportedQuery("a message was read without the model that it builds on.")
 
 

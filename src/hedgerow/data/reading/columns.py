@@ -1,9 +1,9 @@
-"""One column of rows, from any file or frame, as numbers or as tokens.
+"""Converts one column of any file or frame to numbers or tokens.
 
-What becomes of a value depends on the value alone, never on its neighbors in the column: a
-record's code must not change because another record came or went. `code_of_value` is the whole
-rule. Arrow and NumPy are quick ways to the same result: for a column whose type its container
-declares, and among objects for those of exactly one Python type.
+The result for a value depends on that value alone, never on other rows: a record's code must not
+change because another record was added or removed. `code_of_value` defines the rule. Arrow and
+NumPy are fast paths to the same result, for columns with a declared type and for objects of exactly
+one Python type.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hedgerow.data.reading.lines import is_text
+from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.tokens import (
     MISSING_TEXTS,
@@ -34,7 +35,7 @@ Column = Any
 """A NumPy array of numbers or booleans, a pyarrow Array of a plain type, or an array of objects."""
 
 Strange = list[tuple[Any, int]]
-"""Values that could not be used, and how often each was met."""
+"""Values that could not be used, and how often each occurred."""
 
 WHOLE_NUMBERS = (int, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32)
 TYPED: dict[type, Any] = {
@@ -45,12 +46,12 @@ TYPED: dict[type, Any] = {
     bytes: pa.large_binary(),
     type(None): pa.null(),
 }
-"""By the type of objects: that of a column in which each is read as it is by itself."""
+"""The column type, of NumPy or Arrow, that holds objects of exactly one Python type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The distinct values of a column, and for each row which of them it holds."""
+    """The distinct values of a column, and the index of each row's value among them."""
 
     values: list[Any]
     index: NDArray[np.intp]
@@ -59,7 +60,7 @@ class Distinct:
         return [token_of(value) for value in self.values]
 
     def met(self, marks: Sequence[bool]) -> Strange:
-        """The marked values that some row holds, and in how many rows."""
+        """The marked values that occur, with their numbers of rows."""
         if not any(marks):
             return []
         times = np.bincount(self.index, minlength=len(self.values)).tolist()
@@ -68,7 +69,7 @@ class Distinct:
 
 
 def is_utf8(column: Column) -> bool:
-    """Bytes of a file that are no text are read with replacement marks; an owner wants to know."""
+    """Whether all text is valid UTF-8; other bytes are read as replacement characters."""
     if _holds_objects(column):
         return all(map(is_text, (value for value in column if isinstance(value, bytes))))
     if isinstance(column, np.ndarray) or not pa.types.is_binary(column.type):
@@ -109,7 +110,7 @@ def code_of_value(value: object, grid: Grid) -> int:
     return bisect_right(grid.edges, number)
 
 
-def numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
+def numbers(column: Column) -> tuple[FloatArray, Strange]:
     """The column as float64, NaN where a value is missing or no number."""
     if not _holds_objects(column):
         return _typed_numbers(column)
@@ -120,8 +121,8 @@ def numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
     return values, strange
 
 
-def parsed_numbers(column: Column, grid: Grid) -> tuple[NDArray[np.float64], Strange]:
-    """`numbers` of what the values stand for by the column's parser."""
+def parsed_numbers(column: Column, grid: Grid) -> tuple[FloatArray, Strange]:
+    """Like `numbers`, after the column's parser."""
     if not grid.is_parsed:
         return numbers(column)
     at_once = _numbers_without_sentinels(column, grid)
@@ -134,7 +135,7 @@ def parsed_numbers(column: Column, grid: Grid) -> tuple[NDArray[np.float64], Str
 
 
 def parsed_distinct(column: Column, grid: Grid) -> tuple[Distinct, list[Token]]:
-    """The distinct values as they are written, and the token of each by the column's parser."""
+    """The distinct values as written, and the parsed token of each."""
     raw = _each(column) if grid.is_parsed else distinct(column)
     return raw, [token_of(grid.read(value)) for value in raw.values]
 
@@ -146,10 +147,8 @@ def _each(column: Column) -> Distinct:
     return Distinct(list(column), np.arange(len(column)))
 
 
-def _numbers_without_sentinels(
-    column: Column, grid: Grid
-) -> tuple[NDArray[np.float64], Strange] | None:
-    """Of a column whose type is a number; None for others, or where a number is no number."""
+def _numbers_without_sentinels(column: Column, grid: Grid) -> tuple[FloatArray, Strange] | None:
+    """The numbers of a typed numeric column, sentinels as NaN; None if another path is needed."""
     is_typed = not _holds_objects(column) and (
         isinstance(column, np.ndarray) or _is_number(column.type)
     )
@@ -180,7 +179,7 @@ def _holds_objects(column: Column) -> bool:
 
 
 def _by_type(column: NDArray[np.object_]) -> Iterator[tuple[Any, Column]]:
-    """The rows whose objects are of one Python type, and these as a column."""
+    """For each Python type among the objects: its rows, and their values as a column."""
     types = list(map(type, column))
     place = {kind: k for k, kind in enumerate(dict.fromkeys(types))}
     if len(place) == 1:
@@ -193,7 +192,7 @@ def _by_type(column: NDArray[np.object_]) -> Iterator[tuple[Any, Column]]:
 
 
 def _of_one_type(kind: type, values: NDArray[np.object_]) -> Column:
-    """Typed, if the type holds each of them: not an integer of 65 bits, nor half of a letter."""
+    """A typed column, if the type can hold every value; otherwise objects."""
     column_type = TYPED.get(kind)
     try:
         if isinstance(column_type, pa.DataType):
@@ -203,9 +202,9 @@ def _of_one_type(kind: type, values: NDArray[np.object_]) -> Column:
         return values
 
 
-def _typed_numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
+def _typed_numbers(column: Column) -> tuple[FloatArray, Strange]:
     if isinstance(column, np.ndarray):
-        with np.errstate(over="ignore"):  # of 128 bits: beyond all others is infinite
+        with np.errstate(over="ignore"):  # a number of 128 bits may become infinite
             return column.astype(np.float64, copy=False), []
     if _is_text(column.type):
         return _parsed_at_once(column) or _one_by_one(column)
@@ -229,7 +228,7 @@ def _typed_distinct(column: Column) -> Distinct:
 
 
 def _distinct_objects(column: NDArray[np.object_]) -> Distinct:
-    """One value of each token and type: objects may be unhashable, and True equals 1."""
+    """One value per token and type: objects may be unhashable, and True equals 1."""
     place: dict[tuple[type, Token], int] = {}
     values: list[Any] = []
     index = np.empty(len(column), np.intp)
@@ -241,7 +240,7 @@ def _distinct_objects(column: NDArray[np.object_]) -> Distinct:
 
 
 def is_plain(kind: Any) -> bool:
-    """Decimals are left to Python: Arrow rounds them another way."""
+    """Excludes decimals, which Arrow rounds differently from Python."""
     if pa.types.is_dictionary(kind):
         return is_plain(kind.value_type)
     return _is_number(kind) or _is_text(kind) or bool(pa.types.is_boolean(kind))
@@ -264,15 +263,15 @@ def _is_text(kind: Any) -> bool:
     return bool(is_a.is_binary(kind) or is_a.is_large_binary(kind))
 
 
-def _floats(column: Column) -> NDArray[np.float64]:
+def _floats(column: Column) -> FloatArray:
     floats = pc.cast(column, pa.float64(), safe=False)
     return np.asarray(floats.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _parsed_at_once(column: Column) -> tuple[NDArray[np.float64], Strange] | None:
-    """The fast path; None if any text cannot be parsed. It parses exactly as float() does.
+def _parsed_at_once(column: Column) -> tuple[FloatArray, Strange] | None:
+    """Parses texts with Arrow, which agrees with float(); None if any text fails.
 
-    But for one: Arrow takes "nan(anything)" for NaN.
+    The exception is "nan(anything)", which Arrow reads as NaN.
     """
     try:
         text = pc.cast(column, pa.large_string())
@@ -284,8 +283,8 @@ def _parsed_at_once(column: Column) -> tuple[NDArray[np.float64], Strange] | Non
     return None if has_nan else (_floats(parsed_column), [])
 
 
-def _one_by_one(column: Column) -> tuple[NDArray[np.float64], Strange]:
-    """Parses value by value: objects of one token may be different numbers."""
+def _one_by_one(column: Column) -> tuple[FloatArray, Strange]:
+    """Parses value by value: objects with one token may be different numbers."""
     is_mixed = isinstance(column, np.ndarray)
     distinct_values = (
         Distinct(list(column), np.arange(len(column))) if is_mixed else distinct(column)
@@ -300,7 +299,7 @@ def _one_by_one(column: Column) -> tuple[NDArray[np.float64], Strange]:
 
 
 def number_of(value: object) -> float | None:
-    """NaN for a missing value, None for a value that is no number."""
+    """The number of a value: NaN if it is missing, None if it is not a number."""
     plain = plain_of(value)
     if isinstance(plain, str):
         return _number_in(plain)

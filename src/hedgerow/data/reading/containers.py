@@ -1,7 +1,7 @@
-"""From whatever holds values to a column: of the type that the container declares, or objects.
+"""Converts any container of values to a column of its declared type, or of objects.
 
-No type is inferred from values: one record would decide how all the others are read. A list, an
-array of objects or a column of objects declares none, so what it holds is read value by value.
+No type is inferred from values: one record would then decide how all others are read. Lists, object
+arrays and object columns declare no type and are read value by value.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from hedgerow.data.reading.columns import Column, is_plain
 from hedgerow.errors import DataError, HedgerowError
 
 OF_POLARS = "Object"
-"""Polars' type of any object at all. It hands the addresses of these over as if they were bytes."""
+"""Polars' object type, which Polars exports as raw memory addresses."""
 
 
 def as_column(values: Any) -> Column:
-    """Arrow sees through pandas' nullable, categorical and string types; numbers need no help."""
+    """Reads the container; Arrow handles pandas' nullable, categorical and string types."""
     values = fill_masked(values)
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
@@ -35,7 +35,7 @@ def as_column(values: Any) -> Column:
         return objects_of(values)
     try:
         column = _as_arrow(values)
-    except Exception:  # a text that is no Unicode, an integer of 128 bits
+    except Exception:  # invalid Unicode, a 128-bit integer
         return objects_of(values)
     return column if is_plain(column.type) else objects_of(values)
 
@@ -46,7 +46,7 @@ def _declares_type(values: Any, dtype: Any) -> bool:
         return dtype.kind in "biufUS"
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return True
-    if not hasattr(values, "array"):  # as all of pandas has
+    if not hasattr(values, "array"):  # not a pandas object
         return hasattr(values, "__arrow_c_stream__") and str(dtype) != OF_POLARS
     categories = getattr(dtype, "categories", None)
     if categories is not None:
@@ -56,7 +56,7 @@ def _declares_type(values: Any, dtype: Any) -> bool:
 
 def _as_arrow(values: Any) -> Any:
     if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
-        column = pa.chunked_array(values)  # Polars hands over what it holds; pandas knows NaN
+        column = pa.chunked_array(values)  # Polars exports Arrow; pandas needs NaN handling
     else:
         column = pa.array(values, from_pandas=True)
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -64,18 +64,18 @@ def _as_arrow(values: Any) -> Any:
 
 
 def objects_of(values: Any) -> NDArray[np.object_]:
-    """The values one by one, as the objects they are."""
+    """The values as individual Python objects."""
     if isinstance(getattr(values, "dtype", None), np.dtype) and values.dtype.kind == "O":
         return np.asarray(values)
     if isinstance(values, pa.Array | pa.ChunkedArray):
         values = [_of_arrow(value) for value in values]
-    elif hasattr(values, "__dlpack__"):  # an array of another library, whose items are arrays
+    elif hasattr(values, "__dlpack__"):  # of another array library, whose items are arrays
         values = np.asarray(values)
     return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _of_arrow(value: Any) -> Any:
-    """The value in Python; a date beyond Python's calendar stays as it is, not usable."""
+    """The Python value; a date beyond Python's calendar stays an Arrow scalar and is unusable."""
     try:
         return value.as_py()
     except Exception:
@@ -83,7 +83,7 @@ def _of_arrow(value: Any) -> Any:
 
 
 def fill_masked(values: Any) -> Any:
-    """Masked values as missing, whatever is beneath the mask."""
+    """Replaces masked values by missing ones."""
     if not isinstance(values, np.ma.MaskedArray) or values.dtype.names:
         return values
     if values.dtype.kind == "f":
@@ -94,7 +94,7 @@ def fill_masked(values: Any) -> Any:
 
 
 def is_listed(values: Any) -> bool:
-    """Whether it is a Python sequence: NumPy would find one type for all its items."""
+    """Whether it is a Python sequence, to which NumPy would assign one common type."""
     return isinstance(values, Sequence) and not isinstance(values, str | bytes | memoryview)
 
 
@@ -103,9 +103,9 @@ def is_row(value: Any) -> bool:
 
 
 def cells_of(rows: Sequence[Any]) -> NDArray[np.object_]:
-    """(n, columns) of a list of rows, each value as it is and none looked into.
+    """(n, columns) an object array of a list of rows, with every value unchanged.
 
-    NumPy would make text of numbers beside one text, and look for dimensions inside of values.
+    NumPy would turn numbers next to text into text, and expand values that are sequences.
     """
     are_rows = set(map(type, rows)) <= {list, tuple} or all(map(is_row, rows))
     widths = set(map(len, rows)) if are_rows else {0}
@@ -119,19 +119,18 @@ def cells_of(rows: Sequence[Any]) -> NDArray[np.object_]:
     return cells.reshape(len(rows), width)
 
 
-# --------------------------------------------------------------------------------------------------
-# Named columns that are read chunk by chunk: what every source of rows becomes.
+# Every source of rows becomes named columns that are read chunk by chunk.
 
 
 ROWS_READ: ContextVar[Callable[[str, int], None]] = ContextVar("rows read", default=lambda *_: None)
-"""Is told after every chunk which source is read, and how many of its rows: for progress."""
+"""Called after every chunk with the source and its number of rows so far, for progress."""
 
 
 class RowTable(Protocol):
-    """Named columns in order of rows.
+    """Named columns, read in order of rows.
 
-    `capacity` is no less than the number of rows, or 0 where nobody knows it before the end;
-    `malformed_lines` counts, after reading, lines that were no rows.
+    `capacity` is at least the number of rows, or 0 if unknown; after reading, `malformed_lines`
+    counts lines that are not rows.
     """
 
     where: str
@@ -142,7 +141,7 @@ class RowTable(Protocol):
     def malformed_lines(self) -> int: ...
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
-        """The named columns, `rows` rows at a time (a CSV file: some megabytes at a time)."""
+        """Yields the named columns in chunks of `rows` rows (CSV: of some megabytes)."""
         ...
 
 
@@ -161,7 +160,7 @@ def positions_of(table: RowTable, names: Sequence[str]) -> list[int]:
 
 
 def check_named(where: str, names: Sequence[str], **columns: str | Sequence[str] | None) -> None:
-    """Refuses a column that is no feature and that the user named by a word that is not there."""
+    """Raises if a column that the user named (target, site, person) is absent."""
     pairs = ((k, n) for k, v in columns.items() for n in ([v] if isinstance(v, str) else v or ()))
     for parameter, name in pairs:
         if name not in names:
@@ -175,7 +174,7 @@ def check_named(where: str, names: Sequence[str], **columns: str | Sequence[str]
 def as_data_error(
     where: str, *others: type[Exception], advice: str = "Check or rewrite it"
 ) -> Iterator[None]:
-    """An error that stops reading a source, and is not about a row, as a `DataError`."""
+    """Turns an error of the whole source, not of one row, into a `DataError`."""
     try:
         yield
     except HedgerowError:

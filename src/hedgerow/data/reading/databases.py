@@ -1,8 +1,8 @@
-"""Databases that hold rows: what a query selects comes as Arrow, batch by batch.
+"""Databases as sources of rows: query results arrive as Arrow, batch by batch.
 
-DuckDB, PostgreSQL through ADBC, and any other database that has an ADBC driver: those are streamed
-alone, since nobody has tried what their SQL sums. Whoever has no connection names a place:
-the path of a DuckDB file, which is opened to be read only, or postgresql://user@host/database.
+DuckDB and PostgreSQL (through ADBC) can also sum rows; any other ADBC database is only streamed,
+because its SQL is untested. A source is an open connection or a location: the path of a DuckDB
+file, opened read-only, or postgresql://user@host/database.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ CHECK_THE_QUERY = "Check the query"
 
 
 def is_database(source: Any) -> bool:
-    """A connection of whatever kind, or the place of a database; a query must go with it."""
+    """Whether this is a database connection or location, which needs a query."""
     if isinstance(source, str | Path):
         return str(source).startswith(POSTGRES) or str(source).lower().endswith(DUCKDB)
     return hasattr(source, "cursor") and hasattr(source, "commit")
 
 
 class Database(ABC):
-    """One connection, and the few expressions in which SQL dialects differ."""
+    """One connection, and the expressions in which SQL dialects differ."""
 
     where: str
     nearest: str
-    """The nearest whole number of {}, a float8; of two the even one."""
+    """Template that rounds the float8 {} to the nearest whole number, ties to even."""
     sums = False
-    """Whether its SQL is known to make the integers that memory makes."""
+    """Whether its SQL is tested to give the same integers as memory."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -54,40 +54,40 @@ class Database(ABC):
     def run(self, statement: str) -> None: ...
     @abstractmethod
     def batches(self, query: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """Batches of a result; read them to the end, or close, before the next query."""
+        """Streams a result; read it to the end, or close it, before the next query."""
         ...
 
     @abstractmethod
     def schema(self, query: str) -> pa.Schema: ...
     @abstractmethod
     def put(self, name: str, table: pa.Table) -> None:
-        """Creates a table that is dropped with the connection."""
+        """Creates a temporary table."""
         ...
 
     @abstractmethod
     def table(self, query: str) -> pa.Table:
-        """All that a query finds, where that is little."""
+        """The whole result of a query; for small results."""
         ...
 
     def project(self, query: str, names: Sequence[str]) -> str:
         return f"SELECT {', '.join(map(quote_name, names))} FROM ({query}) AS selected"
 
     def interval(self, value: str, edges: Sequence[float]) -> str:
-        """The number of edges at or below a value that is a number, by an engine's own means."""
+        """SQL for the number of edges at or below a numeric value."""
         return interval(value, edges)
 
     def release(self) -> None:
-        """Drops what `interval` made; its expressions are not used any more."""
+        """Drops the objects that `interval` created; its expressions become invalid."""
         return
 
 
 def sql_number(value: float) -> str:
-    """A number as text, which engines read to the nearest float8; a bare decimal may differ."""
+    """A number as a text literal, which engines parse to the nearest float8."""
     return f"'{value!r}'::float8"
 
 
 def interval(value: str, edges: Sequence[float]) -> str:
-    """The number of edges at or below a value that is a number: halves, not one edge by one."""
+    """SQL for the number of edges at or below a numeric value, by bisection."""
 
     def among(low: int, high: int) -> str:
         if low == high:
@@ -109,7 +109,7 @@ class DuckDb(Database):
         self._functions = list[str]()
 
     def interval(self, value: str, edges: Sequence[float]) -> str:
-        """By the reader's own loop: DuckDB runs in this process, and plans long over many CASEs."""
+        """A user-defined function in this process: DuckDB plans nested CASEs slowly."""
         name = f"hedgerow_{secrets.token_hex(8)}"
         count = partial(_count_edges, tuple(edges))
         self._connection.create_function(name, count, ["DOUBLE"], "SMALLINT", type="arrow")
@@ -149,7 +149,7 @@ def _count_edges(edges: tuple[float, ...], values: Any) -> Any:
 
 
 class Adbc(Database):
-    """Any database with an ADBC driver: its rows are streamed, its SQL is the user's alone."""
+    """Any database with an ADBC driver: rows are streamed, nothing is summed there."""
 
     nearest = ""
 
@@ -200,7 +200,7 @@ class Postgres(Adbc):
 
 
 def database_of(connection: Any) -> Database:
-    """The database of an open connection, or of a place to connect to."""
+    """The database of an open connection or of a location."""
     if isinstance(connection, str | Path):
         return _open_database(str(connection))
     module = type(connection).__module__
@@ -232,14 +232,14 @@ def _open_database(place: str) -> Database:
 
 
 def _close_when_unused(kind: type[Database], connection: Any) -> Database:
-    """Closes a connection that was opened here when it is no longer referenced."""
+    """Closes a connection opened here when it is no longer referenced."""
     database = kind(connection)
     weakref.finalize(database, connection.close)
     return database
 
 
 class Selected:
-    """The result of one query, as a table that is read chunk by chunk."""
+    """The result of one query, as a table read in chunks."""
 
     malformed_lines = 0
     capacity = 0
@@ -263,7 +263,7 @@ class Selected:
 
 
 def plain_storage(column: Any) -> Any:
-    """NUMERIC of PostgreSQL comes as text in an extension's clothes."""
+    """Unwraps PostgreSQL's NUMERIC, which arrives as text in an extension type."""
     return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 

@@ -1,11 +1,11 @@
-"""From rows to cell codes, once per run, streamed.
+"""Encodes rows into cell codes, once per run, as a stream.
 
-Two manners. `check=True` is for people looking at their own data: the first thing that does not
-fit the schema is a `DataError` that names it. Without it nothing about a single row is ever an
-error, for a site that has joined a study must not let one record decide whether it answers: a
-number that cannot be parsed is missing, an unknown category is `other`, a row without a usable
-label is skipped. All are counted, and the counts stay at the site. That goes for the type of a
-column too, since one row decides it: a date among objects is one unknown value.
+There are two modes. With `check=True`, for owners who look at their own data, the first value that
+does not fit the schema raises a `DataError` that names it. Without it no single row ever raises,
+because one record must not decide whether a site in a study answers: a number that cannot be parsed
+is missing, an unknown category is `other`, and a row without a usable label is skipped. All are
+counted, and the counts stay at the site. The same holds for the type of a column, which one row
+could change: a date among objects is one unknown value.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.codes import encode_edges
 from hedgerow.kernels.threads import blocks, map_parts
+from hedgerow.schema.arrays import BoolArray, Codes, FloatArray, Int32, Words
 from hedgerow.schema.features import LABEL, SMALLEST_TIME
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.schema import Schema, Survival, Target
@@ -41,27 +42,27 @@ from hedgerow.schema.tokens import MISSING_TEXTS, Unusable, spell, token_of
 
 CHUNK_ROWS = 65_536
 BLOCK_BYTES = 1 << 26
-"""Of codes that are put away together while nobody knows how many rows come."""
+"""Bytes of codes per block while the number of rows is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """Rows on the schema's grid: all that a run needs of them.
+    """Rows encoded on the schema's grid.
 
-    `clamped` (values outside the range), `unknown` (texts that are no number or no listed value),
-    `missing` and `skipped` (rows without a usable label or person, broken lines) are for the
-    site's own eyes, as is `reach`: from where to where the numbers of a column go.
+    `clamped` (values outside the range), `unknown` (texts that are neither a number nor a listed
+    value), `missing`, `skipped` (rows without a usable label or person, malformed lines) and
+    `reach` (smallest and largest number of a column) never leave the site.
     """
 
-    codes: NDArray[np.uint8]  # (F, n), C-contiguous
-    y: NDArray[np.uint8] | NDArray[np.float64] | None  # (n,) class codes, or clamped targets
-    persons: NDArray[np.uint64] | None = None  # (n, 2) whose record it is; None: nobody said
+    codes: Codes  # (F, n), C-contiguous
+    y: Codes | FloatArray | None  # (n,) class codes, or clamped targets
+    persons: Words | None = None  # (n, 2) person of each record; None: undeclared
     clamped: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     skipped: int = 0
     missing: dict[str, int] = field(default_factory=dict)
     reach: dict[str, tuple[float, float]] = field(default_factory=dict)
-    site_rows: tuple[list[str], NDArray[np.int32]] | None = None  # names, and (n,) whose a row is
+    site_rows: tuple[list[str], Int32] | None = None  # names, (n,) site of each row
 
     @property
     def n(self) -> int:
@@ -79,14 +80,14 @@ def encode(
     check: bool = False,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Encoded:
-    """Reads `source` chunk by chunk.
+    """Reads and encodes `source` chunk by chunk.
 
-    Labels are the column `target` of the source, or the array `y`; with neither, only features
-    are read. Of the time to an event `target` is the column of the times, and the schema names that
-    of the events; `y` is one signed number (`schema.features.Survival`). `person` says whose record
-    each row is, as a column of the source or as an array: all rows of one person fall in one fold,
-    and `Rows.of_each_person` keeps a few of them. `site` is a column that says who holds each row,
-    where one source has the rows of several.
+    Labels are the column `target` of the source or the array `y`; with neither, only features are
+    read. For survival data `target` is the column of times and the schema names the column of
+    events; `y` is one signed number (`schema.features.Survival`). `person` is a column or an array
+    that identifies whose record each row is: all rows of a person share a fold, and
+    `Rows.of_each_person` limits their number. `site` is a column that names the site of each row,
+    if one source has several.
     """
     columns = (y, target, person, site)
     return _fill(source, schema, columns, check, chunk_rows).finish()
@@ -95,10 +96,7 @@ def encode(
 def encode_blocks(
     source: Source, schema: Schema, *, target: str, check: bool, folder: Path
 ) -> list[Encoded]:
-    """Blocks of rows whose codes are in memory-mapped files without a name, removed by the system.
-
-    All counts are those of the first block.
-    """
+    """Encodes into blocks backed by anonymous memory-mapped files; the first has all counts."""
     columns = (None, target, None, None)
     return _fill(source, schema, columns, check, CHUNK_ROWS, folder).finish_blocks()
 
@@ -111,7 +109,7 @@ def _fill(
     chunk_rows: int,
     folder: Path | None = None,
 ) -> _Encoder:
-    """`columns` are labels, their column, persons (or their column) and the column of sites."""
+    """Encodes; `columns` are labels, label column, persons (or their column), site column."""
     y, target, person, site = columns
     if y is not None and target is not None:
         raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
@@ -121,7 +119,7 @@ def _fill(
     whose = person if in_source else None
     check_named(table.where, table.names, target=outcome, person=whose, site=site)
     labels = None if y is None else one_per_row(table, y, "y", "label")
-    persons = None if person is None or in_source else _persons_for(table, person)
+    persons = None if person is None or in_source else one_per_row(table, person, "person", "id")
     has_labels = target is not None or y is not None
     encoder = _Encoder(schema, table, check, target or LABEL, has_labels, folder)
     extra = [*outcome, *(name for name in (whose, site) if name is not None)]
@@ -139,8 +137,8 @@ def _fill(
     return encoder
 
 
-def has_label(values: Column, grid: Grid) -> NDArray[np.bool_]:
-    """(n,) False where a label is missing, if the schema declares words for that."""
+def has_label(values: Column, grid: Grid) -> BoolArray:
+    """(n,) False where the label is one of the schema's words for a missing one."""
     if not grid.sentinels:
         return np.ones(len(values), np.bool_)
     labels, tokens = parsed_distinct(values, grid)
@@ -148,13 +146,9 @@ def has_label(values: Column, grid: Grid) -> NDArray[np.bool_]:
     return np.array([token not in empty for token in tokens], np.bool_)[labels.index]
 
 
-def encode_features(X: Source, schema: Schema) -> NDArray[np.uint8]:
-    """(F, n) codes of rows to be predicted; every row given gets a column."""
+def encode_features(X: Source, schema: Schema) -> Codes:
+    """(F, n) codes of rows to predict; no row is skipped."""
     return encode(X, schema, check=True).codes
-
-
-def _persons_for(table: RowTable, person: Any) -> Column:
-    return one_per_row(table, person, "person", "id")
 
 
 def one_per_row(table: RowTable, values: Any, name: str, noun: str) -> Column:
@@ -174,7 +168,7 @@ def _part(column: Column | None, rows: slice) -> Column | None:
 
 @dataclass(slots=True)
 class _Block:
-    codes: NDArray[np.uint8]  # (F, rows it has room for)
+    codes: Codes  # (F, capacity)
     y: NDArray[Any] | None
     n: int = 0
 
@@ -184,9 +178,7 @@ class _Block:
 
 
 class _Encoder:
-    """Fills arrays that were reserved once, or one block after the other if nobody knew how many
-    rows come.
-    """
+    """Fills preallocated arrays, or block after block if the number of rows is unknown."""
 
     def __init__(
         self,
@@ -209,8 +201,8 @@ class _Encoder:
         self._full: list[_Block] = []
         self._folder = folder
         self._block = self._new_block(0 if folder else table.capacity)
-        self._persons: list[NDArray[np.uint64]] = []
-        self._site_rows: list[NDArray[np.int32]] = []
+        self._persons: list[Words] = []
+        self._site_rows: list[Int32] = []
         self._site_names: dict[str, int] = {}
         self._clamped_counts: dict[str, int] = {}
         self._unknown: dict[str, int] = {}
@@ -225,7 +217,7 @@ class _Encoder:
         person: Column | None,
         site: Column | None = None,
     ) -> None:
-        self._broken_lines()  # the first is told at once, not after the whole file
+        self._broken_lines()  # reports the first at once, not after the whole file
         keep = np.ones(len(features[0]), np.bool_)
         self._make_room(len(keep))
         if person is not None:
@@ -245,7 +237,7 @@ class _Encoder:
         block.n += n
 
     def _make_room(self, rows: int) -> None:
-        """Reserves memory: pages that are not used yet take none."""
+        """Reserves memory; untouched pages cost nothing."""
         if self._block.n + rows > self._block.codes.shape[1]:
             if self._block.n:
                 self._full.append(self._block)
@@ -257,8 +249,8 @@ class _Encoder:
         codes = map_cells(self._folder, shape) if on_disk else np.empty(shape, np.uint8)
         return _Block(codes, np.empty(rows, self._kind) if self._has_labels else None)
 
-    def _sites_of(self, column: Column) -> NDArray[np.int32]:
-        """(n,) the number of each row's site, in order of first occurrence."""
+    def _sites_of(self, column: Column) -> Int32:
+        """(n,) the number of each row's site, by first occurrence."""
         distinct_names = distinct(column)
         tokens = distinct_names.tokens()
         is_unnamed = [not isinstance(token, str) or token == "" for token in tokens]
@@ -289,7 +281,7 @@ class _Encoder:
         whole = self._finish(_without_the_rest(first.codes, first.n), first.labels)
         return [whole, *(Encoded(codes=part, y=y) for part, y in parts)]
 
-    def _finish(self, codes: NDArray[np.uint8], y: NDArray[Any] | None) -> Encoded:
+    def _finish(self, codes: Codes, y: NDArray[Any] | None) -> Encoded:
         if self._check and not codes.shape[1]:
             raise DataError(f"{self._table.where} holds no rows; give at least one.")
         return Encoded(
@@ -304,7 +296,7 @@ class _Encoder:
             reach=self._reach,
         )
 
-    def _sites_in_order(self) -> tuple[list[str], NDArray[np.int32]] | None:
+    def _sites_in_order(self) -> tuple[list[str], Int32] | None:
         if not self._site_rows:
             return None
         return list(self._site_names), np.concatenate(self._site_rows)
@@ -319,8 +311,8 @@ class _Encoder:
             )
         return broken
 
-    def _features(self, part: slice, columns: list[Column], keep: NDArray[np.bool_]) -> None:
-        """Some columns of a chunk, on a thread of their own if there are several."""
+    def _features(self, part: slice, columns: list[Column], keep: BoolArray) -> None:
+        """Encodes some columns of a chunk, possibly on one of several threads."""
         block = self._block
         at = slice(block.n, block.n + int(keep.sum()))
         for grid, column, out in zip(
@@ -328,7 +320,7 @@ class _Encoder:
         ):
             out[at] = self._feature(grid, column)[keep]
 
-    def _feature(self, grid: Grid, column: Column) -> NDArray[np.uint8]:
+    def _feature(self, grid: Grid, column: Column) -> Codes:
         self._check_text(grid.source, column)
         if grid.kind is ColumnKind.NUMERIC:
             values, strange = parsed_numbers(column, grid)
@@ -351,8 +343,8 @@ class _Encoder:
         self._count_missing(grid, codes, [] if grid.other else strange)
         return codes
 
-    def _labels(self, column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """A value for each row, and whether the row has one."""
+    def _labels(self, column: Column) -> tuple[NDArray[Any], BoolArray]:
+        """A label per row, and whether the row has one."""
         name = self._label_name
         if not isinstance(column, list):
             self._check_text(name, column)
@@ -378,15 +370,15 @@ class _Encoder:
 
     def _label_numbers(
         self, name: str, column: Column, grid: Grid, advice: str = "Correct it or remove the row."
-    ) -> NDArray[np.float64]:
+    ) -> FloatArray:
         values, strange = parsed_numbers(column, grid)
         self._note(name, strange, _no_number(grid)[0], advice)
         return values
 
     def _signed_times(
         self, survival: Survival, columns: Column | list[Column]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Times of events, minus those of censored records, and which rows have none."""
+    ) -> tuple[FloatArray, BoolArray]:
+        """Event times, negated if censored, and which rows have one."""
         if isinstance(columns, list):
             time, event = self._schema.label_grids
             times = self._label_numbers(survival.time, columns[0], time)
@@ -400,7 +392,7 @@ class _Encoder:
         self._count(self._clamped_counts, self._label_name, int(late.sum()))
         return np.where(late, -survival.horizon, values), np.isnan(values)
 
-    def _class_codes(self, column: Column) -> tuple[NDArray[np.uint8], NDArray[np.bool_], Strange]:
+    def _class_codes(self, column: Column) -> tuple[Codes, BoolArray, Strange]:
         distinct_values, tokens = parsed_distinct(column, self._schema.label_grids[0])
         class_codes = [self._schema.class_code(token) for token in tokens]
         codes = np.array([code or 0 for code in class_codes], np.uint8)
@@ -409,10 +401,11 @@ class _Encoder:
         strange = distinct_values.met([code is None and token is not None for code, token in pairs])
         return codes[distinct_values.index], missing[distinct_values.index], strange
 
-    def _hashed_persons(self, column: Column) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """(n, 2) 128 bits of each id's token, and whether the row has one.
+    def _hashed_persons(self, column: Column) -> tuple[Words, BoolArray]:
+        """(n, 2) a 128-bit hash of each person's token, and whether the row has one.
 
-        Rows without one belong to nobody knows whom, so that nothing could bound them together.
+        A row without a person is skipped: its contribution could not be bounded with the person's
+        others.
         """
         distinct_values = distinct(column)
         tokens = distinct_values.tokens()
@@ -434,7 +427,7 @@ class _Encoder:
                 "whose record it is, or remove the row."
             )
 
-    def _within(self, bound: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _within(self, bound: Target, values: FloatArray) -> FloatArray:
         outside = (values < bound.low) | (values > bound.high)
         self._count(self._clamped_counts, self._label_name, int(outside.sum()))
         return np.clip(values, bound.low, bound.high)
@@ -446,11 +439,11 @@ class _Encoder:
             )
 
     def _is_array(self, name: str) -> bool:
-        """Labels that came beside the rows; of a column, rows without a label may be skipped."""
+        """Whether labels came as an array; rows without one are then not skipped."""
         return name == LABEL and name not in self._table.names
 
     def _place(self, name: str, value: object = None) -> str:
-        """In the user's words: a column of the rows, or the labels that came beside them."""
+        """The value's location in the user's terms: a column of the rows, or y."""
         if self._is_array(name):
             return "y"
         column, find = self._sources.get(name, name), getattr(self._table, "find", None)
@@ -469,12 +462,12 @@ class _Encoder:
                     raise DataError(f"{where}: {spell(value)!r} {complaint}. {advice}")
         self._count(self._unknown, name, sum(times for _, times in strange))
 
-    def _count_missing(self, grid: Grid, codes: NDArray[np.uint8], strange: Strange) -> None:
-        """`strange` are unknown values that share the missing cell; they are counted already."""
+    def _count_missing(self, grid: Grid, codes: Codes, strange: Strange) -> None:
+        """Counts missing codes, without `strange` values, which are counted as unknown."""
         empty = int(np.count_nonzero(codes == grid.missing))
         self._count(self._missing, grid.feature, empty - sum(times for _, times in strange))
 
-    def _note_reach(self, name: str, values: NDArray[np.float64]) -> None:
+    def _note_reach(self, name: str, values: FloatArray) -> None:
         finite = values[np.isfinite(values)] if self._check else values[:0]
         if finite.size:
             low, high = self._reach.get(name, (np.inf, -np.inf))
@@ -493,13 +486,14 @@ def _no_number(grid: Grid) -> tuple[str, str]:
 
 
 NO_CAUSES = (
-    "Write 1 for the event and 0 for a record without it. Competing risks are not supported: "
-    "several causes need a model each, with the others censored, which answers another question."
+    "Write 1 or TRUE for the event and 0 or FALSE for a record without it; `event_parse` declares "
+    "other words. Competing risks are not supported: several causes need a model each, with the "
+    "others censored, which answers another question."
 )
 
 
-def signed_times(times: Any, events: Any) -> NDArray[np.float64]:
-    """(n,) times of events, minus those of censored records; NaN where either says nothing."""
+def signed_times(times: Any, events: Any) -> FloatArray:
+    """(n,) event times, negated if censored; NaN if time or event is missing."""
     t, e = np.asarray(times, np.float64), np.asarray(events, np.float64)
     with np.errstate(invalid="ignore"):
         usable = (t >= 0.0) & ((e == 0.0) | (e == 1.0))
@@ -508,20 +502,20 @@ def signed_times(times: Any, events: Any) -> NDArray[np.float64]:
 
 
 def refuse_times(where: str, survival: Survival, times: Any, events: Any) -> None:
-    """Tells an owner of a time or an event that cannot be one."""
+    """Raises for a time or event that is not valid."""
     for value in times[times < 0.0][:1]:
         raise DataError(f"{where}, column {survival.time!r} holds {value:g}; use times from 0 on.")
     for value in events[~np.isnan(events) & (events != 0.0) & (events != 1.0)][:1]:
         raise DataError(f"{where}, column {survival.event!r} holds {value:g}. {NO_CAUSES}")
 
 
-def map_cells(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
-    """Room in a file that has no name: it is gone with the process, however that ends."""
+def map_cells(folder: Path | None, shape: tuple[int, int]) -> Codes:
+    """An array in an unnamed file, which the system removes when the process ends."""
     if not shape[1]:
         return np.empty(shape, np.uint8)
     try:
         with TemporaryFile(dir=folder) as file:
-            if hasattr(os, "posix_fallocate"):  # a full disk is found now, not at a later write
+            if hasattr(os, "posix_fallocate"):  # detects a full disk now, not at a later write
                 os.posix_fallocate(file.fileno(), 0, shape[0] * shape[1])
             return np.memmap(file, np.uint8, "w+", shape=shape)
     except OSError as error:
@@ -531,10 +525,8 @@ def map_cells(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
         ) from None
 
 
-def _join_blocks(blocks: list[_Block]) -> tuple[NDArray[np.uint8], NDArray[Any] | None]:
-    """Codes and labels of all blocks. A block is let go as soon as it is copied, so that hardly
-    more than its own memory is needed beside the result.
-    """
+def _join_blocks(blocks: list[_Block]) -> tuple[Codes, NDArray[Any] | None]:
+    """Joins codes and labels; each block is freed once copied, to limit peak memory."""
     if len(blocks) == 1:
         (block,) = blocks
         return _without_the_rest(block.codes, block.n), block.labels
@@ -549,8 +541,8 @@ def _join_blocks(blocks: list[_Block]) -> tuple[NDArray[np.uint8], NDArray[Any] 
     return codes, y
 
 
-def _without_the_rest(table: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
-    """The first n columns, moved together in place: a copy would double the memory."""
+def _without_the_rest(table: Codes, n: int) -> Codes:
+    """The first n columns, compacted in place to avoid a second copy."""
     n_features, capacity = table.shape
     if n == capacity:
         return table
@@ -561,7 +553,7 @@ def _without_the_rest(table: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
 
 
 def refuse_unusable(where: str, value: object) -> None:
-    """Tells an owner of a value that no schema can know."""
+    """Raises for a value that no schema can describe."""
     token = token_of(value)
     if token is Unusable.TOO_LARGE:
         raise DataError(

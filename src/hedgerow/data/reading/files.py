@@ -1,7 +1,4 @@
-"""Files of rows, streamed: CSV, Excel, Parquet, Arrow, and several of them as one table.
-
-A site's rows never sit in memory as floats all at once.
-"""
+"""Streams files of rows: CSV, Excel, Parquet, Arrow, or several of them as one table."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ from hedgerow.data.reading.lines import SoundLines, delimiter_of, header_is_soun
 from hedgerow.errors import DataError
 
 CSV_BLOCK_BYTES = 1 << 20
-"""What a parser reads at once. A line of more than half of it is broken."""
+"""Bytes per parser read. A line longer than half of it is malformed."""
 PARQUET_BUFFER_BYTES = 1 << 16
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
@@ -42,7 +39,7 @@ EXCEL = ".xlsx"
 FILE_KINDS = (*TEXT, EXCEL, *PARQUET, *ARROW)
 KINDS_IN_WORDS = ".csv, .csv.gz, .tsv, .xlsx, .parquet or .arrow file"
 DELIMITER: ContextVar[str | None] = ContextVar("delimiter", default=None)
-"""The sign between cells of text files, where a person has declared one."""
+"""The delimiter of text files, if declared."""
 
 
 def open_files(place: str) -> RowTable:
@@ -60,7 +57,7 @@ def open_files(place: str) -> RowTable:
 
 
 def file_kind(path: Path) -> str:
-    """How the file's name ends; of a compressed one, how it ended before."""
+    """The file's suffix, without that of a compression."""
     names = [suffix.lower() for suffix in path.suffixes[-2:]]
     return names[0] if len(names) == 2 and names[1] == ".gz" else "".join(names[-1:])
 
@@ -79,9 +76,10 @@ def open_file(path: Path) -> RowTable:
 
 
 class Csv:
-    """A text file with a header. Cells stay bytes here: one bad cell must not stop the rest.
+    """A text file with a header. Cells stay bytes, so that a bad cell does not stop the others.
 
-    The header alone decides the delimiter, unless it is declared; `lines` says what a record is.
+    The header alone decides the delimiter unless it is declared; `lines` splits the file into
+    records.
     """
 
     def __init__(self, path: Path) -> None:
@@ -122,7 +120,7 @@ class Csv:
             self.first_problem = again.first_problem
 
     def find(self, name: str, value: object) -> str | None:
-        """Where the first cell of a column with that text stands: read again, for an error."""
+        """Finds the first cell of a column with that text, for an error message; reads again."""
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
         place, sign = self.names.index(name), self._delimiter.decode()
         with self._lines() as lines:
@@ -141,11 +139,11 @@ class Csv:
             return "skip"
 
         return pa.csv.open_csv(
-            io.BufferedReader(lines, CSV_BLOCK_BYTES),  # whole blocks: Arrow takes a short one ill
+            io.BufferedReader(lines, CSV_BLOCK_BYTES),  # Arrow needs full blocks
             read_options=pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
             parse_options=pa.csv.ParseOptions(
                 delimiter=self._delimiter.decode(),
-                newlines_in_values=True,  # each is inside a record that is whole
+                newlines_in_values=True,  # each is inside a complete record
                 invalid_row_handler=skip,
             ),
             convert_options=pa.csv.ConvertOptions(
@@ -155,7 +153,7 @@ class Csv:
 
 
 class Excel:
-    """The first sheet of a workbook, whose first row has the names. Cells have their own types."""
+    """The first sheet of a workbook, with names in its first row. Cells have their own types."""
 
     malformed_lines = 0
 
@@ -200,14 +198,14 @@ class Parquet:
                 yield [as_column(batch.column(name)) for name in names]
 
     def _open_stream(self) -> Any:
-        """Read ahead by a buffer's length only: by default Arrow fetches the whole file at once."""
+        """Reads ahead by one buffer; by default Arrow fetches the whole file."""
         return pa.parquet.ParquetFile(
             self._path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
         )
 
 
 class Arrow:
-    """Arrow's own files, with or without a footer; their batches are looked at where they lie."""
+    """Arrow IPC files or streams, read through a memory map."""
 
     malformed_lines = 0
 
@@ -230,7 +228,7 @@ class Arrow:
 
 
 def _let_go(mapped_file: mmap.mmap) -> None:
-    """Releases pages that were read from this process' memory; the file still has them."""
+    """Releases pages already read from this process's memory."""
     if hasattr(mapped_file, "madvise"):  # not on every system
         mapped_file.madvise(mmap.MADV_DONTNEED)
 
@@ -246,7 +244,7 @@ def _batches_of(file: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 
 class Files:
-    """Several files, by name, as one table."""
+    """Several files, in order of name, as one table."""
 
     def __init__(self, where: str, paths: Sequence[Path]) -> None:
         self.where = where
@@ -277,7 +275,7 @@ class Files:
 
 
 def _count_line_ends(path: Path) -> int:
-    """At least the number of rows, whatever the line ends: only to reserve memory once."""
+    """An upper bound on the number of rows, to reserve memory once."""
     total = 0
     with path.open("rb") as file:
         while block := file.read(CSV_BLOCK_BYTES):

@@ -1,9 +1,9 @@
-"""The records of a CSV file: what becomes of one depends on its own lines alone.
+"""Splits a CSV file into records, each determined by its own lines alone.
 
-A parser takes a quote that is never closed as the start of a value that runs over all lines below
-it. Here a line that is whole by itself, or that opens a quote by itself, begins a record; any other
-line may continue one. So a value may hold line breaks, and a broken record is left out alone: it
-never swallows a whole line, nor the first line of a record of several.
+An ordinary parser lets an unclosed quote swallow all following lines. Here a line that is complete
+by itself, or that opens a quote by itself, begins a record; any other line may continue one. Values
+may contain line breaks, and a malformed record is dropped alone: it never swallows a complete line
+or the first line of another record.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LINE_END = re.compile(rb"[\r\n]")
 
 @dataclass(frozen=True)
 class Dialect:
-    """The patterns of one delimiter, for records of so many cells."""
+    """The patterns of one delimiter, for records with a fixed number of cells."""
 
     delimiter: bytes
     cells: int
@@ -46,10 +46,10 @@ class Dialect:
         more = b"{%d}+" % (self.cells - 1)
         patterns = {
             "closed": cell + rb"(?:" + sign + cell + rb")*+",
-            # A quote before a delimiter or the end rather closes what an earlier line has opened.
+            # A quote before a delimiter or the end more likely closes a quote of an earlier line.
             "opens": rb'(?!"(?:' + sign + rb"|\Z))(?:" + cell + sign + rb')*+"(?:[^"\r\n]++|"")*+',
             "whole": long_cell + rb"(?:" + sign + long_cell + rb")" + more,
-            # Any number of lines in which quotes are nowhere but around whole cells.
+            # Any number of lines in which quotes occur only around whole cells.
             "tidy": rb'(?:[^"]*+(?<![^'
             + sign
             + rb"\r\n])"
@@ -73,12 +73,12 @@ def dialect_of(delimiter: bytes, cells: int = 1) -> Dialect:
 
 
 def delimiter_of(header: bytes) -> bytes:
-    """The sign that parts most names, by the header: no record decides how others are read."""
+    """The most frequent delimiter of the header; records have no influence."""
     return max(DELIMITERS, key=lambda sign: dialect_of(sign).width(header))
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """The file as UTF-8, whether it is compressed or of 16 bits a letter."""
+    """The file as UTF-8, decompressed and converted from UTF-16 if necessary."""
     with path.open("rb") as file:
         is_packed = file.read(2) == GZIP
     raw: Any = (gzip.GzipFile if is_packed else open)(path, "rb")
@@ -89,7 +89,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def _without_mark(start: bytes) -> str | None:
-    """Two letters of a header in 16 bits each, of which the upper eight are zero."""
+    """The UTF-16 variant of a header without a byte order mark, or None."""
     upper, lower = start[::2], start[1::2]
     if upper == b"\0\0" and min(lower) >= 0x20:
         return "utf-16-be"
@@ -97,7 +97,7 @@ def _without_mark(start: bytes) -> str | None:
 
 
 class _Narrowed:
-    """A file of 16 bits a letter, read as UTF-8."""
+    """A UTF-16 file, read as UTF-8."""
 
     def __init__(self, file: IO[bytes], encoding: str) -> None:
         self._file, self._decoder = file, codecs.getincrementaldecoder(encoding)("replace")
@@ -122,9 +122,9 @@ class _Narrowed:
 class SoundLines(io.RawIOBase):
     """A CSV file without lines that would stop or mislead a parser; `dropped_lines` counts them.
 
-    Left out are records whose quotes do not close, lines of more than `longest` bytes, and, where
-    lines are looked at one by one, those with another number of cells than the header. A line that
-    is not UTF-8 is read as Windows-1252, alone.
+    It drops records with unclosed quotes, lines of more than `longest` bytes and, where lines are
+    examined one by one, those with a different number of cells than the header. A line that is not
+    UTF-8 is read as Windows-1252.
     """
 
     def __init__(self, path: Path, longest: int, delimiter: bytes) -> None:
@@ -232,7 +232,7 @@ def header_is_sound(path: Path, longest: int, delimiter: bytes) -> bool:
 
 
 def header_of(path: Path, longest: int) -> bytes:
-    """The first line with anything on it."""
+    """The first line that is not blank."""
     with open_bytes(path) as file:
         start = file.read(longest).removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
     return _LINE_END.split(start, maxsplit=1)[0]
@@ -248,8 +248,8 @@ def is_text(text: bytes) -> bool:
 
 
 def _whole_lines(file: IO[bytes], longest: int) -> Iterator[bytes | None]:
-    """Blocks of whole lines, and None in place of a line of more than `longest` bytes."""
-    line, length = b"", 0  # where the last block broke off; a long line keeps its length only
+    """Blocks of complete lines, and None for a line of more than `longest` bytes."""
+    line, length = b"", 0  # the unfinished line; of a long one only its length
     block = file.read(longest).removeprefix(BYTE_ORDER_MARK)
     while block:
         end = _LINE_END.search(block)

@@ -1,7 +1,7 @@
-"""The data report: how reading changed the values of a table, for their owner alone.
+"""The data report: how reading changed the values of a table, for their owner only.
 
-Exact counts of records stand here. They are for the owner's eyes: a report goes into no model
-file and no message, and nothing that leaves a site depends on it.
+It has exact counts of records and never leaves the site: no model file, message or release depends
+on it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from hedgerow.schema.schema import Schema
 from hedgerow.schema.visible import html_table
 
 WORTH_A_WARNING = 0.01
-"""Part of a column's rows above which clamped or unknown values are told without being asked."""
+"""Fraction of clamped or unknown rows above which a column causes a warning."""
 CRAMPED = 0.01
-"""Part of a range below which all values together are told: units are likely to be wrong."""
+"""A column whose values cover less of its range causes a warning: check the units."""
 ENOUGH_TO_FILL_A_RANGE = 20
-"""Fewer rows than this fill a small part of a range by chance."""
+"""With fewer rows, a small coverage of the range may be chance."""
 MOST_TOLD = 8
 ADVICE = (
     "Check units, spelling and scalers before the fit; correct the schema if it is "
@@ -45,7 +45,7 @@ class ColumnReport:
 
     @property
     def complaints(self) -> list[str]:
-        """Problems worth a warning, a clause each."""
+        """Problems worth a warning, one clause each."""
         strange = "no numbers within" if self.numeric else "not among"
         counts = [(self.clamped, "outside"), (self.unknown, strange)]
         complaints = [
@@ -69,7 +69,7 @@ class ColumnReport:
 
 @dataclass(frozen=True, slots=True)
 class DataReport:
-    """All columns, the target last, and how many rows were left out altogether."""
+    """All columns, the target last, and the number of rows left out."""
 
     columns: tuple[ColumnReport, ...]
     skipped: int
@@ -103,7 +103,7 @@ class DataReport:
 
 
 class Counts(Protocol):
-    """Counts of a reader: `Encoded` of rows read here, `EngineCounts` of rows in an engine."""
+    """Counts of a reader: `Encoded` for rows read here, `EngineCounts` for rows in an engine."""
 
     @property
     def n(self) -> int: ...
@@ -123,7 +123,7 @@ class Counts(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineCounts:
-    """Counts of an engine, of rows that stay with it."""
+    """Counts of rows that stay in an engine."""
 
     n: int
     skipped: int
@@ -135,7 +135,7 @@ class EngineCounts:
 
 
 def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> DataReport:
-    """The report of all sites together; there are several only where one process holds them."""
+    """The report of all sites together; several only if one process holds their rows."""
     rows = sum(part.n for part in parts)
     columns = [_column(parts, grid.feature, describe_allowed(grid), rows) for grid in schema.grids]
     columns = [
@@ -162,7 +162,7 @@ def _column(parts: Sequence[Counts], name: str, words: str, rows: int) -> Column
 
 
 def _width(grid: Grid) -> float:
-    """A range that nobody has declared is never too wide."""
+    """The width of the range; 0 if none is declared, so that it is never too wide."""
     return 0.0 if grid.edges == wide_edges() else grid.high - grid.low
 
 
@@ -172,7 +172,7 @@ def _reach(parts: Sequence[Counts], name: str) -> tuple[float, float] | None:
 
 
 def describe_allowed(grid: Grid) -> str:
-    """The allowed values of a column by the schema, in a few words."""
+    """The allowed values of a column, in a few words."""
     if grid.kind is ColumnKind.NUMERIC:
         return _range(grid.low, grid.high)
     if grid.kind is ColumnKind.HASHED:
@@ -186,7 +186,7 @@ def _range(low: float, high: float) -> str:
 
 
 def warn_of(complaints: Iterable[str]) -> None:
-    """One warning for all columns; none if there is no complaint."""
+    """Issues one warning for all complaints, if any."""
     complaint_list = list(complaints)
     if not complaint_list:
         return

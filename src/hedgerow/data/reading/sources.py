@@ -33,15 +33,15 @@ what a database selects."""
 
 
 def give_room_back() -> None:
-    """To the system: what Arrow took for reading is not needed by whoever then holds codes."""
+    """Returns Arrow's unused memory to the operating system."""
     pa.default_memory_pool().release_unused()
 
 
 def as_table(source: Any) -> Any:
-    """Any object with named columns as a pandas frame or an Arrow table; others unchanged.
+    """Converts any object with named columns to a pandas frame or an Arrow table; others pass
+    unchanged.
 
-    Polars, DuckDB and others hand over Arrow memory; yet others speak the dataframe interchange
-    protocol. Both know the names of their columns, which must not be lost on the way.
+    It uses Arrow's interface or the dataframe interchange protocol, which preserve column names.
     """
     if hasattr(source, "iloc") or isinstance(source, pa.Table | np.ndarray):
         return source
@@ -53,7 +53,7 @@ def as_table(source: Any) -> Any:
 
 
 def _as_arrow(source: Any) -> Any:
-    """The frame itself where Arrow has no type for a column: objects, integers of 128 bits."""
+    """Converts to Arrow; returns the frame itself if a column has no Arrow type."""
     if any(str(kind) == OF_POLARS for kind in getattr(source, "dtypes", ())):
         return source
     try:
@@ -63,17 +63,16 @@ def _as_arrow(source: Any) -> Any:
 
 
 def _with_plain_texts(table: pa.Table) -> pa.Table:
-    """Views of text, which Polars hands over, cannot be picked from by row."""
-    fields = [f.with_type(pa.large_string()) if _is_view(f.type) else f for f in table.schema]
+    """Casts string views (Polars), which do not support selection by row."""
+    fields = [
+        f.with_type(pa.large_string()) if pa.types.is_string_view(f.type) else f
+        for f in table.schema
+    ]
     return table.cast(pa.schema(fields))
 
 
-def _is_view(kind: Any) -> bool:
-    return bool(pa.types.is_string_view(kind))
-
-
 def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
-    """`names` are those of the columns of an array, which has none of its own."""
+    """Opens any source; `names` are the column names of an array."""
     if is_database(source):
         raise DataError("the rows are in a database; say which of them: sql='SELECT ...'.")
     if isinstance(source, str | Path):
@@ -95,7 +94,7 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
 
 
 class Frame:
-    """A pandas data frame; columns are looked up by name, extra ones are ignored."""
+    """A pandas data frame; columns are found by name, others are ignored."""
 
     malformed_lines = 0
 
@@ -113,9 +112,7 @@ class Frame:
 
 
 class NamedColumns:
-    """Columns that are found by name, each by itself: an Arrow table, or a frame of Polars that
-    Arrow cannot hold as a whole.
-    """
+    """Columns accessed one by one: an Arrow table, or a Polars frame that Arrow cannot hold."""
 
     malformed_lines = 0
 
@@ -131,7 +128,7 @@ class NamedColumns:
 
 
 class Stream:
-    """An Arrow dataset, or a reader of record batches, which can be read once."""
+    """An Arrow dataset or a reader of record batches; can be read once."""
 
     malformed_lines = 0
 
@@ -157,16 +154,16 @@ class Stream:
             batch_size=rows,
             batch_readahead=1,
             fragment_readahead=1,
-            use_threads=False,  # they would read far ahead of whoever makes codes
+            use_threads=False,  # threads would read too far ahead
             fragment_scan_options=_stream_dataset(self._source),
         )
         return batches
 
 
 def _stream_dataset(dataset: Any) -> Any:
-    """For Parquet, read by buffers: by default Arrow keeps what it has read of a file to its end.
+    """Reads Parquet through buffers: by default Arrow caches each file to its end.
 
-    Whoever chose options for a dataset, such as keys to read it with, keeps them.
+    Options set on the dataset, such as decryption keys, are kept.
     """
     if getattr(dataset, "format", None) is None or dataset.format.default_extname != "parquet":
         return None
@@ -180,7 +177,7 @@ def _stream_dataset(dataset: Any) -> Any:
 
 
 def is_elsewhere(source: Any) -> bool:
-    """Whether rows are read from their own place, and not passed in."""
+    """Whether rows are read from a file, database or stream, not passed in memory."""
     return isinstance(source, str | Path | Selected) or is_stream(source) or is_database(source)
 
 
@@ -189,12 +186,12 @@ def is_stream(source: Any) -> bool:
 
 
 def _is_dataset(source: Any) -> bool:
-    """Whether it looks like an Arrow dataset: that module is not in every build."""
+    """Whether it is an Arrow dataset; that module is missing in some builds."""
     return hasattr(source, "to_batches") and hasattr(source, "count_rows")
 
 
 class Matrix:
-    """A 2-D array or a list of rows; columns are looked up by position."""
+    """A 2-D array or a list of rows; columns are found by position."""
 
     malformed_lines = 0
 

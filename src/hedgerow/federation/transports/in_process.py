@@ -7,6 +7,7 @@ then draws all shares of the noise, so the statement says "simulated".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hedgerow.data.prepared import Held, StudyRows
 from hedgerow.errors import SiteRefused
@@ -21,7 +22,6 @@ from hedgerow.federation.exchange import (
     RetryPolicy,
     RoundSum,
 )
-from hedgerow.federation.plausibility import Influence
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server, Sites
 from hedgerow.kernels.threads import count, map_parts, using
@@ -42,16 +42,13 @@ from hedgerow.secagg.server import Coordinator
 
 
 def open_federation(
-    study: Study,
-    site_rows: Sequence[Held],
-    listener: Listener = silent,
-    influence: Influence | None = None,
+    study: Study, site_rows: Sequence[Held], listener: Listener = silent, *more: Any
 ) -> Server:
-    """A server over the sites' rows."""
+    """A server over the sites' rows; `more` are the checks that it makes."""
     sites: Sites = (
         OneSite(study, *site_rows) if len(site_rows) == 1 else InProcess(study, site_rows)
     )
-    return Server(study, sites, MemoryLedger(study.limit), listener, influence=influence)
+    return Server(study, sites, MemoryLedger(study.limit), listener, *more)
 
 
 class OneSite:
@@ -76,7 +73,7 @@ class OneSite:
 
 
 class RamStore(MemoryInRam):
-    """What a simulated site keeps, for as long as the process lives."""
+    """The state of a simulated site, for as long as the process lives."""
 
     def __init__(self, limit: Cost) -> None:
         super().__init__()
@@ -84,7 +81,7 @@ class RamStore(MemoryInRam):
         self._last = EMPTY_LEDGER
 
     def head(self) -> LedgerHead:
-        """Where the ledger ended with the last round."""
+        """The end of the ledger after the last round."""
         return self._last
 
     def enter(self, charges: Sequence[Charge]) -> None:
@@ -110,11 +107,11 @@ class InProcess(SecureSites):
 
     def __init__(self, study: Study, site_rows: Sequence[Held]) -> None:
         self.exchanges = 0
-        """With all sites at once; over a network each takes one round trip."""
+        """Exchanges with all sites at once; over a network each takes one round trip."""
         identities = [Identity.generate() for _ in site_rows]
         own = Identity.generate()
         roster = Roster(tuple(i.public for i in identities), own.public)
-        with using(1):  # sites are on threads of their own, so their rows are not in blocks
+        with using(1):  # sites have their own threads, so their rows are not in blocks
             self.clients = [
                 _client(study, rows, identity, roster, place)
                 for place, (rows, identity) in enumerate(zip(site_rows, identities, strict=True))
@@ -125,7 +122,7 @@ class InProcess(SecureSites):
         self.enter()
 
     def _call(self, messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
-        """The exchange: everybody answers at once, on threads if there are several."""
+        """The exchange: all sites answer, on threads if there are several."""
         replies = dict[int, bytes]()
         self.exchanges += 1
         if count() > 1:
@@ -150,4 +147,4 @@ def _client(study: Study, rows: Held, identity: Identity, roster: Roster, me: in
 
 
 def do_not_wait(seconds: float) -> None:
-    """In one process nobody stands outside with a clock."""
+    """In one process nobody observes the time of replies."""

@@ -1,7 +1,7 @@
 """Boosting: batches of trees, each batch trained on the gradients of the model so far.
 
-Maddock et al. 2022, Algorithm 1. How trees are split is a `Splitting`, what their leaves say is an
-`Update`; both are chosen freely. A batch takes one round if its splits ask nothing.
+Maddock et al. 2022, Algorithm 1. A `Splitting` chooses the splits and an `Update` the leaf values,
+in any combination. A batch takes one round if its splits need no query.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from fractions import Fraction
 from itertools import accumulate, count
 from typing import Protocol
 
-import numpy as np
-
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
 from hedgerow.methods.blocks.newton_steps import Update
 from hedgerow.methods.blocks.random_trees import TreeDraw
@@ -23,29 +21,24 @@ from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree
 from hedgerow.privacy.bundles import MOST_INTEGERS, Size
 from hedgerow.privacy.queries import Leaves, SumQuery
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.regions import EVERYONE
 
 
 class Splitting(Protocol):
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
-        """Trees with these numbers, all at one model; `fraction` is the budget of all of them."""
+        """Trees with these numbers, trained at one model; `fraction` is their whole budget."""
         ...
 
 
 MOST_ROUNDS = constant(26, unit="rounds over several sites", evidence="boosting.md#0160")
-"""Rounds of a whole training over several sites, if the study declares no other number."""
+"""Rounds of a training over several sites, unless the study declares `max_rounds`."""
 BATCH_OVERLAP = constant(0.75, unit="power", evidence="boosting.md#0160")
-"""Trees of one round are weighted by (their number)^-this: a part of each is its own."""
+"""The trees of a round are weighted by (number of trees)^-this; 1 would be their mean."""
 MOST_TREES_PER_ROUND = constant(32, unit="trees")
-"""Trees that share gradients, however few rounds are allowed."""
+"""Most trees that share gradients, however few rounds are allowed."""
 
 
 TREES_PER_ROUND = (
@@ -56,7 +49,7 @@ TREES_PER_ROUND = (
 
 @dataclass(frozen=True)
 class Rounds:
-    """Trees of each round (they share one model's gradients), and the budget of all."""
+    """The number of trees in each round (which share gradients), and the whole budget."""
 
     sizes: Sequence[int]
     fraction: Fraction
@@ -68,13 +61,13 @@ class Rounds:
 
 
 def equal_sizes(n_estimators: int, trees_per_round: int) -> list[int]:
-    """Trees of each round; the last has what is left."""
+    """The number of trees in each round; the last round has the remainder."""
     whole, rest = divmod(n_estimators, trees_per_round)
     return [trees_per_round] * whole + [rest] * bool(rest)
 
 
 def rising_sizes(n_estimators: int, most_rounds: int) -> list[int]:
-    """Trees of at most so many rounds: 1, 1, 2, 4, ... up to the smallest number that is enough.
+    """Sizes of at most `most_rounds` rounds: 1, 1, 2, 4, ... up to the smallest sufficient maximum.
 
     The first steps change the model most, so few trees share their gradients.
     """
@@ -93,11 +86,11 @@ def boost(
     splitting: Splitting,
     update_of: Callable[[int], Update],
     start: Additive,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Flow[tuple[Additive, list[FloatArray]]]:
-    """The start with all trees added, and the deviations of their leaves' noise.
+    """The start model with all trees added, and the deviations of the noise in their leaves.
 
-    The budget is divided evenly among trees. `update_of` is the update of a round of so many.
+    The budget is divided evenly among trees. `update_of` gives the update for a round size.
     """
     model, noise = start, list[FloatArray]()
     for first, size in zip(rounds.starts, rounds.sizes, strict=True):
@@ -113,18 +106,18 @@ def boost(
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """How many trees a round has: `trees_per_round`, or None for a number by sites and rounds.
+    """Trees per round: `trees_per_round`, or None to derive them from the sites and rounds.
 
-    None is one tree a round at one site. Several sites wait for each other in every round, so
-    trees share rounds there, as many as the study's `max_rounds` demands; what else a method asks
-    between trees then goes with them. `before` are the rounds before the first tree.
+    None is one tree per round at one site. Several sites wait for each other in every round, so
+    trees share rounds there, as far as the study's `max_rounds` demands, and so do the other
+    queries between trees. `before` is the number of rounds before the first tree.
     """
 
     n_estimators: int
     trees_per_round: int | None
     before: int
     integers: int
-    """Of the sums of one tree."""
+    """Integers in the sums of one tree."""
 
     def sizes(self, noise_model: NoiseModel) -> list[int]:
         if not self.is_shared(noise_model):
@@ -135,7 +128,7 @@ class BatchPlan:
         return sizes if is_few else equal_sizes(self.n_estimators, self._most_trees)
 
     def fits(self, noise_model: NoiseModel) -> bool:
-        """Whether a study's rounds are enough for all that comes before the trees, and for them."""
+        """Whether a study's rounds suffice for all trees and for the rounds before them."""
         most = noise_model.max_rounds
         return not most or noise_model.n_sites == 1 or self.before + self._fewest <= most
 
@@ -144,7 +137,7 @@ class BatchPlan:
 
     @property
     def _most_trees(self) -> int:
-        """That share a round: half of its integers are left for what goes with them."""
+        """Most trees per round: half of a round's integers are left for other queries."""
         most = min(MOST_TREES_PER_ROUND, self.n_estimators, MOST_INTEGERS // (2 * self.integers))
         return max(most, 1)
 
@@ -153,7 +146,7 @@ class BatchPlan:
         return -(-self.n_estimators // self._most_trees)
 
     def largest(self, trees: Callable[[int], Size], between: Size, times: int) -> Size:
-        """The size of all rounds with `trees` and of those `between` them, so many at most."""
+        """The size of all rounds with `trees` and of at most `times` rounds `between` them."""
         if self.trees_per_round is not None:
             batches = -(-self.n_estimators // self.trees_per_round)
             return trees(self.trees_per_round) * batches + between * min(times, batches)
@@ -176,12 +169,12 @@ class AskedLeaves:
 def ask_leaves(
     trees: tuple[Tree, ...], update: Update, at: Additive, fraction: Fraction
 ) -> Flow[AskedLeaves]:
-    """The leaves of a batch of trees, as one query.
+    """Asks for the leaves of a batch of trees as one query.
 
-    A record is in one leaf of every tree, so the trees of a batch add up in its sensitivity.
+    A record is in one leaf of every tree, so the sensitivity adds up over the batch.
     """
     answer = yield from ask(SumQuery(EVERYONE, update.statistic(at), Leaves(trees), fraction))
-    left = answer.variance / len(trees)  # of the noise, in the mean of the batch
+    left = answer.variance / len(trees)  # noise variance in the mean of the batch
     sums = [own[: tree.n_leaves] for tree, own in zip(trees, answer.values, strict=True)]
     noisy = [
         NoisyTree(
@@ -200,12 +193,7 @@ class DrawnTrees:
     draw: TreeDraw
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         trees = tuple(self.draw(number, rng) for number in numbers)
         return (yield from ask_leaves(trees, update, at, fraction)).trees

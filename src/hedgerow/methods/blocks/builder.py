@@ -1,11 +1,9 @@
 """Grows a tree by a plan: how nodes choose splits, in which order, and how leaves get values.
 
-A node's identity is its region. What a chooser learned about a node is handed to the children as
-evidence; what it spent is added up along the path, so that leaves may have what their path did
-not use.
+A node's identity is its region. What a chooser learned about a node is passed to the children as
+evidence; what it spent is added up along the path, so that leaves may use the unspent rest.
 
-Trees grow in other ways too, and share what can be shared: flows, queries, candidates, scores,
-leaf values. Each of the others is there because binary nodes, one object each, would not do:
+Other growers share flows, queries, candidates, scores and leaf values, but not the node objects:
 
 | grower                 | what is special                                                     |
 |------------------------|---------------------------------------------------------------------|
@@ -25,15 +23,12 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
-import numpy as np
-
 from hedgerow.methods.blocks.flow import Flow, together
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.models.uncertainty import LeafStatistics, LeafValue
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
 
-# --------------------------------------------------------------------------------------------------
 # Released statistics of a node and of its ancestors, passed down the tree.
 #
 # Shapes: F features in play, B bins, C channels.
@@ -43,7 +38,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True)
 class Belief:
-    """Tables of one node. `possible` says which bins its rows can be in at all."""
+    """Tables of one node. `possible` marks the bins that its rows can be in."""
 
     features: tuple[int, ...]
     masses: FloatArray  # (F, B, C)
@@ -51,7 +46,7 @@ class Belief:
     possible: BoolArray  # (F, B)
     totals: FloatArray  # (C,), not negative
     total_variance: float
-    split: int = NOWHERE  # the feature whose split made this node: its table is known exactly
+    split: int = NOWHERE  # the feature whose split made this node; its table is known exactly
 
     def of(self, features: tuple[int, ...]) -> Belief:
         """The same node, with fewer features in play."""
@@ -71,8 +66,8 @@ class Belief:
 class Evidence:
     """Channel masses of a node by its parent's answer, and the variance of each.
 
-    `above` is the evidence of all nodes above it, from the root, each by its own answer. `belief`
-    are the tables expected at the node, where its chooser predicts them.
+    `above` is the evidence of all ancestors from the root down, each by its own answer. `belief`
+    holds the tables expected at the node, if its chooser predicts them.
     """
 
     masses: FloatArray  # (C,)
@@ -89,7 +84,6 @@ class Evidence:
         return Evidence(belief.totals, belief.total_variance, above, belief)
 
 
-# --------------------------------------------------------------------------------------------------
 # Which open nodes are split next.
 
 N = TypeVar("N")
@@ -111,7 +105,7 @@ class Frontier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LevelOrder:
-    """All open nodes at once: one round a level."""
+    """Splits all open nodes at once: one round per level."""
 
     def is_open(self, n_splits: int) -> bool:
         return True
@@ -122,10 +116,10 @@ class LevelOrder:
 
 @dataclass(frozen=True, slots=True)
 class BestFirst:
-    """The node with the largest gain, while splits are left (DP-TopDown, Algorithm 1).
+    """Splits the node with the largest gain, while splits are left (DP-TopDown, Algorithm 1).
 
-    Departure: children of the last split are not asked. The paper asks and never uses them,
-    which its budget does not cover.
+    Departure: the children of the last split are not queried. The paper queries and never uses
+    them, which its budget does not cover.
     """
 
     max_splits: int
@@ -136,7 +130,7 @@ class BestFirst:
     def take(self, pending: Mapping[N, Gains], n_splits: int) -> Sequence[N]:
         if not pending or not self.is_open(n_splits):
             return []
-        # By items: looking up nodes would hash every path of the tree at every split.
+        # Iterating items avoids lookups, which would hash every path of the tree at every split.
         most = max(map(_GAIN, pending.values()))
         return [next(node for node, gains in pending.items() if gains.gain == most)]
 
@@ -169,12 +163,12 @@ class SplitChoice:
     unspent: Fraction = Fraction(0)
     evidence: tuple[Evidence | None, Evidence | None] = field(default=(None, None), compare=False)
     rows: float | None = field(default=None, compare=False)
-    """Of the node by a query of their own, if there was one."""
+    """The node's number of rows, if a separate query asked for it."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """The node stays a leaf: the budget that asking spent, and the budget left unspent."""
+    """The node stays a leaf: the budget spent on asking, and the budget left unspent."""
 
     spent: Fraction = Fraction(0)
     unspent: Fraction = Fraction(0)
@@ -182,7 +176,7 @@ class Stop:
 
 ROOT = Node(EVERYONE)
 
-Chooser = Callable[[Node, np.random.Generator], Flow[SplitChoice | Stop]]
+Chooser = Callable[[Node, Rng], Flow[SplitChoice | Stop]]
 LeafFlow = Callable[[Sequence[Node]], Flow[list[LeafValue]]]
 
 
@@ -194,22 +188,17 @@ class TreePlan:
     leaves: LeafFlow
 
 
-def grow(
-    plan: TreePlan,
-    names: Sequence[str],
-    rng: np.random.Generator,
-    root: Node = ROOT,
-) -> Flow[LeafStatistics]:
+def grow(plan: TreePlan, names: Sequence[str], rng: Rng, root: Node = ROOT) -> Flow[LeafStatistics]:
     """Grows one tree; `names` are the schema's features in order."""
     fresh, pending = [root], dict[Node, SplitChoice]()
     ends, unspent_parts, n_splits = list[Node](), list[float](), 0
     while fresh:
-        # A tree has only so many leaves: a node that could not be split any more is not asked.
+        # The number of leaves is limited: nodes that could not be split any more are not queried.
         room = MOST_LEAVES - 1 - n_splits if plan.frontier.is_open(n_splits) else 0
         able = [n for n in fresh if n.depth < plan.max_depth]
         ends += [n for n in fresh if n.depth >= plan.max_depth] + able[room:]
         asking = {n: plan.choose(n, rng) for n in able[:room]}
-        chosen = yield from together(asking)  # one round for all of them
+        chosen = yield from together(asking)  # one round for all nodes
         unspent_parts += [_unspent_part(c) for c in chosen.values()]
         ends += [_after(n, c) for n, c in chosen.items() if isinstance(c, Stop)]
         pending |= {n: c for n, c in chosen.items() if isinstance(c, SplitChoice)}
@@ -240,7 +229,7 @@ def assemble(
     names: Sequence[str],
     unspent_fractions: tuple[float, ...] = (),
 ) -> LeafStatistics:
-    """The tree over the ends, with its leaves counted from the left."""
+    """The tree over the end nodes, with its leaves numbered from the left."""
     at = {n.region[len(root) :]: v for n, v in zip(ends, values, strict=True)}
     tree = Tree.build(names, {region: v.value.tolist() for region, v in at.items()})
     return LeafStatistics(tree, tuple(at[region] for region in tree.regions()), unspent_fractions)

@@ -1,11 +1,12 @@
 """Calibrated probabilities: a line through the scores of two classes (Platt), from one noisy table.
 
-Trees that share evidence may be overconfident or underconfident together, depending on the
-data. One round asks how many records of each class lie in each interval of
-the score, a table that a record moves by 1, and the log-odds are read as shift + slope * score
-(Platt 1999). Noise in the table is part of the fit. Departures: the line is shrunk towards a prior
-line, so that a table of noise changes nothing; and the probabilities should add up to the number
-of the second class in earlier answers, which needs the rows of the intervals alone.
+Trees that share evidence may be overconfident or underconfident together, depending on the data.
+One round counts the records of each class in intervals of the score, a table with sensitivity 1,
+and the log-odds become shift + slope * score (Platt 1999). The fit accounts for the noise in the
+table. Departures: the line is shrunk towards a prior line, so that pure noise changes nothing; and
+the probabilities are fitted to add up to the number of records of the second class in earlier
+answers, for which only the rows per interval are needed.
+
 
 Shapes: B intervals of the score.
 """
@@ -38,11 +39,11 @@ from hedgerow.schema.schema import Target
 CALIBRATION_FRACTION = constant(
     Fraction(3, 100), unit="part of the budget", evidence="forests.md#0064"
 )
-"""Part of the budget for the table of scores."""
+"""Fraction of the budget for the table of scores."""
 MAX_CALIBRATION_FRACTION = constant(
     Fraction(1, 10), unit="part of the budget", evidence="forests.md#0153"
 )
-"""The most of it that a rare class may get."""
+"""Largest fraction that a rare class may get."""
 WEAK_CALIBRATION = constant(100.0, unit="signal", evidence="forests.md#0153")
 """Signal below which a rare class gets more."""
 SIDE = constant(
@@ -50,20 +51,20 @@ SIDE = constant(
     unit="score",
     evidence="forests.md#0064",
 )
-"""Ends of the intervals of the score, on each side of 0."""
+"""Interval ends of the score, mirrored at 0."""
 EXPECTED_ERROR = constant(0.5, unit="deviation of shift and slope from what is expected before")
 STANDS_OUT = constant(3.0, unit="deviations")
-"""Deviations of its noise by which an interval's records must be seen."""
+"""Deviations of its noise that an interval's count must exceed."""
 LINE_STEPS = constant(12, unit="Newton steps of the fit of the line")
 MOST_TO_LEVEL = constant(Fraction(1, 10), unit="part of the budget", evidence="numbers.md#0119")
-"""The most of the budget for the shift of the mean."""
+"""Largest fraction of the budget for the shift of the mean."""
 LEAST_TO_LEVEL = constant(
     Fraction(1, 100), unit="part of the budget, at least", evidence="numbers.md#0119"
 )
 LEVEL_NOISE = constant(0.05, unit="deviations of the target", evidence="numbers.md#0119")
-"""Deviations of the target: noise of the shift below which more buys nothing."""
+"""Noise of the shift, in deviations of the target, below which more budget is useless."""
 REACH = constant(4.0, unit="clipped ranges", evidence="numbers.md#0119")
-"""Clipped ranges that a record may be off and still count in full."""
+"""Width, in clipped ranges, within which a record's residual counts in full."""
 WEIGHT = constant(1e-3, unit="weight of the count that squared error sums besides")
 
 EDGES = (*(-e for e in reversed(SIDE)), 0.0, *SIDE)
@@ -73,7 +74,7 @@ EDGES = (*(-e for e in reversed(SIDE)), 0.0, *SIDE)
 class Line:
     """Log-odds of the second class are shift + slope * score.
 
-    `slope_noise` is the deviation of the noise in the slope, as a part of it.
+    `slope_noise` is the relative deviation of the noise in the slope.
     """
 
     shift: float
@@ -99,13 +100,13 @@ def calibrate(
 
 
 def fit_line(answer: Answer, prior_line: Line, totals: ClassTotals) -> Line:
-    """Gauss-Newton steps on the hits of each interval, weighed by their noise and sampling.
+    """Gauss-Newton steps on the hits of each interval, weighted by their noise and sampling
+    variance.
 
-    With p the probability at the present line, h - p n has slope n p (1 - p) and a variance of that
-    plus the noise of n and h in it. Intervals below the noise have no weight. One more row of the
-    fit holds all intervals: the known number of hits, less the sum of p n. Of a rare class p is
-    small, and so is the noise of n in it. It has no weight if all rows together are below the
-    noise.
+    With p the probability under the current line, h - p n has slope n p (1 - p) and a variance of
+    that plus the noise of n and h in it. Intervals below the noise have no weight. One more
+    equation covers all intervals: the known number of hits less the sum of p n, in which the noise
+    of n is small if the class is rare. It has no weight if all rows together are below the noise.
     """
     counts = answer.values[0]  # (B, 2)
     rows, hits = counts.sum(axis=1), counts[:, 1]
@@ -133,24 +134,22 @@ def fit_line(answer: Answer, prior_line: Line, totals: ClassTotals) -> Line:
 
 
 def _stands_out(rows: FloatArray, intervals: int, answer: Answer) -> BoolArray:
-    """Whether so many rows stand out of the noise of so many intervals of both classes."""
+    """Whether `rows` exceed the noise of this many intervals of both classes."""
     return np.asarray(rows > STANDS_OUT * np.sqrt(2.0 * intervals * answer.variance))
 
 
 def _middles() -> FloatArray:
-    """Of the intervals; the outer ones are as wide as their neighbors."""
+    """Midpoints of the intervals; the outer ones are as wide as their neighbors."""
     edges = np.array(EDGES)
     ends = np.concatenate([[2 * edges[0] - edges[1]], edges, [2 * edges[-1] - edges[-2]]])
     return np.asarray((ends[:-1] + ends[1:]) / 2.0)
 
 
-# --------------------------------------------------------------------------------------------------
-# Bias correction of a regression at the end: the part that clipping the target cut away.
-#
-# Regression trees sum a target that is clipped to the range in which most of it was seen. A tail
-# below the noise lies outside, and then every leaf is too low. One sum of the residuals, over a
-# range several times as wide as the clip, gives the bias; all leaves move by it, less what its
-# noise alone would move them (James and Stein 1961).
+# Bias correction of a regression: what clipping the target cut away. Regression trees sum a target
+# clipped to the range in which most of it was seen. A tail below the noise lies outside it, and
+# then every leaf is too low. One sum of the residuals, over a range several times as wide as the
+# clip, estimates the bias; all leaves are shifted by it, shrunk by its noise (James and Stein
+# 1961).
 
 
 LEVEL_ASKS = sums(Gradients, Whole)
@@ -158,7 +157,7 @@ LEVEL_ASKS = sums(Gradients, Whole)
 
 @dataclass(frozen=True)
 class BiasCorrection:
-    """The last query and its budget fraction; both are known before the trees are."""
+    """The last query and its budget fraction, both fixed before the trees are grown."""
 
     target: Target
     reach: float
@@ -174,7 +173,7 @@ class BiasCorrection:
         noise = reach * np.sqrt(noise_model.variance(most._query(Additive((0.0,))))) / rows
         target_noise = LEVEL_NOISE * (shape.high - shape.low) * np.sqrt(shape.spread)
         part = min(float(noise / target_noise), 1.0)
-        part = part if noise_model.is_pure else part**2  # Laplace noise falls faster with its share
+        part = part if noise_model.is_pure else part**2  # variance ~ fraction^-2 if Laplace
         fraction = max(MOST_TO_LEVEL * Fraction(round(1000 * part), 1000), LEAST_TO_LEVEL)
         return BiasCorrection(target, reach, rows, fraction)
 
@@ -183,7 +182,7 @@ class BiasCorrection:
         return SumQuery(EVERYONE, Gradients(loss, at), Whole(), self.fraction)
 
     def shift(self, at: Additive) -> Flow[float]:
-        """The mean residual of the model, shrunk by its noise."""
+        """The model's mean residual, shrunk by its noise."""
         answer = yield from ask(self._query(at))
         shift = -self.reach * float(answer.values[0, 0, 0]) / self.rows
         noise = self.reach * float(np.sqrt(answer.variance)) / self.rows

@@ -1,8 +1,7 @@
-"""A smoothed additive start: one curve of log-odds per feature, from one round of histograms.
+"""A smoothed additive start model: one curve of log-odds per feature, from one round of histograms.
 
 Each feature's curve is a Gaussian process over its bins, observed with noise. Its strength and
-smoothness come from the histogram itself (empirical Bayes), so there is nothing to tune.
-Touches no row: class histograms in, curves out.
+smoothness are estimated from the histogram (empirical Bayes), so there is nothing to tune.
 
 Shapes: B bins of one feature, O outputs (1 for two classes, else one per class), K classes.
 """
@@ -27,9 +26,9 @@ from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE
 
 STRENGTHS = constant((0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6), unit="prior standard deviations")
-"""Prior standard deviations of a curve that are tried."""
+"""Prior standard deviations of a curve to choose from."""
 CORRELATION_LENGTHS = constant((0.1, 0.3, 1.0, 3.0), unit="correlation lengths")
-"""Correlation lengths that are tried, as parts of the feature's bins."""
+"""Correlation lengths to choose from, relative to the number of bins."""
 ROUGH = constant(0.1, unit="part of the prior variance that neighboring bins do not share")
 USUAL_STRENGTH = constant(0.2, unit="strength that a weak prior expects")
 PULL = constant(0.05, unit="nats per squared log-ratio of a strength to the usual one")
@@ -39,9 +38,9 @@ LARGEST_LOG_ODDS = constant(4.0, unit="log-odds of a bin at most, either way")
 LARGEST_EFFECT = constant(3.0, unit="log-odds that a curve adds at most, either way")
 LEAST_CLASS = constant(10.0, unit="records a class is taken to have at least")
 ROUNDS = constant(3, unit="Newton steps", evidence="boosting.md#0030")
-"""Newton steps on the weights of the curves, each a round."""
+"""Newton steps on the weights of the curves, one round each."""
 LARGEST_START = constant(0.5, unit="weight", evidence="boosting.md#0030")
-"""Weight of a curve before the first step, at most."""
+"""Largest weight of a curve before the first step."""
 LARGEST_STEP = constant(0.5, unit="change of a weight in one step, at most")
 STEP_DEVIATION = constant(0.5, unit="deviation: how far a weight is expected to move in one step")
 LEAST_WEIGHT = constant(-0.2, unit="weight of a curve, at least")
@@ -50,7 +49,7 @@ MOST_WEIGHT = constant(1.5, unit="weight of a curve, at most")
 
 @dataclass(frozen=True)
 class FeatureEffects:
-    """The curves of the active features, their bins' noisy masses, and the scores' base."""
+    """The curves of the active features, the noisy masses of their bins, and the scores' base."""
 
     base: FloatArray  # (O,)
     features: tuple[int, ...]
@@ -69,19 +68,19 @@ class FeatureEffects:
         )
 
     def curves(self, grids: Grids, weights: Sequence[float] | FloatArray) -> tuple[Curve, ...]:
-        """Weighted, by cell instead of by bin."""
+        """The weighted curves, per cell instead of per bin."""
         return tuple(
             _curve(grids, j, w * v)
             for j, v, w in zip(self.features, self.values, weights, strict=True)
         )
 
     def noise(self, grids: Grids, weights: FloatArray, spread: FloatArray) -> list[FloatArray]:
-        """(cells, O) deviations of the weighted curves; `spread` is that of the weights."""
+        """(cells, O) noise deviations of the weighted curves; `spread` is that of the weights."""
         effects = zip(self.features, self.values, self.deviations, weights, spread, strict=True)
         return [np.hypot(w * d, s * v)[list(grids.binning.bins[j])] for j, v, d, w, s in effects]
 
     def parts(self, grids: Grids) -> tuple[tuple[float, ...], ...]:
-        """The part of the records in each cell of every feature; a bin's cells share evenly."""
+        """The fraction of records in each cell of every feature, evenly divided within a bin."""
         parts: list[tuple[float, ...]] = [() for _ in grids.schema.grids]
         for j, mass in zip(self.features, self.masses, strict=True):
             bins = np.asarray(grids.binning.bins[j])
@@ -97,7 +96,7 @@ def _curve(grids: Grids, feature: int, values: FloatArray) -> Curve:
 
 
 def shapes(grids: Grids, tables: Tables) -> FeatureEffects:
-    """Curves of all features of class histograms (F, B, K)."""
+    """The curves of all features from class histograms (F, B, K)."""
     common, _ = totals(tables)
     consistent_tables = consistent(tables)
     classes = np.maximum(common, LEAST_CLASS)
@@ -114,10 +113,10 @@ def shapes(grids: Grids, tables: Tables) -> FeatureEffects:
 
 
 def gradient_shapes(grids: Grids, tables: Tables, loss: Loss) -> FeatureEffects:
-    """Curves of all features of sums of gradients and Hessians at the null model (F, B, 2).
+    """The curves of all features from sums of gradients and Hessians at the null model (F, B, 2).
 
-    Each is one step: minus the gradient is H theta with the noise of the sum and the records' own
-    scatter, whose variance is H.
+    Each is one step: the negative gradient is H theta plus the noise of the sum and the records'
+    own scatter, whose variance is H.
     """
     agreement = consistent(tables)
     values, masses, deviations = [], [], []
@@ -144,9 +143,10 @@ def smooth_curve(
     unit: FloatArray,
     strengths: Sequence[float] = STRENGTHS,
 ) -> tuple[FloatArray, FloatArray]:
-    """(B,) the likeliest offsets behind sums = slope x offsets + spread, and their deviations.
+    """(B,) the posterior mean of the offsets in sums = slope x offsets + error, and their
+    deviations.
 
-    `noise` is the part of the variance `spread` that privacy adds.
+    `spread` is the variance of the error, `noise` the part of it that privacy adds.
     """
     prior = likeliest(sums, slope, spread, unit, strengths)
     solution = np.linalg.solve(slope[:, None] * prior * slope + np.diag(spread), sums)
@@ -155,13 +155,13 @@ def smooth_curve(
 
 
 def families(n_bins: int, is_numeric: bool) -> FloatArray:
-    """(l, B, B) correlations that a curve may have."""
+    """(l, B, B) candidate correlations of a curve."""
     families = [correlations(n_bins, ell) for ell in CORRELATION_LENGTHS] if is_numeric else []
     return np.stack(families or [np.eye(n_bins)])
 
 
 def log_prior(classes: FloatArray) -> FloatArray:
-    """Log-odds of the second class, or log-probabilities of three and more."""
+    """Log-odds of the second class, or the log-probabilities of three or more classes."""
     logs = np.log(classes / classes.sum())
     return np.array([logs[1] - logs[0]]) if len(classes) == 2 else logs
 
@@ -169,13 +169,13 @@ def log_prior(classes: FloatArray) -> FloatArray:
 def curve(
     counts: FloatArray, base: FloatArray, variance: float, is_numeric: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """(B, O) offsets from the base and the deviations of their noise.
+    """(B, O) offsets from the base, and the deviations of their noise.
 
-    By damped Newton steps, each the posterior mean of a line. With p the class probabilities at
-    the present offsets, the residual p n - h has slope W = p (1 - p) n and variance v = W + the
-    noise of n and h in it. Where the steps end, noise in the residual moves the offsets by the
-    gain K W (W K W + v)^-1, with K the prior, or one of usual strength if noise chose a weaker.
-    Noise in the slope of a thin bin turns its offset by the same part.
+    Computed by damped Newton steps, each the posterior mean of a linear model. With p the class
+    probabilities at the current offsets, the residual p n - h has slope W = p (1 - p) n and
+    variance v = W + the noise of n and h in it. At convergence, noise in the residual moves the
+    offsets by the gain K W (W K W + v)^-1, with K the prior, or one of usual strength if noise
+    chose a weaker one. Noise in the slope of a thin bin changes its offset by the same fraction.
     """
     rows = np.maximum(counts.sum(axis=1), 0.0)  # (B,)
     offsets = np.zeros((len(rows), len(base)))
@@ -221,14 +221,14 @@ def _hits(counts: FloatArray) -> FloatArray:
 
 
 def _noise(p: FloatArray, variance: float, n_classes: int) -> FloatArray:
-    """Of p n - h, where n is the sum of all classes' noisy counts."""
+    """The noise variance of p n - h, where n is the sum of all classes' noisy counts."""
     return variance * ((1.0 - p) ** 2 + (n_classes - 1) * p**2)
 
 
 def _priors(
     counts: FloatArray, base: FloatArray, variance: float, is_numeric: bool
 ) -> list[FloatArray]:
-    """Prior covariance (B, B) of each output's curve, the likeliest of the grid."""
+    """The most likely prior covariance (B, B) of each output's curve."""
     p = probabilities(base[None, :])
     residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
     slope = np.maximum(p * (1.0 - p) * counts.sum(axis=1, keepdims=True), 1e-6)
@@ -238,7 +238,7 @@ def _priors(
 
 
 def correlations(n_bins: int, length: float) -> FloatArray:
-    """Of a numeric feature's bins; the last bin, `missing`, stands alone."""
+    """Correlations of a numeric feature's bins; the last bin, `missing`, is independent."""
     n_numbers = n_bins - 1
     place = np.arange(n_numbers) / n_numbers
     near = np.exp(-np.abs(place[:, None] - place[None, :]) / length)
@@ -254,7 +254,7 @@ def likeliest(
     unit: FloatArray,
     tried: Sequence[float] = STRENGTHS,
 ) -> FloatArray:
-    """The covariance k^2 U, over strengths k and families U, under which the residual is likeliest.
+    """The covariance k^2 U, over strengths k and families U, with the largest likelihood.
 
     The residual is N(0, k^2 H U H + diag(spread)) with H = diag(slope).
     """
@@ -262,7 +262,7 @@ def likeliest(
     signal = slope[:, None] * unit * slope  # (l, B, B)
     bordered = np.zeros((len(strengths), len(unit), *(len(residual) + 1,) * 2))
     bordered[..., :-1, :-1] = strengths[:, None, None, None] ** 2 * signal + np.diag(spread)
-    bordered[..., -1, :-1] = residual  # so that the last row of the factor is the white residual
+    bordered[..., -1, :-1] = residual  # the last row of the factor becomes the whitened residual
     bordered[..., -1, -1] = 2.0 * residual @ residual / spread.min() + 1.0  # positive definite
     lower = np.linalg.cholesky(bordered)  # (k, l, B + 1, B + 1)
     white = lower[..., -1, :-1]
@@ -273,16 +273,14 @@ def likeliest(
     return np.asarray(strengths[k] ** 2 * unit[family])
 
 
-# --------------------------------------------------------------------------------------------------
-# Private stacking: one weight per feature curve, by a few noisy Newton steps.
-#
-# Curves that were smoothed one by one count shared evidence several times. A logistic regression
-# on the curves' values, of dimension features + 1 only, corrects for that.
+# Private stacking: one weight per feature curve, by a few noisy Newton steps. Curves that were
+# smoothed separately count shared evidence several times. A logistic regression on the curves'
+# values, with only (features + 1) coefficients, corrects for that.
 
 
 @dataclass(frozen=True)
 class Stacking:
-    """A weight per curve, what the constant column adds to the base, and the weights' noise."""
+    """The weight of each curve, the shift of the base, and the noise of the weights."""
 
     weights: FloatArray
     shift: float
@@ -290,7 +288,7 @@ class Stacking:
 
 
 def even_stacking(shapes: FeatureEffects) -> Stacking:
-    """Equal starting weights, small enough that the sum of curves does not explode."""
+    """Equal starting weights, small enough for a stable sum of curves."""
     total, n = float(shapes.strengths.sum()) + 1e-6, len(shapes.features)
     weight = canonical(min(LARGEST_START, 1.0 / np.sqrt(total)))
     return Stacking(np.full(n, weight), 0.0, np.zeros(n))
@@ -299,12 +297,12 @@ def even_stacking(shapes: FeatureEffects) -> Stacking:
 def stack(
     shapes: FeatureEffects, grids: Grids, fraction: Fraction, is_constant_free: bool = False
 ) -> Flow[Stacking]:
-    """`ROUNDS` Newton steps of logistic regression; each is one sum with a bound of its own.
+    """Takes `ROUNDS` Newton steps of logistic regression, each one sum with its own bound.
 
-    Curves count up to 1.5 times their mean square and the constant column a quarter of that on
-    top, so few records are scaled down to the radius. Proof: docs/proofs/losses.md.
-    A step by G removes the part G H of the noise of earlier steps and adds its own. Weak signals
-    keep the constant within the bounds of weights: noise would move it (boosting.md#0161).
+    Curves count up to 1.5 times their mean square and the constant column a quarter of that in
+    addition, so few records are scaled down to the radius. Proof: docs/proofs/losses.md. A step by
+    G removes the part G H of earlier noise and adds its own. With a weak signal the constant stays
+    within the bounds of the weights, because noise would move it (boosting.md#0161).
     """
     start = first_step(shapes, grids)
     weights = np.array(start.weights)
@@ -322,11 +320,7 @@ def stack(
 
 
 def first_step(shapes: FeatureEffects, grids: Grids, loss: Loss | None = None) -> CurveNewton:
-    """What the first step asks, with all weights alike.
-
-    Curves count up to 1.5 times their mean square and the constant column a quarter of that on
-    top, so few records are scaled down to the radius. Proof: docs/proofs/losses.md.
-    """
+    """The statistic of the first step, with equal weights; bounds as in `stack`."""
     total = float(shapes.strengths.sum()) + 1e-6
     constant, radius = canonical([0.5 * np.sqrt(1.5 * total), np.sqrt(1.25 * 1.5 * total)])
     curves = shapes.curves(grids, np.ones(len(shapes.features)))
@@ -356,7 +350,7 @@ def newton_step(
 def newton_sums(
     statistic: CurveNewton, answer: Answer
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The gradient (d,), and the Hessian's eigenvalues, none of them negative, and vectors."""
+    """The gradient (d,), and the Hessian's eigenvalues (clipped at 0) and eigenvectors."""
     d, radius = statistic.dimension, statistic.radius
     sums = answer.values[0, 0]
     hessian = np.zeros((d, d))

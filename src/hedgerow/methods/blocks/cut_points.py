@@ -1,7 +1,7 @@
-"""Placement of candidate cuts: declared in public, or by noisy counts (Maddock et al. 2022, 4.5).
+"""Placement of candidate cuts: publicly declared, or from noisy counts (Maddock et al. 2022, 4.5).
 
-Each method names the grid it needs and the budget fraction it takes before `n_estimators` trees,
-and is a flow that ends with the bins.
+Each method names the grid it needs and its budget fraction before `n_estimators` trees; its flow
+returns the bins.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hedgerow.schema.schema import Feature, Numeric, Schema, Spacing
 
 @dataclass(frozen=True)
 class SplitContext:
-    """Public context of a placement: columns, loss, the starting model, the trees to come.
+    """Public context of a placement: columns, loss, starting model, number of trees.
 
-    `histograms`: every tree asks a table of all bins at its root.
+    `histograms`: whether every tree asks for a table of all bins at its root.
     """
 
     schema: Schema
@@ -50,20 +50,19 @@ class CutPoints(Protocol):
         ...
 
     def rounds_for(self, setting: SplitContext) -> int:
-        """Rounds of its own, before the first tree."""
+        """Rounds before the first tree."""
         ...
 
     def fraction(self, setting: SplitContext) -> Fraction: ...
     def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]: ...
 
 
-# ----------------------------------------------------------------------------------- in public
 @dataclass(frozen=True)
 class DeclaredCuts:
-    """Evenly spaced over the public range, or over its logarithm: free of charge.
+    """Evenly spaced cuts over the public range or its logarithm, at no cost.
 
     Even cuts are x <= low + k (high - low) / (n_bins - 1) from k = 0 on, as in the paper: the first
-    one separates the lowest value, where skewed columns pile up, from all others.
+    separates the lowest value, where skewed columns pile up, from all others.
     """
 
     n_bins: int = 32
@@ -101,7 +100,6 @@ class DeclaredCuts:
         return Binning.of_cells(setting.schema)
 
 
-# ------------------------------------------------------------------------------- from counts
 @dataclass(frozen=True)
 class MergedCuts:
     """Private bins: cells of a fine grid, merged by noisy mass; spikes stay alone."""
@@ -130,9 +128,9 @@ class MergedCuts:
 
 @dataclass(frozen=True)
 class QuantileCuts:
-    """Bins of equal noisy mass over the fine grid; without noise, the usual quantiles.
+    """Bins of equal noisy mass over the fine grid; without noise, ordinary quantiles.
 
-    `exact` is the paper's non-private comparison: it runs only where nothing is protected anyway.
+    `exact` is the paper's non-private comparison and runs only without protection.
     """
 
     n_bins: int = 32

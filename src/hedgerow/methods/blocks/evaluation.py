@@ -1,6 +1,6 @@
-"""Quality of models on records that none of them was trained on, by one private query for all.
+"""Evaluates models on records that none was trained on, by one private query for all.
 
-Not a way to train. Sites admit it as they admit a method: by the queries it asks.
+Sites admit an evaluation like a training method: by its queries.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from hedgerow.schema.regions import EVERYONE, Region, Step
 from hedgerow.schema.schema import Schema
 
 ALL_FRACTION = constant(Fraction(1, 2), unit="part")
-"""Part for all records where groups are asked too: sums over groups add up the noise."""
+"""Budget fraction for all records if groups are queried too, whose noise would add up."""
 ERROR_CELLS = constant(40, unit="cells of the errors of a number")
 COARSE_TARGET_CELLS = constant(24, unit="cells of the target beside them")
 SMALLEST_ERROR = constant(1e-3, unit="part of the target's range")
-"""Part of the target's range at which the first cell of errors ends."""
+"""Upper end of the first error cell, relative to the target's range."""
 
 EVALUATION = "evaluation"
 
 
 @dataclass(frozen=True)
 class EvaluationTables:
-    """Noisy counts of one group of records: by model, by cell, by class; and their variance."""
+    """Noisy counts of one group of records, by model, cell and class, and their variance."""
 
     group: str
     values: tuple[FloatArray, ...]
@@ -67,15 +67,15 @@ def asks(schema: Schema) -> QueryKinds:
 
 @dataclass(frozen=True)
 class GroupedBy:
-    """A column whose groups are evaluated one by one; a number is cut at public places."""
+    """A column whose groups are evaluated separately; numbers are cut at public edges."""
 
     grid: Grid
     cuts: tuple[float, ...] = ()
 
     def regions(self) -> dict[str, Region]:
-        """Disjoint regions, one for each group.
+        """Disjoint regions, one per group.
 
-        A record is in one of them, so that all together cost what one costs.
+        A record is in one of them, so all together cost as much as one.
         """
         regions: dict[str, Region] = {}
         way: Region = EVERYONE
@@ -112,11 +112,10 @@ def flow(
     within: Region = EVERYONE,
     variance: Callable[[Summed], float] | None = None,
 ) -> Flow[list[EvaluationTables]]:
-    """The records of a region in one round, with all of the budget.
+    """Evaluates the records of a region in one round, with the whole budget.
 
-    With groups, all records together are asked first, with a fraction of their own. The answer
-    shows whether any group would stand out of its noise; if not, groups are not asked nor paid
-    for.
+    With groups, all records are queried first, with a fraction of the budget. If that answer shows
+    that no group would exceed its noise, the groups are neither queried nor charged.
     """
     if by is None:
         return (yield from _ask_tables(models, schema, {ALL_GROUPS: within}, Fraction(1)))
@@ -132,7 +131,7 @@ def flow(
 def can_tell_groups(
     records: int, models: Sequence[Model], schema: Schema, by: GroupedBy, study: Study
 ) -> bool:
-    """Whether so many records, evenly divided among groups and classes, would stand out."""
+    """Whether `records`, evenly divided among groups and classes, would exceed the noise."""
     query = _queries(models, schema, EVERYONE, 1 - ALL_FRACTION)[0]
     table = query.shape[1:]
     even_counts = np.full(table, records / by.size / math.prod(table))
@@ -179,7 +178,7 @@ def _queries(
 
 
 def _of_times(model: Model, region: Region, fraction: Fraction) -> SumQuery:
-    """One table: groups of the score, times, and whether the event happened."""
+    """One table by interval of the score, time, and whether the event happened."""
     assert model.survival is not None
     cuts, times = evaluation_grid(model.survival)
     return SumQuery(region, EventCounts(times), PredictionCells(model.score, cuts), fraction)
@@ -191,7 +190,7 @@ def _tables(name: str, answers: Sequence[Answer]) -> EvaluationTables:
 
 
 def error_edges(schema: Schema) -> tuple[float, ...]:
-    """Rising by equal factors up to the whole range."""
+    """Error cells that grow by equal factors up to the whole range."""
     width = _width(schema)
     return tuple(float(e) for e in width * np.geomspace(SMALLEST_ERROR, 0.9, ERROR_CELLS - 1))
 
@@ -208,7 +207,7 @@ def _width(schema: Schema) -> float:
 
 
 def predictor(model: Model) -> Additive:
-    """The sum whose raw value is the prediction: trees that vote are divided by their number."""
+    """The sum whose raw value is the prediction; averaged trees are divided by their number."""
     score = model.score
     if model.output is not Output.MEAN:
         return score

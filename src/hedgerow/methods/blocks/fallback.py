@@ -29,31 +29,31 @@ from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
 
 FALLBACK_BELOW = constant(2.0, unit="signal", evidence="gates.md#0036")
-"""Signal below which even totally random trees say less than the class shares."""
+"""Signal below which even totally random trees predict worse than the class shares."""
 FALLBACK_BELOW_FOR_NUMBERS = constant(10.0, unit="signal", evidence="gates.md#0036")
-"""Signal below which any tree says less than the mean."""
+"""Signal below which any tree predicts worse than the mean."""
 FALLBACK_BELOW_FOR_ONE_SUM = constant(
     8.0, unit="rows per Gaussian noise of one sum", evidence="gates.md#0156"
 )
-"""Rows per Gaussian noise of one sum, below which only class shares."""
+"""Rows per Gaussian noise deviation of one sum, below which only class shares are released."""
 FALLBACK_BELOW_IF_PURE = constant(
     40.0, unit="rows per Laplace noise of one sum", evidence="gates.md#0155"
 )
-"""Rows per Laplace noise of one sum, below which only class shares."""
+"""Rows per Laplace noise deviation of one sum, below which only class shares are released."""
 PRECISE = constant(0.01, unit="part of the records", evidence="gates.md#0036")
-"""Part of the records: noise of a share below which more budget buys nothing."""
+"""Noise of a share, relative to the records, below which more budget is useless."""
 LEAST_KEPT = constant(0.1, unit="part", evidence="gates.md#0138")
-"""Part of a difference that is always released, to name the likelier class."""
+"""Fraction of a difference that is always kept, so that the likelier class stays named."""
 EVEN_UNTIL = constant(2.0, unit="deviations", evidence="gates.md#0138")
-"""Deviations of their noise by which shares must differ from even ones."""
+"""Deviations of noise by which shares must differ from uniform ones."""
 MEAN_RANGE_FRACTION = constant(Fraction(1, 2), unit="part", evidence="gates.md#0138")
-"""Part of what is left, where no cell of a target has stood out yet."""
+"""Fraction of the remaining budget for the target's range, if no cell has exceeded its noise."""
 MEAN_UNSEEN = constant(0.5, unit="part of the rows", evidence="gates.md#0138")
-"""Part of the rows that may be hidden there: a mean needs most of them, not all."""
+"""Fraction of rows that may remain unseen there: a mean needs most of them."""
 
 
 def needs_fallback(first_round: InitialRound, noise_model: NoiseModel) -> bool:
-    """Whether trees would predict worse than the class shares or the mean, or that is unknown.
+    """Whether trees would predict worse than the class shares or the mean, or this is unknown.
 
     A target that is below the noise everywhere may lie in a small part of its public range.
     """
@@ -81,8 +81,8 @@ def shares_or_mean(
 ) -> Flow[TrainingResult]:
     """The class shares; or the mean, after a last query for the range of the target.
 
-    A mean over a public range a hundred times too wide has a hundred times the noise. So if no
-    cell of the target stood out, half of what is left is spent to find one that does.
+    A mean over a public range a hundred times too wide has a hundred times the noise. So if no cell
+    of the target exceeded its noise, half of the remaining budget is spent to find one that does.
     """
     target, records, rest = first_round.target, first_round.records, 1 - first_round.spent
     if schema.target is not None and not target.is_seen:
@@ -103,12 +103,12 @@ def shares_alone(
 ) -> Flow[TrainingResult]:
     """A tree of one leaf with the class shares or the mean of the target.
 
-    Spends what makes a class share precise to a hundredth, at most all that is left.
+    Spends only what makes a class share precise to a hundredth, at most the remaining budget.
     """
     fraction = _enough(target, records, rest, noise_model)
     answer = yield from ask(SumQuery(EVERYONE, target.statistic, Whole(), fraction))
     masses = answer.values[0, 0]
-    least = LEAST_KEPT if target.shape is None else 0.0  # a mean names no class
+    least = LEAST_KEPT if target.shape is None else 0.0  # a mean has no likelier class
     leaf = target.leaf(shrink_shares(masses, answer.variance, least), masses, answer.variance)
     tree = Tree.build(schema.names, {EVERYONE: tuple(leaf.value.tolist())})
     return TrainingResult(
@@ -119,9 +119,10 @@ def shares_alone(
 def _enough(
     target: TrainingTarget, records: RecordCount, rest: Fraction, noise_model: NoiseModel
 ) -> Fraction:
-    """The fraction at which a count's deviation is `PRECISE` of the records; all if below noise.
+    """The fraction at which a count's deviation is `PRECISE` of the records; all if below the
+    noise.
 
-    Variance falls with the fraction of a Gaussian budget, with its square if noise is Laplace.
+    The variance falls with the fraction for Gaussian noise, with its square for Laplace noise.
     """
     if not records.is_seen:
         return rest
@@ -132,12 +133,11 @@ def _enough(
 
 
 def shrink_shares(masses: FloatArray, variance: float, least_kept: float) -> FloatArray:
-    """(C,) class shares, shrunk towards even ones by their noise (James and Stein 1961).
+    """(C,) class shares, shrunk towards uniform ones by their noise (James and Stein 1961).
 
-    `least_kept` is the part of the difference that is always released. For a number the shares are
-    its two parts (1 - u, u), and even ones are the middle of its range. The total is at least one
-    that stands out, so that no share is a ratio of two noises. A class has at least one record,
-    however rare noise makes it.
+    `least_kept` is the fraction of the difference that is always kept. For regression the shares
+    are (1 - u, u), and uniform ones are the middle of the range. The total is at least one that
+    exceeds its noise, so that no share is a ratio of two noises. A class has at least one record.
     """
     n = len(masses)
     total = max(float(masses.sum()), COUNT_IS_SEEN * float(np.sqrt(n * variance)), float(n))

@@ -1,7 +1,7 @@
-"""Training methods are flows: `replies = yield queries`. No callback, no socket, no noise.
+"""Training methods are flows (generators): `replies = yield queries`.
 
-A flow yields a list of queries and is sent their replies. Running flows together turns each
-step of all of them into one round.
+A flow yields a list of queries and receives their replies. Flows that run together share rounds:
+one per step.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class NoiseModel(Protocol):
 
     @property
     def n_sites(self) -> int:
-        """How many sites hold rows."""
+        """The number of sites with rows."""
         ...
 
     @property
     def max_rounds(self) -> int:
-        """The most rounds that the flow may take; 0 leaves the number to the method."""
+        """The largest number of rounds; 0 leaves it to the method."""
         ...
 
     def variance(self, query: Summed) -> float:
-        """Variance of the noise of a query, in natural units."""
+        """The noise variance of a query, in natural units."""
         ...
 
 
@@ -48,7 +48,7 @@ class Asks(Protocol):
 
 
 def run(flow: Flow[_T], federation: Asks) -> _T:
-    """Drives a flow to its end."""
+    """Runs a flow to its end."""
     try:
         queries = next(flow)
         while True:
@@ -58,7 +58,7 @@ def run(flow: Flow[_T], federation: Asks) -> _T:
 
 
 def together(flows: Mapping[K, Flow[_T]]) -> Flow[dict[K, _T]]:
-    """Runs flows in lockstep: their queries at one step take one round."""
+    """Runs flows in lockstep: their queries at one step share one round."""
     results: dict[K, _T] = {}
     waiting: dict[K, Sequence[Query]] = {}
 
@@ -82,7 +82,7 @@ def together(flows: Mapping[K, Flow[_T]]) -> Flow[dict[K, _T]]:
 
 
 def both(first: Flow[_T], second: Flow[_U]) -> Flow[tuple[_T, _U]]:
-    """Two flows of different results in lockstep."""
+    """Runs two flows with different results in lockstep."""
     results = yield from together({"first": first, "second": second})
     return results["first"], results["second"]  # type: ignore[return-value]
 
@@ -103,14 +103,14 @@ def watch_first_round(flow: Flow[_T]) -> Flow[tuple[_T, list[tuple[Query, Reply]
 
 
 def ask(query: Summed) -> Flow[Answer]:
-    """One sum, as a flow of its own."""
+    """A flow of one sum."""
     (reply,) = yield [query]
     assert isinstance(reply, Answer)
     return reply
 
 
 def selection(query: Query) -> Flow[tuple[int, ...]]:
-    """One private selection, as a flow of its own."""
+    """A flow of one private selection."""
     (reply,) = yield [query]
     assert isinstance(reply, Selections)
     return reply.indices

@@ -1,8 +1,8 @@
-"""Gain-sampled oblivious trees, which draw features by the gains of earlier trees; tables of pairs.
+"""Oblivious trees that sample features by the gains of earlier trees; tables of feature pairs.
 
-The sums of a tree's leaves also show how much less the tree would gain without one of its tests.
-They were released already, so this costs nothing. Features whose tests gain are drawn more often
-(a bandit with decay; studies/notes/boosting.md#0117). Touches no row.
+The leaf sums of a tree also show how much less it would gain without one of its tests; they are
+already released, so this is free. Features whose tests gain are drawn more often (a bandit with
+decay; studies/notes/boosting.md#0117).
 
 Shapes: F features that may be drawn, L leaves of an oblivious tree, O outputs.
 """
@@ -26,7 +26,7 @@ from hedgerow.models.losses import Loss, SquaredLoss
 from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree
-from hedgerow.schema.arrays import FloatArray, IntArray
+from hedgerow.schema.arrays import FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Split
@@ -34,20 +34,20 @@ from hedgerow.schema.regions import Split
 GAIN_DECAY = constant(0.95, unit="part of past gains", evidence="boosting.md#0117")
 """Decay of past gains from tree to tree."""
 FIRST_CHANCES = constant(0.15, unit="part of the draws", evidence="boosting.md#0117")
-"""Part of the draws that always follow the curves' strengths."""
+"""Fraction of the draws that always follow the curves' strengths."""
 UNSEEN = constant(0.5, unit="tests that a feature is taken to have had, with the mean gain of all")
 GROUP_DEVIATION = constant(0.2, unit="deviation", evidence="boosting.md#0034")
-"""How far a group of records is expected to lie from zero."""
+"""Expected deviation of a group's step from zero."""
 CLIPPED_SCATTER = constant(0.25, unit="mean square of residuals, in squares of their clip")
 
 
 def posterior_gain(
     g: FloatArray, h: FloatArray, noise: FloatArray | float, loss: Loss
 ) -> FloatArray:
-    """Gain of a step in each group, less the apparent gain of noise and sampling alone.
+    """The gain of a step in each group, less the apparent gain of noise and sampling alone.
 
     With sums G and H, and variance s of noise and sampling together, the expected gain of a
-    posterior step is (G^2 - s) H / (H^2 + s / deviation^2). Over groups of mere noise its mean is
+    posterior step is (G^2 - s) H / (H^2 + s / deviation^2); its mean over groups of pure noise is
     zero. `noise` is the variance of a channel, in the statistic's units.
     """
     scatter = sampling_variance(loss, h)
@@ -58,7 +58,7 @@ def posterior_gain(
 
 
 def gains_of_tests(sums: FloatArray, variance: float, loss: Loss) -> FloatArray:
-    """(depth,) gain of each test of an oblivious tree (L, C), given its other tests."""
+    """(depth,) gain of each test of an oblivious tree, given its other tests; sums are (L, C)."""
     depth = len(sums).bit_length() - 1
     sides = sums.reshape(*(2,) * depth, -1)
     whole = _gain(sides, variance, loss)
@@ -73,7 +73,7 @@ def _gain(sums: FloatArray, variance: float, loss: Loss) -> float:
 
 @dataclass
 class PastGains:
-    """Sums of gains and numbers of tests by feature, both with decay."""
+    """Decayed sums of gains and numbers of tests per feature."""
 
     first: FloatArray  # (F,) chances before any test
     total_gains: FloatArray = field(init=False)
@@ -104,7 +104,7 @@ class PastGains:
 
 @dataclass
 class GainSampledTrees:
-    """A `Splitting` for one flow: each tree's gains change the feature chances of the next."""
+    """A `Splitting` for one flow: each tree's gains change how the next trees draw features."""
 
     grids: Grids
     drawables: Sequence[DrawableFeature]
@@ -117,14 +117,9 @@ class GainSampledTrees:
         self.memory = PastGains(weights / weights.sum())
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
-        """Trees of random tests; their gains are recorded."""
+        """Grows trees of random tests and records their gains."""
         names, tree_tests = self.grids.schema.names, [self.tests_of_a_tree(rng) for _ in numbers]
         trees = tuple(oblivious_tree(names, tests) for tests in tree_tests)
         answer = yield from ask_leaves(trees, update, at, fraction)
@@ -133,21 +128,21 @@ class GainSampledTrees:
             self.memory.learn(places, gains_of_tests(sums, answer.variance, self.loss))
         return answer.trees
 
-    def tests_of_a_tree(self, rng: np.random.Generator) -> list[Split]:
-        """Random tests of different features, as long as there are enough."""
+    def tests_of_a_tree(self, rng: Rng) -> list[Split]:
+        """Random tests of distinct features, as long as there are enough."""
         width = min(self.depth, len(self.drawables))
         places = rng.choice(len(self.drawables), width, replace=False, p=self.memory.chances)
-        return [self._test(places[level % width], rng) for level in range(self.depth)]
-
-    def _test(self, place: int, rng: np.random.Generator) -> Split:
-        return cut_by_mass(self.grids, self.drawables[place], rng)
+        return [
+            cut_by_mass(self.grids, self.drawables[places[level % width]], rng)
+            for level in range(self.depth)
+        ]
 
     def _place(self, test: Split) -> int:
         return self._places[test.feature]
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """The place of each drawable feature, by name."""
+        """The index of each drawable feature, by name."""
         names = self.grids.schema.names
         return {names[drawable.feature]: place for place, drawable in enumerate(self.drawables)}
 
@@ -157,7 +152,7 @@ Nodes = list[Split | tuple[float, ...]]
 
 @dataclass(frozen=True)
 class FeatureGroups:
-    """A feature in a few groups of bins, of about equal noisy mass."""
+    """A feature's bins in a few groups of about equal noisy mass."""
 
     drawable: DrawableFeature
     groups: IntArray  # (bins,)
@@ -179,8 +174,8 @@ def strongest(
 ) -> list[FeatureGroups]:
     """The features with the strongest curves; `values` are the curves (bins, O) of the model.
 
-    Numbers keep the order of their bins, `missing` last; categories follow their curve's main
-    direction.
+    Numeric features keep the order of their bins, `missing` last; categories follow the main
+    direction of their curve.
     """
     strengths = [
         float((k.mass @ v**2).sum() / max(k.mass.sum(), 1.0))
@@ -205,7 +200,7 @@ def _groups(grids: Grids, drawable: DrawableFeature, values: FloatArray, n_group
 
 
 def table_tree(grids: Grids, features: Sequence[FeatureGroups]) -> Tree:
-    """A tree with a leaf for every cell of the table of these features, the last one's fastest."""
+    """A tree with one leaf per cell of the features' table; the last feature varies fastest."""
     nodes: Nodes = [()]
     for feature in reversed(features):
         nodes = _balanced_tree(grids, feature, 0, feature.n_groups - 1, nodes)

@@ -1,8 +1,8 @@
 """Boosted trees with greedy splits: from histograms, or from one random cut per feature.
 
 Maddock et al. 2022, section 4.3. Equation (5) scores a split by the fit of its two sides. Leaves
-read their sums off the last table, so they cost nothing more (kappa_w = 0). All features of a node
-are one query, charged for all of them (kappa_s = T m d). `SplitRules` has our two repairs.
+read their sums from the last table, at no cost (kappa_w = 0). All features of a node are one query,
+charged for all of them (kappa_s = T m d). `SplitRules` adds two corrections of ours.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from hedgerow.methods.constants import constant
 from hedgerow.models.model import Additive
 from hedgerow.models.uncertainty import LeafStatistics, LeafValue, NoisyTree
 from hedgerow.privacy.queries import Binning, Cells, Statistic
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 
 LEAST_HESSIAN = constant(1.0, unit="Hessian that a side must have, noise included")
 HESSIAN_STANDS_OUT = constant(1.0, unit="deviations", evidence="boosting.md#0031")
-"""Deviations of its noise that a side's Hessian must reach."""
+"""Deviations of its noise that the Hessian of each side must reach."""
 
 
 @dataclass(frozen=True)
 class CandidateSet:
-    """The candidate splits of a node: bins to be summed, and per feature the sets sent left."""
+    """The candidate splits of a node: bins to sum, and per feature the sets sent left."""
 
     grids: Grids
     features: tuple[int, ...]
@@ -52,22 +52,22 @@ class CandidateSet:
     single_cuts: bool = False
 
 
-CandidateSets = Callable[[Node, tuple[int, ...], np.random.Generator], CandidateSet]
+CandidateSets = Callable[[Node, tuple[int, ...], Rng], CandidateSet]
 
 
 def every_cut(grids: Grids) -> CandidateSets:
-    """All candidates of all features: a histogram."""
+    """All cuts of all features: a histogram."""
 
-    def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> CandidateSet:
+    def offer(node: Node, features: tuple[int, ...], rng: Rng) -> CandidateSet:
         return CandidateSet(grids, features, tuple(grids.left_sets[f] for f in features))
 
     return offer
 
 
 def one_random_cut(grids: Grids) -> CandidateSets:
-    """One random cut of each feature: two bins instead of a histogram."""
+    """One random cut per feature: two bins instead of a histogram."""
 
-    def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> CandidateSet:
+    def offer(node: Node, features: tuple[int, ...], rng: Rng) -> CandidateSet:
         bins, usable = [(0,) * len(b) for b in grids.binning.bins], []
         for f in features:
             left = random_left(grids, f, grids.reachable(node.region, f), rng)
@@ -83,7 +83,7 @@ def one_random_cut(grids: Grids) -> CandidateSets:
 
 @dataclass(frozen=True)
 class SideSums:
-    """Sums (k, C) of both sides of k candidates, and the variances (k,) of their noise."""
+    """Sums (k, C) of both sides of k candidates, and their noise variances (k,)."""
 
     sums: tuple[FloatArray, FloatArray]
     variances: tuple[FloatArray, FloatArray]
@@ -106,13 +106,13 @@ class SideSums:
 
 @dataclass(frozen=True)
 class SplitRules:
-    """How a split is read off noisy tables, and our two repairs, which the paper does not have.
+    """How a split is derived from noisy tables, with two corrections that the paper lacks.
 
     `consistency`: the tables of a node agree on its total. Without it, as in the released program,
-    a histogram's right side is its own total less the left one, over the bins in reach, and the
-    other side of a single cut is the node's total, as its parent's split gave it, less the left.
-    `noise_gate`: both sides need a Hessian (or number of records) that stands out of its noise.
-    Without it a node is split unless its own noisy Hessian is below 0.
+    a histogram's right side is its own total less the left, over the reachable bins, and the other
+    side of a single cut is the node's total, as its parent's split gave it, less the left.
+    `noise_gate`: both sides need a Hessian (or number of records) that exceeds its noise. Without
+    it a node is split unless its own noisy Hessian is below 0.
     """
 
     min_gain: float = 0.0
@@ -120,7 +120,7 @@ class SplitRules:
     noise_gate: bool = True
 
     def is_light(self, node: Node, update: Update) -> bool:
-        """Whether a node is not to be asked at all."""
+        """Whether a node is not queried at all."""
         if self.noise_gate or node.evidence is None:
             return False
         return bool(update.weight(node.evidence.masses) < 0.0)
@@ -160,12 +160,7 @@ class GreedyTrees:
     rules: SplitRules
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         statistic = update.statistic(at)
         leaves = leaves_from_evidence(update, statistic, len(numbers))
@@ -181,7 +176,7 @@ class GreedyTrees:
     def _chooser(
         self, features: tuple[int, ...], statistic: Statistic, update: Update, fraction: Fraction
     ) -> Chooser:
-        def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+        def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
             offer = self.offers(node, features, rng)
             if not offer.features or self.rules.is_light(node, update):
                 return Stop()
@@ -196,7 +191,7 @@ class GreedyTrees:
     def _best(
         self, node: Node, offer: CandidateSet, tables: Tables, update: Update
     ) -> SplitChoice | Stop:
-        """The candidate that gains most; ties go to the lower feature."""
+        """The candidate with the largest gain; ties go to the lower feature."""
         from_parent = None if self.rules.consistency else node.evidence
         whole = from_parent or Evidence(*totals(tables))
         unsplit = update.score(whole.masses, whole.variance)
@@ -214,7 +209,7 @@ class GreedyTrees:
 
 
 def are_heavy(sides: SideSums, update: Update, least: float) -> BoolArray:
-    """Whether both sides' noisy Hessians stand out of their noise and are large enough."""
+    """Whether both sides' noisy Hessians exceed their noise and are large enough."""
     enough = [
         update.weight(sums)
         >= np.maximum(HESSIAN_STANDS_OUT * np.sqrt(variance) * update.weight_noise, least)
@@ -238,24 +233,20 @@ def leaves_from_evidence(update: Update, statistic: Statistic, trees_per_round: 
         yield from ()
         nothing = Evidence(np.zeros(statistic.channels), 0.0)
         evidence = [node.evidence or nothing for node in ends]
-        sums, variances = (
-            np.stack([k.masses for k in evidence]),
-            np.array([k.variance for k in evidence]),
-        )
+        sums = np.stack([k.masses for k in evidence])
+        variances = np.array([k.variance for k in evidence])
         values = update.values(sums, variances / trees_per_round)
         return [LeafValue(v, k.masses, k.variance) for v, k in zip(values, evidence, strict=True)]
 
     return leaves
 
 
-# --------------------------------------------------------------------------------------------------
-# Boosted trees of one feature each: one table at the root serves every level.
-#
-# Maddock et al. 2022, section 5.1: with k = 1 a histogram is asked once a tree (kappa_s = T), and
-# splits, scores and leaves of all levels are read off it. A batch of trees is one round.
+# Boosted trees of one feature each: one table at the root serves every level. Maddock et al. 2022,
+# section 5.1: with k = 1 there is one histogram per tree (kappa_s = T), from which splits, scores
+# and leaves of all levels are computed. A batch of trees is one round.
 
-LeftSets = Callable[[int, BoolArray, np.random.Generator], BoolArray]
-"""(feature, bins in reach) -> (k, B) sets of bins that a node may send left."""
+LeftSets = Callable[[int, BoolArray, Rng], BoolArray]
+"""(feature, reachable bins) -> (k, B) sets of bins that a node may send left."""
 
 
 def every_set(grids: Grids) -> LeftSets:
@@ -263,7 +254,7 @@ def every_set(grids: Grids) -> LeftSets:
 
 
 def one_random_set(grids: Grids) -> LeftSets:
-    def sets(feature: int, live: BoolArray, rng: np.random.Generator) -> BoolArray:
+    def sets(feature: int, live: BoolArray, rng: Rng) -> BoolArray:
         left = random_left(grids, feature, live, rng)
         return np.zeros((0, len(live)), bool) if left is None else left[None, :]
 
@@ -281,12 +272,7 @@ class OneFeatureTrees:
     rules: SplitRules
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         tree_fraction = fraction / len(numbers)
         growing = {
@@ -305,7 +291,7 @@ class OneFeatureTrees:
         at: Additive,
         fraction: Fraction,
         trees_per_round: int,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> Flow[LeafStatistics]:
         statistic = update.statistic(at)
         by = Cells((feature,), self.grids.binning)
@@ -315,16 +301,14 @@ class OneFeatureTrees:
         return (yield from grow(plan, self.grids.schema.names, rng))
 
     def _chooser(self, table: Tables, update: Update) -> Chooser:
-        def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+        def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
             yield from ()
             return self._best(node, table, update, rng)
 
         return choose
 
-    def _best(
-        self, node: Node, table: Tables, update: Update, rng: np.random.Generator
-    ) -> SplitChoice | Stop:
-        """The cut of the bins in reach that gains most."""
+    def _best(self, node: Node, table: Tables, update: Update, rng: Rng) -> SplitChoice | Stop:
+        """The cut of the reachable bins with the largest gain."""
         (feature,) = table.features
         live = self.grids.reachable(node.region, feature)
         sets = self.left_sets(feature, live, rng)

@@ -1,11 +1,11 @@
 """Many complete trees from the root tables alone: no further query, no further charge.
 
-Extremely randomized trees (Geurts et al. 2006) whose candidates are scored from the root
-tables: a node carries its expected class totals and treats features as independent within a class
-(the naive-Bayes model). Randomness is public.
+Extremely randomized trees (Geurts et al. 2006) whose candidates are scored from the root tables: a
+node carries its expected class totals and treats features as independent within a class (naive
+Bayes). Randomness is public.
 
-Shapes: T trees, M nodes of one level of all trees, F features, B bins, C channels. Nodes of a
-tree stand in heap order: the children of v are 2 v + 1 and 2 v + 2.
+Shapes: T trees, M nodes of one level of all trees, F features, B bins, C channels. Nodes of a tree
+are in heap order: the children of v are 2 v + 1 and 2 v + 2.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from hedgerow.methods.blocks.builder import Belief
 from hedgerow.methods.blocks.scores import TINY
 from hedgerow.methods.constants import constant
 from hedgerow.models.tree import Tree
-from hedgerow.schema.arrays import FloatArray, IntArray
+from hedgerow.schema.arrays import FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import Split
 
 WEIGHT_FLOOR = constant(0.1, unit="part of a weight", evidence="forests.md#0064")
-"""Part of the best feature's weight, so that every feature may be drawn."""
+"""Smallest weight of a feature, relative to the best, so that every feature may be drawn."""
 
 NO_SPLIT = -1
 
 
 @dataclass(frozen=True)
 class Skeletons:
-    """Complete trees of one depth: which feature each inner node tests, and the last bin left."""
+    """Complete trees of one depth: the feature of each inner node, and its last bin sent left."""
 
     feature: IntArray  # (T, 2^depth - 1), NO_SPLIT where no feature has two bins left
     cut: IntArray
@@ -39,7 +39,7 @@ class Skeletons:
 
 @dataclass(frozen=True)
 class Shape:
-    """A tree without values, and the heap number of each of its leaves from the left."""
+    """A tree without values, and the heap index of each of its leaves from the left."""
 
     tree: Tree
     leaf_at: IntArray
@@ -53,14 +53,9 @@ def feature_weights(best_gains: FloatArray, floor: float = WEIGHT_FLOOR) -> Floa
 
 
 def guided_skeletons(
-    belief: Belief,
-    weights: FloatArray,
-    n_estimators: int,
-    depth: int,
-    tries: int,
-    rng: np.random.Generator,
+    belief: Belief, weights: FloatArray, n_estimators: int, depth: int, tries: int, rng: Rng
 ) -> Skeletons:
-    """Each node draws `tries` features and a random cut of each, and keeps the best of them."""
+    """Each node draws `tries` features with a random cut each, and keeps the best."""
     below = np.cumsum(np.maximum(belief.masses, 0.0) + 1.0, axis=1)
     below = np.pad(below, ((0, 0), (1, 0), (0, 0)))  # (F, B + 1, C) mass before each bin
     level = _Level(
@@ -79,7 +74,7 @@ def guided_skeletons(
 
 @dataclass(frozen=True)
 class _Level:
-    """The nodes of one level: bins still possible, first and last, and expected class totals."""
+    """The nodes of one level: first and last possible bin, and expected class totals."""
 
     first: IntArray  # (M, F)
     last: IntArray
@@ -94,7 +89,7 @@ class _Chosen:
 
 
 def _best_of(
-    level: _Level, below: FloatArray, weights: FloatArray, tries: int, rng: np.random.Generator
+    level: _Level, below: FloatArray, weights: FloatArray, tries: int, rng: Rng
 ) -> _Chosen:
     chances = np.cumsum(weights * (level.last > level.first), axis=1)
     best = np.full(len(chances), -1.0)
@@ -113,10 +108,8 @@ def _best_of(
     return _Chosen(feature, cut, left)
 
 
-def _draw(
-    level: _Level, chances: FloatArray, rng: np.random.Generator
-) -> tuple[IntArray, IntArray]:
-    """A feature of each node among those with two bins left, and one of its cuts."""
+def _draw(level: _Level, chances: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:
+    """For each node, a feature with at least two possible bins, and one of its cuts."""
     nodes = np.arange(len(chances))
     x = rng.random(len(chances)) * chances[:, -1]
     feature_index = np.minimum((chances <= x[:, None]).sum(axis=1), chances.shape[1] - 1)
@@ -125,7 +118,7 @@ def _draw(
 
 
 def _sent_left(level: _Level, below: FloatArray, feature: IntArray, cut: IntArray) -> FloatArray:
-    """(M, C) class totals times the part of each class's rows, at the root, below the cut."""
+    """(M, C) class totals times the fraction of each class, at the root, below the cut."""
     nodes = np.arange(len(feature))
     first, last = level.first[nodes, feature], level.last[nodes, feature]
     start = below[feature, first]
@@ -138,7 +131,7 @@ def _purity(masses: FloatArray) -> FloatArray:
 
 
 def _children(level: _Level, chosen: _Chosen) -> _Level:
-    """Left and right child of each node beside each other. Where nothing splits, all go left."""
+    """The children of each node, adjacent. Where nothing splits, all rows go left."""
     first, last = np.repeat(level.first, 2, axis=0), np.repeat(level.last, 2, axis=0)
     split = np.flatnonzero(chosen.feature != NO_SPLIT)
     last[2 * split, chosen.feature[split]] = chosen.cut[split]
@@ -148,9 +141,8 @@ def _children(level: _Level, chosen: _Chosen) -> _Level:
     return _Level(first, last, totals)
 
 
-# --------------------------------------------------------------------------------------- trees
 def shapes_of(skeletons: Skeletons, grids: Grids) -> list[Shape]:
-    """The trees themselves; a node that cannot split is a leaf."""
+    """The trees; a node that cannot split is a leaf."""
     splits: dict[tuple[int, int], Split] = {}
     n_bins = max(grids.binning.n_bins)
 
@@ -177,9 +169,9 @@ def shapes_of(skeletons: Skeletons, grids: Grids) -> list[Shape]:
 
 
 def on_last_level(shapes: list[Shape], sums: FloatArray, depth: int) -> FloatArray:
-    """(T, 2^depth, C) leaf sums (T, L, C) at the places of complete trees.
+    """(T, 2^depth, C) leaf sums (T, L, C) placed in complete trees.
 
-    A leaf above the last level stands for its leftmost descendant; the others hold nothing.
+    A leaf above the last level is represented by its leftmost descendant; the others are 0.
     """
     out = np.zeros((len(shapes), 2**depth, sums.shape[2]))
     for row, shape, mine in zip(out, shapes, sums, strict=True):

@@ -22,24 +22,24 @@ from hedgerow.methods.blocks.tables import (
 )
 from hedgerow.methods.constants import constant
 from hedgerow.privacy.queries import BoundQuery, Cells, Statistic
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.candidates import CandidateBlock, FeatureDraw, Grids
 
 PATIENCE = constant(2.0, unit="deviations")
-"""Deviations of noise by which a node must seem empty, or of one class."""
+"""Deviations of noise by which a node must look empty, or of one class."""
 
 FractionAt = Callable[[Node], Fraction]
-"""What a node may spend on its own split."""
+"""The budget fraction that a node may spend on its split."""
 
 
 def above_of(node: Node) -> tuple[Evidence, ...]:
-    """The evidence of all ancestors; empty where nothing was passed down."""
+    """The evidence of all ancestors; empty if none was passed down."""
     return () if node.evidence is None else node.evidence.above
 
 
 @dataclass(frozen=True)
 class BestCandidate:
-    """The best candidate of a feature: the score it is best by, and its impurity mass n G."""
+    """The best candidate of a feature: its score, and its impurity mass n G."""
 
     feature: int
     candidate: int
@@ -63,7 +63,7 @@ class HistogramRules:
     known_zeros: bool = True
 
     def open_features(self, node: Node, features: tuple[int, ...]) -> tuple[int, ...]:
-        """The features with at least two bins left on this path."""
+        """The features with at least two reachable bins."""
         if not self.known_zeros:
             return features
         reach = self.grids.reachable
@@ -87,7 +87,7 @@ class HistogramRules:
         return out
 
     def best(self, tables: Tables) -> BestCandidate:
-        """Smallest children's impurity over all features; ties go to the lower feature."""
+        """The smallest impurity of the children over all features; ties go to the lower feature."""
         families = self.grids.families(tables.features)
         sides = [self._sides(tables, family) for family in families]
         left, right = (np.concatenate(side) for side in zip(*sides, strict=True))
@@ -95,7 +95,7 @@ class HistogramRules:
         if tables.reachable is not None:
             impurity = np.where(self._has_two_sides(tables, families), impurity, np.inf)
         smallest = impurity.min()
-        firsts: dict[int, BestCandidate] = {}  # of each family that has one so small
+        firsts: dict[int, BestCandidate] = {}  # best candidate of each family
         for place in np.flatnonzero(impurity == smallest).tolist():
             family, feature, candidate = _at(place, tables, families)
             candidate_score = BestCandidate(feature, candidate, float(smallest), float(mass[place]))
@@ -104,7 +104,7 @@ class HistogramRules:
 
     @staticmethod
     def _sides(tables: Tables, family: CandidateBlock) -> tuple[FloatArray, FloatArray]:
-        """(g k, C) what each candidate of g features sends left and right."""
+        """(g k, C) the masses that each candidate of g features sends left and right."""
         width = family.left_sets.shape[1]
         histograms = tables.values[family.positions, :width]  # (g, B, C)
         left = left_masses(histograms, family.left_sets)  # (g, k, C)
@@ -114,7 +114,7 @@ class HistogramRules:
 
     @staticmethod
     def _has_two_sides(tables: Tables, families: Sequence[CandidateBlock]) -> BoolArray:
-        """Of each candidate, one family after the other: whether both sides are in reach."""
+        """For each candidate, family by family: whether both sides are reachable."""
         bins_in_use = (tables.is_used[f.positions, : f.left_sets.shape[1]] for f in families)
         sides_by_family = [
             f.has_two_sides(bins) for f, bins in zip(families, bins_in_use, strict=True)
@@ -122,10 +122,10 @@ class HistogramRules:
         return np.concatenate([sides.reshape(-1) for sides in sides_by_family])
 
     def _scores(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(..., C) sides -> what to minimize, and the children's impurity mass n G.
+        """(..., C) sides -> the score to minimize, and the children's impurity mass n G.
 
-        Where totals agree, masses compare. Elsewhere each feature has a noisy total of its own:
-        G is then divided by it, and a side without rows is no side (Algorithm 4).
+        Where totals agree, masses are compared. Otherwise each feature has its own noisy total: G
+        is divided by it, and a side without rows does not count (Algorithm 4).
         """
         if self.consistency:
             mass = self.impurity(left) + self.impurity(right)
@@ -141,11 +141,11 @@ class HistogramRules:
         return masses.sum(axis=-1), self.impurity(masses) / np.maximum(positive, TINY)
 
     def must_stop(self, tables: Tables) -> bool:
-        """Too few rows by all histograms, or fewer than two classes by all of them.
+        """Whether all histograms show too few rows, or all show fewer than two classes.
 
-        Where totals agree, "by all p histograms" would ask a single number. Instead it must be
-        too small by `PATIENCE` deviations of its noise: at small budgets noise alone would
-        otherwise end most trees at the root.
+        Where totals agree, all histograms give the same number. It must then be too small by
+        `PATIENCE` deviations of its noise: at small budgets noise alone would otherwise end most
+        trees at the root.
         """
         sums = (tables.values * tables.is_used[:, :, None]).sum(axis=1)  # (F, C)
         variance = totals(tables)[1] if self.consistency else 0.0
@@ -179,7 +179,7 @@ class HistogramRules:
 
 
 def _at(place: int, tables: Tables, families: Sequence[CandidateBlock]) -> tuple[int, int, int]:
-    """The family, the feature and its candidate at a place among the candidates of all families."""
+    """Splits an index over the candidates of all families into family, feature and candidate."""
     number = 0
     while place >= (size := len(families[number].positions) * len(families[number].left_sets)):
         place, number = place - size, number + 1
@@ -188,16 +188,15 @@ def _at(place: int, tables: Tables, families: Sequence[CandidateBlock]) -> tuple
 
 
 def by_histogram(rules: HistogramRules, features: FeatureDraw, fraction_at: FractionAt) -> Chooser:
-    """Best split of a node from private histograms of all its features in one query.
+    """The best split of a node from private histograms of all its features in one query.
 
     Gubler 2023, Algorithm 5 lines 8-16 and Algorithm 4; Wang et al. 2020, NoisyCounts, with one
-    histogram per feature instead of one table per threshold.
-    Departures: any number of classes; masses are clamped at 0 before proportions are formed; a
-    candidate needs a bin in reach on both sides; ties go to the lower feature, so a run can be
-    replayed.
+    histogram per feature instead of one table per threshold. Departures: any number of classes;
+    masses are clamped at 0 before proportions are formed; a candidate needs a reachable bin on both
+    sides; ties go to the lower feature, so a run can be replayed.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         fraction, drawn_features = fraction_at(node), rules.open_features(node, features(rng))
         if not drawn_features:
             return Stop()
@@ -210,20 +209,18 @@ def by_histogram(rules: HistogramRules, features: FeatureDraw, fraction_at: Frac
     return choose
 
 
-BoundFlow = Callable[
-    [Node, tuple[int, ...], Fraction, np.random.Generator], Flow[tuple[list[float], Fraction]]
-]
-"""(node, features, its fraction) -> a lower bound of each feature's impurity, and their cost."""
+BoundFlow = Callable[[Node, tuple[int, ...], Fraction, Rng], Flow[tuple[list[float], Fraction]]]
+"""(node, features, budget fraction) -> a lower bound of each feature's impurity, and their cost."""
 
 PartOfEach = Callable[[int], Fraction]
-"""Of p features -> the fraction of a node's budget that the bound of one of them may spend."""
+"""Number of features -> the fraction of a node's budget for the bound of one of them."""
 
 
 def ask_bounds(grids: Grids, part_of_each: PartOfEach) -> BoundFlow:
     """All bounds of a node as one query, charged for all of them, each with sensitivity 1."""
 
     def bounds(
-        node: Node, features: tuple[int, ...], fraction: Fraction, rng: np.random.Generator
+        node: Node, features: tuple[int, ...], fraction: Fraction, rng: Rng
     ) -> Flow[tuple[list[float], Fraction]]:
         query = _bounds_of(grids, node, features, fraction, part_of_each)
         return (yield from ask(query)).values.tolist(), query.fraction
@@ -232,13 +229,13 @@ def ask_bounds(grids: Grids, part_of_each: PartOfEach) -> BoundFlow:
 
 
 def bounds_of_zero(grids: Grids, part_of_each: PartOfEach, noise_model: NoiseModel) -> BoundFlow:
-    """Noise around zero, drawn in public: no record is used, so it costs nothing.
+    """Noise around zero, drawn publicly: no record is used, so it is free.
 
-    The code that Gubler 2023 released computes every site's bound as zero.
+    The code released by Gubler 2023 computes every site's bound as zero.
     """
 
     def bounds(
-        node: Node, features: tuple[int, ...], fraction: Fraction, rng: np.random.Generator
+        node: Node, features: tuple[int, ...], fraction: Fraction, rng: Rng
     ) -> Flow[tuple[list[float], Fraction]]:
         yield from ()
         variance = noise_model.variance(_bounds_of(grids, node, features, fraction, part_of_each))
@@ -268,15 +265,15 @@ def by_bounds(
     chunk: int,
     bounds_of: BoundFlow,
 ) -> Chooser:
-    """Asks only for histograms that noisy bounds do not rule out; the rest stays unspent.
+    """Asks only for histograms that noisy bounds do not exclude; the rest stays unspent.
 
-    Gubler 2023, Algorithm 6: histograms have what `bounds_fraction` leaves of a node's budget, and
-    what is unspent goes to both children under the additive filter. `chunk` features are asked per
-    round: larger chunks, fewer rounds, smaller savings. Without bounds and with chunk = p this is
-    Algorithm 5.
+    Gubler 2023, Algorithm 6: histograms get what `bounds_fraction` leaves of a node's budget, and
+    the unspent part goes to both children under the additive filter. `chunk` features are queried
+    per round: larger chunks mean fewer rounds and smaller savings. Without bounds and with chunk =
+    p this is Algorithm 5.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         drawn_features = rules.open_features(node, features(rng))
         fraction = fraction_at(node) + node.unspent
         if not drawn_features:
@@ -289,7 +286,7 @@ def by_bounds(
         while queue:
             now, queue = tuple(queue[:chunk]), queue[chunk:]
             answered_tables.append((yield from rules.ask(node, now, table_fraction * len(now))))
-            # Totals agree among all that was asked so far, or among nothing.
+            # Totals are made to agree among all tables so far.
             tables = rules.settle(
                 node, gather(answered_tables) if rules.consistency else answered_tables[-1]
             )
@@ -301,10 +298,8 @@ def by_bounds(
             queue = [f for f in queue if lower[f] <= mass / 2.0]
         assert best is not None
         n_tables = sum(len(t.features) for t in answered_tables)
-        spent, unspent = (
-            for_bounds + table_fraction * n_tables,
-            table_fraction * (len(drawn_features) - n_tables),
-        )
+        spent = for_bounds + table_fraction * n_tables
+        unspent = table_fraction * (len(drawn_features) - n_tables)
         if rules.must_stop(rules.settle(node, gather(answered_tables))) or not np.isfinite(
             best[1].impurity
         ):
@@ -317,9 +312,8 @@ def by_bounds(
 def rounded_share(fraction: Fraction) -> Fraction:
     """The fraction rounded down to six binary digits, by at most 3 percent.
 
-    What is unspent differs from node to node, and each fraction has a noise distribution of its
-    own, with tables to be made. Short fractions repeat; what rounding leaves over goes to the
-    leaf.
+    Unspent fractions differ from node to node, and each distinct one needs its own noise tables.
+    Short fractions repeat; the remainder goes to the leaf.
     """
     excess = fraction.numerator.bit_length() - fraction.denominator.bit_length() - 6
     scale = Fraction(2) ** excess

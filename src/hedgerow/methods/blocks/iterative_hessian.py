@@ -1,6 +1,6 @@
 """Iterative Hessian: candidate cuts refined by the Hessians of the trees (Maddock et al., 4.5.2).
 
-Algorithm 2 of the paper: light bins join their neighbor, heavy bins are halved.
+Algorithm 2 of the paper: light bins are merged with their neighbor, heavy bins are halved.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from hedgerow.privacy.queries import (
     SumQuery,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
 
 CellRun = tuple[int, int]
-"""Cells from the first up to, not including, the second."""
+"""Cells from the first to the second, exclusive."""
 
 
 @dataclass(frozen=True)
 class HessianCuts:
-    """Iterative Hessian (Maddock et al. 2022, Algorithm 2), on the Hessians of the trees before.
+    """Iterative Hessian (Maddock et al. 2022, Algorithm 2), from the Hessians of earlier trees.
 
     | trees      | where Hessians come from                                    | kappa (Table 1) |
     |------------|-------------------------------------------------------------|-----------------|
@@ -50,14 +50,14 @@ class HessianCuts:
     | all others | a histogram asked beside each of the first `rounds` batches | `rounds` x m    |
 
     The trees of one batch are drawn at once. So that they too have refined cuts, batches of B > 1
-    ask up to B - 1 of the histograms before the first of them, at the start's model. None is asked
-    that no tree would use. A Hessian has its own sensitivity, 1/4 for two classes: at the noise
-    of a tree's leaf query a histogram of it costs a sixteenth of that query. With `full_cost` it
-    costs as much as that query, (T + s m) / mu^2 in all, and has a quarter of its noise, as
-    published. Departures: a bin is halved at the edge of the public fine grid nearest to its
-    middle; places left over go to the heaviest bins. (With one feature a tree, Table 1 says
-    `rounds` histograms of one feature each, section 5.3.3 says of all m: these are taken, since
-    every feature is some tree's.)
+    ask up to B - 1 of the histograms before the first batch, at the start model; none is asked that
+    no tree would use. A Hessian has its own sensitivity, 1/4 for two classes: at the noise of a
+    tree's leaf query its histogram costs a sixteenth of that query. With `full_cost` it costs as
+    much as that query, (T + s m) / mu^2 in all, and has a quarter of its noise, as published.
+    Departures: a bin is halved at the edge of the public fine grid nearest to its middle; remaining
+    bins go to the heaviest ones. With one feature per tree, Table 1 has `rounds` histograms of one
+    feature each and section 5.3.3 of all m; this uses all m, since every feature belongs to some
+    tree.
     """
 
     n_bins: int = 32
@@ -75,13 +75,12 @@ class HessianCuts:
     def protects(self) -> bool:
         return True
 
-    # ------------------------------------------------------------------------- what is asked when
     def rounds_for(self, setting: SplitContext) -> int:
-        """Histograms asked before the first tree."""
+        """The number of histograms asked before the first tree."""
         return min(self._n_histograms(setting), setting.trees_per_round - 1)
 
     def beside_trees(self, setting: SplitContext) -> int:
-        """Histograms that are asked with the first batches, without a round of their own."""
+        """The number of histograms asked with the first batches, without extra rounds."""
         batches = -(-setting.n_estimators // setting.trees_per_round)
         return min(self._n_histograms(setting) - self.rounds_for(setting), batches - 1)
 
@@ -90,7 +89,7 @@ class HessianCuts:
         return 0 if free else self.rounds
 
     def _weight(self, setting: SplitContext) -> Fraction:
-        """Cost of one round in units of a tree's leaf query with the same noise, or of its own."""
+        """The cost of one round relative to a tree's leaf query with the same noise."""
         n_features = len(private_bins.numeric_features(setting.schema))
         if self.full_cost:
             return Fraction(n_features)
@@ -106,7 +105,6 @@ class HessianCuts:
         n_rounds = self.rounds_for(setting) + self.beside_trees(setting)
         return n_rounds * self._round_fraction(setting) if n_rounds else Fraction(0)
 
-    # ------------------------------------------------------------------------------------- flows
     def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]:
         """The bins of the first batch."""
         numeric = private_bins.numeric_features(setting.schema)
@@ -127,7 +125,7 @@ class HessianCuts:
         return {j: answer.values[i].sum(axis=1) for i, j in enumerate(numeric)}
 
     def refine(self, schema: Schema, binning: Binning, masses: Mapping[int, FloatArray]) -> Binning:
-        """The bins after one more round of Algorithm 2, for the features whose masses are given."""
+        """The bins after one more round of Algorithm 2, for the features with masses."""
         runs = {j: runs_of(schema, binning, j) for j in private_bins.numeric_features(schema)}
         for j in runs.keys() & masses.keys():
             mass = masses[j][: len(runs[j])]
@@ -144,7 +142,7 @@ def binning_of(schema: Schema, runs: Mapping[int, list[CellRun]]) -> Binning:
 
 
 def runs_of(schema: Schema, binning: Binning, feature: int) -> list[CellRun]:
-    """The cells of each bin of a number, without `missing`."""
+    """The cells of each bin of a numeric feature, without `missing`."""
     number_bins = np.asarray(binning.bins[feature][: schema.grids[feature].missing])
     starts = [0, *(np.flatnonzero(np.diff(number_bins)) + 1).tolist()]
     return list(zip(starts, [*starts[1:], len(number_bins)], strict=True))
@@ -160,7 +158,7 @@ def even_runs(grid: Grid, n_bins: int) -> list[CellRun]:
 
 
 def refine_runs(grid: Grid, runs: list[CellRun], mass: FloatArray, n_bins: int) -> list[CellRun]:
-    """Algorithm 2 for one feature: join light runs to the right, halve heavy ones, fill up."""
+    """Algorithm 2 for one feature: merge light runs to the right, halve heavy ones, fill up."""
     enough = max(float(mass.sum()), 0.0) / n_bins
     heavy_runs = list[tuple[float, CellRun]]()
     first, run_mass = runs[0][0], 0.0
@@ -197,7 +195,7 @@ def _middle(grid: Grid, run: CellRun) -> int | None:
 def _fill_up(
     grid: Grid, halves: list[tuple[float, CellRun]], n_bins: int
 ) -> list[tuple[float, CellRun]]:
-    """The heaviest runs halved until there are `n_bins` of them or only single cells."""
+    """Halves the heaviest runs until there are `n_bins` or only single cells."""
     single_cells = list[tuple[float, CellRun]]()
     while halves and len(single_cells) + len(halves) < n_bins:
         heaviest = max(range(len(halves)), key=lambda i: halves[i][0])
@@ -207,18 +205,16 @@ def _fill_up(
     return single_cells + halves
 
 
-# --------------------------------------------------------------------------------------------------
-# Trees whose candidate cuts follow the Hessians of the trees before them.
-#
-# Maddock et al. 2022, section 4.5.2; what is asked when is written in `HessianCuts`.
+# Trees whose candidate cuts follow the Hessians of earlier trees (Maddock et al. 2022, section
+# 4.5.2; see `HessianCuts`).
 
 
 @dataclass
 class RefinedTrees:
-    """Trees whose bins are refined with every batch; one object for one flow.
+    """Trees whose bins are refined with every batch; one object per flow.
 
-    `splitting` grows trees on given bins. `at_the_model` is False where the model is no score whose
-    Hessian there is: then Hessians are those of the start.
+    `splitting` grows trees on given bins. `at_the_model` is False if the model's output is no score
+    with a Hessian: the Hessians are then those of the start model.
     """
 
     cuts: HessianCuts
@@ -229,12 +225,7 @@ class RefinedTrees:
     batches: int = 0
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         growing = self.splitting(self.binning).grow(numbers, update, at, fraction, rng)
         if self.setting.histograms:
@@ -257,7 +248,7 @@ class RefinedTrees:
 
 
 def hessian_weights(first: Iterable[tuple[Query, Reply]], update: Update) -> dict[int, FloatArray]:
-    """By feature: the weight of each of its bins, from the tables that trees ask at their roots."""
+    """Per feature: the weight of each bin, from the root tables of the trees."""
     root_weights = dict[int, FloatArray]()
     for query, reply in first:
         assert isinstance(query, SumQuery)

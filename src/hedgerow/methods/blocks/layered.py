@@ -1,7 +1,7 @@
-"""Grows a tree level by level with all open nodes as arrays: one query a level.
+"""Grows a tree level by level with all open nodes as arrays: one query per level.
 
-The builder in `builder.py` keeps an object per node, which is the clearer way for trees of some
-hundred nodes. A forest of fully grown trees has hundreds of thousands, hence this second one.
+`builder.py` has one object per node, which is clearer for trees of some hundred nodes. A forest of
+fully grown trees has hundreds of thousands, hence this second implementation.
 
 Shapes: N open nodes, m tests of each, C channels.
 """
@@ -24,22 +24,18 @@ from hedgerow.models.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.privacy.bundles import MOST_INTEGERS
 from hedgerow.privacy.queries import Sides, Statistic, SumQuery
-from hedgerow.schema.arrays import N_CODES, BoolArray, FloatArray, Int16, IntArray, Words
+from hedgerow.schema.arrays import N_CODES, BoolArray, FloatArray, Int16, IntArray, Rng, Words
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region, Split
 from hedgerow.schema.schema import Schema
 
 MOST_ASKED_TESTS = constant(1 << 20, unit="tests of one level of a tree: memory")
 
-# --------------------------------------------------------------------------------------------------
-# Random tests for all open nodes of a level at once, from public randomness alone.
-#
-# Geurts et al. 2006 draw a node's cut between the smallest and the largest value it holds. These
-# are facts about rows, so here a cut is drawn where the public range and the tests above the node
-# still leave room. A cut in the node's own range is such a cut given that it parts the node: to
-# get that distribution, draw more tests than needed and drop those that separate nothing.
-#
-# Shapes: N nodes, F features, m tests of each node, H categorical features.
+# Random tests for all open nodes of a level at once, from public randomness alone. Geurts et al.
+# 2006 draw a node's cut between its smallest and largest value. Those depend on rows, so here a cut
+# is drawn within the public range that the tests above the node leave. Conditional on separating
+# the node's rows, such a cut has the same distribution: draw more tests than needed and drop those
+# that separate nothing. Shapes: N nodes, F features, m tests of each node, H categorical features.
 
 ALL_BITS = np.uint64(2**64 - 1)
 
@@ -61,7 +57,7 @@ class DrawnColumns:
 
     @cached_property
     def n_known(self) -> IntArray:
-        """(F,) cells that are not `missing`; these come first."""
+        """(F,) number of cells before `missing`."""
         return np.array([grid.missing for grid in self.schema.grids])
 
     @cached_property
@@ -79,7 +75,7 @@ class DrawnColumns:
 
     @cached_property
     def edges(self) -> FloatArray:
-        """(F, 257) the lower edge of each cell as a part of the range, and 1 from the last on."""
+        """(F, 257) the lower edge of each cell relative to the range, and 1 from the last on."""
         out = np.ones((len(self.n_known), N_CODES + 1))
         for row, grid in zip(out, self.schema.grids, strict=True):
             if grid.kind is ColumnKind.NUMERIC:
@@ -88,13 +84,13 @@ class DrawnColumns:
         return out
 
     def cell_of(self, feature: IntArray, part: FloatArray) -> IntArray:
-        """The cell in which a value lies, given as a part of the feature's range."""
+        """The cell of a value, given relative to the feature's range."""
         flat = (self.edges[:, :-1] + 2.0 * np.arange(len(self.n_known))[:, None]).reshape(-1)
         return np.searchsorted(flat, part + 2.0 * feature, side="right") - N_CODES * feature - 1
 
     @cached_property
     def place(self) -> IntArray:
-        """(F,) place of a feature among the categorical ones, -1 for a number."""
+        """(F,) index of a feature among the categorical ones, -1 for a numeric one."""
         out = np.full(len(self.n_known), -1)
         out[self.categorical] = np.arange(len(self.categorical))
         return out
@@ -102,7 +98,7 @@ class DrawnColumns:
 
 @dataclass(frozen=True)
 class Room:
-    """The cells, without `missing`, that the path to each node leaves reachable."""
+    """The cells, without `missing`, that are reachable at each node."""
 
     first: Int16  # (N, F) of an ordered feature
     last: Int16  # (N, F)
@@ -115,7 +111,7 @@ class Room:
 
     @staticmethod
     def holding(columns: DrawnColumns, is_occupied: BoolArray) -> Room:
-        """The room of a root whose rows are in these cells (F, B) alone."""
+        """The reachable cells of a root whose rows are only in the cells `is_occupied` (F, B)."""
         is_number = is_occupied & (np.arange(is_occupied.shape[1]) < columns.n_known[:, None])
         has_number = is_number.any(axis=1)
         first = np.where(has_number, is_number.argmax(axis=1), 0)
@@ -126,22 +122,20 @@ class Room:
         return Room(first.astype(np.int16)[None], last.astype(np.int16)[None], values[None])
 
     def open_features(self, columns: DrawnColumns) -> BoolArray:
-        """(N, F) whether two known cells at least are in reach."""
+        """(N, F) whether at least two known cells are reachable."""
         is_open = self.last > self.first
         is_open[:, columns.categorical] = np.bitwise_count(self.values).sum(axis=2) > 1
         return is_open
 
     def below(self, layer: Layer, columns: DrawnColumns) -> Room:
-        """The room of the nodes of `layer`, narrowed by the tests above them."""
+        """The reachable cells of the nodes of `layer`, after the tests above them."""
         assert layer.node_tests is not None
         above, side = np.nonzero(layer.children >= 0)
         order = np.argsort(layer.children[above, side])
         above, side = above[order], side[order]
         first, last, values = self.first[above], self.last[above], self.values[above]
-        feature, left = (
-            layer.node_tests.feature[above].astype(np.int64),
-            layer.node_tests.left[above],
-        )
+        feature = layer.node_tests.feature[above].astype(np.int64)
+        left = layer.node_tests.left[above]
         nodes, place = np.arange(len(above)), columns.place[feature]
         is_numeric = place < 0
         cut = np.bitwise_count(left & PREFIXES[columns.n_known[feature]]).sum(axis=1)
@@ -154,11 +148,11 @@ class Room:
         return Room(first, last, values)
 
 
-def random_cuts(columns: DrawnColumns, room: Room, m: int, rng: np.random.Generator) -> NodeTests:
-    """M different features of every node in random order, with one random test each.
+def random_cuts(columns: DrawnColumns, room: Room, m: int, rng: Rng) -> NodeTests:
+    """For every node, m different features in random order, with one random test each.
 
-    Ordered cells are cut anywhere in reach; categories go left in random halves; `missing` goes
-    to a random side. A node with fewer features in reach gets fewer tests.
+    Ordered cells are cut anywhere within reach; categories go left in random halves; `missing` goes
+    to a random side. A node with fewer open features gets fewer tests.
     """
     feature = _features(room.open_features(columns), m, rng)
     column = np.maximum(feature, 0).astype(np.int64)
@@ -171,7 +165,7 @@ def random_cuts(columns: DrawnColumns, room: Room, m: int, rng: np.random.Genera
     return NodeTests(feature, left | columns.missing[column] & side[..., None])
 
 
-def _features(is_open: BoolArray, m: int, rng: np.random.Generator) -> Int16:
+def _features(is_open: BoolArray, m: int, rng: Rng) -> Int16:
     """(N, m) open features in random order, NO_TEST where there are no more."""
     keys = np.where(is_open, rng.random(is_open.shape), 2.0)
     order = np.argsort(keys, axis=1)[:, :m]
@@ -179,13 +173,11 @@ def _features(is_open: BoolArray, m: int, rng: np.random.Generator) -> Int16:
     return np.where(is_found, order, NO_TEST).astype(np.int16)
 
 
-def _prefixes(
-    columns: DrawnColumns, room: Room, column: IntArray, rng: np.random.Generator
-) -> Words:
-    """(N, m, 4) cells below a cut in reach: below a random value, or a random one of the cells.
+def _prefixes(columns: DrawnColumns, room: Room, column: IntArray, rng: Rng) -> Words:
+    """(N, m, 4) the cells below a reachable cut: below a random value, or below a random cell.
 
-    On a grid that is fine where values may pile up, cells stand for orders of magnitude. A value
-    alone would hardly ever cut a skewed column; a cell alone would waste cuts on an even one.
+    On a grid that is fine where values may pile up, cells represent orders of magnitude. A random
+    value would rarely cut a skewed column; a random cell would waste cuts on an even one.
     """
     nodes = np.arange(len(column))[:, None]
     first, last = (a[nodes, column].astype(np.int64) for a in (room.first, room.last))
@@ -196,8 +188,8 @@ def _prefixes(
     return np.asarray(PREFIXES[np.clip(cell + 1, first + 1, np.maximum(last, first + 1))])
 
 
-def _halves(columns: DrawnColumns, room: Room, column: IntArray, rng: np.random.Generator) -> Words:
-    """(N, m, 4) a random half of the values in reach, one of them if a half would be empty."""
+def _halves(columns: DrawnColumns, room: Room, column: IntArray, rng: Rng) -> Words:
+    """(N, m, 4) a random half of the reachable values; a single one if a half would be empty."""
     nodes = np.arange(len(column))[:, None]
     values = room.values[nodes, np.maximum(columns.place[column], 0)]
     half = values & rng.integers(0, 2**64, values.shape, dtype=np.uint64)
@@ -216,8 +208,8 @@ def _one_of(values: Words) -> Words:
 class RandomSplits:
     """How a node is split: the best of some random tests, by their noisy 2 x C tables.
 
-    Of `n_asked` tests the first `n_considered` that part the node compete: where nothing costs
-    budget, asking a few more gives the distribution of tests drawn within the node's own range.
+    Of `n_asked` tests the first `n_considered` that separate the node's rows compete: without a
+    charge, a few more tests give the distribution of tests drawn within the node's own range.
     """
 
     statistic: Statistic
@@ -228,7 +220,7 @@ class RandomSplits:
     min_samples_split: float
     min_samples_leaf: float
     level_fraction: Fraction
-    noise: float  # variance in each cell that the study adds to what sites hold
+    noise: float  # noise variance of each cell
     consistency: bool = True
 
 
@@ -242,16 +234,16 @@ class Branches:
 
     @property
     def n_leaves(self) -> int:
-        """Of the tree, if it ended here."""
+        """The number of leaves if the tree ended here."""
         return 1 + sum(len(masses) // 2 for masses in self.masses)
 
 
 def grow_layers(
-    rules: RandomSplits, schema: Schema, rng: np.random.Generator, region: Region, room: Room
+    rules: RandomSplits, schema: Schema, rng: Rng, region: Region, room: Room
 ) -> Flow[Branches]:
-    """Asks once a level until no node is open; stops on released numbers only.
+    """Asks once per level until no node is open; stops on released numbers only.
 
-    `room` is where the root may be cut.
+    `room` restricts where the root may be cut.
     """
     columns, branches, layer = DrawnColumns(schema), Branches(), ROOT_LAYER
     while len(branches.layers) < rules.max_depth and layer.n_nodes:
@@ -275,10 +267,10 @@ def grow_layers(
 
 
 def most_open(tests_per_node: int, channels: int) -> int:
-    """The largest number of open nodes whose tests fit in one query.
+    """The largest number of open nodes whose tests fit into one query.
 
-    Tests are packed in `MOST_ASKED_TESTS` at most; a table has two sides, and a label that is
-    reported in bits has two of them a class and one more.
+    A query has at most `MOST_ASKED_TESTS` tests; a table has two sides, and a randomized label has
+    two channels per class and one more.
     """
     integers = 2 * tests_per_node * (2 * channels + 1)
     return min(MOST_LEAVES, MOST_ASKED_TESTS // tests_per_node, MOST_INTEGERS // integers)
@@ -290,7 +282,7 @@ def make_consistent(
     """(m, N, 2, C) tables that agree on their node's total if they `move`, and these totals (N, C).
 
     Every test of a node counts the same rows: the mean of the totals has 1 / m of their variance,
-    and each table takes half of what it differs by on either side.
+    and half of each table's difference from it is added to either side.
     """
     tables = values.reshape(len(values), -1, 2, values.shape[-1])
     has_test = (cuts.feature.T != NO_TEST)[:, :, None]
@@ -320,7 +312,7 @@ def goes_on(rules: RandomSplits, masses: FloatArray) -> BoolArray:
 
 
 def assemble_tree(branches: Branches, schema: Schema, channels: int) -> tuple[Tree, FloatArray]:
-    """The tree without values, and its leaves' masses (L, C) as the tables had them."""
+    """The tree without values, and the masses of its leaves (L, C) according to the tables."""
     layer_splits = [_splits(layer, schema) for layer in branches.layers]
     start = np.zeros(channels) if branches.root is None else branches.root
     nodes, leaves = list[Split | tuple[float, ...]](), list[FloatArray]()
@@ -340,7 +332,7 @@ def assemble_tree(branches: Branches, schema: Schema, channels: int) -> tuple[Tr
 
 
 def _splits(layer: Layer, schema: Schema) -> dict[int, tuple[Split, int]]:
-    """The tests that led to a layer, by node above, each with its number among them."""
+    """The tests that led to a layer, by node above, each with its rank among them."""
     assert layer.node_tests is not None
     nodes = np.flatnonzero(layer.node_tests.feature != NO_TEST).tolist()
     return {node: (layer.node_tests.split(node, schema), rank) for rank, node in enumerate(nodes)}

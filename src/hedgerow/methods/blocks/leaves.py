@@ -1,7 +1,7 @@
 """Leaf estimates shrunk towards their ancestors: the noisier a node, the more.
 
-Bottom-up, a node's total is averaged with the sum of its children (Hay et al. 2010); top-down,
-its proportions are p = (N + m p_parent) / (n + m), where m grows with the noise in N.
+Bottom-up, a node's total is averaged with the sum of its children (Hay et al. 2010); top-down, its
+proportions are p = (N + m p_parent) / (n + m), where m grows with the noise in N.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.regions import EVERYONE, Region
 
 PSEUDO_ROWS = constant(2.0, unit="rows", evidence="gates.md#0152")
-"""Rows of its parent that a node gets in any case."""
+"""Pseudo-rows from its parent that every node gets."""
 CLASSES_PER_NOISE = constant(0.5, unit="pseudo-rows", evidence="gates.md#0152")
-"""Pseudo-rows per noise of a forest's leaves, which its trees average out."""
+"""Pseudo-rows per unit of noise in a forest's leaves; the trees average noise out."""
 
-# --------------------------------------------------------------------------------------------------
 # Leaf values. A leaf component asks for all leaves of a tree at once, or asks nothing.
 
 
 def plain_proportions(masses: FloatArray) -> FloatArray:
-    """Class probabilities; negative masses count as zero, an empty leaf has even ones."""
+    """Class probabilities; negative masses count as zero, an empty leaf is uniform."""
     c = np.maximum(masses, 0.0)
     n = c.sum()
     return c / n if n > 0 else np.full(len(c), 1.0 / len(c))
@@ -70,7 +69,7 @@ Estimate = tuple[FloatArray, float]
 
 @dataclass(frozen=True)
 class Shrinkage:
-    """Pseudo-rows of its parent that a node gets: 2 and `per_noise` times variance / rows."""
+    """Pseudo-rows from the parent: 2 plus `per_noise` times variance / rows."""
 
     per_noise: float
 
@@ -82,12 +81,12 @@ class Shrinkage:
 
 
 def shrinkage_of(target: TrainingTarget) -> Shrinkage:
-    """A mean target varies less than a class does, so noise counts for more against it."""
+    """A mean target varies less than a class, so noise weighs more against it."""
     return Shrinkage(2.0) if target.shape is None else Shrinkage(1.0 / target.shape.spread)
 
 
 class LeafBudget(Enum):
-    """The budget of a leaf: all that its path did not spend, or the leaves' fraction alone."""
+    """The budget of a leaf: everything its path did not spend, or the leaf fraction alone."""
 
     UNSPENT = "unspent"
     FRACTION = "fraction"
@@ -96,7 +95,7 @@ class LeafBudget(Enum):
 def by_leaf_budget(
     target: TrainingTarget, budget: LeafBudget, fraction: Fraction, *, shrinkage: bool
 ) -> LeafFlow:
-    """Leaf values asked with this budget, shrunk towards their parents or not."""
+    """Leaf values queried with this budget, optionally shrunk towards their parents."""
 
     def fraction_of(node: Node) -> Fraction:
         return unspent(node) if budget is LeafBudget.UNSPENT else fraction
@@ -160,7 +159,7 @@ def consistent_upwards(
 def shrunk_proportions(
     nodes: dict[Region, Estimate], shrinkage: Shrinkage
 ) -> dict[Region, FloatArray]:
-    """Proportions of every node, from the root down; the root is shrunk towards equal ones."""
+    """Proportions of every node, from the root down; the root is shrunk towards uniform ones."""
     p = dict[Region, FloatArray]()
     for region, (masses, variance) in nodes.items():
         parent = p.get(region[:-1]) if region else None
@@ -173,9 +172,9 @@ def shrunk_proportions(
 def shrink_to_all(masses: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
     """(L, C) proportions of leaves (L, C), shrunk towards those of all leaves, and their noise.
 
-    A leaf gets as many pseudo-rows of everybody's proportions as its total has deviations of
-    noise. Without noise it is its own proportions. A leaf of a deep tree may hold one row, and
-    without this rule a noisy one would be all noise.
+    A leaf gets as many pseudo-rows of the overall proportions as its total has deviations of noise;
+    without noise it keeps its own proportions. A leaf of a deep tree may hold one row, whose noisy
+    proportions alone would be pure noise.
     """
     positive = np.maximum(masses, 0.0)
     everyone = positive.sum(axis=0) + TINY
@@ -186,7 +185,6 @@ def shrink_to_all(masses: FloatArray, variance: float) -> tuple[FloatArray, Floa
     return p, of_proportions(p, rows + pseudo_rows, variance)
 
 
-# ------------------------------------------------------------------------------ complete trees
 def level_sums(leaves: FloatArray) -> list[FloatArray]:
     """(T, 2^l, C) sums of the nodes of every level l, from the root down."""
     levels = [leaves]
@@ -201,8 +199,8 @@ def leaf_proportions(
 ) -> tuple[FloatArray, FloatArray]:
     """(T, nodes, C) proportions of all nodes in heap order, and the deviations of their noise.
 
-    Masses below zero count as zero for classes. Of a skewed number that would raise every thin
-    leaf, so its leaves are means around the prior, whose noise has no direction.
+    For classes, negative masses count as zero. For a skewed target that would raise every thin
+    leaf, so its leaves are means around the prior, whose noise is symmetric.
     """
     if target.shape is None:
         return complete_proportions(leaves, variance, prior, CLASSES_PER_NOISE)
@@ -214,10 +212,8 @@ def leaf_proportions(
         complete_means(tree, 2.0 * variance, noise, target.shape.spread, len(around))
         for tree in around
     ]
-    u, noise_of_means = (
-        np.stack([p + mean for mean, _ in tree_means]),
-        np.stack([own for _, own in tree_means]),
-    )
+    u = np.stack([p + mean for mean, _ in tree_means])
+    noise_of_means = np.stack([own for _, own in tree_means])
     u = np.clip(u, 0.0, 1.0)
     return np.stack([1.0 - u, u], axis=-1), np.stack([noise_of_means, noise_of_means], axis=-1)
 
@@ -227,10 +223,10 @@ def complete_proportions(
 ) -> tuple[FloatArray, FloatArray]:
     """(T, nodes, C) proportions of all nodes in heap order, each shrunk towards its parent.
 
-    The root's are the prior itself: a tree's own sum has the noise of all its leaves. A node's
-    noise is that of all leaves below it. Rows are taken to be at least one deviation of it, so
-    that an empty node has its parent's proportions. Also returned are the deviations of their
-    noise, as if a node's and its parent's were the same: they share it, and that is most.
+    The root has the prior itself: a tree's own sum has the noise of all its leaves, and a node that
+    of all leaves below it. Rows count as at least one deviation of it, so that an empty node gets
+    its parent's proportions. Also returns the deviations of their noise, computed as if the noise
+    of a node and of its parent were the same, since they share most of it.
     """
     levels = level_sums(leaves)
     n_estimators, _, channels = leaves.shape
@@ -260,11 +256,11 @@ def complete_means(
 ) -> tuple[FloatArray, FloatArray]:
     """(nodes,) means of all nodes of one tree in heap order, by empirical Bayes level by level.
 
-    `leaves` is (2^depth, 2) of noisy rows and noisy sums, each record's part within [-1, 1]. A
-    node's mean has variance noise / n^2 + second_moment / n; the spread of the truth around the
-    parents is what a level's squared differences hold beyond that. With `n_averaged` trees so
-    much less of the noise is left. Also returned are the deviations of their noise, as if a node's
-    and its parent's were the same.
+    `leaves` (2^depth, 2) holds noisy rows and noisy sums, each record's contribution within [-1,
+    1]. A node's mean has variance noise / n^2 + second_moment / n; the variance of the truth around
+    the parents is what a level's squared differences show beyond that. With `n_averaged` trees the
+    noise is smaller by that factor. Also returns the deviations of their noise, computed as if the
+    noise of a node and of its parent were the same.
     """
     levels = level_sums(leaves[None])
     mean, level_noise = np.zeros(1), np.zeros(1)
@@ -289,12 +285,9 @@ def complete_means(
     return np.concatenate(out), np.concatenate(deviations)
 
 
-# --------------------------------------------------------------------------------------------------
-# Leaves of one whole tree, asked as one sum: a record is in one leaf, so all of them cost one.
-#
-# The sum of the leaves below a node is that node's own total with more noise. A leaf may be
-# shrunk towards its ancestors by that (post-processing, free), or keep its own noisy mean, as in
-# papers.
+# Leaves of one whole tree, queried as one sum: a record is in one leaf, so all of them cost one.
+# The sum of the leaves below a node is that node's own total with more noise. A leaf may be shrunk
+# towards its ancestors by that (post-processing, free), or keep its own noisy mean, as in papers.
 
 
 def by_one_sum(
@@ -304,7 +297,7 @@ def by_one_sum(
     names: Sequence[str],
     shrinkage: Shrinkage | None,
 ) -> LeafFlow:
-    """Leaf values of the tree under `root`; without `shrinkage`, of each leaf by itself."""
+    """Leaf values of the tree under `root`; without `shrinkage`, each leaf by itself."""
 
     def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
         tree = Tree.build(names, {n.region[len(root) :]: () for n in ends})
@@ -334,7 +327,7 @@ def leaf_values(
 def leaf_proportions_below(
     masses: dict[Region, FloatArray], variance: float, above: int, shrinkage: Shrinkage | None
 ) -> dict[Region, FloatArray]:
-    """Proportions of the leaves; steps before `above` are no nodes of the tree."""
+    """Proportions of the leaves; steps before `above` are not nodes of the tree."""
     if shrinkage is None:
         return {region: plain_proportions(mine) for region, mine in masses.items()}
     return shrunk_proportions(sums_above(masses.items(), variance, above), shrinkage)
@@ -352,17 +345,16 @@ def sums_above(
     return dict(sorted(nodes.items(), key=lambda item: len(item[0])))
 
 
-# --------------------------------------------------------------------------------------------------
 # Smaller trees at no charge: predicted classes stay, the tree has fewer nodes.
 
 LeafValues = dict[Region, LeafValue]
 
 
 def merge_equal_labels(statistics: LeafStatistics) -> LeafStatistics:
-    """Sibling leaves that name the same class become one leaf, again and again.
+    """Merges sibling leaves that predict the same class, repeatedly.
 
-    No prediction of a class changes: a mean of two distributions with one winner has it too.
-    Probabilities become coarser.
+    No predicted class changes, since the mean of two distributions with one winner has the same
+    winner. Probabilities become coarser.
     """
     leaves = dict(zip(statistics.tree.regions(), statistics.leaves, strict=True))
     while pair := next(_mergeable(leaves), None):
@@ -388,7 +380,7 @@ def _mergeable(leaves: LeafValues) -> Iterator[tuple[Region, Region]]:
 
 
 def _merge_leaves(left: LeafValue, right: LeafValue) -> LeafValue:
-    """Values weighed by rows; masses and their variances add."""
+    """Averages values weighted by rows; masses and variances add."""
     n_left, n_right = (max(float(leaf.masses.sum()), 1e-9) for leaf in (left, right))
     value = (n_left * left.value + n_right * right.value) / (n_left + n_right)
     return LeafValue(value, left.masses + right.masses, left.variance + right.variance)

@@ -1,19 +1,19 @@
 """Splits near the median of a feature: balanced nodes, so that no leaf is below its noise.
 
-Consul and Williamson 2020 (DiPriMe), Algorithm 1, corrected. A feature's candidates are the cuts
-of its public grid that the path to the node leaves open, or public random halves of its
-categories. Four ways to take one of them:
+Consul and Williamson 2020 (DiPriMe), Algorithm 1, corrected. The candidates of a feature are the
+cuts of its public grid that the path to the node leaves open, or public random halves of its
+categories. There are four choosers:
 
-| chooser           | asks                                                    | who may ask       |
-|-------------------|---------------------------------------------------------|-------------------|
-| at_median         | one feature, drawn in public; its most balanced cut     | one site        |
-| among_medians     | the most balanced cut of K features, then one of the K  | one site        |
-| among_cuts        | one choice among all cuts of K features                 | one site        |
-| at_noisy_medians  | noisy tables of K features; medians and gains from them | any number        |
+| chooser           | asks                                                    | sites    |
+|-------------------|---------------------------------------------------------|----------|
+| at_median         | one feature, drawn publicly; its most balanced cut      | one      |
+| among_medians     | the most balanced cut of K features, then one of the K  | one      |
+| among_cuts        | one choice among all cuts of K features                 | one      |
+| at_noisy_medians  | noisy tables of K features; medians and gains from them | any      |
 
-Departures: the paper charges K medians as one, which holds only if the other K - 1 are never
-used; here each is paid. Cuts come from a public grid and not from the real line: the index
-is all that is released. Categories are scored by balance with the sign that prefers balance.
+Departures: the paper charges K medians as one, which holds only if the other K - 1 are never used;
+here each is charged. Cuts come from a public grid, not from the real line: only the index is
+released. Categories are scored by balance with the sign that prefers balance.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.methods.blocks.builder import Chooser, Node, SplitChoice, Stop
 from hedgerow.methods.blocks.flow import Flow, selection
@@ -48,7 +47,7 @@ from hedgerow.privacy.queries import (
     Thresholds,
 )
 from hedgerow.privacy.queries.choices import Candidate, candidate
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region, Split
@@ -62,20 +61,20 @@ BALANCE = Scoring(Score.BALANCE)
 
 @dataclass(frozen=True)
 class MedianRules:
-    """Public settings: the bins, how many features a node considers, how a selection is scored."""
+    """Public settings: bins, number of features per node, scoring of a selection."""
 
     grids: Grids
     max_features: int | None
     scoring: Scoring
     mechanism: Mechanism
 
-    def features(self, region: Region, k: int | None, rng: np.random.Generator) -> list[int]:
-        """K (None: all) of the features that can still be split, drawn afresh for every node."""
+    def features(self, region: Region, k: int | None, rng: Rng) -> list[int]:
+        """K (None: all) of the features that can still be split, drawn anew for every node."""
         order = rng.permutation(self.grids.n_features).tolist()
         able = (f for f in order if self.grids.n_known_reachable(region, f) > 1)
         return sorted(islice(able, k))
 
-    def cuts(self, region: Region, feature: int, rng: np.random.Generator) -> BoolArray:
+    def cuts(self, region: Region, feature: int, rng: Rng) -> BoolArray:
         """(k, B) sets of bins to send left; `missing` goes to one random side in all of them."""
         number_bins = np.flatnonzero(self.grids.reachable(region, feature)[:-1])
         n_bins = self.grids.binning.n_bins[feature]
@@ -86,10 +85,8 @@ class MedianRules:
         sets[:, -1] = rng.random() < 0.5
         return sets
 
-    def candidates(
-        self, region: Region, feature: int, rng: np.random.Generator
-    ) -> tuple[Candidate, ...]:
-        """The tests of `cuts`, those of a number as one run."""
+    def candidates(self, region: Region, feature: int, rng: Rng) -> tuple[Candidate, ...]:
+        """The tests of `cuts`; those of a numeric feature as one run."""
         if self.grids.grid(feature).kind is not ColumnKind.NUMERIC:
             cuts = self.cuts(region, feature, rng)
             return tuple(dict.fromkeys(self.grids.split(feature, left) for left in cuts))
@@ -105,26 +102,23 @@ class MedianRules:
         return {}
 
     def _run(self, feature: int, reach: BoolArray, missing_left: bool) -> Thresholds:
-        """A cut before every bin in reach but the first; bins of a number are runs of cells."""
+        """A cut before every reachable bin but the first; numeric bins are runs of cells."""
         grid, bins = self.grids.grid(feature), np.asarray(self.grids.binning.bins[feature])
         at = np.searchsorted(bins[: grid.missing], np.flatnonzero(reach[:-1])[1:])
         also = grid.missing if missing_left else None
         return Thresholds(grid.feature, grid.digest, tuple(at.tolist()), also)
 
 
-def random_halves(
-    n_bins: int, number_bins: NDArray[np.int64], rng: np.random.Generator
-) -> list[BoolArray]:
-    """Public random subsets of the categories that the path leaves open; one if there are two."""
+def random_halves(n_bins: int, number_bins: IntArray, rng: Rng) -> list[BoolArray]:
+    """Public random subsets of the reachable categories; one if there are two categories."""
     n_halves = min(MOST_HALVES, 2 ** min(len(number_bins) - 1, 30) - 1)
     return [random_half(n_bins, number_bins, rng) for _ in range(n_halves)]
 
 
-# ---------------------------------------------------------------------------------- one site
 def at_median(rules: MedianRules, fraction: Fraction) -> Chooser:
-    """DiPriMe: the feature is drawn in public, so one median is asked and paid."""
+    """DiPriMe: the feature is drawn publicly, so one median is queried and charged."""
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = rules.features(node.region, 1, rng)
         if not features:
             return Stop()
@@ -137,14 +131,14 @@ def at_median(rules: MedianRules, fraction: Fraction) -> Chooser:
 
 
 def among_medians(rules: MedianRules, fraction: Fraction) -> Chooser:
-    """DiPriMeExp and DiPriMeFlip: K private medians, each paid, then a choice by the target.
+    """DiPriMeExp and DiPriMeFlip: K private medians, each charged, then a choice by the target.
 
-    Which median wins depends on all of them, so K medians cost K times one. Of a level's budget
-    a median has 2 parts in 2 K + 1 and the choice one: the paper's equal epsilons, the choice
-    counted by its true cost, half of what the paper gives it, since its score is monotone.
+    Which median wins depends on all of them, so K medians cost K times one. Of a level's budget a
+    median has 2 parts in 2 K + 1 and the choice one: the paper's equal epsilons, with the choice
+    charged its true cost, half of the paper's, since its score is monotone.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = rules.features(node.region, rules.max_features, rng)
         if not features:
             return Stop()
@@ -177,10 +171,10 @@ def among_cuts(rules: MedianRules, fraction: Fraction, balance_at: Callable[[int
     """One choice among all cuts of K features by the target; no median is asked for.
 
     Feature and cut are released as one index, so K features cost no more than one. `balance_at`
-    gives the units that a level takes off for every record of the larger child.
+    gives the penalty units per level for every record of the larger child.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = rules.features(node.region, rules.max_features, rng)
         candidates = tuple(c for f in features for c in rules.candidates(node.region, f, rng))
         if not candidates:
@@ -193,29 +187,22 @@ def among_cuts(rules: MedianRules, fraction: Fraction, balance_at: Callable[[int
     return choose
 
 
-def no_balance(level: int) -> int:
-    """The target alone decides."""
-    return 0
-
-
 def balance_below(depth: int, noise: float = math.inf) -> Callable[[int], int]:
     """A quarter of a squared error per record on the last level, half as much on each above.
 
     Squared errors shrink with every level and their noise does not: near the leaves the target
-    would have no influence, and cuts would be random and uneven. Never more than `noise`, the
-    deviation of a count for the same price, in records: where choices are all but exact the target
-    decides.
+    would have no influence, and cuts would be random and uneven. Limited to `noise`, the deviation
+    in records of a count at the same price: where choices are nearly exact, the target decides.
     """
     return lambda level: int(min(LATTICE >> (depth + 1 - level), LATTICE * noise))
 
 
-# ------------------------------------------------------------------------------ several sites
 TableFlow = Callable[[Node, tuple[int, ...]], Flow[list[FloatArray]]]
 """(node, features) -> the noisy (B, C) table of each."""
 
 
 def flat_tables(rules: HistogramRules, fraction: Fraction) -> TableFlow:
-    """One table of the bins of each feature, all made to agree on their total."""
+    """One table of the bins of each feature, made to agree on their total."""
 
     def tables_of(node: Node, features: tuple[int, ...]) -> Flow[list[FloatArray]]:
         tables = yield from rules.ask(node, features, fraction)
@@ -226,7 +213,7 @@ def flat_tables(rules: HistogramRules, fraction: Fraction) -> TableFlow:
 
 
 def dyadic_tables(tables: DyadicTables, fraction: Fraction) -> TableFlow:
-    """Tables of runs of bins of all widths, read as one."""
+    """Tables of runs of bins of all widths, combined into one."""
     return lambda node, features: tables.ask(node, features, fraction)
 
 
@@ -235,11 +222,11 @@ def at_noisy_medians(
 ) -> Chooser:
     """Medians and gains of K features from their noisy tables of the target by bin.
 
-    A choice on true totals needs one site with all rows. A table needs none: sites add noise
-    shares, and reading medians and gains off it is free.
+    A selection on true totals needs one site with all rows. A table does not: sites add noise
+    shares, and computing medians and gains from it is free.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = tuple(rules.features(node.region, rules.max_features, rng))
         if not features:
             return Stop()
@@ -269,11 +256,10 @@ def _most_balanced_cut(table: FloatArray, cuts: BoolArray, impurity: Impurity) -
     return _Balanced(float(gain), k)
 
 
-# --------------------------------------------------------------------------------------- depth
 MOST_BOUGHT_DEPTH = MOST_LEAVES.bit_length() - 1
-"""Levels of a complete tree that has as many leaves as a tree may have."""
+"""Depth of the complete tree with the largest allowed number of leaves."""
 
 
 def depth_for(rows: float, rows_per_leaf: float) -> int:
-    """The deepest complete tree whose leaves can expect `rows_per_leaf` of so many rows each."""
+    """The deepest complete tree whose leaves can expect `rows_per_leaf` rows each."""
     return min(max(1, int(np.log2(max(rows / rows_per_leaf, 2.0)))), MOST_BOUGHT_DEPTH)

@@ -2,9 +2,9 @@
 
 Maddock et al. 2022, section 4.4: averaging, gradient and Newton updates; the fourth is ours.
 Departure: a batch adds the mean of its raw weights (the paper's sum runs one term too far and
-squashes weights). `PublishedSteps` and `PublishedAverages` are the paper's. `Steps` are ours: they
-ask (g, c h) with the largest c its norm allows, which lowers Hessian noise for free, and leaves
-shrink by that noise.
+squashes weights). `PublishedSteps` and `PublishedAverages` are the paper's. `Steps`, ours, asks for
+(g, c h) with the largest c that the norm allows, which lowers Hessian noise for free, and shrinks
+leaves by that noise.
 
 Shapes: L leaves, C channels, O outputs. Sums are in natural units of the statistic.
 """
@@ -30,9 +30,9 @@ DOUBT = constant(2.0, unit="Hessian", evidence="boosting.md#0031")
 """Hessian by which a leaf is shrunk, per deviation of a gradient's noise."""
 
 DEVIATION = constant(0.15, unit="log-odds")
-"""How far leaves are expected to lie from zero."""
+"""Expected deviation of leaf values from zero."""
 MANY_CLASSES = constant(4, unit="classes", evidence="classes.md#0118")
-"""Classes from which log-odds reach further."""
+"""Number of classes from which log-odds reach further."""
 
 NoiseVariance = FloatArray | float
 """Variance of each channel: one for all sums, or one per sum."""
@@ -40,11 +40,11 @@ NoiseVariance = FloatArray | float
 
 class Update(Protocol):
     def statistic(self, at: Additive) -> Statistic:
-        """The statistic of a record while the model is `at`."""
+        """The statistic of a record at the model `at`."""
         ...
 
     def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
-        """(..., C) -> (...) how well the best leaf value fits; half of what it adds is the gain."""
+        """(..., C) -> (...) the fit of the best leaf value; half of its increase is the gain."""
         ...
 
     def weight(self, sums: FloatArray) -> FloatArray:
@@ -57,25 +57,24 @@ class Update(Protocol):
         ...
 
     def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
-        """(L, C) -> (L, O) values of all leaves of a tree, before `rate`.
+        """(L, C) -> (L, O) the values of all leaves of a tree, before `rate`.
 
-        `variance` is that of the noise as it enters the model: a batch adds a mean, so the noise
-        of its trees averages out and only a part of the variance is left.
+        `variance` is that of the noise as it enters the model: a batch adds a mean, so its trees'
+        noise partly averages out.
         """
         ...
 
     def deviations(
         self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
     ) -> FloatArray:
-        """(L, O) of the noise in `values(sums, left)`, where `variance` is that of the sums."""
+        """(L, O) the noise in `values(sums, left)`, where `variance` is that of the sums."""
         ...
 
     def rate(self, trees_per_round: int) -> float:
-        """Weight of a tree in the model if `trees_per_round` trees used the same gradients."""
+        """The weight of a tree in the model if `trees_per_round` trees used the same gradients."""
         ...
 
 
-# ------------------------------------------------------------------------------------ averaging
 @dataclass(frozen=True, slots=True)
 class AverageClasses:
     """Leaves hold class proportions. Counts of disjoint classes have norm 1, not sqrt 2."""
@@ -141,11 +140,12 @@ class AverageTarget:
 
 @dataclass(frozen=True, slots=True)
 class PublishedAverages:
-    """Section 4.4.1: of the pair (u, 1) of a record, norm sqrt 2, a leaf holds the ratio of sums.
+    """Section 4.4.1: with the pair (u, 1) per record, of norm sqrt 2, a leaf holds the ratio of
+    sums.
 
-    u is 1 for the second of two classes, or where a target lies between `low` and `high`. The pair
-    is asked as gradient -u and Hessian 1 of `loss` at `origin`. A leaf whose noisy number is not
-    above 0 holds one half; splits are scored by equation (5).
+    u is 1 for the second of two classes, or the target's position between `low` and `high`. The
+    pair is asked as gradient -u and Hessian 1 of `loss` at `origin`. A leaf whose noisy count is
+    not above 0 holds one half; splits are scored by equation (5).
     """
 
     loss: FirstOrder | SquaredLoss
@@ -191,10 +191,10 @@ class PublishedAverages:
 
 
 def _published_score(g: FloatArray, h: FloatArray, ridge: float, clip: float) -> FloatArray:
-    """Equation (5) by the clipped step, as the released program has it; noise may make h negative.
+    """Equation (5) with the clipped step, as in the released program; noise may make h negative.
 
-    With the steps of before the clip a side of hardly a record, whose h is small by noise, has the
-    best score of all (studies/notes/boosting.md#0142).
+    With unclipped steps a side of hardly a record, whose h is small by noise, would have the best
+    score of all (studies/notes/boosting.md#0142).
     """
     whole = np.where(np.abs(h + ridge) > TINY, h + ridge, TINY)
     steps = np.clip(-g / whole, -clip, clip)
@@ -207,7 +207,7 @@ def _squares_over_total(sums: FloatArray) -> FloatArray:
 
 
 def _proportions(sums: FloatArray) -> FloatArray:
-    """Proportions; an empty leaf has even ones."""
+    """Proportions; an empty leaf is uniform."""
     c = np.maximum(sums, 0.0)
     n = c.sum(axis=-1, keepdims=True)
     return np.asarray(np.where(n > 0, c / np.maximum(n, TINY), 1.0 / c.shape[-1]))
@@ -218,9 +218,8 @@ def _of_proportions(sums: FloatArray, variance: NoiseVariance) -> FloatArray:
     return of_proportions(_proportions(sums), rows, np.reshape(variance, (-1, 1)))
 
 
-# ------------------------------------------------------------------------------------- boosting
 def gradients_and_hessians(loss: Loss, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(..., O) each, in the loss's own units; Hessians are not negative."""
+    """(..., O) each, in the loss's own units; Hessians are clipped at 0."""
     g = loss.gradient_scale * sums[..., : loss.outputs]
     h = np.maximum(sums[..., loss.outputs :], 0.0) / loss.hessian_scale
     return g, np.broadcast_to(h, g.shape)
@@ -231,16 +230,16 @@ def total_hessian(loss: Loss, sums: FloatArray) -> FloatArray:
 
 
 def sampling_variance(loss: Loss, h: FloatArray) -> FloatArray:
-    """Of a gradient sum, since another sample of records would have another sum.
+    """The sampling variance of a gradient sum.
 
-    Of a log-loss at a fitting model that is the Hessian itself (the information equality). Other
-    losses would need the residuals' spread, which these sums do not tell.
+    For a log-loss at a well-fitting model it is the Hessian itself (the information equality).
+    Other losses would need the variance of the residuals, which these sums do not contain.
     """
     return h if isinstance(loss, LogLoss | SoftmaxLoss | OddsLoss) else np.zeros_like(h)
 
 
 def _noise_of_step(loss: Loss, steps: FloatArray, variance: NoiseVariance) -> FloatArray:
-    """(L, O) deviation of G + H step: what noise in both sums moves at a step that is taken."""
+    """(L, O) deviation of G + H step: the effect of noise in both sums at this step."""
     noise_deviation = np.sqrt(np.reshape(np.asarray(variance, np.float64), (-1, 1)))
     return np.asarray(noise_deviation * np.hypot(loss.gradient_scale, steps / loss.hessian_scale))
 
@@ -253,10 +252,10 @@ def hessian_noise(loss: Loss) -> float:
 class Steps:
     """-G / (H + ridge), clipped: a Newton step, or a gradient step if the loss has h = 1.
 
-    Where few records are, G is mostly noise. The paper's noisier Hessian shrank such leaves by
-    accident. Here a leaf is shrunk towards the step of its whole tree, with the weight of twice as
-    many records as G's noise has deviations. (Shrunk towards zero, a thin leaf would predict
-    even classes, however rare one of them is.)
+    With few records G is mostly noise. The paper's noisier Hessian shrank such leaves by accident.
+    Here a leaf is shrunk towards the step of its whole tree, with the weight of twice as many
+    records as G's noise has deviations. (Shrunk towards zero, a thin leaf would predict even
+    classes, however rare one of them is.)
     """
 
     loss: Loss
@@ -294,7 +293,7 @@ class Steps:
     def deviations(
         self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
     ) -> FloatArray:
-        """From the noise of its own sums; that of the whole tree's step is much smaller."""
+        """Uses the noise of its own sums; that of the whole tree's step is much smaller."""
         _, h = gradients_and_hessians(self.loss, sums)
         doubt = self._doubt(np.broadcast_to(np.asarray(left, np.float64), len(sums)))
         step_noise = _noise_of_step(self.loss, self.values(sums, left), variance)
@@ -310,7 +309,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class PublishedSteps:
-    """Equations (3) to (5) of the paper: -G / (H + ridge), clipped; 0 where noise leaves H <= 0."""
+    """Equations (3) to (5) of the paper: -G / (H + ridge), clipped; 0 where noise makes H <= 0."""
 
     loss: Loss
     learning_rate: float = 0.3
@@ -353,11 +352,11 @@ class PublishedSteps:
 
 @dataclass(frozen=True, slots=True)
 class Wiener:
-    """Posterior means of leaf values, given sums seen through noise of known variance.
+    """Posterior means of leaf values, given sums with noise of known variance.
 
     For complete oblivious trees: two leaves that differ in j of the tests have prior covariance
     deviation^2 * alike^j. Shrinkage follows the noise and the records' own scatter, so there is no
-    learning rate. Without the scatter each tree would take a full step once noise is small.
+    learning rate. Without the scatter each tree would take a full step once the noise is small.
     """
 
     loss: Loss
@@ -365,7 +364,7 @@ class Wiener:
     alike: float = 0.5
     clip: float = 2.0
     overlap: float = 1.0
-    """Trees of one round are weighted by (their number)^-overlap; 1 is their mean."""
+    """Trees of one round are weighted by (number of trees)^-overlap; 1 is their mean."""
 
     def statistic(self, at: Additive) -> Statistic:
         return Gradients(self.loss, at)
@@ -388,7 +387,7 @@ class Wiener:
     def deviations(
         self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
     ) -> FloatArray:
-        """Noise of a Hessian counts where it meets the step; its part in the gain is left out."""
+        """Includes Hessian noise through the step; its effect on the gain is neglected."""
         g, h = gradients_and_hessians(self.loss, sums)
         gains = self._gains(h, left)
         mean_noise = _noise_of_step(self.loss, self._means(g, gains), variance)
@@ -400,7 +399,7 @@ class Wiener:
         return np.asarray(np.clip(means, -self.clip, self.clip))
 
     def _gains(self, h: FloatArray, variance: NoiseVariance) -> list[FloatArray]:
-        """(L, L) for each output: the posterior means are minus these times the gradients."""
+        """(L, L) per output: the posterior means are minus these times the gradients."""
         prior = self.deviation**2 * _alike(len(h), self.alike)
         noise = np.broadcast_to(variance * self.loss.gradient_scale**2 + TINY, len(h))
         spread = noise[:, None] + sampling_variance(self.loss, h)

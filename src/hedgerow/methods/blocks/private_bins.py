@@ -1,9 +1,9 @@
 """Private bins: noisy counts of a public fine grid, merged until each bin holds enough records.
 
-The grid is public (uniform and logarithmic), so the only cost is one flat histogram. Cells
-that do not stand out of the noise share the remaining mass by a public prior. The width of the
-cells and the least mass of a bin follow from the noise (studies/notes/boosting.md#0033).
-Departure from equal-mass quantiles: a cell that is heavy by itself (a spike) stays alone.
+The grid is public (uniform and logarithmic), so the only cost is one flat histogram. Cells that do
+not exceed the noise share the remaining mass by a public prior. The width of the cells and the
+least mass of a bin follow from the noise (studies/notes/boosting.md#0033). Departure from
+equal-mass quantiles: a cell that is heavy by itself (a spike) stays alone.
 """
 
 from __future__ import annotations
@@ -26,44 +26,41 @@ from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
 
 MISSING_STANDS_OUT = constant(3.0, unit="deviations")
-"""Deviations of its noise by which a missing cell gets a bin of its own."""
+"""Deviations of noise from which missing values get their own bin."""
 COUNT_FRACTION = constant(Fraction(2, 1000), unit="part of the budget", evidence="boosting.md#0030")
-"""Part of the budget for the number of records."""
+"""Fraction of the budget for the number of records."""
 BINS_FRACTION = constant(
     Fraction(4, 100) * (1 - COUNT_FRACTION), unit="part of the budget", evidence="boosting.md#0030"
 )
-"""Part of the budget for counts of all cells."""
+"""Fraction of the budget for the counts of all cells."""
 LEAST_RECORDS = constant(100.0, unit="records there are taken to be at least")
 FEW_BINS = constant(32, unit="parts of the records", evidence="boosting.md#0033")
-"""The largest bin is this part of the records."""
+"""A bin needs at most 1 / this of the records."""
 MANY_BINS = constant(1024, unit="parts of the records", evidence="boosting.md#0033")
-"""The smallest bin is this part of the records."""
+"""A bin needs at least 1 / this of the records."""
 DEVIATIONS_A_BIN = constant(8.0, unit="deviations", evidence="boosting.md#0033")
-"""Deviations of a class histogram's noise that a bin must hold, between the two."""
+"""Between these limits, a bin must hold this many deviations of a class histogram's noise."""
 STRONG_FROM = constant(3000.0, unit="deviations", evidence="boosting.md#0033")
-"""Deviations in all from which a bin may hold fewer."""
+"""Total deviations from which a bin may hold fewer."""
 STRONG_DEVIATIONS = constant(4.0, unit="deviations", evidence="boosting.md#0033")
 """Deviations that a bin must hold then."""
 CURVES_ABOUT = constant(0.384, unit="part of the budget", evidence="boosting.md#0033")
-"""Part of the budget that class histograms are taken to get."""
+"""Assumed fraction of the budget for class histograms."""
 FINER_FROM = constant(1000.0, unit="records per deviation", evidence="boosting.md#0033")
-"""Records per deviation of a cell's noise, from which finer cells are asked."""
+"""Records per noise deviation of a cell, from which finer cells are used."""
 COUNT_STANDS_OUT = constant(2.0, unit="deviations of its noise by which a cell must be seen")
 BY_WIDTH = constant(0.5, unit="part")
-"""Part of the left-over mass that is spread by width; the rest, equally by cell."""
+"""Fraction of the remaining mass that is spread by width; the rest is spread equally by cell."""
 
-# --------------------------------------------------------------------------------------------------
-# Bins from noisy tables: which cells of the public grid a method treats as one.
-#
-# Runs of cells become bins of equal noisy mass, categories stand in the order of their target rate.
-# A missing cell is a bin of its own at the end whose rows it resembles, or, if it seems to be
+# Bins from noisy tables. Runs of cells become bins of equal noisy mass; categories are ordered by
+# target rate. The missing cell becomes a bin at the end whose rows it resembles or, if it seems
 # empty, part of the heaviest bin.
 
 
 def bins_of_equal_mass(schema: Schema, cells: Binning, tables: Tables, n_bins: int) -> Binning:
-    """At most `n_bins` bins of equal mass per feature, and one for missing values, from tables.
+    """At most `n_bins` bins of equal mass per feature, and one for missing values.
 
-    `tables` answers the class histograms of `cells` for all features, made consistent.
+    `tables` are the consistent class histograms of `cells` for all features.
     """
     prior, _ = totals(tables)
     fraction = np.maximum(prior, 1.0) / np.maximum(prior, 1.0).sum()
@@ -90,11 +87,9 @@ def _bins_of(
 
 
 def _with_missing(number_bins: IntArray, table: FloatArray) -> IntArray:
-    """Missing as the first or the last bin: the end whose classes are more like its own."""
-    first, last = (
-        table[:-1][number_bins == 0].sum(axis=0),
-        table[:-1][number_bins == number_bins.max()].sum(axis=0),
-    )
+    """Puts missing first or last: at the end whose classes are more similar."""
+    first = table[:-1][number_bins == 0].sum(axis=0)
+    last = table[:-1][number_bins == number_bins.max()].sum(axis=0)
     to_first, to_last = (np.abs(_rates(end) - _rates(table[-1])).sum() for end in (first, last))
     return (
         np.append(number_bins + 1, 0)
@@ -109,9 +104,9 @@ def _rates(masses: FloatArray) -> FloatArray:
 
 
 def quantile_runs(masses: FloatArray, n_bins: int) -> IntArray:
-    """(cells,) the bin of each cell: runs of about equal mass, bins numbered without gaps.
+    """(cells,) the bin of each cell: runs of about equal mass, numbered without gaps.
 
-    A cell belongs to the quantile of its middle, so a heavy cell is not split and stands alone.
+    A cell belongs to the quantile of its middle, so a heavy cell stays alone.
     """
     if len(masses) <= n_bins:
         return np.arange(len(masses))
@@ -125,8 +120,8 @@ def quantile_runs(masses: FloatArray, n_bins: int) -> IntArray:
 def by_target_rate(table: FloatArray, variance: float, prior: FloatArray) -> IntArray:
     """Categories in the order of their class rates, each shrunk to the prior by its noise.
 
-    Two classes: the rate of the second. More: the direction in which rates differ most, the
-    first right singular vector of the weighted rates (Coppersmith et al. 1999 order by it).
+    Two classes: the rate of the second. More: the direction in which rates differ most, the first
+    right singular vector of the weighted rates (Coppersmith et al. 1999).
     """
     masses = np.maximum(table, 0.0)
     rows = masses.sum(axis=1, keepdims=True)
@@ -146,7 +141,7 @@ def _scatter(order: IntArray, runs: IntArray) -> IntArray:
 
 
 BINNING_FRACTION = COUNT_FRACTION + BINS_FRACTION
-"""Of the whole budget: the number of records, and the counts of all cells."""
+"""Fraction of the budget for the number of records and the counts of all cells."""
 
 ASKS = sums(Count, Whole, Cells)
 
@@ -174,7 +169,7 @@ def count_records() -> Flow[NoisyCount]:
 
 
 def count_until_clear() -> Flow[NoisyCount]:
-    """Counts the records, a second time if the first count is below its noise."""
+    """Counts the records, twice if the first count is below its noise."""
     first = yield from count_records()
     return replace(first, count=(yield from recount_if_unclear(first.count)))
 
@@ -199,7 +194,7 @@ def cell_counts(schema: Schema, fraction: Fraction) -> SumQuery:
 
 
 def records_a_bin(records: float, deviation: float) -> float:
-    """The least mass of a bin, if a class histogram's counts have noise of this deviation."""
+    """The least mass of a bin, if the counts of a class histogram have this noise deviation."""
     is_strong = records >= STRONG_FROM * deviation
     stands_out = deviation * (STRONG_DEVIATIONS if is_strong else DEVIATIONS_A_BIN)
     return min(records / FEW_BINS, max(records / MANY_BINS, stands_out))
@@ -208,18 +203,18 @@ def records_a_bin(records: float, deviation: float) -> float:
 def merged_bins(
     schema: Schema, cells: Binning, counts: Answer, total: float, enough: float
 ) -> Binning:
-    """Numeric cells merged to bins of `enough` records; categories keep their cells.
+    """Merges numeric cells into bins of `enough` records; categories keep their cells.
 
     `counts` are those of all numeric features by `cells`.
     """
     bins = [tuple(range(g.n_cells)) for g in schema.grids]
     for position, j in enumerate(numeric_features(schema)):
-        cell = np.array(cells.bins[j][:-1])  # of each cell of the grid but the missing one
+        cell = np.array(cells.bins[j][:-1])  # the bin of each cell except `missing`
         cell_counts = counts.values[position, : cell[-1] + 1, 0]
         widths = np.bincount(cell, cell_widths(schema.grids[j])).astype(np.float64)
         mass = denoise(cell_counts, counts.variance, total, widths)
         runs = np.asarray(merge(mass, enough), np.int64)[cell]
-        bins[j] = (*runs.tolist(), int(runs[-1]) + 1)  # the missing cell is a bin of its own
+        bins[j] = (*runs.tolist(), int(runs[-1]) + 1)  # `missing` has its own bin
     return Binning(tuple(bins))
 
 
@@ -230,7 +225,7 @@ def cell_widths(grid: Grid) -> FloatArray:
 
 
 def denoise(counts: FloatArray, variance: float, total: float, widths: FloatArray) -> FloatArray:
-    """Counts that stand out of the noise; the others share the mass that is left over."""
+    """Keeps counts that exceed the noise; the others share the remaining mass."""
     clear_counts = np.where(counts > COUNT_STANDS_OUT * np.sqrt(variance), counts, 0.0)
     poor = clear_counts == 0.0
     by_width = widths * poor / max(float(widths[poor].sum()), 1e-12)
@@ -242,8 +237,8 @@ def denoise(counts: FloatArray, variance: float, total: float, widths: FloatArra
 def merge(mass: Sequence[float] | FloatArray, enough: float) -> tuple[int, ...]:
     """The bin of each cell, from left to right.
 
-    A bin closes once it holds `enough`; a cell that holds it alone begins a bin. A last bin of
-    less than half of `enough` joins its neighbor.
+    A bin closes once it holds `enough`; a cell that holds it alone begins a bin. A last bin of less
+    than half of `enough` is merged with its neighbor.
     """
     bins, now, bin_mass, size = list[int](), 0, 0.0, 0
     for m in mass:

@@ -17,12 +17,12 @@ DECADES = constant(6, unit="powers of ten", evidence="trees.md#0061")
 
 
 def fine_schema(schema: Schema) -> Schema:
-    """Uniform and logarithmic cells for every numeric column, except where edges were declared."""
+    """Uniform and logarithmic cells for every numeric column, unless its edges are declared."""
     return _space_cuts(schema, Spacing.FINE)
 
 
 def finer_schema(schema: Schema) -> Schema:
-    """The fine cells parted further where a byte has room; `fine_cells` gathers them again."""
+    """Divides the fine cells further where a byte has room; `fine_cells` undoes it."""
     return _space_cuts(schema, Spacing.FINER)
 
 
@@ -36,7 +36,7 @@ def _space_cuts(schema: Schema, spacing: Spacing) -> Schema:
 
 
 def fine_cells(schema: Schema) -> Binning:
-    """The cells of a finer schema gathered to those of the fine one; declared edges stay."""
+    """Groups the cells of a finer schema into those of the fine one; declared edges stay."""
     pairs = zip(schema.features, schema.grids, strict=True)
     return Binning(tuple(_fine_cells(feature, grid) for feature, grid in pairs))
 
@@ -50,7 +50,7 @@ def _fine_cells(feature: Feature, grid: Grid) -> tuple[int, ...]:
 def thin_cells(schema: Schema, cells: int) -> Binning:
     """`cells` even cells per numeric feature, and some powers of ten below them.
 
-    `cells` should divide the fine grid's even cells, a power of two: uneven cells cost accuracy.
+    `cells` should divide the fine grid's number of even cells, a power of two.
     """
     return Binning(tuple(_thin_column(grid, cells) for grid in schema.grids))
 
@@ -73,17 +73,18 @@ def _every_few(grid: Grid, cells: int) -> NDArray[np.intp]:
 
 
 def _runs(grid: Grid, edge_places: NDArray[np.intp]) -> tuple[int, ...]:
-    """The bin of each cell if only some edges are kept; `missing` is a bin of its own."""
+    """The bin of each cell if only some edges are kept; `missing` has its own bin."""
     # Cell k lies above edge k - 1: its run is the number of kept edges at or below that.
     runs = np.searchsorted(edge_places, np.arange(grid.missing), side="left")
     return (*(int(r) for r in runs), int(runs[-1]) + 1)
 
 
 def _powers_of_ten(low: float, high: float, n_steps: int) -> list[float]:
-    """Steps away from the place where values may pile up: zero inside the range, else its low.
+    """Edges at powers of ten from where values may pile up: zero inside the range, else its low
+    end.
 
-    Zero inside needs two series, of half as many steps each; the coarsest grid has no cells to
-    spare for them. Without them a range far too wide leaves all values in one cell.
+    Zero inside the range needs two series of half as many steps. Without these edges a range far
+    too wide would put all values into one cell; the coarsest grid has no room for them.
     """
     steps = 10.0 ** -np.arange(2.0, 2.0 + min(n_steps, DECADES))
     if not low < 0.0 < high:

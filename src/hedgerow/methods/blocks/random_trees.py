@@ -1,10 +1,9 @@
 """Trees drawn from public randomness alone: their shape costs no budget.
 
 Totally random trees (Geurts et al. 2006; Maddock et al. 2022, section 4.3.2) draw each node's
-feature and cut; oblivious ones ask one test per level.
-Departures: a cut is drawn among the bins that can still reach the node, so no side is certainly
-empty; one category is separated from all others (oblivious trees: random halves); `missing` goes
-to a random side.
+feature and cut; oblivious ones have one test per level. Departures: a cut is drawn among the bins
+reachable at the node, so no side is certainly empty; one category is separated from all others
+(oblivious trees: random halves); `missing` goes to a random side.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
 from hedgerow.methods.blocks.leaves import leaf_values, shrinkage_of
@@ -26,7 +24,7 @@ from hedgerow.methods.constants import constant
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.queries import Leaves, SumQuery
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
@@ -45,53 +43,51 @@ RANDOM_BOOSTING_BELOW = constant(
 RANDOM_TREES_BELOW_IF_PURE = constant(
     500.0, unit="rows per Laplace noise of one sum", evidence="gates.md#0155"
 )
-"""The same for both if noise is Laplace."""
+"""The same two thresholds for Laplace noise."""
 RANDOM_DEPTH = constant(4, unit="levels of a totally random tree", evidence="gates.md#0156")
 DEEPER_RANDOM_DEPTH = constant(6, unit="levels of one with enough rows", evidence="gates.md#0156")
 DEEPER_FROM = constant(30.0, unit="rows", evidence="gates.md#0156")
-"""Rows per noise of one sum that are enough."""
+"""Rows per noise deviation of one sum from which trees may be deeper."""
 DRAWN_CELLS = constant(16, unit="cells", evidence="trees.md#0063")
-"""Even cells that its cuts are drawn among."""
+"""Even cells among which cuts are drawn."""
 
-# --------------------------------------------------------------------------------------------------
 # Which features a tree may use (Maddock et al. 2022, section 5.1).
 
-TreeFeatures = Callable[[int, np.random.Generator], tuple[int, ...]]
-"""(number of the tree, public randomness) -> the features it may split on."""
+TreeFeatures = Callable[[int, Rng], tuple[int, ...]]
+"""(tree index, public randomness) -> the features it may split on."""
 
 
 def cyclic(n_features: int, k: int) -> TreeFeatures:
-    """Tree after tree the next k features, around and around; k = 1 is the EBM."""
+    """Each tree uses the next k features, cyclically; k = 1 is the EBM."""
     width = min(k, n_features)
 
-    def draw(tree: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def draw(tree: int, rng: Rng) -> tuple[int, ...]:
         return tuple(sorted((tree * width + i) % n_features for i in range(width)))
 
     return draw
 
 
 def random(n_features: int, k: int) -> TreeFeatures:
-    """K features drawn afresh for every tree; k = all is the ordinary tree."""
+    """K features drawn anew for every tree; k = all is the ordinary tree."""
 
-    def draw(tree: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def draw(tree: int, rng: Rng) -> tuple[int, ...]:
         features = rng.choice(n_features, min(k, n_features), replace=False)
         return tuple(sorted(int(f) for f in features))
 
     return draw
 
 
-TreeDraw = Callable[[int, np.random.Generator], Tree]
-"""(number of the tree, public randomness) -> a tree without leaf values."""
+TreeDraw = Callable[[int, Rng], Tree]
+"""(tree index, public randomness) -> a tree without leaf values."""
 
 
-# ------------------------------------------------------------------------------- totally random
 def totally_random(grids: Grids, features: TreeFeatures, depth: int) -> TreeDraw:
-    """Every node splits at random, down to `depth` or until one bin is left.
+    """Splits every node at random, down to `depth` or until one bin is left.
 
-    One that would have more leaves than a tree may have is drawn again, less deep.
+    A tree with too many leaves is drawn again, less deep.
     """
 
-    def draw(number: int, rng: np.random.Generator) -> Tree:
+    def draw(number: int, rng: Rng) -> Tree:
         mine = features(number, rng)
         live = {f: np.ones(grids.binning.n_bins[f], bool) for f in mine}
         leaves = list(islice(_random_leaves(grids, EVERYONE, live, depth, rng), MOST_LEAVES + 1))
@@ -104,7 +100,7 @@ def totally_random(grids: Grids, features: TreeFeatures, depth: int) -> TreeDraw
 
 
 def _random_leaves(
-    grids: Grids, region: Region, live: dict[int, BoolArray], depth: int, rng: np.random.Generator
+    grids: Grids, region: Region, live: dict[int, BoolArray], depth: int, rng: Rng
 ) -> Iterator[Region]:
     if depth == 0:
         yield region
@@ -122,10 +118,8 @@ def _random_leaves(
         yield from _random_leaves(grids, (*region, Step(split, side)), below, depth - 1, rng)
 
 
-def random_left(
-    grids: Grids, feature: int, live: BoolArray, rng: np.random.Generator
-) -> BoolArray | None:
-    """A random set of bins to send left, of those that can still occur; None if one bin is left."""
+def random_left(grids: Grids, feature: int, live: BoolArray, rng: Rng) -> BoolArray | None:
+    """A random set of the `live` bins to send left; None if one bin is left."""
     number_bins = np.flatnonzero(live[:-1])
     if len(number_bins) < 2:
         return None
@@ -137,8 +131,8 @@ def random_left(
     return np.asarray(left)
 
 
-def random_half(n_bins: int, among: NDArray[np.int64], rng: np.random.Generator) -> BoolArray:
-    """Each bin to a random side; of the bins `among`, at least one to each."""
+def random_half(n_bins: int, among: IntArray, rng: Rng) -> BoolArray:
+    """Sends each bin to a random side; of the bins `among`, at least one to each."""
     left = rng.random(n_bins) < 0.5
     if left[among].all() or not left[among].any():
         moved_bin = rng.choice(among)
@@ -146,23 +140,22 @@ def random_half(n_bins: int, among: NDArray[np.int64], rng: np.random.Generator)
     return left
 
 
-# ------------------------------------------------------------------------------------ oblivious
 @dataclass(frozen=True)
 class DrawableFeature:
     """A feature that oblivious trees may test: its noisy mass per bin and its weight."""
 
     feature: int
     mass: FloatArray  # (B,) noisy records per bin
-    weight: float  # how likely it is drawn
+    weight: float  # probability weight
 
 
 def oblivious(grids: Grids, drawables: Sequence[DrawableFeature], depth: int) -> TreeDraw:
-    """Complete trees, one test per level, cut where the noisy mass is neither thin nor thick."""
+    """Complete trees with one test per level, cut where neither side has too little noisy mass."""
     weights = np.array([k.weight for k in drawables])
     chances = weights / weights.sum()
     width = min(depth, len(drawables))
 
-    def draw(number: int, rng: np.random.Generator) -> Tree:
+    def draw(number: int, rng: Rng) -> Tree:
         places = rng.choice(len(drawables), width, replace=False, p=chances)
         tests = [cut_by_mass(grids, drawables[places[i % width]], rng) for i in range(depth)]
         return oblivious_tree(grids.schema.names, tests)
@@ -170,12 +163,12 @@ def oblivious(grids: Grids, drawables: Sequence[DrawableFeature], depth: int) ->
     return draw
 
 
-def cut_by_mass(grids: Grids, drawable: DrawableFeature, rng: np.random.Generator) -> Split:
+def cut_by_mass(grids: Grids, drawable: DrawableFeature, rng: Rng) -> Split:
     """A random test of a feature that leaves records on both sides."""
     return grids.split(drawable.feature, _left_by_mass(grids, drawable, rng))
 
 
-def _left_by_mass(grids: Grids, drawable: DrawableFeature, rng: np.random.Generator) -> BoolArray:
+def _left_by_mass(grids: Grids, drawable: DrawableFeature, rng: Rng) -> BoolArray:
     n_bins = len(drawable.mass)
     if grids.grid(drawable.feature).kind is not ColumnKind.NUMERIC:
         left = random_half(n_bins, np.arange(n_bins - 1), rng)
@@ -191,7 +184,7 @@ def _left_by_mass(grids: Grids, drawable: DrawableFeature, rng: np.random.Genera
 def oblivious_tree(names: Sequence[str], tests: Sequence[Split]) -> Tree:
     """Leaves in the binary order of the tests' outcomes.
 
-    A test that repeats one above it would make a side empty; the tree is complete all the same.
+    A test that repeats one above it has an empty side; the tree is complete nevertheless.
     """
     nodes: list[Split | tuple[float, ...]] = [()]
     for test in reversed(tests):
@@ -199,7 +192,6 @@ def oblivious_tree(names: Sequence[str], tests: Sequence[Split]) -> Tree:
     return Tree.of_preorder(names, nodes)
 
 
-# --------------------------------------------------------------------------------------------------
 # Where every table is below the noise: totally random trees, the whole budget for their leaves.
 
 
@@ -214,8 +206,9 @@ class Gates(NamedTuple):
 def is_signal_below(first_round: InitialRound, noise_model: NoiseModel, gates: Gates) -> bool:
     """Whether totally random trees beat trees whose splits would follow noise; classes only.
 
-    Noise in tables grows with their number, and in the leaves of a few trees it does not. So the
-    rows per noise of one sum decide, and with Gaussian noise the signal of all tables too.
+    Noise in tables grows with their number, but in the leaves of a few trees it does not. So the
+    rows per noise deviation of one sum decide, and with Gaussian noise the signal of all tables
+    too.
     """
     if first_round.target.shape is not None:
         return False
@@ -234,7 +227,7 @@ def draw_trees(
     n_estimators: int,
     depth: int,
     fraction: Fraction,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Flow[list[LeafStatistics]]:
     """Totally random trees on an even grid; their leaves are shrunk towards their ancestors."""
     grids, n = Grids(schema, thin_cells(schema, DRAWN_CELLS)), len(schema.grids)

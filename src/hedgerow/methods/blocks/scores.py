@@ -1,6 +1,6 @@
-"""Impurities and gains from class masses. Arrays end in C classes; noise may make them negative.
+"""Impurities and gains from class masses (..., C), which noise may make negative.
 
-Masses, not averages: n (1 - sum p^2) and its relatives add up over children and over sites.
+Masses, not averages: n (1 - sum p^2) and the like add up over children and over sites.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray
 
 Impurity = Callable[[FloatArray], FloatArray]
 """(..., C) class masses -> (...) impurity mass."""
@@ -33,7 +32,7 @@ def entropy(mass: FloatArray) -> FloatArray:
 
 
 def full_gini(mass: FloatArray) -> FloatArray:
-    """The same, scaled to n where classes are even; for two classes 4 n p (1 - p)."""
+    """N (1 - sum p^2), scaled to n for even classes; for two classes 4 n p (1 - p)."""
     classes = mass.shape[-1]
     return np.asarray(gini(mass) * classes / (classes - 1))
 
@@ -47,9 +46,9 @@ def root_gini(mass: FloatArray) -> FloatArray:
 
 
 def variance(mass: FloatArray) -> FloatArray:
-    """Sum of squares of a target in [0, 1] seen as complementary fractions (1 - u, u).
+    """The sum of squares of a target in [0, 1], from complementary fractions (1 - u, u).
 
-    Up to the within-record part, which every split shares: n m (1 - m).
+    Up to the within-record part n m (1 - m), which every split shares.
     """
     return gini(mass) / 2.0
 
@@ -58,13 +57,11 @@ def _xlog2(x: FloatArray) -> FloatArray:
     return np.asarray(np.where(x > TINY, x * np.log2(np.maximum(x, TINY)), 0.0))
 
 
-def left_masses(
-    histograms: FloatArray, left_sets: NDArray[np.bool_] | NDArray[np.float64]
-) -> FloatArray:
-    """(..., k, C) mass sent left by each of k candidate sets of bins, of (..., B, C) histograms.
+def left_masses(histograms: FloatArray, left_sets: BoolArray | FloatArray) -> FloatArray:
+    """(..., k, C) the mass sent left by each of k sets of bins, of (..., B, C) histograms.
 
-    Bin by bin: a matrix product adds in another order on another processor, and equal scores
-    would no longer be equal.
+    Adds bin by bin: a matrix product adds in an order that depends on the processor, and equal
+    scores would no longer be equal.
     """
     *tables, bins, channels = histograms.shape
     masses = np.zeros((*tables, len(left_sets), channels))
@@ -84,9 +81,9 @@ def prefix_gains(
 ) -> FloatArray:
     """(F, B - 1) Gini gain of sending bins 0..b left, less `penalty` times the gain of noise.
 
-    Tables are (F, B, C) with the variance of each cell; `totals` are (C,). A side must hold
-    `least` and `deviations` standard deviations of its own count, else the gain is -inf. A
-    prefix of variance a, of a table of variance A with a known total, has a (1 - a / A).
+    Tables are (F, B, C) with the variance of each cell; `totals` are (C,). A side must hold `least`
+    rows and `deviations` standard deviations of its own count, else the gain is -inf. A prefix of
+    variance a, of a table of variance A with a known total, has variance a (1 - a / A).
     """
     n, channels = float(totals.sum()), len(totals)
     if n <= 0.0 or masses.shape[1] < 2:  # no records, or a single bin: no split

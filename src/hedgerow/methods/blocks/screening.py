@@ -1,7 +1,7 @@
-"""Feature screening: how `TreeClassifier` asks and reads tables, for any tree of noisy tables.
+"""Feature screening: how `TreeClassifier` asks for tables and uses them.
 
-The root's tables make the bins. A node asks only for its parent's best features,
-uses a prior from its parent's tables, and takes the best split after subtracting the gain of noise.
+The root's tables make the bins. A node asks only for its parent's best features, uses a prior from
+its parent's tables, and takes the best split after subtracting the gain of noise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hedgerow.methods.blocks.tables import (
 )
 from hedgerow.methods.blocks.target import TrainingTarget
 from hedgerow.privacy.queries import Cells, Statistic, SumQuery
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
@@ -77,7 +77,7 @@ class FeatureScreening:
             if count is not None and count < least:
                 raise ParameterError(f"{name} is {count}; use {least} or more.")
         for name, count in vars(self).items():
-            if isinstance(count, np.generic):  # plain numbers inside, whatever a search hands out
+            if isinstance(count, np.generic):  # plain numbers, also from a parameter search
                 object.__setattr__(self, name, count.item())
 
 
@@ -104,7 +104,8 @@ class Screening:
         """Asks for the node's own tables and updates its belief by them."""
         by = Cells(belief.features, self.grids.binning)
         answer = yield from ask(SumQuery(node.region, self.statistic, by, fraction))
-        node_tables = _pad(answer.values, belief.masses.shape[1])
+        n_padding = belief.masses.shape[1] - answer.values.shape[1]
+        node_tables = np.pad(answer.values, ((0, 0), (0, n_padding), (0, 0)))
         return update_belief(belief, node_tables, answer.variance, trusting=self.pieces.prior)
 
 
@@ -117,7 +118,7 @@ def refined_chooser(
     least: float,
     spent: Fraction = Fraction(0),
 ) -> Flow[tuple[Node, Chooser]]:
-    """The root, whose tables are asked first since they make the bins, and the chooser of nodes.
+    """The root, whose tables are asked first because they make the bins, and the chooser of nodes.
 
     `spent` is what was charged before the root.
     """
@@ -130,7 +131,7 @@ def refined_chooser(
 def root_tables(
     schema: Schema, target: TrainingTarget, fraction: Fraction, cells: int, n_bins: int | None
 ) -> Flow[tuple[Grids, Belief]]:
-    """Tables of all features on a coarse grid; private bins, and the tables on these bins."""
+    """Asks for tables of all features on a coarse grid; returns private bins and their tables."""
     thin = thin_cells(schema, cells)
     features = tuple(range(len(schema.grids)))
     by = Cells(features, thin)
@@ -140,13 +141,14 @@ def root_tables(
 
 
 def by_screened_tables(rules: Screening, fraction_at: FractionAt) -> Chooser:
-    """Best noise-penalized prefix of the node's tables; its children ask its `keep` best features.
+    """The best noise-penalized prefix of the node's tables; its children ask for its `keep` best
+    features.
 
-    Fewer features in one query mean less noise at the same charge. The root asks nothing: its
-    tables were released before, to make the bins.
+    Fewer features per query mean less noise at the same charge. The root asks nothing: its tables
+    were released earlier, to make the bins.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         evidence, spent = node.evidence, Fraction(0)
         assert evidence is not None
         belief = evidence.belief
@@ -182,8 +184,3 @@ def _choice(
     split = rules.grids.split(belief.features[position], left)
     evidence = (Evidence.of(sides[0], above), Evidence.of(sides[1], above))
     return SplitChoice(split, float(best[position]), spent, evidence=evidence)
-
-
-def _pad(values: FloatArray, n_bins: int) -> FloatArray:
-    """An answer has as many bins as its widest feature; tables as the widest of all."""
-    return np.pad(values, ((0, 0), (0, n_bins - values.shape[1]), (0, 0)))

@@ -1,8 +1,8 @@
 """Splits by private selection: first the index of the winner, then fresh counts for its value.
 
-A selection releases which candidate won and nothing else. How much it gains is asked anew, of
-the winner alone: publishing the noisy maximum with the index would cost k / 2 times what it
-claims for k candidates (docs/proofs/selection.md).
+A selection releases only which candidate won. Its gain is asked anew, for the winner alone:
+publishing the noisy maximum with the index would cost k / 2 times the claimed budget for k
+candidates (docs/proofs/selection.md).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from hedgerow.privacy.queries import (
     SelectQuery,
     SumQuery,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region, Split
 
 MechanismName = Literal["exponential", "permute_and_flip", "report_noisy_max"]
-"""How a selection is made private, as parameters name it."""
+"""The mechanism of a selection, as parameters name it."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class SelectionRules:
     """Settings of every chooser by selection. The splitting class is public and the same for all.
 
     `consistency` makes the shortlisted tables of a node agree on their total. `index_fraction` is
-    the part of a node's budget that choosing the index may spend; one pair of counts needs little.
-    By measurement: studies/notes/trees.md#0021.
+    the fraction of a node's budget for choosing the index; one pair of counts needs little
+    (studies/notes/trees.md#0021).
     """
 
     grids: Grids
@@ -70,7 +70,7 @@ class SelectionRules:
         return {}
 
     def candidates(self, region: Region) -> tuple[Split, ...]:
-        """Splits with a cell in reach on both sides: known from the path, not from rows."""
+        """Splits with a reachable cell on both sides, by the path alone, not by rows."""
         reach = self._reach(region)
         return tuple(
             s
@@ -98,7 +98,7 @@ class SelectionRules:
         return self._stumps[split]
 
     def scoring_at(self, node: Node) -> Scoring:
-        """The scoring at a node, sharper with its noisy size: any guess keeps the bound true."""
+        """The scoring at a node, sharper with its noisy size; the bound holds for any guess."""
         evidence = node.evidence
         if evidence is None:
             return self.scoring
@@ -128,19 +128,19 @@ class SelectionRules:
 def by_choice(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
     """One site selects the index by its exact scores; the winner's two sides are counted anew.
 
-    Wang, Dick and Balcan 2020, the single-machine PrivateSplit; with the mechanism
-    report-noisy-max, as published but for this: scores are scaled by counts, since noise on scores
-    per row would need the private number of rows for its scale; the coefficient is that of
-    monotone scores; the value is a fresh count and not the noisy maximum.
+    Wang, Dick and Balcan 2020, the single-machine PrivateSplit. With the mechanism report-noisy-max
+    it is as published, except that scores are scaled by counts (noise on scores per row would need
+    the private number of rows for its scale), the coefficient is that of monotone scores, and the
+    value is a fresh count, not the noisy maximum.
     """
     return _by_selections(rules, fraction_at, SelectQuery)
 
 
 def by_local_choice(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
-    """Each site selects on its own rows; tables are asked of the shortlist alone.
+    """Each site selects on its own rows; tables are asked for the shortlist alone.
 
-    Wang, Dick and Balcan 2020, LocalRNM. Departures as in `by_choice`. A record has one
-    owner, so the sites' selections are parallel.
+    Wang, Dick and Balcan 2020, LocalRNM. Departures as in `by_choice`. A record has one site, so
+    the sites' selections compose in parallel.
     """
     return _by_selections(rules, fraction_at, LocalSelection)
 
@@ -148,7 +148,7 @@ def by_local_choice(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
 def _by_selections(
     rules: SelectionRules, fraction_at: FractionAt, kind: Callable[..., Selecting]
 ) -> Chooser:
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         fraction, candidates = fraction_at(node), rules.candidates(node.region)
         if not candidates:
             return Stop()
@@ -163,7 +163,6 @@ def _by_selections(
     return choose
 
 
-# ------------------------------------------------------------------------- a table for every split
 class OneTablePerSplit(SelectionRules):
     """The paper's splitting class: each threshold once, `missing` on its right."""
 
@@ -180,11 +179,11 @@ class OneTablePerSplit(SelectionRules):
 def by_every_table(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
     """A class table of each split, so that noise grows with the size of the splitting class.
 
-    Wang, Dick and Balcan 2020, NoisyCounts as written. Departure: of their Theorem 15's three kinds
-    of counts only the joint ones are asked, since the marginals are their sums.
+    Wang, Dick and Balcan 2020, NoisyCounts as written. Departure: of the three kinds of counts in
+    their Theorem 15 only the joint ones are asked, since the marginals are their sums.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         fraction, splits = fraction_at(node), rules.candidates(node.region)
         if not splits:
             return Stop()

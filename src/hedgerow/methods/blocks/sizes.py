@@ -1,6 +1,6 @@
 """Upper bounds on the size of a method's steps, from the schema and its parameters alone.
 
-Bounds, not counts: a tree is taken to be as full as its depth allows, a path as long as it can be.
+They assume full trees of the given depth and paths of the largest length.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from hedgerow.privacy.bundles import (
 from hedgerow.schema.schema import ColumnKind, Schema
 
 QUERY = 8 * DEFINITION
-"""Bytes of a query beside the values that it names: its kind, its fraction, its loss."""
+"""Bytes of a query besides the values it names: kind, fraction, loss."""
 DRAWS = 2
-"""Steps of a region that are no nodes: the draw of a fold, and that of records held out."""
+"""Steps of a region that are not nodes: a fold, and held-out records."""
 
 
 SPARE_BINS = 4
-"""That an even grid may have beside those asked for: powers of ten, and `missing`."""
+"""Bins of an even grid besides those asked for: powers of ten, and `missing`."""
 
 
 @dataclass(frozen=True)
@@ -46,52 +46,50 @@ class Scale:
 
     @cached_property
     def cells(self) -> int:
-        """Of the widest column; bins are never more."""
+        """Cells of the widest column; bins are never more."""
         return max(grid.n_cells for grid in self.schema.grids)
 
     @cached_property
     def channels(self) -> int:
         return len(self.schema.classes or (0, 1))
 
-    # ------------------------------------------------------------------------------------- trees
     def leaves(self, depth: int) -> int:
-        """Of a tree that may be split wherever a column has two cells left."""
-        if depth >= MOST_LEAVES.bit_length():  # more than any tree has, if there are cells for it
+        """Leaves of a tree that may be split wherever a column has two cells left."""
+        if depth >= MOST_LEAVES.bit_length():  # beyond the limit for leaves, if the cells allow it
             return min(2 * MOST_LEAVES, prod(grid.n_cells for grid in self.schema.grids))
         return min(1 << depth, prod(grid.n_cells for grid in self.schema.grids))
 
     @staticmethod
     def complete(depth: int) -> int:
-        """Leaves of a tree that tests on every level, whether a cell is left or not."""
+        """Leaves of a tree with a test on every level, even if one cell is left."""
         return 1 << min(depth, MOST_LEAVES.bit_length())
 
     def nodes(self, level: int) -> int:
-        """Open nodes of a tree that stops at the most leaves a tree may have."""
+        """Open nodes of a tree that stops at the largest number of leaves."""
         return min(self.leaves(level), MOST_LEAVES)
 
     def deepest(self, depth: int) -> int:
-        """Of so many levels, those that a tree with the most leaves a tree may have can reach.
+        """The levels that a tree with the largest number of leaves can reach, at most `depth`.
 
         A path needs a cell for each of its tests.
         """
         return min(depth, MOST_LEAVES - 1, sum(grid.n_cells - 1 for grid in self.schema.grids))
 
     def tests(self, bins: int) -> int:
-        """Different ones on columns in so many bins: each with `missing` left and right."""
+        """Distinct tests on columns with this many bins, each with `missing` left and right."""
         numeric = (g.kind is ColumnKind.NUMERIC for g in self.schema.grids)
         pairs = zip(self.schema.grids, numeric, strict=True)
         return sum(
             2 * (min(g.n_cells, bins + SPARE_BINS) if is_n else g.n_cells) for g, is_n in pairs
         )
 
-    # ------------------------------------------------------------------------------------- bytes
     @cached_property
     def _longest(self) -> int:
         return max(of_text(name) for name in self.schema.names)
 
     @cached_property
     def step_bytes(self) -> int:
-        """A step of a region, and the test that it takes."""
+        """Bytes of a region's step and its test."""
         return 4 * DEFINITION + self._longest
 
     def path_bytes(self, depth: int) -> int:
@@ -99,12 +97,12 @@ class Scale:
 
     @cached_property
     def bins_bytes(self) -> int:
-        """Any binning, and the columns of a table."""
+        """Bytes of any binning and the columns of a table."""
         cells = sum(2 * NUMBER + CELL * grid.n_cells for grid in self.schema.grids)
         return 2 * DEFINITION + cells
 
     def tree_bytes(self, leaves: int, outputs: int = 0, tests: int | None = None) -> int:
-        """`tests` are different ones; None is one of its own for every node."""
+        """Bytes of a tree with `tests` distinct tests; None is one for every node."""
         names = sum(of_text(name) for name in self.schema.names)
         different = leaves if tests is None else min(leaves, tests + 1)
         of_tests = different * (DEFINITION // 2 + self._longest)
@@ -113,14 +111,13 @@ class Scale:
     def model_bytes(
         self, n_estimators: int, leaves: int, outputs: int, tests: int | None = None
     ) -> int:
-        """Trees and a curve of every column."""
+        """Bytes of a model: trees, and a curve for every column."""
         curve = NAME + DEFINITION + NUMBER * (2 + self.cells * outputs)
         trees = n_estimators * self.tree_bytes(leaves, outputs, tests)
         return 2 * DEFINITION + self.columns * curve + trees
 
-    # ------------------------------------------------------------------------------------- steps
     def total(self, channels: int = 1) -> Size:
-        """One sum of everybody."""
+        """One sum over all records."""
         return Size.of_step(integers=channels, bytes=QUERY)
 
     def tables(
@@ -144,7 +141,7 @@ class Scale:
         )
 
     def sums(self, queries: int, *, channels: int, depth: int) -> Size:
-        """A sum of each of some nodes."""
+        """A sum for each of some nodes."""
         size = QUERY + self.path_bytes(depth)
         return Size.of_step(queries, integers=channels, bytes=size, steps=depth + DRAWS)
 
@@ -158,7 +155,7 @@ class Scale:
         queries: int = 1,
         shared_bytes: int = 0,
     ) -> Size:
-        """The leaves of some trees as one sum; so many of these."""
+        """The leaves of some trees as one sum; `queries` of these."""
         return Size.of_step(
             queries,
             integers=n_estimators * leaves * channels,
@@ -169,7 +166,7 @@ class Scale:
         )
 
     def sides(self, queries: int, *, level: int, tests: int, channels: int) -> Size:
-        """Both sides of the tests of all open nodes of a tree, and all layers above these."""
+        """Both sides of the tests of all open nodes of a tree, and all layers above."""
         nodes = 2 * self.nodes(level)
         above = 2 * DEFINITION * (level + 1) + of_tests(nodes) + 2 * nodes
         return Size.of_step(
@@ -180,7 +177,7 @@ class Scale:
         )
 
     def choices(self, queries: int, *, runs: int, candidates: int, depth: int) -> Size:
-        """Private selections: `runs` are the tests that are named, or the runs of cuts."""
+        """Private selections; `runs` are the named tests, or runs of cuts."""
         cuts = NUMBER + CELL * self.cells
         return Size.of_step(
             queries,
@@ -190,7 +187,7 @@ class Scale:
         )
 
     def initial_round(self) -> Size:
-        """The number of rows and the range of a target, each once more if below the noise."""
+        """The number of rows and the range of a target, each asked again if below the noise."""
         first = self.total()
         if self.schema.target is not None:
             cells = WIDTHS[-1]
@@ -199,5 +196,5 @@ class Scale:
         return first * initial_rounds(self.schema)
 
     def widest(self, depth: int, bins: tuple[int, ...]) -> int:
-        """Nodes of a tree that has a branch for every bin and takes a column once on a path."""
+        """Nodes of a tree with a branch for every bin that uses a column once per path."""
         return prod(nlargest(depth, bins))

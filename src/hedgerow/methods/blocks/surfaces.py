@@ -1,15 +1,14 @@
 """Curves and surfaces by private gradient descent: a few functions of every column and of pairs.
 
 Each column has up to four orthonormal functions of its bins: its curve, then polynomials of the
-rank. Pairs of the strongest columns have all products of theirs. The coefficients are learned by
-rounds of one bounded sum each: gradients of the log-loss, a record's vector scaled to a common
-norm. Three classes and more have the same functions, with coefficients of their own. A step is
-short enough that early stopping is close to the best linear filter of the noise, so no Hessian is
-asked. After a third of the rounds the prior of each column and pair follows the
-energy of its coefficients. Touches no row.
+rank. Pairs of the strongest columns have all products of theirs. The coefficients are learned in
+rounds of one bounded sum each: gradients of the log-loss, each record's vector scaled to a common
+norm. With three or more classes each class has its own coefficients. Steps are so short that early
+stopping is close to the best linear filter of the noise, so no Hessian is needed. After a third of
+the rounds the prior of each column and pair is estimated from the energy of its coefficients.
 
-The result is curves, and one tree for every surface: a table of two columns whose leaves are its
-cells, so that whatever reads trees reads surfaces.
+The result is curves, and one tree per surface: a table of two columns with one leaf per cell, so
+that all code for trees also handles surfaces.
 
 Shapes: B bins of a column, q functions, d channels, O outputs.
 """
@@ -52,32 +51,32 @@ PRIOR_OF_CURVES = constant(0.12, unit="deviation of a coefficient", evidence="bo
 PRIOR_OF_SURFACES = constant(0.1, unit="deviation of a coefficient", evidence="boosting.md#0161")
 PRIOR_OF_CONSTANT = constant(0.3, unit="deviation of the constant", evidence="boosting.md#0161")
 LENGTH = constant(0.4, unit="part of the squared prior norm", evidence="boosting.md#0161")
-"""Squared norm to which records are scaled: most of them use their whole sensitivity."""
+"""Squared norm to which records are scaled, so that most use their whole sensitivity."""
 NOISE_KEPT = constant(0.25, unit="deviation of a coefficient", evidence="boosting.md#0161")
-"""Deviation of a coefficient's noise after all steps, in prior deviations."""
+"""Noise deviation of a coefficient after all steps, in prior deviations."""
 DESCENT_ROUNDS = constant((7, 14), unit="gradient steps", evidence="boosting.md#0161")
-"""Before and after priors are estimated anew."""
+"""Steps before and after the priors are estimated anew."""
 SHARED_DESCENT_ROUNDS = constant(
     (5, 10), unit="steps of several sites", evidence="boosting.md#0161"
 )
 FIRST_PART = constant(Fraction(7, 20), unit="part of the stage", evidence="boosting.md#0161")
 STEEPEST = constant(0.12, unit="part of the records' variance", evidence="boosting.md#0161")
-"""Curvature of the steepest direction, by that of all records in one direction."""
+"""Curvature of the steepest direction, relative to all records in one direction."""
 STEEPEST_OF_MANY = constant(0.06, unit="the same, many classes", evidence="classes.md#0163")
 CLIPS = constant((0.5, 1.0), unit="norm of a gradient of many classes", evidence="classes.md#0163")
-"""From which records are scaled down: below a signal, and from it on."""
+"""Norms from which records are scaled down: below a signal threshold, and above it."""
 LONGER_CLIP_FROM = constant(2000.0, unit="signal", evidence="classes.md#0163")
 PAIRS_OF_MANY_FROM = constant(200.0, unit="signal", evidence="classes.md#0163")
-"""Below it three classes and more have curves alone."""
+"""Signal below which models of three or more classes have curves only."""
 TURNED = constant(4.0, unit="deviations of a gradient against the last one")
 LEAST_PRIOR, MOST_PRIOR = constant((0.3, 3.0), unit="times the mean", evidence="boosting.md#0161")
 PRIOR_POWER = constant(0.5, unit="power of the energy's root", evidence="boosting.md#0161")
 RADIUS = constant(2048, unit="integers")
-"""Integer norm of a record: what one count is worth beside it is below every noise."""
+"""Integer norm of a record, so large that rounding is below every noise."""
 
 
 def largest(scale: Scale, outputs: int) -> Size:
-    """All rounds of the descent, whatever the rows are."""
+    """All rounds of the descent, independent of the rows."""
     paired = min(PAIRED, scale.columns)
     pairs = math.comb(paired, 2)
     channels = 1 + FUNCTIONS * scale.columns + FUNCTIONS**2 * pairs
@@ -87,12 +86,12 @@ def largest(scale: Scale, outputs: int) -> Size:
     model = scale.model_bytes(0, 0, outputs)
     size = QUERY + NUMBER * channels * outputs + basis + model
     steps = Size.of_step(integers=channels * outputs, bytes=size) * sum(DESCENT_ROUNDS)
-    # fewer among sites; none where a study allows few rounds
+    # fewer over several sites; none if a study allows few rounds
     return replace(steps, rounds=sum(SHARED_DESCENT_ROUNDS), fewest_rounds=0)
 
 
 def tree_bytes(scale: Scale, outputs: int) -> int:
-    """Of the trees that surfaces become."""
+    """Bytes of the trees that represent surfaces."""
     pairs = math.comb(min(PAIRED, scale.columns), 2)
     return pairs * scale.tree_bytes((GROUPS + 2) ** 2, outputs, 2 * (GROUPS + 2))
 
@@ -107,7 +106,7 @@ class _Terms:
     pairs: tuple[tuple[FeatureGroups, FeatureGroups], ...]
 
     def basis(self) -> tuple[Basis, float]:
-        """The basis whose records have the norm `RADIUS`, and the integer of a deviation of 1."""
+        """The basis in which records have norm `RADIUS`, and the integer that stands for 1."""
         total = PRIOR_OF_CONSTANT**2 + float((self.priors**2 * self._norms()).sum())
         scale = float(canonical(RADIUS / np.sqrt(LENGTH * total)))
         weights = tuple(canonical(scale * self.priors).tolist())
@@ -122,7 +121,7 @@ class _Terms:
 
 @dataclass(frozen=True)
 class Descent:
-    """Where coefficients (O, d) stand, in units of the basis, and the variance (d,) of noise."""
+    """The coefficients (O, d) so far, in units of the basis, and their noise variance (d,)."""
 
     basis: Basis
     coefficients: FloatArray
@@ -131,7 +130,7 @@ class Descent:
 
 @dataclass(frozen=True)
 class Slope:
-    """What the length of steps follows from: classes, their chances, and the signal."""
+    """Determines the step length: classes, their probabilities, and the signal."""
 
     base: FloatArray  # (O,)
     records: float
@@ -151,14 +150,14 @@ class Slope:
 
     @property
     def curvature(self) -> float:
-        """Of the steepest way."""
+        """The curvature of the steepest direction."""
         chances = probabilities(self.base[None])
         steepest = STEEPEST if self.outputs == 1 else STEEPEST_OF_MANY
         return float(steepest * self.records * (chances * (1.0 - chances)).mean())
 
     @property
     def noise_kept(self) -> float:
-        """The scores of many classes reach further."""
+        """The noise to leave in a coefficient; more with many classes: scores reach further."""
         more = self.outputs / MANY_CLASSES
         return float(NOISE_KEPT * (2.0 * np.sqrt(np.sqrt(more)) if more >= 1.0 else 1.0))
 
@@ -224,7 +223,7 @@ def _of_bins(grids: Grids, effects: FeatureEffects, place: int) -> Curve:
 
 
 def _direction(effects: FeatureEffects, place: int) -> FloatArray:
-    """(B,) a curve: of many classes the direction in which theirs differ most."""
+    """(B,) the curve; for many classes, the direction in which their curves differ most."""
     values, mass = effects.values[place], effects.masses[place]
     if values.shape[1] == 1:
         return values[:, 0]
@@ -236,7 +235,7 @@ def _of_groups(grids: Grids, grouped: FeatureGroups, values: FloatArray) -> Curv
     mass = np.maximum(grouped.drawable.mass, 1e-9)
     total = np.asarray(np.bincount(grouped.groups, mass), np.float64)
     means = np.bincount(grouped.groups, mass * values) / total
-    functions = orthonormal_functions(means, total, is_ordered=True)  # groups follow the curve
+    functions = orthonormal_functions(means, total, is_ordered=True)  # by the curve
     return _by_cell(grids, grouped.drawable.feature, functions[grouped.groups])
 
 
@@ -245,15 +244,14 @@ def _by_cell(grids: Grids, feature: int, functions: FloatArray) -> Curve:
     return Curve(feature, tuple(map(tuple, by_cell.tolist())))
 
 
-# ----------------------------------------------------------------------------------------- descent
 def descend_gradient(
     begin: Descent, scale: float, start: Additive, rounds: int, fraction: Fraction, slope: Slope
 ) -> Flow[Descent]:
-    """Gradient steps, all of one length, each one round.
+    """Gradient steps of equal length, one round each.
 
-    With s the noise of a gradient and T steps, a step of c / (sqrt(T) s) leaves the noise c in a
-    coefficient. Where the loss bends more than that allows, steps are shorter. A gradient that
-    turns back upon the last one by more than noise says how much too long the step was (a secant).
+    With s the noise of a gradient and T steps, a step of c / (sqrt(T) s) leaves noise c in a
+    coefficient. Steps are shorter where the curvature requires it. A gradient that reverses the
+    last one by more than noise shows how much too long the step was (a secant).
     """
     basis, coefficients = begin.basis, begin.coefficients
     variance, last, short = begin.variance, np.zeros(coefficients.shape), 1.0
@@ -274,7 +272,7 @@ def descend_gradient(
 
 
 def estimated_priors(terms: _Terms, descent: Descent, scale: float) -> FloatArray:
-    """(T,) priors by the energy of each term's coefficients beyond the noise, by kind."""
+    """(T,) priors from the energy of each term's coefficients beyond the noise, per kind."""
     ends = np.cumsum(descent.basis.widths)
     excess = ((descent.coefficients**2).mean(axis=0) - descent.variance) * scale**2
     noise = float(descent.variance.mean()) * scale**2
@@ -317,7 +315,7 @@ def learn_surfaces(
 
 
 def _change_basis(descent: Descent, basis: Basis) -> Descent:
-    """The same functions in units of another basis; what integers round apart is a new start."""
+    """The same functions in units of another basis; rounding differences become a new start."""
     old, new = descent.basis, basis
     before = np.array([old.constant, *old.weights])
     after = np.maximum(np.array([new.constant, *new.weights]), 1e-12)
@@ -328,7 +326,7 @@ def _change_basis(descent: Descent, basis: Basis) -> Descent:
 
 @dataclass(frozen=True)
 class Surfaces:
-    """What the descent learned, on top of `start`: as curves by cell, and as trees."""
+    """The result of the descent, on top of `start`: curves by cell, and trees."""
 
     descent: Descent
     terms: _Terms
@@ -347,7 +345,7 @@ class Surfaces:
         return Additive(base, curves).plus(*(noisy.tree for noisy in self.trees()))
 
     def curve_noise(self) -> list[FloatArray]:
-        """(cells, O) deviations of what is added to each curve."""
+        """(cells, O) noise deviations of what is added to each curve."""
         noise = self._noise()[1 : 1 + len(self.start.curves)]
         return [
             own[self._groups(place)][: len(curve.values)]
@@ -369,12 +367,12 @@ class Surfaces:
         return out
 
     def _values(self) -> list[FloatArray]:
-        """(cells, O) of each term."""
+        """(cells, O) the values of each term."""
         outputs = [self.descent.basis.values(own) for own in self.descent.coefficients]
         return [np.stack(term, axis=1) for term in zip(*outputs, strict=True)]
 
     def _noise(self) -> list[FloatArray]:
-        """(cells, O) by term: to first order the noise of coefficients is independent."""
+        """(cells, O) per term; the noise of coefficients is independent to first order."""
         basis, outputs = self.descent.basis, np.ones((1, len(self.descent.coefficients)))
         parts = np.split(self.descent.variance, np.cumsum(basis.widths)[:-1])
         pairs = zip(basis.tables, parts, strict=True)
@@ -384,7 +382,7 @@ class Surfaces:
         return np.asarray(self.descent.basis.groups[place], np.int64)
 
     def _of_groups(self, place: int, grouped: FeatureGroups) -> IntArray:
-        """The basis's number of each group of a column."""
+        """The basis's index of each group of a column."""
         bins = np.asarray(self.grids.binning.bins[grouped.drawable.feature])
         cells = grouped.groups[bins]
         firsts = [int(np.flatnonzero(cells == g)[0]) for g in range(grouped.n_groups)]

@@ -33,12 +33,12 @@ class Tables:
     reachable: BoolArray | None = None
 
     def of(self, position: int) -> FloatArray:
-        """(B, C) of the feature at a position, without padding."""
+        """(B, C) the table of the feature at a position, without padding."""
         return self.values[position, : self.n_bins[position]]
 
     @cached_property
     def is_used(self) -> BoolArray:
-        """(F, B) which bins can hold a row: no padding, and nothing that the path excludes."""
+        """(F, B) the bins that can hold a row: no padding, nothing that the path excludes."""
         bins = np.arange(self.values.shape[1])[None, :] < np.asarray(self.n_bins)[:, None]
         return bins if self.reachable is None else bins & self.reachable
 
@@ -103,16 +103,14 @@ def common_total(
 
 
 def with_total(values: FloatArray, is_used: BoolArray, total: FloatArray) -> FloatArray:
-    """Histograms moved, by the same amount in every used cell, until each sums to the total."""
+    """Shifts every used cell equally, so that each histogram sums to the total."""
     sums = (values * is_used[:, :, None]).sum(axis=1)
     shift = (total[None, :] - sums) / np.maximum(is_used.sum(axis=1), 1)[:, None]
     return np.where(is_used[:, :, None], values + shift[:, None, :], 0.0)
 
 
-def inverse_variance(
-    parts: Sequence[tuple[FloatArray, float]],
-) -> tuple[FloatArray, float]:
-    """Best combination of independent estimates of one vector."""
+def inverse_variance(parts: Sequence[tuple[FloatArray, float]]) -> tuple[FloatArray, float]:
+    """The inverse-variance weighted mean of independent estimates of one vector."""
     weights = [1.0 / max(v, 1e-12) for _, v in parts]
     mean = sum(
         (w * x for w, (x, _) in zip(weights, parts, strict=True)), np.zeros_like(parts[0][0])
@@ -120,18 +118,14 @@ def inverse_variance(
     return mean / sum(weights), 1.0 / sum(weights)
 
 
-# --------------------------------------------------------------------------------------------------
-# Beliefs: expected tables of a node, with variances, before and after it is asked.
-#
-# A child's prior comes from its parent's tables: exactly for the split feature, and for the others
-# as if features were independent within a class (naive Bayes). The child's own noisy tables then
-# update it, the more the less certain it is (empirical Bayes).
-#
-# Shapes: F features in play, B bins, C channels.
+# Beliefs: expected tables of a node, with variances, before and after it is asked. A child's prior
+# comes from its parent's tables: exact for the split feature, and for the others as if features
+# were independent within a class (naive Bayes). The child's own noisy tables then update it, the
+# more the less certain it is (empirical Bayes). Shapes: F features in play, B bins, C channels.
 
 
 def root_belief(cells: Tables, thin_binning: Binning, bins: Binning) -> Belief:
-    """Consistent root tables of all features, their cells gathered into bins."""
+    """Consistent root tables of all features, their cells grouped into bins."""
     n_bins = max(bins.n_bins)
     shape = (len(cells.features), n_bins, cells.values.shape[2])
     masses, variances = np.zeros(shape), np.zeros(shape)
@@ -173,11 +167,11 @@ def child_prior(parent: Belief, position: int, left: BoolArray, side: int) -> Be
 def update_belief(
     prior: Belief, node_tables: FloatArray, variance: float, *, trusting: bool = True
 ) -> Belief:
-    """The prior moved towards the node's own noisy tables, (F, B, C), of its features.
+    """The prior moved towards the node's own noisy tables (F, B, C) of its features.
 
-    Per feature and class, the spread t2 of the truth around the prior is what the squared
-    difference holds beyond both noises; the split feature's prior has none. A cell then moves by
-    (prior variance + t2) / (prior variance + t2 + noise), or all the way if not `trusting`.
+    Per feature and class, the variance t2 of the truth around the prior is what the squared
+    difference shows beyond both noises; it is 0 for the split feature. A cell then moves by (prior
+    variance + t2) / (prior variance + t2 + noise), or all the way if not `trusting`.
     """
     is_used = prior.possible
     common, total_variance = common_total(node_tables, is_used, variance)
@@ -212,21 +206,18 @@ def _between_variance(prior: Belief, difference: FloatArray, variance: float) ->
     return np.asarray(spread)
 
 
-# --------------------------------------------------------------------------------------------------
-# Dyadic histograms: noisy sums of runs of bins, of all widths, made to agree by least squares.
-#
-# A prefix of a flat table adds the noise of all its bins, up to B of them. Asked as runs of 1, 2,
-# 4, ... bins it adds that of log2 B runs at most (Hay et al. 2010). The widths share the budget.
-# Under Gaussian noise that makes each of b tables b times as variable, and prefixes win; under
-# Laplace noise b^2 times, and they lose (studies/notes/trees.md#0051).
-#
-# Categories have no runs: their table is asked at every width again, and the mean of b tables with
-# b times the variance is as good as one. `missing` is a run of its own at every width.
+# Dyadic histograms: noisy sums of runs of bins, of all widths, made to agree by least squares. A
+# prefix of a flat table adds the noise of all its bins, up to B of them. Asked as runs of 1, 2, 4,
+# ... bins it adds that of at most log2 B runs (Hay et al. 2010). The widths share the budget. Under
+# Gaussian noise each of b tables is then b times as variable, and prefixes gain; under Laplace
+# noise b^2 times, and they lose (studies/notes/trees.md#0051). Categories have no runs: their table
+# is asked again at every width, and the mean of b tables with b times the variance is as good as
+# one. `missing` is a run of its own at every width.
 
 
 @dataclass(frozen=True)
 class DyadicTables:
-    """Asks for features' tables by runs of their bins, and reads the bins off the answers."""
+    """Asks for features' tables by runs of their bins, and solves for the bins."""
 
     grids: Grids
     statistic: Statistic
@@ -234,7 +225,7 @@ class DyadicTables:
     def ask(
         self, node: Node, features: Sequence[int], fraction: Fraction
     ) -> Flow[list[FloatArray]]:
-        """(B, C) of each feature; bins that the path to the node excludes hold nothing."""
+        """(B, C) per feature; bins that the path to the node excludes are 0."""
         part = fraction / len(self.levels)
         replies = yield [
             SumQuery(node.region, self.statistic, Cells(tuple(features), level), part)
@@ -247,13 +238,13 @@ class DyadicTables:
         ]
 
     def bins(self, feature: int, reachable: BoolArray, runs: Sequence[FloatArray]) -> FloatArray:
-        """(B, C) bins that explain the noisy runs of all widths best; runs may be padded."""
+        """(B, C) the bins that fit the noisy runs of all widths best; runs may be padded."""
         sizes = [level.n_bins[feature] for level in self.levels]
         run_sums = np.concatenate([values[:size] for values, size in zip(runs, sizes, strict=True)])
         return np.asarray(self._solution(feature, reachable) @ run_sums)
 
     def _solution(self, feature: int, reachable: BoolArray) -> FloatArray:
-        """(B, R) least squares as a matrix, cached: nodes have few different ranges.
+        """(B, R) the least-squares solution as a matrix, cached: nodes have few different ranges.
 
         Each bin is asked alone at the first width, so the normal equations are well conditioned.
         """
@@ -281,7 +272,6 @@ class DyadicTables:
             blocks.append(members)
         return np.concatenate(blocks)
 
-    # -------------------------------------------------------------------------------- widths
     @cached_property
     def levels(self) -> tuple[Binning, ...]:
         """The bins, then runs of two, of four, and so on, until two runs are left."""
@@ -294,7 +284,7 @@ class DyadicTables:
         return max(1, int(np.ceil(np.log2(self.grids.binning.n_bins[feature] - 1))))
 
     def _level(self, k: int) -> Binning:
-        """A feature with fewer widths begins again."""
+        """The binning of width k; a feature with fewer widths starts again."""
         binning = self.grids.binning
         return Binning(
             tuple(
@@ -307,6 +297,6 @@ class DyadicTables:
 
 
 def _runs(bins: tuple[int, ...], n_bins: int, width: int) -> tuple[int, ...]:
-    """Runs of so many bins; the last bin, `missing`, stays alone."""
+    """Runs of `width` bins; the last bin, `missing`, stays alone."""
     last = (n_bins - 2) // width + 1
     return tuple(last if b == n_bins - 1 else b // width for b in bins)

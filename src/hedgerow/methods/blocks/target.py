@@ -48,20 +48,17 @@ PURE_WIDTHS = constant((32, 1024), unit="cells", evidence="numbers.md#0119")
 TARGET_STANDS_OUT = constant(3.5, unit="deviations", evidence="numbers.md#0119")
 """Deviations of its noise by which a cell must be seen."""
 MOST_UNSEEN = constant(0.15, unit="part of the rows", evidence="numbers.md#0119")
-"""Part of the rows that noise may hide in a cell which is left out."""
+"""Fraction of rows that noise may hide in a cell that is left out."""
 TAIL = constant(0.001, unit="part of the rows clipped at each end of the target")
 LEAST_SPREAD = constant(1e-4, unit="variance of the target as a part of its clipped range")
 SIZE_FRACTION = constant(Fraction(1, 100), unit="part of the budget", evidence="gates.md#0138")
-"""Part of the budget for the number of records."""
+"""Fraction of the budget for the number of records."""
 TARGET_AGAIN = constant(Fraction(1, 5), unit="part of the budget", evidence="gates.md#0152")
-"""Part of the budget, where no cell of a target stood out at first."""
+"""Fraction of the budget for a second try, if no cell of the target exceeded its noise."""
 
-# --------------------------------------------------------------------------------------------------
-# The noisy number of records.
-#
-# Methods count the records first, with a very small fraction of the budget. Where that count does
-# not stand out of its own noise, it is asked once more, with a larger fraction, and both are
-# combined: otherwise chance would decide what is trained.
+# The noisy number of records. Methods count the records first, with a very small fraction of the
+# budget. If that count does not exceed its own noise, it is asked again with a larger fraction, and
+# both are combined: otherwise chance would decide what is trained.
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class RecordCount:
 
     @property
     def is_seen(self) -> bool:
-        """Whether the number stands out of its noise. If not, there may be no records at all."""
+        """Whether the number exceeds its noise. If not, there may be no records at all."""
         return self.number >= COUNT_IS_SEEN * self.deviation
 
     @property
@@ -109,14 +106,12 @@ def recount_if_unclear(first: RecordCount) -> Flow[RecordCount]:
     return RecordCount(float(number[0]), float(np.sqrt(variance)), first.spent + second.spent)
 
 
-# --------------------------------------------------------------------------------------------------
-# The range of a numeric target within its public range, from noisy counts of ever finer cells.
-#
-# A rare large value weighs much in a squared error, and cells fine enough to divide the bulk hide a
-# tail behind their noise: on a flat histogram of 1,024 cells the clip cut away most of a skewed
-# target's variance. So cells are counted at five widths (a tree of counts; Hay et al. 2010), and
-# read from the widest down: a cell that stands out of its noise is divided, one that does not is
-# left out, and where no part of a cell stands out its mass is spread over it. Touches no row.
+# The range of a numeric target within its public range, from noisy counts of ever finer cells. A
+# rare large value matters much in a squared error, but cells fine enough for the bulk hide a tail
+# behind their noise: on a flat histogram of 1,024 cells the clip cut away most of a skewed target's
+# variance. So cells are counted at five widths (a tree of counts; Hay et al. 2010), from the widest
+# down: a cell that exceeds its noise is divided, one that does not is left out, and where no part
+# of a cell exceeds its noise its mass is spread over it.
 
 TARGET_CELLS = WIDTHS[-1]
 
@@ -132,24 +127,24 @@ class TargetShape:
 
     @property
     def below(self) -> FloatArray:
-        """Part of the rows at or below each cell."""
+        """Fraction of rows at or below each cell."""
         return np.asarray(np.cumsum(self.weights) / self.weights.sum())
 
     @property
     def is_seen(self) -> bool:
-        """Whether any cell stood out of its noise."""
+        """Whether any cell exceeded its noise."""
         return bool(np.ptp(self.weights) > 0.0)
 
     @property
     def spread(self) -> float:
-        """Variance of the clipped target as a part of the clipped range."""
+        """Variance of the clipped target relative to the squared clipped range."""
         u = np.clip((self.middles - self.low) / (self.high - self.low), 0.0, 1.0)
         mean = np.average(u, weights=self.weights)
         return max(float(np.average((u - mean) ** 2, weights=self.weights)), LEAST_SPREAD)
 
 
 def target_queries(target: Target, is_pure: bool, fraction: Fraction) -> list[SumQuery]:
-    """Counts of the target's cells, one query for each width; `fraction` is for all of them."""
+    """Counts of the target's cells, one query per width; `fraction` is for all of them."""
     widths = PURE_WIDTHS if is_pure else WIDTHS
     groups = [TargetCells(target_edges(target, n)) for n in widths]
     return [SumQuery(EVERYONE, Count(), by, fraction / len(widths)) for by in groups]
@@ -174,7 +169,7 @@ def target_shape(
 
 
 def evenly_spread(target: Target) -> TargetShape:
-    """An even distribution over the public range, where nothing was asked."""
+    """A uniform distribution over the public range, where nothing was asked."""
     edges = np.linspace(target.low, target.high, TARGET_CELLS + 1)
     middles = (edges[:-1] + edges[1:]) / 2.0
     return TargetShape(middles, np.ones(TARGET_CELLS), target.low, target.high)
@@ -183,7 +178,7 @@ def evenly_spread(target: Target) -> TargetShape:
 def masses(
     counts: Sequence[FloatArray], variance: float, rows: float, most_unseen: float = MOST_UNSEEN
 ) -> FloatArray:
-    """The rows, handed down from the whole range to the finest cells; (cells,)."""
+    """(cells,) the mass, distributed from the whole range down to the finest cells."""
     total_rows = np.array([rows])
     for best, noise in _average_widths(counts, variance):
         parts, least = best.reshape(len(total_rows), -1), TARGET_STANDS_OUT * np.sqrt(noise)
@@ -230,7 +225,7 @@ class TrainingTarget:
 
     @property
     def is_seen(self) -> bool:
-        """Whether the range of a number is known; always for classes."""
+        """Whether the range of a numeric target is known; always True for classes."""
         return self.shape is None or self.shape.is_seen
 
     @property
@@ -252,7 +247,7 @@ class InitialRound:
     target: TrainingTarget
     records: RecordCount
     signal: float  # noisy rows over the noise of one table of all features at the full budget
-    sure: float  # noisy rows over the noise of one sum of everybody at the full budget
+    sure: float  # noisy rows over the noise of one sum over all records at the full budget
     spent: Fraction
 
     @staticmethod
@@ -284,15 +279,15 @@ def initial_asks(schema: Schema) -> QueryKinds:
 
 
 def initial_rounds(schema: Schema) -> int:
-    """The most rounds it takes: each query may be asked once more."""
+    """The largest number of rounds: each query may be asked twice."""
     return 2 if schema.target is None else 3
 
 
 def initial_round(schema: Schema, noise_model: NoiseModel) -> Flow[InitialRound]:
     """Asks for the number of rows and, for regression, for the target's histogram.
 
-    Trees over a range a hundred times too wide are far worse than the mean, so a target that no
-    cell has shown is asked for again.
+    Trees over a range a hundred times too wide are far worse than the mean, so if no cell exceeded
+    its noise the target is asked for again.
     """
     queries = [count_query(SIZE_FRACTION)]
     if schema.target is not None:
@@ -317,7 +312,7 @@ def locate_target(
     noise_model: NoiseModel,
     most_unseen: float = MOST_UNSEEN,
 ) -> Flow[TrainingTarget]:
-    """Asks again for the range of a target that no cell has shown before."""
+    """Asks again for the range of a target of which no cell exceeded its noise."""
     replies = yield target_queries(target, noise_model.is_pure, fraction)
     cells = [reply for reply in replies if isinstance(reply, Answer)]
     return target_within(target_shape(target, cells, records.positive, most_unseen))
@@ -328,14 +323,14 @@ def target_within(shape: TargetShape) -> TrainingTarget:
 
 
 def declared_target(schema: Schema) -> TrainingTarget:
-    """Classes, or a number within its whole public range: nothing is asked beforehand."""
+    """Classes, or a number within its whole public range: nothing is asked."""
     if schema.target is None:
         return TrainingTarget(ClassCounts(len(schema.classes or ())))
     return target_within(evenly_spread(schema.target))
 
 
 def full_noise(schema: Schema, target: TrainingTarget, noise_model: NoiseModel) -> float:
-    """Deviation of the noise in a cell of all features' tables, all channels, at full budget."""
+    """Noise deviation of a cell in the tables of all features, all channels, at full budget."""
     every = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))
     return _noise_of_all_channels(
         SumQuery(EVERYONE, target.statistic, every, Fraction(1)), noise_model
@@ -343,7 +338,7 @@ def full_noise(schema: Schema, target: TrainingTarget, noise_model: NoiseModel) 
 
 
 def sum_noise(target: TrainingTarget, noise_model: NoiseModel) -> float:
-    """Deviation of the noise in one sum of everybody, all channels, at full budget."""
+    """Noise deviation of one sum over all records, all channels, at full budget."""
     return _noise_of_all_channels(
         SumQuery(EVERYONE, target.statistic, Whole(), Fraction(1)), noise_model
     )

@@ -1,4 +1,4 @@
-"""Budget, unit of cost and DP model of a run. Values only; no noise, no ledger."""
+"""Budget, unit of cost and DP model of a run, as values."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ Cost = Fraction | float
 
 DECIMAL = r"[0-9]{1,12}(\.[0-9]{1,40})?"
 WRITTEN = rf"{DECIMAL}|[0-9]{{1,20}}/[0-9]{{1,20}}"
-"""A number as a file has it in quotes: a plain decimal or a fraction, in digits of ASCII and of
-bounded length. Python's own readers take 1e100000000, and minutes for it."""
+"""A number in quotes in a file: a plain decimal or a fraction, in ASCII digits of bounded length.
+Python also accepts 1e100000000, and takes minutes to read it.
+"""
 _WRITTEN = re.compile(rf"{WRITTEN}|{DECIMAL}e-?[0-9]{{1,2}}")
 
 
@@ -30,7 +31,7 @@ class Measure(Enum):
 
 
 class DPModel(Enum):
-    """Where noise is added: a property of the run, never of a learner."""
+    """Where noise is added: a property of the run, never of a method."""
 
     CENTRAL = "one site adds all the noise"
     DISTRIBUTED = "each site adds a part; only the sum is private, and only the sum is seen"
@@ -40,7 +41,7 @@ class DPModel(Enum):
 
 
 def written_number(text: object, name: str) -> Fraction:
-    """A number from a user's file; a small exponent may follow, as in 1e-5."""
+    """Parses a number of a user's file; a small exponent may follow, as in 1e-5."""
     try:
         if isinstance(text, str) and _WRITTEN.fullmatch(text):
             return Fraction(text)
@@ -53,7 +54,7 @@ def written_number(text: object, name: str) -> Fraction:
 
 
 def checked_cost(cost: Cost) -> Cost:
-    """Refuses what would make a ledger fail open: NaN, floats, negative charges."""
+    """Raises for NaN, floats and negative charges, which would make a ledger fail open."""
     if isinstance(cost, Fraction):
         if cost >= 0:
             return cost

@@ -1,10 +1,10 @@
-"""The cost of a release against the coordinator and sites that reveal their noise to it.
+"""The cost of a release against a coordinator that colludes with sites, which reveal their noise.
 
-A study counts on h = t - c noise shares: t survivors at least, c colluders at most. Against c
-or fewer the declared cost holds. Against more, the noise that is left has the shape
-(t - colluders) / h of the declared law; from t colluders on nothing is left to count on. A
-person's records may lie in as many cells as there are records, and that is the worst case.
-Private selections are made and protected at one site: no colluder elsewhere changes their cost.
+A study relies on h = t - c noise shares: at least t survivors, at most c colluders. Against up to c
+colluders the declared cost holds. Against more, the noise that they do not know has the shape (t -
+colluders) / h of the declared law; against t or more there is none. In the worst case each record
+of a person lies in another cell. Private selections are made and protected at one site, so
+colluders elsewhere do not change their cost.
 Proof: docs/proofs/ledger.md, section 4.
 """
 
@@ -25,7 +25,7 @@ from hedgerow.privacy.mechanisms.mechanisms import DiscreteGaussian, DiscreteLap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coalition:
-    """`colluders` sites and the coordinator, in a study that opens t survivors and counts on h."""
+    """`colluders` sites and the coordinator, in a study with t survivors and h honest shares."""
 
     h: int
     t: int
@@ -40,13 +40,13 @@ class Coalition:
 
     @property
     def shape(self) -> Fraction:
-        """The part of the declared noise that this coalition does not know, at least."""
+        """The least fraction of the declared noise that this coalition does not know."""
         return Fraction(max(0, self.t - self.colluders), self.h)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoalitionRelease:
-    """A sum under a law: how far one person moves it, and in how many coordinates at most."""
+    """A sum: its noise law, and how far and in how many coordinates one person moves it."""
 
     law: NoiseLaw
     sensitivity: Sensitivity
@@ -54,12 +54,12 @@ class CoalitionRelease:
 
     @property
     def coordinates(self) -> int:
-        """The most coordinates a record moves: each move is one unit at least."""
+        """Most coordinates that a record changes: each change is at least one unit."""
         return min(self.touched_coordinates or self.sensitivity.l1, self.sensitivity.l1)
 
 
 def cost_against(measure: Measure, release: CoalitionRelease, coalition: Coalition) -> Cost:
-    """The cost of a release, priced by the noise the coalition does not know; rounded up."""
+    """The cost of a release given the noise that the coalition does not know; rounded up."""
     law, shape = release.law, coalition.shape
     if shape == 0:
         return math.inf
@@ -74,7 +74,7 @@ def cost_against(measure: Measure, release: CoalitionRelease, coalition: Coaliti
 
 
 def _laplace_cost(rate: Fraction, shape: Fraction, release: CoalitionRelease) -> Fraction:
-    """The loss is concave in the change of a coordinate, so an even spread is the worst."""
+    """The loss is concave in the change of a coordinate, so an even spread is the worst case."""
     per_coordinate, extra = divmod(release.sensitivity.l1, release.coordinates)
     even = release.coordinates - extra
     loss = even * polya_loss(rate, shape, per_coordinate)

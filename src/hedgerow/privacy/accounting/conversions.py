@@ -29,7 +29,7 @@ NOTHING = Fraction(0)
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
 LEAST_DELTA = Fraction(1, 10**100)
 GUARANTEES = "a finite number above 0, from 1e-12 to 1,000,000"
-"""Below no noise is proved, above nothing is guaranteed and its numbers pass all floats."""
+"""Below, no noise law is proved; above, nothing is guaranteed and numbers overflow floats."""
 FAILURES = (
     "0 for pure epsilon, or a public number of 1e-100 or more, well below 1 / (100 x the largest "
     "number of records there could be)"
@@ -42,7 +42,7 @@ WEAK_DELTA_WORDS = (
 
 
 def check_guarantee(epsilon: Fraction, delta: Fraction) -> None:
-    """Refuses numbers that guarantee nothing."""
+    """Refuses numbers without a meaningful guarantee."""
     if not is_epsilon(exact(epsilon, "epsilon")):
         raise ParameterError(f"epsilon is {shown_value(epsilon)}; use {GUARANTEES}.")
     if not is_delta(exact(delta, "delta")):
@@ -68,7 +68,7 @@ def warn_if_weak(delta: Fraction) -> None:
 
 
 def delta_of_sparse_rounds(rounds: int, sigma: int) -> Fraction:
-    """The part of delta a sparse graph of masks takes: a round is exposed with at most 2^-sigma.
+    """The delta of a sparse mask graph: a round is exposed with probability at most 2^-sigma.
 
     Proof: docs/proofs/ledger.md, section 4.
     """
@@ -76,7 +76,7 @@ def delta_of_sparse_rounds(rounds: int, sigma: int) -> Fraction:
 
 
 def whole_budget(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest budget that keeps (epsilon, delta), in units of the measure, rounded down."""
+    """The largest budget within (epsilon, delta), in units of the measure, rounded down."""
     check_guarantee(epsilon, delta)
     if measure is Measure.PURE:
         return epsilon
@@ -91,7 +91,7 @@ def whole_budget(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fracti
 
 
 def epsilon_of(measure: Measure, spent: Cost, delta: Fraction) -> float:
-    """The epsilon that `spent` keeps at `delta`, rounded up; infinite if there is none."""
+    """The epsilon of `spent` at `delta`, rounded up; infinite if there is none."""
     spent = checked_cost(spent)
     check_guarantee(Fraction(1), delta)
     if not isinstance(spent, Fraction):
@@ -166,7 +166,7 @@ def selection_epsilon(
 
 
 def lifetime_cost(measure: Measure, spent: Cost, lifetime: Measure) -> Cost:
-    """The cost of a study in a site's lifetime budget, which counts in epsilon or in rho."""
+    """The cost of a study in a site's lifetime budget, which is in epsilon or in rho."""
     if measure is lifetime or not isinstance(spent, Fraction):
         return spent
     if lifetime is not Measure.ZCDP:
@@ -187,7 +187,7 @@ def _check_positive(cost: Fraction) -> None:
 
 
 def _root_below(square: Fraction) -> Fraction:
-    """A rational at most the square root, exact where the root is rational."""
+    """A rational at most the square root, exact if the root is rational."""
     scale = 1 << (2 * rounding.FINE_BITS)
     top, bottom = square.numerator * scale, square.denominator * scale
     return Fraction(math.isqrt(top), math.isqrt(bottom - 1) + 1)
@@ -207,14 +207,16 @@ def _pure_of_rho(rho: Fraction) -> Fraction:
 
 
 def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:
-    """`_mu_squared_of_pure` backwards: the largest epsilon that costs mu^2, rounded down."""
+    """The inverse of `_mu_squared_of_pure`: the largest epsilon that costs mu^2, rounded down."""
     half = context().sqrt(real(mu_squared)) / 2
     return rounding.rounded_down(context().log(context().ncdf(half) / context().ncdf(-half)))
 
 
 def _pure_among_sums(mu_squared: Fraction, remainder: Fraction) -> Fraction:
-    """The same if `remainder` is left: the likelihood ratio of the selection, times that of so much
-    Gaussian noise, is below the ratio of both as Gaussian noise, in convex order.
+    """The largest epsilon if `remainder` is left after the selection, rounded down.
+
+    In convex order, the likelihood ratio of the selection, times that of the remaining Gaussian
+    noise, is below the ratio of both as Gaussian noise.
     """
     if not remainder:
         return NOTHING

@@ -1,6 +1,6 @@
-"""Gaussian differential privacy of integer noise: what a variance costs, what a cost allows.
+"""Gaussian differential privacy of integer noise: the cost of a variance, and the converse.
 
-A mechanism is mu-GDP if telling two neighbors apart is no easier than telling N(0, 1) from
+A mechanism is mu-GDP if distinguishing two neighbors is no easier than distinguishing N(0, 1) from
 N(mu, 1) (Dong, Roth and Su 2022). mu^2 adds up, also when noise is chosen by earlier answers.
 Proofs: docs/proofs/discrete_gaussian_gdp.md.
 """
@@ -15,12 +15,12 @@ from hedgerow.privacy.accounting import rounding
 from hedgerow.privacy.accounting.rounding import SLACK, Real, context, real
 
 VARIANCE_BITS = 24
-"""A variance is rounded up to so many bits: 6e-8 too much noise, and short integers to sample."""
+"""Bits of a variance, which is rounded up: 6e-8 too much noise, and short integers to sample."""
 
 ONE = Fraction(1)
 
 
-# --------------------------------------------------------------- the discrete Gaussian's own mu
+# The discrete Gaussian's own mu.
 def unit_mu_squared(sigma2: Fraction) -> Fraction:
     """mu^2 of the discrete Gaussian for a change of one unit, rounded up.
 
@@ -62,7 +62,7 @@ def _by_series(mu_squared: Fraction) -> Fraction:
 
 
 def _by_center(mu_squared: Fraction) -> Fraction:
-    """Finds it by secants in log P(Y != 0), which 1 / sigma^2 moves nearly in proportion."""
+    """Solves by secants in log P(Y != 0), which is nearly proportional to 1 / sigma^2."""
     ctx = context()
     affordable = ctx.log(_tail(mu_squared))
     start = 2 * (ctx.log(2) - affordable)
@@ -79,7 +79,7 @@ def _affords(mu_squared: Fraction, sigma2: Fraction) -> bool:
 
 
 def _tail(mu_squared: Fraction) -> Real:
-    """1 - P(Y = 0) has to be at least this, P(|N(0, 1)| > mu / 2), moved to the safe side."""
+    """The least allowed 1 - P(Y = 0): P(|N(0, 1)| > mu / 2), moved to the safe side."""
     return context().erfc(context().sqrt(real(mu_squared / 8))) * (1 + real(SLACK))
 
 
@@ -98,10 +98,10 @@ def _off_centre_of(sigma2: Real) -> Real:
     return beside / (1 + beside)
 
 
-# --------------------------------------------------------------------- between mu and (eps, delta)
+# Between mu and (eps, delta).
 @lru_cache(maxsize=1024)
 def mu_squared_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest short mu^2 that keeps (epsilon, delta)."""
+    """The largest short mu^2 within (epsilon, delta)."""
     ctx, goal = context(), real(delta)
     reach = ctx.sqrt(-2 * ctx.log(goal))
     low = ctx.sqrt(reach**2 + 2 * real(epsilon)) - reach
@@ -114,7 +114,7 @@ def mu_squared_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def epsilon_at(mu_squared: Fraction, delta: Fraction) -> Fraction:
-    """The smallest epsilon that mu keeps at `delta`, rounded up."""
+    """The smallest epsilon of mu at `delta`, rounded up."""
     ctx, goal = context(), real(delta)
     mu = ctx.sqrt(real(mu_squared))
     if mu == 0 or _delta(mu, ctx.mpf(0)) <= goal:

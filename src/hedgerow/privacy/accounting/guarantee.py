@@ -1,10 +1,10 @@
-"""A guarantee as a value, and what several of them come to.
+"""A guarantee as a value, and the composition of several.
 
-A release keeps (epsilon, delta) for a unit, one record or all records of one person, between
-neighboring data sets. Several releases of the same records add up (basic composition, which holds
-whatever law made the noise). Of releases of disjoint parts of the records each unit pays for one
-alone, so that the largest counts (parallel composition), if and only if every unit lies in one part
-whatever the others are: that is so where secret draws of the units themselves made the parts.
+A release is (epsilon, delta)-DP for a unit (one record, or all records of one person) between
+neighboring data sets. Releases of the same records add up (basic composition, for any noise). Of
+releases of disjoint parts the largest counts (parallel composition), if and only if every unit lies
+in one part whatever the other units are. That holds where secret draws of the units themselves made
+the parts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.privacy.accounting.rounding import Real, context, float_above, format_above, real
 
 INFINITY = "infinity"
-"""How JSON says it; the format has no number for it."""
+"""Infinity in JSON, which has no such number."""
 
 
 class Protected(Enum):
-    """The protected part of a unit: all of it, its labels while features are public, or nothing."""
+    """The protected part of a unit: all of it, its labels (features are public), or nothing."""
 
     RECORD = "record"
     LABEL = "label"
@@ -45,7 +45,7 @@ class Neighbors(Enum):
 class Unit:
     """The unit of privacy: one record, or one person with up to `most` records.
 
-    `counted` says that sites knew whose each record is and kept no more, each site for itself;
+    `counted` says that each site knew the person of each record and kept no more than `most`;
     otherwise `most` is an assumption.
     """
 
@@ -56,14 +56,14 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """Parts of the records, by secret draws that have a name: no other record was touched."""
+    """Parts of the records, made by named secret draws; the release used no other records."""
 
     name: str
     parts: frozenset[int]
     by_person: bool
 
     def join(self, other: Drawn | None) -> Drawn | None:
-        """The parts of both, if one draw made them; None if they may overlap in any record."""
+        """The parts of both, if the same draw made them; None if they may overlap."""
         if other is None or (other.name, other.by_person) != (self.name, self.by_person):
             return None
         return Drawn(name=self.name, parts=self.parts | other.parts, by_person=self.by_person)
@@ -71,7 +71,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """What one release, or several of them, keep. `drawn` says of which records, if not of all."""
+    """The guarantee of one or several releases; `drawn` names their records unless they are all."""
 
     unit: Unit
     protected: Protected
@@ -103,7 +103,6 @@ class Guarantee:
         epsilon, delta = self.numbers
         return f"epsilon = {format_above(epsilon)}, delta = {format_above(delta)}"
 
-    # ------------------------------------------------------------------------------------ JSON
     def to_dict(self) -> dict[str, Any]:
         sample = self.drawn
         return {
@@ -132,16 +131,16 @@ def shown_cost(cost: Cost) -> float:
 
 
 def add_guarantees(first: Guarantee, *others: Guarantee) -> Guarantee:
-    """The guarantee of releases that may all be of the same records: epsilons and deltas add.
+    """Basic composition: epsilons and deltas add.
 
-    Where one protects labels alone and another whole records, features lie open by the first, and
-    the second says nothing of labels that change: of both together nothing is kept.
+    If one release protects labels alone and another whole records, the first exposes features and
+    the second does not cover a changed label, so both together guarantee nothing.
     """
     return reduce(lambda a, b: _combine(a, b, lambda x, y: x + y), others, first)
 
 
 def combine_disjoint(first: Guarantee, second: Guarantee) -> Guarantee:
-    """The guarantee of releases of disjoint parts: the larger counts. Refused without a proof."""
+    """Parallel composition of releases of disjoint parts; raises if that is not proven."""
     reason = reason_not_apart(first, second)
     if reason is not None:
         raise ParameterError(f"{reason}, so that what was released of both adds up; add them.")
@@ -176,7 +175,7 @@ def _combine(a: Guarantee, b: Guarantee, of: Callable[[Any, Any], Any]) -> Guara
 
 
 def check_one_unit(*units: Unit) -> None:
-    """Guarantees to one record and to one person with several are of different things."""
+    """Raises unless all guarantees are to the same unit."""
     if len(set(units)) > 1:
         first, second = list(dict.fromkeys(units))[:2]
         raise ParameterError(
@@ -186,7 +185,7 @@ def check_one_unit(*units: Unit) -> None:
 
 
 def unit_words(unit: Unit, protection: Protected = Protected.RECORD) -> str:
-    """The protected unit in words. With declared persons each site counts for itself."""
+    """The protected unit in words; each site counts the records of declared persons by itself."""
     most, of_label = unit.most, protection is Protected.LABEL
     if unit.counted:
         whose = f"one person{' at one site' if unit.at_one_site else ''}"
@@ -205,19 +204,17 @@ def unit_words(unit: Unit, protection: Protected = Protected.RECORD) -> str:
 
 
 def guarantee_of_words(words: str, epsilon: Cost, delta: Fraction) -> Guarantee:
-    """A guarantee as ledgers and older statements write it: numbers, and the unit in words."""
+    """Reads a guarantee from the numbers and words of a ledger or an older statement."""
     unit, protection_by_words = unit_of_words(words)
     protection = Protected.NOTHING if epsilon == math.inf else protection_by_words
     return Guarantee(unit=unit, protected=protection, epsilon=epsilon, delta=delta)
 
 
 def unit_of_words(words: str) -> tuple[Unit, Protected]:
-    """From what `unit_words` gave."""
+    """The inverse of `unit_words`."""
     digits = "".join(c for c in words if c.isdigit())
     unit = Unit(
-        most=int(digits or 1),
-        counted="at most" in words,
-        at_one_site="at one site" in words,
+        most=int(digits or 1), counted="at most" in words, at_one_site="at one site" in words
     )
     protection = Protected.LABEL if words.startswith("the label") else Protected.RECORD
     if unit_words(unit, protection) != words:
@@ -225,22 +222,20 @@ def unit_of_words(words: str) -> tuple[Unit, Protected]:
     return unit, protection
 
 
-# --------------------------------------------------------------------------------------------------
-# The meaning of a budget for one person: how well an attack can detect that they took part.
-#
-# A membership attack is a test on what was released: it names some who did not take part (false
-# positives) and some who did (true positives). Differential privacy bounds the second rate for each
-# first, whatever else the attacker knows (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath
-# 2015; Dong, Roth and Su 2022). All numbers here are upper bounds, rounded up.
+# The meaning of a budget for one person: how well an attack can detect that they took part. A
+# membership attack is a test on what was released. Differential privacy bounds its true positive
+# rate given its false positive rate, whatever else the attacker knows (Wasserman and Zhou 2010;
+# Kairouz, Oh and Viswanath 2015; Dong, Roth and Su 2022). All numbers are upper bounds, rounded up.
 FALSE_POSITIVES = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """`guess`: how often a guess is right at most, where a coin is right half of the time.
+    """Bounds on membership attacks.
 
-    `advantage` is the largest gap between the true and the false positive rate; `found` has, for
-    some false positive rates, the largest true positive rate.
+    `guess` is how often a guess is right, where a coin is right half of the time; `advantage` is
+    the largest gap between the true and the false positive rate; `found` has, for some false
+    positive rates, the largest true positive rate.
     """
 
     guess: float
@@ -254,7 +249,7 @@ class Meaning:
 
 @lru_cache(maxsize=1024)
 def meaning_of(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) -> Meaning:
-    """`more_delta` is the failure probability beside the noise; it adds to every success rate."""
+    """`more_delta` is the failure probability besides the noise; it adds to every success rate."""
     most = advantage(measure, cost, more_delta)
     return Meaning(
         guess=_float_above((1 + Fraction(most)) / 2),
@@ -270,7 +265,7 @@ def advantage(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) 
     """
     if cost == math.inf:
         return 1.0
-    ctx, amount = context(), _real(cost)
+    ctx, amount = context(), real(Fraction(cost))
     if measure is Measure.PURE:
         return _bound(ctx.tanh(amount / 2), more_delta)
     _check(measure)
@@ -286,7 +281,7 @@ def found_at(
     """
     if cost == math.inf:
         return 1.0
-    ctx, amount, alarms = context(), _real(cost), real(false_positives)
+    ctx, amount, alarms = context(), real(Fraction(cost)), real(false_positives)
     if measure is Measure.PURE:
         ratio = ctx.exp(amount)
         return _bound(min(ratio * alarms, 1 - (1 - alarms) / ratio), more_delta)
@@ -300,10 +295,6 @@ def _check(measure: Measure) -> None:
         raise ParameterError(
             f"no meaning is derived for {measure.value}; use epsilon or mu squared."
         )
-
-
-def _real(cost: Cost) -> Real:
-    return real(Fraction(cost))
 
 
 def _bound(number: Real, more_delta: Fraction) -> float:

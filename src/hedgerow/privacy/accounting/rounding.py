@@ -1,7 +1,7 @@
-"""Directed rounding: a real number enters a guarantee only through these functions.
+"""Directed rounding: real numbers enter a guarantee only through these functions.
 
-Work is done with 60 digits. The result moves outward by 1e-40 of itself, far more than the
-error of any elementary function at that precision, and only then becomes a short rational.
+Computations use 60 digits. The result is moved outward by 1e-40 of itself, far more than the error
+of any elementary function at that precision, and then becomes a short rational.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 from hedgerow.schema.rules import exact
 
 Real = Any
-"""A number of `context()`; mpmath has no types."""
+"""A number of `context()`; mpmath is untyped."""
 
 DIGITS = 60
 SLACK = Fraction(1, 10**40)
 ROUNDING_BITS = 40
-"""Length of a rounded rational. It is loose by at most 2^-39 of itself and cheap to store."""
+"""Bits of a rounded rational: its relative error is at most 2^-39, and it is cheap to store."""
 FINE_BITS = 60
-"""Length of a number that is only shown. Finer, so that a budget kept reads as a budget kept."""
+"""Length of a number for display: finer, so that a budget that was kept is shown as kept."""
 
 
 SMALL = Decimal("0.0001")
@@ -32,7 +32,7 @@ SMALL = Decimal("0.0001")
 
 @cache
 def context() -> Any:
-    """Our own mpmath context, so that nobody else's precision setting reaches a guarantee."""
+    """A private mpmath context, so that nobody else's precision setting reaches a guarantee."""
     from mpmath.ctx_mp import MPContext
 
     own = MPContext()
@@ -77,7 +77,7 @@ def float_below(number: Fraction) -> float:
 
 
 def format_above(number: float, digits: int = 4) -> str:
-    """A number >= 0 to some digits, rounded up: no statement claims more than was guaranteed."""
+    """A number >= 0 to some digits, rounded up, so that no statement claims too much."""
     if math.isinf(number):
         return "infinity"
     shown = Decimal(repr(number)).normalize(Context(prec=digits, rounding=ROUND_CEILING))
@@ -85,9 +85,9 @@ def format_above(number: float, digits: int = 4) -> str:
 
 
 def highest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
-    """The end of the stretch where `holds` is true: true at `low`, false at `high`.
+    """The end of the interval where `holds` is true: true at `low`, false at `high`.
 
-    What comes back was itself tested, so its quality never decides whether it is safe.
+    The result itself was tested, so the tolerance does not affect safety.
     """
     while high - low > low * context().ldexp(1, -FINE_BITS):
         middle = (low + high) / 2
@@ -96,7 +96,7 @@ def highest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
 
 
 def smallest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
-    """The start of the stretch where `holds` is true: false at `low`, true at `high`."""
+    """The start of the interval where `holds` is true: false at `low`, true at `high`."""
     while high - low > high * context().ldexp(1, -FINE_BITS):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)

@@ -1,12 +1,12 @@
 """A hash chain of entries: a changed, moved or missing entry is detected.
 
-Each entry holds the hash of all before it, their signatures included, and is signed. So the
-signature of the last one vouches for all: reading a ledger takes one pass of hashing and one
-signature to check. Whoever holds the signing key and the file can still write another history;
-that is noticed only by those who remember a head (`anchor`, the coordinator, the peers).
+Each entry holds the hash of all entries before it, their signatures included, and is signed. The
+signature of the last entry thus covers all: reading a ledger takes one pass of hashing and one
+signature check. Whoever holds the signing key and the file can still write another history; only
+those who remember a head (the anchor, the coordinator, other sites) notice it.
 
-Entries of version 1 held the hash of the entry before them without its signature. They are read
-as they are; as long as no newer entry follows, each one's own signature is checked.
+Entries of version 1 held the hash of the previous entry without its signature. They are still read,
+and the signature of each is checked as long as no newer entry follows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hedgerow.privacy.ledger.store import sync_directory
 
 Sign = Callable[[bytes], bytes]
 Verify = Callable[[bytes, bytes], bool]
-"""(signature, message) -> is it this site's own?"""
+"""(signature, message) -> whether this site signed it."""
 
 _VERSION_1, _VERSION_2 = b"hedgerow/ledger/1/entry", b"hedgerow/ledger/2/entry"
 _LINK = b"hedgerow/ledger/2/link"
@@ -66,7 +66,7 @@ def seal_entry(seq: int, end: ChainLink, event: Event, sign: Sign) -> Entry:
 
 
 def vouches(entry: Entry, end: ChainLink) -> bool:
-    """Refuses an entry that does not follow; returns whether it covers the signatures before it."""
+    """Whether an entry covers the signatures before it; raises if it does not follow them."""
     if entry.head == _digest(_VERSION_2, str(entry.seq), end.everything, entry.body):
         return True
     if entry.head == _digest(_VERSION_1, str(entry.seq), end.head, entry.body):
@@ -87,7 +87,7 @@ def check_seq(entry: Entry, next_seq: int) -> None:
 
 
 def _digest(tag: bytes, *parts: str | bytes) -> bytes:
-    """SHA-256 of each part behind its own length, so that no two lists hash the same bytes."""
+    """SHA-256 of the parts, each after its length, so that no two lists hash the same bytes."""
     pieces = [tag]
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -102,14 +102,12 @@ def _describe_break(seq: int, defect: str) -> str:
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# A second memory of the ledger's end, kept outside the file that backups bring back.
-#
-# One line an entry, appended and synced after the entry is durable and before anything is sent.
-# A line that was torn by a power loss says nothing; the next one starts on a line of its own.
+# The anchor: a second record of the ledger's end, outside the file that backups restore. Each entry
+# appends one line, which is synced after the entry is durable and before anything is sent. A line
+# cut short by a power loss is ignored; the next one starts on its own line.
 
 _TAIL = 512
-"""Bytes of the last few lines: each head vouches for all before it."""
+"""Bytes read from the end: the last few heads suffice, since each covers all before it."""
 
 
 class Anchor:
@@ -125,7 +123,7 @@ class Anchor:
         return self._read(whole=False)
 
     def append(self, head: Head) -> None:
-        """Durable on return."""
+        """Appends a head; durable on return."""
         try:
             new = not self._path.exists()
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -1,8 +1,8 @@
 """Charges to records, by region: a round is charged first and released afterwards.
 
-A record pays along its path. Two charges whose regions differ in the outcome of one test cannot
-touch the same record, so the worse of them counts; everything else adds up. This holds for
-epsilon, rho and mu^2 alike, also when charges depend on earlier answers.
+Costs add along a record's path. Two charges whose regions differ in the outcome of one test cannot
+touch the same record, so the larger counts; all others add. This holds for epsilon, rho and mu^2
+alike, also when charges depend on earlier answers.
 Proof: docs/proofs/ledger.md.
 """
 
@@ -22,7 +22,7 @@ from hedgerow.schema.visible import html_table
 
 NO_HEAD = bytes(32)
 ENTRY_ID = "entry"
-"""The round id of what records pay on entering a study, once for all its runs."""
+"""The round id of the charge for entering a study, made once for all its runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Charge:
     """The price of a query for a record in `region`; `what` is its purpose in words.
 
     `study` is the key of the study's account: its hash, so that two studies of one name do not
-    share a budget. `measure` says what the cost counts; a ledger adds up one kind only.
-    `remainder` has to be left of the budget after this round: a selection was priced by it, and
-    counts as spent from then on.
+    share a budget. `measure` is the measure of the cost; a ledger adds up one measure only.
+    `remainder` is the budget that must be left after this round, because a selection was priced by
+    it; it counts as spent from then on.
     """
 
     region: Region
@@ -49,9 +49,9 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """Says that a round is paid for: the end of the ledger after its charge.
+    """Confirms that a round was charged: the end of the ledger after its charge.
 
-    `spent` is what the whole study has cost so far.
+    `spent` is the cost of the whole study so far.
     """
 
     study: str
@@ -62,18 +62,18 @@ class Receipt:
 
 
 class ChargeLedger(Protocol):
-    """Says yes before anything is released, or raises; there is no way to pay afterwards."""
+    """Charges a round before anything is released, or raises; nothing is charged afterwards."""
 
     def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
         """Charges one round of one study, all or nothing.
 
-        Raises BudgetExceeded, with nothing written, unless the study's total stays within its
-        limit. What is reserved stays charged, whatever becomes of the round.
+        Raises BudgetExceeded and writes nothing unless the study's total stays within its limit. A
+        charge is never taken back, whatever becomes of the round.
         """
         ...
 
     def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
-        """The same, unless the round was charged before: for prices paid once per study."""
+        """Charges a round unless it was charged before: for costs paid once per study."""
         ...
 
     def spent(self, study: str) -> Cost:
@@ -82,19 +82,19 @@ class ChargeLedger(Protocol):
 
 
 def worst_total(charges: Iterable[Charge]) -> Cost:
-    """The charge of the worst record: tests add, outcomes of one test do not, studies add."""
+    """The total of the worst-case record: tests and studies add, outcomes of one test do not."""
     tally = Tally()
     tally.add(tuple(charges))
     return tally.total
 
 
 _Units = int | float
-"""A cost as a whole number of a tally's units, or infinity."""
+"""A cost in units of a tally: an integer, or infinity."""
 
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """A node, whose total is a sum over tests, or a test, whose total is its worst outcome."""
+    """A node (total: sum over its tests) or a test (total: its worst outcome)."""
 
     above: _Part | None
     total: _Units = 0
@@ -107,21 +107,21 @@ Change = tuple[_Part, _Units]
 class Tally:
     """The charge of the worst-case record, updated as charges arrive.
 
-    A charge takes a step of work for every step of its region whose total it raises, and no more:
-    best-first trees ask about regions of a hundred steps, round after round. Totals are whole
-    numbers of a unit that divides all costs so far: few denominators differ, and integers add
-    exactly and sooner than rationals. What a study spent is never below what stood after a round,
-    with the remainder by which its selections were priced: charges of one call are one round.
+    A charge takes one step of work for every step of its region whose total it raises: best-first
+    trees ask about regions of a hundred steps in every round. Totals are integers of a unit that
+    divides all costs so far: few denominators differ, and integers add exactly and faster than
+    rationals. The spending of a study is never below its total after any round plus the remainder
+    by which that round's selections were priced. The charges of one call of `add` are one round.
     """
 
     def __init__(self) -> None:
         self._root = _Part(None)
         self._remainders: dict[Hashable, _Part] = {}
-        """By study: the most that was ever spent and to remain."""
+        """By study: the largest sum of spending and remainder so far."""
         self._nodes: dict[tuple[str, Region], _Part] = {}
         self._parts = [self._root]
         self._per_one = 1
-        """How many units 1 is."""
+        """Units per 1."""
 
     @property
     def total(self) -> Cost:
@@ -143,7 +143,7 @@ class Tally:
         return cost.numerator * (self._per_one // cost.denominator)
 
     def add(self, charges: Sequence[Charge]) -> list[Change]:
-        """Adds charges; the result takes them back by `undo`, as long as no others were added."""
+        """Adds charges; `undo` takes them back by the result, as long as no others were added."""
         self._refine(charges)
         changes: list[Change] = []
         for charge in charges:
@@ -163,7 +163,7 @@ class Tally:
         part.total = max(part.total, total)
 
     def _refine(self, charges: Sequence[Charge]) -> None:
-        """Smaller units, if these charges are no whole number of the present ones."""
+        """Switches to smaller units if these charges are not multiples of the present one."""
         costs = (cost for charge in charges for cost in (charge.cost, charge.remainder))
         finite = {cost.denominator for cost in costs if isinstance(cost, Fraction)}
         finer = math.lcm(self._per_one, *finite)
@@ -177,7 +177,10 @@ class Tally:
             part.total = before
 
     def _add(self, charge: Charge, changes: list[Change]) -> None:
-        """A worst outcome's total is that of its test, the same object: no need to compare."""
+        """Raises all totals that the charge changes.
+
+        A test has the same total object as its worst outcome, so `is` replaces a comparison.
+        """
         node, gain = self._node(charge.study, charge.region), self._units(charge.cost)
         before = node.total
         changes.append((node, before))
@@ -193,7 +196,7 @@ class Tally:
             node, parent.total = parent, before + gain
 
     def _node(self, study: str, region: Region) -> _Part:
-        """A study is a first test with one outcome: so studies share no node, and add."""
+        """A study is a first test with one outcome, so studies share no node, and add."""
         node = self._nodes.get((study, region))
         if node is None:
             node = self._part(self._part(self._root, study), 0)
@@ -249,7 +252,7 @@ def require_new(round_id: str, study: str, is_used: bool) -> None:
 
 
 def require_within(spent: Cost, limit: Cost, study: str, round_id: str) -> None:
-    """Refuses unless `total <= limit`: no tolerance, and a value that is no number is refused."""
+    """Raises unless `spent <= limit`, without tolerance; NaN is refused."""
     if not spent <= limit:
         raise BudgetExceeded(
             f"round {round_id!r} would bring study {study!r} to {readable_cost(spent)}; "
@@ -259,14 +262,14 @@ def require_within(spent: Cost, limit: Cost, study: str, round_id: str) -> None:
 
 
 def readable_cost(cost: Cost) -> str:
-    """For messages: readable, and exact where a short decimal would hide the difference."""
+    """A cost for messages: readable, and exact where a short decimal would hide a difference."""
     if not isinstance(cost, Fraction):
         return "infinity"
     return str(cost) if cost.denominator < 10**6 else f"{float(cost):.6g} ({cost})"
 
 
 class MemoryLedger:
-    """A ledger as long as the process, with one limit: for simulated sites and coordinators."""
+    """An in-memory ledger with one limit, for simulated sites and coordinators."""
 
     def __init__(self, limit: Cost) -> None:
         self.limit = checked_cost(limit)

@@ -1,6 +1,6 @@
-"""The events of a site's ledger, as values, and their one spelling in JSON.
+"""The events of a site's ledger, as values, and their only JSON form.
 
-Rationals are written "n/d", never as floats: what is signed is what was meant.
+Rationals are written "n/d", never as floats, so that the signed text is exact.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from hedgerow.schema.regions import Fold, HeldOut, Region, Split, Step, Test
 MOST_DIGITS = 64
 _PLACES = 40
 MOST_WORDS = 500
-"""Characters of a charge's purpose that an entry keeps."""
+"""Characters of a charge's purpose that an entry stores."""
 NONE = "0/1"
-"""What an entry of version 1 says where later ones name a delta."""
+"""The delta of entries of version 1, which name none."""
 
 Head = tuple[int, bytes]
-"""How many entries a ledger has, and the hash of the last."""
+"""The number of entries of a ledger, and the hash of the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifetimeSet:
-    """The site's own policy: what all studies together may cost, in epsilon or in rho.
+    """The site's policy: the limit of all studies together, in epsilon or in rho.
 
-    `delta` is the limit of what studies in epsilon may fail with; `unit` says to whom all of them
-    make their guarantee, where the ledger adds up one kind only.
+    `delta` limits the sum of the deltas of studies in epsilon; `unit` is the unit of privacy of all
+    studies, where the ledger adds up guarantees of one unit only.
     """
 
     measure: Measure
@@ -44,10 +44,10 @@ class LifetimeSet:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """A study may spend up to `cap`; all of it counts against the lifetime from now on.
+    """A study may spend up to `cap`, all of which counts against the lifetime budget from now on.
 
-    `study` is its hash, `name` what people call it. `delta` is what an epsilon may fail with that
-    is counted as a whole; costs that add up in rho or mu^2 have none.
+    `study` is its hash, `name` its name for people. `delta` belongs to an epsilon that counts as a
+    whole; costs that add up in rho or mu^2 have none.
     """
 
     study: str
@@ -66,9 +66,9 @@ class Charged:
 
 @dataclass(frozen=True, slots=True)
 class SetOpened:
-    """The one set of sites whose sum this site helps to open in a round; `members` is its hash.
+    """The one set of sites whose sum this site opens in a round; `members` is its hash.
 
-    An entry like a charge: a copy of the file that has forgotten it is seen to be old.
+    It is an entry like a charge, so that a copy of the file without it is recognized as old.
     """
 
     study: str
@@ -79,14 +79,14 @@ class SetOpened:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The study spends no more; what it did not spend is free again."""
+    """The study spends no more; its unspent budget is free again."""
 
     study: str
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Others hold heads that this file, which ends at `after`, has lost: all counts as spent."""
+    """The file ends at `after`, but others hold later heads: open studies count as fully spent."""
 
     after: int
     lost: tuple[Head, ...]
@@ -106,7 +106,7 @@ class Reconciled:
 
 Event = LifetimeSet | Approved | Charged | SetOpened | Closed | Restored | Reconciled
 Approvals = Callable[[str], Measure]
-"""The measure in which a study was approved."""
+"""Gives the measure in which a study was approved."""
 
 
 def to_json(event: Event) -> str:
@@ -114,7 +114,7 @@ def to_json(event: Event) -> str:
 
 
 def from_json(text: str, approvals: Approvals) -> Event:
-    """Parses an event; `approvals` gives the measure of charges of version 1, which name none."""
+    """Parses an event; `approvals` gives the measure of version 1 charges, which name none."""
     try:
         return _event(json.loads(text), approvals)
     except (ValueError, KeyError, TypeError) as error:
@@ -125,12 +125,12 @@ def from_json(text: str, approvals: Approvals) -> Event:
 
 
 def cost_text(cost: Cost) -> str:
-    """A rational as n/d, whatever is not one as inf."""
+    """A rational as n/d, infinity as inf."""
     return f"{cost.numerator}/{cost.denominator}" if isinstance(cost, Fraction) else "inf"
 
 
 def short_text(cost: Cost) -> str:
-    """The same for a message, where a number has 64 digits at most: rounded up if it has more."""
+    """The same for messages, in at most 64 digits: rounded up if it has more."""
     if isinstance(cost, Fraction) and _digits(cost) > MOST_DIGITS:
         cost = Fraction(math.ceil(cost * 10**_PLACES), 10**_PLACES)
         return cost_text(cost) if _digits(cost) <= MOST_DIGITS else "inf"
@@ -170,8 +170,8 @@ def _fields(event: Event) -> dict[str, Any]:
             return kind | {"study": study}
         case Restored(after, lost):
             return kind | {"after": after, "lost": [[seq, head.hex()] for seq, head in lost]}
-        case Reconciled(told, rounds):
-            costs = [[study, cost_text(cost)] for study, cost in told]
+        case Reconciled(study_costs, rounds):
+            costs = [[study, cost_text(cost)] for study, cost in study_costs]
             return kind | {"spent": costs, "rounds": list(map(list, rounds))}
 
 
@@ -206,9 +206,9 @@ def _event(raw: dict[str, Any], approvals: Approvals) -> Event:
 
 
 class StepTable:
-    """The regions of one entry as a tree: each step once, with the line of the step above it.
+    """The regions of one entry as a tree: each step once, with the line of its parent.
 
-    Thousands of deep regions in a short message would else fill a disk with their common steps.
+    Otherwise the common steps of thousands of deep regions could fill a disk.
     """
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ class StepTable:
         self._places: dict[tuple[int, Step], int] = {}
 
     def place(self, region: Region) -> int:
-        """The line of a region's last step, counted from 1; 0 is everybody."""
+        """The line of a region's last step, counted from 1; 0 is the region of all records."""
         place = 0
         for step in region:
             below = self._places.get((place, step))
@@ -244,7 +244,7 @@ def _charge_fields(charge: Charge, steps: StepTable) -> dict[str, Any]:
 
 
 def _charge(raw: dict[str, Any], regions: Sequence[Region], study: str, measure: Measure) -> Charge:
-    """A region is a line of the entry's steps; entries of version 2 spell each one out."""
+    """Parses a charge; a region is a line of the entry's steps or, in version 2, spelled out."""
     place = raw["region"]
     region = regions[place] if type(place) is int else tuple(_step(step) for step in place)
     remainder = cost_of_text(raw.get("remainder", NONE))

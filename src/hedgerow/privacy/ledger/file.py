@@ -1,12 +1,12 @@
-"""A ledger in a file of its own, with its key, anchor and lock: for users without a site.
+"""A ledger in a file of its own, with key, anchor and lock: for users without a site.
 
     fits.ledger         the entries
-    fits.ledger.key     signs them; made on first use, for its owner alone
-    fits.ledger.anchor  remembers their end
-    fits.ledger.lock    lets one process in at a time
+    fits.ledger.key     signs them; created on first use, readable by its owner alone
+    fits.ledger.anchor  records their end
+    fits.ledger.lock    admits one process at a time
 
-All four lie in one folder, so whoever puts back an older copy of the whole folder is not seen:
-that takes an anchor elsewhere, as a site's store has.
+All four lie in one folder, so an older copy of the whole folder is not detected. That takes an
+anchor elsewhere, as a site's store has.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hedgerow.privacy.ledger.store import LedgerStore, check_version, connect, w
 from hedgerow.secagg.keys import Identity, is_signed
 
 WAIT_SECONDS = 60.0
-"""For another process to write its entry, which takes a moment."""
+"""Time to wait for another process, which only writes its entry."""
 _MAGIC = b"SQLite format 3\0"
 _KEY_BYTES = 32
 
 
 @contextmanager
 def open_alone(path: Path) -> Iterator[SqliteLedger]:
-    """Nobody else writes until it is left: not even the first two users make two keys."""
+    """Opens a ledger exclusively, so that not even its first two users create two keys."""
     path = path.resolve()
     _require_ledger(path)
     with closing(exclusive(path, WAIT_SECONDS)):
@@ -44,7 +44,7 @@ def is_there(path: Path) -> bool:
 
 
 def _require_ledger(path: Path) -> None:
-    """Before anything is touched: a mutant of the hand must not lock a user's own table."""
+    """Refuses other files before anything is touched: a typing error must not lock them."""
     if path.is_dir():
         raise ParameterError(f"the ledger {path} is a folder; name a file in it.")
     if is_there(path):
@@ -84,7 +84,7 @@ def signed_ledger(store: LedgerStore, identity: Identity, anchor: Path) -> Sqlit
 
 
 def exclusive(path: Path, wait_seconds: float = 0.0) -> sqlite3.Connection:
-    """SQLite's own lock on a separate file: held until closed, or until the process ends."""
+    """SQLite's lock on a separate file, held until closed or until the process ends."""
     lock = connect(path.with_name(path.name + ".lock"), busy_seconds=wait_seconds)
     try:
         lock.execute("PRAGMA journal_mode=OFF")
@@ -100,7 +100,7 @@ def exclusive(path: Path, wait_seconds: float = 0.0) -> sqlite3.Connection:
 
 @contextmanager
 def open_ledger(path: Path, identity: Identity, anchor: Path) -> Iterator[SqliteLedger]:
-    """The ledger alone, to read it or to approve a study while another process serves."""
+    """Opens the ledger alone, to read it or to approve a study while another process serves."""
     with closing(LedgerStore(connect(path))) as store:
         check_version(store)
         yield signed_ledger(store, identity, anchor)

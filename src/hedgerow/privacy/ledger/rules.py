@@ -1,7 +1,7 @@
-"""The state that the events of a ledger add up to. No file, no signature: rules only.
+"""The state of a ledger after its events. No file, no signature: rules only.
 
-Writing an event and reading it back pass through the same rules, so a ledger that breaks them
-can neither be written nor be read.
+Events pass the same rules when they are written and when they are read, so a ledger that breaks
+them can be neither written nor read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from hedgerow.privacy.ledger.events import (
 
 @dataclass(frozen=True, slots=True)
 class OpenedSet:
-    """The hash of a set, the number of its entry, and what its study had cost by then."""
+    """The hash of an opened set, the number of its entry, and the study's spending by then."""
 
     members: bytes
     seq: int
@@ -48,7 +48,7 @@ class OpenedSet:
 
 @dataclass(slots=True)
 class Account:
-    """One study. `recovered_cost` is spending known from receipts alone, without its regions."""
+    """The account of a study; `recovered_cost` is spending known from receipts, without regions."""
 
     measure: Measure
     cap: Cost
@@ -63,7 +63,7 @@ class Account:
 
     @property
     def spent(self) -> Cost:
-        """After a restore the file may have forgotten charges, so all counts as spent."""
+        """The spending; all of the cap after a restore, since the file may lack charges."""
         return self.cap if self.doubtful else self.known
 
     @property
@@ -72,12 +72,12 @@ class Account:
 
     @property
     def reserved(self) -> Cost:
-        """The part of the lifetime budget that this study holds."""
+        """The part of the lifetime budget that this study occupies."""
         return self.cap if self.open else self.spent
 
 
 def next_seq(seq: int, event: Event) -> int:
-    """Entries count up; only a restore jumps, over the numbers that were lost."""
+    """The number of the next entry; only a restore skips numbers, those that were lost."""
     return max(seq, event.last) + 1 if isinstance(event, Restored) else seq + 1
 
 
@@ -105,22 +105,22 @@ class Books:
 
     @property
     def committed(self) -> Cost:
-        """The lifetime budget that all studies hold: caps while open, spending once closed."""
+        """The occupied lifetime budget: caps of open studies, spending of closed ones."""
         return self._total_committed(self.accounts.values())
 
     @property
     def failing(self) -> Cost:
-        """The deltas of all studies: a delta stays counted after its study is closed."""
+        """The sum of the deltas of all studies, closed ones included."""
         return sum((account.delta for account in self.accounts.values()), Fraction(0))
 
     def for_trial(self) -> Books:
-        """Takes limits and approvals in, and leaves these books as they are."""
+        """A copy that can apply limits and approvals without changing these books."""
         trial = copy(self)
         trial.accounts = dict(self.accounts)
         return trial
 
     def apply(self, event: Event) -> None:
-        """Takes an event in, or raises and changes nothing."""
+        """Applies an event, or raises and changes nothing."""
         before, self.seq = self.seq, next_seq(self.seq, event)
         try:
             self._apply(event)
@@ -180,11 +180,11 @@ class Books:
         self.account(event.study).rounds.add(event.round_id)
 
     def require_room(self, event: Charged) -> None:
-        """Raises as `apply` would; changes nothing either way."""
+        """Raises as `apply` would, and changes nothing."""
         self.account(event.study).tally.undo(self._add(event))
 
     def _add(self, event: Charged) -> list[Change]:
-        """Adds charges to their account, or raises; what was changed can be undone."""
+        """Adds charges to their account, or raises; `Tally.undo` takes the result back."""
         account = self.account(event.study)
         measure = measure_of(event.charges, event.round_id)
         require_measure(measure, account.measure, event.round_id)

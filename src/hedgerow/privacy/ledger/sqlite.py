@@ -34,10 +34,8 @@ from hedgerow.privacy.ledger.events import (
 from hedgerow.privacy.ledger.rules import Books, OpenedSet, next_seq
 from hedgerow.privacy.ledger.store import LedgerStore
 
-# --------------------------------------------------------------------------------------------------
-# The chain in its file: read once, checked against itself and against the anchor, appended to.
-#
-# All methods but `head`, `head_at` and `meet` are called inside a transaction of the store.
+# The chain in its file: read once, verified against itself and the anchor, appended to. All methods
+# but `head`, `head_at` and `meet` are called inside a transaction of the store.
 
 LAYOUT = (
     "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, "
@@ -50,7 +48,7 @@ LAYOUT = (
 
 
 class StoredChain:
-    """`books` are what the entries up to `end` add up to."""
+    """The entries of a ledger; `books` is the state after the entries up to `end`."""
 
     def __init__(
         self, store: LedgerStore, sign: Sign, verify: Verify, anchor: Anchor | None
@@ -60,29 +58,27 @@ class StoredChain:
         self.end: ChainLink = START
         self._caught_up = 0
         self._anchor_heads: dict[int, bytes] = {}
-        """The last lines of the anchor, as far as they were found on this chain."""
+        """The last lines of the anchor, as far as they were verified against this chain."""
         with store.transaction():
             for statement in LAYOUT:
                 store.create(statement)
 
-    # --------------------------------------------------------------------------------- writing
     def append(self, event: Event) -> None:
-        """Rules first, then the row; the anchor follows once the row is durable."""
+        """Applies the rules, then writes the row; the anchor follows once the row is durable."""
         self.books.apply(event)
         seq = next_seq(self.end.seq, event)
         entry = chain.seal_entry(seq, self.end, event, self._sign)
-        self.end = self.end.after(entry)  # if the row cannot be written, all is read again
+        self.end = self.end.after(entry)  # if the row cannot be written, everything is read again
         self._store.execute(
             "INSERT INTO ledger VALUES (?, ?, ?, ?)",
             entry.seq, entry.body, entry.head, entry.signature,
         )  # fmt: skip
         self._store.after_commit(self._raise_anchor)
 
-    # --------------------------------------------------------------------------------- reading
     def catch_up(self) -> None:
-        """Makes the books agree with the file, and the file with the anchor.
+        """Updates the books from the file, and verifies the file against the anchor.
 
-        Once a transaction: until it ends nobody else can write.
+        Once per transaction: nobody else can write until it ends.
         """
         if self._caught_up != self._store.transactions:
             self.read_new()
@@ -90,7 +86,7 @@ class StoredChain:
             self._caught_up = self._store.transactions
 
     def read_again(self) -> None:
-        """Believes nothing that was read before, and holds every line of the anchor against it."""
+        """Reads everything again, and verifies it against every line of the anchor."""
         self._forget()
         self.catch_up()
         own: dict[object, object] = dict(self.books.lost_heads.items())
@@ -100,7 +96,7 @@ class StoredChain:
                 self.meet(head)
 
     def read_new(self) -> None:
-        """Reads new entries: other processes write and transactions fail, so state may be stale."""
+        """Reads the entries of other processes; starts over if the end that was read is gone."""
         if self._stored_head(self.end.seq) != self.end.head:
             self._forget()
         try:
@@ -119,7 +115,7 @@ class StoredChain:
         self.books, self.end, self._caught_up, self._anchor_heads = Books(), START, 0, {}
 
     def _take_all(self, entries: Iterable[Entry]) -> None:
-        """Applies entries; the last signature covers those before it, whose hashes lead to it."""
+        """Applies entries, and checks the signatures that no later entry covers."""
         unsigned_entries: list[Entry] = []
         for entry in entries:
             if chain.vouches(entry, self.end):
@@ -142,29 +138,30 @@ class StoredChain:
             ) from error
         self.end = self.end.after(entry)
 
-    # ----------------------------------------------------------------------------------- heads
     def head(self) -> Head:
         rows = self._store.execute("SELECT seq, head FROM ledger ORDER BY seq DESC LIMIT 1")
         return cast(Head, rows[0]) if rows else START.position
 
     def head_at(self, seq: int) -> bytes | None:
-        """The head after `seq` entries, also of entries known to be lost; None if never there."""
+        """The head after `seq` entries, lost ones included; None if it is unknown."""
         if seq == 0:
             return NO_HEAD
         stored_head = self._stored_head(seq)
         return stored_head if stored_head != NO_HEAD else self.books.lost_heads.get(seq)
 
     def meet(self, head: Head) -> None:
-        """Somebody holds this head of ours: it must be on our chain."""
+        """Raises unless this head, which somebody else holds, is on our chain."""
         if self.head_at(head[0]) != head[1]:
+            end = self.head()[0]
+            found = f"ends at {end}" if head[0] > end else f"has another entry {head[0]}"
             raise LedgerRolledBack(
-                f"somebody holds entry {head[0]} of this ledger, and this file "
-                f"{_relation(head[0], self.head()[0])}. It is an older or another copy; nothing "
-                "may be charged to it. Find the newest copy, or declare the restore."
+                f"somebody holds entry {head[0]} of this ledger, and this file {found}. It is an "
+                "older or another copy; nothing may be charged to it. Find the newest copy, or "
+                "declare the restore."
             )
 
     def anchored_heads(self) -> dict[int, bytes]:
-        """Every head of an entry that the anchor has recorded."""
+        """Every head that the anchor has recorded."""
         heads = self._anchor.heads() if self._anchor else {}
         return {seq: head for seq, head in heads.items() if seq}
 
@@ -190,7 +187,7 @@ class StoredChain:
         self._store.after_commit(self._raise_anchor)
 
     def _raise_anchor(self) -> None:
-        """Also heals an anchor that a crash left one entry behind."""
+        """Appends the end to the anchor; also repairs one that a crash left one entry behind."""
         if self._anchor is not None and self.end.seq > max(self._anchor_heads, default=0):
             self._anchor.append(self.end.position)
             self._anchor_heads[self.end.seq] = self.end.head
@@ -202,23 +199,16 @@ def _entry(row: tuple[object, ...]) -> Entry:
     return Entry(*cast(tuple[int, str, bytes, bytes], row))
 
 
-def _relation(seq: int, end: int) -> str:
-    return f"ends at {end}" if seq > end else f"has another entry {seq}"
-
-
-# --------------------------------------------------------------------------------------------------
-# --------------------------------------------------------------------------------------------------
-# Rows beside the ledger, each with a code under a key that only the site has.
-#
-# The chain vouches for charges and opened sets. What stands beside it (runs, stored answers, heads
-# of peers, secrets) would be trusted as it is read: a flipped bit, or a row moved under another
-# key, must not pass for something that the site wrote.
+# Rows beside the ledger, each with an authentication code under a key that only the site has. The
+# chain covers charges and opened sets. Other rows (runs, stored answers, heads of other sites,
+# secrets) need a code: a flipped bit, or a row moved to another key, must not pass for something
+# that the site wrote.
 
 Row = tuple[Any, ...]
 
 
 class Table:
-    """`columns` are those of the table, in order, without the code; the first `keys` name a row."""
+    """A table with a code in each row; `columns` excludes it, the first `keys` identify a row."""
 
     def __init__(
         self, store: LedgerStore, name: str, columns: tuple[str, ...], keys: int, secret: bytes
@@ -227,13 +217,13 @@ class Table:
         self._columns, self._keys = columns, columns[:keys]
 
     def put(self, *values: object) -> None:
-        """Writes a row, in place of the one with the same key."""
+        """Writes a row, replacing the one with the same key."""
         marks = ", ".join("?" * (len(values) + 1))
         code = self._code(values)
         self._store.execute(f"INSERT OR REPLACE INTO {self._name} VALUES ({marks})", *values, code)
 
     def put_over(self, old: tuple[object, ...], *values: object) -> None:
-        """Writes a row into the room of the one with the key `old`, of which nothing is left."""
+        """Overwrites the row with the key `old`, of which nothing is left."""
         assignments = ", ".join(f"{column} = ?" for column in (*self._columns, "code"))
         where = dict(zip(self._keys, old, strict=True))
         self._store.execute(
@@ -246,7 +236,7 @@ class Table:
         return rows[0] if rows else None
 
     def rows(self, **where: object) -> list[Row]:
-        """Rows with these values, in order of their keys; each is checked."""
+        """The rows with these values, in order of their keys; each is verified."""
         order, columns = ", ".join(self._keys), ", ".join((*self._columns, "code"))
         rows = self._store.execute(
             f"SELECT {columns} FROM {self._name}{_condition(where)} ORDER BY {order}",
@@ -258,7 +248,7 @@ class Table:
         self._store.execute(f"DELETE FROM {self._name}{_condition(where)}", *where.values())
 
     def check(self) -> None:
-        """Reads every row once."""
+        """Verifies every row."""
         self.rows()
 
     def _check_row(self, row: Row) -> Row:
@@ -284,7 +274,7 @@ def _condition(where: dict[str, object]) -> str:
 
 
 def _encode_value(value: object) -> tuple[bytes, bytes]:
-    """Kind and bytes of a value: no two values have the same spelling."""
+    """The kind and bytes of a value; different values have different encodings."""
     match value:
         case bytes():
             return b"b", value
@@ -295,41 +285,34 @@ def _encode_value(value: object) -> tuple[bytes, bytes]:
     return b"?", repr(value).encode()
 
 
-# --------------------------------------------------------------------------------------------------
 class SqliteLedger:
-    """`sign` and `verify` are the site's own key; `anchor` is outside the backed-up directory."""
+    """A site's ledger; `sign` and `verify` use its key, `anchor` is outside its backups."""
 
     def __init__(
-        self,
-        store: LedgerStore,
-        *,
-        sign: Sign,
-        verify: Verify,
-        anchor: Anchor | None = None,
+        self, store: LedgerStore, *, sign: Sign, verify: Verify, anchor: Anchor | None = None
     ) -> None:
         self._store, self._chain = store, StoredChain(store, sign, verify, anchor)
 
-    # ------------------------------------------------------------------------------- spending
     def set_lifetime(
         self, measure: Measure, limit: Cost, delta: Cost = Fraction(0), unit: str = ""
     ) -> None:
-        """The site's own policy over all studies, in rho or in epsilon.
+        """Sets the limit of all studies together, in rho or in epsilon.
 
-        In epsilon studies are pure, or count with all of their epsilon and their delta.
+        In epsilon, a study is pure or counts with all of its epsilon and its delta.
         """
         self._write(LifetimeSet(measure, limit, delta, unit))
 
     def approve(
         self, study: str, measure: Measure, cap: Cost, name: str = "", delta: Cost = Fraction(0)
     ) -> None:
-        """Lets a study spend up to `cap`, all of which leaves the lifetime budget at once.
+        """Allows a study to spend up to `cap`, all of which leaves the lifetime budget at once.
 
         `study` is its hash (`Study.account`); `name` is for people.
         """
         self._write(Approved(study, measure, cap, name, delta))
 
     def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
-        """Charges a round; inside a transaction of the store it becomes durable with that."""
+        """Charges a round; durable with the store's transaction."""
         study = study_of(charges, round_id)
         with self.current() as books:
             self._chain.append(Charged(study, round_id, tuple(charges)))
@@ -344,23 +327,22 @@ class SqliteLedger:
             books.require_room(event)
 
     def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
-        """Charges a round unless it was charged before, by whichever process."""
+        """Charges a round unless any process charged it before."""
         with self.current() as books:
             if round_id not in books.account(study_of(charges, round_id)).rounds:
                 self.reserve(charges, round_id)
 
     def open_set(self, study: str, round_id: str, members: bytes) -> OpenedSet:
-        """Writes down the only set, by its hash, that this site will ever open in a round."""
+        """Records the hash of the only set that this site will ever open in a round."""
         with self.current() as books:
             account = books.account(study)
             self._chain.append(SetOpened(study, round_id, members, account.spent))
             return account.sets[round_id]
 
     def close(self, study: str) -> None:
-        """Ends a study for good; what it did not spend returns to the lifetime budget."""
+        """Ends a study for good; its unspent budget returns to the lifetime budget."""
         self._write(Closed(study))
 
-    # -------------------------------------------------------------------------------- reading
     def spent(self, study: str) -> Cost:
         with self.current() as books:
             return books.account(study).spent
@@ -370,23 +352,22 @@ class SqliteLedger:
             return books.account(study).cap
 
     def is_open(self, study: str) -> bool:
-        """May the study still charge? False if it was closed, or never approved."""
+        """Whether the study may still charge; False if it was closed or never approved."""
         with self.current() as books:
             account = books.accounts.get(study)
             return account is not None and account.open
 
     def committed(self) -> Cost:
-        """The part of the lifetime budget all studies together hold, in its measure."""
+        """The part of the lifetime budget that all studies occupy, in its measure."""
         with self.current() as books:
             return books.committed
 
     def opened(self, study: str, round_id: str) -> OpenedSet | None:
-        """The set that was opened in a round, if any."""
         with self.current() as books:
             return books.account(study).sets.get(round_id)
 
     def has_charged(self, study: str) -> bool:
-        """Has any round of the study been charged, or lost in a restore?"""
+        """Whether any round of the study was charged, or lost in a restore."""
         with self.current() as books:
             account = books.accounts.get(study)
             return account is not None and bool(account.rounds or account.spent)
@@ -397,37 +378,36 @@ class SqliteLedger:
             return books.restored_at
 
     def entries(self) -> Iterator[tuple[Entry, Event]]:
-        """All entries; they were checked when this ledger was last used."""
+        """All entries, as verified when this ledger was last used."""
         for entry in self._chain.entries():
             yield entry, from_json(entry.body, self._chain.books.measure)
 
     def settle(self) -> None:
-        """Makes sure that the anchor has what the file has, before stored bytes are sent again."""
+        """Brings the anchor up to the file's end, before stored bytes are sent again."""
         with self.current():
             pass
 
-    # ---------------------------------------------------------------------------------- trust
     def head(self) -> Head:
         return self._chain.head()
 
     def head_at(self, seq: int) -> bytes | None:
-        """The head after `seq` entries, also of entries known to be lost; None if never there."""
+        """The head after `seq` entries, lost ones included; None if it is unknown."""
         return self._chain.head_at(seq)
 
     def meet(self, head: Head) -> None:
-        """Somebody holds this head of ours: it must be on our chain."""
+        """Raises unless this head, which somebody else holds, is on our chain."""
         self._chain.meet(head)
 
     def verify(self) -> None:
-        """Reads everything again: links, signatures, sums, and the anchor."""
+        """Reads and verifies everything again: links, signatures, sums, and the anchor."""
         with self._store.transaction():
             self._chain.read_again()
 
     def restore(self, lost: Iterable[Head] = ()) -> None:
         """Declares that this file is an older copy.
 
-        `lost` are heads that others hold and the file does not; those of the anchor are added.
-        Every study open at this time counts as fully spent until `reconcile`.
+        `lost` are heads that others hold and the file lacks; those of the anchor are added. Every
+        open study counts as fully spent until `reconcile`.
         """
         with self._store.transaction():
             self._chain.read_new()
@@ -438,9 +418,9 @@ class SqliteLedger:
             self._chain.append(Restored(self._chain.end.seq, strange))
 
     def reconcile(self, receipts: Iterable[Receipt]) -> None:
-        """Believes receipts, which the caller has verified, if no entry that was lost lacks one.
+        """Applies receipts, which the caller has verified, if they cover every lost entry.
 
-        A receipt without a round does not say what its entry was, only what was spent by then.
+        A receipt without a round does not describe its entry, only the spending by then.
         """
         receipt_list = list(receipts)
         with self.current() as books:
@@ -466,10 +446,9 @@ class SqliteLedger:
                 "studies stay fully spent. Ask coordinators for the receipts they hold."
             )
 
-    # ----------------------------------------------------------------------------- transactions
     @contextmanager
     def current(self) -> Iterator[Books]:
-        """A transaction in which the books are those of the file, and the anchor agrees."""
+        """A transaction in which the books match the file, and the file the anchor."""
         with self._store.transaction():
             self._chain.catch_up()
             yield self._chain.books

@@ -1,10 +1,10 @@
 """One SQLite file with durable transactions: they survive a crash and a power failure.
 
-Rollback journal, not a write-ahead log: a site has one writer at a time, large messages are
-written once instead of twice, a backup is one file, and erased bytes are not left in a log.
-At a commit the journal is cut to no length and synced, which gives its bytes back as deleting it
-would, and spares two syncs of the directory: without a sync a power loss right after a commit could
-bring the journal back and undo the commit.
+It has a rollback journal, not a write-ahead log: a site has one writer at a time, large messages
+are written once instead of twice, a backup is one file, and no log retains erased bytes. A commit
+truncates the journal and syncs it. That frees its bytes as deleting it would, with two syncs of the
+directory fewer; without the sync, a power loss right after a commit could bring the journal back
+and undo the commit.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hedgerow.errors import LedgerBroken, LedgerError, LedgerUnavailable
 EXTRA = 3
 BUSY_SECONDS = 10.0
 PAGE_BYTES = 32_768
-"""Of a new file: answers of megabytes go in for half the work, and small ones for no more."""
+"""Page size of a new file: halves the work for answers of megabytes, at no cost for small ones."""
 
 Hook = Callable[[str], None]
-"""Called with the name of each step, so that a test can stop the world there."""
+"""Called with the name of each step, so that a test can interrupt there."""
 
 
 def no_hook(step: str) -> None:
@@ -33,10 +33,10 @@ def no_hook(step: str) -> None:
 
 
 def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """A connection to a file that only its owner can read; transactions are ours to begin.
+    """Connects to a file that only its owner can read; callers begin transactions themselves.
 
-    Only a new file is opened by hand: closing a second descriptor of an existing one would drop
-    the locks that SQLite holds on it in this process (POSIX).
+    Only a new file is opened by hand: closing a second descriptor of an existing one would drop the
+    locks that SQLite holds on it in this process (POSIX).
     """
     try:
         with suppress(FileExistsError):
@@ -54,7 +54,7 @@ def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connectio
 
 
 def make_private(directory: Path) -> None:
-    """Makes a folder that only its owner can look into, whatever the process' umask."""
+    """Creates a folder that only its owner can read, whatever the umask."""
     try:
         directory.mkdir()
         directory.chmod(0o700)
@@ -69,7 +69,7 @@ def make_private(directory: Path) -> None:
 
 
 def copy_private(source: Path, target: Path) -> None:
-    """Copies a file that nobody has open into a new one that only its owner can read."""
+    """Copies a file that no process has open into a new one that only its owner can read."""
     try:
         content = source.read_bytes()
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -104,7 +104,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Makes a file that nobody has open, and its name, durable."""
+    """Makes a file that no process has open, and its name, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -114,7 +114,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Makes a new file's name as durable as its content."""
+    """Makes the names of new files durable."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -123,18 +123,18 @@ def sync_directory(directory: Path) -> None:
 
 
 KNOWN_LAYOUTS = 5
-"""Layouts of a site's file that this release reads: the ledger alone, and the steps after it."""
+"""The number of layouts of a site's file that this release reads."""
 
 
 class LedgerStore:
-    """A connection and its only way to write."""
+    """A SQLite connection that writes in transactions only."""
 
     def __init__(self, connection: sqlite3.Connection, hook: Hook = no_hook) -> None:
         self._connection, self._hook = connection, hook
         self._lock = threading.RLock()
         self._depth = 0
         self.transactions = 0
-        """How many were begun; within one of them nobody else writes."""
+        """The number of transactions begun; within one nobody else writes."""
         self._after: list[Callable[[], None]] = []
         self._configure()
 
@@ -146,7 +146,7 @@ class LedgerStore:
                 raise _in_our_words(error) from error
 
     def create(self, statement: str) -> None:
-        """Runs a CREATE statement, spelled as SQLite will keep it, unless it was run before."""
+        """Runs a CREATE statement, spelled as SQLite stores it, unless the file has it already."""
         if statement not in self.layout():
             self.execute(statement)
 
@@ -156,7 +156,7 @@ class LedgerStore:
         return {str(sql) for (sql,) in rows}
 
     def check(self) -> None:
-        """Refuses a file with damaged pages."""
+        """Raises if pages of the file are damaged."""
         rows = self.execute("PRAGMA integrity_check(1)")
         if rows != [("ok",)]:
             raise LedgerBroken(
@@ -172,10 +172,9 @@ class LedgerStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, durable on exit. A transaction inside another joins it.
+        """All or nothing, durable on exit. A nested transaction joins the outer one.
 
-        The lock is taken at once (BEGIN IMMEDIATE), so what is read inside stays true until
-        the commit, whatever other studies and processes do.
+        BEGIN IMMEDIATE takes the lock at once, so what is read inside stays true until the commit.
         """
         with self._lock:
             if self._depth:
@@ -197,11 +196,11 @@ class LedgerStore:
                 self._after.clear()
 
     def after_commit(self, act: Callable[[], None]) -> None:
-        """`act` runs once the transaction is durable, before it is left; not if it fails."""
+        """Runs `act` once the transaction is durable, before it is left; not if it fails."""
         self._after.append(act)
 
     def close(self) -> None:
-        """Takes the empty journal away too, unless another process is using it."""
+        """Closes the connection and removes the empty journal, unless another process uses it."""
         with self._lock:
             with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA journal_mode=DELETE")
@@ -229,7 +228,7 @@ class LedgerStore:
             "synchronous=EXTRA",
             "fullfsync=ON",
             "secure_delete=ON",
-            "cache_spill=OFF",  # pages of an answer go into the file once, at the commit
+            "cache_spill=OFF",  # pages of an answer are written once, at the commit
             "trusted_schema=OFF",
         ):
             self.execute(f"PRAGMA {setting}")
@@ -243,7 +242,7 @@ class LedgerStore:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """SQLite's errors in hedgerow's words: nothing is sent after any of them."""
+    """Translates SQLite's errors; nothing is sent after any of them."""
     try:
         yield
     except sqlite3.Error as error:
@@ -251,7 +250,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _in_our_words(error: sqlite3.Error | UnicodeDecodeError) -> LedgerError:
-    """A damaged file may hold text that is none, in its rows and in its own messages."""
+    """Translates one error; a damaged file may hold invalid text in its rows and messages."""
     if isinstance(error, UnicodeDecodeError):
         return LedgerBroken(
             f"the site's file holds text that cannot be read ({error.reason}); nothing was sent. "
@@ -279,5 +278,5 @@ def layout_version(store: LedgerStore) -> int:
 
 
 def check_version(store: LedgerStore) -> None:
-    """Refuses a file that a later hedgerow has changed."""
+    """Raises if a later hedgerow has changed the file."""
     layout_version(store)

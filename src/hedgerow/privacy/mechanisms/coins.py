@@ -1,4 +1,4 @@
-"""Coins of exactly the stated bias: rationals and exp(-x), one at a time or many.
+"""Coins of exactly the stated bias, rational or exp(-x), one at a time or many.
 
 No float takes part. Proofs: docs/proofs/samplers.md, sections 2 and 3.
 """
@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 from hedgerow.schema.arrays import Words
 
-# --------------------------------------------------------------------------------------------------
-# exp and log in exact integer arithmetic, with bounds that are proved and not hoped for.
-#
-# A number x in [0, 1] stands as the integer 2^bits x. Proofs: docs/proofs/samplers.md, section 1.
+# exp and log in exact integer arithmetic, with proved bounds. The integer 2^bits x represents a
+# number x in [0, 1]. Proofs: docs/proofs/samplers.md, section 1.
 
 _GUARD_BITS: Final = 64
 _MARGIN: Final = 1 << 32  # covers every rounding inside exp_bounds, up to 2^12 bits
@@ -43,14 +41,14 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 def minus_log(value: int, bits: int) -> int:
     """2^bits times -log(z), where z = value / 2^bits is at least 2^(-bits/8), by Newton's method.
 
-    From the left of the root of this convex problem no step passes it. The result is off by at
-    most 4 / z units.
+    The problem is convex, so steps from the left of the root never pass it. The error is at most 4
+    / z units.
     """
     unit, root = 1 << bits, 0
     while True:
         step = unit - (value << bits) // exp_bounds(Fraction(root, unit), bits)[0]
         root += step
-        if abs(step) < 1 << (bits // 4):  # the error left is its square: far below one unit
+        if abs(step) < 1 << (bits // 4):  # the remaining error is its square: far below one unit
             return root
 
 
@@ -79,7 +77,7 @@ def bernoulli_exp(x: Fraction, secret: Randomness) -> bool:
 
 
 def _exp_up_to_one(n: int, d: int, secret: Randomness) -> bool:
-    """exp(-n/d) for n <= d: the first k whose coin n/(dk) fails is odd."""
+    """True with probability exp(-n/d), n <= d: the first k whose coin n/(dk) fails is odd."""
     k = 1
     while uniform_below(d * k, secret) < n:
         k += 1
@@ -104,8 +102,8 @@ def laplace(rate: Fraction, secret: Randomness) -> int:
 def falls_below_exp(prefix: int, bits: int, x: Fraction, secret: Randomness) -> bool:
     """Whether a uniform number in [0, 1) whose first `bits` bits are `prefix` is below exp(-x).
 
-    Bits are added until certified bounds decide, so the answer is exact. Each turn leaves the
-    question open with probability about 2^-63.
+    Bits are added until certified bounds decide, so the answer is exact. Each time they fail to
+    decide with probability about 2^-63.
     """
     while True:
         low, high = exp_bounds(x, bits)
@@ -122,8 +120,8 @@ def exp_coins(
 ) -> NDArray[np.bool_]:
     """For each numerator n a coin with probability exp(-n / denominator), denominator >= 1.
 
-    `uniforms` are 32 random bits each. They settle all but about one coin in 2^27; the others,
-    and any with n >= denominator, get more bits and exact bounds.
+    `uniforms` are 32 random bits each. They decide all but about one coin in 2^27; the others, and
+    any with n >= denominator, get more bits and exact bounds.
     """
     estimate = _exp32(numerators, denominator)
     heads = uniforms + np.uint64(1) + _UNSURE <= estimate
@@ -136,7 +134,7 @@ def exp_coins(
 
 
 def exp_at_least(numerators: Words, denominator: Fraction) -> Words:
-    """Integers at most 2^32 exp(-n / denominator), and not far below where n < denominator."""
+    """Lower bounds on 2^32 exp(-n / denominator): tight where n < denominator, 0 elsewhere."""
     estimate = _exp32(np.minimum(numerators, np.uint64(int(denominator) - 1)), denominator)
     small = numerators < np.uint64(int(denominator))
     return np.where(small, estimate - _UNSURE, np.uint64(0))
@@ -165,34 +163,32 @@ def _exp_table() -> Words:
     return np.array([exp_bounds(Fraction(i, 256), 63)[0] >> 32 for i in range(256)], np.uint64)
 
 
-# --------------------------------------------------------------------------------------------------
 # Secret randomness: fresh from the operating system, never seeded, never repeated after a fork.
-#
-# Noise that somebody can draw again protects nobody, so nothing here takes a seed. Public choices
-# (feature draws, cut points) use a NumPy generator elsewhere; the two never meet.
+# Noise that can be reproduced protects nobody, so nothing here takes a seed. Public choices
+# (feature draws, cut points) use a NumPy generator elsewhere.
 
 _ZEROS: Final = memoryview(bytes(1 << 16))
-_SPARE_WORDS: Final = 2  # the cipher may ask for one block of room beyond what it writes
+_SPARE_WORDS: Final = 2  # the cipher may need one block of room beyond its output
 
-_forks = 0  # how often this process's ancestors have forked since they imported this module
+_forks = 0  # forks of this process's ancestors since they imported this module
 
 
 class Randomness(Protocol):
-    """A source of uniform bits for samplers. Tests script it; the product has one: the OS."""
+    """A source of uniform bits. Tests script it; in production it is the operating system."""
 
     def words(self, count: int) -> Words:
-        """`count` fresh, independent, uniform 64-bit words, in an array of their own."""
+        """`count` fresh, independent, uniform 64-bit words, in a new array."""
         ...
 
     def bytes(self, count: int) -> bytes: ...
 
 
 class SecretRandomness:
-    """AES-256 in counter mode under 32 bytes from the OS. Make one per round; no thread shares it.
+    """AES-256 in counter mode under 32 bytes from the OS. Create one per round; not thread-safe.
 
     It holds a key and a counter, no buffer of words. A forked child takes a new key before its
     first word; otherwise parent and child would draw the same noise, and the difference of their
-    answers would show the data. For the same reason an instance cannot be pickled.
+    answers would reveal the data. For the same reason an instance cannot be pickled.
     """
 
     __slots__ = ("_forks_seen", "_stream")
@@ -219,7 +215,7 @@ class SecretRandomness:
 
 
 def uniform_below(n: int, secret: Randomness) -> int:
-    """An integer uniform on 0 .. n-1, exactly: too large a draw is thrown away."""
+    """A uniform integer in 0 .. n-1, exactly: draws that are too large are rejected."""
     bits = (n - 1).bit_length()
     surplus = -bits % 8
     while True:
@@ -229,7 +225,7 @@ def uniform_below(n: int, secret: Randomness) -> int:
 
 
 def _fresh_stream() -> CipherContext:
-    # The key is used for this one stream, so the counter may start at zero.
+    # The key is used for one stream only, so the counter may start at zero.
     return Cipher(algorithms.AES256(os.urandom(32)), modes.CTR(bytes(16))).encryptor()
 
 

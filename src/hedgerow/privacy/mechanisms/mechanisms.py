@@ -1,7 +1,7 @@
-"""Noise laws on the integers, and the part of each that one site draws.
+"""Noise laws on the integers, and the share of each that one site draws.
 
-A law is a value: it says which noise, not how it is drawn (`sampling` does that). Every site adds
-an independent draw of `law.share(h)`; any h of them sum to the law, and more only add noise.
+A law is a value; `sampling` draws from it. Every site adds an independent draw of `law.share(h)`;
+any h of them sum to the law, and more only add noise.
 Proofs: docs/proofs/samplers.md, section 6.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 
 from hedgerow.errors import ParameterError
 
-# How wide each sampler is proved to be exact; a wider law refuses to exist.
+# The widest laws whose samplers are proved exact; wider ones are refused.
 LEAST_LAPLACE_RATE: Final = Fraction(1, 2**40)
 LEAST_POLYA_RATE: Final = Fraction(1, 2**15)
 MOST_GAUSSIAN_VARIANCE: Final = Fraction(2**60)
@@ -75,7 +75,7 @@ class DiscreteGaussian:
 
     @property
     def variance(self) -> float:
-        """sigma2 but for terms of exp(-2 pi^2 sigma2); summed where these would show."""
+        """sigma2 up to terms of exp(-2 pi^2 sigma2); summed where these matter."""
         sigma2 = float(self.sigma2)
         if sigma2 > 4:
             return sigma2
@@ -84,7 +84,7 @@ class DiscreteGaussian:
         return squares / (math.fsum(weights) - 0.5)
 
     def share(self, h: int) -> DiscreteGaussian:
-        """One of h noise shares. The sum is within exp(+-tau) of this law: `gaussian_share_tau`."""
+        """One of h shares; their sum is within exp(+-tau) of this law (`gaussian_share_tau`)."""
         _check_shares(h)
         if h > 1 and self.sigma2 < h * LEAST_GAUSSIAN_SHARE:
             raise ParameterError(
@@ -96,7 +96,7 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True, slots=True)
 class NoNoise:
-    """Always 0. Not free: a query without noise is charged infinity."""
+    """Always 0. A query without noise is charged infinity."""
 
     @property
     def variance(self) -> float:
@@ -111,15 +111,15 @@ NoiseLaw = DiscreteLaplace | PolyaDifference | DiscreteGaussian | NoNoise
 
 
 def gaussian_share_tau(sigma2: Fraction, h: int) -> float:
-    """How far, in log probability, h Gaussian shares may be from one Gaussian; rounded up.
+    """Bound, in log probability, between h Gaussian shares and one Gaussian; rounded up.
 
-    Kairouz, Liu and Steinke 2021 (the distributed discrete Gaussian), proved there, not here:
+    Proved by Kairouz, Liu and Steinke 2021 (the distributed discrete Gaussian):
         tau = 10 sum_{k=1}^{h-1} exp(-2 pi^2 v k / (k + 1)),  v = sigma2 / h >= 1/4
     per coordinate that a record can touch.
     """
     v = float(DiscreteGaussian(sigma2).share(h).sigma2)
     terms = [math.exp(-2 * math.pi**2 * v * k / (k + 1)) for k in range(1, h)]
-    return 10 * math.fsum(terms) * (1 + 1e-9)  # more than exp and the sum can have rounded away
+    return 10 * math.fsum(terms) * (1 + 1e-9)  # exceeds all rounding errors
 
 
 def _check_rate(rate: Fraction, least: Fraction) -> None:

@@ -1,10 +1,10 @@
-"""Randomized response: a label that is reported wrongly with a known probability.
+"""Randomized response: a label is reported wrongly with a known probability.
 
-Protects labels only, record by record, against everybody. A record's answer is drawn once and for
-all: redrawing it in another run or after a restart would be a second release. So the words that
-decide come from outside: a function of the site's stored secret and the record's own name.
+It protects labels only, record by record, against everybody. A record's answer is drawn once:
+drawing it again in another run or after a restart would be a second release. So the random words
+are an argument: a function of the site's stored secret and the record's own id.
 
-Probabilities are multiples of 2^-64, so one word decides and every stated epsilon is that of the
+Probabilities are multiples of 2^-64, so one word decides, and every stated epsilon is that of the
 law as drawn, rounded up. Proofs: docs/proofs/samplers.md, section 8.
 """
 
@@ -31,7 +31,7 @@ _CODE_ATTEMPTS: Final = 4096
 _CERTIFIED_BITS: Final = 192
 _KEEP_STEPS: Final = 2**32
 HASHES: Final = 2
-BITS_PER_CLASS: Final = 2  # enough that the codes of labels seldom meet
+BITS_PER_CLASS: Final = 2  # enough that codes of labels seldom collide
 _MOST_STEPS: Final = 400
 _NEAR: Final = 1e-7
 
@@ -40,7 +40,7 @@ _NEAR: Final = 1e-7
 class RandomizedResponse:
     """One of `classes` labels: the true one for `honest_words` of the 2^64 words, else another.
 
-    Warner 1965 for any number of classes. The other labels are equally likely.
+    Warner 1965, for any number of classes. The other labels are equally likely.
     """
 
     classes: int
@@ -90,9 +90,7 @@ class RandomizedResponse:
         """One answer per label, decided by one word each."""
         honest = np.uint64(self.honest_words)
         width = np.uint64((ALL_WORDS - self.honest_words) // (self.classes - 1))
-        other_label = ((words - honest) // width).astype(
-            np.int64
-        )  # 0 .. C-2 where the word is a lie
+        other_label = ((words - honest) // width).astype(np.int64)  # 0 .. C-2 for a lie
         return np.where(words < honest, labels, other_label + (other_label >= labels))
 
     def estimate_counts(self, counts: IntArray) -> FloatArray:
@@ -105,11 +103,11 @@ class RandomizedResponse:
 class BloomRandomizedResponse:
     """Labels as noisy bit strings: Liu et al. 2020 (Federated Extra-Trees), after RAPPOR.
 
-    A label sets `hashes` of `bits` bits. The *permanent* string, drawn once per record, keeps a
-    bit with probability `keep` and else flips a fair coin. Each query gets an *instant* report:
-    a permanent 1 is sent as 1 with probability `one_if_set`, a 0 with `one_if_clear`.
-    Departures: every label sets exactly `hashes` different bits and label counts are identifiable
-    (a public search for the hash salt); probabilities are rounded to 2^-64, toward privacy.
+    A label sets `hashes` of `bits` bits. The *permanent* string, drawn once per record, keeps a bit
+    with probability `keep` and else flips a fair coin. Each query gets an *instant* report: a
+    permanent 1 is sent as 1 with probability `one_if_set`, a 0 with `one_if_clear`. Departures from
+    the paper: every label sets exactly `hashes` different bits, label counts are identifiable (by a
+    public search for the hash salt), and probabilities are rounded to 2^-64, toward privacy.
     """
 
     classes: int
@@ -138,7 +136,7 @@ class BloomRandomizedResponse:
             raise ParameterError(f"epsilon is {epsilon}; use a number above 0.")
         apart = _farthest(codebook(classes, bits, hashes))
         steps = int(math.tanh(float(epsilon) / (2 * apart)) * _KEEP_STEPS)
-        for keep in range(min(steps + 1, _KEEP_STEPS - 1), 0, -1):  # the second or third will do
+        for keep in range(min(steps + 1, _KEEP_STEPS - 1), 0, -1):  # one of the first few fits
             reports = cls(
                 classes=classes, bits=bits, hashes=hashes, keep=Fraction(keep, _KEEP_STEPS)
             )
@@ -150,7 +148,7 @@ class BloomRandomizedResponse:
 
     @classmethod
     def of_labels(cls, classes: int, epsilon: Fraction) -> BloomRandomizedResponse:
-        """The filter of FET-LDP (Liu et al. 2020): two hashes into two bits a class."""
+        """The filter of FET-LDP (Liu et al. 2020): two hashes into two bits per class."""
         return cls.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
 
     @property
@@ -159,7 +157,7 @@ class BloomRandomizedResponse:
         return codebook(self.classes, self.bits, self.hashes)
 
     def permanent(self, labels: IntArray, words: Words) -> Bits:
-        """(n, bits), from words (n, bits) that are a record's own for good."""
+        """(n, bits) permanent strings, from (n, bits) words that never change for a record."""
         return np.asarray(self.code[labels] ^ (words < np.uint64(self._flip_words)))
 
     def instant(self, permanent: Bits, secret: Randomness) -> Bits:
@@ -178,7 +176,7 @@ class BloomRandomizedResponse:
 
     @property
     def spread(self) -> float:
-        """Variance of a decoded label count per record, before negative ones are excluded."""
+        """Variance of a decoded label count per record, without the constraint >= 0."""
         one_odds, zero_odds = (float(p) for p in self._report_odds)
         per_bit = zero_odds * (1.0 - zero_odds) / (one_odds - zero_odds) ** 2
         code = self.code.astype(np.float64)
@@ -186,17 +184,17 @@ class BloomRandomizedResponse:
 
     @property
     def epsilon_forever(self) -> float:
-        """For any number of reports: d ln((1 + keep) / (1 - keep)), d <= 2 `hashes` bits apart."""
+        """Epsilon of any number of reports: d ln((1 + keep) / (1 - keep)), d <= 2 `hashes` bits."""
         flip = Fraction(self._flip_words, ALL_WORDS)
         return self._epsilon(1 - flip, flip)
 
     @property
     def epsilon_once(self) -> float:
-        """For one report: d/2 ln(P1 (1 - P0) / (P0 (1 - P1)))."""
+        """Epsilon of one report: d/2 ln(P1 (1 - P0) / (P0 (1 - P1)))."""
         return self._epsilon(*self._report_odds)
 
     def epsilon(self, reports: int) -> float:
-        """For so many reports of one record."""
+        """Epsilon of this many reports of one record."""
         return min(self.epsilon_forever, math.nextafter(reports * self.epsilon_once, math.inf))
 
     @property
@@ -205,18 +203,18 @@ class BloomRandomizedResponse:
 
     @property
     def _one_words(self) -> tuple[int, int]:
-        """Words that send 1, for a permanent 1 and for a 0; rounded toward each other."""
+        """The words that send 1, for a permanent 1 and for a 0; rounded toward each other."""
         return int(ALL_WORDS * self.one_if_set), math.ceil(ALL_WORDS * self.one_if_clear)
 
     @property
     def _report_odds(self) -> tuple[Fraction, Fraction]:
-        """P1 and P0: the chance of sending 1 for a bit that the label sets, and for another."""
+        """P1 and P0: the chance of sending 1 for a bit that the label sets, and for others."""
         flip = Fraction(self._flip_words, ALL_WORDS)
         one_odds, zero_odds = (Fraction(w, ALL_WORDS) for w in self._one_words)
         return (1 - flip) * one_odds + flip * zero_odds, flip * one_odds + (1 - flip) * zero_odds
 
     def _epsilon(self, one_odds: Fraction, zero_odds: Fraction) -> float:
-        """Two labels set equally many bits, so of the bits that differ half go each way."""
+        """Two labels set equally many bits, so half of the differing bits go each way."""
         ratio = one_odds * (1 - zero_odds) / (zero_odds * (1 - one_odds))
         return math.nextafter(_farthest(self.code) // 2 * log_up(ratio), math.inf)
 
@@ -224,8 +222,8 @@ class BloomRandomizedResponse:
 def non_negative(matrix: FloatArray, targets: FloatArray) -> FloatArray:
     """(..., C) the x >= 0 for which `matrix` x is nearest to each of (..., bits).
 
-    Where plain least squares is not negative it is the answer; elsewhere projected gradients with
-    momentum (Beck and Teboulle 2009) start from it. All cells of a level are solved together.
+    Where plain least squares is nonnegative it is the answer; elsewhere accelerated projected
+    gradients (Beck and Teboulle 2009) start from it, for all cells of a level together.
     """
     gram, towards = matrix.T @ matrix, targets @ matrix
     x = towards @ np.linalg.inv(gram)  # symmetric; solving cell by cell would factor it each time
@@ -247,19 +245,19 @@ def non_negative(matrix: FloatArray, targets: FloatArray) -> FloatArray:
 
 
 def _farthest(code: Bits) -> int:
-    """In how many bits two labels differ at most."""
+    """The largest number of bits in which two labels differ."""
     return max(int((a != b).sum()) for a in code for b in code)
 
 
 @lru_cache(maxsize=64)
 def codebook(classes: int, bits: int, hashes: int) -> Bits:
-    """Public bit strings (C, bits), linearly independent, so that counts can be separated."""
+    """Public bit strings (C, bits), linearly independent, so that counts are identifiable."""
     if not (classes >= 2 and bits >= classes and 1 <= hashes < bits):
         raise ParameterError(
             f"{classes} classes in {bits} bits by {hashes} hashes; use 2 classes or more, at "
             "least as many bits as classes and fewer hashes than bits."
         )
-    if hashes == 1:  # a bit of its own for every label; a search would need luck
+    if hashes == 1:  # one bit for every label; a search may fail
         return freeze(np.eye(classes, bits, dtype=np.uint8))
     for salt in range(_CODE_ATTEMPTS):
         code = np.array([_bloom(salt, label, bits, hashes) for label in range(classes)], np.uint8)
@@ -271,7 +269,7 @@ def codebook(classes: int, bits: int, hashes: int) -> Bits:
 
 
 def _bloom(salt: int, label: int, bits: int, hashes: int) -> list[int]:
-    """`hashes` different positions, the first that SHA-256 of a counter names."""
+    """`hashes` different positions, from SHA-256 of a counter."""
     chosen: set[int] = set()
     counter = 0
     while len(chosen) < hashes:
@@ -282,7 +280,7 @@ def _bloom(salt: int, label: int, bits: int, hashes: int) -> list[int]:
 
 
 def log_up(ratio: Fraction) -> float:
-    """The smallest float found, by certified steps up, that is not below ln(ratio); ratio >= 1."""
+    """A float that is certified to be at least ln(ratio), and close to it; ratio >= 1."""
     guess = math.log1p((ratio.numerator - ratio.denominator) / ratio.denominator)
     while not _exp_reaches(guess, ratio):
         guess = math.nextafter(guess, math.inf)

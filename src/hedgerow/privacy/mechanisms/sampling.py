@@ -1,4 +1,4 @@
-"""Draws noise: whole vectors of exact integers, from secret words.
+"""Draws noise: vectors of exact integers, from secret words.
 
 | law                        | how                                                                |
 |----------------------------|--------------------------------------------------------------------|
@@ -7,8 +7,8 @@
 | DiscreteGaussian, narrow   | one table                                                          |
 | DiscreteGaussian, wide     | table of coarse steps, uniform fine part, exact rejection          |
 
-Integers only. `total_variation` bounds, per draw, the distance to the law as written.
-Proofs: docs/proofs/samplers.md.
+Integers only. `total_variation` bounds, per draw, the distance to the stated law. Proofs:
+docs/proofs/samplers.md.
 """
 
 from __future__ import annotations
@@ -43,25 +43,23 @@ from hedgerow.privacy.mechanisms.mechanisms import (
 )
 from hedgerow.schema.arrays import IntArray, Words
 
-# --------------------------------------------------------------------------------------------------
-# The one-sided and two-sided laws that tables hold, as exact integer probabilities.
-#
-# Each gives its probabilities times 2^320, in order of value from `lowest` on, rounded down at
-# every step. The rounding adds up to less than 2^-193 of probability anywhere in the range the
-# mechanisms allow. Proofs: docs/proofs/samplers.md, section 4.
+# The one-sided and two-sided laws that tables hold, as exact integer probabilities: 2^320 P(k), in
+# order of value from `lowest` on, rounded down at every step. All rounding together is less than
+# 2^-193 of probability for every law that the mechanisms allow. Proofs: docs/proofs/samplers.md,
+# section 4.
 LAW_BITS: Final = 320
 LAW_ONE: Final = 1 << LAW_BITS
 
 
 class Law(Protocol):
-    """A law that a table is built from. Hashable, so that a table is built once."""
+    """A law from which a table is built. Hashable, so that a table is built once."""
 
     def probabilities(self) -> tuple[int, Iterator[int]]:
-        """The lowest value; 2^320 P(k) for it and its successors, until only 0 is left."""
+        """The lowest value, and 2^320 P(k) for it and its successors while above 0."""
         ...
 
     def entries(self) -> int:
-        """At most so many probabilities are given."""
+        """An upper bound on the number of probabilities."""
         ...
 
     def __hash__(self) -> int: ...
@@ -159,20 +157,18 @@ def gaussian_weights(sigma2: Fraction) -> list[int]:
     return weights
 
 
-# --------------------------------------------------------------------------------------------------
-# Cumulative tables: 64 random bits decide almost every draw, 192 bits decide the rest.
-#
-# A uniform word x falls in entry k, the first with thresholds[k] > x, where thresholds[k] is
-# floor(2^64 P(value <= k)). Only when x equals a threshold, or lies beyond the last one, do more
-# bits matter: then 128 are added and compared with the 192-bit thresholds, which are computed again
-# from the law and reach as far into the tail as 192 bits can. So memory holds 8 bytes an entry, and
-# the total variation is that of 192-bit thresholds. Proofs: docs/proofs/samplers.md, 5.
+# Cumulative tables: 64 random bits decide almost every draw, 192 bits decide the rest. A uniform
+# word x falls in entry k, the first with thresholds[k] > x, where thresholds[k] is floor(2^64
+# P(value <= k)). Only if x equals a threshold, or lies beyond the last one, 128 more bits are drawn
+# and compared with 192-bit thresholds, which are computed again from the law and reach as far into
+# the tail as 192 bits can. An entry takes 8 bytes of memory, and the total variation is that of
+# 192-bit thresholds. Proofs: docs/proofs/samplers.md, 5.
 
 WORD_BITS: Final = 64
 EXACT_BITS: Final = 192
 _LAST_WORD: Final = 2**WORD_BITS - 1
 _GUIDE_BITS: Final = (6, 18)
-_MORE_GUIDE_BITS: Final = 2  # than entries have: then most words have one threshold to look at
+_MORE_GUIDE_BITS: Final = 2  # beyond the entries' own: most words then compare with one threshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +182,7 @@ class LawTable:
     shift: int
 
     def settle(self, word: int, secret: Randomness) -> int:
-        """The value of a draw that begins with `word`, by 128 bits more."""
+        """The value of a draw that begins with `word`, decided by 128 more bits."""
         more = int.from_bytes(secret.bytes((EXACT_BITS - WORD_BITS) // 8), "little")
         point = word << (EXACT_BITS - WORD_BITS) | more
         lowest, probabilities = self.law.probabilities()
@@ -200,14 +196,14 @@ class LawTable:
 
 @lru_cache(maxsize=64)
 def table_of(law: Law) -> LawTable:
-    """Built once per law and process; a table holds nothing secret."""
+    """Built once per law and process; a table contains nothing secret."""
     lowest, probabilities = law.probabilities()
     thresholds: list[int] = []
     for total in accumulate(probabilities):
         thresholds.append(min(total >> (LAW_BITS - WORD_BITS), _LAST_WORD))
         if thresholds[-1] == _LAST_WORD:
             break
-    # Of the values below the first 2^-64 one entry stays: it makes the word 0 a tie.
+    # Of the values below the first 2^-64 one entry stays, so that the word 0 is a tie.
     surplus = max(0, bisect_right(thresholds, 0) - 1)
     return _with_guide(law, lowest + surplus, np.array(thresholds[surplus:], np.uint64))
 
@@ -226,21 +222,20 @@ def total_variation_of(law: Law) -> Fraction:
     return Fraction(2 * law.entries(), 2**EXACT_BITS)
 
 
-# --------------------------------------------------------------------------------------------------
-NARROW_VARIANCE: Final = 2**20  # up to here a table of 64-bit words stays in the cache
+NARROW_VARIANCE: Final = 2**20  # up to here a table of 64-bit words fits the cache
 _DIGIT_BASE: Final = 2**10
 _SLOW_RATE: Final = Fraction(1, 2**7)  # a geometric law this flat is split into digits
-_STEPS_PER_SIGMA: Final = 16  # so that rejection keeps 39 proposals in 40 or more
-_BLOCK: Final = 2**16  # draws at a time: few enough to stay in the cache
+_STEPS_PER_SIGMA: Final = 16  # rejection then keeps at least 39 proposals in 40
+_BLOCK: Final = 2**16  # draws at a time, to stay in the cache
 
 
 class Invert(Protocol):
-    """The seam for a compiled loop: words in, entries out.
+    """The interface of a compiled loop: words in, entries out.
 
     For every i, out[i] becomes the first k with thresholds[k] > words[i]. The positions of words
     that equal a threshold, or for which there is no such k, go to the front of `ties` (as long as
-    `words`), and their number is returned; out is not read there. `guide[words[i] >> shift]` is
-    an entry at or before the right one, so that a loop can walk up from it.
+    `words`), and their number is returned; out is not read there. `guide[words[i] >> shift]` is an
+    entry at or before the right one, where a loop can start.
     """
 
     def __call__(
@@ -255,12 +250,11 @@ class Invert(Protocol):
 
 
 Proposed = tuple[IntArray, NDArray[np.intp]]
-"""Draws, and the places of those that are rejected."""
+"""Draws, and the positions of rejected ones."""
 Proposing = Callable[[int, Randomness, Invert], Proposed]
 
 
 def draw(law: NoiseLaw, size: int, secret: Randomness, invert: Invert = search) -> IntArray:
-    """`size` independent draws of a law."""
     match law:
         case NoNoise():
             return np.zeros(size, np.int64)
@@ -281,14 +275,14 @@ def total_variation(law: NoiseLaw) -> Fraction:
         case NoNoise():
             return Fraction(0)
         case DiscreteLaplace():
-            # Rejection divides by the chance to accept, which is above 1/2.
+            # Rejection divides by the acceptance probability, which is above 1/2.
             return 2 * sum((total_variation_of(d) for _, d in _digits(law.rate)), Fraction(0))
         case PolyaDifference():
             return 2 * total_variation_of(Polya(law.rate, law.shares))
         case DiscreteGaussian():
             if law.sigma2 <= NARROW_VARIANCE:
                 return total_variation_of(Gaussian(law.sigma2))
-            # Rejection divides by the chance to accept, which is above 2/3.
+            # Rejection divides by the acceptance probability, which is above 2/3.
             return 3 * total_variation_of(_coarse(law.sigma2)[1])
 
 
@@ -299,9 +293,7 @@ def _look_up(table: LawTable, size: int, secret: Randomness, invert: Invert) -> 
         words, ties = secret.words(len(part)), np.empty(len(part), np.int64)
         tie_places = ties[: invert(words, table.thresholds, table.guide, table.shift, part, ties)]
         part += table.lowest
-        tie_words = words[
-            tie_places
-        ]  # copied before more bits are drawn: a source may reuse its memory
+        tie_words = words[tie_places]  # a copy: the source may reuse its memory for more bits
         for i, word in zip(tie_places, tie_words, strict=True):
             part[i] = table.settle(int(word), secret)
     return out
@@ -315,7 +307,7 @@ def _difference(pairs: IntArray) -> IntArray:
 def _sample_by_rejection(
     propose: Proposing, size: int, secret: Randomness, invert: Invert
 ) -> IntArray:
-    """Rejection sampling: rejected places are drawn again, each on its own, until none is left."""
+    """Rejection sampling: rejected places are drawn again until none is left."""
     out, again = np.empty(size, np.int64), [np.zeros(0, np.intp)]
     for start in range(0, size, _BLOCK):
         part = out[start : start + _BLOCK]
@@ -328,7 +320,7 @@ def _sample_by_rejection(
 
 
 def _propose_signed(rate: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
-    """A sign for each geometric number; a zero with a minus is rejected, else it came twice."""
+    """Adds signs to geometric draws; minus zero is rejected, or zero would be drawn twice."""
     out = _geometric(rate, size, secret, invert)
     words = secret.words(-(-size // WORD_BITS)).view(np.uint8)
     minus = np.unpackbits(words, count=size, bitorder="little")
@@ -363,11 +355,11 @@ def wide_gaussian(sigma2: Fraction, size: int, secret: Randomness, invert: Inver
 
 
 def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
-    """Proposes k with the weight exp(-coarse^2 / (2 sigma2)) of its coarse part; a coin fixes it.
+    """Proposes k with the weight exp(-coarse^2 / (2 sigma2)) of its coarse part, for a rejection.
 
     A sign bit maps j = coarse + fine to j or to -1 - j, so every integer is proposed in one way.
-    The coin shows heads with probability exp(-(k^2 - coarse^2) / (2 sigma2)); |k| >= coarse.
-    Most uniforms are below the chance of every fine part, and their coins need not be looked at.
+    The coin accepts with probability exp(-(k^2 - coarse^2) / (2 sigma2)), where |k| >= coarse. Most
+    uniforms are below this probability for every fine part and need no coin.
     """
     fine_bits, coarse_law = _coarse(sigma2)
     steps = _look_up(table_of(coarse_law), size, secret, invert)
@@ -387,7 +379,7 @@ def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness, invert: In
 
 @lru_cache(maxsize=64)
 def _surely_kept(sigma2: Fraction) -> Words:
-    """For each coarse step, 2^32 times a chance that no fine part's coin falls below."""
+    """For each coarse step, 2^32 times a lower bound on the acceptance of its fine parts."""
     fine_bits, coarse_law = _coarse(sigma2)
     most = np.uint64(1 << fine_bits)
     coarse = (np.arange(coarse_law.entries()) << fine_bits).view(np.uint64)
@@ -396,6 +388,9 @@ def _surely_kept(sigma2: Fraction) -> Words:
 
 @lru_cache(maxsize=64)
 def _coarse(sigma2: Fraction) -> tuple[int, HalfGaussian]:
-    """Bits of the fine part (at most 26, so that they, a sign and a coin share one word)."""
+    """Bits of the fine part, and the law of the coarse part.
+
+    At most 26 bits, so that they, a sign and a coin share one word.
+    """
     fine_bits = (isqrt(int(sigma2)) // _STEPS_PER_SIGMA).bit_length() - 1
     return fine_bits, HalfGaussian(sigma2 / 4**fine_bits)

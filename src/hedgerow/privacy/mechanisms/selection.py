@@ -1,14 +1,14 @@
-"""Private selection: of all that the scores say, only the index of the winner leaves.
+"""Private selection: of the scores, only the index of the winner is released.
 
-Scores are integers (a floor on a public lattice) and candidates are public. For scores that one
-record moves by amounts within [low, high], the range is high - low, and a coefficient
-epsilon / range makes each mechanism here epsilon-DP. Proofs: docs/proofs/samplers.md, section 7.
+Scores are integers (rounded down on a public lattice) and candidates are public. For scores that
+one record moves by amounts within [low, high], the range is high - low, and a coefficient epsilon /
+range makes each mechanism here epsilon-DP. Proofs: docs/proofs/samplers.md, section 7.
 
 | mechanism        | why                                                                          |
 |------------------|------------------------------------------------------------------------------|
 | permute_and_flip | never worse than the exponential mechanism; for pure epsilon                 |
 | exponential      | epsilon^2 / 8 of zCDP; permute_and_flip costs more there                     |
-| report_noisy_max | as papers print it; never better than permute_and_flip                       |
+| report_noisy_max | as published; never better than permute_and_flip                             |
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _LARGEST_SCORE: Final = 2**61
 def exponential(scores: Scores, coefficient: Fraction, secret: Randomness) -> int:
     """Index r with probability proportional to exp(coefficient * scores[r]), exactly.
 
-    McSherry and Talwar 2007. Each candidate owns `high` of the integers below the sum, where
-    low <= 2^31 weight <= high. A uniform integer names a candidate; it stands if it is among
-    the first `low`, else a lazily refined coin decides, and a lost coin starts over.
+    McSherry and Talwar 2007. Each candidate owns `high` of the integers below the sum, where low <=
+    2^31 weight <= high. A uniform integer selects a candidate, which is accepted if the integer is
+    among its first `low`; otherwise a lazily refined coin decides, and a rejection starts over.
     """
     gaps = _gaps(scores, coefficient)
     low, high = _weight_bounds(gaps, coefficient)
@@ -67,14 +67,14 @@ def permute_and_flip(scores: Scores, coefficient: Fraction, secret: Randomness) 
         candidate = waiting[place]
         if bernoulli_exp(coefficient * gaps[candidate], secret):
             return candidate
-        waiting[place] = waiting[-1]  # a best candidate is never turned down, so one stays
+        waiting[place] = waiting[-1]  # the best candidate is never rejected, so one stays
         waiting.pop()
 
 
 def report_noisy_max(scores: Scores, coefficient: Fraction, secret: Randomness) -> int:
     """The largest of scores[r] + Z_r, P(Z_r = z) proportional to exp(-coefficient |z|), exactly.
 
-    Dwork and Roth 2014, with integer noise; among equals the lowest index wins.
+    Dwork and Roth 2014, with integer noise; ties go to the lowest index.
     """
     gaps = _gaps(scores, coefficient).tolist()
     noisy = [laplace(coefficient, secret) - gap for gap in gaps]
@@ -82,7 +82,7 @@ def report_noisy_max(scores: Scores, coefficient: Fraction, secret: Randomness) 
 
 
 def _gaps(scores: Scores, coefficient: Fraction) -> NDArray[np.int64]:
-    """How far each score is below the best; refuses anything that is not exact."""
+    """The distance of each score from the best; raises if a score is not an exact integer."""
     if not (isinstance(coefficient, Fraction) and coefficient > 0):
         raise ParameterError(f"the coefficient is {coefficient!r}; use a Fraction above 0.")
     whole = np.asarray(scores)

@@ -1,9 +1,9 @@
-"""Queries over rows: values that carry their own sensitivity. No rows, no noise.
+"""Queries over rows, as values with their own sensitivity.
 
-A query is asked of a region. It sums an integer statistic over groups of rows. One record
-falls into exactly one cell of every group, so groups add up and cells do not: the features of
-a histogram are groups, the bins of one feature are cells, the trees of a forest are groups,
-the leaves of one tree are cells.
+A query sums an integer statistic over groups of the rows of a region. One record falls into exactly
+one cell of every group, so its contributions add over groups and not over cells. The features of a
+histogram are groups and the bins of one feature are cells; the trees of a forest are groups and the
+leaves of one tree are cells.
 
 Shapes: G groups, B cells per group, C channels of the statistic. An answer is (G, B, C).
 """
@@ -77,58 +77,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Selections:
-    """Released indices: one for a site, one per site for a local choice."""
+    """Released indices: one for a selection at one site, one per site for a local selection."""
 
     indices: tuple[int, ...] = field(default=())
 
 
 Reply = Answer | Selections
-
-__all__ = [
-    "GROUPINGS",
-    "LATTICE",
-    "MOST_ROWS",
-    "STATISTICS",
-    "Answer",
-    "Binning",
-    "BoundQuery",
-    "Cells",
-    "ClassCounts",
-    "Count",
-    "CurveNewton",
-    "EventCounts",
-    "Fractions",
-    "Gradients",
-    "Groups",
-    "Hessians",
-    "LabelReports",
-    "Leaves",
-    "LocalSelection",
-    "Mechanism",
-    "MultiwaySplit",
-    "PredictionCells",
-    "Query",
-    "QueryKind",
-    "QueryKinds",
-    "Reply",
-    "ResidualCells",
-    "Score",
-    "ScoreCells",
-    "Scoring",
-    "SelectQuery",
-    "Selecting",
-    "Selections",
-    "Sides",
-    "Statistic",
-    "SumQuery",
-    "Summed",
-    "SurfaceGradients",
-    "TargetCells",
-    "TargetClassCounts",
-    "Thresholds",
-    "Whole",
-    "bounds",
-    "choices",
-    "kind_of",
-    "sums",
-]

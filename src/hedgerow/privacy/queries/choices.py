@@ -1,4 +1,4 @@
-"""Private selections among splits, and the scores they go by."""
+"""Private selections among splits, and the scores of splits."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hedgerow.schema.regions import Region, Split, Step
 from hedgerow.schema.schema import Schema
 
 MOST_ROWS = 1 << 32
-"""Up to here the entropy's units are proved right."""
+"""The most rows for which the entropy's units are proved."""
 
 
 class Score(Enum):
     """Scores of a split, in integers of 1 / `LATTICE`; higher is better.
 
     `reach` is the range over candidates of the change that one record can cause. A sum of
-    impurities over children moves one way for every candidate (monotone), so its range is the
-    largest change itself, not twice that. A record is in one child, so any number of children
-    have the reach of two. Proof: docs/proofs/selection.md.
+    impurities over children moves in one direction for every candidate (monotone), so its range is
+    the largest change itself, not twice that. A record is in one child, so any number of children
+    have the same reach as two. Proof: docs/proofs/selection.md.
     """
 
     GINI = "- n (1 - sum p^2) summed over the children"
@@ -39,13 +39,13 @@ class Score(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A score with the public fact its bound needs.
+    """A score with the public numbers that its bound needs.
 
-    The entropy is scored as if no set were larger than `rows_at_most`: smaller is sharper. The
-    bound holds for any data; a wrong guess only makes scores of larger sets less telling.
-    `balance` units are taken off for every record of the larger child: where the score tells
-    little, the split then stays near the middle. One more record moves this part down or not at
-    all, as it does the impurities, so the ranges add.
+    The entropy is scored as if no set were larger than `rows_at_most`; a smaller number makes the
+    selection sharper. The bound holds for any data: too small a number only makes the scores of
+    larger sets less informative. `balance` units are subtracted for every record of the larger
+    child, so that a split stays near the middle where the score says little. One more record moves
+    this part down or not at all, as it does the impurities, so the ranges add.
     """
 
     score: Score
@@ -60,7 +60,7 @@ class Scoring:
 
     @property
     def reach(self) -> int:
-        """Range, in units of 1 / LATTICE, rounded up."""
+        """The range, in units of 1 / LATTICE, rounded up."""
         return self._reach_of_score + self.balance
 
     def incompatibility(self, schema: Schema) -> str | None:
@@ -95,14 +95,14 @@ class Mechanism(Enum):
 class MultiwaySplit:
     """A candidate with more than two children: a sequence of tests.
 
-    A row's child is the first test that sends it left, or else the last child. A node with a
-    branch for each of k bins is a chain of k - 1 tests, so trees stay binary.
+    A row goes to the child of the first test that sends it left, or else to the last child. A node
+    with a branch for each of k bins is a sequence of k - 1 tests, so trees stay binary.
     """
 
     tests: tuple[Split, ...]
 
     def children(self, region: Region) -> list[Region]:
-        """Regions of the children of a node, the one that no test sends left being the last."""
+        """The regions of a node's children; the last holds the rows that no test sends left."""
         rest, regions = region, list[Region]()
         for test in self.tests:
             regions.append((*rest, Step(test, 0)))
@@ -112,11 +112,11 @@ class MultiwaySplit:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Candidates in a row: a split at each of some places of one feature's ordered cells.
+    """A block of candidates: a split at each of several positions in one feature's ordered cells.
 
-    Cut i sends the cells below `at[i]` left, and at every cut the cell `also`, unless it is None:
-    that is where `missing` goes. A node that looks at all cuts of thirty features names thirty of
-    these and not two thousand splits.
+    Split i sends the cells below `at[i]` left, and the cell `also`, where `missing` goes, unless it
+    is None. A node with all thresholds of thirty features names thirty blocks instead of two
+    thousand splits.
     """
 
     feature: str
@@ -126,7 +126,7 @@ class Thresholds:
 
     @cached_property
     def cells(self) -> IntArray:
-        """(k,) `at`, for whoever counts with it."""
+        """(k,) `at` as an array."""
         return freeze(np.array(self.at))
 
     def split(self, i: int) -> Split:
@@ -139,7 +139,7 @@ class Thresholds:
 
 
 def _thresholds_incompatibility(cuts: Thresholds, schema: Schema) -> str | None:
-    """Cuts rise, so if the last is a test of the feature, all are."""
+    """Thresholds rise, so if the last one is a valid test, all are."""
     if not cuts.at or not all(a < b for a, b in pairwise(cuts.at)):
         return f"cuts of {cuts.feature!r} do not rise, or there is none"
     if cuts.at[0] < 1 or cuts.at[-1] > N_CODES or not 0 <= (cuts.also or 0) < N_CODES:
@@ -151,12 +151,12 @@ Candidate = Split | MultiwaySplit | Thresholds
 
 
 def n_candidates(candidates: Iterable[Candidate]) -> int:
-    """A run of cuts is as many candidates as it has cuts."""
+    """Counts the candidates; a block has one per threshold."""
     return sum(len(c.at) if isinstance(c, Thresholds) else 1 for c in candidates)
 
 
 def candidate(candidates: Iterable[Candidate], k: int) -> Split | MultiwaySplit:
-    """The k-th of all candidates, runs of cuts spelled out."""
+    """The k-th candidate, counting each threshold of a block."""
     for run in candidates:
         if not isinstance(run, Thresholds):
             if k == 0:
@@ -171,10 +171,10 @@ def candidate(candidates: Iterable[Candidate], k: int) -> Split | MultiwaySplit:
 
 @dataclass(frozen=True)
 class _Choice:
-    """One of some candidates, by exact integer scores; only the index is released.
+    """A selection among candidates by exact integer scores; only the index is released.
 
-    `remainder` is a fraction of the budget that remains after it for the worst-case record: the
-    more of it, the sharper a selection may be among Gaussian sums. Ledgers refuse it otherwise.
+    `remainder` is the fraction of the budget that must remain afterwards for the worst-case record,
+    which ledgers enforce. The more remains, the sharper a selection may be among Gaussian sums.
     """
 
     region: Region
@@ -212,12 +212,12 @@ def _candidate_incompatibility(some: Candidate, schema: Schema) -> str | None:
 
 @dataclass(frozen=True)
 class SelectQuery(_Choice):
-    """One site selects one of the candidates by its exact scores."""
+    """A selection at one site that has all rows."""
 
 
 @dataclass(frozen=True)
 class LocalSelection(_Choice):
-    """Each site picks one of some splits on its own rows (LocalRNM, Wang et al. 2020).
+    """A selection by each site on its own rows (LocalRNM, Wang et al. 2020).
 
-    A record has one owner, so the sites' choices are parallel.
+    A record is at one site, so the selections of the sites compose in parallel.
     """

@@ -1,6 +1,6 @@
-"""Groupings of records into cells: groups add up, the cells of one group do not.
+"""Groupings of records into cells; each grouping registers itself once.
 
-A grouping registers itself once, as a statistic does.
+A record is in one cell of every group, so contributions add over groups and not over cells.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from hedgerow.schema.schema import Schema
 
 
 class Groups(Protocol):
-    """A partition of rows into cells; a record is in one cell of each of `groups`."""
+    """Groups of cells; a record is in one cell of each of `groups`."""
 
     @property
     def words(self) -> Phrase:
-        """The pieces of the answer in words, for people who approve it."""
+        """Describes the cells, for people who approve the query."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class Groups(Protocol):
     @property
     def n_cells(self) -> int: ...
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
-        """Cell numbers of all records by group, and which of its rows are the groups asked."""
+        """The rows of the matrix that are the groups, and the (rows, n) matrix of cell numbers."""
         ...
 
     def incompatibility(self, schema: Schema) -> str | None:
@@ -52,13 +52,13 @@ class Groups(Protocol):
 
 
 GROUPINGS: dict[str, type] = {}
-"""All groupings there are, by name."""
+"""All groupings, by name."""
 
 _Kind = TypeVar("_Kind", bound=type)
 
 
 def grouping(kind: _Kind) -> _Kind:
-    """Registers a grouping: it can be sent, and the gate of sensitivities checks it."""
+    """Registers a grouping: it can be sent, and the sensitivity tests cover it."""
     GROUPINGS[kind.__name__] = kind
     return kind
 
@@ -144,10 +144,10 @@ class Leaves:
 @grouping
 @dataclass(frozen=True)
 class Sides:
-    """Both sides of m tests of every open node of a tree: 2 x C tables of random candidates.
+    """Both sides of m tests at every open node of a tree: 2 x C tables of random candidates.
 
-    A record stands at one open node, or has left the tree, so nodes are cells and the m tests of
-    a node are groups. Cell 2 q + s is side s of the test of node q.
+    A record is at one open node, or has left the tree, so nodes are cells and the m tests of a node
+    are groups. Cell 2 q + s is side s of the test of node q.
     """
 
     layer: Layer
@@ -269,10 +269,10 @@ class PredictionCells(_BetweenEdges):
 @grouping
 @dataclass(frozen=True)
 class ScoreCells:
-    """Intervals of the probabilities that some models give, between public edges.
+    """Intervals, between public edges, of the probabilities that some models predict.
 
-    A model is a group. Of two classes it is the second one's probability; of more it is that of
-    the class which the model names, and cells tell these classes apart.
+    Each model is a group. With two classes the probability is that of the second class; with more
+    it is that of the predicted class, and each predicted class has its own cells.
     """
 
     at: tuple[Additive, ...]
@@ -311,15 +311,13 @@ class ScoreCells:
 
     def _cells_of(self, probabilities: FloatArray) -> GroupCodes:
         """(n,) from (n, classes) probabilities."""
-        top_class = (
-            np.ones(len(probabilities), np.intp)
-            if self.classes == 2
-            else np.argmax(probabilities, axis=1)
-        )
+        edges = np.asarray(self.edges)
+        if self.classes == 2:
+            return np.searchsorted(edges, probabilities[:, 1], side="right").astype(np.uint16)
+        top_class = np.argmax(probabilities, axis=1)
         score = probabilities[np.arange(len(probabilities)), top_class]
-        cell = np.searchsorted(np.asarray(self.edges), score, side="right")
-        block = 0 if self.classes == 2 else top_class * (len(self.edges) + 1)
-        return np.asarray(cell + block).astype(np.uint16)
+        cell = np.searchsorted(edges, score, side="right")
+        return np.asarray(cell + top_class * (len(edges) + 1)).astype(np.uint16)
 
     def incompatibility(self, schema: Schema) -> str | None:
         if not self.at or not len(self.at) == len(self.outputs) == len(self.sharpness):
@@ -332,9 +330,7 @@ class ScoreCells:
         return find_disorder(self.edges) or next(filter(None, reasons), None)
 
     def _incompatibility(self, model: Model, schema: Schema) -> str | None:
-        is_one_score = model.output is Output.SIGMOID and self.classes == 2
-        if model.output is Output.VALUE or model.score.outputs != (
-            1 if is_one_score else self.classes
-        ):
+        outputs = 1 if model.output is Output.SIGMOID and self.classes == 2 else self.classes
+        if model.output is Output.VALUE or model.score.outputs != outputs:
             return f"a model has {model.score.outputs} outputs; {self.classes} classes need others"
         return model_incompatibility(model.score, schema)

@@ -1,4 +1,4 @@
-"""Kinds of query: those a method declares, and those a site therefore answers."""
+"""Kinds of query: a method declares them, and a site answers no others."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
-# Sums of a statistic over groups of a region's rows.
-
 
 @dataclass(frozen=True)
 class SumQuery:
     """Sum of a statistic over the cells of some groups of a region.
 
-    One row falls in one cell of *every* group asked, so groups add up (Gubler 2023, 3.3.4).
+    One row falls into one cell of *every* group, so groups add up (Gubler 2023, 3.3.4).
     """
 
     region: Region
@@ -53,11 +50,11 @@ class SumQuery:
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """Per feature, the sum over sites of the best impurity a site could reach on its own rows.
+    """Per feature, the sum over sites of the best impurity that a site could reach on its own rows.
 
-    Gubler 2023, Theorem 7, with sensitivity 1 instead of 5/4 and charged for all features.
-    A site's part is n (1 - sum p^2) / 2 over the two children, in units rounded down: adding a
-    record moves it by at most 1.0, whatever the unit. Proof: docs/proofs/bound_query.md.
+    Gubler 2023, Theorem 7, with sensitivity 1 instead of 5/4 and charged for all features. A site's
+    part is n (1 - sum p^2) / 2 over the two children, in units, rounded down: adding a record
+    changes it by at most 1.0, whatever the unit. Proof: docs/proofs/bound_query.md.
     """
 
     region: Region
@@ -89,7 +86,7 @@ Query = SumQuery | BoundQuery | SelectQuery | LocalSelection
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueryKind:
-    """The names of a query, of its statistic or score, and of its grouping."""
+    """A query's type, its statistic or score, and its grouping, by name."""
 
     query: str
     what: str = ""
@@ -111,7 +108,7 @@ def kind_of(query: Query) -> QueryKind:
 
 
 def sums(statistic: type, *groupings: type) -> QueryKinds:
-    """Sums of one statistic by each of some groupings."""
+    """Sums of one statistic by each of these groupings."""
     return frozenset(
         QueryKind(SumQuery.__name__, statistic.__name__, by.__name__) for by in groupings
     )
@@ -122,5 +119,5 @@ def bounds() -> QueryKinds:
 
 
 def choices(kind: type[SelectQuery] | type[LocalSelection], *scores: Score) -> QueryKinds:
-    """Choices, by one site or by each site, that go by any of some scores."""
+    """Selections, at one site or at every site, by any of these scores."""
     return frozenset(QueryKind(kind.__name__, score.name) for score in scores)

@@ -1,12 +1,11 @@
 """The contribution of each record to its cell: integers with a bounded sensitivity.
 
-A statistic says all that others need of it: how many channels it has, what a record adds (1 to
-one channel, or a vector of fractions), the bound of one record, which schemas it fits, and what
-people call it. It registers itself once; the wire, the gate of sensitivities and admission read
-that registry.
+A statistic declares its number of channels, what a record adds (1 to one channel, or a vector of
+fractions), the bound of one record, the schemas it fits, and its description. It registers itself
+once; the wire format, admission and the sensitivity tests read that registry.
 
-Fractions are counted in integer units, `unit` of them to 1.0. The unit is no part of a statistic:
-it follows from the approved study, so no message can name its own.
+Fractions are counted in integer units, `unit` per 1.0. The unit is not part of a statistic: it
+follows from the approved study, so no message can choose it.
 """
 
 from __future__ import annotations
@@ -40,11 +39,10 @@ from hedgerow.schema.candidates import Binning
 from hedgerow.schema.schema import Schema
 
 
-# --------------------------------------------------------------------------------------------------
 # Queries in words, for people who approve studies and read statements.
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words with counted nouns in them: "in {range}" and ("range", 5, 32): "in 5 to 32 ranges"."""
+    """Words with counted nouns: "in {range}" with ("range", 5, 32) reads "in 5 to 32 ranges"."""
 
     pattern: str
     counts: tuple[tuple[str, int, int], ...] = ()
@@ -53,7 +51,7 @@ class Phrase:
         return self.said()
 
     def said(self, **instead: str) -> str:
-        """The words; a noun may be replaced, as by the names of the things it counts."""
+        """The text; `instead` replaces a counted noun, for example by names."""
         nouns = {noun: _count_words(noun, low, high) for noun, low, high in self.counts}
         return self.pattern.format(**nouns | instead)
 
@@ -62,7 +60,7 @@ class Phrase:
 
 
 def condense(phrases: Iterable[Phrase]) -> list[Phrase]:
-    """One phrase for all of a pattern, its counts from the lowest to the highest."""
+    """Joins phrases of the same pattern; their counts become ranges."""
     by_pattern: dict[str, list[Phrase]] = {}
     for phrase in phrases:
         by_pattern.setdefault(phrase.pattern, []).append(phrase)
@@ -83,24 +81,24 @@ def _count_words(noun: str, low: int, high: int) -> str:
 
 
 def counting(noun: str, count: int) -> tuple[str, int, int]:
-    """A noun that is counted exactly."""
+    """A noun with an exact count."""
     return noun, count, count
 
 
 LATTICE = 1 << 14
-"""Integer units per 1.0 of a fractional statistic: truncation costs at most 2^-14 a record.
+"""Integer units per 1.0 of a fractional statistic: truncation costs at most 2^-14 per record.
 
-A study may count in fewer: shares of Laplace noise are exact only up to a certain width.
+A study may use fewer units, because shares of Laplace noise are exact only up to a certain width.
 """
 
 MOST_ODDS = 2.0**60
-"""Times a score of e^30 they are finite."""
+"""The largest odds: times e^30, the largest score, they are still finite."""
 SMALLEST_RADIUS, LARGEST_RADIUS = 2.0**-20, 2.0**20
-"""Between these a radius is exact enough to divide by."""
+"""Radii that are exact enough to divide by."""
 
 
 class Records(Protocol):
-    """The view of the rows that a statistic or a grouping may use."""
+    """The view of the rows available to a statistic or a grouping."""
 
     @property
     def n(self) -> int: ...
@@ -110,7 +108,7 @@ class Records(Protocol):
     def target(self) -> FloatArray: ...
     @property
     def y(self) -> FloatArray:
-        """Class codes or targets, whichever there is."""
+        """Class codes or targets, whichever there are."""
         ...
 
     def target_codes(self, edges: Sequence[float]) -> GroupCodes: ...
@@ -128,7 +126,7 @@ class Statistic(Protocol):
     def channels(self) -> int: ...
     @property
     def words(self) -> Phrase:
-        """The summed quantity in words, for people who approve it."""
+        """Describes the summed quantity, for people who approve it."""
         ...
 
     @property
@@ -137,11 +135,11 @@ class Statistic(Protocol):
         ...
 
     def channel(self, records: Records) -> Codes:
-        """(n,) the channel to which each record adds 1; of statistics that count."""
+        """(n,) the channel to which each record adds 1; only for statistics that count."""
         ...
 
     def fractions(self, records: Records, unit: int) -> FloatArray:
-        """(n, C) what each record adds, by its own numbers alone; of the others."""
+        """(n, C) what each record adds, by its own values alone; for all other statistics."""
         ...
 
     def bound(self, unit: int) -> Sensitivity:
@@ -154,22 +152,22 @@ class Statistic(Protocol):
 
 
 STATISTICS: dict[str, type] = {}
-"""All statistics there are, by name."""
+"""All statistics, by name."""
 
 _Kind = TypeVar("_Kind", bound=type)
 
 
 def statistic(kind: _Kind) -> _Kind:
-    """Registers a statistic: it can be sent, and the gate of sensitivities checks it."""
+    """Registers a statistic: it can be sent, and the sensitivity tests cover it."""
     STATISTICS[kind.__name__] = kind
     return kind
 
 
 @lru_cache(maxsize=1024)
 def on_lattice(norms: Norms, unit: int) -> Sensitivity:
-    """Norms in integer units, rounded up; truncation of each record keeps them.
+    """Norms in integer units, rounded up; truncating a record never increases them.
 
-    Kept: a query's noise is derived many times, at the coordinator and at every site.
+    Cached: the coordinator and every site derive the noise of a query many times.
     """
     l1, l2, linf = norms.l1, norms.l2_squared, norms.linf
     return Sensitivity(ceil(l1 * unit), ceil(l2 * unit**2), ceil(linf * unit))
@@ -180,7 +178,7 @@ ONE_RECORD = Sensitivity(1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Whole records: 1 in one channel, so that no other bound is needed."""
+    """Counts records: each adds 1 to one channel, so the sensitivity is 1."""
 
     is_fractional: ClassVar[bool] = False
 
@@ -238,10 +236,10 @@ class ClassCounts(_Counted):
 @statistic
 @dataclass(frozen=True, slots=True)
 class LabelReports(_Counted):
-    """Ones in each bit of the records' randomized reports of their labels, and the records.
+    """Sums of the bits of the records' randomized label reports, and the number of records.
 
-    In place of class counts where labels are randomized bits. The report protects the label
-    whatever is summed, and features are not protected, so no noise rests on this bound.
+    It replaces class counts where labels are reported in bits. The report itself protects the label
+    and features are not protected, so no noise depends on this bound.
     """
 
     bits: int
@@ -264,7 +262,7 @@ class LabelReports(_Counted):
 @statistic
 @dataclass(frozen=True, slots=True)
 class TargetClassCounts(_Counted):
-    """Counts by interval of a numeric target; a class is a run between public or released cuts."""
+    """Counts by interval of a numeric target, between public or released cuts."""
 
     cuts: tuple[float, ...]
 
@@ -288,10 +286,11 @@ class TargetClassCounts(_Counted):
 @statistic
 @dataclass(frozen=True, slots=True)
 class EventCounts(_Counted):
-    """Counts by interval (t1, t2] of time, of records with the event and of those without it.
+    """Counts per time interval (t1, t2] of records with and without the event.
 
-    Channel k is interval k without, channel K + k with the event; the last interval has no end. A
-    record has one time, so it adds 1 to one of them. How many are at risk follows from the counts.
+    Channel k is interval k without the event, channel K + k with it; the last interval is
+    unbounded. A record has one time, so it adds 1 to one channel. The number at risk follows from
+    the counts.
     """
 
     edges: tuple[float, ...]
@@ -321,8 +320,8 @@ class EventCounts(_Counted):
 class Fractions(_Fractional):
     """Complementary fractional counts (1 - u, u) of a target u = (y - low) / (high - low).
 
-    a = round(s u) and s - a: together exactly s units, so L1 = s and L2 <= s. Under Laplace
-    noise this is the best way to ask for a mean (Consul and Williamson's leaves, repaired).
+    a = round(s u) and s - a add up to exactly s units, so L1 = s and L2 <= s. Under Laplace noise
+    this is the best query for a mean (Consul and Williamson's leaves, corrected).
     """
 
     low: float
@@ -345,10 +344,10 @@ class Fractions(_Fractional):
 @statistic
 @dataclass(frozen=True)
 class Gradients(_Fractional):
-    """The loss's own vector (gradient and scaled Hessian) at a model: a value, not a state.
+    """The loss's own vector (gradient and scaled Hessian) at a model.
 
-    A site may cache the raw predictions of the model; the wire sends only the trees that are
-    new. Each record's vector is truncated toward zero, so no norm grows.
+    A site may cache the raw predictions of the model; only new trees are sent. Each record's vector
+    is truncated toward zero, so no norm grows.
     """
 
     loss: Loss
@@ -366,15 +365,13 @@ class Gradients(_Fractional):
         return on_lattice(self.loss.norms, unit)
 
     def incompatibility(self, schema: Schema) -> str | None:
-        return loss_incompatibility(self.loss, schema) or _incompatibility_at(
-            self.loss, self.at, schema
-        )
+        return _incompatibility_at(self.loss, self.at, schema)
 
 
 @statistic
 @dataclass(frozen=True)
 class Hessians(_Fractional):
-    """The Hessian alone, for placing candidates: its own, smaller sensitivity."""
+    """The Hessian alone, for placing candidates; its sensitivity is smaller."""
 
     loss: Loss
     at: Additive
@@ -391,9 +388,7 @@ class Hessians(_Fractional):
         return on_lattice(self.loss.hessian_norms, unit)
 
     def incompatibility(self, schema: Schema) -> str | None:
-        return loss_incompatibility(self.loss, schema) or _incompatibility_at(
-            self.loss, self.at, schema
-        )
+        return _incompatibility_at(self.loss, self.at, schema)
 
 
 @statistic
@@ -402,9 +397,8 @@ class CurveNewton(_Fractional):
     """One Newton step on the weights of feature curves: (g z, (c / R) upper(h z z^T)), |z| <= R.
 
     z are the values of the curves at the record and one constant column, g and h those of a loss
-    whose (g, c h) has norm at most 1: c = 3.33 for two classes, 2 for the time to an event. The
-    whole vector then has norm at most R: |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it
-    is at most 1.
+    whose (g, c h) has norm at most 1: c = 3.33 for two classes, 2 for survival. The whole vector
+    then has norm at most R: |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it is at most 1.
     Proof: docs/proofs/losses.md.
     """
 
@@ -450,10 +444,10 @@ class CurveNewton(_Fractional):
 
 LEAST_GRADIENT_CLIP = 2.0**-6
 COARSER = 16
-"""Units of a study's lattice to one of a surface gradient's: its functions are integers already."""
+"""Lattice units per unit of a surface gradient, whose functions are integers already."""
 LARGEST_SURFACE_RADIUS = 1 << 20
 LONGER = 1.0 + 2.0**-40
-"""What a norm is taken to be beside what it is computed as: more than all rounding of it."""
+"""The factor by which a computed norm is enlarged; it exceeds all rounding errors."""
 
 
 @statistic
@@ -461,10 +455,10 @@ LONGER = 1.0 + 2.0**-40
 class SurfaceGradients(_Fractional):
     """One gradient step on curves and surfaces: g F / max(1, |F| / R), F the basis's integers.
 
-    g, a number for every output, is the gradient of the loss at the model and the coefficients,
-    divided by the clip, or by its own norm where that is larger: |g| <= 1. The whole vector g x F
-    has norm at most R. What multiplies F are integers in units of 16 of the lattice, so sums over
-    records are exact products of tables. Coefficients and sums go output after output.
+    g, one number per output, is the gradient of the loss at the model and the coefficients, divided
+    by its norm or by the clip, whichever is larger: |g| <= 1. The vector g x F then has norm at
+    most R. The multipliers of F are integers in units of 16 lattice units, so sums over records are
+    exact products of tables. Coefficients and sums are ordered by output.
     Proof: docs/proofs/losses.md.
     """
 
@@ -490,7 +484,7 @@ class SurfaceGradients(_Fractional):
         raise UnsupportedQuery("gradients of surfaces are too long to be held; they are summed.")
 
     def gradients(self, raw: FloatArray, y: FloatArray) -> FloatArray:
-        """(n, O) of norm at most 1, each record's by itself, output after output."""
+        """(n, O) gradients of norm at most 1, each computed from its own record."""
         gradients = self.loss.contributions(raw, y)[:, : self.loss.outputs]
         squares = np.zeros(len(gradients))
         for own in gradients.T:
@@ -499,7 +493,7 @@ class SurfaceGradients(_Fractional):
 
     @staticmethod
     def units(unit: int) -> int:
-        """Of a multiple of F, to 1.0."""
+        """Integer units per 1.0 of a multiple of F."""
         return max(unit // COARSER, 1)
 
     def bound(self, unit: int) -> Sensitivity:
@@ -525,18 +519,14 @@ class SurfaceGradients(_Fractional):
         return (
             reason
             or next(filter(None, functions), None)
-            or loss_incompatibility(self.loss, schema)
             or _incompatibility_at(self.loss, self.at, schema)
         )
 
 
 def _other_classes(n_classes: int, schema: Schema) -> str | None:
     n_declared = len(schema.classes or ())
-    return (
-        None
-        if n_classes == n_declared
-        else f"{n_classes} classes were named; there are {n_declared}"
-    )
+    reason = f"{n_classes} classes were named; there are {n_declared}"
+    return None if n_classes == n_declared else reason
 
 
 def no_target(schema: Schema) -> str | None:
@@ -545,7 +535,7 @@ def no_target(schema: Schema) -> str | None:
 
 
 def find_disorder(cuts: tuple[float, ...]) -> str | None:
-    """Public or released edges rise strictly."""
+    """The problem with edges that are not finite or do not rise strictly; None if there is none."""
     rising = all(a < b for a, b in pairwise(cuts))
     return None if rising and all(map(math.isfinite, cuts)) else "edges do not rise"
 
@@ -558,7 +548,7 @@ def _not_within(low: float, high: float, schema: Schema) -> str | None:
 
 
 def loss_incompatibility(loss: Loss, schema: Schema) -> str | None:
-    """A loss has a bound for one kind of target only: two classes, K classes, or one number."""
+    """Why a loss has no bound for this target: each needs two classes, K classes, or a number."""
     match loss:
         case LogLoss():
             return _other_classes(2, schema)
@@ -601,6 +591,7 @@ def _squares_incompatibility(loss: SquaredLoss, schema: Schema) -> str | None:
 
 
 def _incompatibility_at(loss: Loss, at: Additive, schema: Schema) -> str | None:
-    if at.outputs != loss.outputs:
-        return f"the model has {at.outputs} outputs; the loss needs {loss.outputs}"
-    return model_incompatibility(at, schema)
+    reason = loss_incompatibility(loss, schema)
+    if reason is None and at.outputs != loss.outputs:
+        reason = f"the model has {at.outputs} outputs; the loss needs {loss.outputs}"
+    return reason or model_incompatibility(at, schema)

@@ -1,4 +1,4 @@
-"""The record of a run, for people: rounds, bytes, queries and charges. No row count."""
+"""The record of a run, for people: rounds, bytes, queries and charges; no row counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hedgerow.schema.visible import has_hidden, html_table
 class RoundRecord:
     """One round: its queries, the data sent by each site, the data received, and the sites.
 
-    Of a `void` round nobody got an answer; its charge stays and its bytes are not counted.
+    A `void` round has no answer; its charge stays and its bytes are not counted.
     """
 
     number: int
@@ -43,7 +43,7 @@ class RunRecord:
         return sum(r.bytes_out + r.bytes_in for r in self.rounds)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; `from_dict` gives the equal record back."""
+        """For JSON; `from_dict` is the inverse."""
         return asdict(self)
 
     @staticmethod
@@ -71,23 +71,22 @@ class Progress:
     done: bool = False
     note: str = ""
     sites: tuple[str, ...] = ()
-    """Whom the note is about."""
+    """The sites that the note is about."""
 
 
 Listener = Callable[[Progress], None]
 
 
 def silent(event: Progress) -> None:
-    """Nobody listens."""
+    """A listener that ignores all events."""
 
 
-# --------------------------------------------------------------------------------------------------
-# What people say of a model and no computation knows: who made it, for what, where and when.
+# What the publisher states about a model, beyond what can be computed.
 
 
 @dataclass(frozen=True)
 class Curator:
-    """The publisher of the model. `kind` is one of those that the deployments registry lists."""
+    """The publisher of the model. `kind` is one of the deployments registry's."""
 
     name: str
     kind: str | None = None
@@ -104,7 +103,7 @@ class About:
     publication_date: str | None = None
 
     def __post_init__(self) -> None:
-        """Pages and terminals show it, whoever wrote it; line breaks are its own."""
+        """Refuses hidden characters, since pages and terminals show these texts."""
         for title, words in self.lines():
             if has_hidden(words.replace("\n", " ")):
                 raise ParameterError(

@@ -20,13 +20,13 @@ from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Test
 from hedgerow.schema.rules import exact
 
 ENTRY, END = 0, -1
-"""The round before the first: what records pay on entering; and after the last."""
+"""Round numbers of the cost of entering, before the first round, and of the end."""
 KEPT = "kept unspent: selections were priced by it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One query of one round: its price, its words, and its noise if it is a noisy sum."""
+    """One query of one round: its price, its description, and its noise if it is a noisy sum."""
 
     round: int
     region: Region
@@ -35,16 +35,16 @@ class Asked:
     mechanism: str
     release: CoalitionRelease | None = None
     remainder: Cost = Fraction(0)
-    """What had to be left after it, of a selection."""
+    """The budget that had to be left after a selection."""
     void: bool = False
-    """Whether the round failed: it was charged and nobody got an answer."""
+    """Whether the round failed: it was charged without an answer."""
     without: tuple[int, ...] = ()
     """Sites that were not asked, and not charged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the budget, and what for."""
+    """A fraction of the budget, and its purpose."""
 
     part: float
     what: str
@@ -72,7 +72,7 @@ def record_query(number: int, price: Priced) -> Asked:
 
 
 def paid_on_entering(study: Study) -> list[Asked]:
-    """The cost of randomized labels, under the DP model that has them; else nothing."""
+    """The cost of randomized labels; empty under other DP models."""
     if not study.entry_cost:
         return []
     entry = Asked(
@@ -86,7 +86,7 @@ def paid_on_entering(study: Study) -> list[Asked]:
 
 
 def kept_for_selections(queries: Sequence[Asked], measure: Measure) -> list[Asked]:
-    """What selections were priced by and no later round spent: it counts as spent."""
+    """The budget by which selections were priced and that no round spent; it counts as spent."""
     tally = Tally()
     for _, group in groupby(queries, key=lambda query: query.round):
         tally.add([Charge(q.region, q.cost, "", "", measure, q.remainder) for q in group])
@@ -98,9 +98,9 @@ def kept_for_selections(queries: Sequence[Asked], measure: Measure) -> list[Aske
 
 
 def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
-    """The queries the worst-case record paid for; their costs add up to the ledger's total.
+    """The queries that the worst-case record paid for; their costs add up to the ledger's total.
 
-    As in the ledger, tests add and of the outcomes of one test the worst counts
+    As in the ledger, tests add, and of the outcomes of one test the worst counts
     (docs/proofs/ledger.md, section 1).
     """
     path = [query for query in queries if len(query.region) == depth]
@@ -150,7 +150,7 @@ def by_mechanism(path: Sequence[Asked], whole: Cost) -> tuple[Part, ...]:
 def by_rounds(
     all_queries: Sequence[Asked], path: Sequence[Asked], whole: Cost
 ) -> tuple[Spending, ...]:
-    """Rounds in a row that ask the same kind of thing are one line."""
+    """Spending by round; consecutive rounds that ask the same kinds of query are one line."""
     rounds = [list(group) for _, group in groupby(all_queries, key=lambda query: query.round)]
     lines = []
     for _, alike in groupby(rounds, key=_kind):
@@ -174,7 +174,7 @@ def _purpose_of(queries: Sequence[Asked]) -> str:
 
 
 def _piecewise(queries: Sequence[Asked]) -> str:
-    """The note on a query that was not of all records at once."""
+    """A note if the queries were asked fold by fold or node by node."""
     steps = (step for query in queries for step in query.region)
     tests = [step.test for step in steps if not isinstance(step.test, HeldOut)]
     if not tests:
@@ -188,24 +188,23 @@ def _name(first: int, last: int) -> str:
     return f"{first}" if first == last else f"{first}-{last}"
 
 
-# --------------------------------------------------------------------------------------------------
-# What several fits guarantee together.
+# The guarantee of several fits together.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """All fits of one ledger, up to and with this one.
+    """All fits of one ledger, this one included.
 
-    Each counts with all it was allowed, and as if all were of the same records: epsilons add,
-    deltas add (basic composition, which holds for pure and for Gaussian fits side by side, and
-    whatever decided how much the next one was allowed).
+    Each counts with its whole budget, and as if all used the same records: epsilons and deltas add
+    (basic composition, which holds for pure and Gaussian fits together, and for budgets that depend
+    on earlier results).
     """
 
     guarantee: Guarantee
     fits: int
     entry: int
     head: str
-    """The hash of the ledger's last entry, in hexadecimal digits; it vouches for all before."""
+    """The hash of the ledger's last entry, in hexadecimal digits; it covers all entries."""
 
     @property
     def epsilon(self) -> float:
@@ -225,7 +224,7 @@ class Total:
         return f"entry {self.entry}, head {self.head}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; numbers also by themselves, rounded up, for readers of numbers."""
+        """For JSON; epsilon and delta also as numbers, rounded up."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,

@@ -1,4 +1,4 @@
-"""What a model guarantees, in words and numbers. Built from the study and the ledger alone."""
+"""The privacy statement of a model, built from the study and the ledger alone."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivacyStatement:
-    """The guarantee of one fit, or of one evaluation. What is done outside it is not covered.
+    """The guarantee of one fit or of one evaluation; it covers nothing else.
 
-    `epsilon` is what the run as a whole keeps, whatever its answers had been. `spent_epsilon`
-    is that of what this run did release; it is smaller where budget was left.
+    `epsilon` is the guarantee of the run as a whole, whatever its answers are. `spent_epsilon` is
+    that of what this run released; it is smaller where budget was left.
     """
 
     guarantee: Guarantee
@@ -102,9 +102,9 @@ class PrivacyStatement:
     total: Total | None = None
     about: About | None = None
     held_out: tuple[Spending, ...] = ()
-    """What records that were left out of training paid for: nothing else."""
+    """The spending of held-out records, which paid for nothing else."""
     covers: str = "fit"
-    """What was done with the records: one fit, or one evaluation. It covers nothing else."""
+    """What was done with the records: one fit, or one evaluation. Nothing else is covered."""
 
     @property
     def title(self) -> str:
@@ -126,9 +126,8 @@ class PrivacyStatement:
     def summary(self) -> str:
         return self.guarantee.summary
 
-    # ------------------------------------------------------------------------------------ faces
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; `from_dict` gives the equal statement back."""
+        """For JSON; `from_dict` is the inverse."""
         total = None if self.total is None else self.total.to_dict()
         parts = {"guarantee": self.guarantee.to_dict(), "total": total}
         facts = {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit}
@@ -152,7 +151,7 @@ class PrivacyStatement:
         return PrivacyStatement(**facts)
 
     def to_frame(self) -> Any:
-        """A pandas table of what was spent, round by round, and of what is left."""
+        """A pandas table of the spending, round by round, and of the unspent budget."""
         try:
             import pandas as pd
         except ImportError:
@@ -240,16 +239,13 @@ class PrivacyStatement:
 
 
 def _guarantee(d: dict[str, Any], epsilon: float, delta: float, unit: str) -> Guarantee:
-    """Older statements have no more than the numbers and the words; later ones repeat them."""
+    """Reads a guarantee; older statements have only its numbers and words."""
     if "guarantee" not in d:
         cost = math.inf if epsilon == math.inf else exact(epsilon)
         return guarantee_of_words(unit, cost, exact(delta))
     guarantee = Guarantee.from_dict(d["guarantee"])
-    if (*guarantee.numbers, unit_words(guarantee.unit, guarantee.protected)) != (
-        epsilon,
-        delta,
-        unit,
-    ):
+    words = unit_words(guarantee.unit, guarantee.protected)
+    if (*guarantee.numbers, words) != (epsilon, delta, unit):
         raise ValueError(f"its statement says epsilon {epsilon} and keeps {guarantee.summary}")
     return guarantee
 
@@ -261,7 +257,7 @@ def _plain(value: Any) -> Any:
 
 
 def _title_lines(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
-    """The title stands before the first line only."""
+    """Pairs the lines with a title, which stands before the first line only."""
     return [(title if k == 0 else "", line) for k, line in enumerate(lines)]
 
 
@@ -285,13 +281,13 @@ def statement(
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
-    `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
-    the total variation between all noise and its laws; `found_sites` says that nobody named the
-    sites beforehand: those take part that hold rows; `persons_declared` that sites knew whose each
-    record is, and kept no more of a person than the study says; `total` is what all fits of a
-    shared ledger guarantee; `instead` says what was trained where noise left no choice;
-    `schema_source` tells of the schema as it was given, whose digest its file has too: the study's
-    own has the method's grid; `sample` which records it is of, if secret draws left others out.
+    `saved_fraction` is the mean fraction of their budgets that nodes handed down unspent. `slack`
+    is the total variation between all noise and its laws. `found_sites` says that the sites were
+    not named beforehand: those that hold rows took part. `persons_declared` says that sites knew
+    the person of each record, and kept no more records per person than the study says. `total` is
+    the guarantee of all fits of a shared ledger. `instead` says what was trained where noise left
+    no choice. `schema_source` describes the schema as it was given; the study's own has the
+    method's grid. `sample` names the records, if secret draws left others out.
     """
     no_noise, queries = study.dp_model is DPModel.NONE, of_worst_site(queries, study.n_sites)
     is_schema_inferred = bool(study.schema.unconfirmed)
@@ -350,9 +346,9 @@ def _learns_times(study: Study) -> bool:
 
 
 def _meaning(study: Study, spent: Cost, is_schema_inferred: bool, slack: Fraction) -> Meaning:
-    """The meaning of the whole budget, which no run can exceed; the price of labels is fixed.
+    """The meaning of the whole budget, which no run can exceed, or of the fixed cost of labels.
 
-    What inexact draws add is far below the last digit, which is rounded up anyhow.
+    Inexact draws add far less than the last digit, which is rounded up.
     """
     cost = spent if study.dp_model is DPModel.LABEL else study.total
     has_no_bound = is_schema_inferred or study.dp_model is DPModel.NONE
@@ -362,9 +358,7 @@ def _meaning(study: Study, spent: Cost, is_schema_inferred: bool, slack: Fractio
 
 
 def _epsilon(study: Study, spent: Cost) -> Cost:
-    """What the whole run keeps: the budget that no run can exceed, not what this one happened to
-    spend. Only labels pay a price that is fixed beforehand.
-    """
+    """The guaranteed epsilon: that of the whole budget, or the fixed cost of randomized labels."""
     if study.dp_model is DPModel.NONE:
         return math.inf
     if study.dp_model is DPModel.LABEL:
@@ -386,7 +380,7 @@ def _delta_slack(slack: Fraction, epsilon: float) -> float:
 
 
 def _unspent(study: Study, spent: Cost, queries: Sequence[Asked]) -> tuple[Part, ...]:
-    """The unspent budget and its reasons, in exact parts; no line if nothing is left."""
+    """The unspent budget by reason; empty if nothing is left."""
     left = study.total - spent
     failed_queries = [query for query in queries if query.void]
     retry_budget = min(
@@ -437,7 +431,7 @@ def _warnings(
 
 
 def _of_time(study: Study) -> str:
-    """Notes on what the time of a reply reveals about a site's rows."""
+    """The note on what the time of a reply reveals about a site's rows."""
     if not study.reply_interval:
         return (
             "how long a site takes to answer is not protected: it shows about how many records it "
@@ -451,7 +445,7 @@ def _of_time(study: Study) -> str:
 
 
 def _of_persons(study: Study, persons_declared: bool) -> list[str]:
-    """Notes on whether the records of persons were counted, and by whom."""
+    """Notes on whether the records of a person were counted, and by whom."""
     most = study.records_per_person
     if not persons_declared:
         assumption = f"assumption: nobody has more than {most} records. Name the column of persons "

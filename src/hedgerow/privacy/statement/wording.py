@@ -25,8 +25,7 @@ from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.statement.spending import Asked, total_cost, worst_path
 from hedgerow.privacy.study import Study
 
-# --------------------------------------------------------------------------------------------------
-# What a run does not hide, in words: it follows from the study alone.
+# What a run does not protect; it follows from the study alone.
 
 READ_FROM_DATA = "ranges were read from the data"
 LITERATURE = {
@@ -52,12 +51,12 @@ ON_PAPER = {
     "RandomizedResponse": "labels by randomized response",
     "BloomRandomizedResponse": "labels by Bloom reports",
 }
-"""Parts of a study whose proof no machine has checked, by the names of their cards."""
+"""Parts of a study whose proof is not machine-checked, by the names of their cards."""
 UNVETTED = "not machine-checked, proved on paper: {}. No outside reader has checked the proof yet."
 
 
 def list_unvetted(study: Study) -> list[str]:
-    """Says so where a study uses parts that are proved on paper alone."""
+    """A note if a study uses parts that are proved on paper only."""
     if study.dp_model is DPModel.NONE:
         return []
     names = {name for kind in study.asks for name in (kind.query, kind.what)}
@@ -73,7 +72,7 @@ def list_unvetted(study: Study) -> list[str]:
 def list_unprotected(
     study: Study, is_schema_inferred: bool, is_simulation: bool
 ) -> tuple[str, ...]:
-    """Quantities that are public or that nobody protects, most surprising last."""
+    """Quantities that are public or unprotected, the most surprising last."""
     lines = [*ALWAYS]
     if study.n_sites > 1:
         lines += [SEVERAL_SITES, LENGTHS_OF_MESSAGES]
@@ -105,7 +104,7 @@ def guarantee_of(
 ) -> Guarantee:
     """The guarantee of a run of the study: the whole budget, or `epsilon` if it is less.
 
-    `persons_declared` says that sites know whose each record is; `sample` which records it is of.
+    `persons_declared` says that sites know the person of each record; `sample` names the records.
     """
     at_one_site = persons_declared and study.n_sites > 1
     is_open = study.dp_model is DPModel.NONE or bool(study.schema.unconfirmed)
@@ -120,30 +119,26 @@ def guarantee_of(
 
 
 def neighbors(study: Study, persons_declared: bool = False) -> str:
-    """Which data sets are neighbors: between them nobody can tell."""
+    """Describes how neighboring data sets differ."""
     most = study.records_per_person
-    where = _at_one_site(study) if persons_declared else ""
+    where = " at one site" if persons_declared and study.n_sites > 1 else ""
     if study.dp_model is DPModel.LABEL:
-        is_one_record = most == 1 and not persons_declared
-        whose = (
-            "one record has another label"
-            if is_one_record
-            else f"one person has other labels{where}"
-        )
+        whose = f"one person has other labels{where}"
+        if most == 1 and not persons_declared:
+            whose = "one record has another label"
         return f"data sets with the same records and features, in which {whose}"
     if persons_declared:
         difference = f"all records of one person{where}"
     elif most > 1:
         difference = f"the records of one person (up to {most}, at all sites together)"
     else:
-        difference = (
-            "one record of one site" if study.dp_model is DPModel.PER_SITE else "one record"
-        )
+        of_site = " of one site" if study.dp_model is DPModel.PER_SITE else ""
+        difference = f"one record{of_site}"
     return f"data sets that differ by adding or removing {difference}"
 
 
 def together_words(parts: Sequence[Guarantee]) -> str:
-    """The joint guarantee of releases that may be of the same records, or why there is none."""
+    """The joint guarantee of releases that may share records, or why there is none."""
     whole = add_guarantees(*parts)
     if {Protected.LABEL, Protected.RECORD} <= {part.protected for part in parts}:
         return f"{whole.summary}: some protect labels alone, with features in the open"
@@ -181,12 +176,8 @@ def evaluation_words(fits: Sequence[Guarantee], evaluation: Guarantee) -> str:
     )
 
 
-def _at_one_site(study: Study) -> str:
-    return "" if study.n_sites == 1 else " at one site"
-
-
 def trust(study: Study, epsilon: float, queries: Sequence[Asked]) -> list[tuple[str, str]]:
-    """Against whom what holds. Ranges that were read from rows are seen by everybody."""
+    """The guarantee against each adversary; everybody sees ranges that were read from rows."""
     shown = f"epsilon {format_above(epsilon)}"
     if study.dp_model is DPModel.NONE:
         shown = "no guarantee: no noise was added"
@@ -220,14 +211,14 @@ def _count_as_colluder(colluders: int) -> str:
 
 
 def dp_model_words(noise: str) -> str:
-    """The DP model's name in the literature before what it says of the noise."""
+    """The name of the DP model in the literature, and its description of the noise."""
     return f"{LITERATURE[noise]}: {noise}" if noise in LITERATURE else noise
 
 
 def _against(study: Study, queries: Sequence[Asked], colluders: int) -> float:
     """Epsilon against more colluders than the study tolerates, on the worst path.
 
-    A choice is a site's own, so its price is the same whoever colludes.
+    A selection is made at one site, so its cost does not depend on colluders.
     """
     coalition = Coalition(h=study.honest, t=study.threshold, colluders=colluders)
     price = cache(lambda release: cost_against(study.measure, release, coalition))
@@ -236,7 +227,7 @@ def _against(study: Study, queries: Sequence[Asked], colluders: int) -> float:
 
 
 def meaning_words(meaning: Meaning, unit: str) -> list[str]:
-    """The guarantee for people who read no epsilons; `unit` is in the words of this module."""
+    """The guarantee for readers who do not know epsilon; `unit` is in the words of `unit_words`."""
     unit_word = "person" if "person" in unit else "record"
     of_labels = unit.startswith("the label")
     secret = (
@@ -246,11 +237,10 @@ def meaning_words(meaning: Meaning, unit: str) -> list[str]:
     return [
         f"a guess {secret} is right at most {percent(meaning.guess)} of the time (a coin: 50 %)",
         f"an attack with 1 % false positives succeeds at most {percent(success_rate)} of the time; "
-        "its "
-        f"advantage is at most {percent(meaning.advantage)}",
+        f"its advantage is at most {percent(meaning.advantage)}",
     ]
 
 
 def percent(part: float) -> str:
-    """Rounded up, like every number of a guarantee."""
+    """A percentage, rounded up like every number of a guarantee."""
     return f"{format_above(100.0 * part, 3)} %"

@@ -1,7 +1,7 @@
-"""Cards that other programs and authorities read, all written from one table of facts.
+"""Cards for other programs and authorities, all written from one table of facts.
 
-A fact is a text that a fitted model carries: of its privacy statement, its schema or its digest.
-Each was released with noise or is public, so no exact count of records is among them.
+A fact is a text from a fitted model's privacy statement, schema or digest. Each was released with
+noise or is public, so no exact count of records is among them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FACTS = {
     "sector": "privacy_.about.sector",
     "publication_date": "privacy_.about.publication_date",
 }
-"""Each fact, and the attribute of a fitted model that it is read from."""
+"""Each fact, and the attribute of a fitted model that holds it."""
 
 BY_PROVIDER = "For the provider to write: no statement knows it."
 ANNEX_IV = (
@@ -76,7 +76,7 @@ MEASURED_POINT = "2(g)"
 
 
 def facts_of(model: Any) -> dict[str, str]:
-    """The facts of a fitted model as texts; what nobody stated is left out."""
+    """The facts of a fitted model as texts; those not stated are omitted."""
     facts = {name: reduce(_part, source.split("."), model) for name, source in FACTS.items()}
     return {name: _text(value) for name, value in facts.items() if value not in (None, ())}
 
@@ -100,7 +100,7 @@ def _entry(value: Any) -> str:
 
 
 def meanings(model: Any) -> list[str]:
-    """What the guarantee means for one person."""
+    """The meaning of the guarantee for one person."""
     return meaning_words(model.privacy_.meaning, model.privacy_.unit)
 
 
@@ -125,7 +125,7 @@ def outcome_words(schema: Schema) -> str:
 
 
 def metrics_of(model: Any) -> Iterator[tuple[str, str, float, float, float]]:
-    """(name, group, value, low, high) of the private evaluation that a model keeps."""
+    """(name, group, value, low, high) of the model's stored private evaluation."""
     evaluation = kept_evaluation(model)
     if evaluation is None:
         return
@@ -141,9 +141,8 @@ def metrics_of(model: Any) -> Iterator[tuple[str, str, float, float, float]]:
                 )
 
 
-# ------------------------------------------------------------------------------------ model cards
 def model_card(model: Any) -> str:
-    """README.md of a Hugging Face repository; skops and people read the same file."""
+    """README.md of a Hugging Face repository; also readable for people and skops."""
     schema, name, facts = model.schema_, type(model).__name__, facts_of(model)
     task = "tabular-regression" if schema.classes is None else "tabular-classification"
     words = ["differential-privacy", "federated-learning", "decision-trees", "tabular"]
@@ -169,7 +168,7 @@ def model_card(model: Any) -> str:
 
 
 def annex_iv(model: Any) -> str:
-    """Points of the AI Act's technical documentation, with what the statement answers."""
+    """Points of the AI Act's technical documentation, as far as the statement answers them."""
     facts = facts_of(model)
     lines = [
         f"# Technical documentation of {type(model).__name__} (AI Act, Annex IV)",
@@ -207,11 +206,10 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """As Markdown shows it letter by letter, on one line, whoever wrote it."""
+    """Escapes a text for Markdown, on one line."""
     return re.sub(r"([\\`*\[\]<>|#&])", r"\\\1", " ".join(text.split()))
 
 
-# -------------------------------------------------------------------------------- bill of materials
 def cyclonedx(model: Any) -> str:
     """A CycloneDX 1.7 bill of materials (ML-BOM) with a model card."""
     digest = model.model_.score.digest
@@ -296,7 +294,6 @@ def _dataset(model: Any) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------------------------------- croissant
 CROISSANT_CONTEXT: dict[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
@@ -309,11 +306,11 @@ CROISSANT_CONTEXT: dict[str, Any] = {
     **{name: f"cr:{name}" for name in ("fileObject", "extract", "column")},
 }
 SITE_FILE = "records.csv"
-"""What the file of a site's own records is called; no site gives it away."""
+"""The name of a site's own file of records, which is never published."""
 
 
 def croissant(model: Any) -> str:
-    """The schema as Croissant 1.0 metadata: columns and their public values, and no record."""
+    """The schema as Croissant 1.0 metadata: columns and their public values, no records."""
     schema = model.schema_
     columns = [(g.feature, column_words(g), g.kind is ColumnKind.NUMERIC) for g in schema.grids]
     columns.append(("outcome", outcome_words(schema), schema.classes is None))
@@ -342,7 +339,7 @@ def croissant(model: Any) -> str:
 
 
 def _field(place: int, name: str, words: str, is_number: bool) -> dict[str, Any]:
-    """Its identifier is its place: Croissant allows no spaces there."""
+    """Its identifier is its position, since Croissant allows no spaces there."""
     return {
         "@type": "cr:Field",
         "@id": f"records/{place}",

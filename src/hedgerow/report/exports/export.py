@@ -40,7 +40,7 @@ PACKAGES = {"skops.io": "skops", "mlflow": "mlflow", "model_signing": "model-sig
 
 
 def import_optional(module: str) -> Any:
-    """A module of a package that only some exports need."""
+    """Imports a module that only some exports need."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -49,7 +49,7 @@ def import_optional(module: str) -> Any:
 
 
 def export_model(model: Handed, path: str | Path, to: str, times: Sequence[float] = ()) -> Path:
-    """Writes a model for another program, and returns the file's path."""
+    """Writes a model for another program; returns the file's path."""
     if to not in EXPORT_KINDS:
         raise ParameterError(f"to is {to!r}; use one of {list(EXPORT_KINDS)}.")
     write = OF_STATEMENTS.get(to)

@@ -1,9 +1,9 @@
 """A model as ONNX: one TreeEnsemble of ai.onnx.ml opset 5, in double precision throughout.
 
-Every column is an input of its own, (n, 1): numbers as double (NaN is missing), categories as
-string, hashed columns as the number of their bucket. Sentinels and words for true and false are
-read here; dates, amounts, ranks and prefixes come parsed, as `inputs(row)` of the Python export
-gives them: the property `preprocessing` names them. Needs `pip install hedgerow[onnx]`.
+Every column is a separate input (n, 1): numbers as double (NaN is missing), categories as string,
+hashed columns as the number of their bucket. The graph parses sentinels and words for true and
+false; dates, amounts, ranks and prefixes must be parsed before, as `inputs(row)` of the Python
+export does: the property `preprocessing` names them. Needs `pip install hedgerow[onnx]`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from hedgerow.schema.tokens import token_of
 from hedgerow.version import __version__
 
 LESS_OR_EQUAL, LESS, MEMBER = 0, 1, 6
-"""Modes of a node in the operator's definition."""
+"""Node modes in the operator's definition."""
 SUM, NO_TRANSFORM = 1, 0
 OPSETS = {"": 20, "ai.onnx.ml": 5}
 IR_VERSION = 10
 SEPARATOR = np.nan
-"""What ends a set in the list of all sets."""
+"""Ends each set in the list of all sets."""
 
 
 def to_onnx(model: PlainModel) -> bytes:
@@ -124,7 +124,7 @@ def _build(graph: _Graph, model: PlainModel) -> None:
 
 
 def _column(graph: _Graph, grid: Grid) -> str:
-    """The column as TreeEnsemble reads it: a number, or the code of a category."""
+    """The column as TreeEnsemble expects it: a number, or the code of a category."""
     name = grid.feature
     if grid.kind is ColumnKind.HASHED:
         name += "_bucket"
@@ -151,7 +151,7 @@ def _column(graph: _Graph, grid: Grid) -> str:
 
 
 def _words(grid: Grid) -> dict[str, int]:
-    """Words that a parser of true and false knows, and sentinels, as they are mostly written."""
+    """Words of a boolean parser, and sentinels, in their usual spellings."""
     words = {w for word in grid.rules.get("words", ()) for w in (word, word.upper(), word.title())}
     return {w: grid.category_code(token_of(grid.read(w))) for w in {*words, *grid.sentinels}}
 
@@ -166,14 +166,14 @@ def _add_terms(graph: _Graph, model: PlainModel, rows: str) -> str:
 
 
 def _constant_sums(graph: _Graph, model: PlainModel, rows: str) -> str:
-    """A row of the base for each record, whatever it holds."""
+    """One row of the base for each record."""
     count = graph.node("Shape", rows, start=0, end=1)
     shape = graph.node("Concat", count, graph.constant([model.outputs], np.int64), axis=0)
     return graph.node("Expand", graph.constant([model.base]), shape)
 
 
 def _add_clipped_terms(graph: _Graph, model: PlainModel, rows: str) -> str:
-    """Every tree has targets of its own; a scan then adds and clips, one tree at a time."""
+    """Every tree has its own targets; a scan then adds and clips, one tree at a time."""
     assert model.clip is not None
     start = _constant_sums(graph, model, rows)
     if model.curves:
@@ -216,7 +216,7 @@ def _finish(graph: _Graph, model: PlainModel, sums: str) -> None:
 
 
 def _survival(graph: _Graph, curve: SurvivalCurve, times: Sequence[float], sums: str) -> None:
-    """(n, K) the chance of no event until each of the times, which never rises."""
+    """(n, K) the probability of no event until each time, which never rises."""
     centered_scores = graph.node("Sub", sums, graph.constant([[curve.center]]))
     scaled_scores = graph.node("Mul", centered_scores, graph.constant([curve.slopes]))
     levels = [math.log(odds) + curve.center for odds in curve.odds]
@@ -247,9 +247,9 @@ def _apply_link(graph: _Graph, link: OutputLink, sums: str) -> None:
 
 
 class _Ensemble:
-    """Trees laid out as the operator's attributes want them.
+    """Trees in the layout of the operator's attributes.
 
-    A leaf speaks to one target, so a tree of several outputs is written once for each of them.
+    A leaf has one target, so a tree of several outputs is written once for each of them.
     """
 
     def __init__(self, grids: Sequence[Grid]) -> None:
@@ -265,7 +265,7 @@ class _Ensemble:
         for output in range(outputs):
             self._roots.append(len(self._nodes))
             place, is_leaf = self._place(root, output, first_target + output)
-            if is_leaf:  # the operator knows no tree without a question
+            if is_leaf:  # the operator has no tree without a test
                 self._ask(LESS_OR_EQUAL, 0, np.inf, True, (place, 1), (place, 1))
 
     def _place(self, node: PlainNode, output: int, target: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""A model as text that people read, and as a graph for Graphviz."""
+"""A model as text for people, and as a graph for Graphviz."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from hedgerow.report.text import INDENT
 from hedgerow.report.view import readable
 
 
-# --------------------------------------------------------------------------------------------------
-# A model as indented lines: every question, every leaf, in the words of its columns.
+# A model as indented lines: every test and leaf, in the words of its columns.
 def to_text(model: PlainModel) -> str:
     lines = [f"{model.name}: {sum_words(model)}", f"start: {values_words(model, model.base)}"]
     for name, root in named_terms(model):
@@ -59,7 +58,6 @@ def _lines(model: PlainModel, node: PlainNode, indent: str) -> Iterator[str]:
     yield from _lines(model, node.no, indent + INDENT)
 
 
-# --------------------------------------------------------------------------------------------------
 # A model in the language of Graphviz: one cluster per tree or curve.
 DOT_STYLE = (
     'graph [fontname="sans-serif", rankdir=LR, ranksep=0.6];',
@@ -100,5 +98,5 @@ def _statements(
 
 
 def _quote(text: str) -> str:
-    """A string of DOT escapes quotes as JSON does; a backslash would begin an escape."""
+    """DOT strings escape quotes as JSON does; a backslash would begin an escape."""
     return json.dumps(text.replace("\\", "/"), ensure_ascii=False)

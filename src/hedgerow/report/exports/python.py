@@ -12,9 +12,9 @@ from hedgerow.schema.parsers import MONTHS
 from hedgerow.schema.tokens import token_of
 from hedgerow.version import __version__
 
-SHARED = "# ---- the text of exported Python files"
+SHARED = "# The functions below are copied into exported Python files."
 CODE_TEMPLATE = "python_template.txt"
-"""The code around the numbers; no module of this package, so that nobody imports it."""
+"""The code around the numbers; not a module, so that nobody imports it."""
 
 
 def to_python(model: PlainModel) -> str:
@@ -40,7 +40,7 @@ def to_python(model: PlainModel) -> str:
 
 
 def _parsers(grids: tuple[Grid, ...]) -> str:
-    """The library's own functions, where a column is parsed."""
+    """The source of the library's own parsers, if a column needs one."""
     if not any(grid.is_parsed for grid in grids):
         return ""
     source = files("hedgerow.schema").joinpath("parsers.py").read_text("utf-8")
@@ -64,7 +64,7 @@ def _column(grid: Grid) -> dict[str, Any]:
 
 
 def _tree(root: PlainNode) -> list[Any]:
-    """Preorder: a question is (column, cells that answer yes, nodes of yes), a leaf a list."""
+    """Preorder: a test is (column, cells of yes, number of yes nodes), a leaf is a list."""
     return [_entry(node) for node in nodes_of(root)]
 
 
@@ -79,7 +79,7 @@ def size(node: PlainNode) -> int:
 
 
 def _literal(value: Any) -> str:
-    """On several lines where there are several columns or trees."""
+    """A literal, on several lines for several columns or trees."""
     if isinstance(value, list) and value:
         return "[\n" + "".join(f"        {item!r},\n" for item in value) + "    ]"
     return json.dumps(value) if isinstance(value, str) else repr(value)

@@ -1,8 +1,8 @@
-"""A model as one SELECT that DuckDB and PostgreSQL both understand.
+"""A model as one SELECT for DuckDB and PostgreSQL.
 
-Columns are cleaned first: NaN becomes NULL, texts become the schema's own categories. Trees are
-then CASE expressions over the cleaned columns, so that they read as they are. A few dozen trees
-go into one step; a longer sum would pass the depth of expressions that databases allow.
+Columns are cleaned first: NaN becomes NULL, texts become the schema's categories. Trees are CASE
+expressions over the cleaned columns. Each step has a few dozen trees, because databases limit the
+depth of expressions.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from hedgerow.version import __version__
 
 TERMS_PER_STEP = 40
 PLAIN_DIGITS = 15
-"""Decimals up to here are the same number in every database, whatever type it gives them."""
+"""Decimals up to this length are the same number in every database, whatever their type."""
 RECORD = "record_id"
 HIGHEST_POWER = 700.0
-"""PostgreSQL calls a power of e beyond this out of range, upwards and downwards."""
+"""PostgreSQL reports powers of e beyond this as out of range, in both directions."""
 
 
 def to_sql(model: PlainModel) -> str:
@@ -69,11 +69,15 @@ def _clean_columns(model: PlainModel) -> list[str]:
 
 
 def _texts(parsed: Sequence[Grid]) -> list[str]:
-    """The records, with the texts of columns that are parsed, and dates taken apart."""
+    """The records with the texts of parsed columns, and dates split into parts."""
     texts = {grid.source: _text_of(grid) for grid in parsed if grid.kind is not ColumnKind.HASHED}
     dates = [_date_slots(grid) for grid in parsed if grid.rules["kind"] == "date"]
     trimmed = [f"trim({_quote(name)}::text, {SPACES}) AS {text}" for name, text in texts.items()]
-    texts_of = [f"{_parsed_text(g)} AS {_category_of(g)}" for g in parsed if _is_listed(g)]
+    texts_of = [
+        f"{_parsed_text(g)} AS {_category_of(g)}"
+        for g in parsed
+        if g.kind is ColumnKind.CATEGORICAL
+    ]
     parts = [part for part in (trimmed, dates, texts_of) if part]
     sources = ["records", *(f"texts_{k}" for k in range(1, len(parts)))]
     return [
@@ -107,9 +111,8 @@ def _clean(grid: Grid) -> str:
     )
 
 
-# ---- declared parsers: the patterns of `schema.parsers`, which both databases understand ---------
-#
-# A cast or a date takes only what a CASE has let through, so that no text of a row is an error.
+# Declared parsers: the patterns of `schema.parsers`, which both databases support. A CASE guards
+# every cast and date, so that no text of a row raises an error.
 
 SPACES = " || ".join(f"chr({n})" for n in range(0x3001) if chr(n).isspace())
 
@@ -120,10 +123,6 @@ def _text_of(grid: Grid) -> str:
 
 def _category_of(grid: Grid) -> str:
     return _quote(f"category of {grid.feature}")
-
-
-def _is_listed(grid: Grid) -> bool:
-    return grid.kind is ColumnKind.CATEGORICAL
 
 
 def _is_sentinel(grid: Grid) -> str:
@@ -143,7 +142,7 @@ def _parsed_number(grid: Grid, number: str) -> str:
 
 
 def _parsed_text(grid: Grid) -> str:
-    """NULL for a missing value; what is unreadable is no category."""
+    """NULL for a missing value; an unreadable text is no category."""
     rules, column = grid.rules, _text_of(grid)
     value = column
     if rules["kind"] == "code":
@@ -184,7 +183,7 @@ DATE_SLOTS = "YymbdHMZ"
 
 
 def _date_slots(grid: Grid) -> str:
-    """The parts of a date in one order, whatever its format; NULL if it has none of them."""
+    """The parts of a date in a fixed order, for any format; NULL if there are none."""
     ways = []
     for named in grid.rules["patterns"]:
         places = {name: k for k, name in enumerate(re.findall(r"\?P<(\w)>", named), 1)}
@@ -361,7 +360,7 @@ def _apply_link(model: PlainModel, steps: int) -> str:
 
 
 def _survival(curve: SurvivalCurve, times: Sequence[float], score: str, rows: str) -> str:
-    """The risk, and the chance of no event until each of the times, which never rises."""
+    """The risk, and the probability of no event until each time, which never rises."""
     sigmoids, highest = list[str](), list[str]()
     for place, (odds, slope) in enumerate(zip(curve.odds, curve.slopes, strict=True)):
         level = _number(math.log(odds) + curve.center)
@@ -396,7 +395,7 @@ def _join_lines(parts: Sequence[str]) -> str:
 
 
 def _number(value: float) -> str:
-    """Typed, since a bare decimal is an exact number in PostgreSQL, and slow."""
+    """A float8 literal: a bare decimal is an exact, slow number in PostgreSQL."""
     return f"'{value!r}'::float8"
 
 

@@ -1,8 +1,8 @@
-"""A model as XGBoost's own JSON, so that `xgboost.Booster` and `shap.TreeExplainer` read it.
+"""A model as XGBoost's own JSON, for `xgboost.Booster` and `shap.TreeExplainer`.
 
-Numbers are columns of type float, categories and buckets columns of codes of type c; NaN is
-missing. XGBoost computes in single precision, so a number must be one of 32 bits to fall on the
-same side of a cut. A cut is moved up to the next number of 32 bits, which moves no such value.
+Numeric columns have type float, categories and buckets are codes of type c; NaN is missing. XGBoost
+computes in single precision, so values must be float32 to fall on the same side of a cut. A cut is
+moved up to the next float32, which affects no such value.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def to_xgboost(model: PlainModel) -> str:
 
 
 def _may_bind(model: PlainModel, low: float, high: float) -> bool:
-    """Whether a sum of leaves can leave the range; where none can, clipping changes nothing."""
+    """Whether a sum of leaves can leave the range; otherwise clipping changes nothing."""
     least, most = _reach(model.curves)
     base = model.base[0]
     for tree in model.trees:
@@ -62,7 +62,7 @@ def _may_bind(model: PlainModel, low: float, high: float) -> bool:
 
 
 def _reach(terms: Iterable[PlainNode]) -> tuple[float, float]:
-    """The least and the most that terms of one output add up to, each at its own end."""
+    """The smallest and largest possible sum of terms with one output."""
     leaves = [[leaf.values[0] for leaf in _leaves(term)] for term in terms]
     return sum(map(min, leaves)), sum(map(max, leaves))
 
@@ -139,7 +139,7 @@ def _words(grid: Grid) -> dict[str, Any]:
 
 @dataclass
 class _Arrays:
-    """The arrays of one tree. Both children of a node stand side by side: XGBoost counts on it."""
+    """The arrays of one tree. XGBoost requires both children of a node to be adjacent."""
 
     left: list[int] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
@@ -193,10 +193,11 @@ def _tree(model: PlainModel, root: PlainNode, output: int) -> dict[str, Any]:
 
 
 def _laid_out(model: PlainModel, root: PlainNode, output: int) -> _Arrays:
-    """Level by level. `open_cells` are the cells of each column that still lead to a node.
+    """Lays a tree out level by level; `open_cells` are the cells of each column that lead to a
+    node.
 
-    Shapley values along paths need a weight for every node. Models hold no counts for most, so
-    all cells of the public grid weigh the same.
+    Shapley values along paths need a weight for every node. Models have no counts for most nodes,
+    so all cells of the public grid weigh the same.
     """
     arrays, everything = _Arrays(), tuple((1 << grid.n_cells) - 1 for grid in model.grids)
     waiting = deque([(arrays.add(NO_PARENT, 1.0), root, everything)])
@@ -219,7 +220,7 @@ def _laid_out(model: PlainModel, root: PlainNode, output: int) -> _Arrays:
 def _next_question(
     model: PlainModel, node: PlainNode | Threshold
 ) -> PlainBranch | Threshold | PlainLeaf:
-    """The node with questions about numbers as single comparisons."""
+    """The node, with tests of numeric columns as single comparisons."""
     while isinstance(node, PlainBranch) and model.grids[node.column].kind is ColumnKind.NUMERIC:
         node = as_threshold(node, model.grids[node.column])
     return node
@@ -228,7 +229,7 @@ def _next_question(
 def _sides(
     model: PlainModel, arrays: _Arrays, here: int, test: PlainBranch | Threshold
 ) -> tuple[tuple[PlainNode, int], tuple[PlainNode, int]]:
-    """Notes the question; what stands left and right of it, each with the cells that go there."""
+    """Records the test; returns its left and right child, each with the cells that go there."""
     grid = model.grids[test.column]
     if isinstance(test, Threshold):
         arrays.condition[here] = _single(test.below)
@@ -236,7 +237,7 @@ def _sides(
         cells = _cells_below(grid, test)
         return (test.yes, cells), (test.no, ~cells)
     arrays.kind[here] = CATEGORY
-    right = test.cells if test.cells & ~(1 << grid.missing) else ~test.cells  # never no category
+    right = test.cells if test.cells & ~(1 << grid.missing) else ~test.cells  # never an empty set
     arrays.sets[here] = [c for c in category_set(grid, right) if c != grid.missing]
     arrays.default_left[here] = int(not is_missing_in(grid, right))
     sides = (test.no, ~test.cells), (test.yes, test.cells)
@@ -253,13 +254,13 @@ def _cells_below(grid: Grid, test: Threshold) -> int:
 
 
 def _cover(model: PlainModel, open_cells: tuple[int, ...]) -> float:
-    """Part of all combinations of cells, never zero."""
+    """The fraction of all combinations of cells, never zero."""
     parts = (a.bit_count() / grid.n_cells for a, grid in zip(open_cells, model.grids, strict=True))
     return max(float(np.prod(list(parts))), 1e-6)
 
 
 def _single(edge: float | None) -> float:
-    """The smallest number of 32 bits that is not below the edge."""
+    """The smallest float32 that is not below the edge."""
     if edge is None:
         return HIGHEST
     near = np.float32(edge)

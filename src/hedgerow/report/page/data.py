@@ -1,4 +1,4 @@
-"""The data of the page's script: the model's numbers, with no more cells than it separates."""
+"""The data of the page's script: the model's numbers, with only the cells it distinguishes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hedgerow.report.weighing import CellParts, part_inside
 from hedgerow.schema.grids import ColumnKind, Grid
 
 VALUE_DIGITS = 9
-"""Significant digits of a value; sums of a hundred of them are right to far more than 1e-6."""
+"""Significant digits of a value; sums of a hundred are accurate to far less than 1e-6."""
 MOST_NUMBERS = 60_000
-"""Values of leaves that a page holds; with them it stays below a megabyte."""
+"""Largest number of leaf values on a page, which keeps it below a megabyte."""
 
 
 def trees_that_fit(model: PlainModel) -> int:
@@ -31,7 +31,7 @@ def _numbers(root: PlainNode) -> int:
 
 
 def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
-    """Columns, questions and trees in preorder: a number is a question, a list a leaf."""
+    """Columns, tests and trees in preorder: a number is a test, a list is a leaf."""
     questions: dict[tuple[int, int], int] = {}
     curves = [_tree(root, questions) for root in model.curves]
     trees = [_tree(root, questions) for root in model.trees[: trees_that_fit(model)]]
@@ -58,7 +58,7 @@ def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
 
 
 def _turns(grid: Grid, sets: list[int]) -> list[int]:
-    """Cells at which some question about a number changes its mind; others need no edge."""
+    """Cells at which some test of a number changes its outcome; others need no edge."""
     if grid.kind is not ColumnKind.NUMERIC:
         return []
     changes = 0
@@ -81,9 +81,9 @@ def _column(grid: Grid, turns: list[int]) -> dict[str, Any]:
 
 
 def _question(model: PlainModel, turns: list[int], column: int, cells: int) -> list[Any]:
-    """Column, cells that answer yes as hexadecimal digits, words of yes, words of no.
+    """Column, cells of yes as hexadecimal digits, words of yes, words of no.
 
-    The part of the records that answer yes follows, as `explain` weighs it.
+    The fraction of records that answer yes follows, as in `explain`.
     """
     grid = model.grids[column]
     bits = cells
@@ -105,5 +105,5 @@ def _tree(root: PlainNode, questions: dict[tuple[int, int], int]) -> list[Any]:
 
 
 def in_page_digits(values: Sequence[float]) -> list[float]:
-    """To digits that keep what the page computes equal to the model's own numbers."""
+    """Rounded so that the page computes the model's own numbers."""
     return [float(f"{value:.{VALUE_DIGITS}g}") for value in values]

@@ -1,4 +1,4 @@
-"""Pieces of HTML: every text is escaped where it is put in, and nowhere else."""
+"""Pieces of HTML; every text is escaped where it is inserted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hedgerow.schema.visible import visible_lines
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ def _text(words: str, quote: bool = False) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str | Html]], caption: str) -> Html:
-    """A table; the first cell of a row is its head, and short cells are never wrapped."""
+    """A table; the first cell of a row is its header, and short cells are never wrapped."""
     top = tag("tr", *(tag("th", words, scope="col") for words in head))
     body = [tag("tr", tag("th", row[0], scope="row"), *map(_cell, row[1:])) for row in rows]
     inside = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", join_html(body)))

@@ -1,4 +1,4 @@
-"""The report: one file that needs no network, for everybody whom a model concerns."""
+"""The report: one HTML file about a model that needs no network."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def page_of(model: Reportable) -> str:
 
 
 def _safe(data: str) -> str:
-    """JSON in which no text of a model can end the block it stands in."""
+    """JSON in which no text can end the surrounding script block."""
     return data.replace("<", "\\u003c")
 
 
@@ -168,7 +168,7 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
 
 
 BY_HAND = "Open and close branches by mouse or by keyboard. "
-"""Not printed: nobody opens a branch on paper."""
+"""Hidden in print."""
 ONE_TREE = (
     "Records are shown with two deviations of their noise; pale bars with a question mark say that "
     "noise alone could change the class."
@@ -267,7 +267,7 @@ def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
 
 
 def _rows(model: Reportable) -> list[list[float]] | None:
-    """Noisy records of each leaf, where all trees keep them."""
+    """Noisy records of each leaf, if all trees have them."""
     tree_statistics = model.leaf_statistics_
     if len(tree_statistics) != len(model.model_.score.trees) or not all(
         tree.leaves for tree in tree_statistics
@@ -316,7 +316,7 @@ def page_file(name: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class InlinePage:
-    """A whole page in a frame of a notebook: its styles and scripts touch nothing outside."""
+    """A whole page in a notebook's frame, isolated from the notebook's styles and scripts."""
 
     html: str
     height: int = 640
@@ -334,7 +334,7 @@ class InlinePage:
 
 
 def card(model: Reportable) -> str:
-    """A few lines for a notebook: what it is, what it guarantees."""
+    """A short card for notebooks: the model and its guarantee."""
     form, statement = plain(model), model.privacy_
     style = (
         "border:1px solid #9aa894;border-radius:10px;padding:.8em 1.1em;max-width:46em;"
@@ -354,15 +354,14 @@ def card(model: Reportable) -> str:
     return str(tag("div", *lines, style=style))
 
 
-# --------------------------------------------------------------------------------------------------
-# The page of a run that is under way: the look of the report, filled by events.
+# The live page of a run: styled like the report, filled by events.
 
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
 NO_TREE = "No tree has begun. Of several trees the newest is shown."
 
 
 class LivePart(NamedTuple):
-    """What a live view shows of one study or site; `facts` are titles by their names."""
+    """One study or site of a live view; `facts` are titles by their names."""
 
     name: str
     facts: dict[str, str]

@@ -26,20 +26,20 @@ WIDE, HIGH, MARGIN = 280.0, 120.0, 8.0
 MOST_SHAPES = 12
 MOST_BARS = 20
 MOST_SURFACES, MOST_NAMED, SHADES = 9, 8, 4
-"""Heat maps of a page; of a map, the cells that are named, and the shades either way."""
+"""Most heat maps per page, most named cells per map, and shades per sign."""
 LEFT, SIDE, BEYOND, LEAST_PART = 76.0, 170.0, 15.0, 0.001
 TICKS = (0.5, 0.3, 0.7)
-"""Where numbers stand under a picture, if there is room: those that come first have it first."""
+"""Positions of numbers under a picture, most important first, if there is room."""
 MOST_SHOWN_NAMES = 4
-"""Of categories under a picture."""
+"""Most category names under a picture."""
 ROOM_FOR_NAMES = 44
-"""That fit beside each other under a picture."""
+"""Characters that fit under a picture."""
 BAND_ROOM = 1.6
-"""How far bands may stretch the scale of the curves; what is wider runs to the edge."""
+"""How far bands may stretch the scale of the curves; wider ones run to the edge."""
 
 
 def importance_bars(model: Readable) -> Html:
-    """A bar for each column that matters, a line across its end as long as the noise."""
+    """A bar for each important column, with a line across its end as long as the noise."""
     spread = dict(zip(model.schema_.names, importance_deviations(model).tolist(), strict=True))
     parts = list(importances(model).items())[:MOST_BARS]
     return _bars({name: (part, spread[name]) for name, part in parts if part}, "importances")
@@ -126,7 +126,7 @@ def _rect(level: int, is_faint: bool, box: tuple[float, float, float, float]) ->
 def _map(effect: PairEffect, grids: Sequence[Grid], reach: float, names: Sequence[str]) -> Html:
     """The first column upwards, the second to the right; missing values beyond the edges.
 
-    Of three classes and more, that whose score the columns move most.
+    For three or more classes, shows the class whose score the columns change most.
     """
     output = int(np.argmax((effect.values**2).sum(axis=(0, 1))))
     values, noise = effect.values[..., output], DEVIATIONS * effect.deviations[..., output]
@@ -162,7 +162,7 @@ def _map(effect: PairEffect, grids: Sequence[Grid], reach: float, names: Sequenc
 
 
 def _places(n_bins: int) -> list[tuple[float, float]]:
-    """Begin and length of all bins: equally wide, that of missing values beyond the edge."""
+    """Start and length of each bin, all equally wide; missing values beyond the edge."""
     width = SIDE / max(n_bins - 1, 1)
     return [*((k * width, width) for k in range(n_bins - 1)), (SIDE + BEYOND / 3, BEYOND / 2)]
 
@@ -239,8 +239,8 @@ def _noise(deviation: float) -> str:
 
 
 def _draw_curves(effect: FeatureEffect, reach: float) -> str:
-    """Per output a band and a line; bins are set side by side, each as wide as the others."""
-    bin_range = slice(0, -1) if len(effect.values) > 1 else slice(None)  # the last is missing
+    """A band and a line per output; bins are adjacent and equally wide."""
+    bin_range = slice(0, -1) if len(effect.values) > 1 else slice(None)  # the last bin is missing
     low, high = effect.band
     outputs = _outputs(effect)
     bands = [
@@ -258,7 +258,7 @@ def _draw_curves(effect: FeatureEffect, reach: float) -> str:
 
 
 def _outputs(effect: FeatureEffect) -> list[int]:
-    """The outputs to draw; of two classes the second: the first is its mirror image."""
+    """The outputs to draw; for two classes the second, since the first mirrors it."""
     many = effect.values.shape[1]
     return [1] if many == 2 else list(range(many))
 

@@ -1,4 +1,4 @@
-"""The sections of the page that need no script: they are read, printed and searched as they are."""
+"""The sections of the page that work without scripts and can be printed and searched."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def glance(model: PlainModel, statement: PrivacyStatement, run: RunRecord) -> Ht
 
 
 def guarantee_card(statement: PrivacyStatement) -> Html:
-    """The guarantee in one look."""
+    """The guarantee at a glance."""
     epsilon = "∞" if math.isinf(statement.epsilon) else format_above(statement.epsilon)
     return tag(
         "div",
@@ -88,7 +88,7 @@ def guarantee(statement: PrivacyStatement) -> Html:
 
 
 def _meter(guess: float) -> Html:
-    """From a coin's 50 % to certainty, with the most that anybody can reach."""
+    """From a coin's 50 % to certainty, with the best that an attacker can reach."""
     x = 600.0 * (guess - 0.5) / 0.5
     label = f"A guess is right at most {percent(guess)} of the time; a coin is right 50 %."
     inner = (
@@ -167,7 +167,7 @@ def origin(
 
 
 def fields(model: PlainModel) -> Iterator[Html]:
-    """One input for each column; empty is missing."""
+    """One input per column; empty means missing."""
     for j, grid in enumerate(model.grids):
         name = f"field-{j}"
         if grid.kind is ColumnKind.NUMERIC:
@@ -199,11 +199,10 @@ def in_bytes(count: int) -> str:
     return f"{count / 1000:.0f} kB" if count < 10_000_000 else f"{count / 1e6:.0f} MB"
 
 
-# --------------------------------------------------------------------------------------------------
-# What a run cost and what left the sites: round by round, site by site.
+# The cost of a run and the data that left the sites: round by round, site by site.
 
 MANIFEST_LINES = 3
-"""Of each round; the rest is counted."""
+"""Most lines per round; the rest is counted."""
 ALIKE = (
     "Every site that answers a round sends as much as the others: lengths follow from the "
     "question, never from rows."
@@ -228,11 +227,7 @@ def spent(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> Htm
         for p in statement.unspent
     ]
     rows += [
-        (
-            tag("span", _round_words(s.rounds)),
-            f"{s.what}, of held-out records",
-            f"{s.part:.1%}",
-        )
+        (tag("span", _round_words(s.rounds)), f"{s.what}, of held-out records", f"{s.part:.1%}")
         for s in statement.held_out
     ]
     words = (
@@ -250,7 +245,7 @@ def spent(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> Htm
 
 
 def _site_by_site(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> list[Html]:
-    """Spending by the sites' own receipts, if there are any; in one process all paid the same."""
+    """Spending by the sites' receipts, if any; in one process all sites paid the same."""
     if signatures is None or not statement.spent_fraction:
         sites = "the site" if statement.n_sites == 1 else f"each of the {statement.n_sites} sites"
         words = f"The same charge stands in the ledger of {sites}: every site answers every round."
@@ -356,8 +351,7 @@ def _manifest(record: RoundRecord) -> Html:
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# How good a model is, where a paid evaluation is kept with it: every number with its interval.
+# The quality of a model with a stored evaluation: every number with its interval.
 
 NOT_EVALUATED = (
     "This model carries no evaluation. A score on records of the sites is a release of its own, "
@@ -459,7 +453,7 @@ def legend(names: Sequence[str]) -> Html:
 
 
 def calibration_figure(bins: tuple[CalibrationBin, ...], caption: str) -> Html:
-    """Predicted against observed: on the diagonal both are equal."""
+    """Predicted against observed probability, with the diagonal."""
     visible_bins = [b for b in bins if not math.isnan(b.share.value)]
     marks = "".join(_mark(b) for b in visible_bins)
     words = "; ".join(

@@ -1,4 +1,4 @@
-"""The officer's sheet: one printed A4 about a model, for whoever signs that it may be used."""
+"""The officer's sheet: one printed A4 page about a model, for the person who signs off its use."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from hedgerow.report.plain import PlainModel, plain
 from hedgerow.schema.features import Mark, Numeric
 from hedgerow.schema.schema import Schema
 
-# --------------------------------------------------------------------------------------------------
-# A QR code of up to 84 bytes: version 5, error correction M, mask 0 (ISO/IEC 18004).
-#
-# Enough for a digest on a printed page. A text of another length has the same size, so that two
-# sheets lie on each other.
+# A QR code of up to 84 bytes: version 5, error correction M, mask 0 (ISO/IEC 18004). Enough for a
+# digest on a printed page. Its size does not depend on the length of the text.
 SIDE, DATA, CHECKS, BLOCKS = 37, 86, 24, 2
 LONGEST = DATA - 2
 _FORMAT = 0b101010000010010
@@ -32,12 +29,12 @@ Modules = list[list[bool]]
 
 
 def qr_code(text: str) -> Modules:
-    """Rows of modules, True for black; without the white margin of four."""
+    """Rows of modules, True for black, without the white margin of four."""
     content = text.encode()
     if len(content) > LONGEST:
         raise ValueError(f"a QR code of version 5 holds {LONGEST} bytes, not {len(content)}")
     fixed = _fixed_modules()
-    bits = _bits(_codewords(content))
+    bits = (bool(word >> k & 1) for word in _codewords(content) for k in range(7, -1, -1))
     modules = [[fixed.get((y, x), False) for x in range(SIDE)] for y in range(SIDE)]
     for y, x in _places(fixed):
         modules[y][x] = next(bits, False) ^ ((y + x) % 2 == 0)
@@ -45,7 +42,7 @@ def qr_code(text: str) -> Modules:
 
 
 def _codewords(content: bytes) -> list[int]:
-    """Data in blocks, then the checks of each, column by column."""
+    """Data in blocks, then the error correction of each, column by column."""
     header = 0b0100 << 8 | len(content)
     whole = header << (8 * len(content)) | int.from_bytes(content)
     data = (whole << 4).to_bytes(len(content) + 2)  # the terminator is four zeros
@@ -59,7 +56,7 @@ def _codewords(content: bytes) -> list[int]:
 
 
 def _times(a: int, b: int) -> int:
-    """In the field of 256 elements."""
+    """Multiplication in GF(256)."""
     product = 0
     for k in range(8):
         product ^= (a << k) * (b >> k & 1)
@@ -81,10 +78,6 @@ def _checks(block: bytes) -> list[int]:
         for j, c in enumerate(generator):
             rest[k + j] ^= _times(factor, c)
     return rest[-CHECKS:]
-
-
-def _bits(codewords: list[int]) -> Iterator[bool]:
-    return (bool(word >> k & 1) for word in codewords for k in range(7, -1, -1))
 
 
 def _fixed_modules() -> dict[tuple[int, int], bool]:
@@ -120,7 +113,7 @@ def _places(fixed: dict[tuple[int, int], bool]) -> Iterator[tuple[int, int]]:
 
 
 MOST_COLUMNS = 8
-"""Of the schema that one page has room for; the rest is counted."""
+"""Most columns of the schema on the page; the rest is counted."""
 MOST_NOTES = 4
 MOST_STUDIES = 5
 STYLE = """
@@ -147,7 +140,7 @@ code{font-size:8pt;overflow-wrap:anywhere}
 
 @dataclass(frozen=True)
 class Context:
-    """What the model file alone does not say: the ledger's total, and what was verified."""
+    """What the model file does not contain: the ledger's total, and what was verified."""
 
     lifetime: Sequence[tuple[str, str]] = ()
     """Titles and words about all studies of the same records."""
@@ -155,7 +148,7 @@ class Context:
 
 
 def sheet(model: Reportable, path: str | Path, context: Context | None = None) -> Path:
-    """Writes the sheet as HTML; a browser prints it, or saves it as PDF."""
+    """Writes the sheet as HTML, to be printed or saved as PDF by a browser."""
     return write_file(path, sheet_of(model, context or Context()).encode())
 
 
@@ -207,7 +200,7 @@ def _first(model: Reportable, form: PlainModel) -> Html:
 
 
 def _picture(text: str) -> Html:
-    """The digest for a camera."""
+    """The digest as a QR code."""
     cells = "".join(
         f"M{x + 4} {y + 4}h1v1h-1z"
         for y, row in enumerate(qr_code(text))
