@@ -33,13 +33,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import results
-from benchmarks.network_site import MARK, boosted_study, boosting, bundle_of, rows_of, study_of
+from benchmarks.network_site import (
+    IN_TWO,
+    MARK,
+    boosted_study,
+    boosting,
+    bundle_of,
+    rows_of,
+    study_of,
+)
 from benchmarks.network_transports import TRANSPORTS, Consortium, over_https
 from hedgerow.deployment.approve import approve
 from hedgerow.deployment.site_state import DataPlace, StateFolder
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.federation.audit_log import Audit, lines_of
-from hedgerow.federation.exchange import Quorum, pace_of
+from hedgerow.federation.exchange import Accept, Exchange, Messages, Misses, Quorum, Timing, pace_of
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
 from hedgerow.federation.transcript import Transcript
@@ -161,8 +169,8 @@ REPEATS = {1_000: 40, 1_000_000: 7}
 FEW = 5
 """Where an exchange takes seconds."""
 BOOSTING_SITES = 3
-WAYS = {"default": None, "single": 1}
-"""Trees of a round."""
+WAYS: dict[str, tuple[Any, ...]] = {"default": (), "in_two": (None, IN_TWO), "single": (1,)}
+"""Trees of a round; and as it was before rounds were opened at once."""
 
 
 class Laps:
@@ -277,19 +285,36 @@ def whole_model() -> dict[str, Any]:
 
 
 def at_a_distance(latency: float) -> dict[str, Any]:
-    """A whole model behind a proxy that delays: the default, and with one tree a round."""
+    """A whole model behind a proxy that delays: the default, all rounds in two exchanges, and with
+    one tree a round. CPU is of all processes, exchanges are those of rounds.
+    """
     with (
         tempfile.TemporaryDirectory() as folder,
         over_https(BOOSTING_SITES, Path(folder), latency) as consortium,
     ):
         found: dict[str, Any] = {"latency": latency}
-        for name, trees_per_round in WAYS.items():
-            study, method = boosted_study(BOOSTING_SITES, trees_per_round)
-            with consortium.link(study) as link:
-                federation, laps = Server(study, link, MemoryLedger(study.limit)), Laps([])
+        for name, terms in WAYS.items():
+            study, method = boosted_study(BOOSTING_SITES, *terms)
+            with consortium.link(study, Timing(at_once=name != "in_two")) as link:
+                link.exchange, calls = counted(link.exchange)
+                federation = Server(study, link, MemoryLedger(study.limit))
+                laps = Laps(consortium.pids())
                 laps.lap(partial(trained, federation, method))
-                found |= {name: laps.median, f"{name}_rounds": len(federation.record.rounds)}
+                sizes = {"rounds": len(federation.record.rounds), "exchanges": len(calls)}
+                found |= {f"{name}_{what}": n for what, n in (sizes | {"cpu": laps.cpu}).items()}
+                found[name] = laps.median
         return found
+
+
+def counted(exchange: Exchange) -> tuple[Exchange, list[int]]:
+    """The exchange, and a list that has one entry for each that was made."""
+    calls = list[int]()
+
+    def counting(messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
+        calls.append(len(messages))
+        return exchange(messages, accept, quorum)
+
+    return counting, calls
 
 
 def soaked(n_rounds: int) -> dict[str, Any]:

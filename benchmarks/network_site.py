@@ -70,10 +70,15 @@ def boosting(trees_per_round: int | None = None) -> BoostedTreesClassifier:
     return BoostedTreesClassifier(FEW, epsilon=8.0, random_state=0, trees_per_round=trees_per_round)
 
 
-def boosted_study(n_sites: int, trees_per_round: int | None = None) -> tuple[Study, Method]:
+IN_TWO = ", in two"
+
+
+def boosted_study(
+    n_sites: int, trees_per_round: int | None = None, mode: str = ""
+) -> tuple[Study, Method]:
     *sites, own = identities(n_sites)
     keys = {"sites": tuple(one.public for one in sites), "coordinator": own.public}
-    name = f"boosted, {trees_per_round or 'default'}"
+    name = f"boosted, {trees_per_round or 'default'}{mode}"
     return agree(boosting(trees_per_round), FEW, n_sites, {"name": name, **keys})
 
 
@@ -124,7 +129,8 @@ def endpoint(site_store: SiteStore, study: Study, place: int) -> Client:
 
 def main(n_sites: int, place: int, folder: Path, where: str) -> None:
     site_store = opened_vault(n_sites, place, folder)
-    studies = (study_of(n_sites), boosted_study(n_sites)[0], boosted_study(n_sites, 1)[0])
+    boosted = ((), (1,), (None, IN_TWO))
+    studies = (study_of(n_sites), *(boosted_study(n_sites, *terms)[0] for terms in boosted))
     endpoints = {study.hash: endpoint(site_store, study, place) for study in studies}
 
     def handle(message: bytes) -> bytes:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.network_site import identities
-from hedgerow.federation.exchange import Exchange, RetryPolicy, pace_of, patient
+from hedgerow.federation.exchange import Exchange, RetryPolicy, Timing, pace_of, patient
 from hedgerow.federation.journal import FileJournal
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.transports.certificates import (
@@ -42,14 +42,15 @@ class Consortium:
     pids: Callable[[], list[int]]
 
     @contextmanager
-    def link(self, study: Study) -> Iterator[SecureSites]:
+    def link(self, study: Study, timing: Timing | None = None) -> Iterator[SecureSites]:
         *sites, own = identities(self.n_sites)
         roster = Roster(tuple(one.public for one in sites), own.public)
         hub = Coordinator(own, roster, Parameters.of(study.parameters), study.hash)
         place = self.folder / study.name
         place.mkdir()
         with closing(FileJournal(place)) as journal:
-            retry_policy = RetryPolicy(names_of(self.n_sites), pace=pace_of(self.transport))
+            names, pace = names_of(self.n_sites), pace_of(self.transport)
+            retry_policy = RetryPolicy(names, timing or Timing(), pace=pace)
             exchange = patient(self.transport, retry_policy)
             link = SecureSites(study, hub, exchange, retry_policy, journal)
             link.enter()

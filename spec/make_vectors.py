@@ -14,16 +14,21 @@ with what it is refused. All bytes are in hexadecimal; `read` gives them whole:
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
+
 from spec import one_choice as choice
 from spec import one_round as spec
+from spec import verify_transcript as transcripts
 
 ARCHIVE = Path(__file__).with_name("vectors.zip")
 COLUMNS = (("age", 0.0, 110.0), ("bmi", 10.0, 60.0))
@@ -127,14 +132,12 @@ def good() -> dict[str, Play]:
     five = begin("five_sites", some_rows("five_sites", (30, 20, 25, 40, 10)), threshold=4)
     ask(five, mode=spec.AT_ONCE)
     ask(five)
-    lost = begin("one_lost", some_rows("one_lost", (90, 80, 70)), threshold=2)
+    lost = begin("one_lost", some_rows("one_lost", (90, 0, 70)), threshold=2)  # one has no rows
     ask(lost, lost=(2,))
-    empty = begin("one_empty", some_rows("one_empty", (90, 0, 120)))
-    ask(empty, mode=spec.AT_ONCE)
     asks = (choice.ASKS, *spec.Study._field_defaults["asks"])
     chosen = begin("private_choice", some_rows("private_choice", (50, 60, 70)), asks=asks)
     ask(chosen, "choice", mode=spec.AT_ONCE)
-    return {play.world.study.name: play for play in (three, five, lost, empty, chosen)}
+    return {play.world.study.name: play for play in (three, five, lost, chosen)}
 
 
 # ------------------------------------------------------------------------------------ bad messages
@@ -487,6 +490,164 @@ def bad() -> tuple[Play, list[Bad]]:
     return play, [row for make in makers for row in make(Messages(play))]
 
 
+# ------------------------------------------------------------------------- a transcript to its end
+def closing() -> dict[str, Any]:
+    """Four rounds of three sites: at once; in two, with a bad share and the complaint about it; in
+    two without the last site; at once and void. Then CLOSED of the first site.
+    """
+    few = {"threshold": 2, "n_bins": 2}
+    play = begin("closing", some_rows("closing", (20, 0, 30)), **few)
+    w, question = play.world, spec.histogram_question(play.world.study)
+    ask(play, mode=spec.AT_ONCE)
+    ask(play)
+    ask(play, lost=(2,))
+    rand = [drawn(f"closing void {k}", 32) for k in range(3)]
+    with suppress(ValueError):  # VoidRound
+        spec.secure_round(w, 4, question, play.rows, rand, (2,), spec.AT_ONCE)
+    complain(play)
+    rounds = [(spec.AT_ONCE, 0), (spec.IN_TWO, 0), (spec.IN_TWO, 0), (spec.AT_ONCE, 1)]
+    contents = [
+        shown_round(play, number + 1, mode, void, question)
+        for number, (mode, void) in enumerate(rounds)
+    ]
+    publics = spec.table(dict(enumerate(w.publics)))
+    records = [record(b"E", spec.uint(1, 4) + w.session_id + publics)]
+    records += [record(b"R", content) for content in contents]
+    study = transcripts.Study(spec.study_hash(w.study), w.study.threshold, w.study.sites)
+    root = transcripts.tree_root([transcripts.read_round(c, study).leaf for c in contents])
+    data = b"".join(records) + record(b"C", spec.blob(closed(play, contents, root)))
+    whole = transcripts.verify(data, study)
+    assert [total for total, _ in whole.sums.values()] == [one["sum"] for one in play.rounds]
+    return {
+        "study": spec.content(w.study),
+        "study_hash": study.hash.hex(),
+        "threshold": study.threshold,
+        "keys": [key.hex() for key in study.keys],
+        "coordinator": w.study.coordinator.hex(),
+        "ciphertexts": [[u, v, text.hex()] for (u, v), text in w.ciphertexts.items()],
+        "transcript": data.hex(),
+        "root": root.hex(),
+        "sums": [[number, list(who), total] for number, (total, who) in whole.sums.items()],
+        "changes": list(changes(data, study)),
+    }
+
+
+def complain(play: Play) -> None:
+    """In round 2 site 1 seals nothing for site 2, which gives its key in place of the share."""
+    w, messages = play.world, Messages(play)
+    ctx = spec.context(
+        w.session_id, 2, spec.IN_TWO, bytes.fromhex(play.rounds[1]["questions"]), w.publics
+    )
+    body = parts(messages.sent("MASKED", 1, 2))[1]
+    sealed_badly = body[:-112] + bytes(48) + body[-64:]  # that for site 2 stands last
+    shares = parts(messages.sent("SHARES", 2))[1]
+    table = {k: shares[2 + 34 * k + 2 : 2 + 34 * k + 34] for k in (0, 2)}
+    key = spec.expand(spec.root(w, 2, 1), b"share", ctx + spec.ids((1, 2)))
+    complaint = spec.table(table) + spec.table({}) + spec.table({1: key})
+    for kind, site, number, new in (("MASKED", 1, 2, sealed_badly), ("SHARES", 2, 1, complaint)):
+        place = messages.place(kind, site, number)
+        w.messages[place] = (kind, site, messages.with_body(kind, site, new, number))
+
+
+def shown(message: bytes) -> bytes:
+    """As a transcript has it: the ledger's end as a hash."""
+    header, _ = parts(message)
+    return header[:-40] + spec.H("ledger", header[-40:]) + message[len(header) :]
+
+
+def shown_round(play: Play, number: int, mode: int, void: int, question: spec.Question) -> bytes:
+    """One round of a transcript; what a lost site has sent never came."""
+    w, lost = play.world, (2,) if number > 2 else ()
+    released = [
+        (spec.FROM_SITES[kind], site, shown(message))
+        for kind, site, message in w.messages
+        if kind in ("MASKED", "SIGNED_SET", "SHARES")
+        and int.from_bytes(message[82:90], "big") == number
+        and site not in lost
+    ]
+    head = spec.uint(number, 8) + spec.uint(1, 4) + bytes((void, mode))
+    asked = spec.blob(question[0]) + spec.blob(question[1]) + spec.uint(3, 2) + spec.ids(range(3))
+    return head + asked + b"".join(spec.blob(message) for _, _, message in sorted(released))
+
+
+def closed(play: Play, contents: Sequence[bytes], root: bytes) -> bytes:
+    """The last word of site 0, as a transcript shows it."""
+    w, paid = play.world, spec.ratio(spec.spent(play.world.ledgers[0])).encode()
+    hashed = spec.study_hash(w.study)
+    study = transcripts.Study(hashed, w.study.threshold, w.study.sites)
+    read = [transcripts.read_round(content, study) for content in contents]
+    own = [(r.number, m) for r in read for m in r.messages if m.sender == 0]
+    content = root + spec.uint(4, 8) + spec.uint(len(own), 4)
+    content += b"".join(spec.uint(n, 8) + bytes((m.kind,)) + m.digest for n, m in own)
+    extracted = hmac.digest(bytes(32), w.secrets[0], "sha256")
+    seed = spec.expand(extracted, spec.H("derive", b"ML-DSA-65"), b"")
+    key = MLDSA65PrivateKey.from_seed_bytes(seed)
+    signed = spec.H("closed", hashed, w.run_id, spec.uint(0, 2), paid, content)
+    body = content + spec.blob(key.public_key().public_bytes_raw())
+    body += spec.blob(stored_signature() or key.sign(signed))
+    header = bytes((3, transcripts.CLOSED)) + hashed + w.run_id + bytes(32) + spec.uint(0, 8)
+    header += spec.ids((0, spec.COORDINATOR)) + spec.uint(len(paid), 2) + paid
+    header += spec.uint(len(w.ledgers[0]), 8) + w.ledgers[0][-1][1]
+    return shown(spec.seal(w.secrets[0], header, body, "site"))
+
+
+def stored_signature() -> bytes:
+    """ML-DSA-65 draws randomness: another signature would be other bytes."""
+    known = texts()
+    if "closing" not in known:
+        return b""
+    return bytes.fromhex(json.loads(known["closing"])["transcript"])[-64 - 3309 : -64]
+
+
+def record(tag: bytes, content: bytes) -> bytes:
+    return tag + spec.uint(len(content), 8) + content
+
+
+def changes(data: bytes, study: transcripts.Study) -> Iterator[list[Any]]:
+    """Name, start, bytes cut, bytes put and refusal: fields flipped, records cut and doubled."""
+    wholes = list[tuple[int, int]]()
+    while not wholes or wholes[-1][1] < len(data):
+        start = wholes[-1][1] if wholes else 0
+        wholes.append((start, start + 9 + int.from_bytes(data[start + 1 : start + 9], "big")))
+    names = ("keys", "round 1", "round 2", "round 3", "round 4", "closed")
+    rows = list[tuple[str, int, int, bytes]]()
+    for name, (start, end) in zip(names, wholes, strict=True):
+        rows += [(f"{name}: left out", start, end - start, b"")]
+        rows += [(f"{name}: cut short", end - 1, 1, b"")]
+        spots = range(start, end, max((end - start) // 24, 1))
+        rows += [(f"{name}: byte {k - start}", k, 1, bytes((data[k] ^ 1,))) for k in spots]
+    rows += [("round 2: the messages of round 1", *again(data, wholes[1:3]))]
+    start, end = wholes[4]
+    twice = data[start + 9 : end] + last_blob(data[start + 9 : end])
+    rows += [("round 4: a message twice", start, end - start, record(b"R", twice))]
+    for name, start, cut, put in rows:
+        wrong = data[:start] + put + data[start + cut :]
+        try:
+            transcripts.verify(wrong, study)
+        except ValueError as refused:
+            yield [name, start, cut, put.hex(), str(refused)]
+        else:  # keys or last words of a site may be missing: nothing false is said then
+            assert name in ("closed: left out",), name
+
+
+def last_blob(content: bytes) -> bytes:
+    """The last message of a round, with its length."""
+    c = transcripts.Cursor(content)
+    _, _, _, _, start = c.take(14), c.blob(), c.blob(), c.sites(), c.at
+    while c.left:
+        start = c.at
+        c.blob()
+    return content[start:]
+
+
+def again(data: bytes, places: Sequence[tuple[int, int]]) -> tuple[int, int, bytes]:
+    """Messages of the first round in the place of those of the second."""
+    (first, _), (start, end) = places
+    first_content = data[first + 9 : places[0][1]]
+    content = first_content[:7] + data[start + 16 : start + 17] + first_content[8:]
+    return start, end - start, record(b"R", content)
+
+
 # ---------------------------------------------------------------------------------------- to JSON
 def plain(play: Play) -> dict[str, Any]:
     w = play.world
@@ -516,7 +677,7 @@ def all_vectors() -> dict[str, Any]:
     found: dict[str, Any] = {name: plain(play) for name, play in good().items()}
     play, rows = bad()
     messages = [edited(row, [message for _, _, message in play.world.messages]) for row in rows]
-    return found | {"bad": plain(play) | {"bad_messages": messages}}
+    return found | {"bad": plain(play) | {"bad_messages": messages}, "closing": closing()}
 
 
 def short_messages(play: Play) -> list[list[Any]]:
@@ -591,6 +752,8 @@ def texts() -> dict[str, str]:
 def read(name: str) -> dict[str, Any]:
     """A stored vector with all its messages whole."""
     content: dict[str, Any] = json.loads(texts()[name])
+    if "messages" not in content:
+        return content
     names = {f"<c{k}>": text for k, (_, _, text) in enumerate(content["ciphertexts"])}
     names["<t0>"] = content["study_hash"]
     for k, one in enumerate(content["rounds"]):

@@ -281,6 +281,7 @@ def verify(data: bytes, study: Study) -> Whole:
     require(len({m.run for r in rounds.values() for m in r.messages}) <= 1, "BadMessage")
     root = tree_root([rounds[number].leaf for number in sorted(rounds)])
     opened = [r for r in rounds.values() if not r.is_void]
+    require(all(r.attempt in epochs for r in rounds.values()), "NotShown")
     sums = {r.number: open_round(r, epochs[r.attempt], study) for r in opened}
     words = [message(one, study) for one in closed]
     return Whole(root, sums, {m.sender: last_word(m, root, rounds, study) for m in words})

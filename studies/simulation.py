@@ -27,7 +27,7 @@ from hedgerow.data.reading import encoding
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.sums import Answering
 from hedgerow.federation.client import respond
-from hedgerow.federation.exchange import RoundSum
+from hedgerow.federation.exchange import LeftOut, RoundSum
 from hedgerow.federation.server import Server
 from hedgerow.kernels.noise import invert
 from hedgerow.methods.blocks.flow import run
@@ -92,10 +92,10 @@ class InTheClear:
         self.study, self.sites, self.ledger = study, sites, ledger
         self.rows = [StudyRows(study, site.rows) for site in sites.each]
 
-    def round(self, number: int, asked: Sequence[Priced]) -> RoundSum:
-        admit(self.study, [one.query for one in asked])
-        summed = [one.noise for one in asked if one.noise is not None]
-        selecting = [one for one in asked if one.noise is None]
+    def round(self, number: int, bundle: Sequence[Priced], without: LeftOut = ()) -> RoundSum:
+        admit(self.study, [one.query for one in bundle])
+        summed = [one.noise for one in bundle if one.noise is not None]
+        selecting = [one for one in bundle if one.noise is None]
         secret = SecretRandomness()
         parts = [
             self.sites.integers(one.query, one.unit) * one.refinement

@@ -463,8 +463,8 @@ def own_rows(world):
 def test_a_networked_run_is_made_again_from_its_record_and_both_accountants_agree(world):
     run = replay_run(world.folder.model_file)
     spent = max(site_store.ledger.spent(world.study.account) for site_store in world.site_stores)
-    assert run.spent == spent
-    claim = claim_of(run.spent, run.model.privacy_)
+    assert run.sites.spent() == spent
+    claim = claim_of(run.sites.spent(), run.model.privacy_)
     found = judge_records(run.study, run.rounds, own_rows(world), claim)
     assert [one.problems for one in found.values()] == [()] * len(found)
     assert {one.worst for one in found.values()} == {spent}
@@ -482,7 +482,7 @@ def test_a_site_sees_what_its_records_could_have_changed(world, tmp_path):
     checks = {one["what"]: one for one in json.loads(done.output)["checks"]}
     assert checks["replay"]["outcome"] == "ok"
     assert "left out in turn" in checks["your records"]["words"]
-    (world.folder.path / "answers.jsonl").unlink()
+    (world.folder.path / "transcript.bin").unlink()
     refused = CliRunner().invoke(app, asked)
     assert refused.exit_code != 0
     assert "ask the coordinator" in str(refused.exception)

@@ -12,27 +12,32 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
+from hedgerow.deployment import replay
 from hedgerow.deployment import run as runs
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.site_state import StateFolder
 from hedgerow.deployment.verify import Outcome, add_vouch, sign_model, verdict, verify_model
-from hedgerow.errors import ParameterError
+from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
 from hedgerow.federation import exchange as posts
 from hedgerow.federation import journal
 from hedgerow.federation.transcript import FileTranscript, Transcript, TranscriptRound
+from hedgerow.federation.wire import Bundle, Receiver
 from hedgerow.methods import model_file
 from hedgerow.privacy.ledger.store import make_private
+from hedgerow.privacy.pricing import priced
+from hedgerow.privacy.study import Study
 from hedgerow.secagg import client as secagg_client
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.keys import Identity
+from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.membership import MaskedVector
-from spec import verify_transcript
+from spec import make_vectors, verify_transcript
 from support.worlds import World
 
 BOOSTED = 'estimator = "BoostedTreesClassifier"\n[model.parameters]\nn_estimators = 4'
@@ -606,3 +611,59 @@ def test_the_spec_s_reader_refuses_changed_transcripts(world, name):
     world.rewrite(CHANGES[name])
     with pytest.raises((ValueError, KeyError)):
         read_independently(world.folder, world.agreed)
+
+
+# ------------------------------------------------------------------------------- the spec's vector
+def problems_by_product(folder, data):
+    """What the product finds in a transcript of the stored vector: a refusal, or its sums."""
+    stored = make_vectors.read("closing")
+    study = Study.from_dict(stored["study"])
+    keys = tuple(bytes.fromhex(key) for key in stored["keys"])
+    roster = Roster(keys, bytes.fromhex(stored["coordinator"]))
+    agreed = SimpleNamespace(study=study, roster=roster, names=("a", "b", "c"))
+    path = folder / "transcript.bin"
+    path.write_bytes(data)
+    transcript, receiver, sums = Transcript.read(path), Receiver(), []
+    sites = replay.TranscriptSites(agreed, transcript)
+    for number in range(1, 5):
+        entry = transcript.rounds[number]
+        queries, additions = receiver.decode(Bundle(entry.questions, entry.definitions))
+        receiver.keep(additions)
+        try:
+            result = sites.round(number, [priced(study, query) for query in queries])
+        except RoundFailed:
+            continue
+        sums.append([number, list(result.members), result.total.tolist()])
+    words = replay.last_words(agreed, transcript)
+    flaws = replay.problems_of_releases(agreed, transcript, words)
+    flaws += replay.problems_of_charges(agreed, sites, words)
+    assert transcript.root.hex() == stored["root"]
+    assert (sums, flaws) == (stored["sums"], [])
+
+
+def test_the_stored_transcript_is_opened_by_both_readers(tmp_path):
+    """Four rounds: at once, in two with a complaint, in two with one lost, void; and CLOSED."""
+    stored = make_vectors.read("closing")
+    data = bytes.fromhex(stored["transcript"])
+    problems_by_product(tmp_path, data)
+    keys = tuple(bytes.fromhex(key) for key in stored["keys"])
+    public = verify_transcript.Study(bytes.fromhex(stored["study_hash"]), 2, keys)
+    whole = verify_transcript.verify(data, public)
+    assert whole.root.hex() == stored["root"]
+    assert whole.charged == {0: 4}
+    assert [[k, list(who), total] for k, (total, who) in whole.sums.items()] == stored["sums"]
+    assert {row[-1] for row in stored["changes"]} >= {"BadSignature", "BadMessage", "NotShown"}
+
+
+def test_every_change_of_the_stored_transcript_is_refused_by_both_readers(tmp_path):
+    stored = make_vectors.read("closing")
+    data, changes = bytes.fromhex(stored["transcript"]), stored["changes"]
+    keys = tuple(bytes.fromhex(key) for key in stored["keys"])
+    public = verify_transcript.Study(bytes.fromhex(stored["study_hash"]), 2, keys)
+    assert len(changes) > 150
+    for _, start, cut, put, code in changes:
+        changed = data[:start] + bytes.fromhex(put) + data[start + cut :]
+        with pytest.raises(ValueError, match=code):
+            verify_transcript.verify(changed, public)
+        with pytest.raises((HedgerowError, AssertionError, KeyError)):
+            problems_by_product(tmp_path, changed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -10,9 +11,17 @@ import pytest
 
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.verify import verify_model
+from hedgerow.errors import ParameterError
 from hedgerow.federation import client
 from hedgerow.federation.client import Response
-from hedgerow.federation.plausibility import CLEVER, Implausible, Plausibility, noise_reach
+from hedgerow.federation.plausibility import (
+    CLEVER,
+    Implausible,
+    Plausibility,
+    SitePart,
+    noise_reach,
+)
+from hedgerow.federation.transcript import Transcript
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
@@ -59,7 +68,7 @@ def checked(values, statistic=None, rows=None):
     query = SumQuery(EVERYONE, statistic or ClassCounts(2), Whole(), Fraction(1, 2))
     noise = priced(STUDY, query).noise
     found = Plausibility(STUDY, rows, goes_on=True)
-    found.check(1, [(noise, np.array(values, np.int64) * noise.scale)], 3)
+    found.check(1, [(noise, np.array(values, np.int64) * noise.scale, 3)])
     return found
 
 
@@ -77,11 +86,11 @@ def test_honest_counts_pass_and_each_impossible_one_has_a_name():
 def test_a_run_stops_unless_it_is_told_to_go_on():
     query = SumQuery(EVERYONE, Count(), Whole(), Fraction(1, 2))
     noise = priced(STUDY, query).noise
-    sums = [(noise, np.array([-(10**6)]))]
+    sums = [(noise, np.array([-(10**6)]), 3)]
     with pytest.raises(Implausible, match="--anyway"):
-        Plausibility(STUDY).check(1, sums, 3)
+        Plausibility(STUDY).check(1, sums)
     going = Plausibility(STUDY, goes_on=True)
-    going.check(1, sums, 3)
+    going.check(1, sums)
     assert going.words == f"round 1: a count is negative beyond its noise; {CLEVER}"
 
 
@@ -92,8 +101,8 @@ def test_later_rounds_use_less_of_the_false_alarms():
     edge = noise_reach(noise.of_site, 3, 2.0**-40 / (1 * 2 * 4))
     value = np.array([-math.ceil(edge) - 1])
     early, late = (Plausibility(STUDY, goes_on=True) for _ in range(2))
-    early.check(1, [(noise, value)], 3)
-    late.check(1000, [(noise, value)], 3)
+    early.check(1, [(noise, value, 3)])
+    late.check(1000, [(noise, value, 3)])
     assert early.findings
     assert not late.findings
 
@@ -105,24 +114,24 @@ def lying(monkeypatch, world, site, change):
     def tapped(rows, asked, *rest):
         answer = plain(rows, asked, *rest)
         if rows is world.clients[site].rows:
-            return Response(change(answer.vector, asked), answer.selections)
+            return Response(change(answer.vector, asked, rows), answer.selections)
         return answer
 
     monkeypatch.setattr(client, "respond", tapped)
 
 
-def garbage(vector, asked):
+def garbage(vector, asked, rows):
     return vector - 10**7
 
 
-def one_table_only(vector, asked):
+def one_table_only(vector, asked, rows):
     """Counts moved from one column's table: its total is not that of the others."""
     changed = vector.copy()
     changed[: len(changed) // 6] += 10**6
     return changed
 
 
-def turned(vector, asked):
+def turned(vector, asked, rows):
     """The clever one: labels of all its records are turned, totals and signs are kept."""
     return vector.reshape(-1, 2)[:, ::-1].ravel()
 
@@ -173,4 +182,122 @@ def test_a_study_names_how_many_rows_a_site_has_at_most(tmp_path):
     assert world.folder.read_study().study.hash == hash_before
     run_study(world.folder, world)
     assert not outcomes(world)["plausible"].has_failed
+    world.close()
+
+
+# ----------------------------------------------------------------------------- one site left out
+MODEL = 'estimator = "HistogramTreeClassifier"\n[model.parameters]\nmax_depth = 2'
+FIVE = {"dp_model": "distributed", "epsilon": "80", "threshold": 4, "influence": "0.1"}
+
+
+def test_squares_of_negative_noise_are_bounded_as_the_supermartingale_says():
+    """Of 2,000 honest parts whose counts are zero few are called negative, at an alarm of 1 %."""
+    law, cells = LAWS[2], 64
+    noise = draw(law, 2000 * cells, SecretRandomness()).reshape(2000, cells) / law.variance**0.5
+    squares = (np.minimum(noise, 0.0) ** 2).sum(axis=1)
+    called = sum(SitePart(negative=x, cells=cells).is_negative(1e-2) for x in squares)
+    assert called < 20 + 6 * math.sqrt(20)
+    lie = sum(SitePart(negative=x + 100, cells=cells).is_negative(1e-2) for x in squares)
+    assert lie > 1990  # one cell that is ten deviations below zero
+
+
+def test_a_study_pays_for_each_sites_part_out_of_the_same_budget(tmp_path):
+    world = World(tmp_path, 5, **FIVE)
+    model = run_study(world.folder, world)
+    world.verify()
+    check = outcomes(world)["influence"]
+    assert not check.has_failed
+    assert check.words in world.folder.statement_file.read_text("utf-8")
+    parts = re.findall(r"site-\d (\d+)%", check.words)
+    assert all(5 < int(part) < 45 for part in parts)
+    assert parts
+    assert "paid with 10% of every sum's budget" in check.words
+    (tmp_path / "plain").mkdir()
+    plain = World(tmp_path / "plain", 5, **FIVE | {"influence": ""})
+    rounds = len(run_study(plain.folder, plain).run_.rounds)
+    assert len(model.run_.rounds) == 2 * rounds
+    assert world.study.hash != plain.study.hash  # other keys
+    costs = [w.site_stores[0].ledger.spent(w.study.account) for w in (world, plain)]
+    assert costs[0] < costs[1] <= world.study.limit  # one round in five does without the site
+    for one in (world, plain):
+        one.close()
+
+
+def test_a_study_in_which_nobody_may_be_missing_measures_no_part(tmp_path):
+    with pytest.raises(ParameterError, match="nobody can be left out"):
+        World(tmp_path, 5, **FIVE | {"threshold": 5})
+
+
+def exaggerated(vector, asked, rows):
+    """Its own counts plus five times what turning all labels would change: totals stay."""
+    noises = [item.noise for item in asked]
+    exact = rows.sums.integers_of_all([noise.query for noise in noises], rows.study.unit)
+    scaled = [x * noise.refinement for x, noise in zip(exact, noises, strict=True)]
+    own = np.concatenate(scaled).reshape(-1, 2)
+    return vector + 5 * (own[:, ::-1] - own).ravel()
+
+
+def honest_where_watched(vector, asked, rows):
+    """Lies where everybody is asked: queries of that round have nine tenths of their budget."""
+    watched = asked[0].query.fraction.numerator % 9 != 0
+    return vector if watched else exaggerated(vector, asked, rows)
+
+
+def test_a_liar_who_exaggerates_is_named_and_one_who_turns_labels_is_not(tmp_path, monkeypatch):
+    for k, (change, findings) in enumerate([(exaggerated, ["site-2"]), (turned, [])]):
+        (tmp_path / str(k)).mkdir()
+        world = World(tmp_path / str(k), 5, **FIVE)
+        with monkeypatch.context() as patched:
+            lying(patched, world, 1, change)
+            run_study(world.folder, world, anyway=True)
+        check = outcomes(world)["influence"]
+        assert re.findall(r"counts are larger without (site-\d)", check.words) == findings
+        assert check.has_failed == bool(findings)
+        world.close()
+
+
+def test_a_liar_who_is_honest_where_others_are_left_out_is_seen_but_not_named(
+    tmp_path, monkeypatch
+):
+    world = World(tmp_path, 5, **FIVE)
+    lying(monkeypatch, world, 1, honest_where_watched)
+    run_study(world.folder, world, anyway=True)
+    check = outcomes(world)["influence"]
+    assert check.has_failed
+    assert re.findall(r"counts are larger without (site-\d)", check.words) != ["site-2"]
+    world.close()
+
+
+@pytest.mark.slow
+def test_a_run_in_which_every_site_was_left_out_has_a_statement_that_adds_up(tmp_path):
+    """The worst-case record is one of the site that was asked most: none was asked everything."""
+    model = MODEL.replace("max_depth = 2", "max_depth = 4")
+    world = World(tmp_path, 4, **FIVE | {"threshold": 3, "model": model})
+    run_study(world.folder, world)
+    world.verify()
+    rounds = Transcript.read(world.folder.path / "transcript.bin").rounds.values()
+    absent = {k for r in rounds for k in set(range(4)) - set(r.participants)}
+    assert absent == set(range(4))
+    world.close()
+
+
+@pytest.mark.parametrize("moment", [pytest.param(5, marks=pytest.mark.slow), 6])
+def test_a_run_that_measures_parts_goes_on_where_it_was_stopped(tmp_path, moment):
+    """Who was left out has heard of no peer since; the coordinator tells what its journal holds."""
+    world = World(tmp_path, 5, **FIVE)
+    asked = []
+
+    def dies(messages, timeout):
+        asked.append(messages)
+        if len(asked) == moment:
+            raise KeyboardInterrupt
+        return World.ask(world, messages, timeout)
+
+    world.ask = dies
+    with pytest.raises(KeyboardInterrupt):
+        run_study(world.folder, world)
+    model = run_study(world.folder, world, resume=True)
+    world.verify()
+    assert "influence" in outcomes(world)
+    assert not any(record.void for record in model.run_.rounds)
     world.close()

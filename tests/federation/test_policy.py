@@ -78,6 +78,7 @@ def test_each_part_alone_can_say_no(change):
         ({"max_colluders": 1}, {"colluders": 2}, "colluders 2 is above the ceiling 1"),
         ({"min_colluders": 2}, {}, "colluders 1 are fewer than 2"),
         ({"max_records_per_person": 2}, {"records_per_person": 3}, "records per person 3"),
+        ({"max_seconds": 9}, {"reply_interval": 10}, "reply interval 10 is above the ceiling 9"),
     ],
 )
 def test_each_ceiling_of_a_study_alone_can_say_no(change, asked, why):
@@ -155,7 +156,7 @@ def test_what_is_written_is_allowed(read):
         'methods = ["a"]\nfeatures = "any"\ndp_models = ["distributed", "per_site"]\n'
         'epsilon_per_study = "1/2"\ndelta_per_study = "1e-6"\nfewest_sites = 5\n'
         "fewest_colluders = 2\ncolluders_per_study = 3\nrecords_per_person = 4\n"
-        "rounds_per_study = 5\nbytes_per_study = 6\ndisk_per_study = 7\n"
+        "rounds_per_study = 5\nbytes_per_study = 6\ndisk_per_study = 7\nseconds_per_round = 8\n"
         '[lifetime]\nepsilon = "2"\ndelta = "1e-6"\n[trusted_sites]\nb = "AB CD"\n'
     )
     assert found.policy.methods == {"a"}
@@ -167,6 +168,7 @@ def test_what_is_written_is_allowed(read):
     assert (found.policy.min_colluders, found.policy.max_colluders) == (2, 3)
     assert found.policy.max_records_per_person == 4
     assert (found.policy.max_rounds, found.policy.max_bytes, found.policy.max_disk) == (5, 6, 7)
+    assert found.policy.max_seconds == 8
     measure, rho = found.lifetime
     assert measure is Measure.ZCDP
     assert 0 < rho < Fraction(1)

@@ -539,7 +539,7 @@ def test_what_void_rounds_have_cost_is_left_of_the_reserve_no_more(tmp_path, mon
         asked = [priced(link.study, replace(COUNT, fraction=Fraction(1, 12)))]
         found = []
         for _ in range(4):
-            found.append(mode(asked))
+            found.append(mode(asked, PARTIES))
             link.session_state.failed(asked)
         assert found == [Mode.AT_ONCE] * 3 + [Mode.IN_TWO]
 

@@ -7,18 +7,29 @@ power loss may leave: synced content and any subset of the rest. The store is th
 these remains with the ordinary library.
 """
 
+import os
 import random
 import shutil
+import signal
 import sqlite3
+import sys
+from contextlib import closing
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hedgerow.errors import LedgerError
 from hedgerow.federation import site_store as site_stores
+from hedgerow.federation.client import refusal_code
 from hedgerow.privacy.ledger.store import LedgerStore
+from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.secagg.keys import Identity
 from hedgerow.secagg.memory import set_hash
+from hedgerow.secagg.messages import Mode
 from support.site_store_dry_run import (
     COST,
     IDENTITY,
@@ -30,6 +41,8 @@ from support.site_store_dry_run import (
     release,
     started,
 )
+from support.site_stores import DurableLink
+from support.worlds import TWO, sample, site_rows, study
 
 apsw = pytest.importorskip("apsw")
 
@@ -199,3 +212,72 @@ def test_a_vault_that_synced_less_would_be_caught(tmp_path, weaker, journal):
     experiment = Experiment(tmp_path, weaker, journal=journal)
     experiment.run(rounds=1)
     assert experiment.bad
+
+
+# --------------------------------------------------------------------------------------------------
+# SIGKILL at every line from the hold of a charge to the reply, in a process of its own.
+TRACED = ("federation/client.py", "federation/site_store.py", "secagg/client.py", "privacy/ledger/")
+ROUND = [SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1, 10))]
+
+
+def answer_one_round(folder, last_line):
+    """A site that is killed at a line of its answer; how many lines there were, if it is not."""
+    the_study = study(TWO, 3)
+    X, y = sample(60, TWO)
+    link = DurableLink(the_study, site_rows(X, y, np.arange(60) % 3, 3, TWO), folder)
+    (folder / "identity").write_bytes(link.identities[0].to_bytes())
+    bundle = link.sender.encode(ROUND)
+    message = link.coordinator.start(bundle.questions, 2, mode=Mode.AT_ONCE).requests(
+        dict.fromkeys(range(3), bundle.definitions)
+    )[0]
+    lines = 0
+
+    def count(frame, event, _):
+        nonlocal lines
+        if not any(part in frame.f_code.co_filename for part in TRACED):
+            return None
+        lines += event == "line"
+        if lines == last_line:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return count
+
+    sys.settrace(count)
+    reply = link.clients[0].handle(message)
+    sys.settrace(None)
+    assert refusal_code(reply) is None
+    (folder / "reply").write_bytes(reply)
+    return lines
+
+
+def killed_at(folder, last_line):
+    """Whether the site was charged, whether it has an answer, whether one may have left."""
+    folder.mkdir()
+    child = os.fork()
+    if child == 0:
+        answer_one_round(folder, last_line)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    was_killed = os.WIFSIGNALED(status)
+    identity = Identity.from_bytes((folder / "identity").read_bytes())
+    store = site_stores.SiteStore.open(folder / "site0/store.sqlite", identity, folder / "anchor0")
+    with closing(store):
+        store.ledger.verify()
+        account = study(TWO, 3).account
+        memory = store.memory(account)
+        return was_killed, store.ledger.spent(account) > 0, memory.count_rounds() > 0
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_line_charges_if_and_only_if_bytes_may_have_left(tmp_path):
+    (tmp_path / "whole").mkdir()
+    lines = answer_one_round(tmp_path / "whole", -1)
+    assert lines > 100
+    outcomes = []
+    for last_line in range(1, lines, max(lines // 40, 1)):
+        was_killed, is_charged, is_stored = killed_at(tmp_path / str(last_line), last_line)
+        assert was_killed
+        assert is_charged == is_stored
+        assert is_charged or not (tmp_path / str(last_line) / "reply").exists()
+        outcomes.append(is_charged)
+    assert outcomes == sorted(outcomes)  # once it is charged it stays so
+    assert {*outcomes} == {False, True}

@@ -20,6 +20,7 @@ from hedgerow.cli.demo import ALL_TOGETHER, BARE, EACH_ALONE, run_demo
 from hedgerow.errors import HedgerowError, ParameterError, SiteRefused
 from hedgerow.federation.client import REFUSED, STEPS, refusal_code
 from hedgerow.federation.daemon import Daemon
+from hedgerow.federation.policy import Policy
 from hedgerow.federation.session_state import CoordinatorSession
 from hedgerow.federation.transports.in_process import InProcess, RamStore
 from hedgerow.federation.wire import Sender
@@ -32,6 +33,7 @@ from hedgerow.privacy.statement.record import Progress
 from hedgerow.privacy.statement.statement import statement
 from hedgerow.report.text import show_tree
 from hedgerow.schema.regions import EVERYONE
+from hedgerow.secagg.codes import Code
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.messages import Masked, Mode
 from support.secagg_dry_run import STUDY, consortium
@@ -338,6 +340,22 @@ def test_a_reply_leaves_at_the_end_of_a_slot_counted_from_its_request(seconds, l
     assert not reply.startswith(REFUSED)
     assert clock.now - arrived == left
     assert 0 <= clock.waited[0] < SLOT
+
+
+@pytest.mark.parametrize(("seconds", "is_closed"), [(9.0, False), (9.5, True)])
+def test_a_round_that_takes_longer_than_the_policy_allows_ends_the_study(
+    seconds, is_closed, monkeypatch
+):
+    """It is charged and tells so much once; the next round is not even computed."""
+    clock = Clock()
+    fed = opened(clock)
+    end = fed.sites.clients[0]
+    end._policy = replace(Policy.open(), max_seconds=9)
+    message = asked(fed)
+    working(monkeypatch, end, clock, seconds)
+    replies = [refusal_code(end.handle(message)) for _ in range(2)]
+    assert replies == [Code.STUDY_CLOSED.value if is_closed else None] * 2
+    assert end.store.ledger.spent(end.study.account) == COUNTS.fraction * end.study.spendable
 
 
 def test_the_time_of_a_reply_does_not_depend_on_how_many_rows_there_are(monkeypatch):

@@ -40,6 +40,16 @@ def test_json_with_surprises_is_refused(text):
         wire.parse_json(text)
 
 
+def test_json_that_is_too_deep_is_refused_before_a_value_is_made(monkeypatch):
+    """Negative control: the decoder, which would make them all, is not there."""
+    monkeypatch.setattr(wire, "_QUICK", None)
+    for text in (b"[" * 10**6 + b"]" * 10**6, b'["]' + b"[" * 40 + b'"' + b"[" * 33):
+        with pytest.raises(ParameterError, match="deeper than 32"):
+            wire.parse_json(text)
+    with pytest.raises(AttributeError):
+        wire.parse_json(b'["' + b"[" * 40 + b'\\""]')  # brackets in a text are no lists
+
+
 def test_json_at_the_limits_is_read():
     assert wire.parse_json(b"9" * 80) == int("9" * 80)
     assert wire.parse_json(b"[" * 32 + b"]" * 32) is not None

@@ -23,7 +23,7 @@ from support.spec_replay import load
 
 papers = registry.papers()
 
-HISTOGRAMS = ("three_sites", "one_lost", "one_empty")
+HISTOGRAMS = ("three_sites", "one_lost")
 PLAIN = Schema({name: (low, high) for name, low, high in make_vectors.COLUMNS}, ["no", "yes"])
 
 

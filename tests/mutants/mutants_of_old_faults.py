@@ -135,15 +135,15 @@ OLD_FAULTS: Final = (
     Mutant(
         "a policy has no ceiling for bytes",
         "federation/policy.py",
-        'yield from _above("bytes", volume.bytes_sent, self.max_bytes)',
-        "",
+        "(self.max_rounds, self.max_bytes, self.max_disk)",
+        "(self.max_rounds, None, self.max_disk)",
         VOLUME,
     ),
     Mutant(
         "a policy has no ceiling for disk",
         "federation/policy.py",
-        'yield from _above("bytes on disk", volume.disk, self.max_disk)',
-        "",
+        "(self.max_rounds, self.max_bytes, self.max_disk)",
+        "(self.max_rounds, self.max_bytes, None)",
         VOLUME,
     ),
     Mutant(

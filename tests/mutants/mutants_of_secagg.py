@@ -6,6 +6,8 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
+PARTS: Final = "federation/test_plausibility.py::"
+
 SECAGG: Final = (
     Mutant(
         "a share is believed that its owner has not announced",
@@ -59,6 +61,42 @@ SECAGG: Final = (
         "",
         "federation/test_site_store_restored.py"
         "::test_machines_brought_back_with_their_anchors_open_no_second_set",
+    ),
+    Mutant(
+        "a site that is left out is asked all the same",
+        "federation/session_state.py",
+        "rest = self.present - frozenset(without)",
+        "rest = self.present",
+        f"{PARTS}test_a_study_pays_for_each_sites_part_out_of_the_same_budget",
+    ),
+    Mutant(
+        "sums keep the whole budget, and parts are paid for on top of it",
+        "federation/plausibility.py",
+        "left = 1 - self.fraction if",
+        "left = 1 if",
+        f"{PARTS}test_a_study_pays_for_each_sites_part_out_of_the_same_budget",
+    ),
+    Mutant(
+        "negative parts are not looked for",
+        "federation/plausibility.py",
+        "return self.negative > float(reach.min())",
+        "return self.negative > 1e9 * float(reach.min())",
+        f"{PARTS}test_a_liar_who_exaggerates_is_named_and_one_who_turns_labels_is_not",
+    ),
+    Mutant(
+        "a coordinator that was started again shows no heads",
+        "deployment/run_folder.py",
+        "coordinator.receipts = journal.receipts",
+        "coordinator.receipts = {}",
+        f"{PARTS}test_a_run_that_measures_parts_goes_on_where_it_was_stopped[6]",
+    ),
+    Mutant(
+        "work for a round may take any time",
+        "federation/client.py",
+        "self._clock() - began > most",
+        "self._clock() - began > most + 1000",
+        "federation/test_surface.py"
+        "::test_a_round_that_takes_longer_than_the_policy_allows_ends_the_study",
     ),
     Mutant(
         "a root rests on X25519 alone",

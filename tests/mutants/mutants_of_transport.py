@@ -154,8 +154,8 @@ READING_MESSAGES: Final = (
     Mutant(
         "lists may be nested deeper",
         "federation/wire.py",
-        "left: int = MOST_DEPTH",
-        "left: int = 2 * MOST_DEPTH",
+        "for _ in range(MOST_DEPTH):",
+        "for _ in range(2 * MOST_DEPTH):",
         f"{WIRE}::test_json_with_surprises_is_refused",
     ),
     Mutant(

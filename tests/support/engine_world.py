@@ -20,7 +20,7 @@ from hedgerow.federation.exchange import Accept, Exchange, Messages, Misses, Quo
 from hedgerow.federation.transports.pipe import PipeExchange
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.privacy.ledger.events import Charged, Head
-from support.faults import DYING, TIMING, Outcome, run_folder, said_by, wait_until
+from support.faults import DYING, TIMING, Outcome, check_transcript, run_folder, said_by, wait_until
 from support.network import QUICK, World, processes, tree_of
 
 EXCHANGES = {"join-1": 1, "open-1": 2, "round-2": 6, "unmask-2": 7, "unmask-3": 9}
@@ -82,7 +82,7 @@ FLARE_FAULTS = [
 ] + [
     FlareFault("flare", who, one, when)
     for who in OURS
-    for one in EACH
+    for one in (*EACH, "close-1")
     for when in ("before", "after")
 ]
 
@@ -204,6 +204,7 @@ class EngineWorld:
             step = "resume" if run.is_begun else "run"
             again = started.hedgerow("study", step, *self._of(run))
             assert again.wait(300) == 0, said_by(run)
+        check_transcript(run)
         model, seconds = hr.load(run.model_file), time.monotonic() - began
         return self._outcome(model, study, seconds), self.jobs() - before
 
@@ -221,8 +222,12 @@ class EngineWorld:
                 self._first_site(study, started.hedgerow)
                 assert running.wait(300) == 0, said_by(run)
                 seconds = time.monotonic() - began
+                if fault.kind == "CLOSE":  # whoever was away says its last word now
+                    again = started.hedgerow("study", "resume", *self._of(run))
+                    assert again.wait(300) == 0, said_by(run)
         finally:
             self.serving[0] = Service(self.world.sites[0], tell=self._first)
+        check_transcript(run)
         model = hr.load(run.model_file)
         return self._outcome(model, study, seconds), self.jobs() - before
 
@@ -244,7 +249,10 @@ class EngineWorld:
 
         def serves() -> bool:
             lines = list(lines_of(site.audit_file))[known:]
-            return any((x["event"], x.get("study")) == ("serves", account) for x in lines)
+            is_finished = any("is finished" in x.get("what", "") for x in lines)
+            return is_finished or any(
+                (x["event"], x.get("study")) == ("serves", account) for x in lines
+            )
 
         wait_until(serves, service)
         return service

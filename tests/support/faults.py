@@ -18,6 +18,7 @@ from pathlib import Path
 import hedgerow as hr
 from hedgerow.deployment.approve import ledger_of
 from hedgerow.deployment.run_folder import RunFolder
+from hedgerow.deployment.verify import verify_model
 from hedgerow.federation.audit_log import lines_of
 from hedgerow.federation.exchange import RetryPolicy, Timing
 from hedgerow.privacy.ledger.events import Charged
@@ -126,7 +127,7 @@ CLOCKS = {"clock": -1, "ahead": 1}
 FAULTS = [
     Fault(who, kind, number, when)
     for who in ("site", "coordinator")
-    for kind, number in (("JOIN", 1), ("OPEN", 1), ("ROUND", 2), ("UNMASK", 2))
+    for kind, number in (("JOIN", 1), ("OPEN", 1), ("ROUND", 2), ("UNMASK", 2), ("CLOSE", 1))
     for when in ("before", "after")
 ] + [
     Fault("site", "ROUND", 2, "full"),
@@ -201,6 +202,8 @@ class Network:
         running = hurt(folder, fault, dying)
         assert running.wait(400) == 0, said_by(folder)
         seconds = time.monotonic() - began
+        if (fault.who, fault.kind) == ("site", "CLOSE"):  # whoever was away says its last word now
+            assert self.coordinator(folder, "resume").wait(400) == 0, said_by(folder)
         if fault.who == "site" and fault.when in CLOCKS:
             self._set_right(CLOCKS[fault.when])
         if fault.when == "full":
@@ -288,6 +291,7 @@ class Network:
         )
 
     def outcome(self, folder: RunFolder, seconds: float) -> Outcome:
+        check_transcript(folder)
         model = hr.load(folder.model_file)
         each = [
             self.charges(k, folder.read_study().study.account) for k in range(self.world.n_sites)
@@ -314,6 +318,15 @@ class Network:
 
 def _time(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text)
+
+
+def check_transcript(folder: RunFolder) -> None:
+    """Whatever happened: the model follows from what all sites signed, and all have closed."""
+    transcript = folder.path / "transcript.bin"
+    checks = verify_model(folder.model_file, folder.study_file, transcript)
+    outcomes = {check.name: check.outcome.value for check in checks}
+    assert "FAILED" not in outcomes.values(), checks
+    assert outcomes["replay"] == outcomes["model"] == outcomes["final"] == "ok", checks
 
 
 def run_folder(world: World, study: Path, folder: Path) -> RunFolder:

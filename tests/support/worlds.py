@@ -187,12 +187,14 @@ def study_text(
     epsilon: str = "1",
     hold_out: int | None = None,
     at_once: bool = True,
+    influence: str = "",
     model: str = 'estimator = "HistogramTreeClassifier"\n[model.parameters]\nmax_depth = 2',
 ) -> str:
     sites = "\n".join(
         f'[[site]]\nname = "site-{k + 1}"\nkey = "{key}"' for k, key in enumerate(keys)
     )
     fewest = "" if threshold is None else f"[sum]\nthreshold = {threshold}\n"
+    checks = f"[checks]\ninfluence = {influence}\n" if influence else ""
     evaluation = "" if hold_out is None else f"[evaluation]\nhold_out = {hold_out}\n"
     return f"""\
 version = 1
@@ -217,7 +219,7 @@ asks = 2
 patience_seconds = 3
 return_seconds = 0.1
 at_once = {str(at_once).lower()}
-"""
+{checks}"""
 
 
 class ByName:

@@ -407,7 +407,7 @@ def _against(model: Path, rows: str) -> list[Any]:
     if run.model.privacy_.spent_fraction is None:
         words = "no noise was added; nothing is guaranteed to any of them"
         return [replay_check(run, model), CheckResult("your records", Outcome.SKIPPED, words)]
-    claim = None if run.has_failures else claim_of(run.spent, run.model.privacy_)
+    claim = None if run.has_failures else claim_of(run.sites.spent(), run.model.privacy_)
     X, y, _ = rows_of_sites([rows], run.study.schema, None)
     found = judge_records(run.study, run.rounds, (X, y), claim)
     lost, worst = (max(getattr(one, name) for one in found.values()) for name in ("lost", "worst"))

@@ -167,7 +167,7 @@ def check(
     )
     keys = zip(study_file.names, study_file.roster.sites, strict=True)
     _print_lines((f"site {name}", fingerprint(key)) for name, key in keys)
-    _print_lines(forecast(study, study_file.method).lines(latency))
+    _print_lines(forecast(study, study_file.method, study_file.influence).lines(latency))
     _print_lines(NEEDS)
 
 

@@ -11,12 +11,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
-from hedgerow.federation.exchange import RoundSum
-from hedgerow.federation.plausibility import Plausibility
+from hedgerow.federation.exchange import LeftOut, RoundSum
+from hedgerow.federation.plausibility import Influence, Plausibility
 from hedgerow.federation.server import Server
 from hedgerow.federation.transcript import Transcript, TranscriptRound
 from hedgerow.federation.wire import Sender
@@ -26,6 +25,8 @@ from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import ENTRY_ID, MemoryLedger
 from hedgerow.privacy.ledger.events import cost_of_text
 from hedgerow.privacy.pricing import Priced, entry_charges
+from hedgerow.privacy.statement.record import silent
+from hedgerow.privacy.study import Study
 from hedgerow.secagg.closing import UNASKED, LastWord
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest
@@ -76,9 +77,8 @@ class TranscriptSites:
     _attempt: int = -1
     _largest: Cost = Fraction(0)
     runs: set[bytes] = field(default_factory=set)
-    plausibility: Plausibility | None = None
 
-    def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
+    def round(self, number: int, bundle: Sequence[Priced], without: LeftOut = ()) -> RoundSum:
         entry = self.transcript.rounds.get(number)
         if entry is None:
             raise TranscriptError(f"the method asks a round {number}, which is not shown.")
@@ -150,14 +150,35 @@ class TranscriptSites:
         return TranscriptRun(study.hash, self.study_file.roster, parameters, session)
 
 
-def replay_transcript(
-    study_file: StudyFile, transcript: Transcript
-) -> tuple[PrivateEstimator, TranscriptSites]:
+@dataclass(frozen=True)
+class ReplayedRun:
+    """A run, made again from what its sites answered; nobody is asked."""
+
+    model: PrivateEstimator
+    sites: TranscriptSites
+    plausibility: Plausibility
+    influence: Influence | None
+
+    @property
+    def study(self) -> Study:
+        return self.sites.study_file.study
+
+    @property
+    def rounds(self) -> tuple[Sequence[Priced], ...]:
+        return tuple(self.sites.bundles.values())
+
+    @property
+    def has_failures(self) -> bool:
+        """Then some sites may have been charged for rounds that others never saw."""
+        return any(entry.is_void for entry in self.sites.transcript.rounds.values())
+
+
+def replay_transcript(study_file: StudyFile, transcript: Transcript) -> ReplayedRun:
     """The model that the method learns from these sums; refuses a round that nobody asked for."""
     study, sites = study_file.study, TranscriptSites(study_file, transcript)
     plausibility = Plausibility(study, study_file.rows_at_most, goes_on=True)
-    federation = Server(study, sites, MemoryLedger(study.limit), plausibility=plausibility)
-    sites.plausibility = plausibility
+    checks = plausibility, study_file.influence
+    federation = Server(study, sites, MemoryLedger(study.limit), silent, *checks)
     model = study_file.estimator()
     circumstances = Circumstances(simulated=False, persons_declared=study.by_person)
     train(model, study, study_file.method, federation, circumstances)
@@ -168,7 +189,7 @@ def replay_transcript(
         raise TranscriptError("the messages are of more than one run.")
     model.privacy_ = replace(model.privacy_, about=study_file.about)
     model._name_classes()
-    return model, sites
+    return ReplayedRun(model, sites, *checks)
 
 
 # The sites' last messages, compared with the transcript.
@@ -238,9 +259,8 @@ def problems_of_charges(
                 ledger.reserve([item.charge for item in sites.bundles[number]], f"round {number}")
         shown, cost = ledger.spent(study.account), cost_of_text(word.header.ledger.spent)
         if word.body.rounds != len(rounds) or cost > shown:
-            more = (
-                "" if math.inf in (cost, shown) else f" cost {_part(cost - shown, study_file)} and"
-            )
+            part = "" if math.inf in (cost, shown) else f"{float((cost - shown) / study.total):.1%}"
+            more = f" cost {part} of the budget and" if part else ""
             extra = word.body.rounds - len(rounds)
             flaws.append(
                 f"another run of this study{more} is not shown: {study_file.names[site]} was "
@@ -249,7 +269,3 @@ def problems_of_charges(
         elif cost != shown:
             flaws.append(f"{study_file.names[site]} says that it was charged less than it answered")
     return flaws
-
-
-def _part(cost: Any, study_file: StudyFile) -> str:
-    return f"{float(cost / study_file.study.total):.1%} of the budget"

@@ -104,7 +104,8 @@ def _train(
     retry_policy = RetryPolicy(names, timing, watch.hear, pace=pace_of(exchange))
     asking = patient(watch.over(exchange, names), retry_policy)
     sites = SecureSites(study, coordinator, asking, retry_policy, journal)
-    federation = Server(study, sites, MemoryLedger(study.limit), watch.hear, plausibility)
+    checks = watch.hear, plausibility, study_file.influence
+    federation = Server(study, sites, MemoryLedger(study.limit), *checks)
     watch.follow(federation)
     watch.say("resumed" if journal.rounds or journal.under_way() else "begun", study=study.account)
     circumstances = Circumstances(simulated=False, persons_declared=study.by_person)

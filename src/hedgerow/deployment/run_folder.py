@@ -137,34 +137,20 @@ def coordinator_of(
     so that an old message cannot end the present key session.
     """
     study = study_file.study
-    parameters = Parameters.of(study.parameters)
+    role = identity, study_file.roster, Parameters.of(study.parameters), study.hash
     if not journal.run:
-        return Coordinator(
-            identity, study_file.roster, parameters, study.hash, attempt=first_attempt
-        )
+        return Coordinator(*role, attempt=first_attempt)
     run_id, attempt = bytes.fromhex(journal.run["run_id"]), journal.run["attempt"]
     under_way, keys = journal.under_way(), journal.keys()
     if under_way is not None:
-        return Coordinator.resume(
-            identity,
-            study_file.roster,
-            parameters,
-            study.hash,
-            run_id=run_id,
-            keys=keys,
-            round=under_way.round,
-            heads=journal.heads,
+        coordinator = Coordinator.resume(
+            *role, run_id=run_id, keys=keys, round=under_way.round, heads=journal.heads
         )
+        if journal.attempt == under_way.attempt:
+            coordinator.receipts = journal.receipts
+        return coordinator
     last = attempt if keys else attempt - 1  # an invitation that nobody answered is sent again
-    return Coordinator(
-        identity,
-        study_file.roster,
-        parameters,
-        study.hash,
-        journal.heads,
-        last,
-        entropy=lambda _: run_id,
-    )
+    return Coordinator(*role, journal.heads, last, entropy=lambda _: run_id)
 
 
 # The state of a run, from its folder alone.

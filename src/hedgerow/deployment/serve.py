@@ -52,6 +52,8 @@ class Service:
         self._state, self._stop_event = state, stop_event or threading.Event()
         self._resources = ExitStack()
         self._served_studies: dict[StudyFolder, Study] = {}
+        self._finished_studies: set[StudyFolder] = set()
+        """Their coordinators are called, too: they may not have heard this site's last word."""
         self._calls: dict[tuple[str, str], Caller] = {}
         self._failure_reasons: dict[StudyFolder, str] = {}
         self._not_before: dict[StudyFolder, float] = {}
@@ -80,6 +82,7 @@ class Service:
     def look(self) -> None:
         """Opens newly approved studies and closes revoked ones."""
         approved_folders = {folder for folder in self._state.study_folders() if folder.is_approved}
+        self._finished_studies &= approved_folders
         for folder in set(self._served_studies) - approved_folders:
             self.daemon.close(self._served_studies.pop(folder).hash)
             self.audit.note("let go", what=folder.path.name)
@@ -104,6 +107,8 @@ class Service:
         """Opens one study; a study that cannot be served does not stop the others."""
         try:
             study, place = folder.approved_study(), DataPlace.read(folder.data_file)
+            if self.site_store.memory(study.account).last_word() is not None:
+                self._finished_studies.add(folder)
             self.daemon.require_open(study)
             rows = held_rows(study, place, self._draws(study))
             self.daemon.open(study, rows)
@@ -130,7 +135,7 @@ class Service:
     def _call_coordinators(self) -> None:
         """Keeps one connection per address, however many studies it has."""
         calls = {}
-        for folder in self._served_studies:
+        for folder in (*self._served_studies, *self._finished_studies):
             place = DataPlace.read(folder.data_file)
             if place.coordinator is not None and place.authority is not None:
                 calls[place.coordinator, place.authority] = folder

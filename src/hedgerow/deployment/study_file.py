@@ -1,8 +1,8 @@
 """`study.toml`: all that the sites of a study agree on, as a file that people read.
 
 Its content, not its spelling, has the hash that sites approve and that every message and ledger
-entry names. `[timing]` is the coordinator's own business and not part of it, and so is `[about]`,
-what people say of the model: who publishes it, for what, where and when.
+entry names. `[timing]` and `[checks]` are the coordinator's own business and not part of it, and so
+is `[about]`, what people say of the model: who publishes it, for what, where and when.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Self
 
 from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.federation.exchange import Timing
+from hedgerow.federation.plausibility import Influence
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.common import CommonParameters
 from hedgerow.methods.dry_run import most_rounds
@@ -194,6 +195,12 @@ FILE: Entries = {
         "too few are there, how often a lost site is asked whether it is back, whether rounds may "
         "be opened in one exchange where a failure can be paid for.",
     ),
+    "checks": _table(
+        {"influence": StudyEntry(number(above=0.0, below=1.0))},
+        "The coordinator's own, not part of the agreement: the part of every sum's budget with "
+        "which it is asked once more without some sites in turn, so that the statement can say "
+        "what each adds. No more is charged; sums are noisier, and rounds are twice as many.",
+    ),
     "about": _table(
         {
             "curator": _tables(CURATOR),
@@ -274,6 +281,7 @@ class StudyFile:
             problems = problems or list(study_file.conflicts())[:1]
             if not problems:
                 _ = study_file.study, study_file.roster, study_file.estimator(), study_file.about
+                _ = study_file.influence
                 return study_file
         except HedgerowError as error:
             raise ParameterError(
@@ -356,7 +364,7 @@ class StudyFile:
     @property
     def rounds(self) -> int:
         """The most that a run takes, those that fail not counted."""
-        return most_rounds(self.study, self.method)
+        return most_rounds(self.study, self.method) * (1 if self.influence is None else 2)
 
     def estimator(self) -> PrivateEstimator:
         """A new estimator with the agreed parameters, not fitted.
@@ -383,6 +391,12 @@ class StudyFile:
         """A public bound on the records of all sites, if every site has one."""
         bounds = [site.get("rows_at_most") for site in self.content["site"]]
         return None if None in bounds else sum(bounds)
+
+    @property
+    def influence(self) -> Influence | None:
+        """A new measurement of what each site adds, if the coordinator pays for one."""
+        part = self.content.get("checks", {}).get("influence")
+        return None if part is None else Influence(self.study, Fraction(str(part)), self.names)
 
     @property
     def timing(self) -> Timing:
@@ -451,7 +465,7 @@ def _line_of_error(text: str, message: str) -> int | None:
 
 HEADING = """\
 # What all sites of this study agree on. Its content has the hash that sites approve: change
-# anything but [timing], [about] and rows_at_most, and everybody has to approve it anew.
+# anything but [timing], [checks], [about] and rows_at_most, and everybody has to approve it anew.
 """
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import reprlib
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.deployment.replay import (
+    ReplayedRun,
     last_words,
     problems_of_charges,
     problems_of_releases,
@@ -23,20 +23,12 @@ from hedgerow.deployment.replay import (
 )
 from hedgerow.deployment.run_folder import RunFolder, receipt_words
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.errors import HedgerowError, ParameterError, RoundFailed
-from hedgerow.federation.exchange import RoundSum
-from hedgerow.federation.journal import TRANSCRIPT, Record, VoidRound, receipts_of
-from hedgerow.federation.server import Server
+from hedgerow.errors import HedgerowError, ParameterError
+from hedgerow.federation.journal import TRANSCRIPT, receipts_of
 from hedgerow.federation.transcript import FileTranscript, Transcript
-from hedgerow.federation.wire import Sender
 from hedgerow.methods import model_file
 from hedgerow.methods.saving import load, model_content
-from hedgerow.methods.training import Circumstances, train
-from hedgerow.privacy.accounting.budget import Cost
-from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.privacy.ledger.events import cost_of_text
 from hedgerow.privacy.ledger.store import write_private
-from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.study import Study
 from hedgerow.report.evaluation import Evaluation, kept_evaluation
@@ -300,8 +292,8 @@ def _signer(document: dict[str, Any], expected: str | None) -> Iterator[CheckRes
 SIGNER = "signature"
 SUM_TOLERANCE = 1e-9
 """Tolerance for sums of budget fractions, which are floats in the file."""
-PLAUSIBLE = "plausible"
-"""The check that sums are such as honest sites send."""
+PLAUSIBLE, INFLUENCE = "plausible", "influence"
+"""The checks that sums are such as honest sites send, and that no site's part is negative."""
 MOST_PROBLEMS = 10
 """Of a file's form, in one answer."""
 FORMAT = "file format"
@@ -406,25 +398,25 @@ def _transcript(
     yield CheckResult.of("transcript", same, words if same else "not the one that was signed")
     try:
         words_of_sites = last_words(study_file, transcript)
-        again, sites = replay_transcript(study_file, transcript)
+        run = replay_transcript(study_file, transcript)
     except HedgerowError as error:
         yield CheckResult.of("replay", False, str(error))
         return
     rounds = f"{len(transcript.rounds)} rounds opened and asked as the method asks them"
     yield CheckResult.of("replay", True, rounds)
-    differences = _differences(model, document, study_file, again)
+    differences = _differences(model, document, study_file, run.model)
     wrong = f"not what the sums lead to: {', '.join(differences)}"
     words = wrong if differences else "the one that the sums lead to"
     yield CheckResult.of(MODEL, not differences, words)
     problems = problems_of_releases(study_file, transcript, words_of_sites)
     words = "; ".join(problems) or "every message is one that its site says that it sent"
     yield CheckResult.of("messages", not problems, words)
-    problems = problems_of_charges(study_file, sites, words_of_sites)
+    problems = problems_of_charges(study_file, run.sites, words_of_sites)
     words = "; ".join(problems) or "every site was charged what was asked, and no more"
     yield CheckResult.of("charges", not problems, words)
-    if sites.plausibility is not None:
-        plausibility = sites.plausibility
-        yield CheckResult.of(PLAUSIBLE, not plausibility.findings, plausibility.words)
+    yield CheckResult.of(PLAUSIBLE, not run.plausibility.findings, run.plausibility.words)
+    if run.influence is not None:
+        yield CheckResult.of(INFLUENCE, not run.influence.findings, run.influence.words)
     open_sites = [name for k, name in enumerate(study_file.names) if k not in words_of_sites]
     if open_sites:
         words = f"{', '.join(open_sites)} did not close: count them at the study's whole budget"
@@ -465,7 +457,7 @@ def closing_words(folder: RunFolder, study_file: StudyFile) -> list[str]:
     """The results of verifying a finished run, for the statement in its folder."""
     transcript = folder.path / TRANSCRIPT
     checks = verify_model(folder.model_file, folder.study_file, transcript)
-    names = [check.words for check in checks if check.name in ("final", PLAUSIBLE)]
+    names = [check.words for check in checks if check.name in ("final", PLAUSIBLE, INFLUENCE)]
     how = "hedgerow verify model.json --roster study.toml --transcript transcript.bin"
     return [verdict(checks), *names, f"whoever has these files can do it again: {how}"]
 
@@ -621,64 +613,16 @@ def _largest(
 
 
 # ------------------------------------------------------------------------------------------ replay
-class RecordedSites:
-    """The sites of a run as its record has them: they answer what they answered then."""
-
-    def __init__(self, record: Record) -> None:
-        self.rounds = list[Sequence[Priced]]()
-        self.has_failures = False
-        self._record, self._sender, self._session = record, Sender(), -1
-
-    def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
-        record = self._record.recorded_round(number)
-        if record is None:
-            raise ParameterError(f"the record ends before round {number}; the run is not finished.")
-        if record.attempt != self._session:
-            self._sender, self._session = Sender(), record.attempt
-        questions = self._sender.encode([item.query for item in bundle]).questions
-        if hashlib.sha256(questions).hexdigest() != record.digest:
-            raise ParameterError(
-                f"round {number} of the record asked something else than this study would; use the "
-                "files and the release of hedgerow that the run was made with."
-            )
-        self.rounds.append(bundle)
-        if isinstance(record, VoidRound):
-            self.has_failures = True
-            raise RoundFailed(record.reason)
-        return record.result
-
-    def spent(self) -> Cost:
-        return max(map(cost_of_text, (head.spent for head in self._record.heads.values())))
-
-
-@dataclass(frozen=True)
-class ReplayedRun:
-    """A run, made again from what its sites answered; nobody is asked."""
-
-    study: Study
-    rounds: tuple[Sequence[Priced], ...]
-    model: Any
-    spent: Cost
-    has_failures: bool
-    """Then some sites may have been charged for rounds that others never saw."""
-
-
 def replay_run(model: Path) -> ReplayedRun:
     """The run in whose folder a model file stands."""
-    folder = RunFolder(model.parent)
-    if not (folder.study_file.exists() and (folder.path / "answers.jsonl").exists()):
+    folder, transcript = RunFolder(model.parent), model.parent / TRANSCRIPT
+    if not (folder.study_file.exists() and transcript.exists()):
         raise ParameterError(
             f"{folder.path} holds no record of a run; ask the coordinator for study.toml and "
-            "answers.jsonl, which hold no secret, and put them beside the model. A fit in one "
+            f"{TRANSCRIPT}, which hold no secret, and put them beside the model. A fit in one "
             "process keeps no such record."
         )
-    agreed = folder.read_study()
-    sites = RecordedSites(Record(folder.path))
-    server = Server(agreed.study, sites, MemoryLedger(agreed.study.limit))
-    made = agreed.estimator()
-    train(made, agreed.study, agreed.method, server, Circumstances(simulated=False))
-    rounds = tuple(sites.rounds)
-    return ReplayedRun(agreed.study, rounds, made, sites.spent(), sites.has_failures)
+    return replay_transcript(folder.read_study(), Transcript.read(transcript))
 
 
 def replay_check(run: ReplayedRun, model: Path) -> CheckResult:

@@ -296,7 +296,11 @@ class Client:
         self._policy.check_request(self.study, len(message), fractions)
 
         def compute_response() -> Response:
-            return respond(self.rows, bundle, SecretRandomness())
+            began, most = self._clock(), self._policy.max_seconds
+            response = respond(self.rows, bundle, SecretRandomness())
+            if most is not None and self._clock() - began > most:
+                raise self.rows.close_after(TimeoutError(f"a round took more than {most} s"))
+            return response
 
         def mask_response(head: LedgerHead, response: Response) -> StoredRound:
             try:

@@ -67,7 +67,7 @@ class Daemon:
             Parameters.of(study.parameters),
             study.hash,
             store,
-            pins=self._pins,
+            pins=frozenset(self._policy.pins.values()),
         )
         client = Client(
             StudyRows(study, rows),
@@ -135,10 +135,6 @@ class Daemon:
     def _refuse(self, code: Code, reason: str) -> bytes:
         note_quietly(self.audit, "refused", code=code.value, reason=reason)
         return refusal(code)
-
-    @property
-    def _pins(self) -> frozenset[str]:
-        return frozenset(self._policy.pins.values())
 
 
 SET_EVENTS = {

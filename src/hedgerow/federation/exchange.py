@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -44,6 +44,9 @@ BESIDE_A_PEER = 4096
 
 
 # What a round brought.
+
+LeftOut = Collection[int]
+"""Sites that are not asked in one round."""
 
 
 @dataclass(frozen=True)

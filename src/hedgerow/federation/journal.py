@@ -114,7 +114,9 @@ class Record(Journal):
         self.run_file, self.answers_file = folder / "run.json", folder / "answers.jsonl"
         self.run: dict[str, Any] = _read_run(self.run_file)
         self.heads: dict[int, LedgerHead] = {}
-        self._records: dict[int, RoundAnswer | VoidRound] = {}
+        self.receipts: dict[int, tuple[int, bytes]] = {}
+        """The last round of each site in the present key session, and its signed header."""
+        self.attempt, self._records = -1, dict[int, RoundAnswer | VoidRound]()
         for line in _whole_lines(self.answers_file):
             self._remember(line)
 
@@ -141,12 +143,20 @@ class Record(Journal):
             case "answered":
                 self._records[line["round"]] = _read_answer(line)
                 self._under_way = None
+                self._hear(line)
             case "void":
                 result = VoidRound(line["round"], line["attempt"], line["digest"], line["reason"])
                 self._records[line["round"]] = result
                 self._under_way = None
         if "heads" in line:
             self.heads = {int(k): _head(fields) for k, fields in line["heads"].items()}
+
+    def _hear(self, line: dict[str, Any]) -> None:
+        if line["attempt"] != self.attempt:
+            self.attempt, self.receipts = line["attempt"], {}
+        for site, headers in line.get("receipts", {}).items():
+            if headers:
+                self.receipts[int(site)] = line["round"], base64.b64decode(headers[-1])
 
 
 class FileJournal(Record):

@@ -7,18 +7,21 @@ own law (Chernoff 1952), at a probability of which all tests of a run together u
 
 They catch accidents, garbage and inflation. They do not catch a clever liar: a site that sends
 plausible counts of records it does not have, or of turned labels, can still choose the model.
+A study can pay for more (`Influence`): sums without one site at a time show the part of each.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import HedgerowError
+from hedgerow.errors import HedgerowError, ParameterError
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
@@ -27,11 +30,18 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     NoNoise,
 )
 from hedgerow.privacy.pricing import Noise
-from hedgerow.privacy.queries import LabelReports, SumQuery
+from hedgerow.privacy.queries import LabelReports, Query, SumQuery
 from hedgerow.privacy.study import Study
 
 FALSE_POSITIVE_RATE = 2.0**-40
 """Of all tests of a run together."""
+FALSE_NEGATIVE_PARTS = 2.0**-20
+"""The probability with which a part is called negative in a run of honest sites, at most."""
+SLOPES: NDArray[np.float64] = np.geomspace(0.01, 0.49, 24)
+"""At which the exponential moments of squared noise are taken."""
+AnyQuery = TypeVar("AnyQuery", bound=Query)
+QuerySum = tuple[Noise, NDArray[np.int64], int]
+"""Opened integers of one query with their noise, and over how many sites."""
 CLEVER = "a site that lies cleverly can still choose the model"
 
 
@@ -54,23 +64,21 @@ class Plausibility:
     rows: int | None = None
     goes_on: bool = False
     findings: list[str] = field(default_factory=list)
-    tests: int = 0
 
-    def check(self, number: int, sums: Sequence[tuple[Noise, NDArray[np.int64]]], n: int) -> None:
-        """The sums of one round over `n` sites; raises unless the run goes on anyway.
+    def check(self, number: int, sums: Sequence[QuerySum]) -> None:
+        """The sums of one round; raises unless the run goes on anyway.
 
         Round r may use 1 / (r (r + 1)) of the run's rate: all rounds together use it up.
         """
         if self.study.dp_model is DPModel.LABEL or not sums:
             return
-        tests = 4 * sum(values.size for _, values in sums)
+        tests = 4 * sum(values.size for _, values, _ in sums)
         alarm = FALSE_POSITIVE_RATE / (number * (number + 1) * tests)
         new = [
             f"round {number}: {words}"
-            for noise, values in sums
+            for noise, values, n in sums
             for words in self._problems(noise, values, n, alarm)
         ]
-        self.tests += tests
         self.findings += new
         if new and not self.goes_on:
             raise Implausible(new)
@@ -127,3 +135,114 @@ def _cumulant(rate: float, slope: float) -> float:
     """Log E exp(slope X) of X discrete Laplace; shares of it have their part of this."""
     outer = 2.0 * math.log(-math.expm1(-rate))
     return outer - math.log(-math.expm1(slope - rate)) - math.log(-math.expm1(-slope - rate))
+
+
+# --------------------------------------------------------------------------------------------------
+# Leave one site out: the sums that a model is trained on, once more without some sites.
+
+
+@dataclass
+class SitePart:
+    """What left-out sites have sent, from sums with and without them, in units of noise."""
+
+    signal: float = 0.0
+    whole: float = 0.0
+    noise: float = 0.0
+    """Squared lengths of their part and of everybody's; variance of the first."""
+    negative: float = 0.0
+    cells: int = 0
+    """Of counts under Gaussian noise: how far they are below zero, squared; and how many."""
+
+    @property
+    def words(self) -> str:
+        if self.signal < 4.0 * math.sqrt(self.noise) or self.whole <= 0.0:
+            return "below the noise"
+        return f"{math.sqrt(self.signal / self.whole):.0%}"
+
+    def is_negative(self, alarm: float) -> bool:
+        """Whether counts of records go so far below zero with a probability of at most `alarm`.
+
+        Noise is symmetric and sub-Gaussian, so exp(slope x negative) grows by a factor of at most
+        (1 + (1 - 2 slope)^-1/2) / 2 a cell, whatever is asked next: a supermartingale.
+        """
+        moments = self.cells * np.log(0.5 + 0.5 / np.sqrt(1.0 - 2.0 * SLOPES))
+        reach = (moments - math.log(alarm / len(SLOPES))) / SLOPES
+        return self.negative > float(reach.min())
+
+
+@dataclass
+class Influence:
+    """Asks a part of each sum's budget again, without some sites in turn; no more is charged.
+
+    The difference is what these sites have sent, under the noise of both. A count of records is
+    not negative; who lies strongly enough to turn a model has cells that are. It shows that
+    somebody lies, and is no proof of who: a site sees who is left out, and may answer differently
+    then, so that another one's part is negative.
+    """
+
+    study: Study
+    fraction: Fraction
+    names: Sequence[str]
+    parts: dict[tuple[int, ...], SitePart] = field(default_factory=dict)
+    _turn: int = 0
+
+    def __post_init__(self) -> None:
+        if self.study.threshold == self.study.n_sites or self.study.dp_model is DPModel.LABEL:
+            raise ParameterError(
+                f"influence is {float(self.fraction):g}, but sums open with {self.study.threshold} "
+                f"of {self.study.n_sites} sites or labels are randomized: nobody can be left out. "
+                "Lower threshold, or take influence out."
+            )
+
+    def kept(self, query: AnyQuery) -> AnyQuery:
+        """The query with the budget that is left for training."""
+        left = 1 - self.fraction if isinstance(query, SumQuery) else 1
+        return replace(query, fraction=query.fraction * left)
+
+    def repeated(self, queries: Sequence[Query]) -> list[Query]:
+        """Its sums with the rest of their budget."""
+        sums = [query for query in queries if isinstance(query, SumQuery)]
+        return [replace(query, fraction=query.fraction * self.fraction) for query in sums]
+
+    def next_group(self, members: tuple[int, ...]) -> tuple[int, ...]:
+        """Whose turn it is to be left out: as many as a sum can do without, or nobody."""
+        size, self._turn = len(members) - self.study.threshold, self._turn + 1
+        groups = [members[k : k + size] for k in range(0, len(members), size)] if size > 0 else [()]
+        return groups[(self._turn - 1) % len(groups)]
+
+    def add(self, group: tuple[int, ...], pairs: Iterable[tuple[QuerySum, QuerySum]]) -> None:
+        """Sums over everybody, and the same without the group."""
+        part = self.parts.setdefault(group, SitePart())
+        for (noise, values, n), (rest_noise, rest, n_rest) in pairs:
+            variance = noise.of_site.variance * n / noise.scale**2
+            both = variance + rest_noise.of_site.variance * n_rest / rest_noise.scale**2
+            weight = 1.0 / (variance or 1.0)
+            everybody = values / noise.scale
+            theirs = everybody - rest / rest_noise.scale
+            part.signal += weight * float((theirs**2 - both).sum())
+            part.whole += weight * float((everybody**2 - variance).sum())
+            part.noise += 2.0 * values.size * (weight * both) ** 2
+            is_count = isinstance(noise.query, SumQuery) and not noise.query.statistic.is_fractional
+            if is_count and isinstance(noise.of_site, DiscreteGaussian):
+                part.negative += float((np.minimum(theirs, 0.0) ** 2).sum()) / both
+                part.cells += values.size
+
+    @property
+    def findings(self) -> list[str]:
+        alarm = FALSE_NEGATIVE_PARTS / max(len(self.parts), 1)
+        groups = [g for g, part in sorted(self.parts.items()) if part.is_negative(alarm)]
+        return [f"counts are larger without {self._names(group)}" for group in groups]
+
+    @property
+    def words(self) -> str:
+        """For the statement."""
+        parts = [f"{self._names(g)} {part.words}" for g, part in sorted(self.parts.items())]
+        findings = "; ".join(self.findings) or "nobody's part is negative"
+        return (
+            f"part of the sums: {', '.join(parts) or 'nobody could be left out'}; {findings}; one "
+            "that is shows a lie, of that site or of one who frames it; paid with "
+            f"{float(self.fraction):.0%} of every sum's budget and a round more each"
+        )
+
+    def _names(self, group: tuple[int, ...]) -> str:
+        return " and ".join(self.names[site] for site in group)

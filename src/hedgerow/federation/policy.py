@@ -6,7 +6,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
@@ -53,28 +53,17 @@ class Policy:
     """Bytes that its rounds store or log here."""
     max_message: int | None = 1 << 26
     """Bytes of one message with questions."""
+    max_seconds: int | None = 3600
+    """Of a reply interval, and of the work for one round: a longer one ends the study here."""
     min_fraction: Fraction | None = Fraction(1, 10**9)
     """Fraction of the budget for one query: many tiny ones would cost disk space and no budget."""
 
     @staticmethod
     def open() -> Policy:
         """Everything, for simulations: one process holds all rows, and nobody is a stranger."""
-        return Policy(
-            methods=None,
-            features=None,
-            dp_models=frozenset(DPModel),
-            max_epsilon=None,
-            max_delta=None,
-            min_sites=1,
-            min_colluders=0,
-            max_colluders=None,
-            max_records_per_person=None,
-            max_rounds=None,
-            max_bytes=None,
-            max_disk=None,
-            max_message=None,
-            min_fraction=None,
-        )
+        anything: dict[str, Any] = {field_.name: None for field_ in fields(Policy)}
+        anything |= {"dp_models": frozenset(DPModel), "min_sites": 1, "min_colluders": 0}
+        return Policy(**anything)
 
     def check(self, study: Study) -> None:
         """Raises with a code that outsiders may see; the site's own log has the reasons."""
@@ -82,7 +71,9 @@ class Policy:
 
     def check_volume(self, study: Study, volume: Volume) -> None:
         """The same for what a study has used here, including the round that is about to leave."""
-        self._refuse(study, list(self._excesses(volume)))
+        names, values = ("rounds", "bytes", "bytes on disk"), astuple(volume)
+        ceilings = zip(names, values, (self.max_rounds, self.max_bytes, self.max_disk), strict=True)
+        self._refuse(study, [why for ceiling in ceilings for why in _above(*ceiling)])
 
     def check_request(self, study: Study, size: int, fractions: Iterable[Fraction]) -> None:
         """The same for one message: its bytes, and the fractions of the budget that it asks for."""
@@ -96,11 +87,6 @@ class Policy:
         if reasons:
             LOG.warning("the policy refuses %r: %s", study.name, "; ".join(reasons))
             raise SiteRefused("PolicyRefused") from ParameterError("; ".join(reasons))
-
-    def _excesses(self, volume: Volume) -> Iterator[str]:
-        yield from _above("rounds", volume.rounds, self.max_rounds)
-        yield from _above("bytes", volume.bytes_sent, self.max_bytes)
-        yield from _above("bytes on disk", volume.disk, self.max_disk)
 
     def reasons(self, study: Study, rounds: int | None = None) -> list[str]:
         """All reasons to refuse a study that takes this many rounds, if that is known."""
@@ -127,6 +113,7 @@ class Policy:
             ("colluders_per_study", "colluders", study.colluders, self.max_colluders),
             ("records_per_person", "records per person", *per_person),
             ("rounds_per_study", "rounds", rounds, self.max_rounds),
+            ("seconds_per_round", "reply interval", study.reply_interval, self.max_seconds),
         ]
         for name, what, number, most in ceilings:
             value = number_text(number) if isinstance(number, Fraction) else number
@@ -199,6 +186,7 @@ rounds_per_study = {CLOSED.max_rounds}
 bytes_per_study = {CLOSED.max_bytes}  # of answers that leave
 disk_per_study = {CLOSED.max_disk}    # bytes that its rounds keep or write down here
 message_bytes = {CLOSED.max_message}     # of one message with questions
+seconds_per_round = {CLOSED.max_seconds}     # of its reply interval, and of the work for a round
 least_fraction = "{CLOSED.min_fraction}"  # of the budget, for one query
 
 [lifetime]            # all studies of this site together
@@ -224,6 +212,7 @@ _COUNTS = {
     "bytes_per_study": "max_bytes",
     "disk_per_study": "max_disk",
     "message_bytes": "max_message",
+    "seconds_per_round": "max_seconds",
 }
 """Integers of the file, with their names in a policy."""
 _FIELDS = {

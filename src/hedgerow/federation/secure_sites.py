@@ -22,6 +22,7 @@ from hedgerow.errors import ParameterError, RoundFailed, SiteRefused
 from hedgerow.federation.exchange import (
     Accept,
     Exchange,
+    LeftOut,
     Messages,
     Misses,
     Quorum,
@@ -86,11 +87,12 @@ class SecureSites:
         return self.session_state.spent()
 
     # ---------------------------------------------------------------------------------- rounds
-    def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
+    def round(self, number: int, bundle: Sequence[Priced], without: LeftOut = ()) -> RoundSum:
         record = self.journal.recorded_round(number)
         if record is not None:
-            return self._replay(record, bundle)
-        under_way, traffic = self._begin(number, bundle), Traffic()
+            return self._replay(record, bundle, without)
+        under_way, traffic = self._begin(number, bundle, without), Traffic()
+        left_out = self.session_state.present & frozenset(without)
         secure = self._start(number, bundle, under_way)
         messages, keep = self._messages(secure, under_way), traffic.count(secure.accept_masked)
         quorum = self._quorum(secure, under_way)
@@ -107,22 +109,16 @@ class SecureSites:
             raise
         self._transcribe(secure, under_way, is_void=False)
         self._name_liars(secure)
-        return self._finish(under_way.request, secure, opened, traffic)
+        result = self._finish(under_way.request, secure, opened, traffic)
+        self.session_state.present |= left_out
+        return result
 
     def _transcribe(self, secure: SecureSum, under_way: UnderWay, *, is_void: bool) -> None:
         request, encoding = under_way.request, under_way.encoding
-        self.journal.transcribe(
-            TranscriptRound(
-                request.round,
-                request.attempt,
-                is_void,
-                request.mode,
-                encoding.questions,
-                encoding.definitions,
-                request.participants,
-                shown_messages(secure.messages),
-            )
-        )
+        place = request.round, request.attempt, is_void, request.mode
+        content = encoding.questions, encoding.definitions, request.participants
+        messages = shown_messages(secure.messages)
+        self.journal.transcribe(TranscriptRound(*place, *content, messages))
 
     def _name_liars(self, secure: SecureSum) -> None:
         """Excludes sites proved to have sent a bad share from later rounds, but not suspects."""
@@ -152,7 +148,7 @@ class SecureSites:
             self.retry_policy.note(f"did not close ({error.code}): {error.site}")
         return last_words
 
-    def _begin(self, number: int, bundle: Sequence[Priced]) -> UnderWay:
+    def _begin(self, number: int, bundle: Sequence[Priced], without: LeftOut) -> UnderWay:
         """What to ask, and of whom; as before if it was asked before."""
         request = self.journal.under_way()
         is_new = request is None or request.round != number
@@ -162,9 +158,9 @@ class SecureSites:
             self.session_state.needs_session |= self.sender.is_full  # names go with their session
             self.session_state.renew(number, bundle)
             encoding = self._encode(self.coordinator.attempt, bundle)
-            everyone = tuple(sorted(self.session_state.present))
-            attempt, mode = self.coordinator.attempt, self.session_state.mode(bundle)
-            request = AskedRound(number, attempt, _digest(encoding), everyone, mode)
+            sites = self.session_state.participants(without)
+            attempt, mode = self.coordinator.attempt, self.session_state.mode(bundle, len(sites))
+            request = AskedRound(number, attempt, _digest(encoding), sites, mode)
             self.journal.add_request(request, self.coordinator.heads)
         else:
             encoding = self._encode_again(request.attempt, request.digest, number, bundle)
@@ -196,11 +192,9 @@ class SecureSites:
 
     def _quorum(self, secure: SecureSum, under_way: UnderWay) -> Quorum:
         least = self._least(under_way)
-        asks, longest = self.retry_policy.timing.asks, self._longest(secure)
+        longest = longest_answer(*secure.size, self.study.n_sites)
+        asks = self.retry_policy.timing.asks
         return Quorum(lambda more: len(secure.arrived) + more >= least, asks, longest=longest)
-
-    def _longest(self, secure: SecureSum) -> int:
-        return longest_answer(*secure.size, self.study.n_sites)
 
     def _least(self, under_way: UnderWay) -> int:
         return len(under_way.request.members) or self.session_state.threshold
@@ -275,13 +269,8 @@ class SecureSites:
         if is_met(0):
             return
         self.session_state.exclude(missing.refusals | secure.liars)
-        if (
-            unable := missing.restarts
-            | missing.refusals
-            | doubtful
-            | secure.liars
-            | secure.suspects
-        ):
+        unable = missing.restarts | missing.refusals | doubtful | secure.liars | secure.suspects
+        if unable:
             names = ", ".join(self.retry_policy.names_of(unable))
             raise RoundFailed(
                 f"round {secure.round}: {names} cannot answer for it any more. Nothing was "
@@ -329,13 +318,15 @@ class SecureSites:
         self.journal.add_void(void, self.coordinator.heads)
 
     # ---------------------------------------------------------------------------------- replay
-    def _replay(self, record: RoundAnswer | VoidRound, bundle: Sequence[Priced]) -> RoundSum:
+    def _replay(
+        self, record: RoundAnswer | VoidRound, bundle: Sequence[Priced], without: LeftOut
+    ) -> RoundSum:
         """The answer of the record, if it is one to this question; nobody is asked."""
         self._encode_again(record.attempt, record.digest, record.round, bundle)
         if isinstance(record, VoidRound):
             self.session_state.failed(bundle)
             raise RoundFailed(record.reason)
-        self.session_state.present = frozenset(record.result.members)
+        self.session_state.present = frozenset(record.result.members) | frozenset(without)
         return record.result
 
     def _begin_names(self, attempt: int) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import BudgetExceeded, RoundFailed
-from hedgerow.federation.exchange import RoundSum
-from hedgerow.federation.plausibility import Plausibility
+from hedgerow.federation.exchange import LeftOut, RoundSum
+from hedgerow.federation.plausibility import AnyQuery, Influence, Plausibility, QuerySum
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.bundles import cut
 from hedgerow.privacy.ledger.charges import ENTRY_ID, ChargeLedger, Tally
@@ -54,7 +54,7 @@ more would make them at most 1.5 % sharper, and counts as spent in runs that end
 class Sites(Protocol):
     """The sites of a run: one site with all rows, or several behind a secure sum."""
 
-    def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum: ...
+    def round(self, number: int, bundle: Sequence[Priced], without: LeftOut = ()) -> RoundSum: ...
 
     def spent(self) -> Cost:
         """The largest total over the sites' receipts, rounds without an answer included."""
@@ -71,9 +71,10 @@ class Server:
         ledger: ChargeLedger,
         listener: Listener = silent,
         plausibility: Plausibility | None = None,
+        influence: Influence | None = None,
     ) -> None:
         self.study = study
-        self.plausibility = plausibility
+        self.plausibility, self.influence = plausibility, influence
         self.sites = sites
         self.ledger = ledger
         self.listener = listener
@@ -99,7 +100,10 @@ class Server:
 
     def variance(self, query: Summed) -> float:
         """The noise a query would carry; a flow may ask before it decides."""
-        return self.study.variance(query)
+        return self.study.variance(self._kept(query))
+
+    def _kept(self, query: AnyQuery) -> AnyQuery:
+        return query if self.influence is None else self.influence.kept(query)
 
     def ask(self, queries: Sequence[Query]) -> list[Reply]:
         """Asks queries in one round, or in as many as their number requires.
@@ -111,7 +115,8 @@ class Server:
         replies: list[Reply] = []
         plain_queries = [self.study.as_asked(query) for query in queries]
         for part in cut(plain_queries, travels=self.study.n_sites > 1):
-            bundle = [priced(self.study, query) for query in self._with_remainders(part)]
+            asked = self._with_remainders(part)
+            bundle = [priced(self.study, self._kept(query)) for query in asked]
             number, result, tries = 0, None, 0
             while result is None:
                 number, tries = self._charge(bundle), tries + 1
@@ -122,7 +127,31 @@ class Server:
                     if tries == MOST_TRIES or not self._reserve_pays():
                         raise
             replies += self._make_replies(number, bundle, result)
+            if self.influence is not None:
+                self._leave_out(self.influence, asked, _sums(bundle, result), result)
         return replies
+
+    def _leave_out(
+        self, influence: Influence, queries: Sequence[Query], sums: list[QuerySum], result: RoundSum
+    ) -> None:
+        """The same sums without some sites; if that fails, nothing is asked anew."""
+        again = [priced(self.study, query) for query in influence.repeated(queries)]
+        group = influence.next_group(result.members) if again else ()
+        if not group:
+            return
+        number, before = self._charge(again), len(self.queries)
+        try:
+            rest = self.sites.round(number, again, group)
+            self._make_replies(number, again, rest)
+        except RoundFailed:
+            self._void(number, again)
+            return
+        finally:
+            self.queries[before:] = [replace(q, without=group) for q in self.queries[before:]]
+        absent = tuple(site for site in result.members if site not in rest.members)
+        whole = [item for item in sums if isinstance(item[0].query, SumQuery)]
+        if absent:
+            influence.add(absent, zip(whole, _sums(again, rest), strict=True))
 
     def _with_remainders(self, queries: Sequence[Query]) -> list[Query]:
         """Gives selections the budget that the worst-case record will have left.
@@ -172,7 +201,8 @@ class Server:
         )
         self.record.rounds.append(record)
         self.listener(Progress(number, tuple(item.query for item in bundle), done=True))
-        self._check(number, bundle, got)
+        if self.plausibility is not None:  # once the round is on record
+            self.plausibility.check(number, _sums(bundle, got))
         chosen, ends = zip(*got.selections, strict=True), accumulate(item.size for item in bundle)
         return [
             _select(item.query, next(chosen))
@@ -180,15 +210,6 @@ class Server:
             else self._answer(item.noise, got.total[end - item.size : end], sites)
             for item, end in zip(bundle, ends, strict=True)
         ]
-
-    def _check(self, number: int, bundle: Sequence[Priced], got: RoundSum) -> None:
-        """Whether honest sites can have sent this, once the round is on record."""
-        if self.plausibility is None:
-            return
-        ends = accumulate(item.size for item in bundle)
-        pairs = zip(bundle, ends, strict=True)
-        sums = [(item.noise, got.total[end - item.size : end]) for item, end in pairs if item.noise]
-        self.plausibility.check(number, sums, len(got.members))
 
     def _answer(self, noise: Noise, integers: NDArray[np.int64], members: int) -> Answer:
         values = integers.reshape(noise.query.shape).astype(np.float64) / noise.scale
@@ -218,6 +239,13 @@ class Server:
 def _short(fraction: Fraction) -> Fraction:
     """Rounded down to few digits; 0 if nothing is left."""
     return Fraction(max(0, math.floor(fraction * 2**20)), 2**20)
+
+
+def _sums(bundle: Sequence[Priced], got: RoundSum) -> list[QuerySum]:
+    """The integers of each sum of a round."""
+    ends, n = accumulate(item.size for item in bundle), len(got.members)
+    pairs = zip(bundle, ends, strict=True)
+    return [(item.noise, got.total[end - item.size : end], n) for item, end in pairs if item.noise]
 
 
 def _manifest(bundle: Sequence[Priced]) -> tuple[str, ...]:

@@ -181,9 +181,14 @@ class CoordinatorSession:
         """Whether the rest of the retry budget could not pay for a failure."""
         return not self._void + price(bundle) <= self.study.reserve
 
-    def mode(self, bundle: Sequence[Priced]) -> Mode:
+    def participants(self, without: Iterable[int]) -> tuple[int, ...]:
+        """All who are there, but for those that are left out if a sum can do without them."""
+        rest = self.present - frozenset(without)
+        return tuple(sorted(rest if len(rest) >= self.threshold else self.present))
+
+    def mode(self, bundle: Sequence[Priced], n_sites: int) -> Mode:
         """At once where nobody may be lost anyway, or where the reserve can pay for a failure."""
-        survives_none = len(self.present) == self.threshold
+        survives_none = n_sites == self.threshold
         at_once = survives_none or not self._cannot_be_repeated(bundle)
         return Mode.AT_ONCE if at_once and self.retry_policy.timing.at_once else Mode.IN_TWO
 

@@ -56,13 +56,12 @@ def pack_blobs(blobs: Sequence[bytes]) -> bytes:
 def parse_json(text: bytes) -> Any:
     """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting.
 
-    How many values it holds at most is seen before one of them is made.
+    How many values it holds at most, and how deep, is seen before one of them is made.
     """
     if sum(map(text.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise ParameterError(f"more than {MOST_VALUES} values stand in one text.")
-    content = (_CAREFUL if _MANY_DIGITS.search(text) else _QUICK).decode(text.decode())
-    _check_depth(content)
-    return content
+    _check_depth(text)
+    return (_CAREFUL if _MANY_DIGITS.search(text) else _QUICK).decode(text.decode())
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -88,17 +87,18 @@ _QUICK = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
 _CAREFUL = json.JSONDecoder(
     object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant
 )
-_NESTED = (dict, list)
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_OTHERS = bytes(set(range(256)) - set(b"[]{}"))
 
 
-def _check_depth(content: Any, left: int = MOST_DEPTH) -> None:
-    """Part by part: a list of all parts of a level would take as much room as they do."""
-    if left == 0:
-        raise ParameterError("values are nested too deeply.")
-    if type(content) in _NESTED:
-        for part in content.values() if type(content) is dict else content:
-            if type(part) in _NESTED:
-                _check_depth(part, left - 1)
+def _check_depth(text: bytes) -> None:
+    """Takes the innermost brackets away as often as they may be nested; none is left then."""
+    brackets = _STRING.sub(b"", text).translate(_BRACKETS, _OTHERS)
+    for _ in range(MOST_DEPTH):
+        brackets = brackets.replace(b"[]", b"")
+    if brackets:
+        raise ParameterError(f"values are nested deeper than {MOST_DEPTH}, or a bracket is alone.")
 
 
 def parse_rational(text: Any) -> Fraction:

@@ -15,6 +15,7 @@ from sklearn.metrics import roc_auc_score
 from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.rows import Rows, public_draws
 from hedgerow.data.site_rows import secret_draws
+from hedgerow.federation.plausibility import Influence
 from hedgerow.federation.server import Server
 from hedgerow.federation.transports import in_process
 from hedgerow.methods.blocks.flow import run
@@ -28,6 +29,7 @@ from hedgerow.models.survival import concordance
 from hedgerow.privacy.accounting.budget import Cost, DPModel
 from hedgerow.privacy.pricing import phrase_of
 from hedgerow.privacy.queries import Query, Reply, SumQuery
+from hedgerow.privacy.statement.record import silent
 from hedgerow.privacy.statement.spending import ENTRY, total_cost, worst_path
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import FloatArray, Rng
@@ -313,7 +315,7 @@ class Forecast:
         )
 
 
-def forecast(study: Study, method: Method) -> Forecast:
+def forecast(study: Study, method: Method, influence: Influence | None = None) -> Forecast:
     """Runs the study in this process, without any site."""
     study = replace(study, sites=(), coordinator=b"", names=(), reply_interval=0)
     rng = np.random.default_rng(study.public_seed)
@@ -321,11 +323,11 @@ def forecast(study: Study, method: Method) -> Forecast:
         Rows(_random_rows(study.schema, rng), study.schema, public_draws(study.public_seed, place))
         for place in range(study.n_sites)
     ]
-    federation = in_process.open_federation(study, site_rows)
+    federation = in_process.open_federation(study, site_rows, silent, None, influence)
     trained_model = run(method.flow(study.schema, federation, rng), federation)
     if study.asks_held_out:
         on_held_out_records(trained_model.model, federation)
-    return _forecast(federation, most_rounds(study, method))
+    return _forecast(federation, most_rounds(study, method) * (1 if influence is None else 2))
 
 
 def _random_rows(schema: Schema, rng: Rng) -> Encoded:

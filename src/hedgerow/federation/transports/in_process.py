@@ -7,12 +7,21 @@ then draws all shares of the noise, so the statement says "simulated".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hedgerow.data.prepared import Held, StudyRows
 from hedgerow.errors import SiteRefused
 from hedgerow.federation import client
 from hedgerow.federation.client import Client, refusal_code
-from hedgerow.federation.exchange import Accept, Messages, Misses, Quorum, RetryPolicy, RoundSum
+from hedgerow.federation.exchange import (
+    Accept,
+    LeftOut,
+    Messages,
+    Misses,
+    Quorum,
+    RetryPolicy,
+    RoundSum,
+)
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server, Sites
 from hedgerow.kernels.threads import count, map_parts, using
@@ -32,12 +41,14 @@ from hedgerow.secagg.memory import MemoryInRam, StoredRound
 from hedgerow.secagg.server import Coordinator
 
 
-def open_federation(study: Study, site_rows: Sequence[Held], listener: Listener = silent) -> Server:
-    """A server over the sites' rows."""
+def open_federation(
+    study: Study, site_rows: Sequence[Held], listener: Listener = silent, *more: Any
+) -> Server:
+    """A server over the sites' rows; `more` are the checks that it makes."""
     sites: Sites = (
         OneSite(study, *site_rows) if len(site_rows) == 1 else InProcess(study, site_rows)
     )
-    return Server(study, sites, MemoryLedger(study.limit), listener)
+    return Server(study, sites, MemoryLedger(study.limit), listener, *more)
 
 
 class OneSite:
@@ -49,7 +60,7 @@ class OneSite:
         if entry := entry_charges(study):
             self.ledger.reserve_once(entry, ENTRY_ID)
 
-    def round(self, number: int, bundle: Sequence[Priced]) -> RoundSum:
+    def round(self, number: int, bundle: Sequence[Priced], without: LeftOut = ()) -> RoundSum:
         """The same order as over a wire: admitted, charged, computed. Nothing is serialized."""
         self.rows.require_open()
         bundle = admit(self.study, [item.query for item in bundle])

@@ -38,6 +38,8 @@ class Asked:
     """The budget that had to be left after a selection."""
     void: bool = False
     """Whether the round failed: it was charged without an answer."""
+    without: tuple[int, ...] = ()
+    """Sites that were not asked, and not charged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,15 @@ def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
     for outcomes in _by_test(queries, depth).values():
         path += max((worst_path(group, depth + 1) for group in outcomes.values()), key=total_cost)
     return path
+
+
+def of_worst_site(queries: Sequence[Asked], n_sites: int) -> Sequence[Asked]:
+    """Those that one site was asked, of the site that paid most."""
+    left_out = {site for query in queries for site in query.without}
+    if len(left_out) < n_sites:
+        return queries
+    by_site = ([q for q in queries if site not in q.without] for site in sorted(left_out))
+    return max(by_site, key=lambda own: total_cost(worst_path(own)))
 
 
 def _by_test(queries: Iterable[Asked], depth: int) -> Mapping[Test, Mapping[int, list[Asked]]]:

@@ -33,6 +33,7 @@ from hedgerow.privacy.statement.spending import (
     by_mechanism,
     by_rounds,
     kept_for_selections,
+    of_worst_site,
     total_cost,
     worst_path,
 )
@@ -288,7 +289,7 @@ def statement(
     no choice. `schema_source` describes the schema as it was given; the study's own has the
     method's grid. `sample` names the records, if secret draws left others out.
     """
-    no_noise = study.dp_model is DPModel.NONE
+    no_noise, queries = study.dp_model is DPModel.NONE, of_worst_site(queries, study.n_sites)
     is_schema_inferred = bool(study.schema.unconfirmed)
     accountant = "none" if no_noise else ACCOUNTANTS[study.measure]
     if any(query.remainder for query in queries):
