@@ -79,8 +79,13 @@ for system in ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64"):
     recipe = conda.Stage0Recipe.from_file(sys.argv[1])
     print(system, [one.recipe for one in recipe.render(render_config=target)])
 """
-TARGETS = ("x86_64-windows-gnu", "x86_64-macos", "aarch64-macos", "aarch64-linux-gnu.2.17")
-"""Systems and processors, other than this one, that releases have wheels for."""
+TARGETS = {  # systems and processors of the release's wheels, as zig and as cibuildwheel name them
+    "x86_64-linux-gnu.2.17": ("linux", "x86_64"),
+    "aarch64-linux-gnu.2.17": ("linux", "aarch64"),
+    "x86_64-macos": ("macos", "x86_64"),
+    "aarch64-macos": ("macos", "arm64"),
+    "x86_64-windows-gnu": ("windows", "AMD64"),
+}
 EXPORTS = """
 import sys, lief
 print(*(one.name.removeprefix("_") for one in lief.parse(sys.argv[1]).exported_functions))
@@ -90,7 +95,10 @@ print(*(one.name.removeprefix("_") for one in lief.parse(sys.argv[1]).exported_f
 def check_portable(programs: Path) -> str:
     """The loops compile, without a warning, for systems that are not here, and can be called."""
     wanted = set(re.findall(r"^(?!static)\w+ (\w+)\(", SOURCE.read_text("utf-8"), re.M))
-    for target in TARGETS:
+    names = ("cibuildwheel", ROOT, "--print-build-identifiers", "--platform")
+    for target, (system, processor) in TARGETS.items():
+        wheels = heard(programs / "python", "-m", *names, system, "--archs", processor).split()
+        assert len(wheels) == 1, f"a release has the wheels {wheels} for {system} {processor}"
         out = programs.parent / f"loops-{target}"
         compiler = (programs / "python", "-m", "ziglang", "cc", "-target", target, "-Werror")
         run(*compiler, *FLAGS, SOURCE, "-o", out, "-lm")

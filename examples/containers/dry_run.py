@@ -30,6 +30,8 @@ USER = 10001
 INSIDE = "/srv/walk"
 CHROOT = ("--isolation", "chroot")
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+ENGINE = ("podman-compose", "podman", "runc")
+OLDEST_COMPOSE = (1, 3)
 HIDDEN = "hidden"
 """Holds what containers see in the place of others' things."""
 
@@ -87,7 +89,14 @@ def reason_against(*programs: str) -> str | None:
     lacking = [name for name in wanted if shutil.which(name, path=PATH) is None]
     if lacking:
         return f"not installed: {', '.join(lacking)}"
+    if ENGINE[0] in programs and compose_version() < OLDEST_COMPOSE:
+        return "podman-compose is older than 1.3: pip install --group containers"
     return None if os.geteuid() == 0 else "debootstrap and chroot are root's alone"
+
+
+def compose_version() -> tuple[int, ...]:
+    said = run(shutil.which(ENGINE[0], path=PATH) or "", "--version")
+    return tuple(map(int, re.findall(r"podman-composer? version:?\s+(\d+)\.(\d+)", said)[0]))
 
 
 # -------------------------------------------------------------------------------------- the walk
@@ -182,7 +191,6 @@ def container_walk(folder: Path, image: str, say: Say) -> Iterator[ContainerWalk
 
 
 # ------------------------------------------------------------------------------------ with compose
-ENGINE = ("podman-compose", "podman", "runc")
 SETTINGS = """\
 [containers]
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]

@@ -127,7 +127,7 @@ def test_a_person_who_approves_reads_what_is_held_out(noisy):
     assert any(line.endswith("predicted probability, of held-out records") for line in said)
     text = as_text(noisy.agreed)
     assert tomllib.loads(text)["evaluation"] == {"hold_out": 3}
-    assert "[evaluation]\n# One record in so many is left out of training" in text
+    assert "[evaluation]\n# One record in this many is held out of training" in text
     path = noisy.place / "again.toml"
     path.write_text(text)
     assert StudyFile.read(path).study.hash == noisy.study.hash

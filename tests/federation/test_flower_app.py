@@ -14,10 +14,12 @@ from flwr.supercore.inflatable.inflatable_object import get_object_tree
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
 from flwr.supercore.task_identity import TaskIdentity
 
-from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES
+from federation.test_transports import NAMES, SEVERAL, directly, grown, handles, over, world
+from hedgerow.federation.exchange import LONGEST_ANSWER, MAX_MESSAGE_BYTES, NamedExchange
 from hedgerow.federation.transports import flower
 from hedgerow.federation.transports.flower_app import LONGEST_MESSAGE, SiteGrid, answer_message
 from hedgerow.federation.transports.socket import SocketListener
+from hedgerow.privacy.accounting.budget import DPModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what flwr imports
 
@@ -134,3 +136,13 @@ def test_an_executor_gives_up_a_message_that_never_arrives_whole(monkeypatch, tm
     tree = get_object_tree(RecordDict({}))
     with pytest.raises(ObjectPullError, match="timeout"):
         inflatable_utils.pull_and_inflate_object_from_tree(tree, unavailable, unavailable)
+
+
+# ------------------------------------------------------------------------------------ all methods
+@pytest.mark.parametrize(("method", "schema"), SEVERAL)
+def test_every_method_over_flower_s_app_is_what_it_is_in_one_process(method, schema):
+    """As over FLARE's network; here the app passes messages on, and the grid is in memory."""
+    inner = world(method, schema, dp_model=DPModel.NONE)
+    nodes = {k: node(name, handle) for k, (name, handle) in enumerate(handles(inner).items(), 11)}
+    transport = NamedExchange(NAMES, SiteGrid(Grid(nodes)).ask)
+    assert grown(method, over(transport, inner))[0].model.to_dict() == directly(method, schema)

@@ -486,6 +486,25 @@ def test_the_command_evaluates_without_a_named_column(fitted, files, tmp_path):
     assert "grouped_c_index" in CliRunner().invoke(app, words).output
 
 
+def test_a_schema_of_times_is_drafted_and_its_horizon_confirmed(files, tmp_path):
+    run, path = CliRunner(), tmp_path / "drafted.toml"
+    words = ["schema", "draft", files[0], "--target", "years", "--event", "death"]
+    assert run.invoke(app, [*words, "--output", str(path)]).exit_code == 0
+    drafted = hr.Schema.from_toml(path)
+    assert drafted.survival.columns == ("years", "death")
+    assert drafted.survival.horizon >= ROWS["years"].max()
+    assert "death" not in drafted.columns
+    answers = "\n".join(["-5 5", "-5 5", "n, s, w", "30"])
+    done = run.invoke(app, ["schema", "confirm", str(path), "--by", "A. Ames"], input=answers)
+    assert "horizon: 25" in done.output
+    assert "all confirmed" in done.output
+    assert hr.Schema.from_toml(path).survival.horizon == 30.0
+    with pytest.raises(ParameterError, match="name the column of times"):
+        hr.draft_schema(ROWS, event="death")
+    with pytest.raises(DataError, match="no column 'dead'"):
+        hr.draft_schema(ROWS, "years", event="dead")
+
+
 def test_a_check_of_the_schema_tells_of_times_that_cannot_be_and_that_are_late(files, tmp_path):
     for name, change in {"bad": {"death": 2}, "late": {"years": ROWS["years"] * 9}}.items():
         ROWS.assign(**change).to_csv(tmp_path / f"{name}.csv", index=False)

@@ -225,8 +225,8 @@ QUERIES: Final = (
     Mutant(
         "a model of one output is stretched over many",
         "privacy/queries/statistics.py",
-        "if at.outputs != loss.outputs:",
-        "if at.outputs > loss.outputs:",
+        "and at.outputs != loss.outputs:",
+        "and at.outputs > loss.outputs:",
         "privacy/test_statistics.py::test_a_model_has_as_many_outputs_as_the_loss",
     ),
     Mutant(

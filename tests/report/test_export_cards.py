@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -109,6 +110,20 @@ def test_hugging_face_reads_the_card(tmp_path):
     hub = pytest.importorskip("huggingface_hub", reason=ELSEWHERE)
     path = one().export(tmp_path / "README.md", to="model-card")
     assert hub.ModelCard.load(path).data.library_name == "hedgerow"
+
+
+@pytest.mark.skipif(shutil.which("pandoc") is None, reason="skops.card reads cards by pandoc")
+def test_skops_reads_the_card_and_goes_on_with_it(tmp_path):
+    card = pytest.importorskip("skops.card", reason="skops is not installed")
+    model = one()
+    read = card.parse_modelcard(model.export(tmp_path / "card.md", to="model-card"))
+    title = "TreeClassifier by hedgerow"
+    assert model.privacy_.summary in read.select(f"{title}/Privacy statement").content
+    read.add(**{f"{title}/Contact": "the ward's office"})
+    read.save(tmp_path / "more.md")
+    found = (tmp_path / "more.md").read_text(encoding="utf-8")
+    assert model.privacy_.summary in found
+    assert "## Contact" in found
 
 
 def test_every_point_of_the_annex_is_there_and_names_facts_that_exist():

@@ -466,6 +466,9 @@ def test_the_page_shows_chances_over_time(survival_model, tmp_path):
     for words in ("Over time", "Numbers at risk", "Groups of risk", "Odds ratios", "years"):
         assert words in page
     assert '"survival":{"edges"' in page
+    over_time = str(survival_section(survival_model))
+    assert over_time.count('class="chip k') == 5  # groups of risk
+    assert ": missing" not in over_time.partition("Odds ratios")[2]  # a bin without records
     assert page.count('class="calibration"') == 2
     assert "Over time" in survival_section(survival_model)
     assert "lowest risk (0-" in page

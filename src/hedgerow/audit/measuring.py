@@ -40,7 +40,7 @@ from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import DPModel, Measure
 from hedgerow.privacy.queries import Answer, Mechanism, Query, Reply, SumQuery
 from hedgerow.privacy.study import Study
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.schema import Schema
 
 QUIET_DEVIATIONS = 4.9
@@ -301,7 +301,7 @@ def watch_fit(
     rows: tuple[Any, Any],
     canaries: tuple[Any, Any],
     n_sites: int,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Watched:
     """Fits once; a fair coin decides whether each canary is included, at the first site."""
     study, method = agree(estimator, schema, n_sites)

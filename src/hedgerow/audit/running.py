@@ -17,6 +17,7 @@ from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
 from hedgerow.methods.evaluate import evaluate
 from hedgerow.methods.model_selection import select_model
 from hedgerow.methods.registry import EstimatorMaker, estimators, paper_methods
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Survival, Target
 
 AUDIT_FEATURES: tuple[Feature, ...] = (
@@ -94,11 +95,7 @@ PATH_ROWS, VICTIMS = 60, 2
 
 
 def audit_paths(
-    make: Callable[..., Any],
-    schema: Schema,
-    dp_model: str,
-    number: bool,
-    rng: np.random.Generator,
+    make: Callable[..., Any], schema: Schema, dp_model: str, number: bool, rng: Rng
 ) -> dict[str, PathVerdict]:
     """By name of the path: both accountants on the effect of leaving single records out.
 
@@ -168,9 +165,7 @@ def _path(act: Callable[[Any], None], size: int = 1, **how: Any) -> PathVerdict 
     return PathVerdict(tuple(problems), max(verdict.lost_fraction for verdict in verdicts))
 
 
-def _made_up(
-    n: int, number: bool, rng: np.random.Generator, extreme: bool = False
-) -> tuple[Any, Any]:
+def _made_up(n: int, number: bool, rng: Rng, extreme: bool = False) -> tuple[Any, Any]:
     """Rows with a signal; canaries lie in rare corners and have the ends of ranges."""
     X = rng.random((n, 6))
     if extreme:
@@ -184,7 +179,7 @@ def _made_up(
     return np.concatenate([X.astype(object), group[:, None].astype(object)], axis=1), labels
 
 
-def _censor(rows: tuple[Any, Any], rng: np.random.Generator) -> tuple[Any, Any]:
+def _censor(rows: tuple[Any, Any], rng: Rng) -> tuple[Any, Any]:
     """Censors some of the times: they become negative."""
     X, times = rows
     return X, np.where(rng.random(len(times)) < 0.4, -1.0, 1.0) * np.maximum(times, 1e-3)

@@ -101,10 +101,7 @@ def answer_without_noise(rows: StudyRows, questions: Sequence[Priced]) -> SiteAn
     marks = vectors[1] - vectors[0]
     draws = np.where(marks % DRAW_MARK == 0, marks // DRAW_MARK - 1, -1)
     return SiteAnswer(
-        tuple(vectors[0].tolist()),
-        tuple(draws.tolist()),
-        tuple(plain.laws),
-        tuple(plain.choices),
+        tuple(vectors[0].tolist()), tuple(draws.tolist()), tuple(plain.laws), tuple(plain.choices)
     )
 
 

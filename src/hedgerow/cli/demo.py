@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from hedgerow.cli.console import Force, Json, Quiet, check_output, on_terminal, say_json, show_page
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class DemoResult:
     auc: dict[str, float]
 
 
-def patients(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+def patients(n: int, rng: Rng) -> tuple[Any, Any]:
     """Simulated patients and whether they return: age, illness and earlier stays raise the risk."""
     age = np.clip(rng.normal(62, 16, n), 18, 100).round()
     stays, days = rng.poisson(0.8, n), np.clip(rng.gamma(2, 3, n), 1, 60).round()
@@ -116,12 +117,10 @@ def _estimator(progress: bool = False) -> BoostedTreesClassifier:
     )
 
 
-ALL_TOGETHER, EACH_ALONE, POOLED, BARE = (
-    "all hospitals together, rows stay",
-    "each hospital alone (mean)",
-    "all rows in one place",
-    "all rows in one place, no privacy",
-)
+ALL_TOGETHER = "all hospitals together, rows stay"
+EACH_ALONE = "each hospital alone (mean)"
+POOLED = "all rows in one place"
+WITHOUT_PRIVACY = "all rows in one place, no privacy"
 
 
 def _compare(
@@ -143,7 +142,7 @@ def _compare(
         ALL_TOGETHER: auc(together),
         EACH_ALONE: float(np.mean([auc(model) for model in alone])),
         POOLED: auc(_estimator().fit(X, y)),
-        BARE: float(roc_auc_score(labels, bare.predict_proba(_numbers(rows))[:, 1])),
+        WITHOUT_PRIVACY: float(roc_auc_score(labels, bare.predict_proba(_numbers(rows))[:, 1])),
     }
 
 
@@ -161,7 +160,9 @@ def _print_comparison(console: Console, auc: dict[str, float]) -> None:
     table = Table("who trains", "guarantee", "AUC")
     for trainer, value in auc.items():
         table.add_row(
-            trainer, "none" if trainer == BARE else f"epsilon {DEMO_EPSILON:g}", f"{value:.3f}"
+            trainer,
+            "none" if trainer == WITHOUT_PRIVACY else f"epsilon {DEMO_EPSILON:g}",
+            f"{value:.3f}",
         )
     console.print(table)
     console.print(
@@ -202,8 +203,7 @@ def demo(
         Path | None, typer.Option(help="Also write the model's report page to this .html file.")
     ] = None,
     rows: Annotated[
-        Path | None,
-        typer.Option(help="Only write the synthetic patients to this .csv file."),
+        Path | None, typer.Option(help="Only write the synthetic patients to this .csv file.")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open that page in a browser.")] = False,
     force: Force = False,

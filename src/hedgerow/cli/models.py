@@ -58,7 +58,8 @@ def predict(
     head = names if classes is None else ["prediction", *(f"probability of {n}" for n in names)]
     class_names = [[] if classes is None else [classes[int(row.argmax())]] for row in outputs]
     lines = [
-        [*name, *map(_six_digits, row)] for name, row in zip(class_names, outputs, strict=True)
+        [*name, *(float(f"{number:.6g}") for number in row)]
+        for name, row in zip(class_names, outputs, strict=True)
     ]
     if json:
         say_json([dict(zip(head, line, strict=True)) for line in lines])
@@ -69,10 +70,6 @@ def predict(
             _write(file, head, lines)
         if not quiet:
             tell(f"{output}: {len(lines)} predictions.")
-
-
-def _six_digits(number: float) -> float:
-    return float(f"{number:.6g}")
 
 
 def _write(file: IO[str], head: list[str], lines: list[list[Any]]) -> None:
@@ -181,8 +178,7 @@ def evaluate(
         str | None, typer.Option(help="Name the column with the true outcome.")
     ] = None,
     by: Annotated[
-        str | None,
-        typer.Option(help="Group by a column; by a number with cuts: age=40,65."),
+        str | None, typer.Option(help="Group by a column; by a number with cuts: age=40,65.")
     ] = None,
     records: Annotated[
         int | None,
@@ -296,8 +292,7 @@ def report(
 def serve(
     model: ModelPath,
     listen: Annotated[
-        str,
-        typer.Option(envvar="HEDGEROW_LISTEN", help="Listen on this address and port, HTTP."),
+        str, typer.Option(envvar="HEDGEROW_LISTEN", help="Listen on this address and port, HTTP.")
     ] = "127.0.0.1:8080",
 ) -> None:
     """Serve a model over HTTP: /v1/predict, /health, /metrics, /openapi.json."""

@@ -23,7 +23,7 @@ from hedgerow.cli.console import (
     warnings_as_lines,
 )
 from hedgerow.errors import ParameterError
-from hedgerow.schema.schema import Feature, Hashed, Mark, Numeric, Schema, Target
+from hedgerow.schema.schema import Feature, Hashed, Mark, Numeric, Schema, Survival, Target
 
 # One rule for terminal and page: for each part that was read from rows, the person types the
 # value or names its public source. Enter alone confirms nothing.
@@ -61,7 +61,7 @@ def _is_open(mark: Mark | None) -> bool:
 def _ask_all(schema: Schema, source: str | None) -> dict[str, dict[str, str | None]]:
     """Asks at a terminal; Enter names `source`, if there is one."""
     parts = [(f.name, f.name, shown_feature(f), f.mark) for f in schema.features]
-    name = "classes" if schema.classes is not None else "target"
+    name = "classes" if schema.classes is not None else "horizon" if schema.survival else "target"
     parts += [(OUTCOME, name, *shown_outcome(schema))]
     return {
         key: _parse_answer(_ask(name, shown), source)
@@ -99,7 +99,7 @@ def answer_outcome(schema: Schema, answer: str, mark: Mark) -> Schema:
     if target is None:
         return schema
     if schema.survival is not None:
-        end = schema.survival.horizon if not answer else _pair(answer)[1]
+        end = _pair(f"0 {answer}")[1] if answer else schema.survival.horizon
         return replace(schema, target=replace(schema.survival, horizon=end, mark=mark))
     low, high = _pair(answer) if answer else (target.low, target.high)
     return replace(schema, target=replace(target, low=low, high=high, mark=mark))
@@ -120,8 +120,9 @@ def shown_feature(feature: Feature) -> str:
 
 
 def _range(bound: Numeric | Target) -> str:
-    """Both ends with all digits."""
-    return " to ".join(repr(end).removesuffix(".0") for end in (bound.low, bound.high))
+    """Both ends with all digits; only the upper end for follow-up."""
+    ends = (bound.high,) if isinstance(bound, Survival) else (bound.low, bound.high)
+    return " to ".join(repr(end).removesuffix(".0") for end in ends)
 
 
 def _ask(name: str, shown: str) -> str:
@@ -157,6 +158,9 @@ OptionalTarget = Annotated[str | None, typer.Option("--target", help="Name the c
 def draft(
     rows: Annotated[str, typer.Argument(help="Read rows from a .csv or .parquet file.")],
     target: OptionalTarget = None,
+    event: Annotated[
+        str | None, typer.Option(help="Name the column of events; the target is then their time.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file.")
     ] = None,
@@ -170,7 +174,7 @@ def draft(
     if output is not None:
         check_output(output, rows, force=force)
     with warnings_as_lines(quiet):
-        diagnosis = diagnose(rows, target)
+        diagnosis = diagnose(rows, target, event=event)
     new_schema = diagnosis.schema
     if json:
         say_json(new_schema.to_dict())

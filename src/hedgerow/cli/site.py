@@ -66,8 +66,7 @@ def init(
     state: State,
     name: Annotated[str, typer.Option(help="Name the site.")],
     anchor: Annotated[
-        Path,
-        typer.Option(help="Keep the rollback anchor here: a file that is not backed up."),
+        Path, typer.Option(help="Keep the rollback anchor here: a file that is not backed up.")
     ],
 ) -> None:
     """Create a site: a key, a policy that allows nothing, no budget."""

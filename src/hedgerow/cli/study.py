@@ -192,10 +192,7 @@ def _add_running(name: str, words: str) -> None:
 
 
 _add_running("run", "Train over all sites; write the model and its privacy statement.")
-_add_running(
-    "resume",
-    "Resume a run that was stopped; what was answered is not charged again.",
-)
+_add_running("resume", "Resume a run that was stopped; what was answered is not charged again.")
 
 
 @app.command()
@@ -328,7 +325,6 @@ def receipts(
         tell(line)
 
 
-# ----------------------------------------------------------------------------------------- running
 class Reach(NamedTuple):
     """How sites are reached, as given on the command line."""
 
@@ -441,7 +437,6 @@ def _show_result(folder: RunFolder, model: PrivateEstimator) -> None:
     say(str(model.privacy_))
 
 
-# ------------------------------------------------------------------------------------------ asking
 def _ask(option: str, words: str) -> str:
     from hedgerow.errors import ParameterError
 

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.codes import split_rows
+from hedgerow.schema.arrays import BoolArray, Codes, FloatArray, Int32, Words
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split, Step, Test
 from hedgerow.schema.schema import Schema
 
-Index = NDArray[np.int32]
-Bytes = NDArray[np.uint8]
+Index = Int32
+Bytes = Codes
 
 CACHED_ROWS = 2
 """The cache holds this many times n row numbers: a level of a tree and its parents."""
@@ -57,7 +58,7 @@ class Draws:
         message = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
         return hmac.digest(self.secret, message, "sha256")
 
-    def words(self, purpose: str, draw: str, record_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def words(self, purpose: str, draw: str, record_ids: Words) -> Words:
         """One uniform 64-bit word per record id."""
         encryptor = Cipher(algorithms.AES(self.key(purpose, draw)), modes.ECB()).encryptor()
         stream = encryptor.update(np.ascontiguousarray(record_ids).tobytes())
@@ -76,8 +77,8 @@ class Rows:
         encoded_rows: Encoded,
         schema: Schema,
         draws: Draws | None = None,
-        names: Callable[[], NDArray[np.uint64]] | None = None,
-        copies: NDArray[np.uint64] | None = None,
+        names: Callable[[], Words] | None = None,
+        copies: Words | None = None,
     ) -> None:
         """`names` returns record ids for draws; by default ids are derived from content.
 
@@ -96,16 +97,14 @@ class Rows:
         self._cached_rows: OrderedDict[Region, Index] = OrderedDict()
         self._n_cached = 0
 
-    # ---- labels and targets ---------------------------------------------------------------------
-
     @property
-    def labels(self) -> NDArray[np.uint8] | None:
+    def labels(self) -> Codes | None:
         """(n,) class codes; None if the rows have no classes."""
         if self._y is None or self.schema.classes is None:
             return None
         return self._y.astype(np.uint8, copy=False)
 
-    def with_labels(self, labels: NDArray[np.uint8]) -> Rows:
+    def with_labels(self, labels: Codes) -> Rows:
         """The same records and draws under other labels."""
         names = self._record_ids  # before labels change: ids depend on content
         encoded_rows = Encoded(codes=self.codes, y=labels, persons=self._persons)
@@ -125,8 +124,6 @@ class Rows:
         codes = np.ascontiguousarray(self.codes[:, at])
         some = Encoded(codes=codes, y=y, persons=persons)
         return Rows(some, self.schema, self._draws, lambda: self._record_ids[at])
-
-    # ---- persons --------------------------------------------------------------------------------
 
     def of_each_person(self, most: int) -> Rows:
         """Keeps at most `most` records per person, chosen by the records' secret draws.
@@ -150,21 +147,21 @@ class Rows:
         return len(self.schema.classes or ())
 
     @property
-    def target(self) -> NDArray[np.float64]:
+    def target(self) -> FloatArray:
         """(n,) targets within their public range."""
         if self._y is None or self.schema.target is None:
             raise ParameterError("these rows have no target; the schema must declare one.")
         return self._y.astype(np.float64, copy=False)
 
     @cached_property
-    def unit_target(self) -> NDArray[np.float64]:
+    def unit_target(self) -> FloatArray:
         """(n,) targets scaled to [0, 1] over their range."""
         bound = self.schema.target
         if bound is None:
             raise ParameterError("these rows have no target; the schema must declare one.")
         return np.clip((self.target - bound.low) / (bound.high - bound.low), 0.0, 1.0)
 
-    def target_codes(self, edges: Sequence[float]) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    def target_codes(self, edges: Sequence[float]) -> Codes | NDArray[np.uint16]:
         """(n,) the cell of each target: cell k holds edges[k-1] <= y < edges[k]."""
         cuts, target = np.asarray(edges, np.float64), self.target
         codes: NDArray[Any] = np.empty(self.n, np.uint8 if len(cuts) < 256 else np.uint16)
@@ -172,8 +169,6 @@ class Rows:
             part = slice(start, start + ROWS_AT_ONCE)
             codes[part] = np.searchsorted(cuts, target[part], side="right")
         return codes
-
-    # ---- regions --------------------------------------------------------------------------------
 
     @cached_property
     def _everyone(self) -> Index:
@@ -201,7 +196,7 @@ class Rows:
         ends = np.searchsorted(outcome[order], np.arange(1, test.outcomes))
         return np.split(rows[order], ends)
 
-    def _cells_of(self, test: Split) -> NDArray[np.uint8]:
+    def _cells_of(self, test: Split) -> Codes:
         feature = self.schema.index(test.feature)
         grid = self.schema.grids[feature]
         if test.grid != grid.digest or test.left >> grid.n_cells:
@@ -209,7 +204,7 @@ class Rows:
                 f"a test on {test.feature!r} was made on grid {test.grid}, these rows are on grid "
                 f"{grid.digest}; use one schema for both."
             )
-        cells: NDArray[np.uint8] = self.codes[feature]
+        cells: Codes = self.codes[feature]
         return cells
 
     def _keep(self, region: Region, rows: Index) -> None:
@@ -220,9 +215,7 @@ class Rows:
         while self._n_cached > most or len(self._cached_rows) > CACHED_REGIONS:
             self._n_cached -= len(self._cached_rows.popitem(last=False)[1])
 
-    # ---- secret draws ---------------------------------------------------------------------------
-
-    def fold(self, test: Fold | HeldOut) -> NDArray[np.int32]:
+    def fold(self, test: Fold | HeldOut) -> Int32:
         """(n,) the outcome of each record's own draw.
 
         The modulo bias is less than n / 2^64.
@@ -230,12 +223,12 @@ class Rows:
         ids = self._record_ids if self._persons is None else self._persons
         if isinstance(test, HeldOut):
             words = self._secret.words("held out", "", ids)
-            is_kept: NDArray[np.bool_] = words % np.uint64(test.one_in) != 0
+            is_kept: BoolArray = words % np.uint64(test.one_in) != 0
             return is_kept.astype(np.int32)
         words = self._secret.words("fold", test.draw, ids)
         return (words % np.uint64(test.n)).astype(np.int32)
 
-    def draw(self, name: str) -> NDArray[np.uint64]:
+    def draw(self, name: str) -> Words:
         """(n,) a secret uniform word per record, the same at every call.
 
         Rows of one person share a fold but not a draw: the draw may randomize labels, and one known
@@ -252,7 +245,7 @@ class Rows:
         return self._draws
 
     @cached_property
-    def _record_ids(self) -> NDArray[np.uint64]:
+    def _record_ids(self) -> Words:
         """(n, 2) record ids: content hash plus the number among equal records.
 
         Row numbers of the file would not do: one added record would change the draws of all later
@@ -266,11 +259,11 @@ class Rows:
         ids[:, 1] += _places(ids) if self._copies is None else self._copies
         return ids
 
-    def content_names(self) -> NDArray[np.uint64]:
+    def content_names(self) -> Words:
         """(n, 2) hashes of record contents; equal records share one."""
         return self._hash_records(self._content, "record id")
 
-    def _hash_records(self, content: Callable[[slice], Bytes], purpose: str) -> NDArray[np.uint64]:
+    def _hash_records(self, content: Callable[[slice], Bytes], purpose: str) -> Words:
         key, hashes = self._secret.key(purpose), np.empty((self.n, 2), np.uint64)
         for start in range(0, self.n, ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -298,7 +291,7 @@ def _join_columns(*columns: Bytes | None) -> Bytes:
     return np.concatenate([column for column in columns if column is not None], axis=1)
 
 
-def _keyed_hashes(contents: Bytes, key: bytes) -> NDArray[np.uint64]:
+def _keyed_hashes(contents: Bytes, key: bytes) -> Words:
     """(m, 2) BLAKE2b of each row under a secret key, so collisions cannot be constructed."""
     fresh, digests = hashlib.blake2b(digest_size=16, key=key), []
     width, data = contents.shape[1], contents.tobytes()
@@ -309,12 +302,12 @@ def _keyed_hashes(contents: Bytes, key: bytes) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
 
 
-def copies_among(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def copies_among(names: Words) -> Words:
     """(n,) each record's number among those with the same content."""
     return _places(names)
 
 
-def _places(ids: NDArray[np.uint64], *keys: NDArray[Any] | None) -> NDArray[np.uint64]:
+def _places(ids: Words, *keys: NDArray[Any] | None) -> Words:
     """0 for the first row with an id, 1 for the second, and so on.
 
     Ties are ordered by the last key, then the keys before it, then the order of the file.

@@ -39,6 +39,7 @@ from hedgerow.schema.features import (
     Hashed,
     Mark,
     Numeric,
+    Survival,
     Target,
 )
 from hedgerow.schema.formats import DRAFTED
@@ -284,12 +285,14 @@ def _bare(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def draft_schema(data: Source, target: str | None = None, *, y: Any = None) -> Schema:
+def draft_schema(
+    data: Source, target: str | None = None, *, y: Any = None, event: str | None = None
+) -> Schema:
     """Draft a schema from rows, to be corrected and confirmed: parsers, round ranges, values.
 
     Every part is marked as read from rows, so a fit with it has no guarantee yet. `data` is a
     frame, an array or the path of a file; `target` names its label column, or `y` holds the labels.
-    Identifiers are left out.
+    With `event`, the column of events, `target` is the column of times. Identifiers are left out.
 
     Examples
     --------
@@ -299,18 +302,23 @@ def draft_schema(data: Source, target: str | None = None, *, y: Any = None) -> S
     ('no', 'yes')
 
     """
-    return diagnose(data, target, y=y).schema
+    return diagnose(data, target, y=y, event=event).schema
 
 
-def diagnose(data: Source, target: str | None = None, *, y: Any = None) -> Diagnosis:
+def diagnose(
+    data: Source, target: str | None = None, *, y: Any = None, event: str | None = None
+) -> Diagnosis:
     """Draft a schema, with what was seen in each column and the reason of each proposal."""
     if target is not None and y is not None:
         raise ParameterError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(data)
-    if target is not None and target not in table.names:
-        raise DataError(f"{table.where} has no column {target!r}; it has {table.names}.")
+    if event is not None and target is None:
+        raise ParameterError(f"event is {event!r}; name the column of times, too, as `target`.")
+    for name in {target, event} - {None, *table.names}:
+        raise DataError(f"{table.where} has no column {name!r}; it has {table.names}.")
     columns = dict(zip(table.names, _whole(table), strict=True))
     label = columns.pop(target) if target is not None else None
+    columns.pop(event or "", None)
     if y is not None:
         label = one_per_row(table, y, "y", "label")
     if not columns:
@@ -324,6 +332,9 @@ def diagnose(data: Source, target: str | None = None, *, y: Any = None) -> Diagn
         warn_of_identifiers(identifiers, [columns[name] for name in identifiers])
     features = tuple(f.feature for f in findings if f.feature is not None)
     outcome_findings, outcome = ((), {}) if label is None else _outcome(target or LABEL, label)
+    if event is not None and label is not None:
+        end = round_range(0.0, range_met(str(target), label)[1])[1]
+        outcome_findings, outcome = (), {"survival": Survival(str(target), event, end)}
     bare = Schema(features, **outcome)
     _warn_of_strange_letters(table, bare)
     return Diagnosis(bare.with_mark(Mark()), tuple(findings), outcome_findings)

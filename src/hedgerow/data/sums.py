@@ -232,7 +232,6 @@ class Answering:
         self._contributions = (query.statistic, 1, bounded_contributions)
         return self.integers(query, 1)
 
-    # ----------------------------------------------------------------------------------- sums
     def _level(
         self, statistic: Statistic, by: Cells, queries: Sequence[Summed], unit: int
     ) -> list[IntArray]:
@@ -321,7 +320,6 @@ class Answering:
         out[self.rows.select(region)] = 0
         return out
 
-    # ------------------------------------------------------------ what statistics may look at
     @property
     def n(self) -> int:
         return self.rows.n
@@ -377,7 +375,6 @@ class Answering:
         """Frees what takes more memory than scores and selections; it is recomputed on demand."""
         self._recoded_bins = self._contributions = None
 
-    # --------------------------------------------------------------------- bounds and selections
     def _bounds(self, query: BoundQuery, unit: int) -> IntArray:
         rows = self.rows.select(query.region) if query.region else None
         nodes = None if rows is None else [rows]

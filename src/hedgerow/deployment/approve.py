@@ -1,9 +1,9 @@
 """Approval of a study at a site: a person reviews the rows, the guarantee and the price.
 
 check     reads the rows against the study; spends nothing and writes nothing
-approve   takes the whole cap out of the site's lifetime budget, and says who agreed
-revoke    ends the study here; what it did not spend is free again
-close     the same with the site's last word, which says what it was charged and what it sent
+approve   takes the whole cap out of the site's lifetime budget, and records who agreed
+revoke    ends the study here; its unspent budget is free again
+close     the same with the site's last message, which lists its charges and releases
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Roster, check_pins, fingerprint, spoken_words
 
 
-# ------------------------------------------------------------------------------------------ check
+# Check.
 def check(study_file: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
-    """How many rows can be used, and how their values were read. None of it leaves the site."""
+    """The number of usable rows, and how their values were read. None of it leaves the site."""
     if place.push_down:
         database_rows = in_database(study_file.study, place)
         return database_rows.n, database_rows.report
@@ -61,7 +61,7 @@ def check(study_file: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
     return encoded_rows.n, report_of([encoded_rows], schema, place.label(schema))
 
 
-# ------------------------------------------------------------------------------------- what leaves
+# What leaves.
 def what_leaves(study_file: StudyFile) -> list[tuple[str, str]]:
     """Lines for the person who approves, one for each fact, in plain words."""
     study = study_file.study
@@ -133,9 +133,9 @@ def _split_words(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower()
 
 
-# ---------------------------------------------------------------------------------------- approve
+# Approve.
 def reason_not_to_approve(state: StateFolder, study_file: StudyFile) -> list[str]:
-    """Every reason for which this site cannot approve the study, before anything is written."""
+    """Every reason why this site cannot approve the study, before anything is written."""
     rules, study = state.policy(), study_file.study
     closed_reason = f"its policy allows nothing yet; {HOW_TO_OPEN}"
     by_policy = rules.policy.reasons(study, study_file.rounds)
@@ -168,7 +168,7 @@ def _require_budget(state: StateFolder, study: Study, rules: SitePolicy) -> None
     trial.apply(Approved(study.account, study.measure, study.limit, study.name))
 
 
-# ------------------------------------------------------------------------- policy lines that lack
+# Policy lines that lack.
 def missing_lines(state: StateFolder, study_file: StudyFile) -> list[PolicyLine]:
     """Exactly the lines of policy.toml without which this site does not allow the study."""
     rules, study = state.policy(), study_file.study
@@ -180,7 +180,7 @@ def missing_lines(state: StateFolder, study_file: StudyFile) -> list[PolicyLine]
 
 
 def _missing_lifetime(state: StateFolder, study: Study, rules: SitePolicy) -> Iterator[PolicyLine]:
-    """The smallest budget of the site that pays for the study too, to a thousandth."""
+    """The smallest lifetime budget that also covers the study, to a thousandth."""
     if _pays(state, study, rules) or not isinstance(rules.lifetime_epsilon, Fraction):
         return
     delta = rules.lifetime_delta or study.delta
@@ -192,7 +192,7 @@ def _missing_lifetime(state: StateFolder, study: Study, rules: SitePolicy) -> It
 
     most = next((2**k for k in range(16) if _pays(state, study, with_steps(2**k))), None)
     if most is None:
-        return  # another reason than the budget, which the ledger then tells
+        return  # another reason than the budget, which the ledger reports
     steps = bisect.bisect_left(
         range(most), True, key=lambda count: _pays(state, study, with_steps(count))
     )
@@ -227,7 +227,7 @@ def _missing_pins(
 
 
 def write_lines(state: StateFolder, lines: Sequence[PolicyLine], by: str, about: str) -> bytes:
-    """Writes lines into policy.toml with a name and a date; returns what stood there before."""
+    """Writes lines into policy.toml with a name and a date; returns its previous content."""
     before = state.policy_file.read_bytes()
     note = f"{by}, {dt.date.today().isoformat()}: {about}"
     text = before.decode("utf-8")
@@ -241,7 +241,7 @@ def write_lines(state: StateFolder, lines: Sequence[PolicyLine], by: str, about:
 
 
 def _with_line(text: str, line: PolicyLine, note: str) -> str:
-    """A policy with one value set, wherever it stood; all other lines and comments stay."""
+    """A policy with one value set, wherever it stands; all other lines and comments stay."""
     rows = text.rstrip("\n").split("\n")
     heads = [k for k, row in enumerate(rows) if re.match(r"\s*\[", row)]
     if line.table and not any(_is_head(rows[k], line.table) for k in heads):
@@ -267,7 +267,7 @@ def _is_head(row: str, table: str) -> bool:
 
 
 def _end_of_value(rows: Sequence[str], start: int) -> int:
-    """A list may go over several lines."""
+    """The end of a value; a list may span several lines."""
     for end in range(start + 1, len(rows) + 1):
         with suppress(tomllib.TOMLDecodeError):
             tomllib.loads("\n".join(rows[start:end]))
@@ -286,7 +286,7 @@ def _books_of(state: StateFolder) -> Iterator[Books]:
 
 
 def require_allowed(state: StateFolder, study_file: StudyFile, audit: Audit) -> None:
-    """Refuses, and writes down why, what this site's policy or its ledger does not allow."""
+    """Raises, and notes why, if this site's policy or its ledger does not allow the study."""
     with _refusals_noted(study_file.study, audit):
         reasons = reason_not_to_approve(state, study_file)
         if reasons:
@@ -313,9 +313,9 @@ def decline(study_file: StudyFile, audit: Audit) -> None:
 def approve(
     state: StateFolder, study_file: StudyFile, place: DataPlace, audit: Audit
 ) -> StudyFolder:
-    """Durable on return. Raises with nothing reserved; done twice it takes nothing more.
+    """Approves a study; durable on return. Raises with nothing reserved; repeating it is free.
 
-    It takes the study that was shown and no path: a file may change while a person reads.
+    It takes the study that was shown, not a path: a file may change while a person reads.
     """
     study = study_file.study
     require_allowed(state, study_file, audit)
@@ -358,7 +358,7 @@ def _budget_words(state: StateFolder, total: Cost) -> str:
 
 
 def _keep_study(folder: StudyFolder, study_file: StudyFile) -> None:
-    """Writes the study as it was shown, including a schema from a file of its own."""
+    """Writes the study as it was shown, including a schema from a separate file."""
     write_private(folder.study_file, as_text(study_file).encode())
     write_private(folder.content_file, json.dumps(study_file.study.to_dict()).encode())
     if StudyFile.read(folder.study_file).study.hash != study_file.study.hash:
@@ -368,7 +368,7 @@ def _keep_study(folder: StudyFolder, study_file: StudyFile) -> None:
 
 
 def _set_lifetime(state: StateFolder, ledger: SqliteLedger) -> None:
-    """The policy file's limit is written into the ledger when it has changed."""
+    """Writes the policy file's limit into the ledger if it has changed."""
     measure, limit = state.policy().lifetime
     with ledger.current() as books:
         lifetime = books.lifetime
@@ -376,14 +376,14 @@ def _set_lifetime(state: StateFolder, ledger: SqliteLedger) -> None:
             ledger.set_lifetime(measure, limit)
 
 
-# ----------------------------------------------------------------------------------------- revoke
+# Revoke.
 def revoke(state: StateFolder, name: str, audit: Audit) -> str:
-    """Ends a study by its name or the beginning of its hash; a running service sees it at once."""
+    """Ends a study by its name or hash prefix; a running service notices at once."""
     folder = find_study(state, name)
     account = str(folder.approval()["study"])
     try:
         site_store = state.site_store()
-    except LedgerUnavailable:  # a service holds it, and clears up when it sees the account closed
+    except LedgerUnavailable:  # a service holds it, and cleans up once the account is closed
         with ledger_of(state) as ledger:
             if ledger.is_open(account):
                 ledger.close(account)
@@ -396,7 +396,7 @@ def revoke(state: StateFolder, name: str, audit: Audit) -> str:
 
 
 def close(state: StateFolder, name: str, audit: Audit) -> str:
-    """Ends a study with the site's own last word, unasked; the service must not hold the store."""
+    """Ends a study with the site's last message, unrequested; no service may hold the store."""
     folder = find_study(state, name)
     study = StudyFile.read(folder.study_file).study
     try:
@@ -453,7 +453,7 @@ def find_study(state: StateFolder, study_name: str) -> StudyFolder:
 
 @contextmanager
 def ledger_of(state: StateFolder) -> Iterator[SqliteLedger]:
-    """To read it or to write a decision, also while a service holds the store."""
+    """Opens the ledger to read it or to write a decision, also while a service holds the store."""
     if not state.store_file.exists():
         state.site_store().close()  # makes its tables
     with open_ledger(state.store_file, state.identity(), state.anchor) as ledger:

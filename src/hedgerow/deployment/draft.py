@@ -1,4 +1,4 @@
-"""A new study from a few answers, as a file that people then read, correct and send round."""
+"""A new study from a few answers, as a file that people then read, correct and circulate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draft(
     sites: Mapping[str, str],
     public_seed: int,
 ) -> StudyFile:
-    """Writes study.toml and a new key for the coordinator; nothing is left if it makes no sense."""
+    """Writes study.toml and a new key for the coordinator; nothing remains if it is invalid."""
     public = Schema.from_toml(schema)
     run_folder, identity = RunFolder.create(folder)
     try:

@@ -1,13 +1,13 @@
 """Enrollment by one token: a site and a coordinator exchange keys and certificates.
 
 The coordinator invites a site with a token: its name, where to call, the fingerprint of the
-coordinator's authority, when it expires, and a secret of one use. The site makes its keys, keeps
-the secret halves, and sends the public ones with a proof of the token's secret. It speaks to nobody
-but the authority that the token names. Both ends then show six words, made of all public keys that
-the two will believe from now on; people compare them out of band before either end believes.
+coordinator's authority, an expiry date, and a one-time secret. The site makes its keys, keeps the
+secret halves, and sends the public ones with a proof of the token's secret. It talks to nobody but
+the authority that the token names. Both ends then show six words, derived from all public keys that
+the two will trust; people compare them out of band before either end trusts the other.
 
-    replay            a second request of the same keys gets a certificate for these keys again, of
-                      other keys nothing: the secret is used up by the first
+    replay            a repeated request with the same keys gets a certificate for these keys again,
+                      with other keys nothing: the first request uses the secret up
     a stolen token    whoever enrolls first has other keys, so other words; the site is then refused
     in the middle     TLS ends at the authority of the token; a forged token shows other words
     expiry            the coordinator's clock decides
@@ -57,14 +57,14 @@ from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.keys import spoken_words
 
 DAYS = 7.0
-"""A token is valid for so long, if nothing else is asked."""
+"""Default validity of a token, in days."""
 _MARK, _CHECK, _HEAD = "hr1-", 4, struct.Struct(">Q16s32s")
 _LONGEST = 1 << 16
 _CALL_SECONDS = 20.0
 NOT_INVITED = "this token is not known here; ask the coordinator for a new one"
 
 
-# ------------------------------------------------------------------------------------------ tokens
+# Tokens.
 @dataclass(frozen=True)
 class SiteToken:
     """What one site needs to enroll; whoever has it can enroll in its place, once."""
@@ -101,7 +101,7 @@ class SiteToken:
         return cls(name, url, expires, secret, authority)
 
     def proof(self, request: str) -> str:
-        """Shows that the sender of exactly this request has the token."""
+        """Proves that the sender of exactly this request has the token."""
         content = digest(
             "enrollment", self.name.encode(), self.authority, str(self.expires).encode(),
             request.encode(),
@@ -109,9 +109,9 @@ class SiteToken:
         return hmac.new(self.secret, content, hashlib.sha256).hexdigest()
 
 
-# ------------------------------------------------------------------------------------------- words
+# Words.
 def _words_between(authority: bytes, coordinator: bytes, request: Request) -> str:
-    """Of all keys that one end takes from the other."""
+    """The words for all keys that one end takes from the other."""
     own = _public_bytes(request)
     return spoken_words(digest("enrollment words", authority, coordinator, request.identity, own))
 
@@ -121,10 +121,10 @@ def _public_bytes(request: Request) -> bytes:
     return x509.load_pem_x509_csr(request.csr).public_key().public_bytes(der, info)
 
 
-# --------------------------------------------------------------------------- the coordinator's end
+# The coordinator's end.
 @dataclass(frozen=True)
 class Invitation:
-    """One line of the coordinator's book of tokens; keys once the site has enrolled."""
+    """One line of the coordinator's list of tokens; it has keys once the site has enrolled."""
 
     secret: str
     expires: int
@@ -135,7 +135,7 @@ class Invitation:
 
 
 class Enrollment:
-    """The coordinator's tokens and who has used them, in a file of its own, 0600."""
+    """The coordinator's tokens and who has used them, in a file readable by its owner alone."""
 
     def __init__(
         self, folder: RunFolder, coordinator: bytes, clock: Callable[[], float] = time.time
@@ -150,7 +150,7 @@ class Enrollment:
             self.invitations = {name: Invitation(**fields) for name, fields in content.items()}
 
     def invite(self, names: Iterable[str], url: str, days: float = DAYS) -> None:
-        """A token for each site that has neither enrolled nor a token that is still valid."""
+        """Makes a token for each site that has neither enrolled nor a valid token."""
         address_of(url)
         now, old = self._clock(), self.invitations
         self.invitations = {}
@@ -162,7 +162,7 @@ class Enrollment:
         self._keep()
 
     def withdraw(self, name: str) -> None:
-        """The site's token, or what it enrolled with, counts no more."""
+        """Invalidates the site's token, or what it enrolled with."""
         if self.invitations.pop(name, None) is None:
             raise ParameterError(f"{name!r} was not invited; invited: {sorted(self.invitations)}.")
         self._keep()
@@ -181,7 +181,7 @@ class Enrollment:
         return {name: item.identity for name, item in self.invitations.items() if item.identity}
 
     def admit(self, body: bytes) -> tuple[str, bytes]:
-        """(site, reply) for one request; raises with words that a caller may see."""
+        """(site, reply) for one request; raises with a message that the caller may see."""
         text, proof = _parts_of(body)
         try:
             request = Request.parse(text.encode(), "it")
@@ -236,7 +236,7 @@ def _parts_of(body: bytes) -> tuple[str, str]:
 def listening(
     enrollment: Enrollment, host: str, port: int, names: list[str], callback: Callable[[str], None]
 ) -> Iterator[int]:
-    """Admits sites until it is left; `callback` is called with each name. Gives the port."""
+    """Admits sites until it is left, calling `callback` with each name; yields the port."""
     tls = enrollment.authority.server_context(names)
     tls.verify_mode = ssl.CERT_NONE  # a site gets its certificate here
     try:
@@ -296,13 +296,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """The terminal belongs to the person who waits."""
+        """Nothing is printed: a person waits at the terminal."""
 
 
-# -------------------------------------------------------------------------------- the site's end
+# The site's end.
 @dataclass(frozen=True)
 class EnrollmentResult:
-    """What a site got, to be kept once a person has compared the words."""
+    """What a site received; stored once a person has compared the words."""
 
     token: SiteToken
     words: str
@@ -319,7 +319,7 @@ class EnrollmentResult:
 
 
 def enroll(state: StateFolder, token: SiteToken) -> EnrollmentResult:
-    """Asks for a certificate with the token; nothing is kept before people compared the words."""
+    """Requests a certificate with the token; nothing is stored before people compare the words."""
     if token.name != state.name:
         raise ParameterError(
             f"the token is for {token.name!r} and this site is {state.name!r}; use the one for "
@@ -353,10 +353,10 @@ def enrolled_at(state: StateFolder, authority: str) -> dict[str, str]:
 
 
 def _authority_of(token: SiteToken) -> bytes:
-    """The authority's certificate, from whoever answers; its fingerprint is the token's."""
+    """The authority's certificate, from whoever answers; its fingerprint must be the token's."""
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anybody.check_hostname = False
-    anybody.verify_mode = ssl.CERT_NONE  # what it fetches is public, and is checked here
+    anybody.verify_mode = ssl.CERT_NONE  # what it fetches is public, and is verified here
     content = _call(token, anybody, "GET", "/v1/authority")
     try:
         certificate = x509.load_pem_x509_certificate(content)

@@ -1,9 +1,9 @@
 """A live view of a run or a site in a browser of this machine; it shows events only.
 
 Loopback only, read only, one token for one run. The token is compared in constant time, and a
-request must name this server as its host, so that no page of the web can look through a browser.
-Other users of the machine can call, too: whoever has not shown the token holds nobody up. Health
-and metrics stand on a Unix socket of their owner as well.
+request must name this server as its host, so that no web page can look through a browser. Other
+users of the machine can connect too, but without the token they hold nobody up. Health and metrics
+are also on a Unix socket of the owner.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ from hedgerow.report.page.page import LivePart, live_page
 if TYPE_CHECKING:
     from hedgerow.deployment.run_folder import RunFolder
 
-# What a live page shows of a run or of a site: events turned into words, facts and a tree.
-#
-# A page only shows what is sent here; it computes nothing.
+# What a live page shows of a run or of a site: events turned into words, facts and a tree. The page
+# computes nothing.
 
 ENDS = ("finished", "ended")
 LATE = ("slow", "lost")
@@ -44,9 +43,9 @@ LATE = ("slow", "lost")
 
 @dataclass(frozen=True)
 class Shown:
-    """One line, its changes of the facts, the fraction of the budget, and paths of a tree.
+    """One line, the changed facts, the fraction of the budget, and paths of a tree.
 
-    Paths add to the tree that is shown, or begin another one.
+    Paths are added to the tree that is shown, or begin another one.
     """
 
     time: float
@@ -57,17 +56,17 @@ class Shown:
     is_new_tree: bool = False
     is_last: bool = False
     sites: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """How every site is at the moment, by name; a line without words shows nothing else."""
+    """The state of every site, by name; a line without words shows nothing else."""
     place: int = 0
-    """Of the study, where a page shows several."""
+    """The number of the study, where a page shows several."""
 
 
 class Teller(Protocol):
-    """Turns events, in their order, into lines of a page."""
+    """Turns events, in order, into lines of a page."""
 
     name: str
     facts: dict[str, str]
-    """Titles by the names under which they are filled."""
+    """Titles by the names of the facts."""
     budget: str
     has_sites: bool
     has_tree: bool
@@ -75,7 +74,7 @@ class Teller(Protocol):
     def shown(self, event: dict[str, Any]) -> Shown: ...
 
     def values(self) -> dict[str, float | dict[str, float]]:
-        """Numbers for machines that watch."""
+        """Numbers for monitoring."""
         ...
 
 
@@ -198,22 +197,22 @@ class SiteTeller:
 
 
 def _part(words: str) -> float | None:
-    """Of '0.3 of 1.2'; None where there is no guarantee."""
+    """The fraction in '0.3 of 1.2'; None where there is no guarantee."""
     spent, _, limit = words.partition(" of ")
     return None if limit == "inf" else float(spent) / float(limit)
 
 
 LOOPBACK = "127.0.0.1"
 BEAT_SECONDS = 15.0
-"""A line now and then, so that a browser that left is noticed."""
+"""Interval of keep-alive lines, by which a closed browser is noticed."""
 ASKING_SECONDS, READING_SECONDS = 5.0, 30.0
 """How long a caller may be silent before it has shown the token, and after."""
 MOST_CALLERS = 32
-"""At a time: each has a thread and a descriptor."""
+"""Callers at a time: each has a thread and a descriptor."""
 LAST_SECONDS = 2.0
-"""For browsers to hear of the end."""
+"""Time for browsers to receive the end."""
 LOOK_SECONDS, SILENT_SECONDS = 0.5, 30.0
-"""How often runs of other processes are looked at, and after which silence whether one is alive."""
+"""How often runs of other processes are polled, and the silence after which one is checked."""
 
 
 class LiveView:
@@ -238,7 +237,7 @@ class LiveView:
         if socket is not None:
             try:
                 self._servers.append(_SocketServer(socket))
-            except ParameterError as error:  # a run goes on where no socket can be made
+            except ParameterError as error:  # a run continues where no socket can be made
                 LOG.warning("no metrics: %s", error)
         for server in self._servers:
             server.view = self
@@ -265,7 +264,7 @@ class LiveView:
             return metrics_text(*((t.name, t.values()) for t in self._tellers))
 
     def stream(self) -> Iterator[Shown | None]:
-        """All events from the first on; None when nothing has happened for a while."""
+        """All events from the first on; None if nothing has happened for a while."""
         n_sent = 0
         while True:
             with self._change:
@@ -290,7 +289,7 @@ class LiveView:
 
 
 class LimitedServer(ThreadingHTTPServer):
-    """Knows its connections: shutdown waits only for those that showed the token."""
+    """Tracks its connections: shutdown waits only for those that showed the token."""
 
     daemon_threads = True
     block_on_close = False
@@ -300,7 +299,7 @@ class LimitedServer(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         super().__init__(address, handler)
         self._callers: dict[socket.socket, bool] = {}
-        """Oldest first: whether it has shown the token."""
+        """Oldest first: whether the caller has shown the token."""
         self._change = Condition()
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -325,7 +324,7 @@ class LimitedServer(ThreadingHTTPServer):
         caller.settimeout(READING_SECONDS)
 
     def hang_up(self) -> None:
-        """Closes connections: strangers at once, browsers when they got the end or do not read."""
+        """Closes connections: strangers at once, browsers once they have the end or do not read."""
         with self._change:
             for caller, is_known in self._callers.items():
                 if not is_known:
@@ -339,7 +338,7 @@ class LimitedServer(ThreadingHTTPServer):
 
 
 class _SocketServer(LimitedServer):
-    """On a Unix socket that its owner alone may open: who connects needs no token."""
+    """On a Unix socket that only its owner may open: callers need no token."""
 
     address_family = socket.AF_UNIX
 
@@ -360,7 +359,7 @@ class _SocketServer(LimitedServer):
 
 
 def _cut(line: socket.socket) -> None:
-    """Its thread reads or writes no more, and ends."""
+    """Stops reading and writing, so that the caller's thread ends."""
     with suppress(OSError):
         line.shutdown(socket.SHUT_RDWR)
 
@@ -417,7 +416,7 @@ class _Handler(BaseHTTPRequestHandler):
             return  # the browser left
 
     def log_message(self, format: str, *args: object) -> None:
-        """The terminal belongs to the run."""
+        """Nothing is printed: the terminal belongs to the run."""
 
 
 class _MachineHandler(_Handler):
@@ -444,7 +443,7 @@ MetricValues = Mapping[str, float | Mapping[str, float]]
 def metrics_text(*parts: tuple[str, MetricValues]) -> str:
     """Prometheus text; names that end in `_total` are counters, inner names are sites.
 
-    Each part is a study with its values; of a single one the name is left out.
+    Each part is a study with its values; the name of a single study is left out.
     """
     lines: dict[str, list[str]] = {}
     for study, values in parts:
@@ -463,14 +462,14 @@ def metrics_text(*parts: tuple[str, MetricValues]) -> str:
 
 
 class Follower:
-    """The events of a run that another process writes, and how its sites are."""
+    """The events of a run in another process, and the state of its sites."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder, self._read, self._sites = folder, 0, b""
         self._is_open, self._heard = False, 0.0
 
     def fresh(self) -> Iterator[RunEvent]:
-        """What came since the last call."""
+        """New events since the last call."""
         for event in self._new_lines():
             self._is_open, self._heard = event["event"] not in ENDS, time.monotonic()
             yield event
@@ -485,7 +484,7 @@ class Follower:
                 yield {"time": time.time(), "event": "stopped", "what": "nobody runs it now"}
 
     def _new_lines(self) -> Iterator[RunEvent]:
-        """Whole ones; the rest is read when it is there."""
+        """Complete new lines; the rest is read later."""
         if not self.folder.events_file.exists():
             return
         with self.folder.events_file.open("rb") as file:
@@ -496,7 +495,7 @@ class Follower:
 
 
 def follow(view: LiveView, followers: Sequence[Follower], stop: Event) -> None:
-    """Until `stop` is set."""
+    """Passes on events until `stop` is set."""
     while True:
         for place, follower in enumerate(followers):
             for event in follower.fresh():

@@ -5,11 +5,11 @@
     GET  /metrics        Prometheus text
     GET  /openapi.json   all of this for programs, with the columns of the model's schema
 
-A column that a row leaves out is missing, as an empty cell is. A name that the schema has not and a
-text where it has numbers are refused with the column's name; numbers outside their range and
-categories that it has not are read as `predict` reads them, and the answer names their columns.
-Memory and time are bounded: so many connections, so many requests at a time, so many bytes and rows
-of each, so many seconds. Predicting spends nothing: the model file holds noisy numbers only.
+A column that a row leaves out is missing, like an empty cell. An unknown column, and a text in a
+numeric column, are refused with the column's name; numbers outside their range and unknown
+categories are read as `predict` reads them, and the answer names their columns. Memory and time are
+bounded: numbers of connections and requests, bytes and rows per request, and seconds. Predicting
+spends nothing: the model file has noisy numbers only.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ MOST_BODY_BYTES = 1 << 22
 MOST_BODY_ROWS = 10_000
 MOST_CONNECTIONS = 512
 MOST_WAITING = 256
-"""Requests at a time; one more is sent away, to come again."""
+"""Requests at a time; more are refused, to be repeated."""
 BODY_SECONDS, ANSWER_SECONDS = 10.0, 30.0
 AT_ONCE = 32
-"""Rows of a request that are answered in between; more go to a thread of their own."""
+"""Rows of a request that are answered in the event loop; more go to a thread."""
 
 
 class ModelServer:
-    """One model, and what has been asked of it."""
+    """One model, and counts of its requests."""
 
     def __init__(self, model: PrivateEstimator) -> None:
         self.model, self.digest = model, model.model_.score.digest
@@ -60,13 +60,12 @@ class ModelServer:
         self._waiting = 0
         self._one_batch = asyncio.Lock()
 
-    # ------------------------------------------------------------------------------- predictions
     def predict(self, rows: list[Any]) -> list[dict[str, Any]]:
-        """An answer for each row; raises what is wrong with the first row that is."""
+        """An answer for each row; raises for the first row that is invalid."""
         table = np.array([self._values(row, k) for k, row in enumerate(rows)], dtype=object)
         table = table.reshape(len(rows), len(self._order))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what was clamped is part of the answer
+            warnings.simplefilter("ignore")  # clamped values are part of the answer
             return self._answers(table, rows)
 
     def _values(self, row: Any, number: int) -> list[Any]:
@@ -96,7 +95,6 @@ class ModelServer:
         names = [grid.feature for grid in self._grids if is_outside(row.get(grid.source), grid)]
         return {"outside_schema": names} if names else {}
 
-    # ---------------------------------------------------------------------------------- requests
     async def answer(self, request: web.Request) -> web.Response:
         """POST /v1/predict."""
         from aiohttp.web import HTTPRequestEntityTooLarge
@@ -182,7 +180,7 @@ def _plain(value: Any, name: str, number: int) -> Any:
 
 
 def is_outside(value: Any, grid: Grid) -> bool:
-    """Whether a number is clamped, or a category is one that the schema has not."""
+    """Whether a number is clamped, or a category is not in the schema."""
     if value is None or value == "":
         return False
     value = grid.read(value)
@@ -191,7 +189,7 @@ def is_outside(value: Any, grid: Grid) -> bool:
     return not grid.knows(token_of(value))
 
 
-# ------------------------------------------------------------------------------------ description
+# Description.
 def openapi(server: ModelServer) -> dict[str, Any]:
     """OpenAPI 3.1; columns with the ranges and categories of the model's schema."""
     model = server.model
@@ -252,7 +250,7 @@ def _column(grid: Grid) -> dict[str, Any]:
     return {"type": ["string", "number", "boolean", "null"]}
 
 
-# ---------------------------------------------------------------------------------------- serving
+# Serving.
 def serve(
     model: PrivateEstimator,
     host: str,
@@ -260,7 +258,7 @@ def serve(
     ready: Callable[[int], None],
     stop_event: threading.Event | None = None,
 ) -> None:
-    """Until SIGTERM, SIGINT or `stop_event`; requests that are being answered get their answer."""
+    """Serves until SIGTERM, SIGINT or `stop_event`; requests in progress get their answers."""
     asyncio.run(_serve(model, host, port, ready, stop_event))
 
 
@@ -274,7 +272,7 @@ async def _serve(
     from aiohttp import web
 
     server = ModelServer(model)
-    server.predict([{}])  # loops are loaded now
+    server.predict([{}])  # loads the compiled loops now
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=5.0)
     await runner.setup()
     _limit(runner.server)
@@ -301,7 +299,7 @@ async def _serve(
 
 
 def _limit(server: Any) -> None:
-    """One connection too many is ended at once: each has a descriptor and a buffer."""
+    """Ends each connection beyond the limit at once: every one has a descriptor and a buffer."""
     meet = server.connection_made
 
     def connection_made(handler: Any, transport: asyncio.Transport) -> None:

@@ -23,27 +23,27 @@ from hedgerow.schema.visible import visible
 RunEvent = dict[str, Any]
 Listen = Callable[[RunEvent], None]
 MOST_PATHS = 64
-"""Of one round: a page is for people."""
+"""Paths of one round that are shown: a page is for people."""
 
 
 SITES_EVENT, SITES_FILE = "sites", "sites.json"
-"""The event that says how every site is at the moment; only the last one is kept."""
+"""The event with the state of every site; only the last one is stored."""
 WITHOUT = "goes on without"
 
 
 class SiteState(NamedTuple):
-    """How a site is: connecting, waiting (for a message), computing, slow (asked again) or lost."""
+    """A site's state: connecting, waiting (for a message), computing, slow (asked again), lost."""
 
     state: str
     time: float
-    """When its last answer came, in seconds of the clock; 0 if none has."""
+    """Time of its last answer, in seconds of the clock; 0 if there is none."""
 
 
 class Watch:
     """Listens to the server and to its exchanges, and records their events.
 
-    Nothing of it comes from a row but what was opened with noise; a spent budget is a site's own
-    receipt.
+    The only information about rows is what was opened with noise; spending comes from the sites'
+    own receipts.
     """
 
     def __init__(
@@ -58,7 +58,8 @@ class Watch:
     ) -> None:
         """`replayed_rounds` are rounds of the record, which were reported before.
 
-        Words for a tree of many leaves take a hundredth of a second: only where somebody looks.
+        Describing a tree of many leaves takes a hundredth of a second, so `show_trees` is for
+        viewers only.
         """
         self._file, self._stop_file = file.open("a", encoding="utf-8"), stop_file
         self._sites_file = file.with_name(SITES_FILE)
@@ -75,7 +76,7 @@ class Watch:
         self._federation = federation
 
     def over(self, exchange: Exchange, names: Sequence[str]) -> Exchange:
-        """The exchange, with the state of every site for whoever looks; it changes nothing."""
+        """The same exchange, which also records the state of every site."""
         self._sites = {name: SiteState("connecting", 0.0) for name in names}
 
         unanswered: set[int] = set()
@@ -99,7 +100,7 @@ class Watch:
         return exchange_watched
 
     def _tell_sites(self) -> None:
-        """The record keeps what happened, not who is slow right now; a file of its own does."""
+        """Writes the present state of all sites, which the record leaves out, to its own file."""
         states = {name: {"state": s.state, "seen": s.time} for name, s in self._sites.items()}
         event = {"time": round(time.time(), 3), "event": SITES_EVENT, "sites": states}
         new = self._sites_file.with_suffix(".new")
@@ -108,7 +109,7 @@ class Watch:
         self._listen(event)
 
     def hear(self, event: Progress) -> None:
-        """Before and after each round; which sites are absent or back; a new key session."""
+        """Notes the start and end of rounds, absent and returning sites, and key sessions."""
         if event.note:
             for name in event.sites if event.note == WITHOUT else ():
                 if name in self._sites:
@@ -145,7 +146,7 @@ class Watch:
         """The nodes of this round in words, and whether it begins another tree.
 
         The leaves of an ensemble's newest tree come in one query. A tree that grows by tables of
-        its nodes is asked about node by node; the next one begins at the root again.
+        its nodes is asked node by node; the next one begins at the root again.
         """
         assert self._federation is not None
         schema = self._federation.study.schema
@@ -164,7 +165,7 @@ class Watch:
         return None if study.limit == math.inf else float(spent / study.total)
 
     def _heed_stop(self, number: int) -> None:
-        """Between rounds, so that nothing is charged in vain."""
+        """Stops between rounds, so that nothing is charged in vain."""
         if self._stop_file.exists():
             raise RunEnded(
                 f"stopped before round {number}, as somebody asked; `hedgerow study resume` goes "
@@ -180,12 +181,12 @@ def _whole_trees(query: Query) -> tuple[Tree, ...]:
 
 
 def _parts(region: Region) -> list[Region]:
-    """The way to a region, step by step."""
+    """The path to a region, step by step."""
     return [region[: k + 1] for k in range(len(region))]
 
 
 def _words(schema: Schema, region: Region) -> str:
-    """The last step in words; a tree that has records of its own is a step too."""
+    """The last step in words; a fold, which is a tree's own records, is a step too."""
     last = region[-1]
     if isinstance(last.test, Split):
         return words_on(schema, region, last.test.feature)
@@ -193,7 +194,6 @@ def _words(schema: Schema, region: Region) -> str:
 
 
 def event_in_words(event: RunEvent) -> str:
-    """An event in one line."""
     match event["event"]:
         case "round":
             of = f" of {event['of']}" if event["of"] else ""
@@ -209,4 +209,4 @@ def event_in_words(event: RunEvent) -> str:
 
 
 def ignore(event: RunEvent) -> None:
-    """Nobody listens."""
+    """A listener that ignores all events."""

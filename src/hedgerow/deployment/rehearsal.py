@@ -1,7 +1,7 @@
 """A whole study on this machine, by the commands that its people would type on theirs.
 
-Real processes, keys, certificates and HTTPS on the loopback. All that was started is stopped, and
-all that was written stays in one folder.
+Real processes, keys, certificates and HTTPS on the loopback. Everything that was started is
+stopped, and everything that was written stays in one folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Walk:
-    """Commands run one after the other in one folder; what they print is kept and shown."""
+    """Commands run one after the other in one folder; their output is stored and shown."""
 
     folder: Path
     say: Say = print
@@ -43,12 +43,12 @@ class Walk:
     steps: list[tuple[str, str]] = field(default_factory=list)
 
     def do(self, command: str) -> str:
-        """One command to its end; a failure ends the walk."""
+        """Runs one command; a failure ends the walk."""
         (output,) = self.do_all([command])
         return output
 
     def do_all(self, commands: Sequence[str]) -> list[str]:
-        """Commands of several people, who do not wait for each other."""
+        """Runs commands of several people at the same time."""
         with ThreadPoolExecutor(len(commands)) as pool:
             processes = list(pool.map(self._run, commands))
         for command, process in zip(commands, processes, strict=True):
@@ -67,7 +67,7 @@ class Walk:
         )
 
     def leave_running(self, command: str) -> Path:
-        """One command that goes on; `stop` ends it. Its output goes to the file."""
+        """Starts a command that continues until `stop`; its output goes to the returned file."""
         path = self.folder / f"{len(self.running)}.log"
         with path.open("wb") as log:
             self.running.append(
@@ -83,7 +83,7 @@ class Walk:
         return path
 
     def wait_for(self, paths: Sequence[Path]) -> None:
-        """Until what runs has made these files; if it ended instead, its last words."""
+        """Waits until running commands have made these files; raises if one of them ends."""
         self.wait_until(lambda: all(path.exists() for path in paths), f"{list(map(str, paths))}")
 
     def wait_until(self, is_done: Callable[[], bool], purpose: str) -> None:
@@ -140,10 +140,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-# -------------------------------------------------------------------------------------- rehearsals
+# Rehearsals.
 @dataclass(frozen=True)
 class RehearsalPlan:
-    """What is rehearsed: the coordinator's folder, and rows and policy of each site."""
+    """The coordinator's folder, and the rows and policy of each site."""
 
     study: RunFolder
     rows: Mapping[str, Path]
@@ -209,7 +209,7 @@ def _target_of(rows: Path, schema: Schema) -> str:
 
 
 def rehearse(plan: RehearsalPlan, folder: Path, say: Say, show: Callable[[str], None]) -> RunFolder:
-    """The whole study in a new folder; `show` gets the address of the live page."""
+    """Runs the whole study in a new folder; `show` gets the address of the live page."""
     folder.mkdir(parents=True)
     coordinator = RunFolder(folder / "study")
     coordinator.path.mkdir(mode=0o700)

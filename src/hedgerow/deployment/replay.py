@@ -1,8 +1,8 @@
 """Replay of a transcript: recompute its sums and run the method over them to the same model.
 
-No row is needed, and nobody is asked. Every message is held to the signature of the site that sent
-it, every sum is opened from masked vectors, and the method, begun with the public seed, must ask
-exactly what the transcript says that was asked. What comes out must be the model and its statement.
+No rows and no sites are needed. Every message is verified against the signature of its site, every
+sum is opened from masked vectors, and the method, started with the public seed, must ask exactly
+what the transcript shows. The result must be the model and its statement.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TranscriptError(ParameterError):
 
 @dataclass(frozen=True)
 class TranscriptRun:
-    """Looks at the messages of one key session in place of a coordinator; writes no message."""
+    """Reads the messages of one key session in place of a coordinator; writes none."""
 
     study_hash: bytes
     roster: Roster
@@ -67,7 +67,7 @@ class TranscriptRun:
 
 @dataclass
 class TranscriptSites:
-    """The sites of a run as its transcript has them: the method asks, and the record answers."""
+    """The sites of a run according to its transcript, which answers the method's queries."""
 
     study_file: StudyFile
     transcript: Transcript
@@ -97,11 +97,11 @@ class TranscriptSites:
         return RoundSum(total.values, selections, 0, 0, total.members)
 
     def spent(self) -> Cost:
-        """The largest that a site said in its messages."""
+        """The largest spending that a site reported in its messages."""
         return self._largest
 
     def _sum(self, entry: TranscriptRound, bundle: Sequence[Priced]) -> SecureSum:
-        """With all messages of the round, each held to its signature and to its context."""
+        """The sum with all messages of the round, each verified by signature and context."""
         selections = sum(item.noise is None for item in bundle)
         size = max(sum(item.size for item in bundle), 1)
         place = entry.questions, size, selections, entry.participants, entry.mode
@@ -171,12 +171,12 @@ def replay_transcript(
     return model, sites
 
 
-# What the sites say at the end, against what is shown.
+# The sites' last messages, compared with the transcript.
 
 
 @dataclass(frozen=True)
 class SiteClosing:
-    """The CLOSED of one site, both signatures checked."""
+    """The CLOSED of one site with both signatures verified."""
 
     header: Header
     body: LastWord
@@ -184,7 +184,7 @@ class SiteClosing:
 
 
 def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, SiteClosing]:
-    """By site; refuses one that is not right, or of another transcript."""
+    """By site; raises for one that is invalid, or of another transcript."""
     closings: dict[int, SiteClosing] = {}
     for message in transcript.last_words:
         try:
@@ -205,7 +205,7 @@ def last_words(study_file: StudyFile, transcript: Transcript) -> dict[int, SiteC
 def problems_of_releases(
     study_file: StudyFile, transcript: Transcript, words: dict[int, SiteClosing]
 ) -> list[str]:
-    """Messages that were changed, that the site never sent, or whose rounds are left out."""
+    """Messages that were changed, that the site never sent, or whose rounds are missing."""
     flaws = []
     for site, word in sorted(words.items()):
         digests = {(release.round, release.kind): release.digest for release in word.body.releases}
@@ -226,7 +226,7 @@ def problems_of_releases(
 def problems_of_charges(
     study_file: StudyFile, sites: TranscriptSites, words: dict[int, SiteClosing]
 ) -> list[str]:
-    """What each site was charged, computed from the questions it answered, is what it says."""
+    """Sites whose charges differ from those computed from the queries they answered."""
     flaws, study = [], study_file.study
     for site, word in sorted(words.items()):
         ledger = MemoryLedger(math.inf)

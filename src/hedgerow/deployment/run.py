@@ -1,4 +1,4 @@
-"""A study over real sites, from its folder to its model; again after a stop, from where it was."""
+"""Runs a study over real sites, from its folder to its model; resumes it after a stop."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def run_study(
     show_trees: bool = False,
     anyway: bool = False,
 ) -> PrivateEstimator:
-    """Trains over the sites that the exchange reaches; the folder then holds the model.
+    """Trains over the sites that the exchange reaches; the folder then has the model.
 
-    `listen` hears of every round, with `show_trees` of the newest tree too. `anyway` goes on
-    where sums are beyond what honest sites send; the statement says so.
+    `listen` gets every round, with `show_trees` also the newest tree. `anyway` continues if sums
+    are beyond what honest sites send; the statement says so.
 
-    Whatever stops it, the folder holds all that is needed to go on: what was answered is read
-    from the record, and the round that was under way is asked again in the same words.
+    Whatever stops it, the folder has everything needed to resume: answers are read from the record,
+    and the round under way is asked again unchanged.
     """
     study_file = folder.read_study()
     with folder.lock():
@@ -62,7 +62,7 @@ def run_study(
 
 
 def _close(sites: SecureSites, journal: FileJournal) -> None:
-    """Nothing more is asked: every site says its last word, once; again they say the same."""
+    """Ends the study: every site sends its last message once, the same when repeated."""
     transcript = journal.transcript
     if len(transcript.last_words) < sites.study.n_sites:
         last_words = sites.close(transcript.root, len(transcript.leaves))

@@ -57,7 +57,7 @@ class RunFolder:
         return folder, folder.own_identity()
 
     def own_identity(self) -> Identity:
-        """The coordinator's key in this folder; the first time it is made."""
+        """The coordinator's key in this folder; created the first time."""
         if not self.key_file.exists():
             write_private(self.key_file, Identity.generate().to_bytes().hex().encode())
         try:
@@ -97,7 +97,7 @@ class RunFolder:
         return self.model_file.exists()
 
     def take_schema_in(self, study_file: StudyFile) -> None:
-        """Before a run: a schema file that changes later cannot change the study any more."""
+        """Includes a schema file in the study before a run, so that it cannot change later."""
         if "file" in tomllib.loads(self.study_file.read_text(encoding="utf-8"))["schema"]:
             new = self.study_file.with_name("study.toml.new")
             new.write_text(as_text(study_file), encoding="utf-8")
@@ -131,10 +131,10 @@ class RunFolder:
 def coordinator_of(
     study_file: StudyFile, identity: Identity, journal: FileJournal, first_attempt: int
 ) -> Coordinator:
-    """The coordinator by the journal; a new one has invitations newer than all before.
+    """The coordinator by the journal; a new one has an attempt above all before.
 
     `first_attempt` must be above that of every earlier run of the study: sites refuse lower ones,
-    so that a message from the past cannot end the present key session.
+    so that an old message cannot end the present key session.
     """
     study = study_file.study
     parameters = Parameters.of(study.parameters)
@@ -167,7 +167,7 @@ def coordinator_of(
     )
 
 
-# Where a run stands, from its folder alone.
+# The state of a run, from its folder alone.
 
 LAST_EVENTS = 5
 

@@ -1,8 +1,8 @@
-"""`hedgerow site serve`: everything that was approved here is served until somebody stops it.
+"""`hedgerow site serve`: serves everything that was approved here until it is stopped.
 
 Messages come from coordinators that this process calls (HTTPS), and from network engines on the
 same machine that connect to its Unix socket. Studies that are approved or revoked meanwhile are
-taken up or let go without a restart.
+opened or closed without a restart.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.study import Study
 
 LOOK_SECONDS = 2.0
-"""How often the folder of studies is looked at."""
+"""How often the folder of studies is polled."""
 AGAIN_SECONDS = 60.0
-"""How often a study that could not be served is tried again."""
+"""How often a study that could not be served is retried."""
 
 
 class Service:
-    """A site's service and its ways to the outside, as long as the process lives."""
+    """A site's service and its connections, as long as the process lives."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Service:
     ) -> None:
         """`group` allows another user's network engine to connect to the socket.
 
-        Once `stop_event` is set no other study is taken up, and `run` returns.
+        Once `stop_event` is set no other study is opened, and `run` returns.
         """
         self._state, self._stop_event = state, stop_event or threading.Event()
         self._resources = ExitStack()
@@ -70,7 +70,7 @@ class Service:
         self.look()
 
     def run(self) -> None:
-        """Until `stopped` is set."""
+        """Serves until `stop_event` is set."""
         while not self._stop_event.wait(LOOK_SECONDS):
             try:
                 self.look()
@@ -93,14 +93,13 @@ class Service:
         self._call_coordinators()
 
     def close(self) -> None:
-        """Waits for a message that is being answered, and not for a coordinator that is silent."""
+        """Waits for a message that is being answered, but not for a silent coordinator."""
         for caller in self._calls.values():
             caller.stop()
         self.daemon.end()
         self._resources.close()
         self.audit.note("stopped", what=f"process {os.getpid()}")
 
-    # ------------------------------------------------------------------------------------ studies
     def _take_up(self, folder: StudyFolder) -> None:
         """Opens one study; a study that cannot be served does not stop the others."""
         try:
@@ -128,9 +127,8 @@ class Service:
             return public_draws(study.public_seed, place)
         return Draws(self.site_store.secret(study.account), study.account)
 
-    # --------------------------------------------------------------------------------------- calls
     def _call_coordinators(self) -> None:
-        """One connection for each address, however many studies it has."""
+        """Keeps one connection per address, however many studies it has."""
         calls = {}
         for folder in self._served_studies:
             place = DataPlace.read(folder.data_file)
@@ -154,7 +152,7 @@ class Service:
 
 
 def prepare(state: StateFolder) -> None:
-    """Prepares a process before it serves: its log, and who may read what it writes."""
+    """Prepares a process before it serves: its log, and permissions of its files."""
     os.umask(0o077)
     handler = logging.FileHandler(state.log_file, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

@@ -48,7 +48,7 @@ def verified_ledger(root: Path) -> str:
 
 
 def exported_ledger(root: Path) -> Iterator[str]:
-    """First the key, then all that is needed to check every link and signature with it."""
+    """First the key, then everything needed to verify each link and signature with it."""
     state = StateFolder.open(root)
     yield json.dumps({"site": state.name, "key": state.identity().public.hex()})
     with ledger_of(state) as ledger:
@@ -65,7 +65,7 @@ def exported_ledger(root: Path) -> Iterator[str]:
 
 
 def lifetime_lines(path: Path) -> list[tuple[str, str]]:
-    """All studies of the same records together: of a site's state folder, or of a fits' ledger."""
+    """All studies of the same records together, of a site's state folder or of a fits' ledger."""
     if not path.is_dir():
         total = Ledger(path).verify()
         return [("together", total.summary), ("fits", str(total.fits))]

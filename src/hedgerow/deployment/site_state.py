@@ -42,12 +42,7 @@ from hedgerow.errors import LedgerRolledBack, LedgerUnavailable, ParameterError
 from hedgerow.federation.audit_log import Audit
 from hedgerow.federation.policy import TEMPLATE, SitePolicy
 from hedgerow.federation.site_store import SiteStore, backup_store
-from hedgerow.privacy.ledger.store import (
-    copy_private,
-    make_private,
-    sync_directory,
-    write_private,
-)
+from hedgerow.privacy.ledger.store import copy_private, make_private, sync_directory, write_private
 from hedgerow.privacy.study import Study
 from hedgerow.schema.schema import Schema
 from hedgerow.secagg.keys import Identity
@@ -72,16 +67,16 @@ class DataPlace:
     authority: str | None = None
     """Which certificate to show there."""
     sql: str | None = None
-    """What a database at `data` is asked for; None if `data` names files."""
+    """The query for a database at `data`; None if `data` names files."""
     push_down: bool = False
-    """Whether that database makes the sums, too."""
+    """Whether that database also computes the sums."""
 
     @property
     def source(self) -> Source:
         return self.data if self.sql is None else Selected(self.data, self.sql)
 
     def label(self, schema: Schema) -> str:
-        """The column of the outcome; of times the schema names it."""
+        """The column of the outcome; the schema names that of times."""
         return schema.label_columns(self.target)[0]
 
     def to_toml(self) -> str:
@@ -119,7 +114,7 @@ def held_rows(study: Study, place: DataPlace, draws: Draws) -> Held:
 
 
 def read_rows(study: Study, place: DataPlace) -> Encoded:
-    """The rows as a run reads them: no single row is an error."""
+    """Reads the rows as a run does: no single row is an error."""
     if (study.by_person or study.records_per_person > 1) and place.person is None:
         raise ParameterError(
             f"the study keeps {study.records_per_person} records of each person; name the column "
@@ -130,7 +125,7 @@ def read_rows(study: Study, place: DataPlace) -> Encoded:
 
 
 def in_database(study: Study, place: DataPlace, draws: Draws | None = None) -> InDatabase:
-    """Refused, before anything is approved, if the database cannot answer the study."""
+    """Rows in a database; raises before approval if it cannot answer the study."""
     if not isinstance(place.source, Selected):
         raise ParameterError(
             "a database that makes the sums must be asked for something; give --sql."
@@ -158,7 +153,7 @@ class StudyFolder:
 
     @property
     def content_file(self) -> Path:
-        """The study in plain values: a service reads it and needs no estimator for it."""
+        """The study in plain values: a service needs no estimator to read it."""
         return self.path / "study.json"
 
     @property
@@ -182,7 +177,7 @@ class StudyFolder:
         return hashlib.sha256(self.study_file.read_bytes()).hexdigest()
 
     def approved_study(self) -> Study:
-        """The study that somebody approved, if neither of its files was changed since."""
+        """The approved study; raises if one of its files was changed since."""
         approval = self.approval()
         study = Study.from_dict(json.loads(self.content_file.read_text(encoding="utf-8")))
         if (study.account, self.file_digest) != (approval.get("study"), approval.get("file")):
@@ -200,10 +195,9 @@ class StudyFolder:
 class StateFolder:
     root: Path
 
-    # -------------------------------------------------------------------------- making, opening
     @classmethod
     def create(cls, root: Path, name: str, anchor: Path) -> StateFolder:
-        """A new site: a key of its own, a policy that allows nothing, no budget."""
+        """A new site: its own key, a policy that allows nothing, no budget."""
         root, anchor = root.expanduser().resolve(), anchor.expanduser().resolve()
         if not _NAME.fullmatch(name):
             raise ParameterError(
@@ -232,7 +226,7 @@ class StateFolder:
 
     @classmethod
     def open(cls, root: Path) -> StateFolder:
-        """An existing one; refused if others than its owner can look in."""
+        """Opens a state folder; raises if others than its owner can read it."""
         root = root.expanduser().resolve()
         state = cls(root)
         if not state.settings_file.is_file():
@@ -245,7 +239,7 @@ class StateFolder:
         return state
 
     def take_next_key(self) -> None:
-        """Finishes a change of the key that was begun, from wherever it was interrupted."""
+        """Completes a change of the key, from wherever it was interrupted."""
         if not self.next_key.is_dir():
             return
         for path in (self.store_file, self.identity_file, self.settings_file):
@@ -265,7 +259,6 @@ class StateFolder:
                 f"own with `chmod go= {path}`, and think of who may have read it."
             )
 
-    # ----------------------------------------------------------------------------------- places
     @property
     def settings_file(self) -> Path:
         return self.root / "site.toml"
@@ -276,7 +269,7 @@ class StateFolder:
 
     @property
     def next_key(self) -> Path:
-        """Key, store and settings that count as soon as they stand here."""
+        """Key, store and settings that take effect as soon as they are here."""
         return self.root / "next"
 
     @property
@@ -316,7 +309,6 @@ class StateFolder:
     def socket(self) -> Path:
         return self.run / "socket"
 
-    # ---------------------------------------------------------------------------------- content
     @property
     def name(self) -> str:
         return self._setting("name")
@@ -344,7 +336,7 @@ class StateFolder:
         return SitePolicy.read(self.policy_file)
 
     def site_store(self) -> SiteStore:
-        """Held by this process alone until it is closed."""
+        """The store, held by this process alone until it is closed."""
         if not self.anchor.parent.is_dir():
             raise LedgerUnavailable(
                 f"the folder of the anchor, {self.anchor.parent}, is not there; nothing was sent. "
@@ -352,13 +344,12 @@ class StateFolder:
             )
         return SiteStore.open(self.store_file, self.identity(), self.anchor)
 
-    # ---------------------------------------------------------------------------------- studies
     def study_folder(self, name: str, account: str) -> StudyFolder:
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:40] or "study"
         return StudyFolder(self.studies / f"{plain}-{account[:16]}")
 
     def study_folders(self) -> Iterator[StudyFolder]:
-        """All that were ever approved or revoked here, by name."""
+        """All studies that were ever approved or revoked here, by name."""
         for path in sorted(self.studies.iterdir()):
             if path.is_dir():
                 yield StudyFolder(path)
@@ -382,9 +373,9 @@ _FOLDERS = ("studies", "tls")
 
 
 def backup(state: StateFolder, target: Path) -> None:
-    """A copy of the folder, also while a service runs. The anchor is not in it, on purpose.
+    """Copies the folder, also while a service runs; the anchor is left out on purpose.
 
-    It holds the site's key: keep it as you keep the key.
+    The copy has the site's key: protect it like the key.
     """
     if target.exists():
         raise ParameterError(f"{target} is there already; name a folder that is new.")
@@ -400,7 +391,7 @@ def backup(state: StateFolder, target: Path) -> None:
 
 
 def _require_ledger(state: StateFolder, purpose: str) -> None:
-    """A ledger begins with the first approval; before it a new site is as good as this one."""
+    """A ledger begins with the first approval; before it, a new site is as good."""
     if not state.store_file.exists():
         raise ParameterError(
             f"{state.root} has approved no study yet, so there is no ledger to {purpose}. Approve "
@@ -411,10 +402,10 @@ def _require_ledger(state: StateFolder, purpose: str) -> None:
 def restore(
     copy: Path, root: Path, anchor: Path, receipts: Path | None
 ) -> tuple[StateFolder, bool]:
-    """Restores a state folder from a backup; also whether receipts cover all that is lost.
+    """Restores a state folder from a backup; also returns whether receipts cover all losses.
 
-    Whatever was charged after the backup is not in it, so studies that were open count as fully
-    spent, until receipts tell what each lost entry was. `anchor` is where it always was.
+    Charges after the backup are not in it, so studies that were open count as fully spent until
+    receipts show what each lost entry was. `anchor` is its unchanged place.
     """
     if not (copy / "store.sqlite").is_file():
         raise ParameterError(
@@ -467,13 +458,13 @@ def _receipts(path: Path | None) -> Iterator[bytes]:
 
 
 def rotate_key(state: StateFolder) -> tuple[Identity, Path]:
-    """A new identity with a ledger of its own; what the old one had given away stays given away.
+    """A new identity with its own ledger, which carries over what the old one has spent.
 
     Rosters name the old key, so approved studies must be revoked before. The old key, store and
-    anchor are kept in a folder of their own, since only they show what was spent.
+    anchor are kept in a separate folder, since only they show what was spent.
 
-    One step: all that is new is made ready in a folder beside, which then gets its name. From there
-    on the new key counts, and whoever opens the state next finishes what was interrupted.
+    Everything new is prepared in a folder beside, which is then renamed in one step. From then on
+    the new key counts, and whoever opens the state next completes an interrupted change.
     """
     study_names = [folder.path.name for folder in state.study_folders() if folder.is_approved]
     if study_names:

@@ -56,7 +56,7 @@ _ENTRY = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(\s*\.\s*[A-Za-z0-9_.
 
 
 def line_of(text: str, place: Sequence[str | int]) -> int | None:
-    """The line of an entry, or of the innermost table around it that is written down."""
+    """The line of an entry, or of the innermost enclosing table."""
     lines = dict(_entries(text))
     path = tuple(place)
     while path:
@@ -67,12 +67,12 @@ def line_of(text: str, place: Sequence[str | int]) -> int | None:
 
 
 def line_of_name(text: str, name: str) -> int | None:
-    """The first line that gives a value to `name`, in whatever table."""
+    """The first line that sets `name`, in any table."""
     return next((line for path, line in _entries(text) if path[-1] == name), None)
 
 
 def _entries(text: str) -> Iterator[tuple[EntryPath, int]]:
-    """Every table and every entry of it, with its line; the insides of values are passed over."""
+    """Every table and every entry with its line; the contents of values are skipped."""
     table: EntryPath = ()
     many: dict[str, int] = {}
     for k, line in enumerate(text.splitlines(), start=1):
@@ -87,7 +87,7 @@ def _entries(text: str) -> Iterator[tuple[EntryPath, int]]:
             yield (*table, entry[1].strip("\"'")), k
 
 
-# Tables beside those of the study's declaration: model, roster, timing, words about the model.
+# Tables besides the study's declaration: model, roster, timing, description of the model.
 
 VERSION = 1
 COMMON = {parameter.name for parameter in declared_parameters(CommonParameters)}
@@ -99,9 +99,9 @@ ELSEWHERE = {
     "n_jobs": "each site's own machine",
     **{name: f"[{entry.table}]" for name, entry in STUDY.items() if name in COMMON},
 }
-"""Parameters of an estimator that a study says in another place."""
+"""Parameters of an estimator that a study declares elsewhere."""
 PRINTED = "published_epsilon"
-"""A parameter of methods that work out their true epsilon from the one their paper prints."""
+"""A parameter of methods that derive their true epsilon from the published one."""
 
 
 def _text(pattern: str = r"[\s\S]*") -> Rule:
@@ -213,7 +213,7 @@ FILE: Entries = {
 
 
 def study_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The whole file as JSON Schema, given that of `[schema]`."""
+    """The JSON Schema of the whole file, given that of `[schema]`."""
     schema_of_file = table_schema(FILE)
     schema_of_file["properties"]["schema"] = schema
     schema_of_file["properties"]["privacy"]["required"] = []
@@ -228,7 +228,7 @@ def study_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class ModelTable(NamedTuple):
-    """The estimator, by its name in hedgerow, and those of its parameters that are its own."""
+    """The estimator, by its name in hedgerow, and its own parameters."""
 
     estimator: str
     parameters: dict[str, Any]
@@ -239,7 +239,7 @@ class StudyFile:
     """A study as in its file; `study` is what sites approve."""
 
     content: Mapping[str, Any]
-    """Table by table, as it is written; what a file leaves out at what that usually is."""
+    """Table by table as written; absent entries have their defaults."""
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -266,7 +266,7 @@ class StudyFile:
 
     @classmethod
     def checked(cls, content: dict[str, Any], path: Path, text: str = "") -> Self:
-        """From parsed content; `text` is where lines are looked for."""
+        """From parsed content; `text` is searched for lines."""
         try:
             problems: list[Problem] = []
             whole = {"sum": {}, "timing": {}, **_with_schema(content, path)}
@@ -359,9 +359,9 @@ class StudyFile:
         return most_rounds(self.study, self.method)
 
     def estimator(self) -> PrivateEstimator:
-        """A new one with the parameters that were agreed on, not yet fitted.
+        """A new estimator with the agreed parameters, not fitted.
 
-        What the file does not say is the method's own, or the paper's.
+        Parameters that the file leaves out are the method's own, or the paper's.
         """
         kind = estimator_named(self.model.estimator)
         own = _own_parameters(self.model.parameters)
@@ -429,7 +429,7 @@ def _check_parameters(kind: EstimatorMaker, parameters: dict[str, Any]) -> None:
 
 
 def _with_schema(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """A schema named by its file becomes part of the study, before anything is hashed."""
+    """Includes a schema file in the study, before anything is hashed."""
     schema = content.get("schema")
     if not isinstance(schema, dict) or set(schema) != {"file"}:
         return content
@@ -456,7 +456,7 @@ HEADING = """\
 
 
 def as_text(study_file: StudyFile) -> str:
-    """The whole study, schema included; reading it again gives the same hash."""
+    """The whole study, schema included; reading it gives the same hash."""
     content = study_file.content
     plain = {name: content[name] for name in FILE if isinstance(content.get(name), str | int)}
     parts = [HEADING + _lines(plain)]
@@ -485,7 +485,7 @@ def _texts(study_file: StudyFile, table: str) -> Iterator[str]:
 
 
 def _declared_table(study_file: StudyFile, table: str) -> Iterator[str]:
-    """Each entry after its words: as it was written, or as it was worked out from the rest."""
+    """Each entry after its description: as written, or as derived from the rest."""
     values, lines = study_file.content.get(table, {}), []
     for name, entry in TABLES[table].items():
         if name in values or not entry.is_required:
@@ -500,7 +500,7 @@ def _comment(words: str) -> list[str]:
 
 
 def _schema(schema: Schema) -> str:
-    """Its own TOML, one table deeper."""
+    """The schema's own TOML, one table deeper."""
     deeper = re.sub(r"(?m)^(\[\[?)([a-z]+\]\]?)$", r"\1schema.\2", schema.to_toml().rstrip())
     return f"[schema]\n{deeper}\n"
 

@@ -43,19 +43,11 @@ from hedgerow.report.evaluation import Evaluation, kept_evaluation
 from hedgerow.secagg.closing import UNASKED
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import SignedHeader, shown_header
-from hedgerow.secagg.keys import (
-    Identity,
-    fingerprint,
-    is_signed,
-    is_signed_lasting,
-    spoken_words,
-)
+from hedgerow.secagg.keys import Identity, fingerprint, is_signed, is_signed_lasting, spoken_words
 
-# Checks of files against the JSON Schemas that ship with hedgerow, in plain words.
-#
-# Done by command, never when a model is loaded: our readers check what they restore, and a schema
-# says less than they do (docs/design/report_and_files.md). What it adds is every problem at once,
-# with its place.
+# Checks of files against the JSON Schemas that ship with hedgerow, in plain words. They are made by
+# command, never when a model is loaded: the readers check what they restore, and a schema says less
+# than they do (docs/design/report_and_files.md). It adds every problem at once, with its place.
 INSTALL = "pip install 'hedgerow[check]'"
 TYPES = {
     "string": "a text",
@@ -76,7 +68,7 @@ ALLOWED: dict[str, Callable[[Any], str]] = {
     "minLength": lambda least: f"a text of {least} or more characters",
     "pattern": lambda pattern: f"a text of the form {pattern}",
 }
-"""In the words of JSON Schema: what may stand there instead."""
+"""What the keywords of JSON Schema allow, in words."""
 
 
 def can_validate() -> bool:
@@ -94,7 +86,7 @@ def problems_of(kind: str, content: Any) -> list[str]:
 
 
 def _plain_problem(error: Any) -> Iterator[Any]:
-    """Of several forms that a value may have, the problems of the nearest one."""
+    """The problems of the nearest form, if a value may have several."""
     if error.validator != "anyOf":
         yield error
         return
@@ -122,7 +114,7 @@ def _unknown(error: Any) -> list[str]:
 
 
 def _place(content: Any, error: Any) -> str:
-    """Such as feature[2] 'age', bins: steps from the whole file, with the names of columns."""
+    """The place of a problem, such as feature[2] 'age', bins, with the names of columns."""
     words = ""
     for step in error.absolute_path:
         content = content[step]
@@ -160,14 +152,15 @@ def _either(words: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-# A networked model's own proof: every site's last receipt, and the coordinator's signatures.
+# The proof in a networked model's file: every site's last receipt, and the coordinator's
+# signatures.
 #
-# A receipt is the signed header of a site's last message in the run: what this study had cost it,
-# and where its ledger stood. The coordinator signs the model's digest, the study's hash, the root
-# of the transcript, all receipts and the sites' CLOSED together, with Ed25519 and, to last, with
-# ML-DSA-65. Whoever has the study file can check that; with the transcript also that the model
-# follows from what the sites have signed (replay.py). Nobody is asked. A site that has done so may
-# vouch for the model with its own keys (`hedgerow site verify`).
+# A receipt is the signed header of a site's last message in the run: the cost of this study for it,
+# and the end of its ledger. The coordinator signs the model's digest, the study's hash, the root of
+# the transcript, all receipts and the sites' CLOSED together, with Ed25519 and, for the long term,
+# with ML-DSA-65. Whoever has the study file can verify that, and with the transcript also that the
+# model follows from what the sites have signed (replay.py). A site that has done so may vouch for
+# the model with its own keys (`hedgerow site verify`).
 
 
 def sign_model(
@@ -176,7 +169,7 @@ def sign_model(
     identity: Identity,
     transcript: Transcript | FileTranscript,
 ) -> dict[str, Any]:
-    """Adds `signed` to the model file, which is returned; its content and digest stay."""
+    """Adds `signed` to the model file and returns it; content and digest stay."""
     root = transcript.root
     closings = {
         study_file.names[shown_header(message).sender]: digest("message", message).hex()
@@ -213,7 +206,7 @@ def signed_message(
 
 
 def _sign_twice(identity: Identity, message: bytes) -> dict[str, str]:
-    """With Ed25519 and with ML-DSA-65."""
+    """Signs with Ed25519 and with ML-DSA-65."""
     return {
         "signature": identity.sign(message).hex(),
         "lasting_key": identity.lasting.hex(),
@@ -222,7 +215,7 @@ def _sign_twice(identity: Identity, message: bytes) -> dict[str, str]:
 
 
 def vouch_message(model_digest: str, study: str, root: str) -> bytes:
-    """The message of a site that has computed the model anew from the transcript."""
+    """What a site signs that has recomputed the model from the transcript."""
     return digest("vouch", model_digest.encode(), study.encode(), root.encode())
 
 
@@ -247,8 +240,8 @@ def add_vouch(path: Path, roster: Path, transcript: Path, identity: Identity) ->
     return verify_model(path, roster, transcript)
 
 
-# A model that was trained in one process has no study whose keys could sign. Whoever trained it
-# signs model and evaluation with a key of her own; others compare that key with her words.
+# A model that was trained in one process has no study whose keys could sign it. Whoever trained it
+# signs model and evaluation with their own key; others compare that key by its six words.
 
 
 def signing_key(path: Path, create: bool) -> Identity:
@@ -286,7 +279,7 @@ def _fit_message(document: dict[str, Any]) -> bytes:
 
 
 def _signer(document: dict[str, Any], expected: str | None) -> Iterator[CheckResult]:
-    """Whether one key signed all of the file, and whether it is the expected one."""
+    """Whether one key signed the whole file, and whether it is the expected one."""
     try:
         key = bytes.fromhex(document["signer"]["key"])
         right = _is_signed_twice(key, document["signer"], _fit_message(document))
@@ -306,7 +299,7 @@ def _signer(document: dict[str, Any], expected: str | None) -> Iterator[CheckRes
 
 SIGNER = "signature"
 SUM_TOLERANCE = 1e-9
-"""Parts of a budget are floats in the file; their sums are right to this."""
+"""Tolerance for sums of budget fractions, which are floats in the file."""
 PLAUSIBLE = "plausible"
 """The check that sums are such as honest sites send."""
 MOST_PROBLEMS = 10
@@ -339,7 +332,6 @@ class CheckResult:
 
     @staticmethod
     def of(name: str, is_ok: bool, words: str) -> CheckResult:
-        """The result of a check that was made."""
         return CheckResult(name, Outcome.PASSED if is_ok else Outcome.FAILED, words)
 
 
@@ -365,7 +357,7 @@ def verdict(checks: Sequence[CheckResult]) -> str:
 def verify_model(
     path: Path, roster: Path | None, transcript: Path | None = None, signer: str | None = None
 ) -> list[CheckResult]:
-    """All checks; a file that is torn or changed raises at once.
+    """All checks; raises at once if the file is damaged or changed.
 
     `signer` is the fingerprint, or the six words, of the key that should have signed.
     """
@@ -407,7 +399,7 @@ def verify_model(
 def _transcript(
     model: Any, document: dict[str, Any], study_file: StudyFile, transcript: Transcript
 ) -> Iterator[CheckResult]:
-    """From signed bytes to the same model; the first thing that is not right ends it."""
+    """From signed bytes to the same model; stops at the first failure."""
     signatures = document["signed"]
     same = signatures.get("transcript") == transcript.root.hex()
     words = f"{len(transcript.rounds)} rounds, the root that the coordinator signed"
@@ -446,7 +438,7 @@ def _transcript(
 def _differences(
     model: Any, document: dict[str, Any], study_file: StudyFile, again: Any
 ) -> list[str]:
-    """Entries of the model file that the sums do not lead to: each of them, names included."""
+    """Entries of the model file that differ from what the sums lead to, names included."""
     content, own_content = document["content"], _plain(model_content(again))
     names = [name for name in own_content if name != "run" and content[name] != own_content[name]]
     if _run_content(model) != _run_content(again):
@@ -460,17 +452,17 @@ def _differences(
 
 
 def _run_content(model: Any) -> list[Any]:
-    """The rounds without their bytes: how long messages were is the transport's."""
+    """The rounds without their bytes, which depend on the transport."""
     return [replace(record, bytes_out=0, bytes_in=0) for record in model.run_.rounds]
 
 
 def _plain(content: Any) -> Any:
-    """As it is read from a file."""
+    """The content as it is read from a file."""
     return json.loads(json.dumps(content))
 
 
 def closing_words(folder: RunFolder, study_file: StudyFile) -> list[str]:
-    """What was verified of a run that ended, for the statement that its folder holds."""
+    """The results of verifying a finished run, for the statement in its folder."""
     transcript = folder.path / TRANSCRIPT
     checks = verify_model(folder.model_file, folder.study_file, transcript)
     names = [check.words for check in checks if check.name in ("final", PLAUSIBLE)]
@@ -495,7 +487,7 @@ def _form(document: dict[str, Any]) -> CheckResult:
 
 
 def _evaluation(model: Any, document: dict[str, Any]) -> CheckResult:
-    """Checks that an evaluation measures this model; of a study's nobody signs it."""
+    """Checks that an evaluation is of this model; a study's evaluation is unsigned."""
     evaluation = Evaluation.from_dict(document["evaluation"])
     by = "signed by nobody" if document.get("signer") is None else "signed with the model"
     words = f"of this model, {evaluation.privacy_.summary} for its own records; {by}"
@@ -561,7 +553,7 @@ def _signatures(
 
 
 def _vouches(content: Any, signatures: dict[str, Any], study_file: StudyFile) -> CheckResult:
-    """Sites that have computed the model anew and say so; a false word fails."""
+    """Sites that have recomputed the model and vouch for it; an invalid signature fails."""
     keys = dict(zip(study_file.names, study_file.roster.sites, strict=True))
     message = vouch_message(
         model_file.digest_of(content), signatures["study"], signatures.get("transcript", "")
@@ -578,7 +570,7 @@ def _vouches(content: Any, signatures: dict[str, Any], study_file: StudyFile) ->
 
 
 def _is_signed_twice(key: bytes, signatures: dict[str, str], message: bytes) -> bool:
-    """With Ed25519 and with ML-DSA-65."""
+    """Whether both the Ed25519 and the ML-DSA-65 signatures are valid."""
     signature, lasting_key, lasting = (
         bytes.fromhex(signatures.get(name, ""))
         for name in ("signature", "lasting_key", "lasting_signature")
@@ -598,7 +590,7 @@ def _receipts(
 def _receipt(
     text: str, key: bytes, names: tuple[str, ...] | list[str], name: str, study: Study
 ) -> SignedHeader | None:
-    """The receipt if it is this site's own word on this study, else None."""
+    """The receipt if this site signed it for this study, else None."""
     try:
         receipt = SignedHeader.read(bytes.fromhex(text))
         receipt.verify(key)
@@ -618,7 +610,7 @@ def _enough(receipts: dict[str, SignedHeader | None], study: Study) -> CheckResu
 def _largest(
     receipts: dict[str, SignedHeader | None], statement: PrivacyStatement, study: Study
 ) -> CheckResult:
-    """The statement's spending is the largest of the sites' own receipts."""
+    """Checks that the statement's spending is the largest of the sites' own receipts."""
     costs = [r.header.ledger.spent for r in receipts.values() if r is not None]
     if statement.spent_fraction is None or "inf" in costs:
         return CheckResult.of("receipts", statement.spent_fraction is None, "there is no guarantee")
@@ -690,7 +682,7 @@ def replay_run(model: Path) -> ReplayedRun:
 
 
 def replay_check(run: ReplayedRun, model: Path) -> CheckResult:
-    """Whether the answers of all sites, and nothing else, give the model in the file."""
+    """Whether the answers of all sites alone give the model in the file."""
     same = load(model).model_.score.digest == run.model.model_.score.digest
     words = f"the recorded answers of {len(run.rounds)} rounds give this model"
     return CheckResult.of("replay", same, words)

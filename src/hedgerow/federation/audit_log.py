@@ -1,10 +1,10 @@
-"""What a site did, line by line, for its own people: JSON, appended, never changed by hedgerow.
+"""A site's audit log for its own people: JSON lines that hedgerow appends and never changes.
 
     {"time": "2026-11-16T10:00:00Z", "event": "round", "study": "5f0c...", "round": 3, ...}
 
-The line of a round is written before its message may leave, in the transaction that charges it:
-no line, no message. The ledger is the proof of what was charged; this says it in words, and says
-what the ledger does not: refusals with their private reasons, starts, people's decisions.
+The line of a round is written before its message may leave, in the transaction that charges it: no
+line, no message. The ledger is the proof of what was charged. The log says it in words, and adds
+refusals with their private reasons, starts, and people's decisions.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def ignore_line(line: AuditLine) -> None:
 
 
 class Audit:
-    """The file of one site. `tell` hears every line too, for a terminal or a page."""
+    """The log file of one site. `tell` also gets every line, for a terminal or a page."""
 
     def __init__(self, path: Path, tell: Callable[[AuditLine], None] = ignore_line) -> None:
         self._path, self._tell = path, tell
         self._lock = threading.Lock()
 
     def note(self, event: str, **fields: Any) -> None:
-        """Appends a line. Raises LedgerUnavailable if the disk does not take it."""
+        """Appends a line. Raises LedgerUnavailable if it cannot be written."""
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {"time": now, "event": event} | fields
         data = (json.dumps(line, ensure_ascii=False) + "\n").encode()
@@ -65,7 +65,7 @@ class Audit:
 
 
 def lines_of(path: Path) -> Iterator[AuditLine]:
-    """All lines; one that was torn by a full disk or a power loss is left out."""
+    """All lines; one that a full disk or a power loss cut short is left out."""
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -105,6 +105,6 @@ def in_words(line: AuditLine) -> str:
     return visible(f"{when[11:19]}  {study:<16}  {words}")
 
 
-# The site's own log: the only place where reasons are written down.
+# The site's own log: the only place where reasons are written.
 
 LOG = logging.getLogger("hedgerow.site")

@@ -1,13 +1,12 @@
-"""A site's client: `handle(bytes) -> bytes` for every message of a coordinator.
+"""A site's client: `handle(bytes) -> bytes` answers every message of a coordinator.
 
-The order of a round: who asks and whether it fits the run; what is asked, and whether the study
-admits it; the charge, held; rows and noise; one transaction of charge, masks and message; and only
-then bytes leave. Nothing before the hold looks at a row, and no row can make anything fail after.
-Should an answer not be computed all the same, the charge stays and the study is closed for good.
-Outside, a refusal is a constant code; the reason is in the site's own log.
-Every reply leaves at the site's fixed intervals, so that its time does not depend on the rows:
-one that had to wait for a round of the same study, or for the store, would
-depend on them.
+The order of a round: check who asks and that it fits the run; check what is asked and that the
+study admits it; reserve the charge; read rows and draw noise; write charge, masks and message in
+one transaction; only then send bytes. No row is read before the charge is reserved, and no row can
+cause a failure afterwards. If an answer cannot be computed all the same, the charge stays and the
+study is closed for good. Outside, a refusal is a constant code; the reason is in the site's own
+log. Every reply leaves at the site's fixed intervals, so that its time does not depend on the rows,
+not even by waiting for a round of the same study or for the store.
 """
 
 from __future__ import annotations
@@ -54,33 +53,32 @@ from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import NO_SESSION, Header, LedgerHead, MessageKind
 from hedgerow.secagg.memory import Memory, StoredRound
 
-# What leaves a site in one round: sums with its noise, and its choices.
-#
-# A round message names queries only; noise and charge follow from the approved study (pricing.py).
+# The response of a site in one round: sums with its noise, and its selections. A round message
+# names queries only; noise and charge follow from the approved study (pricing.py).
 
 
 @dataclass(frozen=True)
 class Response:
-    """One integer vector, and one index per mechanisms."""
+    """One integer vector, and one index per private selection."""
 
     vector: IntArray
     selections: tuple[int, ...]
 
     @property
     def totals(self) -> IntArray:
-        """A round of selections alone still sums one zero, so that it is opened like any other."""
+        """The vector to sum; one zero in a round of selections alone, which is opened too."""
         return self.vector if len(self.vector) else np.zeros(1, np.int64)
 
 
 Choose = Callable[[IntArray, Fraction, SecretRandomness], int]
-"""How an index is drawn: by scores and a coefficient."""
+"""Draws an index by scores and a coefficient."""
 Draw = Callable[..., IntArray]
-"""How noise is drawn: so many numbers of a law."""
+"""Draws this many numbers of a law."""
 
 
 @dataclass(frozen=True)
 class Samplers:
-    """All that draws in a response. An audit puts its own in their place, to see what they get."""
+    """The samplers of a response. An audit replaces them to record their arguments."""
 
     draw: Draw
     choose: Mapping[Mechanism, Choose]
@@ -92,11 +90,11 @@ def respond(
     secret: SecretRandomness,
     samplers: Samplers | None = None,
 ) -> Response:
-    """After the charge: the whole answer, or none and never one again.
+    """The whole answer after the charge, or a failure that closes the study.
 
-    Admission leaves no way to fail that depends on a row, and kernels leave out a record that
-    they cannot place. Should there be one all the same, it must not be asked for twice.
-    Noise is drawn whole, before rows are touched, for every coordinate of every site.
+    Admission leaves no way to fail that depends on a row, and kernels leave out a record that they
+    cannot place. Should one fail all the same, it must not be asked for twice. All noise is drawn
+    before rows are read, for every coordinate of every site.
     """
     rows.require_open()
     sums = [item.noise for item in bundle if item.noise is not None]
@@ -105,7 +103,7 @@ def respond(
         noise = draw_noise(sums, secret, samplers.draw)
         if rows.permanent is None:
             exact = rows.sums.integers_of_all([item.query for item in sums], rows.study.unit)
-        else:  # labels are randomized bits: every question gets a report of its own
+        else:  # labels are randomized bits: every query gets new reports
             exact = [_randomize(rows, item, secret) for item in sums]
         parts = [x * item.refinement + z for item, x, z in zip(sums, exact, noise, strict=True)]
         queries = (item.query for item in bundle)
@@ -118,7 +116,7 @@ def respond(
 
 
 def draw_noise(sums: Sequence[Noise], secret: SecretRandomness, draw: Draw) -> list[IntArray]:
-    """The noise of each query; those in a row that have one law draw together."""
+    """The noise of each query; consecutive queries with the same law draw together."""
     laws = [(item.of_site, item.size) for item in sums]
     result = list[IntArray]()
     for law, alike in groupby(laws, key=itemgetter(0)):
@@ -136,7 +134,7 @@ def _randomize(rows: StudyRows, noise: Noise, secret: SecretRandomness) -> IntAr
 
 
 def _reports(rows: StudyRows, secret: SecretRandomness) -> IntArray:
-    """(n, bits + 1) an instant report of each record's permanent bits, and 1 for itself."""
+    """(n, bits + 1) an instant report of each record's permanent bits, and 1 for the record."""
     if rows.permanent is None or rows.study.label_reports is None:
         raise UnsupportedQuery("label reports were asked where labels are not randomized bits.")
     bits = rows.study.label_reports.instant(rows.permanent, secret).astype(np.int64)
@@ -144,10 +142,7 @@ def _reports(rows: StudyRows, secret: SecretRandomness) -> IntArray:
 
 
 def _select(
-    rows: StudyRows,
-    query: Selecting,
-    secret: SecretRandomness,
-    choose: Mapping[Mechanism, Choose],
+    rows: StudyRows, query: Selecting, secret: SecretRandomness, choose: Mapping[Mechanism, Choose]
 ) -> int:
     study = rows.study
     exact = scores_by(query, rows.sums.tables, study.schema)
@@ -166,21 +161,21 @@ MECHANISMS: dict[Mechanism, Choose] = {
 
 REFUSED = b"hedgerow/refused/"
 REFUSAL_BYTES = 48
-"""All refusals are as long as each other."""
+"""All refusals have the same length."""
 
 
 Computation = TypeVar("Computation")
 
 
 class Store(Memory, Protocol):
-    """What a site must not forget of one study: a store's file, or RAM for a simulation."""
+    """The durable state of a site for one study: a store's file, or RAM for a simulation."""
 
     def head(self) -> LedgerHead:
-        """Where the ledger ends, and what the study has cost."""
+        """The end of the ledger, and the cost of the study."""
         ...
 
     def enter(self, charges: Sequence[Charge]) -> None:
-        """Charges what records pay on entering the study, unless that was done before."""
+        """Charges the cost of entering the study, unless it was charged before."""
         ...
 
     def transact(
@@ -190,24 +185,24 @@ class Store(Memory, Protocol):
         compute: Callable[[], Computation],
         mask: Callable[[LedgerHead, Computation], StoredRound],
     ) -> bytes:
-        """Holds the charges, computes, then charges, masks and keeps the round in one transaction.
+        """Reserves, computes, then charges, masks and stores the round in one transaction.
 
-        The message may then leave. If `compute` or `mask` raises ComputationFailed the charge is
-        kept and the study is closed.
+        The message may then leave. If `compute` or `mask` raises ComputationFailed, the charge
+        stays and the study is closed.
         """
         ...
 
 
 MessageListener = Callable[[MessageKind | None, bytes, Exception | None], None]
-"""Hears of every message once it is answered or refused: what it says that it is, and why not."""
+"""Called for every message once it is answered or refused: its kind, its bytes, the error."""
 
 
 def ignore_message(kind: MessageKind | None, message: bytes, error: Exception | None) -> None:
-    """Nobody listens."""
+    """A listener that ignores all messages."""
 
 
 class Client:
-    """Joins a site's rows, its half of the secure sum, and where it keeps its answers."""
+    """Connects a site's rows, its half of the secure sum, and its store."""
 
     def __init__(
         self,
@@ -249,12 +244,12 @@ class Client:
         return reply
 
     def end(self) -> None:
-        """Returns once no message is in the middle of being answered; none is from here on."""
+        """Waits for a message that is being answered, and answers no more."""
         with self._lock:
             self._has_ended = True
 
     def _wait_for_the_interval(self, arrival: float) -> None:
-        """Whatever became of the message: until a whole number of intervals has passed."""
+        """Waits until a whole number of intervals has passed since arrival, in every case."""
         reply_interval, took = self._reply_interval(), self._clock() - arrival
         if not reply_interval:
             return
@@ -267,7 +262,7 @@ class Client:
         return self.site.join(message, self._pay_entry)
 
     def _pay_entry(self) -> LedgerHead:
-        """Where the ledger ends, once records have paid for entering: before anybody may ask."""
+        """Charges the cost of entering before anybody may ask; returns the ledger's end."""
         if entry := entry_charges(self.study):
             self.store.enter(entry)
         return self.store.head()
@@ -285,9 +280,9 @@ class Client:
         return b""
 
     def _round(self, message: bytes) -> bytes:
-        """ROUND -> MASKED. The same request again gets the same bytes, at no charge.
+        """ROUND -> MASKED. A repeated request gets the same bytes, at no charge.
 
-        The charge is held first; rows are read only once the account has room for it.
+        The charge is reserved first; rows are read only if the account has room for it.
         """
         request = self.site.begin(message)
         if isinstance(request, Resend):
@@ -345,20 +340,20 @@ STEPS: Mapping[MessageKind | None, Callable[[Client, bytes], bytes]] = {
     MessageKind.PROVE: Client._prove,
     MessageKind.CLOSE: Client._close,
 }
-"""What a site does with a message: the answer, or an exception that stays at the site."""
+"""What a site does with a message: returns the answer, or raises what stays at the site."""
 
 
 def kind_named_by(message: bytes) -> MessageKind | None:
-    """What a message says that it is; None if it is none."""
+    """The kind that a message declares; None if it is not a message."""
     try:
         return Header.read(Reader(message)).kind
-    except Exception:  # whatever strange bytes do to a parser
+    except Exception:  # strange bytes may raise anything in a parser
         return None
 
 
 # ------------------------------------------------------------------------------------- refusals
 def code_of(error: BaseException) -> Code:
-    """One constant code for every exception there is."""
+    """One constant code for every exception."""
     match error:
         case SiteRefused():
             return Code(error.code)
@@ -385,7 +380,7 @@ def refusal_code(reply: bytes) -> str | None:
 
 
 def check_same_study(study: Study, site: Site) -> None:
-    """What the site speaks for is what was approved: content, sites and coordinator."""
+    """Raises unless the site has the study, sites and coordinator that were approved."""
     roster = site.roster.sites, site.roster.coordinator
     identities = (study.sites, study.coordinator) if study.sites else roster
     if study.hash != site.study_hash or identities != roster:

@@ -1,8 +1,8 @@
 """The service of a site: all approved studies at once, from one store, over any transport.
 
-A message names its study by hash. It goes to that study's client, which has a lock of its own:
-studies do not wait for each other but for the moment in which the store is written. A message for
-any other study is refused. Everything is noted in the audit log, refusals with their reasons.
+A message names its study by hash and goes to that study's client, which has its own lock: studies
+wait for each other only while the store is written. A message for any other study is refused.
+Everything is noted in the audit log, refusals with their reasons.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import StoredRound
 
 _SAID_AT_MOST = 3
-"""Queries of one round that its line spells out; the ledger has them all."""
+"""Queries of one round that its line lists; the ledger has them all."""
 
 
 class Daemon:
@@ -50,7 +50,7 @@ class Daemon:
         self._changing = threading.Lock()
 
     def open(self, study: Study, rows: Held) -> None:
-        """Serves one more study. Raises if the policy, the roster or the ledger say no."""
+        """Serves one more study. Raises if the policy, the roster or the ledger refuses it."""
         roster = Roster(study.sites, study.coordinator)
         if self._identity.public not in roster.sites:
             raise SiteRefused(Code.UNKNOWN_KEY.value)
@@ -81,11 +81,11 @@ class Daemon:
             self._clients = self._clients | {study.hash: client}
 
     def _reply_interval(self) -> int:
-        """One clock for all messages: studies wait for each other where the store is written."""
+        """One interval for all messages, since studies share the store and wait for it."""
         return max((client.study.reply_interval for client in self._clients.values()), default=0)
 
     def require_open(self, study: Study) -> None:
-        """Raises if a study that was approved is closed by now; its messages are then refused."""
+        """Raises if an approved study is closed by now; its messages are then refused."""
         is_open = self._site_store.ledger.is_open(study.account)
         own = frozenset({study.hash})
         self._closed_studies = self._closed_studies - own if is_open else self._closed_studies | own
@@ -102,16 +102,13 @@ class Daemon:
             )
 
     def close(self, study_hash: bytes) -> None:
-        """Serves a study no more: its messages are refused, and nothing could open its rounds."""
+        """Stops serving a study: messages are refused, and nothing is left to open its rounds."""
         with self._changing:
             self._clients = {h: c for h, c in self._clients.items() if h != study_hash}
         self._site_store.close_study(study_hash.hex())
 
     def end(self) -> None:
-        """Before the store is closed.
-
-        Returns once no message is in the middle of being answered.
-        """
+        """Returns once no message is being answered; called before the store is closed."""
         for client in self._clients.values():
             client.end()
 
@@ -127,11 +124,9 @@ class Daemon:
             return self._refuse(code_of(error), reason_of(error))
         client = self._clients.get(study)
         if client is None and study in self._closed_studies:
-            last_word = self._site_store.memory(
-                study.hex()
-            ).last_word()  # read when its study was let go
+            last_word = self._site_store.memory(study.hex()).last_word()
             if last_word is not None and kind_named_by(message) is MessageKind.CLOSE:
-                return last_word  # signed, public, and the same for whoever asks
+                return last_word  # signed, public, and the same for everybody
             return self._refuse(Code.STUDY_CLOSED, f"study {study.hex()} is closed here")
         if client is None:
             return self._refuse(Code.NOT_APPROVED, f"study {study.hex()} is not approved here")
@@ -153,20 +148,21 @@ SET_EVENTS = {
     MessageKind.PROVE: "proved",
     MessageKind.DOUBT: "asked for witnesses",
 }
-"""Messages about a set of members, which stand first in their bodies."""
+"""Messages about a set of members, which is the first field of their bodies."""
 
 
 class SiteAudit:
-    """What a site can read later of one study: what was asked, and what was said."""
+    """The audit log of one study: the queries and the answers."""
 
     def __init__(self, audit: Audit, study: Study, policy: Policy, site_store: SiteStore) -> None:
         self._audit, self._study, self._policy, self._site_store = audit, study, policy, site_store
         self._labels = {"study": study.account, "name": study.name}
 
     def of_round(self, charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
-        """In the round's transaction: its line is written, and what it takes is counted.
+        """Writes the line of a round in its transaction, and counts what it uses.
 
-        A round beyond a ceiling is neither charged nor kept. Its size follows from queries alone.
+        A round beyond a limit is neither charged nor stored. Its size follows from the queries
+        alone.
         """
         line = manifest(self._study, charges, record.run_id, record.round, head)
         volume = self._site_store.take(self._study.account, record, len(json.dumps(line)))
@@ -174,7 +170,7 @@ class SiteAudit:
         self._audit.note("round", **line)
 
     def of_message(self, kind: MessageKind | None, message: bytes, error: Exception | None) -> None:
-        """Rounds have their lines already; repeated messages get a line each time."""
+        """Notes a message, also a repeated one; rounds have their lines already."""
         if error is not None:
             self._of_refusal(kind, message, error)
         elif kind is MessageKind.JOIN:
@@ -201,9 +197,9 @@ class SiteAudit:
 def manifest(
     study: Study, charges: Sequence[Charge], run_id: bytes, round: int, head: LedgerHead
 ) -> dict[str, Any]:
-    """What leaves in a round, for a person: what was asked, what it costs, what is spent.
+    """A round for the audit log: its queries, their costs, and the spending so far.
 
-    A line stays short however much is asked: it spells out a few queries, and names all of them by
+    A line stays short whatever is asked: it lists a few queries, and identifies all of them by
     their number and a digest. The ledger has each.
     """
     shown = [{"what": c.what[:MOST_WORDS], "cost": _cost(c.cost)} for c in charges[:_SAID_AT_MOST]]
@@ -230,7 +226,7 @@ def _cost(cost: Cost) -> str:
 
 
 def note_quietly(audit: Audit, event: str, **fields: Any) -> None:
-    """A line that nothing waits for: if it cannot be written, the site's log says so."""
+    """Notes an event; if the line cannot be written, the site's log says so."""
     try:
         audit.note(event, **fields)
     except Exception as error:

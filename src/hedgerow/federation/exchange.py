@@ -1,8 +1,8 @@
 """Sends messages and collects replies; retries until enough sites answered or time is up.
 
-All that a transport offers is an `Exchange`. To ask again is free: a site that has answered sends
-the same bytes. A transport may lose, repeat and reorder, so a reply that does not
-fit counts as none, and a refusal counts when it came twice: the first may be an old one.
+A transport offers one function, an `Exchange`. Asking again is free: a site that has answered sends
+the same bytes. A transport may lose, repeat and reorder messages, so a reply that does not fit
+counts as none, and a refusal counts once it was repeated: the first may be an old one.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from hedgerow.privacy.bundles import MOST_BYTES, MOST_INTEGERS
 from hedgerow.privacy.statement.record import Listener, Progress, silent
 from hedgerow.secagg.codes import Code
 
-# How long a message may be, whoever carries it: checked before anything is allocated.
+# Limits on the length of messages, for all transports: checked before anything is allocated.
 
 _BESIDE = 1 << 20
 """Room for headers, signatures, and a sealed share from every site."""
 
 MAX_MESSAGE_BYTES = 2 * MOST_BYTES + _BESIDE
-"""To a site: questions and definitions."""
+"""To a site: queries and definitions."""
 LONGEST_ANSWER = 8 * MOST_INTEGERS + _BESIDE
 """From a site: a masked vector."""
 SHORT_ANSWER = 1 << 18
-"""From a site, where no vector is asked for: keys, signatures, and a little from every peer."""
+"""From a site, without a vector: keys, signatures, and a few bytes from every peer."""
 
 
 def longest_answer(integers: int, selections: int, n_sites: int) -> int:
-    """Bytes of a masked vector, of selections, and of what each peer is given beside them."""
+    """Bytes of a masked vector, of selections, and of the fields for each peer."""
     return SHORT_ANSWER + 8 * integers + 4 * selections + BESIDE_A_PEER * n_sites
 
 
@@ -48,7 +48,7 @@ BESIDE_A_PEER = 4096
 
 @dataclass(frozen=True)
 class RoundSum:
-    """What a round brought: the opened sum, each member's selections, and the bytes of one site.
+    """The result of a round: the opened sum, each member's selections, and the bytes of one site.
 
     `members` are the places of the sites that the sum is over.
     """
@@ -60,21 +60,21 @@ class RoundSum:
     members: tuple[int, ...]
 
 
-# How long a run waits for whom. Known to the coordinator alone; no site's guarantee rests on it.
+# Waiting times of a run. Only the coordinator uses them; no site's guarantee depends on them.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Seconds, and how often the same thing is asked."""
+    """Seconds, and numbers of attempts."""
 
     answer_seconds: float = 60.0
-    """One exchange: how long all sites together may take to answer a message."""
+    """Time for all sites together to answer a message, in one exchange."""
     asks: int = 3
-    """How often silent sites are asked the same before the round goes on without them."""
+    """How often silent sites are asked before the round continues without them."""
     patience_seconds: float = 3600.0
-    """How long a run waits while fewer sites are there than a sum needs; then it ends."""
+    """How long a run waits while too few sites are present for a sum; then it ends."""
     return_seconds: float = 60.0
-    """How often a site that was lost is asked whether it is back."""
+    """How often a lost site is asked whether it is back."""
     at_once: bool = True
     """Whether a round may be opened with its first answers. In two exchanges it survives a loss."""
 
@@ -82,71 +82,71 @@ class Timing:
 NEEDS_NEW_KEYS = frozenset(
     code.value for code in (Code.UNKNOWN_KEY, Code.OLD_ROUND, Code.STALE, Code.LEDGER_UNAVAILABLE)
 )
-"""A site's own process was started anew, or its disk failed: it is back in the next key session."""
+"""The site's process was restarted, or its disk failed: it returns in the next key session."""
 NOT_YET = frozenset((Code.NOT_APPROVED.value,))
 """The study is not approved there yet."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
-"""Seconds between two tries, doubled each time; for transports that know at once who is away."""
+"""Seconds between two attempts, doubled each time; for transports that detect absence at once."""
 STALE_SECONDS = 1.0
-"""In less time no process ends and another takes its place, unless a transport says so."""
+"""In less time no process is replaced by another, unless a transport says so."""
 RETURN_SECONDS = 2.0
-"""How long a lost site may take to say that it is back, while all others wait."""
+"""How long a lost site may take to report that it is back, while all others wait."""
 PACES = 2.0
-"""A slow transport gets so many times its pace before either of these is over."""
+"""A slow transport gets this many times its pace before either of these ends."""
 
 
 # One exchange: a message to each site, by its place in the roster, and its reply.
 
 Messages = Mapping[int, bytes]
 Accept = Callable[[int, bytes], None]
-"""Keeps a reply; raises SiteRefused if it does not fit."""
+"""Stores a reply; raises SiteRefused if it does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """Which replies suffice, and how long silent sites are waited for once these are there."""
+    """Which replies suffice, and how long silent sites are waited for once these arrived."""
 
     is_met: Callable[[int], bool]
-    """Whether what was accepted suffices, with so many replies more."""
+    """Whether the accepted replies suffice, with this many more."""
     asks: float = math.inf
     """How often silent sites are asked then."""
     seconds: float = math.inf
-    """For how long one try waits at most."""
+    """The longest wait of one attempt."""
     longest: int = LONGEST_ANSWER
-    """Bytes that an answer can have, by what was asked; a transport takes no more."""
+    """The largest answer in bytes, by what was asked; a transport accepts no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Misses:
-    """Sites whose reply was not accepted, by the reason, and all who did not reply at once."""
+    """Sites whose reply was not accepted, by reason, and all that did not reply at once."""
 
     silent: frozenset[int] = frozenset()
     restarts: frozenset[int] = frozenset()
-    """Cannot answer in this key session."""
+    """Sites that cannot answer in this key session."""
     lacking: frozenset[int] = frozenset()
-    """Do not know a name in their message."""
+    """Sites that do not know a name in their message."""
     slow: frozenset[int] = frozenset()
     refusals: frozenset[int] = frozenset()
-    """Said no, twice, where the others suffice: one site cannot end a run by its word."""
+    """Sites that refused twice, where the others suffice: one site cannot end a run by refusing."""
 
 
 Exchange = Callable[[Messages, Accept, Quorum], Misses]
-"""Messages to sites and their replies: all that a transport offers, and what `patient` makes.
+"""Messages to sites and their replies: the interface of a transport, and of `patient`.
 
 A message is a signed message of the secure sum, and so is its answer; a transport reads neither. It
-hands every answer to `accept`, refusals and empty ones too, returns once all have answered or after
-the quorum's seconds, and never raises for one site: EngineLost says that no site can be reached.
-A transport whose exchanges take seconds says so by a `pace`.
+passes every answer to `accept`, including refusals and empty ones, and returns once all have
+answered or after the quorum's seconds. It never raises because of one site; EngineLost means that
+no site can be reached. A transport whose exchanges take seconds has a `pace`.
 """
 
 
 def pace_of(exchange: Exchange) -> float:
-    """Seconds that an exchange takes when nothing is wrong; 0 where that is less than one."""
+    """Seconds that an exchange takes normally; 0 if less than one."""
     return float(getattr(exchange, "pace", 0.0))
 
 
 def hand_over(messages: Messages, answers: Mapping[int, bytes], accept: Accept) -> Misses:
-    """What one try of a transport brought; those without an answer were silent."""
+    """Passes on the answers of one attempt; sites without an answer were silent."""
     for site, answer in answers.items():
         accept(site, answer)
     return Misses(silent=frozenset(messages) - frozenset(answers))
@@ -154,7 +154,7 @@ def hand_over(messages: Messages, answers: Mapping[int, bytes], accept: Accept) 
 
 @dataclass(frozen=True)
 class NamedExchange:
-    """An `Exchange` over what asks sites by their names, for so many seconds."""
+    """An `Exchange` over a function that asks sites by name, with a time limit in seconds."""
 
     names: Sequence[str]
     ask: Callable[[Mapping[str, bytes], float], Mapping[str, bytes]]
@@ -169,7 +169,7 @@ class NamedExchange:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """The sites of a roster by their places in it, how long they are waited for, and a listener."""
+    """The sites of a roster by their places, the waiting times, and a listener."""
 
     names: Sequence[str]
     timing: Timing = field(default_factory=Timing)
@@ -177,7 +177,7 @@ class RetryPolicy:
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
     pace: float = 0.0
-    """The transport's."""
+    """The pace of the transport."""
 
     @property
     def stale_seconds(self) -> float:
@@ -195,7 +195,7 @@ class RetryPolicy:
 
 
 def patient(exchange: Exchange, retry_policy: RetryPolicy) -> Exchange:
-    """Asks again until all have replied, or until it is of no use to ask any more."""
+    """Asks again until all have replied, or until asking again is of no use."""
 
     def asking(messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
         return _ReplyCollector(exchange, retry_policy, dict(messages), accept, quorum).run()
@@ -205,10 +205,10 @@ def patient(exchange: Exchange, retry_policy: RetryPolicy) -> Exchange:
 
 @dataclass
 class _ReplyCollector:
-    """One exchange with all sites that `waiting` holds messages for.
+    """One exchange with all sites that `waiting` has messages for.
 
-    Silent ones are given up after as many tries as the quorum says once it is met, or when
-    patience is over. Where it cannot be met, since too many are gone, nobody is waited for.
+    Once the quorum is met, silent sites are given up after its number of attempts; otherwise when
+    patience is over. If it cannot be met, since too many are gone, nobody is waited for.
     """
 
     exchange: Exchange
@@ -221,7 +221,7 @@ class _ReplyCollector:
     slow: set[int] = field(default_factory=set)
     refusals: set[int] = field(default_factory=set)
     _codes: dict[int, str] = field(default_factory=dict)
-    """What each site refused with last."""
+    """The code of each site's last refusal."""
 
     def run(self) -> Misses:
         start, tries, pause = self.retry_policy.clock(), 0, FIRST_PAUSE
@@ -241,7 +241,7 @@ class _ReplyCollector:
         return Misses(*map(frozenset, missing_sites))
 
     def _once(self) -> dict[int, bytes]:
-        """The answers of those who are there, refusals too."""
+        """The answers of the sites that are present, including refusals."""
         answers: dict[int, bytes] = {}
         seconds = min(self.quorum.seconds, self.retry_policy.timing.answer_seconds)
         once = replace(self.quorum, asks=1, seconds=seconds)
@@ -262,7 +262,7 @@ class _ReplyCollector:
         return (is_met and tries >= self.quorum.asks) or over
 
     def _hear(self, site: int, answer: bytes) -> bool:
-        """Whether it is worth asking this one again, however long it took."""
+        """Takes an answer; whether the site should be asked again, however long it took."""
         code = refusal_code(answer)
         if code is None:
             if self._fits(site, answer):
@@ -276,7 +276,7 @@ class _ReplyCollector:
         return last_code != code and code not in NOT_YET
 
     def _believe(self, site: int, code: str) -> None:
-        """A refusal that was given twice."""
+        """Acts on a refusal that was repeated."""
         if code in NEEDS_NEW_KEYS or code == Code.UNKNOWN_NAME.value:
             del self.waiting[site]
             (self.restarts if code in NEEDS_NEW_KEYS else self.lacking).add(site)
@@ -288,7 +288,7 @@ class _ReplyCollector:
             self.refusals.add(site)
 
     def _fits(self, site: int, answer: bytes) -> bool:
-        """What does not is an old answer or a damaged one; the right one is asked for again."""
+        """Accepts an answer; one that does not fit is old or damaged and is requested again."""
         try:
             self.accept(site, answer)
         except SiteRefused as error:

@@ -1,16 +1,15 @@
 """The coordinator's journal: what it needs to resume a run that was stopped.
 
-    run.json       run id, number of the last JOIN, KEYS of the key session; on disk before they
-    are used answers.jsonl  one line each, on disk before what it says has an effect:
-                     asked     a round, before ROUND leaves
-                     closed    whom it is opened for, before SURVIVORS or UNMASK leaves
-                     answered  what came out, before the learner sees it
-                     void      that nothing can come out any more
+    run.json        run id, number of the last JOIN, KEYS of the key session; durable before use
+    answers.jsonl   one line each, durable before what it says has an effect:
+                      asked     a round, before ROUND leaves
+                      closed    the sites it is opened for, before SURVIVORS or UNMASK leaves
+                      answered  the result, before the learner sees it
+                      void      that there can be no result any more
+    transcript.bin  all messages of the rounds, and CLOSED at the end: see transcript.py
 
-    transcript.bin all messages of the rounds, and CLOSED at the end: see transcript.py
-
-Nothing in it is a secret: sums are opened sums, and messages of sites are signed. The receipts in
-it are what a site needs if its own file is ever lost.
+Nothing in it is secret: sums are opened sums, and messages of sites are signed. A site needs the
+receipts in it if its own file is ever lost.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Receipts = Mapping[int, Mapping[int, bytes]]
 
 @dataclass(frozen=True)
 class AskedRound:
-    """A round as it was asked: in which key session, what, of whom, and for whom it is opened."""
+    """A round as it was asked: its key session, queries, participants and members."""
 
     round: int
     attempt: int
@@ -68,7 +67,7 @@ class VoidRound:
 
 
 class Journal:
-    """Of a run that ends with the process: the round under way, in memory.
+    """The journal of a run that ends with the process: only the present round, in memory.
 
     Those below are durable when a call returns.
     """
@@ -77,18 +76,18 @@ class Journal:
         self._under_way: AskedRound | None = None
 
     def recorded_round(self, number: int) -> RoundAnswer | VoidRound | None:
-        """What became of a round in the run so far."""
+        """The outcome of a round in the run so far."""
         return None
 
     def under_way(self) -> AskedRound | None:
-        """The round that was asked last, if nothing became of it yet."""
+        """The round that was asked last, if it has no outcome yet."""
         return self._under_way
 
     def joining(self, coordinator: Coordinator) -> None:
-        """Before JOIN leaves: the same invitation can be sent again."""
+        """Called before JOIN leaves, so that the same invitation can be sent again."""
 
     def session(self, coordinator: Coordinator) -> None:
-        """Before OPEN leaves."""
+        """Called before OPEN leaves."""
 
     def add_request(self, request: AskedRound, heads: LedgerHeads) -> None:
         self._under_way = request
@@ -104,11 +103,11 @@ class Journal:
         self._under_way = None
 
     def transcribe(self, entry: TranscriptRound) -> None:
-        """Before it is said what became of the round."""
+        """Called before the outcome of the round is recorded."""
 
 
 class Record(Journal):
-    """The journal of one run as it stands in its folder; whoever may read it may look."""
+    """The journal of one run, read from its folder."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -121,11 +120,11 @@ class Record(Journal):
 
     @property
     def rounds(self) -> int:
-        """How many have an answer, or will never have one."""
+        """The number of rounds with an outcome."""
         return len(self._records)
 
     def keys(self) -> list[bytes]:
-        """KEYS of the last key session; none if the run was stopped before there were any."""
+        """KEYS of the last key session; empty if the run stopped before there were any."""
         return [base64.b64decode(item) for item in self.run["keys"]]
 
     def recorded_round(self, number: int) -> RoundAnswer | VoidRound | None:
@@ -151,10 +150,10 @@ class Record(Journal):
 
 
 class FileJournal(Record):
-    """The journal of the process that runs the study; one at a time may.
+    """The journal of the process that runs the study; one process at a time.
 
-    What was read is forgotten once it was asked for, and what this process adds is in the file
-    alone: memory does not grow with rounds.
+    What was read is dropped once it was used, and what this process adds is only in the file:
+    memory does not grow with rounds.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -217,7 +216,7 @@ class FileJournal(Record):
             },
             "width": total.itemsize,
         }
-        # Put in by hand: a sum may have megabytes, and its messages need no escapes.
+        # Written directly: a sum may have megabytes, and base64 needs no escapes.
         text = base64.b64encode(total.data)
         self._write(_plain_line(line)[:-1] + b',"total":"', text, b'"}')
         self._under_way, self.heads = None, dict(heads)
@@ -282,7 +281,7 @@ def _plain_line(line: dict[str, Any]) -> bytes:
 
 
 def _whole_size(path: Path) -> int:
-    """Without a last line that was being written when the power failed."""
+    """The size without a last line that a power failure cut short."""
     return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
 
 
@@ -298,7 +297,7 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_answer(line: Mapping[str, Any]) -> RoundAnswer:
-    width = line.get("width", 8)  # journals of before had no other
+    width = line.get("width", 8)  # older journals have no other width
     total = np.frombuffer(base64.b64decode(line["total"]), f"<i{width}").astype(np.int64)
     selections = tuple(tuple(of_site) for of_site in line["selections"])
     out, into = line["bytes"]
@@ -307,7 +306,7 @@ def _read_answer(line: Mapping[str, Any]) -> RoundAnswer:
 
 
 def narrow(total: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
-    """In the fewest bytes that hold each of its numbers, lowest first."""
+    """The numbers in the fewest bytes that hold each of them, little-endian."""
     low, high = (int(total.min()), int(total.max())) if total.size else (0, 0)
     width = next(w for w in (1, 2, 4, 8) if -(256**w) // 2 <= low and high < 256**w // 2)
     return np.ascontiguousarray(total, f"<i{width}")
@@ -327,7 +326,7 @@ def _text(data: bytes) -> str:
 
 
 def receipts_of(folder: Path, site: int) -> list[str]:
-    """All that a run has of one site's signed headers, in hexadecimal digits, in order."""
+    """All signed headers of one site in a run, in hexadecimal digits, in order."""
     lines = _whole_lines(folder / "answers.jsonl")
     tables = (line["receipts"].get(str(site), []) for line in lines if line["what"] == "answered")
     return [base64.b64decode(item).hex() for table in tables for item in table]

@@ -1,4 +1,4 @@
-"""A site's policy. Refusals go out as constant codes; reasons stay in the site's log."""
+"""A site's policy. Refusals leave as constant codes; reasons stay in the site's log."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hedgerow.privacy.statement.wording import dp_model_words
 from hedgerow.privacy.study import Study
 
 FEWEST_SITES = 3
-"""Of two sites each knows the other's part of a sum but for its noise."""
+"""With two sites, each knows the other's part of a sum up to noise."""
 
 
 @dataclass(frozen=True)
 class Volume:
-    """What a study has taken at this site: rounds, bytes that left, bytes on its disk."""
+    """What a study has used at this site: rounds, bytes that left, bytes on its disk."""
 
     rounds: int
     bytes_sent: int
@@ -34,13 +34,13 @@ class Volume:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What a site allows: nothing, unless it says so. None in a place allows anything there."""
+    """What a site allows: nothing, unless it says so. None means no limit."""
 
     methods: frozenset[str] | None = frozenset()
     features: frozenset[str] | None = frozenset()
     dp_models: frozenset[DPModel] = frozenset()
     max_epsilon: Fraction | None = Fraction(0)
-    """For one study, like all ceilings."""
+    """Per study, like all limits."""
     max_delta: Fraction | None = Fraction(0)
     min_sites: int = FEWEST_SITES
     min_colluders: int = 1
@@ -48,13 +48,13 @@ class Policy:
     max_records_per_person: int | None = 100
     max_rounds: int | None = 10_000
     max_bytes: int | None = 10**10
-    """Of answers that leave."""
+    """Bytes of answers that leave."""
     max_disk: int | None = 10**9
-    """Bytes that its rounds keep or write down here."""
+    """Bytes that its rounds store or log here."""
     max_message: int | None = 1 << 26
     """Bytes of one message with questions."""
     min_fraction: Fraction | None = Fraction(1, 10**9)
-    """Of the budget, for one query: so many tiny ones would cost a disk, and no budget."""
+    """Fraction of the budget for one query: many tiny ones would cost disk space and no budget."""
 
     @staticmethod
     def open() -> Policy:
@@ -77,15 +77,15 @@ class Policy:
         )
 
     def check(self, study: Study) -> None:
-        """Raises the code that a stranger may see; the site's own log has the reasons."""
+        """Raises with a code that outsiders may see; the site's own log has the reasons."""
         self._refuse(study, self.reasons(study))
 
     def check_volume(self, study: Study, volume: Volume) -> None:
-        """The same for what a study has taken here with the round that is about to leave."""
+        """The same for what a study has used here, including the round that is about to leave."""
         self._refuse(study, list(self._excesses(volume)))
 
     def check_request(self, study: Study, size: int, fractions: Iterable[Fraction]) -> None:
-        """The same for one message: its bytes, and the parts of the budget that it asks for."""
+        """The same for one message: its bytes, and the fractions of the budget that it asks for."""
         reasons = list(_above("bytes of a message", size, self.max_message))
         least = min(fractions, default=None)
         if least is not None and self.min_fraction is not None and least < self.min_fraction:
@@ -103,7 +103,7 @@ class Policy:
         yield from _above("bytes on disk", volume.disk, self.max_disk)
 
     def reasons(self, study: Study, rounds: int | None = None) -> list[str]:
-        """Every reason for refusing a study that takes so many rounds, where that is known."""
+        """All reasons to refuse a study that takes this many rounds, if that is known."""
         return [f"{line.why}; to allow it add: {line}" for line in self.missing(study, rounds or 0)]
 
     def missing(self, study: Study, rounds: int) -> Iterator[PolicyLine]:
@@ -158,13 +158,13 @@ class PolicyLine(NamedTuple):
 
 
 def number_text(number: Fraction) -> str:
-    """As people write it where that is exact, else as a fraction."""
+    """As a decimal where that is exact, else as a fraction."""
     text = f"{float(number):.12g}"
     return text if Fraction(text) == number else str(number)
 
 
 def is_method_allowed(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a method is named; `papers.wang.*` names all methods of a paper."""
+    """Whether a pattern allows the method; `papers.wang.*` allows all methods of a paper."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -173,7 +173,7 @@ def _above(name: str, value: Fraction | int, ceiling: Fraction | int | None) -> 
         yield f"{name} {value} is above the ceiling {ceiling}"
 
 
-# policy.toml: what a site allows, as its people write it down. What it does not say is refused.
+# policy.toml: what a site allows. What it does not mention is refused.
 
 ANY = "any"
 UNLIMITED = "unlimited"
@@ -225,7 +225,7 @@ _COUNTS = {
     "disk_per_study": "max_disk",
     "message_bytes": "max_message",
 }
-"""Whole numbers of the file, by what a policy calls them."""
+"""Integers of the file, with their names in a policy."""
 _FIELDS = {
     *("methods", "features", "dp_models", "epsilon_per_study", "delta_per_study"),
     *("lifetime", "trusted_sites", "least_fraction", *_COUNTS),
@@ -251,12 +251,12 @@ class SitePolicy:
 
     @property
     def allows_nothing(self) -> bool:
-        """As `site init` writes it: neither a study nor a budget was opened."""
+        """Whether it is as `site init` writes it: no study and no budget is allowed."""
         return self.policy == Policy() and self.lifetime_epsilon == 0
 
     @property
     def lifetime(self) -> tuple[Measure, Cost]:
-        """The limit as a ledger counts it: in rho, or in epsilon where nothing may fail."""
+        """The limit as a ledger counts it: in rho, or in epsilon if delta is 0."""
         epsilon, delta = self.lifetime_epsilon, self.lifetime_delta
         if not isinstance(epsilon, Fraction):
             return Measure.ZCDP, math.inf
@@ -329,7 +329,7 @@ def _dp_models(raw: Mapping[str, Any]) -> Iterator[DPModel]:
 
 
 def _number(name: str, value: Any) -> Fraction:
-    """Texts and integers are exact; a float is not what somebody typed."""
+    """Parses texts and integers, which are exact; a float is not what somebody typed."""
     return written_number(str(value) if type(value) is int else value, name)
 
 

@@ -1,16 +1,15 @@
 """Rounds of secure aggregation over an exchange, with retries after dropouts.
 
-    first        JOIN -> KEYS, OPEN -> ENCAPS, BIND: a key session of all there (session_state.py)
+    first        JOIN -> KEYS, OPEN -> ENCAPS, BIND: a key session of all present (session_state.py)
     every round  ROUND -> MASKED, and if it is not opened at once
                  [SURVIVORS -> SIGNED_SET], UNMASK -> SHARES
 
-In trouble, the cheapest first: the same round is asked again, which costs nothing; with enough
-others it goes on without the silent; a site whose process was started anew is back with a new
-key session of the same run. Only a round that can never be opened is void, and then its charge
-stays.
-A round that is opened at once is void if somebody is lost: it is asked anew, under a new number
-and for a new charge, without them. To open the same vectors for fewer would show the vector of a
-site whose answer was only kept back.
+Recovery, the cheapest first: the same round is asked again, which costs nothing; with enough other
+sites it continues without the silent ones; a restarted site returns with a new key session of the
+same run. Only a round that can never be opened is void, and its charge stays. A round that is
+opened at once is void if a site is lost: it is asked anew without that site, under a new number and
+for a new charge. Opening the same vectors for fewer sites would expose the vector of a site whose
+answer was only delayed.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ from hedgerow.secagg.server import Coordinator, SecureSum
 
 @dataclass(frozen=True)
 class UnderWay:
-    """A round that was asked and not yet answered: to be asked again in the same words."""
+    """A round that was asked and not yet answered: to be asked again unchanged."""
 
     request: AskedRound
     encoding: Bundle
 
     @property
     def sites(self) -> tuple[int, ...]:
-        """All participants, or those that were settled on before."""
+        """All participants, or the members that were settled on before."""
         return self.request.members or self.request.participants
 
 
@@ -77,7 +76,7 @@ class SecureSites:
         )
         self._begin_names(coordinator.attempt)
         self._last_bundle: tuple[int, Bundle] | None = None
-        """Number and bytes of the round that this process has asked last."""
+        """Number and bytes of the round that this process asked last."""
 
     def enter(self) -> None:
         self.session_state.enter()
@@ -126,7 +125,7 @@ class SecureSites:
         )
 
     def _name_liars(self, secure: SecureSum) -> None:
-        """Who is proved to have sent a bad share is in no later round; a suspect is."""
+        """Excludes sites proved to have sent a bad share from later rounds, but not suspects."""
         if secure.liars:
             words = f"round {secure.round}: a bad share, proved by what it signed; goes on without"
             self.retry_policy.note(words, secure.liars)
@@ -136,7 +135,7 @@ class SecureSites:
         self.session_state.exclude(secure.liars)
 
     def close(self, root: bytes, rounds: int) -> dict[int, bytes]:
-        """CLOSED of all who answer, by site: their last word in this study."""
+        """CLOSED of all sites that answer, by site: their last message in this study."""
         last_words: dict[int, bytes] = {}
 
         def keep(site: int, answer: bytes) -> None:
@@ -149,7 +148,7 @@ class SecureSites:
         enough = Quorum(lambda more: True, asks=asks, longest=longest)
         try:
             self.exchange(self.coordinator.close(root, rounds), keep, enough)
-        except SiteRefused as error:  # whoever refuses counts at the study's whole budget
+        except SiteRefused as error:  # a site that refuses counts at the study's whole budget
             self.retry_policy.note(f"did not close ({error.code}): {error.site}")
         return last_words
 
@@ -186,7 +185,7 @@ class SecureSites:
         return {site: plain[site] for site in under_way.sites}
 
     def _fuller(self, secure: SecureSum, messages: Messages, missing: Misses) -> Messages:
-        """For sites that lack a definition all of them; for those who are silent the same."""
+        """Repeats the messages of silent sites; sites that lack a definition get all of them."""
         whole = secure.requests(dict.fromkeys(missing.lacking, self.sender.everything()))
         return {site: messages[site] for site in missing.silent} | whole
 
@@ -207,7 +206,7 @@ class SecureSites:
         return len(under_way.request.members) or self.session_state.threshold
 
     def _settle(self, secure: SecureSum, under_way: UnderWay, missing: Misses) -> None:
-        """From here on it is opened for these or for nobody: sites sign one set a round."""
+        """Fixes the members: the round is opened for these or for nobody."""
         waiting, n_arrived = missing.silent | missing.lacking, len(secure.arrived)
         self.session_state.doubt(missing.slow)
         self.session_state.exclude(missing.refusals)
@@ -251,9 +250,10 @@ class SecureSites:
         accept: Callable[[bytes], None],
         is_met: Callable[[int], bool],
     ) -> None:
-        """Those who were started anew answer for stored rounds; who has none stored never will.
+        """Asks members for signatures or shares.
 
-        They do so once enough others have witnessed the set that they may open.
+        Restarted sites answer for rounds that they have stored, once enough others have witnessed
+        the set that they may open. A site that has not stored the round will never answer.
         """
 
         def keep(answer: bytes) -> None:
@@ -291,7 +291,7 @@ class SecureSites:
         self.session_state.end(missing.silent, f"round {secure.round}", there)
 
     def _prove(self, secure: SecureSum, traffic: Traffic) -> frozenset[int]:
-        """Those of the doubtful to whom enough others have witnessed the set."""
+        """The restarted sites for which enough others have witnessed the set."""
         self.retry_policy.note("asks for witnesses:", secure.nonces)
         asks, short = self.retry_policy.timing.asks, longest_answer(0, 0, self.study.n_sites)
         everybody = Quorum(lambda more: True, asks, longest=short)
@@ -339,11 +339,11 @@ class SecureSites:
         return record.result
 
     def _begin_names(self, attempt: int) -> None:
-        """Nothing has a name yet in the key session of that attempt."""
+        """Starts without names, for the key session of that attempt."""
         self.sender, self._names_of = Sender(), attempt
 
     def _encode(self, attempt: int, bundle: Sequence[Priced]) -> Bundle:
-        """In the words of the key session: they depend on what it has heard."""
+        """Encodes a bundle with the names of the key session, which depend on what it has sent."""
         if attempt != self._names_of:
             self._begin_names(attempt)
         return self.sender.encode([item.query for item in bundle])
@@ -362,14 +362,14 @@ class SecureSites:
 
 
 class Traffic:
-    """Bytes of the site that sends and gets most, exchange by exchange."""
+    """Bytes of the site that sends and receives most, exchange by exchange."""
 
     def __init__(self) -> None:
         self._out, self._in = list[int](), list[int]()
 
     @property
     def total(self) -> tuple[int, int]:
-        """Sent by a site, and received by it."""
+        """Bytes sent and received by a site."""
         return sum(self._out), sum(self._in)
 
     def put(self, messages: Messages) -> Messages:
@@ -378,7 +378,7 @@ class Traffic:
         return messages
 
     def count(self, accept: Callable[[bytes], None]) -> Accept:
-        """Takes the answer if that site wrote it: a transport may mix messages up."""
+        """Accepts an answer if that site wrote it: a transport may mix messages up."""
 
         def keep(site: int, answer: bytes) -> None:
             require(Header.read(Reader(answer)).sender == site, Code.BAD_MESSAGE, site)

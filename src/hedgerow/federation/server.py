@@ -1,6 +1,6 @@
-"""The coordinator's half of a round: reserve, send, collect, answer. Knows no transport.
+"""The coordinator's half of a round: charge, send, collect, answer. Independent of transports.
 
-It keeps a ledger of its own for early refusal; the sites do not rely on it.
+It has its own ledger for early refusal; the sites do not rely on it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ MOST_TRIES = 3
 """How often one bundle is asked before a run gives up."""
 
 MOST_REMAINDER = 32
-"""Selections are priced by at most so many times their own fraction of the budget: more would make
-them 1.5 % sharper at most, and counts as spent in runs that end early."""
+"""Selections are priced by a remainder of at most this many times their own fraction of the budget:
+more would make them at most 1.5 % sharper, and counts as spent in runs that end early.
+"""
 
 
 class Sites(Protocol):
@@ -82,7 +83,7 @@ class Server:
         self.queries = paid_on_entering(study)
         self._tally = Tally()
         self.slack = Fraction(0)
-        """Total variation between all noise drawn so far and its laws, at most."""
+        """Upper bound on the total variation between all noise drawn so far and its laws."""
 
     @property
     def is_pure(self) -> bool:
@@ -101,11 +102,11 @@ class Server:
         return self.study.variance(query)
 
     def ask(self, queries: Sequence[Query]) -> list[Reply]:
-        """In one round, or in as many as a list takes that is longer than a bundle may be.
+        """Asks queries in one round, or in as many as their number requires.
 
         Each part is charged in its own round, before sites compute it, and repeated alone if it
-        fails, while the study's reserve pays; where one cannot be asked, those before it stay
-        charged.
+        fails, while the study's retry budget pays. If a part cannot be asked, the charges of those
+        before it stay.
         """
         replies: list[Reply] = []
         plain_queries = [self.study.as_asked(query) for query in queries]
@@ -124,8 +125,9 @@ class Server:
         return replies
 
     def _with_remainders(self, queries: Sequence[Query]) -> list[Query]:
-        """Selections with what the worst-case record will have left: only answered rounds count, so
-        that a run that is resumed asks the same. Of much left, much more would hardly help.
+        """Gives selections the budget that the worst-case record will have left.
+
+        Only answered rounds count, so that a resumed run asks the same queries.
         """
         study = self.study
         if self.is_pure or study.limit == math.inf:
@@ -140,7 +142,7 @@ class Server:
         ]
 
     def _charge(self, bundle: Sequence[Priced]) -> int:
-        """The number of the round in which the bundle is asked now: its charge stands."""
+        """Charges the bundle; returns the number of its round."""
         number, graph = len(self.record.rounds) + 1, self.study.graph
         if graph is not None and number > graph.rounds:
             raise BudgetExceeded(
@@ -158,7 +160,7 @@ class Server:
         self.record.rounds.append(RoundRecord(number, _manifest(bundle), void=True))
 
     def _reserve_pays(self) -> bool:
-        """Whether the study's reserve has paid for all rounds that failed so far."""
+        """Whether the study's retry budget covers all rounds that failed so far."""
         void_queries = [query for query in self.queries if query.void]
         return bool(total_cost(worst_path(void_queries)) <= self.study.reserve)
 
@@ -195,9 +197,9 @@ class Server:
         return Answer(values, self.study.variance(noise.query, members))
 
     def _decode(self, query: Summed, reports: FloatArray) -> Answer:
-        """True class counts, estimated without bias from randomized labels.
+        """Unbiased estimates of the true class counts from randomized labels.
 
-        The variance of a cell depends on its count; the answer states the mean over cells.
+        The variance of a cell depends on its count; the answer has the mean over cells.
         """
         assert isinstance(query, SumQuery)
         if isinstance(query.statistic, Count):
@@ -214,7 +216,7 @@ class Server:
 
 
 def _short(fraction: Fraction) -> Fraction:
-    """Rounded down to a number of few digits, 0 if nothing is left."""
+    """Rounded down to few digits; 0 if nothing is left."""
     return Fraction(max(0, math.floor(fraction * 2**20)), 2**20)
 
 

@@ -1,8 +1,8 @@
-"""Who takes part in a run: key sessions, sites that are away, and sites that are back.
+"""The sites of a run: key sessions, and sites that leave and return.
 
-A site whose process was started anew lacks the key of the session; it answers for rounds that it
-has stored, and for new ones it needs a new session. To find that out costs nothing: a BIND without
-secrets changes nothing at a site that is in the key session.
+A restarted site lacks the key of the session; it answers for rounds that it has stored, and needs a
+new session for new ones. Detecting this is free: a BIND without secrets changes nothing at a site
+that is in the key session.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hedgerow.secagg.messages import Mode
 from hedgerow.secagg.server import Coordinator
 
 SESSION_TRIES = 5
-"""How often a key session is begun again because a site was started anew while it formed."""
+"""How often a key session is begun again because a site was restarted while it formed."""
 
 
 @dataclass
@@ -51,13 +51,13 @@ class CoordinatorSession:
     _has_opened: bool = False
     _exclusions: frozenset[int] = frozenset()
     _doubtful_sites: frozenset[int] = frozenset()
-    """Who did not answer at once: a process that was started anew answers for stored rounds."""
+    """Sites that did not answer at once, and may be restarted processes."""
     _bound: frozenset[int] = frozenset()
-    """Who shares secrets with all others of the key session."""
+    """Sites that share secrets with all others of the key session."""
     _left_out: frozenset[int] = frozenset()
-    """Who made a round void: not in the next one, whatever they say."""
+    """Sites that made a round void: left out of the next one, whatever they say."""
     _void: Cost = Fraction(0)
-    """What rounds that failed have cost, at most."""
+    """Upper bound on the cost of failed rounds."""
     _last_answer: float = field(default=-math.inf)
     _asked_back: float = field(default=-math.inf)
 
@@ -73,10 +73,7 @@ class CoordinatorSession:
 
     # ---------------------------------------------------------------------------- key sessions
     def enter(self) -> None:
-        """A new key session of all who are there.
-
-        Again if somebody is started anew while it forms.
-        """
+        """Begins a key session of all present sites; again if one is restarted while it forms."""
         lost: frozenset[int] = frozenset()
         for _ in range(SESSION_TRIES):
             lost = self._try_to_enter()
@@ -148,10 +145,7 @@ class CoordinatorSession:
 
     # ---------------------------------------------------------------------------------- rounds
     def renew(self, number: int, bundle: Sequence[Priced]) -> None:
-        """Before a new round: whoever is back takes part.
-
-        And a new key session is made if need be.
-        """
+        """Before a new round: admits returning sites, and begins a key session if necessary."""
         now, stale = self.retry_policy.clock(), self.retry_policy.stale_seconds
         absent = set(range(self.study.n_sites)) - self.present - self._exclusions - self._left_out
         if self._has_opened and not self.needs_session:
@@ -165,7 +159,7 @@ class CoordinatorSession:
             self.enter()
 
     def _ask_back(self, sites: Iterable[int]) -> None:
-        """Asks at no charge whether these are in the key session, out of it, or away."""
+        """Asks at no charge whether these sites are in the key session, out of it, or absent."""
 
         def keep(site: int, answer: bytes) -> None:
             require(not answer, Code.BAD_MESSAGE, site)
@@ -184,7 +178,7 @@ class CoordinatorSession:
         self.needs_session |= bool(missing.restarts)
 
     def _cannot_be_repeated(self, bundle: Sequence[Priced]) -> bool:
-        """Whether what is left of the study's reserve could not pay for it if it failed."""
+        """Whether the rest of the retry budget could not pay for a failure."""
         return not self._void + price(bundle) <= self.study.reserve
 
     def mode(self, bundle: Sequence[Priced]) -> Mode:
@@ -194,20 +188,20 @@ class CoordinatorSession:
         return Mode.AT_ONCE if at_once and self.retry_policy.timing.at_once else Mode.IN_TWO
 
     def failed(self, bundle: Sequence[Priced]) -> None:
-        """A round is void: its charge stays, and the reserve has so much less."""
+        """Records a void round: its charge stays, and reduces the retry budget."""
         self._void += price(bundle)
 
     def leave_out(self, sites: Iterable[int]) -> None:
-        """Of the next round, which would else be void for the same reason."""
+        """Leaves sites out of the next round, which would otherwise be void again."""
         self._left_out |= frozenset(sites)
         self.present -= self._left_out
 
     def resumed(self, participants: Iterable[int]) -> None:
-        """A round of an earlier process was asked of these; of others nothing is known."""
+        """Takes the participants of a round that an earlier process asked."""
         self.present = self._bound = frozenset(participants)
 
     def opened(self, members: Iterable[int]) -> None:
-        """A round was opened for these."""
+        """Records that a round was opened for these."""
         self.present, self._left_out = frozenset(members) - self._exclusions, frozenset()
         self._has_opened = True
         self._last_answer = self.retry_policy.clock()
@@ -216,7 +210,7 @@ class CoordinatorSession:
         self._doubtful_sites |= frozenset(sites)
 
     def exclude(self, sites: Iterable[int]) -> None:
-        """For the rest of the run."""
+        """Excludes sites for the rest of the run."""
         self._exclusions |= frozenset(sites)
         self.present -= self._exclusions
 

@@ -1,8 +1,8 @@
 """A site's single file: its ledger, the answers it gave and the sets it opened.
 
-Charge, round id and the complete masked message become durable in one transaction, before the
-first byte leaves. Whoever asks the same again gets the stored bytes, at no charge. If the file
-cannot be written nothing is sent.
+The charge, the round id and the complete masked message become durable in one transaction, before
+the first byte leaves. A repeated request gets the stored bytes, at no charge. If the file cannot be
+written, nothing is sent.
 """
 
 from __future__ import annotations
@@ -39,10 +39,9 @@ from hedgerow.secagg.envelope import LedgerHead, MessageKind, Position, SignedHe
 from hedgerow.secagg.keys import COORDINATOR, Identity
 from hedgerow.secagg.memory import LastWordWriter, StoredRound, Writer, set_hash
 
-# How a store's file is laid out, and how an older layout becomes the present one.
-#
-# `PRAGMA user_version` counts the steps that were taken; a file made before they were counted says
-# 0. All steps that a file lacks are taken in one transaction, when it is opened to serve.
+# The layout of a store's file, and the steps from an older layout to the present one. `PRAGMA
+# user_version` counts the steps taken; a file from before they were counted says 0. All missing
+# steps are taken in one transaction, when the file is opened to serve.
 
 _FIRST = (
     "CREATE TABLE runs (study TEXT, run BLOB, open INTEGER, high_water INTEGER, "
@@ -108,7 +107,7 @@ def _first_layout(store: LedgerStore, tables: StoreTables) -> None:
 
 
 def _second_layout(store: LedgerStore, tables: StoreTables) -> None:
-    """Codes on rows; sets are entries of the ledger; accounts go by hash instead of by name.
+    """Codes on rows; sets are entries of the ledger; accounts are named by hash.
 
     Rounds of version 1 can be neither sent nor opened in version 2, and its studies have other
     hashes now: their runs, stored answers and secrets are erased. Charges, budgets and heads of
@@ -125,14 +124,14 @@ def _second_layout(store: LedgerStore, tables: StoreTables) -> None:
 
 
 def _third_layout(store: LedgerStore, tables: StoreTables) -> None:
-    """What each study has taken is counted; of rounds before, nothing is."""
+    """Counts what each study uses, from now on."""
     _require_layout(store, _SECOND)
     store.create(_THIRD[-1])
 
 
 def _fourth_layout(store: LedgerStore, tables: StoreTables) -> None:
-    """What leaves is listed, and the last word in a study is kept. Stored answers of version 2 can
-    be sent no more.
+    """Lists releases, and stores the last message of a study. Stored answers of version 2 can no
+    longer be sent.
     """
     _require_layout(store, _THIRD)
     store.execute("DELETE FROM outbox")
@@ -141,7 +140,7 @@ def _fourth_layout(store: LedgerStore, tables: StoreTables) -> None:
 
 
 def _fifth_layout(store: LedgerStore, tables: StoreTables) -> None:
-    """Peers whose ledgers forked are remembered."""
+    """Stores evidence of forked ledgers of peers."""
     _require_layout(store, _FOURTH)
     store.create(_FIFTH[-1])
 
@@ -153,7 +152,7 @@ LAYOUT_STEPS: tuple[Callable[[LedgerStore, StoreTables], None], ...] = (
 
 
 def bring_up_to_date(store: LedgerStore, tables: StoreTables) -> None:
-    """Takes the steps that the file lacks, all or none, and checks what is then there."""
+    """Takes the missing steps, all or none, and checks the resulting layout."""
     with store.transaction():
         missing = LAYOUT_STEPS[layout_version(store) :]
         for step in missing:
@@ -171,10 +170,10 @@ def _require_layout(store: LedgerStore, statements: tuple[str, ...]) -> None:
         )
 
 
-# What a site must not forget of one study, in the file it shares with all its studies.
+# The durable state of one study, in the file of all studies of the site.
 
 ROUNDS_KEPT = 2
-"""Records hold whole vectors and the secrets to open them; older rounds are answered for."""
+"""Records that are stored: they hold whole vectors and the secrets to open them."""
 
 
 def round_name(run_id: bytes, round: int) -> str:
@@ -185,7 +184,7 @@ def round_name(run_id: bytes, round: int) -> str:
 class PeerHeads:
     """The highest ledger head seen of each peer, in any study, with its signature.
 
-    News is kept in memory and written with the next round: forgetting it costs evidence only.
+    New heads stay in memory and are written with the next round: losing them costs evidence only.
     """
 
     def __init__(self, store: LedgerStore, tables: StoreTables) -> None:
@@ -199,7 +198,7 @@ class PeerHeads:
         return None if result is None else (result[1], result[2])
 
     def receipt(self, peer: bytes) -> SignedHeader | None:
-        """The message header that shows it; none was kept by version 1."""
+        """The message header with the highest head; version 1 stored none."""
         if peer in self._news:
             return self._news[peer]
         result = self._table.get(peer)
@@ -221,7 +220,7 @@ class PeerHeads:
 
 
 class StudyMemory:
-    """What `hedgerow.secagg.client.Site` must not forget, in a file."""
+    """The durable state of `hedgerow.secagg.client.Site`, in a file."""
 
     def __init__(
         self,
@@ -234,10 +233,9 @@ class StudyMemory:
         self._store, self._ledger, self._tables = store, ledger, tables
         self._peers, self._study = peers, study
         self._last: StoredRound | None = None
-        """As it was stored by this process, which alone writes the file."""
+        """As stored by this process, the only one that writes the file."""
         self._last_word: bytes | None = None
 
-    # ----------------------------------------------------------------------------------- runs
     def current_run(self) -> bytes | None:
         result = self._tables.runs.rows(study=self._study, open=1)
         return bytes(result[0][1]) if result else None
@@ -251,7 +249,7 @@ class StudyMemory:
                 self._tables.runs.put(self._study, run_id, 1, 0)
 
     def close_runs(self) -> None:
-        """For good: nothing is left that could open an old round."""
+        """Closes runs for good: nothing is left that could open an old round."""
         with self._store.transaction():
             self._last = None
             for study, run_id, _, high_water in self._tables.runs.rows(study=self._study, open=1):
@@ -265,12 +263,11 @@ class StudyMemory:
     def rounds(self) -> int:
         return sum(int(run[3]) for run in self._tables.runs.rows(study=self._study))
 
-    # --------------------------------------------------------------------------------- rounds
     def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
-        """Stored bytes may leave again if the chain ends where the anchor says.
+        """Stored bytes may be sent again if the chain ends where the anchor says.
 
-        What was stored before a restore is not answered for: a set that the lost entries opened
-        could be opened a second time, with other members.
+        What was stored before a restore is not sent: a set that the lost entries opened could be
+        opened a second time, with other members.
         """
         with self._store.transaction():
             record = self._load(run_id, round)
@@ -300,7 +297,7 @@ class StudyMemory:
         self._last = record
 
     def _release(self, run_id: bytes, round: int, kind: MessageKind, digest: bytes) -> None:
-        """In the transaction that lets it leave for the first time."""
+        """Lists a release, in the transaction that lets it leave for the first time."""
         key = self._study, run_id, round, int(kind)
         if kind in RELEASED and self._tables.releases.get(*key) is None:
             statement = "SELECT COUNT(*) FROM released WHERE study = ? AND run = ?"
@@ -308,13 +305,13 @@ class StudyMemory:
             self._tables.releases.put(*key, place, digest)
 
     def releases(self, run_id: bytes) -> list[Release]:
-        """What has left in a run, in that order."""
+        """The releases of a run, in order."""
         rows = self._tables.releases.rows(study=self._study, run=run_id)
         in_order = sorted(rows, key=lambda row: int(row[4]))
         return [Release(row[2], MessageKind(row[3]), bytes(row[5])) for row in in_order]
 
     def count_rounds(self) -> int:
-        """Rounds in all runs that have left, which are those that were charged."""
+        """Rounds released in all runs, which are those that were charged."""
         return len(self._tables.releases.rows(study=self._study, kind=int(MessageKind.MASKED)))
 
     def last_word(self) -> bytes | None:
@@ -340,7 +337,6 @@ class StudyMemory:
             self._release(run_id, round, kind, message_digest(message))
         return message
 
-    # ---------------------------------------------------------------------------------- heads
     def head_at(self, seq: int) -> bytes | None:
         return self._ledger.head_at(seq)
 
@@ -363,9 +359,8 @@ class StudyMemory:
             if self.fork(peer) is None:
                 self._tables.forks.put(peer, evidence)
 
-    # -------------------------------------------------------------------------------- the file
     def _put_in_outbox(self, record: StoredRound) -> None:
-        """Over the oldest once there are enough: to erase that first would write megabytes more."""
+        """Overwrites the oldest record once there are enough: erasing it first would write more."""
         row = self._study, record.run_id, record.round, record.to_bytes()
         rounds = self._store.execute(
             "SELECT round FROM outbox WHERE study = ? AND run = ? ORDER BY round",
@@ -380,15 +375,15 @@ class StudyMemory:
 __all__ = ["ROUNDS_KEPT", "SiteStore", "StudyStore", "exclusive", "open_ledger"]
 
 _OF_A_ROUND = (*RELEASED, MessageKind.WITNESSED)
-"""Messages whose ledger head is that of the very entry that was written to send them."""
+"""Messages whose ledger head is that of the entry that was written to send them."""
 
 
 Observer = Callable[[Sequence[Charge], LedgerHead, StoredRound], None]
-"""Sees a round in its transaction: charged and masked, not yet kept. What it raises undoes all."""
+"""Sees a round in its transaction: charged and masked, not yet stored. Raising undoes all."""
 
 
 def ignore_round(charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
-    """Nobody looks."""
+    """An observer that does nothing."""
 
 
 class StudyStore(StudyMemory):
@@ -410,7 +405,7 @@ class StudyStore(StudyMemory):
         return self._site_store.head(self._study)
 
     def enter(self, charges: Sequence[Charge]) -> None:
-        """Charges what records pay on entering a study; however often it starts, once."""
+        """Charges the cost of entering a study once, however often it starts."""
         self._ledger.reserve_once(charges, ENTRY_ID)
 
     def transact(
@@ -420,10 +415,10 @@ class StudyStore(StudyMemory):
         compute: Callable[[], Computation],
         mask: Callable[[LedgerHead, Computation], StoredRound],
     ) -> bytes:
-        """The charge is held while rows are read, and written with what may leave.
+        """Reserves the charge, reads rows, then writes the charge with the message.
 
-        Rows are read outside the file's transaction: other studies go on meanwhile. Nobody else
-        charges this study then, since its client answers one message at a time.
+        Rows are read outside the file's transaction, so other studies continue meanwhile. Nobody
+        else charges this study then, since its client answers one message at a time.
         """
         self._ledger.require_room(charges, round_name(request.run_id, request.round))
         result: Computation | None = None
@@ -443,7 +438,7 @@ class StudyStore(StudyMemory):
         return self._site_store.release(charges, request.run_id, request.round, store_round)
 
     def close(self, run_id: bytes, last_word: LastWordWriter) -> bytes:
-        """In one transaction: the account, the run, what was stored, and the last word itself."""
+        """Closes the account and the run, and stores the last message, in one transaction."""
         with self._store.transaction():
             n_rounds, releases = self.count_rounds(), self.releases(run_id)
             self._site_store.close_study(self._study)
@@ -473,13 +468,13 @@ class SiteStore:
     def open(
         cls, path: Path, identity: Identity, anchor: Path, *, hook: Hook = no_hook
     ) -> SiteStore:
-        """`anchor` should lie where a restored backup does not bring it back.
+        """Opens a store. `anchor` should lie where a restored backup does not replace it.
 
-        The folder of `path` is made, for its owner alone, if it is not there. Raises
-        LedgerRolledBack if the file is older than the anchor, LedgerBroken if anything in it
-        does not verify, LedgerUnavailable if another process serves from it.
+        The folder of `path` is created, for its owner alone, if it is missing. Raises
+        LedgerRolledBack if the file is older than the anchor, LedgerBroken if anything in it does
+        not verify, LedgerUnavailable if another process serves from it.
         """
-        path = path.resolve()  # the same file by another name must meet the same lock
+        path = path.resolve()  # another name of the same file must find the same lock
         make_private(path.parent)
         with ExitStack() as stack:
             lock = stack.enter_context(closing(exclusive(path)))
@@ -492,16 +487,15 @@ class SiteStore:
         self._store.close()
         self._lock.close()
 
-    # -------------------------------------------------------------------------------- serving
     def memory(self, study: str) -> StudyStore:
-        """One for each study, however often it is asked for."""
+        """The state of a study: the same object each time."""
         if study not in self._memories:
             memory = StudyStore(self, self._store, self._tables, self._peers, study)
             self._memories.setdefault(study, memory)
         return self._memories[study]
 
     def head(self, study: str) -> LedgerHead:
-        """Where the ledger ends, and what the study has cost: for KEYS."""
+        """The end of the ledger, and the cost of the study, for KEYS."""
         with self._store.transaction():
             spent = self.ledger.spent(study)
             return LedgerHead(*self.ledger.head(), short_text(spent))
@@ -515,9 +509,9 @@ class SiteStore:
     ) -> bytes:
         """The message to send, once its charge, its round id and itself are durable.
 
-        `mask` gets the ledger's end after the charge and makes the record of the round. On any
-        error nothing may be sent and, unless the disk failed at the very last, nothing is kept;
-        but a computation that failed stays charged, and its study is closed with that charge.
+        `mask` gets the ledger's end after the charge and makes the record of the round. After an
+        error nothing may be sent and, unless the disk failed at the very last, nothing is stored.
+        But a failed computation stays charged, and its study is closed with that charge.
         """
         with self._store.transaction():
             receipt = self.ledger.reserve(charges, round_name(run_id, round))
@@ -533,10 +527,10 @@ class SiteStore:
         raise failure
 
     def take(self, study: str, record: StoredRound, line: int) -> Volume:
-        """What the study has taken with one more round, of which `line` bytes are written down.
+        """What the study has used, including one more round with `line` bytes in the log.
 
-        For `mask`, so that it is counted if and only if the round is kept. The ledger's entry says
-        what the line says; stored answers are as many as are kept.
+        For `mask`, so that it is counted if and only if the round is stored. The ledger's entry is
+        as long as the line; the stored answers are counted at their limit.
         """
         with self._store.transaction():
             row = self._tables.volumes.get(study) or (study, 0, 0, 0)
@@ -545,10 +539,10 @@ class SiteStore:
         return Volume(totals[0], totals[1], totals[2] + ROUNDS_KEPT * len(record.to_bytes()))
 
     def secret(self, study: str) -> bytes:
-        """32 bytes for the study's secret draws per record; durable before they are first seen.
+        """32 bytes for the study's secret draws per record; durable before they are first used.
 
-        Drawn before the study's first charge and never again: with another secret a record
-        would be in two folds, and pay in one.
+        Drawn before the study's first charge and never again: with another secret a record would be
+        in two folds, and charged in one.
         """
         with self._store.transaction():
             result = self._tables.secrets.get(study)
@@ -561,7 +555,7 @@ class SiteStore:
     def close_study(self, study: str) -> None:
         """Ends a study: no more charges, and nothing left that could open its rounds.
 
-        Done again it changes nothing: whoever closed its account alone has it finished here.
+        Repeating it changes nothing; it completes the work if only the account was closed.
         """
         with self._store.transaction():
             if self.ledger.is_open(study):
@@ -577,9 +571,8 @@ class SiteStore:
                 "into other folds than those that paid. Close it, and approve a new study."
             )
 
-    # --------------------------------------------------------------------------- losing the file
     def backup(self, path: Path) -> None:
-        """Writes a copy from which `restore` can go on; answers that may be re-sent stay out."""
+        """Writes a copy for `restore`; answers that could be sent again are left out."""
         _copy_without_answers(self._store, path)
 
     @classmethod
@@ -593,8 +586,8 @@ class SiteStore:
     ) -> SiteStore:
         """Serves from a backup; studies open in it count as fully spent until `reconcile`.
 
-        `receipts` of this site are those that others hold. They show, with the anchor, which
-        entries the backup lacks.
+        `receipts` of this site are those that others hold. With the anchor they show which entries
+        the backup lacks.
         """
         headers = [_verify(item, identity) for item in receipts]
         path = path.resolve()
@@ -606,20 +599,20 @@ class SiteStore:
         return cls.open(path, identity, anchor)
 
     def reconcile(self, receipts: Iterable[bytes]) -> None:
-        """Takes this site's own receipts for what was lost: with one for each entry, all is known.
+        """Recovers lost entries from this site's own receipts, if there is one for each entry.
 
-        Receipts are headers of messages that this site has signed; coordinators keep them.
-        Studies then go on from what they had really spent.
+        Receipts are headers of messages that this site has signed; coordinators store them. Studies
+        then continue from what they had really spent.
         """
         self.ledger.reconcile(_as_receipt(_verify(item, self._identity)) for item in receipts)
 
     def receipts(self) -> dict[bytes, bytes]:
-        """By peer, its highest signed header: to be given back to it if it lost its file."""
+        """By peer, its highest signed header: to be returned to it if it lost its file."""
         return self._peers.receipts()
 
 
 def backup_store(site_store: Path, path: Path) -> None:
-    """The same from another process, while a service holds the store."""
+    """Writes a backup from another process, while a service holds the store."""
     with closing(LedgerStore(connect(site_store))) as store:
         check_version(store)
         _copy_without_answers(store, path)

@@ -1,4 +1,4 @@
-"""All that was asked and answered in a run, as bytes that anybody can check: `transcript.bin`.
+"""The transcript of a run, as bytes that anybody can verify: `transcript.bin`.
 
     record   tag u8, length u64, content
     E        a key session: attempt u32, id 32, table site -> X25519 key
@@ -6,9 +6,9 @@
              participants, then each message behind its length
     C        CLOSED of the sites, each behind its length
 
-Messages are as `secagg.envelope.redact` leaves them: signed, without the place of a site's ledger.
-It is the coordinator's view of the run: masked vectors, the sums they open, who answered when. A
-round that was written twice, since its coordinator was stopped, counts as it was written last.
+Messages are as `secagg.envelope.redact` leaves them: signed, without the position of a site's
+ledger. It is the coordinator's view of the run: masked vectors, the sums they open, who answered
+when. If a round was written twice, since its coordinator was stopped, the last record counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RECORD = struct.Struct(">cQ")
 
 @dataclass(frozen=True)
 class TranscriptRound:
-    """One round: what was asked of whom, and the messages that came."""
+    """One round: the queries, the participants, and the messages that arrived."""
 
     number: int
     attempt: int
@@ -81,7 +81,7 @@ class TranscriptRound:
 
 @dataclass
 class Transcript:
-    """A run as it was written down."""
+    """A recorded run."""
 
     key_sessions: dict[int, tuple[bytes, dict[int, bytes]]] = field(default_factory=dict)
     """By attempt: id and X25519 keys."""
@@ -94,7 +94,7 @@ class Transcript:
 
     @classmethod
     def read(cls, path: Path) -> Transcript:
-        """Refuses a file that is torn: `FileTranscript` alone may take up one that is."""
+        """Reads a whole file; raises if it was cut short, which `FileTranscript` allows."""
         result, whole, size = cls(), 0, path.stat().st_size if path.exists() else 0
         try:
             for tag, content, end in _records(path):
@@ -124,9 +124,9 @@ class Transcript:
 
 
 class FileTranscript:
-    """The transcript of a run that goes on; what was added is durable when a call returns.
+    """The transcript of a run in progress; what was added is durable when a call returns.
 
-    Of the rounds it keeps their leaves in memory, not their messages: a run may have thousands.
+    Of the rounds only the leaves stay in memory, not the messages: a run may have thousands.
     """
 
     def __init__(self, path: Path) -> None:
@@ -170,13 +170,13 @@ class FileTranscript:
 
 
 def shown_messages(messages: Mapping[tuple[int, MessageKind], bytes]) -> tuple[bytes, ...]:
-    """As a transcript holds them, by kind and site."""
+    """Messages as a transcript stores them, by kind and site."""
     in_order = sorted(messages, key=lambda key: (key[1], key[0]))
     return tuple(redact(messages[key]) for key in in_order)
 
 
 def _records(path: Path) -> Iterator[tuple[bytes, bytes, int]]:
-    """Whole records, each with where it ends; one at a time is in memory."""
+    """Complete records, each with its end; one at a time is in memory."""
     if not path.exists():
         return
     size, end = path.stat().st_size, 0

@@ -1,9 +1,9 @@
-"""Queries as bytes and back. Values only: no code travels, and what is not understood is refused.
+"""Queries as bytes and back. Values only: no code is sent, and unknown content is refused.
 
 A bundle has two parts. The *questions* are the same for all sites; large values (trees, curves,
-models, binnings, tests, cuts, regions, layers) stand in them as digests. The *definitions* are the
-values that a site may lack. A digest is the whole SHA-256 of a value's canonical bytes, and the
-receiver counts it itself: equal questions then mean equal values, whatever definitions came along.
+models, binnings, tests, cuts, regions, layers) appear in them as digests. The *definitions* are the
+values that a site may lack. A digest is the whole SHA-256 of a value's canonical bytes, which the
+receiver recomputes: equal questions then mean equal values, whatever definitions came along.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from hedgerow.schema import regions
 from hedgerow.schema.grids import canonical_bytes
 from hedgerow.secagg.codes import Code
 
-# JSON that comes from outside, parsed without surprises; and blobs laid end to end.
+# Strict parsing of JSON from outside, and concatenated blobs.
 
 MOST_DEPTH = 32
 MOST_INTEGER_DIGITS = 80
-"""Of an integer: a set of 256 cells has 78."""
+"""Digits of an integer: a set of 256 cells has 78."""
 MOST_VALUES = 1 << 22
-"""Of one JSON text, counted before it is read: a zero and a comma become an object of a list."""
+"""Values in one JSON text, counted before parsing: two bytes may become an object."""
 RATIONAL = re.compile(r"-?[0-9]{1,64}(/[0-9]{1,64})?")
 
 
@@ -84,7 +84,7 @@ def _no_constant(name: str) -> Any:
 
 _MANY_DIGITS = re.compile(rb"[0-9]{%d}" % MOST_INTEGER_DIGITS)
 _QUICK = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
-"""Where no number can have too many digits, none is looked at one by one."""
+"""If no number can have too many digits, none is checked one by one."""
 _CAREFUL = json.JSONDecoder(
     object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant
 )
@@ -146,18 +146,18 @@ _PLAIN: dict[str, type[Any]] = {
     )
 }
 _VALUES = ChainMap(_PLAIN, queries.STATISTICS, queries.GROUPINGS)
-"""By name; statistics and groupings are those that are registered when a name is read."""
+"""By name; statistics and groupings as registered when a name is read."""
 _ENUMS: dict[str, type[Enum]] = {
     e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
 }
 _NAMED = (Tree, models.Curve, surfaces.Basis, queries.Binning, queries.Thresholds, regions.Split)
-"""Sent once, then by digest; models, layers and regions too, as what is new in them."""
+"""Sent once, then by digest; models, layers and regions too, as their new parts."""
 _REPEATED = (queries.Binning, queries.Thresholds, regions.Split)
-"""Asked about so often that their names are kept."""
+"""Used so often that their names are cached."""
 _MORE = "More"
-"""A model as the trees added to one that was sent before."""
+"""A model as the trees added to an earlier one."""
 _REGION = "Region"
-"""A region as the step added to one that was sent before."""
+"""A region as the step added to an earlier one."""
 
 
 _FIELDS: dict[type[Any], tuple[str, ...]] = {}
@@ -171,7 +171,7 @@ def _fields(kind: type[Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Bundle:
-    """What one round asks, in bytes; `definitions` are those that were not sent before."""
+    """The queries of one round in bytes; `definitions` are those not sent before."""
 
     questions: bytes
     definitions: bytes
@@ -184,7 +184,7 @@ class Bundle:
 # -------------------------------------------------------------------------------------- sending
 @dataclass
 class Sender:
-    """The coordinator's end: remembers what this key session has already sent."""
+    """The coordinator's end: remembers what it has sent in this key session."""
 
     blobs: dict[str, bytes] = field(default_factory=dict)
     """All definitions of the key session, by digest."""
@@ -198,7 +198,7 @@ class Sender:
 
     @property
     def is_full(self) -> bool:
-        """Whether the key session has named half of what a site may remember, or take at once.
+        """Whether the key session has used half of the names or bytes that a site accepts.
 
         The other half is for the next bundle, whose weight keeps it within that.
         """
@@ -206,7 +206,7 @@ class Sender:
         return 2 * len(self.blobs) > MOST_NAMES or 2 * size > MOST_BYTES
 
     def everything(self) -> bytes:
-        """All definitions of the key session, for a site that says it lacks some."""
+        """All definitions of the key session, for a site that lacks some."""
         return pack_blobs(list(self.blobs.values()))
 
     def _plain(self, value: Any) -> Any:
@@ -237,7 +237,7 @@ class Sender:
         raise ParameterError(f"a {type(value).__name__} cannot be part of a query.")
 
     def _model(self, model: models.Additive) -> str:
-        """Names a model; one that grew out of the last one travels as its new trees."""
+        """Names a model; one that extends the last one is sent as its new trees."""
         if self.last_model is not None and self.last_model[0] is model:
             return self.last_model[1]
         content = self._growth(model) or self._content(model)
@@ -254,7 +254,7 @@ class Sender:
         return {"!": _MORE, "of": name, "trees": self._plain(model.trees[n_old:])}
 
     def _region(self, region: regions.Region) -> str:
-        """Names a region and all above it; each travels as its last step and the name above."""
+        """Names a region and all above it; each is sent as its last step and the name above."""
         new = len(region)
         while new and region[:new] not in self.names:
             new -= 1
@@ -267,7 +267,7 @@ class Sender:
         return name
 
     def _layer(self, layer: Layer) -> str:
-        """Names a layer; only what it adds to the one above travels."""
+        """Names a layer; only what it adds to the one above is sent."""
         if layer not in self.names:
             above = None if layer.above is None else self._layer(layer.above)
             content = {"!": "Layer", "above": above, "new": layer_to_dict(layer)}
@@ -290,21 +290,21 @@ class Sender:
 # ------------------------------------------------------------------------------------ receiving
 @dataclass
 class Receiver:
-    """A site's end: the names of this key session, kept once a round was released.
+    """A site's end: the names of this key session, stored once a round was released.
 
-    What is wrong with a message is `BadMessage`; a digest that nobody defined is `UnknownName`,
-    upon which the same questions come again with more definitions.
+    An invalid message is `BadMessage`; an undefined digest is `UnknownName`, after which the same
+    questions come again with more definitions.
     """
 
     definitions: dict[str, Any] = field(default_factory=dict)
     past: bytes = b""
-    """A digest of all names that are known, in the order in which they came."""
+    """A digest of all known names, in the order of their arrival."""
 
     def decode(self, bundle: Bundle) -> tuple[list[Query], dict[str, Any]]:
-        """The queries, and what was learned on the way; nothing is kept yet.
+        """The queries, and the names learned from the bundle, which are not stored yet.
 
-        A name is the digest of what it stands for. So what comes out follows from the names that
-        are known and from the bundle, and sites of one process need not read it each.
+        A name is the digest of its value, so the result follows from the known names and the
+        bundle, and sites of one process share it.
         """
         if bundle.size > MOST_BYTES:
             raise SiteRefused(Code.BAD_MESSAGE.value)
@@ -328,12 +328,12 @@ class Receiver:
         except SiteRefused:
             raise
         except Exception:
-            # Whatever strange content does to a parser or to a value's own checks is one thing
-            # to the outside: it was no message.
+            # Whatever strange content does to a parser or to a value's own checks, outside it is
+            # one thing: an invalid message.
             raise SiteRefused(Code.BAD_MESSAGE.value) from None
 
     def keep(self, additions: dict[str, Any]) -> None:
-        """After the round was released: names that a refused round taught are forgotten."""
+        """Stores names after the round was released; those of a refused round are dropped."""
         if len(self.definitions) + len(additions) > MOST_NAMES:
             raise SiteRefused(Code.BAD_MESSAGE.value)
         if additions:
@@ -341,14 +341,14 @@ class Receiver:
             self.past = hashlib.sha256("".join((self.past.hex(), *additions)).encode()).digest()
 
     def forget(self) -> None:
-        """At a new key session."""
+        """Drops all names, at a new key session."""
         self.definitions.clear()
         self.past = b""
 
 
 _Read = tuple[tuple[Query, ...], dict[str, Any]]
 _READ: dict[tuple[bytes, Bundle], _Read] = {}
-"""The last bundle that was read, which other sites of the same process will read too."""
+"""The last bundle read, which other sites of the same process will read too."""
 
 
 def _keep_last(key: tuple[bytes, Bundle], result: _Read) -> None:
@@ -361,7 +361,7 @@ class _UnknownName(Exception):
 
 
 class _Path(NamedTuple):
-    """A region as it is kept: steps are shared with those above it, however many there are."""
+    """A region as it is stored: it shares the steps of the regions above it."""
 
     above: _Path | None
     step: regions.Step

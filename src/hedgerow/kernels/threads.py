@@ -63,5 +63,4 @@ def blocks(n: int, least: int = LEAST_BLOCK) -> list[slice]:
 
 
 def _processors() -> int:
-    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -133,7 +133,6 @@ class PrivateEstimator(CommonParameters):
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    # ------------------------------------------------------------------------------------ fit
     def fit(
         self,
         X: Any,
@@ -311,7 +310,6 @@ class PrivateEstimator(CommonParameters):
         """How labels are randomized under dp_model 'label'; None is k-ary randomized response."""
         return None
 
-    # -------------------------------------------------------------------------------- predict
     def _outputs(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")
         X = by_schema_names(checked_rows(X), self.schema_)

@@ -72,7 +72,7 @@ from hedgerow.privacy.queries import (
     Whole,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.rules import or_none, whole
@@ -132,9 +132,7 @@ class StageFractions:
 class SmoothedBoost(Method):
     """Curves, then at most `n_estimators` oblivious trees, `trees_per_round` of them per round."""
 
-    n_estimators: int = parameter(
-        default=100, rule=whole(1), text="The most trees after the curves."
-    )
+    n_estimators: int = parameter(default=100, rule=whole(1), text="Most trees after the curves.")
     max_depth: int = parameter(default=4, rule=whole(1), text="Levels of splits.")
     trees_per_round: int | None = parameter(
         default=None, rule=or_none(whole(1)), text=TREES_PER_ROUND
@@ -184,9 +182,7 @@ class SmoothedBoost(Method):
         before = self._before_trees(schema).rounds
         return BatchPlan(self.n_estimators, self.trees_per_round, before, integers)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         n_classes = len(schema.classes or ())
         record_count = yield from private_bins.count_until_clear()
         root_counts = record_count.count
@@ -257,7 +253,8 @@ class SmoothedBoost(Method):
             of_trees += noise_of_trees
         noise = ScoreNoise.of(of_trees, of_curves)
         parts = effects.parts(grids)
-        return TrainingResult(Model(score, output_for(n_classes), parts=parts, noise=noise))
+        output = Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
+        return TrainingResult(Model(score, output, parts=parts, noise=noise))
 
     def _splitting(
         self,
@@ -340,17 +337,13 @@ def leaves_for(n_classes: int, trees: int = 1) -> Wiener:
     return Wiener(loss_for(n_classes), deviation=wider, overlap=overlap)
 
 
-def output_for(n_classes: int) -> Output:
-    return Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
-
-
 @estimator
 class BoostedTreesClassifier(StagedTrees, PrivateClassifier, SmoothedBoost):
     """Gradient boosting with differential privacy, for two classes or more.
 
     Trains at one site, or federated over several (`site=`). The budget goes to private bins,
-    one smooth curve per feature, then, where the signal pays for them, to surfaces of pairs of
-    features and to oblivious trees (one test per level).
+    one smooth curve per feature and then, if the signal is strong enough, surfaces of feature
+    pairs and oblivious trees (one test per level).
 
     Examples
     --------

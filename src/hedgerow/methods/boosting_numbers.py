@@ -79,7 +79,7 @@ from hedgerow.privacy.queries import (
     TargetClassCounts,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray, canonical
+from hedgerow.schema.arrays import FloatArray, Rng, canonical
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE
@@ -213,7 +213,6 @@ class GuidedTree:
         return NoisyTree(self.tree.with_values(values), noise)
 
 
-# ----------------------------------------------------------------------------------------- tables
 @dataclass
 class SmoothTable:
     """Mean residuals of the cells of one column or of two, learned pass by pass.
@@ -256,12 +255,7 @@ class TableTrees:
     tables: Sequence[SmoothTable] | Sequence[GuidedTree]
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         tables = [self.tables[k] for k in numbers]
         by = Leaves(tuple(table.tree for table in tables))
@@ -388,20 +382,18 @@ class RegressionBoost(Method):
     """
 
     n_estimators: int | None = parameter(
-        default=None,
-        rule=or_none(whole(1)),
-        text="Trees; None is 20 (delta = 0) or 100.",
+        default=None, rule=or_none(whole(1)), text="Trees; None is 20 (delta = 0) or 100."
     )
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 4 to 9, by the noise (delta = 0: 7).",
+        text="Levels of splits; None is 4 to 9, depending on the noise (delta = 0: 7).",
     )
     trees_per_round: int | None = parameter(
         default=None, rule=or_none(whole(1)), text=TREES_PER_ROUND
     )
     learning_rate: float = parameter(
-        default=0.5, rule=number(above=0.0), text="Part of a step that is taken."
+        default=0.5, rule=number(above=0.0), text="Fraction of each step that is taken."
     )
 
     @property
@@ -472,10 +464,7 @@ class RegressionBoost(Method):
             n_estimators, self.trees_per_round, before, 2 * self._leaves(Scale(schema))
         )
 
-    # -------------------------------------------------------------------------------------- flow
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
         plan = self._batches(schema)
         is_shared = plan.is_shared(
@@ -512,11 +501,7 @@ class RegressionBoost(Method):
         return TrainingResult(Model(score, Output.VALUE, parts=parts, noise=noise))
 
     def _forest(
-        self,
-        first_round: InitialRound,
-        schema: Schema,
-        noise_model: NoiseModel,
-        rng: np.random.Generator,
+        self, first_round: InitialRound, schema: Schema, noise_model: NoiseModel, rng: Rng
     ) -> Flow[TrainingResult]:
         forest = GuidedForest(max_depth=self.max_depth)
         result = yield from forest.grow_from(first_round, schema, noise_model, rng)
@@ -528,7 +513,7 @@ class RegressionBoost(Method):
         stage: Stage,
         schema: Schema,
         noise_model: NoiseModel,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> Flow[TrainingResult]:
         """Trees alone, their structure from tables of the target's classes."""
         constants = guided_constants(first_round.signal, noise_model.is_pure)
@@ -570,7 +555,7 @@ def learn_tables(
     stage: Stage,
     grids: Grids,
     active: Sequence[int],
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Flow[LearnedTables]:
     """Learns all columns at once to rank them, then one by one while that pays; then pairs."""
     is_weak, target = first_round.signal < WEAK_BELOW, stage.target
@@ -618,7 +603,7 @@ def grow_in_rounds(
     looks: Collection[int],
     start: Additive,
     residuals: Residuals,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Flow[tuple[Additive, list[NoisyTree], Residuals]]:
     """Adds tables or trees to a model; before some of them the size of residuals is asked.
 
@@ -653,7 +638,6 @@ def tree_rounds(sizes: Sequence[int], rest: Fraction) -> Rounds:
     return Rounds(sizes, rest - len(looks_at(Rounds(sizes, rest))) * LOOK_FRACTION)
 
 
-# ------------------------------------------------------------------------------ post-processing
 def depth_by_noise(count: private_bins.NoisyCount, fraction: Fraction) -> int:
     """Levels of trees that get this fraction of the budget each."""
     noise = count.deviation * np.sqrt((1.0 + ROW_WEIGHT**2) / float(fraction))

@@ -34,8 +34,8 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
         kw_only=False,
         rule=rules.or_none(rules.either(rules.a(Schema), rules.one_of({PRIVATE: PRIVATE}))),
         text="Public facts: ranges, categories, classes; see docs/schema.md. 'private' takes types "
-        "from a typed table and finds bins by private counts. None reads all from the rows and "
-        "warns: the statement then says that epsilon is infinite.",
+        "from a typed table and finds bins by private counts. None reads everything from the rows "
+        "and warns: the statement then says that epsilon is infinite.",
     )
     epsilon: float = parameter(
         default=1.0, kw_only=False, rule=STUDY["epsilon"].rule, text=STUDY["epsilon"].text
@@ -61,21 +61,22 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
     ledger: Any = parameter(
         default=None,
         rule=rules.or_none(LEDGER),
-        text="A file in which all fits that name it add up: its path, or hedgerow.Ledger with a "
-        "limit, beyond which a fit is refused. The statement then says the total. None counts "
+        text="A ledger that adds up all fits that name it: its path, or hedgerow.Ledger with a "
+        "limit, beyond which a fit is refused. The statement then includes the total. None counts "
         "this fit alone.",
     )
     random_state: Any = parameter(
         default=None,
         rule=rules.anything("int, RandomState or None"),
-        text="Public randomness only: feature draws and random cuts. It never reaches the noise.",
+        text="Public randomness only: feature draws and random cuts. It never influences the "
+        "noise.",
     )
     n_jobs: int | None = parameter(
         default=None,
         rule=rules.or_none(rules.THREADS),
         text="Threads for reading rows, for blocks of a site's rows and for the sites of one "
-        "process; None is 1, -1 is all processors. Nothing that is computed depends on it.",
+        "process; None is 1, -1 is all processors. Results do not depend on it.",
     )
     progress: bool = parameter(
-        default=False, rule=rules.FLAG, text="Whether to draw a progress bar on the terminal."
+        default=False, rule=rules.FLAG, text="Whether to show a progress bar on the terminal."
     )

@@ -49,6 +49,7 @@ from hedgerow.privacy.queries import (
     choices,
     sums,
 )
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Fold, Step
 from hedgerow.schema.rules import FLAG, FRACTION, exact, number, or_none, rule_of, whole
@@ -63,20 +64,20 @@ TABLE_FEATURES = constant(5, unit="features", evidence="trees.md#0051")
 
 PAPER = "Consul and Williamson 2020"
 DEPARTURES = (
-    Departure("leaf values are shrunk towards the nodes above", {"shrinkage": False}),
-    Departure("all trees see all rows and divide the budget", {"folds": True}),
+    Departure("leaf values are shrunk towards their ancestors", {"shrinkage": False}),
+    Departure("all trees use all rows and divide the budget", {"folds": True}),
     Departure(
-        "each of the K medians that DiPriMeExp and DiPriMeFlip look at is paid",
+        "each of the K medians that DiPriMeExp and DiPriMeFlip use is charged",
         reason="K medians cost K times one; the names that end in as_published keep the paper's "
         "budgets, and their statements say what these cost",
     ),
     Departure(
         "folds by independent draws, not by a shuffle into equal parts",
-        reason="the sizes of equal parts tell more than they are charged for",
+        reason="the sizes of equal parts reveal more than they are charged for",
     ),
     Departure(
         "leaf means from complementary fractional counts",
-        reason="noise scaled by the private number of rows of a leaf tells that number",
+        reason="noise scaled by the private number of rows of a leaf reveals that number",
     ),
     Departure(
         "cuts come from a public grid; categories are scored by balance with the sign that prefers "
@@ -137,55 +138,55 @@ class MedianForest(Method):
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits. None buys a noisy number of rows for 1 % and takes as many levels "
-        "as leave `rows_per_leaf` rows to be expected in a leaf.",
+        text="Levels of splits. None spends 1 % of the budget on a noisy number of rows and takes "
+        "as many levels as leave about `rows_per_leaf` rows in a leaf.",
     )
     rows_per_leaf: float = parameter(
         default=20.0,
         rule=number(above=0.0),
         used_with=(when(max_depth=None),),
-        text="Rows to be expected in a leaf.",
+        text="Expected rows of a leaf.",
     )
     max_features: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
         used_with=(when(split=(None, "grid", "medians", "table")),),
-        text="Features a node looks at, drawn afresh for each (K in the paper); None is all of "
+        text="Features that a node considers, drawn anew for each (K in the paper); None is all of "
         "them, and five for 'table'.",
     )
     leaf_fraction: float = parameter(
         default=0.3,
         rule=FRACTION,
-        text="Part of the budget kept for the leaves; the splits of a path have the rest (rho in "
-        "the paper).",
+        text="Fraction of the budget for the leaves; the splits of a path get the rest (rho in the "
+        "paper).",
     )
     split: MedianSplit | None = parameter(
         default=None,
         rule=or_none(rule_of(MedianSplit)),
         text="How a node finds its split. 'grid': one private selection among all features and "
-        "cuts. 'medians': a private median of each feature looked at, then one of them, as in the "
-        "paper, each median paid. 'median': a feature at random, its private median. 'table': "
-        "medians from noisy tables, the only one for several sites. None: 'grid' for one "
-        "site, 'table' for several.",
+        "cuts. 'medians': a private median of each considered feature, then one of them, as in the "
+        "paper, with each median charged. 'median': a random feature, split at its private median. "
+        "'table': medians from noisy tables, the only choice for several sites. None: 'grid' for "
+        "one site, 'table' for several.",
     )
     mechanism: MechanismName | None = parameter(
         default=None,
         rule=or_none(rule_of(MechanismName)),
         used_with=(when(split=(None, *PRIVATE_CHOICES)),),
-        text="How one site makes a private selection. None is 'permute_and_flip' where delta = 0, "
-        "and 'exponential', which is cheaper there, where delta > 0.",
+        text="The mechanism of a private selection at one site. None is 'permute_and_flip' for "
+        "delta = 0, and 'exponential', which is cheaper there, for delta > 0.",
     )
     folds: bool | None = parameter(
         default=None,
         rule=or_none(FLAG),
-        text="Whether every record draws the one tree it is used for, or all trees see all rows "
-        "and divide the budget. None is True under Laplace noise (delta = 0), where both have "
-        "the same noise, and False elsewhere.",
+        text="Whether every record draws the one tree it is used for, or all trees use all rows "
+        "and divide the budget. None is True under Laplace noise (delta = 0), where both have the "
+        "same noise, and False otherwise.",
     )
     shrinkage: bool = parameter(
         default=True,
-        text="Whether leaf values are shrunk towards the nodes above them; False is "
-        "the paper's plain leaf. Free of charge.",
+        text="Whether leaf values are shrunk towards their ancestors; False is the paper's plain "
+        "leaf. Free of charge.",
     )
 
     @property
@@ -232,9 +233,7 @@ class MedianForest(Method):
             case "median" | "grid":
                 return grid
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         split = self._split(noise_model)
         folds = _folds_pay(noise_model) if self.folds is None else self.folds
         spent = Fraction(0) if self.max_depth is not None else SIZE_FRACTION
@@ -292,7 +291,7 @@ class MedianForest(Method):
                 return medians.among_medians(rules, fraction)
             case "grid":
                 if not target.shape:
-                    return medians.among_cuts(rules, fraction, medians.no_balance)
+                    return medians.among_cuts(rules, fraction, lambda level: 0)
                 noise = math.sqrt(noise_model.variance(replace(SIZE, fraction=fraction)))
                 return medians.among_cuts(rules, fraction, medians.balance_below(depth, noise))
 
@@ -360,7 +359,6 @@ class MedianForestRegressor(PrivateRegressor, MedianForest):
     """
 
 
-# -------------------------------------------------------------- the paper's methods and its rivals
 # `max_depth=None, rows_per_leaf=25` takes the depth as the paper's tables do, from a number of
 # rows that is asked privately. All but DP-ERT need one site with all rows; all but DP-DF predict a
 # number where the schema has a target. DiPriMeExp and DiPriMeFlip use K medians of a node and pay
@@ -433,7 +431,7 @@ diprime = preset(
     "DiPriMe",
     MedianForestClassifier,
     MedianForestRegressor,
-    words="a feature at random, cut at its private median by the exponential mechanism.",
+    words="a random feature, cut at its private median by the exponential mechanism.",
     fixed_parameters={"split": "median", "mechanism": "exponential"},
     usual=CONSUL_DEFAULTS,
     rows={"DiPriMe": "", "DiPriMe, regression": "numbers"},
@@ -443,7 +441,7 @@ diprime_exp = preset(
     "DiPriMeExp",
     MedianForestClassifier,
     MedianForestRegressor,
-    words="K private medians, every one paid, one of them by the target.",
+    words="K private medians, each charged, and one of them selected by the target.",
     fixed_parameters=EXP,
     usual=FIVE_FEATURES,
     rows={"DiPriMeExp, each median paid": "", "DiPriMeExp, regression": "numbers"},
@@ -453,7 +451,7 @@ diprime_exp_as_published = preset(
     "DiPriMeExp as published",
     MedianForestClassifier,
     MedianForestRegressor,
-    words="the paper's budgets, at the epsilon that they really cost.",
+    words="the paper's budgets, at their true epsilon.",
     fixed_parameters=EXP,
     usual=FIVE_FEATURES,
     rows={"DiPriMeExp, as published": "schema, published_epsilon=2.0"},
@@ -466,7 +464,7 @@ diprime_flip = preset(
     "DiPriMeFlip",
     MedianForestClassifier,
     MedianForestRegressor,
-    words="DiPriMeExp with permute-and-flip, every median paid.",
+    words="DiPriMeExp with permute-and-flip, each median charged.",
     fixed_parameters=FLIP,
     usual=FIVE_FEATURES,
     rows={"DiPriMeFlip, each median paid": "", "DiPriMeFlip, regression": "numbers"},
@@ -476,7 +474,7 @@ diprime_flip_as_published = preset(
     "DiPriMeFlip as published",
     MedianForestClassifier,
     MedianForestRegressor,
-    words="the paper's budgets, at the epsilon that they really cost.",
+    words="the paper's budgets, at their true epsilon.",
     fixed_parameters=FLIP,
     usual=FIVE_FEATURES,
     rows={"DiPriMeFlip, as published": "schema, published_epsilon=2.0"},

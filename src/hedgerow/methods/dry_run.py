@@ -30,7 +30,7 @@ from hedgerow.privacy.pricing import phrase_of
 from hedgerow.privacy.queries import Query, Reply, SumQuery
 from hedgerow.privacy.statement.spending import ENTRY, total_cost, worst_path
 from hedgerow.privacy.study import Study
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema
 
 TEST_PART = constant(0.25, unit="part of the proxy rows for the test")
@@ -62,14 +62,15 @@ def _as_array(X: Any, schema: Schema) -> Any:
     return np.asarray(X, dtype=object)
 
 
-def make_up_rows(schema: Schema, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+def make_up_rows(schema: Schema, n: int, rng: Rng) -> tuple[Any, Any]:
     """Random columns over their whole ranges, with an outcome that depends on some of them."""
     columns, effects = zip(
         *(_make_up_column(feature, n, rng) for feature in schema.features), strict=True
     )
     X = np.stack([np.asarray(column, dtype=object) for column in columns], axis=1)
     strengths = rng.exponential(1.0, len(effects)) * (rng.random(len(effects)) < 0.7)
-    score = 1.5 * (strengths @ np.stack(effects)) / max(float(np.linalg.norm(strengths)), 1e-9)
+    strengths = strengths if strengths.any() else np.ones(len(effects))  # of few, one matters
+    score = 1.5 * (strengths @ np.stack(effects)) / float(np.linalg.norm(strengths))
     if schema.survival is not None:
         horizon = schema.survival.horizon
         times = np.minimum(horizon, 0.4 * horizon * rng.exponential(size=n) * np.exp(-0.5 * score))
@@ -86,7 +87,7 @@ def make_up_rows(schema: Schema, n: int, rng: np.random.Generator) -> tuple[Any,
     return X, classes[np.searchsorted(cuts, noisy)]
 
 
-def _make_up_column(feature: Feature, n: int, rng: np.random.Generator) -> tuple[Any, FloatArray]:
+def _make_up_column(feature: Feature, n: int, rng: Rng) -> tuple[Any, FloatArray]:
     """Values and their effects: a step plus a slope, of variance about one."""
     if isinstance(feature, Numeric):
         part = rng.beta(1.2, 2.0, n)
@@ -327,7 +328,7 @@ def forecast(study: Study, method: Method) -> Forecast:
     return _forecast(federation, most_rounds(study, method))
 
 
-def _random_rows(schema: Schema, rng: np.random.Generator) -> Encoded:
+def _random_rows(schema: Schema, rng: Rng) -> Encoded:
     """Random rows over the whole grid, with labels that depend on every column."""
     codes = np.stack([rng.integers(0, grid.n_cells, SITE_ROWS, np.uint8) for grid in schema.grids])
     score = np.mean([c / grid.n_cells for c, grid in zip(codes, schema.grids, strict=True)], axis=0)

@@ -47,12 +47,7 @@ def fit_and_evaluate_files(
     rows, labels, whose = rows_of_sites(sources, schema_for(estimator), target, person)
     estimator.fit(rows, labels, **whose)
     evaluation = evaluate(
-        estimator,
-        rows,
-        labels,
-        epsilon=estimator.epsilon,
-        ledger=estimator.ledger,
-        **whose,
+        estimator, rows, labels, epsilon=estimator.epsilon, ledger=estimator.ledger, **whose
     )
     return estimator._set_names().keep(evaluation)
 

@@ -67,7 +67,7 @@ from hedgerow.privacy.queries import (
     Whole,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
@@ -152,12 +152,12 @@ class GuidedForest(Method):
     n_estimators: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Trees; None is 8, 16 or 48, by the noisy signal-to-noise ratio.",
+        text="Trees; None is 8, 16 or 48, depending on the noisy signal-to-noise ratio.",
     )
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 6, 8 or 10, by the noisy signal-to-noise ratio.",
+        text="Levels of splits; None is 6, 8 or 10, depending on the noisy signal-to-noise ratio.",
     )
 
     def asks(self, schema: Schema) -> QueryKinds:
@@ -181,18 +181,12 @@ class GuidedForest(Method):
         model = scale.model_bytes(n_estimators, leaves, 1, tests)
         return size + Size.of_step(integers=channels * (len(EDGES) + 1), bytes=QUERY + model)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
         return (yield from self.grow_from(first_round, schema, noise_model, rng))
 
     def grow_from(
-        self,
-        first_round: InitialRound,
-        schema: Schema,
-        noise_model: NoiseModel,
-        rng: np.random.Generator,
+        self, first_round: InitialRound, schema: Schema, noise_model: NoiseModel, rng: Rng
     ) -> Flow[TrainingResult]:
         """Trains the forest after the first round."""
         if needs_fallback(first_round, noise_model):
@@ -246,17 +240,11 @@ class GuidedForest(Method):
         return TrainingResult(_votes(leaf_reports, prior, constants.sharpness))
 
     def totally_random_model(
-        self,
-        first_round: InitialRound,
-        schema: Schema,
-        noise_model: NoiseModel,
-        rng: np.random.Generator,
+        self, first_round: InitialRound, schema: Schema, noise_model: NoiseModel, rng: Rng
     ) -> Flow[TrainingResult]:
         """A totally random forest, where the table of round 2 is below the noise."""
-        n_estimators, depth = (
-            self.n_estimators or RANDOM_TREE_COUNT,
-            self.max_depth or random_depth(first_round),
-        )
+        n_estimators = self.n_estimators or RANDOM_TREE_COUNT
+        depth = self.max_depth or random_depth(first_round)
         rest = 1 - first_round.spent
         statistics = yield from draw_trees(
             schema, first_round.target, n_estimators, depth, rest, rng

@@ -7,8 +7,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Literal
 
-import numpy as np
-
 from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.blocks import histograms
@@ -25,6 +23,7 @@ from hedgerow.methods.parameters import estimator, parameter, when
 from hedgerow.methods.presets import Departure, preset
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import Binning, Cells, ClassCounts, QueryKinds, Whole, bounds, sums
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids, all_features
 from hedgerow.schema.rules import FRACTION, a, exact, number, or_none, whole
 from hedgerow.schema.schema import Schema
@@ -33,25 +32,25 @@ PAPER = "Gubler 2023"
 DEPARTURES = (
     Departure("a leaf gets all that its path did not spend", {"leaf_budget": "fraction"}),
     Departure("the histograms of a node agree on their totals", {"consistency": False}),
-    Departure("bins that the path excludes hold nothing", {"known_zeros": False}),
-    Departure("leaf values are shrunk towards the nodes above", {"shrinkage": False}),
+    Departure("bins that the path excludes are 0", {"known_zeros": False}),
+    Departure("leaf values are shrunk towards their ancestors", {"shrinkage": False}),
     Departure("tables are screened", {"screening": None}),
     Departure(
-        "the bounds of Algorithm 6 are paid in full",
+        "the bounds of Algorithm 6 are charged in full",
         {"accounting": "published"},
         corrected=("algorithm_6", "algorithm_6_as_released"),
     ),
     Departure(
-        "bins are declared; the released program's follow the rows of a node",
+        "bins are declared; those of the released program follow the rows of a node",
         reason="the ends of such bins are values of records",
     ),
     Departure(
-        "any number of classes; missing values and categories have bins of their own",
-        reason="the report has two classes and numbers that are all there",
+        "any number of classes; missing values and categories have their own bins",
+        reason="the report has two classes and numbers without missing values",
     ),
     Departure(
         "while saving, fractions are rounded down by at most 3 percent",
-        reason="fractions are exact, and without it their digits would grow with every level",
+        reason="fractions are exact, and their digits would otherwise grow with every level",
     ),
 )
 Accounting = Literal["corrected", "published", "released"]
@@ -118,19 +117,19 @@ class HistogramTree(Method):
     """
 
     max_depth: int = parameter(
-        default=5, rule=whole(1), text="Levels of splits; a tree costs max_depth + 1 rounds."
+        default=5, rule=whole(1), text="Levels of splits; a tree takes max_depth + 1 rounds."
     )
     min_samples_split: float = parameter(
         default=5.0,
         rule=number(least=0.0),
         used_with=(when(screening=None),),
-        text="A node with fewer rows, as all noisy counts tell, stays a leaf.",
+        text="A node with fewer rows by all noisy counts stays a leaf.",
     )
     min_samples_leaf: float = parameter(
         default=5.0,
         rule=number(least=0.0),
         used_with=(when(screening=...),),
-        text="A side with fewer rows, as noisy numbers tell, is no split.",
+        text="A split needs at least this many noisy rows on each side.",
     )
     n_bins: int | None = parameter(
         default=None,
@@ -138,36 +137,38 @@ class HistogramTree(Method):
         text="Uniform bins per numeric feature; None keeps the schema's own grid.",
     )
     leaf_fraction: float = parameter(
-        default=0.5, rule=FRACTION, text="Part of the budget kept for the leaves."
+        default=0.5, rule=FRACTION, text="Fraction of the budget for the leaves."
     )
     budget_saving: bool = parameter(
         default=False,
-        text="Algorithm 6: skip features whose noisy bound rules them out, hand what is saved "
-        "down.",
+        text="Algorithm 6: skip features that their noisy bound excludes, and pass the saved "
+        "budget to the children.",
     )
     bounds_fraction: float = parameter(
         default=0.25,
         rule=FRACTION,
         used_with=(when(budget_saving=True),),
-        text="Part of a node's budget for the bounds.",
+        text="Fraction of a node's budget for the bounds.",
     )
     accounting: Accounting = parameter(
         default="corrected",
         used_with=(when(budget_saving=True),),
-        text="What the bounds of Algorithm 6 spend. 'corrected': all of a node together what is "
-        "meant for them. 'published': each of them, as in the report, which counts them as one. "
-        "'released': nothing, since the released code's bounds are noise around zero. Epsilon is "
-        "always what is really spent at most; hedgerow.papers.gubler translates the report's.",
+        text="What the bounds of Algorithm 6 spend. 'corrected': all bounds of a node together "
+        "spend their fraction. 'published': each of them spends it, while the report counts them "
+        "as one. 'released': nothing, since the released code's bounds are noise around zero. "
+        "Epsilon is always an upper bound on what is really spent; hedgerow.papers.gubler "
+        "translates the report's.",
     )
     chunk: int = parameter(
         default=1,
         rule=whole(1),
         used_with=(when(budget_saving=True),),
-        text="Features asked per round while saving: larger chunks, fewer rounds, smaller savings.",
+        text="Features per round while saving: larger chunks mean fewer rounds and smaller "
+        "savings.",
     )
     leaf_budget: Literal["unspent", "fraction"] = parameter(
         default="unspent",
-        text="What a leaf is asked with: all that its path did not spend, or 'fraction', the "
+        text="The budget of a leaf: all that its path did not spend, or 'fraction', the "
         "`leaf_fraction` alone, as published.",
     )
     consistency: bool = parameter(
@@ -180,15 +181,15 @@ class HistogramTree(Method):
     )
     shrinkage: bool = parameter(
         default=False,
-        text="Whether leaf values are shrunk towards the nodes above them, the more the noisier "
-        "they are. Post-processing: costs nothing.",
+        text="Whether leaf values are shrunk towards their ancestors, the more the noisier they "
+        "are. Post-processing, free of charge.",
     )
     screening: FeatureScreening | None = parameter(
         default=None,
         rule=or_none(a(FeatureScreening)),
-        text="Tables asked and read as our own tree does it: private bins, naive-Bayes prior, "
-        "screening, noise-penalized gain; hedgerow.FeatureScreening() takes all of them. Numbers "
-        "are then read on the fine grid, unless `n_bins` is given.",
+        text="Tables as in our own tree: private bins, naive-Bayes prior, screening, "
+        "noise-penalized gain; hedgerow.FeatureScreening() enables all of them. Numbers then use "
+        "the fine grid, unless `n_bins` is given.",
     )
 
     def check(self) -> None:
@@ -223,9 +224,7 @@ class HistogramTree(Method):
             size += table * looks
         return size + scale.sums(scale.nodes(depth), channels=channels, depth=depth)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target = TrainingTarget(ClassCounts(len(schema.classes or ())))
         if self.screening is None:
             root, choose = ROOT, self._chooser(schema, target, noise_model)
@@ -308,7 +307,6 @@ class HistogramTreeClassifier(PrivateClassifier, HistogramTree):
     """
 
 
-# ----------------------------------------------------------------------- the report's algorithms
 GUBLER_DEFAULTS = {
     "max_depth": 5,
     "n_bins": 10,
@@ -333,7 +331,7 @@ algorithm_2 = preset(
     "algorithm_2",
     "Algorithm 2",
     HistogramTreeClassifier,
-    words="splits by impurities of exact sums over all sites; nothing is guaranteed.",
+    words="splits by impurities of exact sums over all sites; no guarantee.",
     fixed_parameters={"dp_model": "none", "budget_saving": False},
     usual=GUBLER_DEFAULTS,
 )
@@ -349,7 +347,7 @@ algorithm_6 = preset(
     "algorithm_6",
     "Algorithm 6, corrected",
     HistogramTreeClassifier,
-    words="noisy bounds of all features, paid, rule out some histograms.",
+    words="noisy bounds of all features, charged, exclude some histograms.",
     fixed_parameters={"budget_saving": True, "accounting": "corrected"},
     usual=BOUNDED,
 )

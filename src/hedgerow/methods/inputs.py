@@ -130,10 +130,7 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
             "column of the rows is named by `target`: fit(frame, target='...')."
         )
     if labels.ndim == 2 and labels.shape[1] == 1:
-        warn(
-            "A column-vector y was passed when a 1d array was expected.",
-            DataConversionWarning,
-        )
+        warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning)
         labels = labels[:, 0]
     values = labels if labels.dtype.kind != "O" else _as_numbers(labels)
     if values.dtype.kind == "f" and not np.isfinite(values).all():

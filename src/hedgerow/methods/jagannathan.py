@@ -25,18 +25,18 @@ PAPER = "Jagannathan et al. 2012"
 DEPARTURES = (
     Departure("noisy leaf values are shrunk", {"shrinkage": False}),
     Departure(
-        "a category is separated from the others and may be split again further down; cuts of a "
-        "number fall on its public grid",
+        "a category is separated from the others and may be split again below; cuts of a number "
+        "are on its public grid",
         reason="trees here are binary; the paper has a branch for every value",
     ),
     Departure(
-        "a public limit stands for the logarithm of the number of records in the depth",
+        "a public limit replaces the logarithm of the number of records in the depth",
         reason="that number is private here",
     ),
     Departure(
-        "negative counts are taken as zero before trees vote, trees are not pruned, and batches of "
-        "new records are studies of their own",
-        reason="only the paper's abstract was at hand, so this list may not be complete",
+        "negative counts are set to zero before trees vote, trees are not pruned, and batches of "
+        "new records are separate studies",
+        reason="only the paper's abstract was available, so this list may be incomplete",
     ),
 )
 

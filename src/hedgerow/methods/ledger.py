@@ -100,7 +100,6 @@ class Ledger:
             ledger.verify()
             return [(entry.seq, event) for entry, event in ledger.entries()]
 
-    # ------------------------------------------------------------------------------------ steps
     @property
     def _file(self) -> Path:
         return Path(self.path).expanduser()

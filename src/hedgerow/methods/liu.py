@@ -45,7 +45,7 @@ from hedgerow.privacy.queries import (
     SumQuery,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Fold, Region, Step
 from hedgerow.schema.rules import FLAG, FRACTION, a, either, exact, number, one_of, or_none, whole
@@ -56,17 +56,17 @@ DEPARTURES = (
     Departure("the tables of a node agree on its total", {"consistency": False}),
     Departure("noisy leaf values are shrunk", {"shrinkage": False}),
     Departure(
-        "cuts come from the public range, never from a site's own; `spare` tests, asked where "
-        "nothing carries noise, make up for it",
+        "cuts come from the public range, never from a site's own; without noise, `spare` tests "
+        "make up for it",
         reason="the smallest and the largest value of a site are values of two records",
     ),
     Departure(
-        "a leaf of a noisy tree is asked once more, with a part of the budget of its own",
-        reason="the paper does not say with what budget a leaf is labeled",
+        "a leaf of a noisy tree is asked again, with its own part of the budget",
+        reason="the paper does not give the budget of a leaf's label",
     ),
     Departure(
-        "sums are over all sites, so no site's label counts are seen",
-        reason="the secure sum tells less; its numbers are the same",
+        "sums are over all sites, so no site's label counts are visible",
+        reason="the secure sum reveals less; its numbers are the same",
     ),
     Departure(
         "each of T trees of d levels is charged 1 / (T d) of the budget of the splits",
@@ -114,80 +114,78 @@ class ExtraTrees(Method):
     n_estimators: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Trees; every one is charged a part of the budget. None is the paper's 20 where sums "
-        "carry no noise ('none' and 'label'), and 5 elsewhere.",
+        text="Trees; each is charged a part of the budget. None is the paper's 20 if sums carry no "
+        "noise ('none' and 'label'), and 5 otherwise.",
     )
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; every one is charged a part of the budget. None is the paper's 20 "
-        "where sums carry no noise ('none' and 'label'), and 6 elsewhere.",
+        text="Levels of splits; each is charged a part of the budget. None is the paper's 20 if "
+        "sums carry no noise ('none' and 'label'), and 6 otherwise.",
     )
     max_features: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
         used_with=BEST_SPLIT,
-        text="Random tests that compete for a node; None is the root of the number of features, "
-        "at least 2, and all features for a number where sums carry no noise.",
+        text="Random tests that compete at a node; None is the square root of the number of "
+        "features, at least 2, and all features for regression if sums carry no noise.",
     )
     min_samples_split: float = parameter(
         default=2.0,
         rule=number(above=0.0),
         used_with=BEST_SPLIT,
-        text="A node with fewer rows, as noisy numbers tell, stays a leaf.",
+        text="A node with fewer noisy rows stays a leaf.",
     )
     min_samples_leaf: float = parameter(
         default=1.0,
         rule=number(above=0.0),
         used_with=BEST_SPLIT,
-        text="A side with fewer rows, as noisy numbers tell, is no split.",
+        text="A split needs at least this many noisy rows on each side.",
     )
     split: Literal["best", "random"] = parameter(
         default="best",
         text="How a node finds its split. 'best': the best of `max_features` random tests. "
-        "'random': without looking, so that everything is spent on the leaves.",
+        "'random': a random test, so that the whole budget is for the leaves.",
     )
     ranges: Literal["public", "observed"] = parameter(
         default="public",
         used_with=BEST_SPLIT,
-        text="Cuts fall within the schema's bounds, or between the lowest and the highest cell "
-        "that holds any row. 'observed' tells everybody exactly how many rows lie in every cell "
-        "of every feature; only DP models that protect no feature ('none', 'label') allow it.",
+        text="Cuts are drawn within the schema's bounds, or between the lowest and the highest "
+        "occupied cell. 'observed' reveals the exact number of rows in every cell of every "
+        "feature; only DP models that protect no feature ('none', 'label') allow it.",
     )
     leaf_fraction: float = parameter(
         default=0.5,
         rule=FRACTION,
         used_with=BEST_SPLIT,
-        text="Part of the budget kept for the leaves, where sums carry noise.",
+        text="Fraction of the budget for the leaves, if sums carry noise.",
     )
     subsample: int | None = parameter(
         default=None,
         rule=or_none(whole(2)),
-        text="Each tree sees one record in so many, drawn by each record for each tree; None: all.",
+        text="Each tree uses one record in this many, drawn by each record for each tree; None: "
+        "all.",
     )
     spare: int = parameter(
         default=4,
         rule=whole(1),
-        used_with=(
-            when(split="best", dp_model="none"),
-            when(split="best", dp_model="label"),
-        ),
-        text="Random tests asked for each one that competes; tests that leave a side of the node "
-        "empty drop out. Asked where that costs nothing; the default is by measurement, 1 asks "
-        "for no more than `max_features`.",
+        used_with=(when(split="best", dp_model="none"), when(split="best", dp_model="label")),
+        text="Random tests asked for each one that competes; tests with an empty side drop out. "
+        "Used only where that is free; the default was measured, 1 asks for no more than "
+        "`max_features`.",
     )
     consistency: bool = parameter(
         default=True,
         used_with=tuple(
             when(split="best", dp_model=m) for m in ("distributed", "per_site", "central")
         ),
-        text="Make the tables of a node agree on its total, where they carry noise.",
+        text="Make the tables of a node agree on its total, if they carry noise.",
     )
     shrinkage: bool | Literal["all"] = parameter(
         default="all",
         rule=either(one_of({"all": "all"}), FLAG),
         text="Where a noisy leaf value is shrunk to, the more the noisier it is. 'all': the mean "
-        "of its tree. True: the nodes above it. False: not at all. Post-processing: costs nothing.",
+        "of its tree. True: its ancestors. False: no shrinkage. Post-processing, free of charge.",
     )
 
     def check(self) -> None:
@@ -243,9 +241,7 @@ class ExtraTrees(Method):
         tests = min(tests, MOST_INTEGERS // (2 * channels))
         return scale.sides(self._size[0], level=level, tests=tests, channels=channels)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target = declared_target(schema)
         room = yield from self._room(target, schema)
         flows = {
@@ -272,7 +268,7 @@ class ExtraTrees(Method):
         room: Room,
         schema: Schema,
         noise_model: NoiseModel,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> Flow[NoisyTree]:
         trees, depth = self._size
         region, fraction = self._rows_of(t), Fraction(1, trees)
@@ -335,7 +331,7 @@ def _noise(statistic: Statistic, m: int, fraction: Fraction, noise_model: NoiseM
     return noise_model.variance(SumQuery(EVERYONE, statistic, Sides(ROOT_LAYER, cuts), fraction))
 
 
-def _random_tree(schema: Schema, depth: int, rng: np.random.Generator) -> Tree:
+def _random_tree(schema: Schema, depth: int, rng: Rng) -> Tree:
     grids, n = Grids(schema, Binning.of_cells(schema)), len(schema.grids)
     return totally_random(grids, random(n, n), depth)(0, rng)
 
@@ -370,8 +366,8 @@ class ExtraTreesClassifier(PrivateClassifier, ExtraTrees):
         rule=either(one_of({"response": "response", "bloom": "bloom"}), a(BloomRandomizedResponse)),
         used_with=(when(dp_model="label"),),
         text="How labels are randomized under dp_model 'label'. 'response': k-ary randomized "
-        "response. 'bloom': noisy bits of a Bloom filter, as in the paper, that cost epsilon "
-        "for ever. Or such reports spelled out.",
+        "response. 'bloom': noisy bits of a Bloom filter, as in the paper, which cost epsilon once "
+        "for all reports. Or a BloomRandomizedResponse.",
     )
 
     def _label_reports(
@@ -403,7 +399,6 @@ class ExtraTreesRegressor(PrivateRegressor, ExtraTrees):
     """
 
 
-# -------------------------------------------------------------------------- the paper's methods
 # Cuts are drawn between the public bounds of a feature, never between a client's own extremes,
 # which would reveal them; `spare` tests make up for it.
 fet = preset(
@@ -411,7 +406,7 @@ fet = preset(
     "FET",
     ExtraTreesClassifier,
     ExtraTreesRegressor,
-    words="exact sums over all clients, no guarantee; a number where the schema has a target.",
+    words="exact sums over all clients, no guarantee; a regressor if the schema has a target.",
     fixed_parameters={"split": "best", "dp_model": "none"},
     usual={**LIU_DEFAULTS, "shrinkage": False},
     rows={"FET": "", "FET, regression": "numbers"},
@@ -420,7 +415,7 @@ fet_ldp = preset(
     "fet_ldp",
     "FET-LDP",
     ExtraTreesClassifier,
-    words="labels randomized once and for all as noisy bits of a Bloom filter; features are open.",
+    words="labels randomized once as noisy bits of a Bloom filter; features are not protected.",
     fixed_parameters={"split": "best", "dp_model": "label"},
     usual={**LIU_DEFAULTS, "label_mechanism": "bloom", "shrinkage": False},
 )
@@ -428,7 +423,7 @@ fet_gdp = preset(
     "fet_gdp",
     "FET-GDP",
     ExtraTreesClassifier,
-    words="every client adds Laplace noise to each of its sums, and all of them are counted.",
+    words="every client adds Laplace noise to each of its sums, and all of them are charged.",
     fixed_parameters={"split": "best", "dp_model": "per_site"},
     usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False},
 )

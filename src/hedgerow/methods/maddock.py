@@ -47,6 +47,7 @@ from hedgerow.models.uncertainty import ScoreNoise
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import Binning, Cells, Gradients, Leaves, QueryKinds, sums
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.rules import number, or_none, whole
 from hedgerow.schema.schema import Schema, Spacing
@@ -54,15 +55,16 @@ from hedgerow.schema.schema import Schema, Spacing
 PAPER = "Maddock et al. 2022"
 DEPARTURES = (
     Departure(
-        "leaves are shrunk by their noise, splits scored by Hessians clipped at zero, and averages "
-        "asked as counts of disjoint classes, of norm 1 and not sqrt 2",
+        "leaves are shrunk by their noise, splits are scored by Hessians clipped at zero, and "
+        "averages are asked as counts of disjoint classes, of norm 1 instead of sqrt 2",
         {"leaf_values": "published"},
     ),
     Departure(
-        "noise of (g, h) is made for its norm 1 and not sqrt(17) / 4", {"norms": "published"}
+        "noise of (g, h) is calibrated to its norm 1 instead of sqrt(17) / 4",
+        {"norms": "published"},
     ),
     Departure("the tables of a node agree on its total", {"consistency": False}),
-    Departure("a side of a split must stand out of its noise", {"noise_gate": False}),
+    Departure("each side of a split must exceed its noise", {"noise_gate": False}),
     Departure(
         "a Hessian is charged by its own sensitivity, (T + s m / 16) / mu^2 in all",
         {"hessian_cost": "published"},
@@ -73,7 +75,7 @@ DEPARTURES = (
     ),
     Departure(
         "a category is separated from all others, and `missing` is a bin that goes to either side",
-        reason="the paper reads categories as numbers and leaves out rows that miss a value; a "
+        reason="the paper treats categories as numbers and drops rows with missing values; a "
         "column of codes can be declared as a number",
     ),
     Departure(
@@ -82,13 +84,13 @@ DEPARTURES = (
         reason="sites answer on a public grid; trees of a batch are drawn at once",
     ),
     Departure(
-        "averages of three classes or more are counts of each class",
+        "averages of three or more classes are counts of each class",
         reason="the paper has two classes",
     ),
     Departure(
         "under `ldp` noise is added in every leaf",
-        reason="so that features are protected too; the paper's server sees in which leaf a "
-        "gradient belongs",
+        reason="so that features are protected too; the paper's server sees the leaf of each "
+        "gradient",
     ),
 )
 CERTAIN = -30.0
@@ -146,18 +148,18 @@ class ComponentBoosting(Method):
     split: Splits = parameter(
         default="totally_random",
         text="How a node finds its split. 'histogram': the best of all cuts. 'partially_random': "
-        "the best of one random cut per feature. 'totally_random': without looking. 'oblivious': "
-        "without looking, the same test for all nodes of a level.",
+        "the best of one random cut per feature. 'totally_random': a random test. 'oblivious': a "
+        "random test, the same for all nodes of a level.",
     )
     update: Updates = parameter(
         default="newton",
-        text="What leaves say: the mean of the target ('averaging'), a step along the gradient, a "
-        "Newton step, or, in oblivious trees, a step shrunk by its noise ('wiener').",
+        text="The value of a leaf: the mean of the target ('averaging'), a gradient step, a Newton "
+        "step, or, in oblivious trees, a step shrunk by its noise ('wiener').",
     )
     candidates: Candidates = parameter(
         default="uniform",
         text="Where candidate cuts come from. 'uniform' and 'log': public ranges, free of charge. "
-        "'quantile', 'merged' and 'iterative_hessian': private counts, which are paid. "
+        "'quantile', 'merged' and 'iterative_hessian': private counts, which are charged. "
         "'exact_quantile': the rows, with dp_model='none' only.",
     )
     n_bins: int = parameter(
@@ -172,14 +174,14 @@ class ComponentBoosting(Method):
         default=5,
         rule=whole(1),
         used_with=(when(candidates="iterative_hessian", split=WITHOUT_ROOT_TABLES),),
-        text="Histograms of Hessians that 'iterative_hessian' buys, beside the first trees; "
-        "'histogram' trees tell them anyway, at every tree.",
+        text="Histograms of Hessians that 'iterative_hessian' asks for with the first trees; "
+        "'histogram' trees provide them for free, with every tree.",
     )
     order: Literal["cyclic", "random"] = parameter(
         default="random",
         used_with=(when(features_per_tree=...),),
-        text="Whether trees take turns ('cyclic') or draw ('random') in choosing "
-        "`features_per_tree` features.",
+        text="Whether the `features_per_tree` features of a tree are taken in turn ('cyclic') or "
+        "drawn ('random').",
     )
     features_per_tree: int | None = parameter(
         default=None,
@@ -191,7 +193,7 @@ class ComponentBoosting(Method):
         default=0.3,
         rule=number(above=0.0),
         used_with=(STEPPING,),
-        text="Part of a step that is taken.",
+        text="Fraction of each step that is taken.",
     )
     leaf_clip: float = parameter(
         default=2.0,
@@ -214,17 +216,17 @@ class ComponentBoosting(Method):
     leaf_values: Literal["published", "shrunk"] = parameter(
         default="shrunk",
         used_with=(when(update=("newton", "gradient", "averaging")),),
-        text="What a noisy leaf says. 'published': the paper's step, and 0 if the noisy Hessian is "
-        "not above 0; of averages, noisy positives by noisy records. 'shrunk': a step shrunk "
-        "towards that of the whole tree, the more the larger its noise; of averages, shares of "
+        text="The value of a noisy leaf. 'published': the paper's step, and 0 if the noisy Hessian "
+        "is not above 0; for averages, noisy positives over noisy records. 'shrunk': a step shrunk "
+        "towards that of the whole tree, the more the larger its noise; for averages, shares of "
         "the counts of each class.",
     )
     norms: Literal["joint", "published"] = parameter(
         default="joint",
         used_with=(when(update="newton", leaf_values="published"),),
-        text="What noise of Newton steps is made for: the largest norm of (g, h), which is 1, or "
-        "the paper's sqrt(17) / 4, bounded part by part, which leaves a seventeenth of the budget "
-        "unspent.",
+        text="The norm to which the noise of Newton steps is calibrated: the largest norm of (g, "
+        "h), which is 1, or the paper's sqrt(17) / 4, bounded part by part, which leaves a "
+        "seventeenth of the budget unspent.",
     )
     consistency: bool = parameter(
         default=True,
@@ -235,20 +237,20 @@ class ComponentBoosting(Method):
     noise_gate: bool = parameter(
         default=True,
         used_with=(when(split=("histogram", "partially_random")),),
-        text="Whether both sides of a split must have a Hessian (or number of records) that stands "
-        "out of its noise. False, as published: any side.",
+        text="Whether both sides of a split must have a Hessian (or number of records) that "
+        "exceeds its noise. False, as published: any side.",
     )
     hessian_cost: Literal["own", "published"] = parameter(
         default="own",
         used_with=(when(candidates="iterative_hessian", split=WITHOUT_ROOT_TABLES),),
-        text="What a histogram of Hessians costs: 'own', as much as its smaller sensitivity needs "
+        text="The cost of a histogram of Hessians: 'own', as much as its smaller sensitivity needs "
         "at a leaf query's noise; 'published', as much as a leaf query, with less noise.",
     )
     min_gain: float = parameter(
         default=0.0,
         rule=number(),
         used_with=(when(split=("histogram", "partially_random")),),
-        text="A greedy split that gains no more is not made.",
+        text="A greedy split must gain more than this.",
     )
 
     def check(self) -> None:
@@ -309,10 +311,8 @@ class ComponentBoosting(Method):
         """Bins before the first tree, then one step per batch, or one per level for histograms."""
         scale, loss = Scale(schema), self._loss(schema)
         channels = max(loss.channels, scale.channels)
-        leaves, trees_per_round = (
-            self._largest_tree(scale),
-            min(self.trees_per_round, self.n_estimators),
-        )
+        leaves = self._largest_tree(scale)
+        trees_per_round = min(self.trees_per_round, self.n_estimators)
         model = scale.model_bytes(self.n_estimators, leaves, max(loss.outputs, scale.channels))
         bins = scale.tables(channels=channels, shared_bytes=model)
         before = bins * self._cut_points.rounds_for(self._setting(schema))
@@ -350,9 +350,7 @@ class ComponentBoosting(Method):
             histograms=self.split == "histogram",
         )
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         update, start, setting = self._update(schema), start_of(schema), self._setting(schema)
         binning = yield from self._cut_points.place(setting, noise_model)
         splitting = self._splitting_on(setting, binning)
@@ -368,7 +366,6 @@ class ComponentBoosting(Method):
         published = self.norms == "published" and isinstance(self._loss(schema), PlainLogLoss)
         return PART_BY_PART if published else Fraction(1)
 
-    # ---------------------------------------------------------------------------- components
     def _splitting_on(self, setting: SplitContext, binning: Binning) -> Splitting:
         cuts = self._cut_points
         if not isinstance(cuts, HessianCuts):
@@ -529,7 +526,6 @@ class ComponentBoostingRegressor(StagedTrees, PrivateRegressor, ComponentBoostin
     """
 
 
-# ------------------------------------------------------------------------- the paper's methods
 MADDOCK_DEFAULTS = {"n_estimators": 100, "max_depth": 4, "n_bins": 32}
 """Section 6.1: depth 4, 32 candidates; T is 100 trees, as in Tables 4 and 6."""
 PUBLISHED = {"leaf_values": "published", "norms": "published"}

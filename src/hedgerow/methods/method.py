@@ -22,7 +22,6 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from hedgerow.errors import ParameterError, UnsupportedQuery
@@ -35,6 +34,7 @@ from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import ClassCounts, Count, QueryKinds
 from hedgerow.privacy.study import Study
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema
 
@@ -126,9 +126,7 @@ class Method:
         """Upper bounds on its queries, for any rows: per round, per query, in total."""
         raise NotImplementedError
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         """Trains the model; `schema` is on the method's own grid, `rng` is public."""
         raise NotImplementedError
 

@@ -41,7 +41,7 @@ from hedgerow.privacy.queries import (
     choices,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Region
 from hedgerow.schema.rules import number, whole
@@ -59,13 +59,13 @@ class MultiwayForest(Method):
     n_estimators: int = parameter(
         default=10,
         rule=whole(1),
-        text="Trees; each sees all rows and is charged a part of the budget.",
+        text="Trees; each uses all rows and is charged a part of the budget.",
     )
     max_depth: int = parameter(
         default=3,
         rule=whole(1),
-        text="Levels of branches; a feature is used once on a path. A level has as many times more "
-        "nodes as features have bins.",
+        text="Levels of branches; a feature is used once per path. Each level multiplies the nodes "
+        "by the bins of a feature.",
     )
     n_bins: int = parameter(
         default=KARY_BINS,
@@ -104,7 +104,7 @@ class MultiwayForestMethod(MultiwayForest):
     max_features: int = parameter(
         default=5,
         rule=whole(1),
-        text="Features a node looks at, drawn afresh for each (K in the paper).",
+        text="Features that a node considers, drawn anew for each (K in the paper).",
     )
 
     @property
@@ -123,14 +123,12 @@ class MultiwayForestMethod(MultiwayForest):
         leaves = scale.widest(self.max_depth, self._children(schema))
         return size + scale.trees(1, leaves, channels=scale.channels, queries=self.n_estimators)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target, half = declared_target(schema), Fraction(1, 2 * self.n_estimators)
         scoring = Scoring(_score(schema))
         parting = Parting(schema, scoring, half / self.max_depth, self.n_bins)
 
-        def tree(draws: np.random.Generator) -> Flow[LeafStatistics]:
+        def tree(draws: Rng) -> Flow[LeafStatistics]:
             level, ends = [parting.root], list[Region]()
             for _ in range(self.max_depth):
                 asking = {b: parting.below(b, self._draw_features(b, draws)) for b in level}
@@ -147,7 +145,7 @@ class MultiwayForestMethod(MultiwayForest):
         trees = yield from together(flows)
         return _forest(list(trees.values()))
 
-    def _draw_features(self, branch: Branch, rng: np.random.Generator) -> tuple[int, ...]:
+    def _draw_features(self, branch: Branch, rng: Rng) -> tuple[int, ...]:
         """Draws the features that a node considers."""
         order: list[int] = rng.permutation(np.asarray(branch.features, np.int64)).tolist()
         return tuple(sorted(order[: self.max_features]))
@@ -168,9 +166,7 @@ class PrunedMultiwayForest(MultiwayForest):
     """
 
     min_samples_split: float = parameter(
-        default=25.0,
-        rule=number(above=0.0),
-        text="A node with fewer rows, as noisy counts tell, stays a leaf.",
+        default=25.0, rule=number(above=0.0), text="A node with fewer noisy rows stays a leaf."
     )
 
     @property
@@ -191,9 +187,7 @@ class PrunedMultiwayForest(MultiwayForest):
             size += self._choosing(scale, nodes, level, scale.columns)
         return size
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target = declared_target(schema)
         fraction = Fraction(1, self.n_estimators * (2 * self.max_depth + 1))
         parting = Parting(schema, Scoring(Score.GINI), fraction, self.n_bins)
@@ -267,7 +261,6 @@ def _prune(
     return {leaf.region: masses[leaf.region] for leaf in leaves}
 
 
-# ----------------------------------------------------------------------------- k-ary branches
 @dataclass(frozen=True)
 class Branch:
     """A node of a k-ary tree, with the features not yet used on its path."""
@@ -323,7 +316,6 @@ class Parting:
         return [Branch(r, left, branch.level + 1) for r in chains[k].children(branch.region)]
 
 
-# --------------------------------------------------------------------------------------- leaves
 def _sums(
     schema: Schema, target: TrainingTarget, regions: Sequence[Region], fraction: Fraction
 ) -> Flow[tuple[dict[Region, FloatArray], float]]:
@@ -377,18 +369,18 @@ class MultiwayForestClassifier(PrivateClassifier, MultiwayForestMethod):
         default=5,
         rule=whole(1),
         used_with=(when(prune=False),),
-        text="Features a node looks at, drawn afresh for each (K in the paper).",
+        text="Features that a node considers, drawn anew for each (K in the paper).",
     )
     prune: bool = parameter(
         default=False,
-        text="DP-DF: nodes look at all features, trees have different roots, noisy counts of every "
-        "level are bought, and children no purer than their parent are pruned.",
+        text="DP-DF: nodes consider all features, trees have different roots, noisy counts of "
+        "every level are asked, and children no purer than their parent are pruned.",
     )
     min_samples_split: float = parameter(
         default=25.0,
         rule=number(above=0.0),
         used_with=(when(prune=True),),
-        text="A node with fewer rows, as noisy counts tell, stays a leaf.",
+        text="A node with fewer noisy rows stays a leaf.",
     )
 
     def _method(self, schema: Schema) -> Method:

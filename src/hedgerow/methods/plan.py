@@ -42,8 +42,8 @@ OWN_METHODS = ("BoostedTrees", "Forest", "Tree")
 """Our own methods: the best in most measured tables, the one with fewest rounds, a readable one."""
 BY_RULE = "It was the best on most real data of so many columns; made-up rows cannot tell."
 NOTHING_HELPS = (
-    "nothing beats the classes' shares or the mean on the proxy: ask for fewer columns, more "
-    "records or a larger epsilon."
+    "nothing beats a model without columns on the proxy: ask for fewer columns, more records or a "
+    "larger epsilon."
 )
 
 
@@ -101,7 +101,10 @@ class Plan:
             "network_seconds": self.network_seconds,
             "bytes_per_site": self.chosen.bytes_per_site,
             "seconds": round(self.chosen.seconds, 3),
-            "noise": [vars_of(noise) for noise in self.noise],
+            "noise": [
+                {"rounds": n.rounds, "what": n.query_name, "deviation": n.deviation}
+                for n in self.noise
+            ],
             "quality": {
                 "measure": self.measure,
                 "by_epsilon": [[e, *q] for e, q in self.curve.items()],
@@ -154,10 +157,6 @@ def _sites(count: int) -> str:
 
 def _quality_text(mean: float, spread: float | None) -> str:
     return f"{mean:.3f}" + (" in one run" if spread is None else f" +- {spread:.3f}")
-
-
-def vars_of(noise: PlannedNoise) -> dict[str, Any]:
-    return {"rounds": noise.rounds, "what": noise.query_name, "deviation": noise.deviation}
 
 
 def plan(

@@ -60,7 +60,6 @@ def estimator_named(name: str) -> EstimatorMaker:
     return kinds[name]
 
 
-# ----------------------------------------------------------------------------------- the papers
 class PaperMethod(NamedTuple):
     """A line of the table of methods; in `call`, `schema` has classes and `numbers` a target."""
 

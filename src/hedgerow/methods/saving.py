@@ -99,7 +99,9 @@ def model_content(estimator: Any) -> dict[str, Any]:
     return {
         "estimator": type(estimator).__name__,
         "parameters": _saved_parameters(estimator),
-        "classes": None if classes is None else _saved_labels(classes),
+        "classes": None
+        if classes is None
+        else {"type": str(classes.dtype), "values": classes.tolist()},
         "columns": None if columns is None else list(columns),
         **fitted_content(estimator),
     }
@@ -239,7 +241,6 @@ def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
     estimator.run_ = RunRecord.from_dict(content["run"])
 
 
-# ------------------------------------------------------------------------------------- pickles
 def plain_state(estimator: Any, state: Mapping[str, Any]) -> dict[str, Any]:
     """State for pickle, joblib and skops: plain parameters, and the fitted part as one text.
 
@@ -294,7 +295,6 @@ def _class_named(name: str) -> Any:
     return kind
 
 
-# ------------------------------------------------------------------------------------- leaves
 def _saved_leaves(statistics: LeafStatistics) -> list[dict[str, Any]]:
     """Noisy masses of a tree's leaves, so that the tree can be shown from its file."""
     return [
@@ -316,12 +316,6 @@ def _leaf_statistics(tree: Tree, leaves: list[dict[str, Any]]) -> LeafStatistics
     return LeafStatistics(tree, values, ())
 
 
-# ------------------------------------------------------------------------------------- labels
-def _saved_labels(labels: NDArray[Any]) -> dict[str, Any]:
-    """Labels with their type: after loading, 1 is still a number."""
-    return {"type": str(labels.dtype), "values": labels.tolist()}
-
-
 def _labels(content: Mapping[str, Any]) -> NDArray[Any]:
     kind = np.dtype(content["type"])
     if kind.kind not in LABEL_KINDS:
@@ -329,7 +323,6 @@ def _labels(content: Mapping[str, Any]) -> NDArray[Any]:
     return np.asarray(content["values"], dtype=kind)
 
 
-# --------------------------------------------------------------------------------- parameters
 def _saved_parameters(estimator: BaseEstimator) -> dict[str, Any]:
     """Parameters in plain values; a function or a generator is saved as the default."""
     parameters = estimator.get_params(deep=False)

@@ -210,7 +210,6 @@ def the_other_column(source: Source, schema: Schema, columns: Columns) -> str:
     )
 
 
-# ---------------------------------------------------------------------------------------- sites
 def number_sites(sources: int) -> list[str]:
     """Site names 0, 1, ..., one per source; a single source has no name."""
     return [str(k) for k in range(sources)] if sources > 1 else [UNNAMED]

@@ -61,7 +61,7 @@ from hedgerow.privacy.queries import (
     Whole,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray, canonical
+from hedgerow.schema.arrays import FloatArray, Rng, canonical
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.features import Mark, Survival
 from hedgerow.schema.regions import EVERYONE
@@ -147,9 +147,7 @@ class SurvivalBoost(classes.SmoothedBoost):
         trees = scale.trees(self.trees_per_round, leaves, channels=2, shared_bytes=edges + model)
         return size + trees * rounds
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         noisy_count = yield from private_bins.count_until_clear()
         strength = classes.signal_to_noise(noisy_count, len(schema.grids))
         one_curve = strength < ONE_CURVE_BELOW or not noisy_count.count.is_seen

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
 from hedgerow.methods.blocks.builder import LevelOrder, Node, TreePlan, grow
 from hedgerow.methods.blocks.calibration import LEVEL_ASKS
@@ -36,6 +34,7 @@ from hedgerow.models.model import Additive
 from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import Cells, Leaves, QueryKinds, Whole, sums
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
 
@@ -102,8 +101,8 @@ class ScreenedTree(Method):
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 6 and one more whenever the classes double, or 3 where "
-        "noise is as large as the data.",
+        text="Levels of splits; None is 6 and one more for each doubling of the classes, or 3 "
+        "where noise is as large as the data.",
     )
 
     def asks(self, schema: Schema) -> QueryKinds:
@@ -132,9 +131,7 @@ class ScreenedTree(Method):
             scale.initial_round() + tree_size + Size.of_step(integers=channels, bytes=QUERY + model)
         )
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
         rest, target = 1 - first_round.spent, first_round.target
         bias_correction = bias_correction_of(first_round, schema, noise_model)
@@ -180,8 +177,8 @@ class ScreenedClassTree(ScreenedTree):
 
     merge_equal_labels: bool = parameter(
         default=False,
-        text="Whether sibling leaves that name one class become one leaf: about half the leaves, "
-        "the same predictions, coarser probabilities.",
+        text="Whether sibling leaves that predict one class are merged: about half the leaves, the "
+        "same predictions, coarser probabilities.",
     )
 
     def _finish(self, statistics: LeafStatistics) -> TrainingResult:

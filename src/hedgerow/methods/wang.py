@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-import numpy as np
-
 from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.blocks import histograms
@@ -66,6 +64,7 @@ from hedgerow.privacy.queries import (
     choices,
     sums,
 )
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids, all_features
 from hedgerow.schema.rules import FRACTION, Rule, a, either, exact, number, or_none, rule_of, whole
 from hedgerow.schema.schema import Schema
@@ -77,12 +76,14 @@ PAPER = "Wang, Dick and Balcan 2020"
 DEPARTURES = (
     Departure("weights and gains come from one answer", {"weight_query": True}),
     Departure("NoisyCounts asks one histogram per feature", {"tables": "split"}),
-    Departure("nodes below the noise are not asked", {"ask_all": True}),
+    Departure("nodes below the noise are not queried", {"ask_all": True}),
     Departure("tables agree with each other and with the path", {"consistency": False}),
     Departure("a leaf gets what its path did not spend", {"leaf_budget": "fraction"}),
-    Departure("a selection suits the noise", {"mechanism": "report_noisy_max"}),
+    Departure(
+        "the mechanism of a selection depends on the noise", {"mechanism": "report_noisy_max"}
+    ),
     Departure("a selection has three quarters of a split's budget", {"index_fraction": 0.5}),
-    Departure("leaf values are shrunk towards the nodes above", {"shrinkage": False}),
+    Departure("leaf values are shrunk towards their ancestors", {"shrinkage": False}),
     Departure("tables are screened", {"screening": None}),
     Departure(
         "a selection releases its index only, and the value is a fresh count",
@@ -93,12 +94,12 @@ DEPARTURES = (
         reason="noise on scores per row has the private number of rows in its scale",
     ),
     Departure(
-        "children of the last split are not asked",
+        "children of the last split are not queried",
         reason="nothing uses them, and they lie deeper than the budget counts",
     ),
     Departure(
         "NoisyCounts asks joint counts alone",
-        reason="as section 3 does; Theorem 15's marginals are their sums",
+        reason="as in section 3; Theorem 15's marginals are their sums",
     ),
     Departure(
         "the number of all rows is the root's noisy one",
@@ -157,46 +158,44 @@ class TopDown(Method):
     )
     split: SplitMethod = parameter(
         default="noisy_counts",
-        text="How a node finds its split. 'noisy_counts': from private histograms of all "
-        "features. 'local_choice': among the splits that each site picked on its own rows. "
-        "'choice': by one site's private selection among all splits.",
+        text="How a node finds its split. 'noisy_counts': from private histograms of all features. "
+        "'local_choice': among the splits that each site selected on its own rows. 'choice': by "
+        "one site's private selection among all splits.",
     )
     criterion: Criterion = parameter(
         default="gini",
-        text="Impurity. One record moves 'gini' by at most 2 and 'entropy' by log(rows), so "
+        text="Impurity. One record changes 'gini' by at most 2 and 'entropy' by log(rows), so "
         "private selections by 'gini' are sharper; the paper uses 'entropy'. 'root_gini' needs "
         "'noisy_counts': its sensitivity grows with the root of the number of rows, so it cannot "
-        "score a choice.",
+        "score a selection.",
     )
     budget: BudgetName | Callable[[int], Any] = parameter(
         default="decay",
         rule=either(rule_of(BudgetName), Rule("callable", "a function of the depth", _callable)),
-        text="Part B(d) of the splits' budget for a node at depth d = 1, 2, ...: 2^-d, "
-        "0.8^(d - 1) / 5, 1 / max_splits, or what the function says. All depths together may "
-        "have at most 1.",
+        text="Fraction B(d) of the splits' budget for a node at depth d = 1, 2, ...: 2^-d, 0.8^(d "
+        "- 1) / 5, 1 / max_splits, or the values of a function. All depths together may have at "
+        "most 1.",
     )
     leaf_fraction: float = parameter(
-        default=0.5,
-        rule=FRACTION,
-        text="Part of the budget kept for the leaves (LPF in the paper).",
+        default=0.5, rule=FRACTION, text="Fraction of the budget for the leaves (LPF in the paper)."
     )
     min_fraction_split: float | None = parameter(
         default=None,
         rule=or_none(number(least=0.0)),
-        text="Smallest part of all rows that a node must hold to be split; None is "
-        "0.1 / max_splits.",
+        text="Smallest fraction of all rows that a node must hold to be split; None is 0.1 / "
+        "max_splits.",
     )
     min_gain: float = parameter(
         default=0.01,
         rule=number(),
-        text="A node whose impurity falls by no more than this, per row, is not split.",
+        text="A split must reduce the impurity per row by more than this.",
     )
     rows_at_most: int = parameter(
         default=MOST_ROWS,
         rule=whole(1),
         used_with=(when(criterion="entropy", split=("local_choice", "choice")),),
         text="A public guess of the number of rows: the closer from above, the sharper the "
-        "choice. Any guess is private.",
+        "selection. The guarantee holds for any guess.",
     )
     n_bins: int | None = parameter(
         default=None,
@@ -213,30 +212,29 @@ class TopDown(Method):
         default=None,
         rule=or_none(rule_of(MechanismName)),
         used_with=(when(split=("local_choice", "choice")),),
-        text="How a private selection is made; the paper's is 'report_noisy_max'. None is "
-        "'permute_and_flip' where delta = 0, and 'exponential' where delta > 0.",
+        text="The mechanism of a private selection; the paper's is 'report_noisy_max'. None is "
+        "'permute_and_flip' for delta = 0, and 'exponential' for delta > 0.",
     )
     index_fraction: float = parameter(
         default=0.75,
         rule=FRACTION,
         used_with=(when(split=("local_choice", "choice")),),
-        text="Part of a node's budget that the choice may spend; counts of what was chosen have "
+        text="Fraction of a node's budget for the selection; the counts of the selected split get "
         "the rest. One half in the paper.",
     )
     ask_all: bool = parameter(
         default=False,
-        text="Whether nodes are asked too whose noise would be larger than their rows, as in the "
-        "paper.",
+        text="Whether to query nodes whose noise would be larger than their rows, as in the paper.",
     )
     weight_query: bool = parameter(
         default=False,
         used_with=(when(screening=None),),
         text="Whether half of a node's budget, below the root, asks for its number of rows alone, "
-        "as published. False reads it off the counts of the split.",
+        "as published. False takes it from the counts of the split.",
     )
     leaf_budget: Literal["unspent", "fraction"] = parameter(
         default="unspent",
-        text="What a leaf is asked with: all that its path did not spend, or 'fraction', the "
+        text="The budget of a leaf: all that its path did not spend, or 'fraction', the "
         "`leaf_fraction` alone, as published.",
     )
     consistency: bool = parameter(
@@ -245,15 +243,15 @@ class TopDown(Method):
     )
     shrinkage: bool = parameter(
         default=False,
-        text="Whether leaf values are shrunk towards the nodes above them, the more the noisier "
-        "they are. Post-processing: costs nothing.",
+        text="Whether leaf values are shrunk towards their ancestors, the more the noisier they "
+        "are. Post-processing, free of charge.",
     )
     screening: FeatureScreening | None = parameter(
         default=None,
         rule=or_none(a(FeatureScreening)),
-        text="For 'noisy_counts': tables asked and read as our own tree does it, with private "
-        "bins, naive-Bayes prior, screening and noise-penalized gain, on the fine grid of "
-        "numbers; hedgerow.FeatureScreening() takes all of them.",
+        text="For 'noisy_counts': tables as in our own tree, with private bins, naive-Bayes prior, "
+        "screening and noise-penalized gain, on the fine grid of numbers; "
+        "hedgerow.FeatureScreening() enables all of them.",
     )
 
     def check(self) -> None:
@@ -362,9 +360,7 @@ class TopDown(Method):
         """The deepest path, at most as long as sites accept."""
         return min(self.max_splits, MOST_STEPS - DRAWS)
 
-    def flow(
-        self, schema: Schema, noise_model: NoiseModel, rng: np.random.Generator
-    ) -> Flow[TrainingResult]:
+    def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         counts = ClassCounts(len(schema.classes or ()))
         target, grids = TrainingTarget(counts), Grids(schema, Binning.of_cells(schema))
         root, min_gain = ROOT, self.min_gain
@@ -486,7 +482,7 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
     shows as too light is not queried at all.
     """
 
-    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         if is_clearly_below(node, min_fraction):
             return Stop()
         choice = yield from choose(node, rng)
@@ -508,7 +504,7 @@ def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
     The gain of a split is that weight times the gain per row by the node's own counts.
     """
 
-    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         if not node.depth:
             return (yield from choose(node, rng))
         fraction = share(node)
@@ -567,7 +563,7 @@ def if_above_noise(
     """
     noise: dict[Fraction, float] = {}  # depends on the fraction alone, and few fractions differ
 
-    def choose_or_stop(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         query = counts(node)
         if query.fraction not in noise:
             noise[query.fraction] = _deviation(query, noise_model)
@@ -608,7 +604,6 @@ class TopDownTreeClassifier(PrivateClassifier, TopDown):
     """
 
 
-# -------------------------------------------------------------------------- the paper's methods
 # A private selection releases its index only: with the noisy maximum, as published, k candidates
 # would cost k / 2 times the claim (docs/proofs/selection.md), so the value is a fresh count, with
 # half of what the selection may spend. 'root_gini' has no useful sensitivity, and the two methods
@@ -700,7 +695,7 @@ noisy_counts = preset(
     "noisy_counts",
     "NoisyCounts",
     TopDownTreeClassifier,
-    words="every entity's noisy class counts of both sides of every split (Lemma 6).",
+    words="every site's noisy class counts of both sides of every split (Lemma 6).",
     fixed_parameters={"split": "noisy_counts", "tables": "split"},
     usual={**WANG_DEFAULTS, "dp_model": "per_site"},
     rows={"NoisyCounts": "", "NoisyCounts, root-Gini": 'schema, criterion="root_gini"'},
@@ -709,7 +704,7 @@ local_rnm = preset(
     "local_rnm",
     "LocalRNM",
     TopDownTreeClassifier,
-    words="every entity's report-noisy-max on its own rows, then counts of what they chose.",
+    words="every site's report-noisy-max on its own rows, then counts of the selected splits.",
     fixed_parameters={"split": "local_choice", "mechanism": "report_noisy_max"},
     usual={**CHOOSING, "dp_model": "per_site"},
     rows={

@@ -153,7 +153,6 @@ class Tree:
 
     @staticmethod
     def of_preorder(features: Sequence[str], nodes: Sequence[TreeNode]) -> Tree:
-        """The tree with these nodes in preorder."""
         return _assemble(tuple(features), nodes)
 
     def with_values(self, values: ArrayLike) -> Tree:

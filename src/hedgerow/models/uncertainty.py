@@ -90,11 +90,7 @@ class ScoreNoise:
     ) -> ScoreNoise:
         if not any(part.any() for part in (*trees, *curves)):
             return ScoreNoise()
-        return ScoreNoise(
-            tuple(map(_round_up, trees)),
-            tuple(map(_round_up, curves)),
-            _up(common),
-        )
+        return ScoreNoise(tuple(map(_round_up, trees)), tuple(map(_round_up, curves)), _up(common))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -125,11 +121,9 @@ def _round_up(values: FloatArray) -> Deviations:
 
 def _up(value: float) -> float:
     near = float(f"{value:.{NOISE_DIGITS}g}")
-    return (
-        near
-        if near >= value
-        else float(f"{value * (1.0 + 10.0 ** (1 - NOISE_DIGITS)):.{NOISE_DIGITS}g}")
-    )
+    if near >= value:
+        return near
+    return float(f"{value * (1.0 + 10.0 ** (1 - NOISE_DIGITS)):.{NOISE_DIGITS}g}")
 
 
 def _read_deviations(part: Iterable[Iterable[Any]]) -> Deviations:
@@ -178,6 +172,5 @@ class LeafStatistics:
     unspent_fractions: tuple[float, ...] = field(default=(), repr=False)
 
     def shift(self, by: float) -> LeafStatistics:
-        """Adds a constant to the value of every leaf."""
         leaves = tuple(replace(leaf, value=leaf.value + by) for leaf in self.leaves)
         return replace(self, tree=self.tree.with_values(self.tree.values + by), leaves=leaves)

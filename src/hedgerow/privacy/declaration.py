@@ -211,7 +211,7 @@ class Declaration:
     by_person: bool = entry(
         "privacy",
         one_of({"record": False, "person": True}),
-        "What is protected: a record, or a person, of whom each site then keeps "
+        "The protected unit: a record, or a person, of whom each site keeps at most "
         "`records_per_person` records.",
         name="unit",
         usual="record",
@@ -232,14 +232,14 @@ class Declaration:
     records_per_person: int = entry(
         "privacy",
         COUNT,
-        "How many records one person may have; noise grows in proportion, and the guarantee is "
-        "then one to a person.",
+        "Most records per person; noise grows in proportion, and the guarantee then protects a "
+        "person.",
         default=1,
     )
     retry_budget: Fraction = entry(
         "privacy",
         _rational("a part of the budget, 0 or more and below 1", lambda part: 0 <= part < 1),
-        "The part of the budget that no query may have: it pays for rounds that fail.",
+        "Fraction of the budget reserved for rounds that fail.",
         plain=RATIONAL_FIELD,
         usual=0.05,
         default=Fraction(0),
@@ -249,14 +249,13 @@ class Declaration:
         "sum",
         whole(2, MOST_COUNTED),
         "The fewest sites whose sum may be opened; for several sites.",
-        none="allows a fifth of them to be lost, of two or three nobody",
+        none="allows a fifth of them to drop out, but none of two or three",
         approval_line=("a sum opens", "with at least {threshold} of {n_sites} sites"),
     )
     colluders: int = entry(
         "sum",
         COUNT,
-        "Sites that may put together what they know without breaking the guarantee; for several "
-        "sites.",
+        "How many sites may collude without breaking the guarantee; for several sites.",
         none="is a third of them",
         approval_line=(
             "assumption",
@@ -266,8 +265,8 @@ class Declaration:
     graph: Sparse | None = entry(
         "sum",
         Rule("str or table", "complete, or a table", _read_graph, GRAPHS),
-        "Who shares masks with whom: everybody (complete), or neighbors on a sparse graph, "
-        "for more than 200 sites and paid for out of delta.",
+        "Which sites share masks: all pairs (complete), or neighbors on a sparse graph, for more "
+        "than 200 sites; a sparse graph uses a part of delta.",
         todo='write "complete", or, for more than 200 sites, { sigma = 40, eta = 20, rounds = 100 }'
         " with the rounds that the study may take",
         inside=GRAPH,
@@ -287,7 +286,7 @@ class Declaration:
     max_rounds: int = entry(
         "sum",
         whole(0, MOST_COUNTED),
-        "The most rounds of a run, its evaluation included and repeated ones not counted. Every "
+        "Most rounds of a run, including its evaluation, not counting retries. Every "
         "round waits for all sites; boosted trees share rounds to keep to it. 0 leaves the number "
         "to the method.",
         approval_line=("rounds", "at most {max_rounds}"),
@@ -296,9 +295,9 @@ class Declaration:
     hold_out: int = entry(
         "evaluation",
         whole(2, MOST_FOLDS),
-        "One record in so many is left out of training, drawn by a secret of its site; the "
-        "last round of a study, or hedgerow.evaluate, measures the model on these.",
-        none="leaves out nothing",
+        "One record in this many is held out of training, by a secret draw of its site; the last "
+        "round of a study, or hedgerow.evaluate, evaluates the model on these records.",
+        none="holds out nothing",
         is_required=True,
         approval_line=("held out", "one record in {hold_out}, by a secret random draw"),
         default=0,
@@ -330,12 +329,11 @@ FIELD_OF = {
 }
 
 
-def table_entries(table: str) -> dict[str, StudyEntry]:
-    """The entries of one table, by their names in the file."""
-    return {name: STUDY[of] for (where, name), of in FIELD_OF.items() if where == table}
-
-
-TABLES = {table: table_entries(table) for table, _ in FIELD_OF}
+TABLES = {
+    table: {name: STUDY[of] for (where, name), of in FIELD_OF.items() if where == table}
+    for table, _ in FIELD_OF
+}
+"""The entries of each table, by their names in the file."""
 
 
 def approval(study: Study) -> Iterator[tuple[str, str]]:

@@ -184,12 +184,8 @@ def _column_words(features: Sequence[int], study: Study) -> str:
 @lru_cache(maxsize=1 << 12)
 def _records(region: Region, schema: Schema) -> str:
     """Describes a region; cached, since all sites of one process describe the same regions."""
-    holdout_outcomes = [s.outcome for s in region if isinstance(s.test, HeldOut)]
-    which = (
-        ("held-out records" if holdout_outcomes[0] == 0 else "records trained on")
-        if holdout_outcomes
-        else "records"
-    )
+    draws = [step.outcome for step in region if isinstance(step.test, HeldOut)]
+    which = ("held-out records", "records trained on")[draws[0]] if draws else "records"
     folds = [f"fold {s.outcome} of {s.test.n}" for s in region if isinstance(s.test, Fold)]
     tests = _test_words(region, schema)
     if not folds and not tests:

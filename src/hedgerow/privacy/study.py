@@ -234,7 +234,6 @@ class Study(Declaration):
 
     @cached_property
     def held_out(self) -> Region:
-        """The region of the held-out records."""
         return (Step(HeldOut(self.hold_out), 0),)
 
     def is_held_out(self, region: Region) -> bool:
@@ -259,7 +258,6 @@ class Study(Declaration):
         return self._noise(query).of_sum
 
     def site_law(self, query: Summed) -> NoiseLaw:
-        """The noise law of one site."""
         return self._noise(query).of_site
 
     def variance(self, query: Summed, members: int | None = None) -> float:
@@ -304,7 +302,7 @@ class Study(Declaration):
         by_record = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
         return CoalitionRelease(
             law=self.sum_law(query),
-            sensitivity=self._scaled_sensitivity(query),
+            sensitivity=self._sensitivity(query).of_person(self.refinement(query)),
             touched_coordinates=by_record * self.records_per_person,
         )
 
@@ -336,9 +334,6 @@ class Study(Declaration):
 
     def _sensitivity(self, query: Summed) -> Sensitivity:
         return query.sensitivity(self.unit(query)).of_person(self.records_per_person)
-
-    def _scaled_sensitivity(self, query: Summed) -> Sensitivity:
-        return self._sensitivity(query).of_person(self.refinement(query))
 
     def _label_cost(self, query: Query) -> Fraction:
         """Zero: the label was charged on entering, and features are not protected."""
@@ -377,11 +372,7 @@ class Study(Declaration):
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
 _share_tau = lru_cache(maxsize=4096)(gaussian_share_tau)
-
-
-@lru_cache(maxsize=4096)
-def _law(measure: Measure, cost: Fraction, sensitivity: Sensitivity) -> NoiseLaw:
-    return conversions.noise_law(measure, cost, sensitivity)
+_law = lru_cache(maxsize=4096)(conversions.noise_law)
 
 
 # Validation: inconsistent numbers are refused before any site joins.

@@ -106,7 +106,7 @@ def two_class_measures(
         "auc": (lambda c: _auc(c, credit), unit),
         "accuracy": (lambda c: _mean(c, _hits(middles)), unit),
         "log_loss": (lambda c: _mean(c, _losses(middles)), (0.0, math.inf)),
-        "brier": (lambda c: _mean(c, _squares(middles)), unit),
+        "brier": (lambda c: _mean(c, np.stack([middles, 1.0 - middles], axis=1) ** 2), unit),
         "share_of_second_class": (lambda c: _mean(c, np.tile([0.0, 1.0], (len(c), 1))), unit),
     }
     if not stand_out(counts, variance):
@@ -138,10 +138,8 @@ def middles_of(edges: Sequence[float]) -> FloatArray:
 def _means_within(edges: Sequence[float], probabilities: FloatArray) -> FloatArray:
     """(B,) the mean prediction in each bin; the middle of a bin without predictions."""
     middles = middles_of(edges)
-    clipped_probabilities, bins = (
-        np.clip(probabilities, middles[0], middles[-1]),
-        np.searchsorted(edges, probabilities, side="right"),
-    )
+    clipped_probabilities = np.clip(probabilities, middles[0], middles[-1])
+    bins = np.searchsorted(edges, probabilities, side="right")
     times = np.bincount(bins, minlength=len(middles))
     sums = np.bincount(bins, clipped_probabilities, minlength=len(middles))
     return np.where(times > 0, sums / np.maximum(times, 1), middles)
@@ -179,10 +177,6 @@ def _hits(middles: FloatArray) -> FloatArray:
 
 def _losses(middles: FloatArray) -> FloatArray:
     return -np.log(np.stack([1.0 - middles, middles], axis=1))
-
-
-def _squares(middles: FloatArray) -> FloatArray:
-    return np.stack([middles, 1.0 - middles], axis=1) ** 2
 
 
 def calibration(

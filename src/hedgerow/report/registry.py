@@ -86,10 +86,7 @@ def registry_entry(model: Stated) -> dict[str, Any]:
 
 def _basic(model: Stated, name: str) -> dict[str, Any]:
     about = model.privacy_.about or About()
-    about_fields = {
-        "publication_date": about.publication_date,
-        "data_product_sector": about.sector,
-    }
+    about_fields = {"publication_date": about.publication_date, "data_product_sector": about.sector}
     return {
         "name": name,
         "data_curators": [

@@ -127,11 +127,7 @@ def leaf_of(schema: Schema, leaf: LeafValue) -> Leaf:
         spread = DEVIATIONS * float(leaf.deviations[0])  # at most the whole range
         return Mean(float(leaf.value[0]), spread, rows, rows_spread)
     return Verdict(
-        schema.classes,
-        tuple(float(p) for p in leaf.value),
-        rows,
-        rows_spread,
-        _confidence(leaf),
+        schema.classes, tuple(float(p) for p in leaf.value), rows, rows_spread, _confidence(leaf)
     )
 
 

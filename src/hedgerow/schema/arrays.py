@@ -20,6 +20,8 @@ Int16 = NDArray[np.int16]
 Int32 = NDArray[np.int32]
 IntArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Rng = np.random.Generator
+"""Public randomness: feature draws and random cuts, never noise."""
 
 _Array = TypeVar("_Array", bound=NDArray[Any])
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.schema.arrays import N_CODES, BoolArray, freeze
+from hedgerow.schema.arrays import N_CODES, BoolArray, Rng, freeze
 from hedgerow.schema.regions import Region, Split, cells
 from hedgerow.schema.schema import ColumnKind, Grid, Schema
 
@@ -62,18 +62,6 @@ def prefix_sets(n_bins: int) -> BoolArray:
     return np.arange(n_bins)[None, :] < np.arange(1, n_bins - 1)[:, None]
 
 
-def prefix_sets_missing_left(n_bins: int) -> BoolArray:
-    """As `prefix_sets`, with `missing` sent left."""
-    sets = prefix_sets(n_bins)
-    sets[:, -1] = True
-    return sets
-
-
-def one_value_sets(n_bins: int) -> BoolArray:
-    """(B, B): one category against all others; `missing` and `other` are categories too."""
-    return np.eye(n_bins, dtype=bool)
-
-
 @dataclass(frozen=True)
 class CandidateBlock:
     """Positions of features with the same candidates, and these candidates: (k, B), 1 goes left."""
@@ -123,8 +111,10 @@ class Grids:
     def _sets(self, feature: int) -> BoolArray:
         n_bins = self.binning.n_bins[feature]
         if self.grid(feature).kind is not ColumnKind.NUMERIC:
-            return one_value_sets(n_bins)
-        return np.concatenate([prefix_sets(n_bins), prefix_sets_missing_left(n_bins)])
+            return np.eye(n_bins, dtype=bool)  # one against all others, `missing` included
+        missing_left = prefix_sets(n_bins)
+        missing_left[:, -1] = True
+        return np.concatenate([prefix_sets(n_bins), missing_left])
 
     @cached_property
     def _families(self) -> dict[tuple[int, ...], tuple[CandidateBlock, ...]]:
@@ -202,7 +192,7 @@ class Grids:
         return self.binning.split(self.grid(feature), feature, chosen)
 
 
-FeatureDraw = Callable[[np.random.Generator], tuple[int, ...]]
+FeatureDraw = Callable[[Rng], tuple[int, ...]]
 """Draws the features that a node considers."""
 
 

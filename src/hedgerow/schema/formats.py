@@ -12,15 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.errors import ParameterError
-from hedgerow.schema.features import (
-    Categorical,
-    Feature,
-    Hashed,
-    Mark,
-    Numeric,
-    Survival,
-    Target,
-)
+from hedgerow.schema.features import Categorical, Feature, Hashed, Mark, Numeric, Survival, Target
 from hedgerow.schema.parsers import Parser
 from hedgerow.schema.rules import Problems
 
@@ -76,7 +68,6 @@ def target_of(entry: Any) -> Target:
 
 
 def survival_of(entry: Any) -> Survival:
-    """Parses a [survival] table."""
     return Survival(**_arguments_of("survival", entry, {"time", "event", "horizon"}, Survival))
 
 
@@ -213,12 +204,11 @@ def of_table_schema(source: Mapping[str, Any], target: str | None) -> dict[str, 
     fields = source.get("fields") if isinstance(source, Mapping) else None
     if not isinstance(fields, list):
         raise ParameterError("this is no Table Schema: it has no list of `fields`.")
-    return _content([_of_field(field) for field in fields], target)
-
-
-def _of_field(field: Mapping[str, Any]) -> ColumnDescription:
-    rules = field.get("constraints", {})
-    return _describe(str(field.get("name")), str(field.get("type", "string")), rules)
+    columns = [
+        _describe(str(f.get("name")), str(f.get("type", "string")), f.get("constraints", {}))
+        for f in fields
+    ]
+    return _content(columns, target)
 
 
 def of_json_schema(source: Mapping[str, Any], target: str | None) -> dict[str, Any]:

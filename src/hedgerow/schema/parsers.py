@@ -37,10 +37,8 @@ NUMBER_PARSERS = ("number", "money", "percent")
 PARTS = ("days", "year", "month", "day", "weekday", "hour")
 CURRENCIES = (*"$€£¥₹₽₩₺₪₫฿", "zł", "Kč", "kr", "Fr.", "[A-Z]{3}")
 GROUP_MARKS = ("", ",", ".", "'", " ", "_")
-TRUE_WORDS, FALSE_WORDS = (
-    ("yes", "y", "true", "t", "on", "1"),
-    ("no", "n", "false", "f", "off", "0"),
-)
+TRUE_WORDS = ("yes", "y", "true", "t", "on", "1")
+FALSE_WORDS = ("no", "n", "false", "f", "off", "0")
 LENGTHS = {"prefix": 3, "icd": 3, "atc": 4, "zip": 3}
 ZIP_DIGITS = 5
 TEXTS = ("currency", "format", "true", "false", "order")
@@ -242,12 +240,9 @@ def rules_of(parser: Parser | None, sentinels: tuple[str, ...]) -> dict[str, Any
     if kind == "ordinal":
         ranks = {str(token_of(word)): float(rank) for rank, word in enumerate(parser.order)}
         return rules | {"kind": "words", "words": ranks}
-    code = {"upper": kind != "prefix", "drop": "" if kind == "prefix" else " .", "digits": 0}
-    return (
-        rules
-        | {"kind": "code", **code, "digits": ZIP_DIGITS * (kind == "zip")}
-        | {"length": parser.length}
-    )
+    is_code, digits = kind != "prefix", ZIP_DIGITS if kind == "zip" else 0
+    code = {"upper": is_code, "drop": " ." if is_code else "", "digits": digits}
+    return rules | {"kind": "code", **code, "length": parser.length}
 
 
 def number_pattern(parser: Parser) -> str:

@@ -76,21 +76,19 @@ def whole(least: int, most: float = math.inf) -> Rule:
     return Rule("int", f"a whole number {ends}", parse, shape)
 
 
-def _threads(value: Any) -> int:
-    return operator.index(_no_bool(value)) or _refuse()
-
-
-THREADS = Rule("int", "a whole number: how many, or -1 for all processors", _threads)
+THREADS = Rule(
+    "int",
+    "a whole number: how many, or -1 for all processors",
+    lambda value: operator.index(_no_bool(value)) or _refuse(),
+)
 
 
 def number(*, least: float = -math.inf, above: float = -math.inf, below: float = math.inf) -> Rule:
-    """A finite number."""
 
     def parse(value: Any) -> float:
         parsed_number = float(_real(value))
-        return (
-            parsed_number if parsed_number >= least and above < parsed_number < below else _refuse()
-        )
+        is_allowed = parsed_number >= least and above < parsed_number < below
+        return parsed_number if is_allowed else _refuse()
 
     ends = [("of {} or more", least), ("above {}", above)]
     where = "".join(f" {words.format(end)}" for words, end in ends if end > -math.inf)
@@ -133,7 +131,11 @@ def one_of(choices: Mapping[str, Any] | type[Enum]) -> Rule:
 
 def a(kind: type) -> Rule:
     """An instance of a hedgerow class."""
-    return Rule(kind.__name__, f"a hedgerow.{kind.__name__}", lambda v: _require_type(v, kind))
+    return Rule(
+        kind.__name__,
+        f"a hedgerow.{kind.__name__}",
+        lambda v: v if isinstance(v, kind) else _refuse(),
+    )
 
 
 def either(*rules: Rule) -> Rule:
@@ -180,10 +182,6 @@ def _real(value: Any) -> Any:
 
 def _no_bool(value: Any) -> Any:
     return value if not isinstance(value, bool | np.bool_) else _refuse()
-
-
-def _require_type(value: Any, kind: type) -> Any:
-    return value if isinstance(value, kind) else _refuse()
 
 
 def _refuse() -> Any:

@@ -535,8 +535,8 @@ def _target_of(target: Any) -> Target:
     return cast(Target, target)
 
 
-def _first_few(names: Sequence[str], shown: int = 3) -> str:
-    return _some([repr(name) for name in names], shown)
+def _first_few(names: Sequence[str]) -> str:
+    return _some([repr(name) for name in names], shown=3)
 
 
 def _some(names: Sequence[str], shown: int = 4) -> str:

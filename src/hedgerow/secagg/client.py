@@ -70,21 +70,8 @@ from hedgerow.secagg.membership import (
     hide_at_once,
 )
 from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
-from hedgerow.secagg.messages import (
-    MemberTable,
-    Mode,
-    Round,
-    Shares,
-    SignedSet,
-    Survivors,
-    Unmask,
-)
-from hedgerow.secagg.opening import (
-    check_certificate,
-    least_witnesses,
-    set_digest,
-    witness_digest,
-)
+from hedgerow.secagg.messages import MemberTable, Mode, Round, Shares, SignedSet, Survivors, Unmask
+from hedgerow.secagg.opening import check_certificate, least_witnesses, set_digest, witness_digest
 from hedgerow.secagg.session import SiteSession
 from hedgerow.secagg.shamir import Entropy
 
@@ -339,8 +326,9 @@ class Site:
         return record.session_id in self._membership.sessions
 
     def _is_in_doubt(self, record: StoredRound, members: tuple[int, ...]) -> bool:
-        """Whether another set may be forgotten: not if the file holds one, or others witnessed this
-        one.
+        """Whether this site may have forgotten another set of the round.
+
+        Not if this process made the vector, the file has a set, or others witnessed this set.
         """
         place = record.run_id, record.round
         if self._is_own(record) or self._memory.bound_set(*place) is not None:

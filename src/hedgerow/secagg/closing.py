@@ -13,17 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import (
-    DIGEST,
-    Buffer,
-    Reader,
-    bytes_field,
-    digest,
-    ids,
-    u16,
-    u32,
-    u64,
-)
+from hedgerow.secagg.encoding import DIGEST, Buffer, Reader, bytes_field, digest, ids, u16, u32, u64
 from hedgerow.secagg.envelope import Header, MessageKind, redact
 from hedgerow.secagg.keys import Identity, is_signed_lasting
 from hedgerow.secagg.messages import Mode

@@ -291,7 +291,6 @@ class Envelope:
 
 
 def seal_message(identity: Identity, header: Header, body: bytes) -> bytes:
-    """Signs a message."""
     head = header.to_bytes()
     rest = _rest(head, digest("body", body))
     signature = identity.sign(_signed_bytes(header.sender, head[-_HEAD:], rest))

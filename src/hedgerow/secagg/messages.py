@@ -2,12 +2,12 @@
 
 JOIN        coordinator -> site number of the attempt to form a key session
 KEYS        site -> all         attempt, X25519 key, ML-KEM-768 key, nonce, highest signed head of
-                                each peer; of each whose ledger forked, two of one length
-OPEN        coordinator -> site the KEYS of everybody who takes part in the key session
-ENCAPS      site -> coordinator for half of its peers a ciphertext and the tag of their root
-BIND        coordinator -> site the same of those who encapsulated to this site; its answer is empty
-ROUND       coordinator -> site mode, questions, definitions of what they name, participants;
-                                signed headers of some of them, in turn
+                                each peer; for each forked ledger, two heads of one length
+OPEN        coordinator -> site the KEYS of all members of the key session
+ENCAPS      site -> coordinator for half of its peers, a ciphertext and the tag of their root
+BIND        coordinator -> site the ciphertexts and tags for this site; the answer is empty
+ROUND       coordinator -> site mode, questions, definitions of their names, participants;
+                                signed headers of some participants, in rotation
 MASKED      site -> coordinator masked vector, selections, context; IN_TWO: commitment, shares
 SURVIVORS   coordinator -> site members whose vectors arrived (only if somebody is lost)
 SIGNED_SET  site -> coordinator its signature on those members
@@ -17,9 +17,9 @@ SHARES      site -> coordinator its shares of members' self-masks, seeds towards
 
 After a restart inside a round in two exchanges, before SIGNED_SET or SHARES:
 DOUBT       site -> coordinator a nonce: this process did not make the vector of the round
-WITNESS     coordinator -> site members, and the nonce of each who doubts
-WITNESSED   site -> coordinator for each its signature that these are the members
-PROVE       coordinator -> site members and such signatures of enough others; its answer is empty
+WITNESS     coordinator -> site members, and the nonce of each restarted site
+WITNESSED   site -> coordinator for each of them, a signature that these are the members
+PROVE       coordinator -> site members, and enough of these signatures; the answer is empty
 """
 
 from __future__ import annotations

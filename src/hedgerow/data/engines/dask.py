@@ -79,7 +79,6 @@ class OnCluster(InKeepers):
             self._messages = EngineMessages()
         self.read_counts = read_counts(np.sum(counts, axis=0), names)
 
-    # -------------------------------------------------------------------------------------- keepers
     def _group(
         self, parts: list[Any], cells: list[Any], n: int
     ) -> list[tuple[list[Any], list[Any], str | None]]:

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hedgerow.data.engines.engine import Elsewhere, QueryInUnit, Work, add_blocks, join
 from hedgerow.data.reading.columns import code_of_value, number_of
@@ -374,7 +373,8 @@ def _codes(
     elif not (
         pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
-        or _is_float(kind)
+        or pa.types.is_float32(kind)
+        or pa.types.is_float64(kind)
         or (is_parsed and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)))
     ):
         raise DataError(
@@ -394,10 +394,6 @@ def _codes(
     making.code_tables.append(table)
     making.joins.append(f"LEFT JOIN {table} ON {column} = {table}.value")
     return table
-
-
-def _is_float(kind: Any) -> bool:
-    return bool(pa.types.is_float32(kind) or pa.types.is_float64(kind))
 
 
 PUSHED: tuple[type, ...] = (Count, ClassCounts, TargetClassCounts, Fractions)
@@ -432,7 +428,6 @@ class InDatabase(Elsewhere):
         self._scores = np.empty((0, 0))
         self._score_table: str | None = None
 
-    # ------------------------------------------------------------------------------------ answers
     def sums(self, queries: Sequence[QueryInUnit]) -> list[IntArray]:
         streamed_queries = [pair for pair in queries if not self._is_pushed(pair[0])]
         rest = iter(super().sums(streamed_queries))
@@ -475,7 +470,6 @@ class InDatabase(Elsewhere):
         self._scored_model = model or self._scored_model
         return total or []
 
-    # --------------------------------------------------------------------------------------- scores
     @property
     def manner(self) -> str:
         """How queries that are not pushed down are computed, and why."""
@@ -524,7 +518,6 @@ class InDatabase(Elsewhere):
             self._database.run(f"DROP TABLE {self._score_table}")
         self._score_table = table
 
-    # ---------------------------------------------------------------------------------- pushed down
     def _push_sum(self, query: SumQuery, unit: int) -> IntArray:
         """Sums in one scan, with one grouping set per group."""
         groups = self._groups(query.by)
@@ -592,7 +585,6 @@ class InDatabase(Elsewhere):
                 np.add.at(sums[group], (places, to), value[rows])
         return sums
 
-    # ------------------------------------------------------------------------------------- streamed
     def _blocks(
         self, features: Sequence[int], table: str, scored_model: Additive | None = None
     ) -> Iterator[tuple[Encoded, Any, slice | IntArray]]:
@@ -657,7 +649,7 @@ def _in_plans(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
         yield plan
 
 
-def _integers(column: Any) -> NDArray[np.int64]:
+def _integers(column: Any) -> IntArray:
     """The column as int64, -1 for NULL. Sums arrive as text: drivers may lack wide integers."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return np.array([int(value) for value in column.to_pylist()], np.int64)

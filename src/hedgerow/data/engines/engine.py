@@ -31,13 +31,7 @@ from hedgerow.data.reading.containers import check_named
 from hedgerow.data.reading.encoding import NO_CAUSES, Encoded, encode_blocks, map_cells
 from hedgerow.data.reading.report import DataReport, EngineCounts, describe_allowed, report_of
 from hedgerow.data.rows import Draws, Rows, copies_among
-from hedgerow.data.sums import (
-    Answering,
-    best_impurities,
-    counts_for,
-    is_of_target,
-    trees_in_common,
-)
+from hedgerow.data.sums import Answering, best_impurities, counts_for, is_of_target, trees_in_common
 from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
 from hedgerow.kernels.threads import map_parts
 from hedgerow.models.model import Additive
@@ -65,7 +59,7 @@ from hedgerow.privacy.queries import (
     SurfaceGradients,
 )
 from hedgerow.privacy.study import Study
-from hedgerow.schema.arrays import N_CODES, IntArray
+from hedgerow.schema.arrays import N_CODES, IntArray, Words
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import Fold, HeldOut, Region
 from hedgerow.schema.schema import Schema
@@ -277,7 +271,7 @@ def add_blocks(parts: Sequence[list[IntArray]]) -> list[IntArray]:
 
 # Rows in several processes, each with cached results of earlier rounds.
 
-Names = NDArray[np.uint64]
+Names = Words
 NAMES_AT_ONCE = 1 << 22
 """Records that are numbered at once: their ids may not all fit into memory."""
 
@@ -292,7 +286,7 @@ class Keeper:
         self._block, self._draws = join(parts), draws
         self._rows = Rows(self._block, schema, draws, self._record_ids)
         self._answering, self._lean = Answering(self._rows, schema), lean
-        self._copies: NDArray[np.uint64] | None = None
+        self._copies: Words | None = None
         self._messages = EngineMessages()
 
     def run(self, work: Work) -> list[IntArray]:
@@ -318,12 +312,11 @@ class Keeper:
         keeper._copies = self._copies[at]
         return keeper
 
-    # ------------------------------------------------------------------- names of records for draws
     def names(self, bucket: int, buckets: int) -> Names:
         names = self._rows.content_names()
         return np.asarray(names[names[:, 0] % np.uint64(buckets) == bucket])
 
-    def number(self, bucket: int, buckets: int, copies: NDArray[np.uint64]) -> None:
+    def number(self, bucket: int, buckets: int, copies: Words) -> None:
         """Sets the numbers of a bucket's records among equal records of all keepers."""
         if self._copies is None:
             self._copies = np.zeros(self._rows.n, np.uint64)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hedgerow.data.reading.lines import is_text
+from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.tokens import (
     MISSING_TEXTS,
@@ -109,7 +110,7 @@ def code_of_value(value: object, grid: Grid) -> int:
     return bisect_right(grid.edges, number)
 
 
-def numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
+def numbers(column: Column) -> tuple[FloatArray, Strange]:
     """The column as float64, NaN where a value is missing or no number."""
     if not _holds_objects(column):
         return _typed_numbers(column)
@@ -120,7 +121,7 @@ def numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
     return values, strange
 
 
-def parsed_numbers(column: Column, grid: Grid) -> tuple[NDArray[np.float64], Strange]:
+def parsed_numbers(column: Column, grid: Grid) -> tuple[FloatArray, Strange]:
     """Like `numbers`, after the column's parser."""
     if not grid.is_parsed:
         return numbers(column)
@@ -146,9 +147,7 @@ def _each(column: Column) -> Distinct:
     return Distinct(list(column), np.arange(len(column)))
 
 
-def _numbers_without_sentinels(
-    column: Column, grid: Grid
-) -> tuple[NDArray[np.float64], Strange] | None:
+def _numbers_without_sentinels(column: Column, grid: Grid) -> tuple[FloatArray, Strange] | None:
     """The numbers of a typed numeric column, sentinels as NaN; None if another path is needed."""
     is_typed = not _holds_objects(column) and (
         isinstance(column, np.ndarray) or _is_number(column.type)
@@ -203,7 +202,7 @@ def _of_one_type(kind: type, values: NDArray[np.object_]) -> Column:
         return values
 
 
-def _typed_numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
+def _typed_numbers(column: Column) -> tuple[FloatArray, Strange]:
     if isinstance(column, np.ndarray):
         with np.errstate(over="ignore"):  # a number of 128 bits may become infinite
             return column.astype(np.float64, copy=False), []
@@ -264,12 +263,12 @@ def _is_text(kind: Any) -> bool:
     return bool(is_a.is_binary(kind) or is_a.is_large_binary(kind))
 
 
-def _floats(column: Column) -> NDArray[np.float64]:
+def _floats(column: Column) -> FloatArray:
     floats = pc.cast(column, pa.float64(), safe=False)
     return np.asarray(floats.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _parsed_at_once(column: Column) -> tuple[NDArray[np.float64], Strange] | None:
+def _parsed_at_once(column: Column) -> tuple[FloatArray, Strange] | None:
     """Parses texts with Arrow, which agrees with float(); None if any text fails.
 
     The exception is "nan(anything)", which Arrow reads as NaN.
@@ -284,7 +283,7 @@ def _parsed_at_once(column: Column) -> tuple[NDArray[np.float64], Strange] | Non
     return None if has_nan else (_floats(parsed_column), [])
 
 
-def _one_by_one(column: Column) -> tuple[NDArray[np.float64], Strange]:
+def _one_by_one(column: Column) -> tuple[FloatArray, Strange]:
     """Parses value by value: objects with one token may be different numbers."""
     is_mixed = isinstance(column, np.ndarray)
     distinct_values = (

@@ -34,6 +34,7 @@ from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.codes import encode_edges
 from hedgerow.kernels.threads import blocks, map_parts
+from hedgerow.schema.arrays import BoolArray, Codes, FloatArray, Int32, Words
 from hedgerow.schema.features import LABEL, SMALLEST_TIME
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.schema import Schema, Survival, Target
@@ -53,15 +54,15 @@ class Encoded:
     `reach` (smallest and largest number of a column) never leave the site.
     """
 
-    codes: NDArray[np.uint8]  # (F, n), C-contiguous
-    y: NDArray[np.uint8] | NDArray[np.float64] | None  # (n,) class codes, or clamped targets
-    persons: NDArray[np.uint64] | None = None  # (n, 2) person of each record; None: undeclared
+    codes: Codes  # (F, n), C-contiguous
+    y: Codes | FloatArray | None  # (n,) class codes, or clamped targets
+    persons: Words | None = None  # (n, 2) person of each record; None: undeclared
     clamped: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     skipped: int = 0
     missing: dict[str, int] = field(default_factory=dict)
     reach: dict[str, tuple[float, float]] = field(default_factory=dict)
-    site_rows: tuple[list[str], NDArray[np.int32]] | None = None  # names, (n,) site of each row
+    site_rows: tuple[list[str], Int32] | None = None  # names, (n,) site of each row
 
     @property
     def n(self) -> int:
@@ -118,7 +119,7 @@ def _fill(
     whose = person if in_source else None
     check_named(table.where, table.names, target=outcome, person=whose, site=site)
     labels = None if y is None else one_per_row(table, y, "y", "label")
-    persons = None if person is None or in_source else _persons_for(table, person)
+    persons = None if person is None or in_source else one_per_row(table, person, "person", "id")
     has_labels = target is not None or y is not None
     encoder = _Encoder(schema, table, check, target or LABEL, has_labels, folder)
     extra = [*outcome, *(name for name in (whose, site) if name is not None)]
@@ -136,7 +137,7 @@ def _fill(
     return encoder
 
 
-def has_label(values: Column, grid: Grid) -> NDArray[np.bool_]:
+def has_label(values: Column, grid: Grid) -> BoolArray:
     """(n,) False where the label is one of the schema's words for a missing one."""
     if not grid.sentinels:
         return np.ones(len(values), np.bool_)
@@ -145,13 +146,9 @@ def has_label(values: Column, grid: Grid) -> NDArray[np.bool_]:
     return np.array([token not in empty for token in tokens], np.bool_)[labels.index]
 
 
-def encode_features(X: Source, schema: Schema) -> NDArray[np.uint8]:
+def encode_features(X: Source, schema: Schema) -> Codes:
     """(F, n) codes of rows to predict; no row is skipped."""
     return encode(X, schema, check=True).codes
-
-
-def _persons_for(table: RowTable, person: Any) -> Column:
-    return one_per_row(table, person, "person", "id")
 
 
 def one_per_row(table: RowTable, values: Any, name: str, noun: str) -> Column:
@@ -171,7 +168,7 @@ def _part(column: Column | None, rows: slice) -> Column | None:
 
 @dataclass(slots=True)
 class _Block:
-    codes: NDArray[np.uint8]  # (F, capacity)
+    codes: Codes  # (F, capacity)
     y: NDArray[Any] | None
     n: int = 0
 
@@ -204,8 +201,8 @@ class _Encoder:
         self._full: list[_Block] = []
         self._folder = folder
         self._block = self._new_block(0 if folder else table.capacity)
-        self._persons: list[NDArray[np.uint64]] = []
-        self._site_rows: list[NDArray[np.int32]] = []
+        self._persons: list[Words] = []
+        self._site_rows: list[Int32] = []
         self._site_names: dict[str, int] = {}
         self._clamped_counts: dict[str, int] = {}
         self._unknown: dict[str, int] = {}
@@ -252,7 +249,7 @@ class _Encoder:
         codes = map_cells(self._folder, shape) if on_disk else np.empty(shape, np.uint8)
         return _Block(codes, np.empty(rows, self._kind) if self._has_labels else None)
 
-    def _sites_of(self, column: Column) -> NDArray[np.int32]:
+    def _sites_of(self, column: Column) -> Int32:
         """(n,) the number of each row's site, by first occurrence."""
         distinct_names = distinct(column)
         tokens = distinct_names.tokens()
@@ -284,7 +281,7 @@ class _Encoder:
         whole = self._finish(_without_the_rest(first.codes, first.n), first.labels)
         return [whole, *(Encoded(codes=part, y=y) for part, y in parts)]
 
-    def _finish(self, codes: NDArray[np.uint8], y: NDArray[Any] | None) -> Encoded:
+    def _finish(self, codes: Codes, y: NDArray[Any] | None) -> Encoded:
         if self._check and not codes.shape[1]:
             raise DataError(f"{self._table.where} holds no rows; give at least one.")
         return Encoded(
@@ -299,7 +296,7 @@ class _Encoder:
             reach=self._reach,
         )
 
-    def _sites_in_order(self) -> tuple[list[str], NDArray[np.int32]] | None:
+    def _sites_in_order(self) -> tuple[list[str], Int32] | None:
         if not self._site_rows:
             return None
         return list(self._site_names), np.concatenate(self._site_rows)
@@ -314,7 +311,7 @@ class _Encoder:
             )
         return broken
 
-    def _features(self, part: slice, columns: list[Column], keep: NDArray[np.bool_]) -> None:
+    def _features(self, part: slice, columns: list[Column], keep: BoolArray) -> None:
         """Encodes some columns of a chunk, possibly on one of several threads."""
         block = self._block
         at = slice(block.n, block.n + int(keep.sum()))
@@ -323,7 +320,7 @@ class _Encoder:
         ):
             out[at] = self._feature(grid, column)[keep]
 
-    def _feature(self, grid: Grid, column: Column) -> NDArray[np.uint8]:
+    def _feature(self, grid: Grid, column: Column) -> Codes:
         self._check_text(grid.source, column)
         if grid.kind is ColumnKind.NUMERIC:
             values, strange = parsed_numbers(column, grid)
@@ -346,7 +343,7 @@ class _Encoder:
         self._count_missing(grid, codes, [] if grid.other else strange)
         return codes
 
-    def _labels(self, column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def _labels(self, column: Column) -> tuple[NDArray[Any], BoolArray]:
         """A label per row, and whether the row has one."""
         name = self._label_name
         if not isinstance(column, list):
@@ -373,14 +370,14 @@ class _Encoder:
 
     def _label_numbers(
         self, name: str, column: Column, grid: Grid, advice: str = "Correct it or remove the row."
-    ) -> NDArray[np.float64]:
+    ) -> FloatArray:
         values, strange = parsed_numbers(column, grid)
         self._note(name, strange, _no_number(grid)[0], advice)
         return values
 
     def _signed_times(
         self, survival: Survival, columns: Column | list[Column]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    ) -> tuple[FloatArray, BoolArray]:
         """Event times, negated if censored, and which rows have one."""
         if isinstance(columns, list):
             time, event = self._schema.label_grids
@@ -395,7 +392,7 @@ class _Encoder:
         self._count(self._clamped_counts, self._label_name, int(late.sum()))
         return np.where(late, -survival.horizon, values), np.isnan(values)
 
-    def _class_codes(self, column: Column) -> tuple[NDArray[np.uint8], NDArray[np.bool_], Strange]:
+    def _class_codes(self, column: Column) -> tuple[Codes, BoolArray, Strange]:
         distinct_values, tokens = parsed_distinct(column, self._schema.label_grids[0])
         class_codes = [self._schema.class_code(token) for token in tokens]
         codes = np.array([code or 0 for code in class_codes], np.uint8)
@@ -404,7 +401,7 @@ class _Encoder:
         strange = distinct_values.met([code is None and token is not None for code, token in pairs])
         return codes[distinct_values.index], missing[distinct_values.index], strange
 
-    def _hashed_persons(self, column: Column) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    def _hashed_persons(self, column: Column) -> tuple[Words, BoolArray]:
         """(n, 2) a 128-bit hash of each person's token, and whether the row has one.
 
         A row without a person is skipped: its contribution could not be bounded with the person's
@@ -430,7 +427,7 @@ class _Encoder:
                 "whose record it is, or remove the row."
             )
 
-    def _within(self, bound: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _within(self, bound: Target, values: FloatArray) -> FloatArray:
         outside = (values < bound.low) | (values > bound.high)
         self._count(self._clamped_counts, self._label_name, int(outside.sum()))
         return np.clip(values, bound.low, bound.high)
@@ -465,12 +462,12 @@ class _Encoder:
                     raise DataError(f"{where}: {spell(value)!r} {complaint}. {advice}")
         self._count(self._unknown, name, sum(times for _, times in strange))
 
-    def _count_missing(self, grid: Grid, codes: NDArray[np.uint8], strange: Strange) -> None:
+    def _count_missing(self, grid: Grid, codes: Codes, strange: Strange) -> None:
         """Counts missing codes, without `strange` values, which are counted as unknown."""
         empty = int(np.count_nonzero(codes == grid.missing))
         self._count(self._missing, grid.feature, empty - sum(times for _, times in strange))
 
-    def _note_reach(self, name: str, values: NDArray[np.float64]) -> None:
+    def _note_reach(self, name: str, values: FloatArray) -> None:
         finite = values[np.isfinite(values)] if self._check else values[:0]
         if finite.size:
             low, high = self._reach.get(name, (np.inf, -np.inf))
@@ -495,7 +492,7 @@ NO_CAUSES = (
 )
 
 
-def signed_times(times: Any, events: Any) -> NDArray[np.float64]:
+def signed_times(times: Any, events: Any) -> FloatArray:
     """(n,) event times, negated if censored; NaN if time or event is missing."""
     t, e = np.asarray(times, np.float64), np.asarray(events, np.float64)
     with np.errstate(invalid="ignore"):
@@ -512,7 +509,7 @@ def refuse_times(where: str, survival: Survival, times: Any, events: Any) -> Non
         raise DataError(f"{where}, column {survival.event!r} holds {value:g}. {NO_CAUSES}")
 
 
-def map_cells(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
+def map_cells(folder: Path | None, shape: tuple[int, int]) -> Codes:
     """An array in an unnamed file, which the system removes when the process ends."""
     if not shape[1]:
         return np.empty(shape, np.uint8)
@@ -528,7 +525,7 @@ def map_cells(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.uint8]:
         ) from None
 
 
-def _join_blocks(blocks: list[_Block]) -> tuple[NDArray[np.uint8], NDArray[Any] | None]:
+def _join_blocks(blocks: list[_Block]) -> tuple[Codes, NDArray[Any] | None]:
     """Joins codes and labels; each block is freed once copied, to limit peak memory."""
     if len(blocks) == 1:
         (block,) = blocks
@@ -544,7 +541,7 @@ def _join_blocks(blocks: list[_Block]) -> tuple[NDArray[np.uint8], NDArray[Any] 
     return codes, y
 
 
-def _without_the_rest(table: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
+def _without_the_rest(table: Codes, n: int) -> Codes:
     """The first n columns, compacted in place to avoid a second copy."""
     n_features, capacity = table.shape
     if n == capacity:

@@ -64,12 +64,11 @@ def _as_arrow(source: Any) -> Any:
 
 def _with_plain_texts(table: pa.Table) -> pa.Table:
     """Casts string views (Polars), which do not support selection by row."""
-    fields = [f.with_type(pa.large_string()) if _is_view(f.type) else f for f in table.schema]
+    fields = [
+        f.with_type(pa.large_string()) if pa.types.is_string_view(f.type) else f
+        for f in table.schema
+    ]
     return table.cast(pa.schema(fields))
-
-
-def _is_view(kind: Any) -> bool:
-    return bool(pa.types.is_string_view(kind))
 
 
 def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:

@@ -1,13 +1,13 @@
-"""Certificates for the HTTPS transport: who may call, made so that nobody sees another's key.
+"""Certificates for the HTTPS transport; no secret key leaves its machine.
 
-    site          makes a key, keeps it, and asks for a certificate (`Request`); what it sends is
-                  signed with its identity, the key that the study's roster names
-    coordinator   has an authority of its own and signs requests of the roster's sites, no other
-    site          takes the certificate if the authority's fingerprint is the one that was
+    site          makes a key, keeps it, and asks for a certificate (`Request`), signed with its
+                  identity, the key that the study's roster names
+    coordinator   has its own authority and signs requests of the roster's sites, no others
+    site          accepts the certificate if the authority's fingerprint is the one that was
                   confirmed out of band (telephone, paper)
 
-A certificate carries the site's name in the roster. It opens the listener and nothing more: every
-message is signed with identities, so a stolen certificate cannot answer for a site.
+A certificate contains the site's name in the roster. It admits to the listener and nothing more:
+every message is signed with identities, so a stolen certificate cannot answer for a site.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from hedgerow.secagg.keys import Identity, is_signed
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
 _EARLIER = dt.timedelta(days=2)
-"""A site's clock may be so far behind; what it signs and charges needs no clock at all."""
+"""How far a site's clock may lag; what it signs and charges needs no clock."""
 _LONGEST_REQUEST = 1 << 16
 
 Key = ec.EllipticCurvePrivateKey
 
 
-# -------------------------------------------------------------------------------------- requests
+# Requests.
 @dataclass(frozen=True)
 class Request:
-    """What a site sends to be let in: public halves only, signed with its identity."""
+    """A site's request for a certificate: public keys only, signed with its identity."""
 
     name: str
     identity: bytes
@@ -90,7 +90,7 @@ class Request:
             ) from None
 
     def checked(self, key_in_roster: bytes | None) -> x509.CertificateSigningRequest:
-        """The request inside, if it comes from the site that the roster knows by that name."""
+        """The request inside, if it comes from the site that has this name in the roster."""
         if key_in_roster is None:
             raise ParameterError(f"the roster has no site {self.name!r}; nothing was signed.")
         if self.identity != key_in_roster:
@@ -116,9 +116,9 @@ def _request_digest(name: str, csr: bytes) -> bytes:
     return digest("certificate request", name.encode(), csr)
 
 
-# ------------------------------------------------------------------------------------- authority
+# Authority.
 class Authority:
-    """The coordinator's own: a key and a self-signed certificate in a folder."""
+    """The coordinator's authority: a key and a self-signed certificate in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -127,7 +127,7 @@ class Authority:
 
     @classmethod
     def open(cls, folder: Path) -> Authority:
-        """The one in the folder; the first time it is made there."""
+        """The authority of the folder; the first time it is created."""
         make_private(folder)
         if not (folder / "authority.key").exists():
             key = new_key()
@@ -160,7 +160,7 @@ class Authority:
     def server_context(self, hosts: list[str]) -> ssl.SSLContext:
         """For the coordinator's listener under these names: TLS 1.3, with client certificates.
 
-        The listener's own certificate is made anew each time and lives as long as the process.
+        The listener's own certificate is new each time and lives as long as the process.
         """
         key = new_key()
         names = [_host(host) for host in hosts]
@@ -176,16 +176,13 @@ class Authority:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(self._folder / "authority.crt")
         context.load_cert_chain(chain)
-        chain.unlink()  # a context can be filled from a file only; the key is then in memory alone
+        chain.unlink()  # a context can be loaded from files only; the key is then in memory alone
         return context
 
 
-# ------------------------------------------------------------------------------ at the site's end
+# At the site's end.
 def accept_certificate(reply: bytes, fingerprint: str, key: Key, name: str) -> tuple[bytes, bytes]:
-    """(certificate, authority) from a reply.
-
-    If the authority has the fingerprint that was confirmed.
-    """
+    """(certificate, authority) from a reply, if the authority has the confirmed fingerprint."""
     try:
         site, authority = x509.load_pem_x509_certificates(reply)
     except ValueError:
@@ -213,7 +210,7 @@ def accept_certificate(reply: bytes, fingerprint: str, key: Key, name: str) -> t
 
 
 def client_context(key: Path, certificate: Path, authority: Path) -> ssl.SSLContext:
-    """TLS 1.3 towards one coordinator: its authority is trusted and no other."""
+    """TLS 1.3 towards one coordinator: only its authority is trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(authority)
@@ -222,12 +219,12 @@ def client_context(key: Path, certificate: Path, authority: Path) -> ssl.SSLCont
 
 
 def certificate_fingerprint(certificate: x509.Certificate) -> str:
-    """As it is read out on the telephone, and as `openssl x509 -fingerprint -sha256` prints it."""
+    """As `openssl x509 -fingerprint -sha256` prints it, for people to compare."""
     return certificate.fingerprint(hashes.SHA256()).hex(":").upper()
 
 
 def authority_id(certificate: bytes) -> str:
-    """A short name for an authority, for a folder of its own."""
+    """A short name for the folder of an authority."""
     return _plain(certificate_fingerprint(x509.load_pem_x509_certificate(certificate)))[:16].lower()
 
 
@@ -235,16 +232,14 @@ def _plain(fingerprint: str) -> str:
     return fingerprint.upper().removeprefix("SHA256:").replace(":", "").replace(" ", "")
 
 
-# ------------------------------------------------------------------------------------------ keys
+# Keys.
 def new_key() -> Key:
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def key_bytes(key: Key) -> bytes:
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
@@ -257,7 +252,7 @@ def load_key(path: Path) -> Key:
     return key
 
 
-# ---------------------------------------------------------------------------------- certificates
+# Certificates.
 def _issue(
     name: str,
     key: Key | ec.EllipticCurvePublicKey,
@@ -268,7 +263,7 @@ def _issue(
     usage: x509.ObjectIdentifier | None = None,
     hosts: list[x509.GeneralName] | None = None,
 ) -> x509.Certificate:
-    """An authority's own certificate if no usage is named."""
+    """Issues a certificate; without a usage it is an authority's own."""
     public = key.public_key() if isinstance(key, ec.EllipticCurvePrivateKey) else key
     now = _now()
     own = x509.SubjectKeyIdentifier.from_public_key(public)

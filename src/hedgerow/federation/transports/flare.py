@@ -1,7 +1,7 @@
-"""NVIDIA FLARE 2.9 as a pipe: it carries bytes between our own processes and knows no more.
+"""NVIDIA FLARE 2.9 as a pipe: it carries bytes between hedgerow's own processes.
 
-The server's job runs `PipeController`, a site's job `PipeExecutor`; mutual TLS between them is
-FLARE's. This is the one file that imports nvflare.
+The server's job runs `PipeController`, a site's job `PipeExecutor`; FLARE provides mutual TLS
+between them. Only this file imports nvflare.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ MESSAGE_KEY = "m"
 HELLO = "hedgerow.hello"
 TASK = "hedgerow"
 ABORT_SECONDS = 2.5
-"""Within which FLARE tells a controller that a job process died: was it the engine, or a site?"""
+"""Time in which FLARE reports to a controller that a job process died: the engine, or a site."""
 SESSION_SECONDS = 20.0
 
 
-# --------------------------------------------------------------------- in the coordinator's process
+# In the coordinator's process.
 class FlareExchange(PipeExchange):
     """A pipe whose job runs in FLARE."""
 
@@ -53,7 +53,7 @@ class FlareExchange(PipeExchange):
     def __init__(
         self, kit: Path, user: str, names: Sequence[str], fewest: int, socket_path: Path
     ) -> None:
-        """`kit` is the admin's start-up kit; `fewest` sites suffice for a job to start."""
+        """`kit` is the admin's start-up kit; a job starts once `fewest` sites are present."""
         super().__init__(names, socket_path)
         self._kit, self._user, self._fewest = kit.resolve(), user, fewest
 
@@ -68,7 +68,7 @@ class FlareExchange(PipeExchange):
 
 
 def write_job(folder: Path, pipe: Path, names: Sequence[str], fewest: int) -> None:
-    """A job of JSON alone: it names two classes that are installed, and ships nothing."""
+    """Writes a job of JSON alone: it names two installed classes, and ships no code."""
     config = folder / "app/config"
     config.mkdir(parents=True)
     workflow = {"id": TASK, "path": CONTROLLER, "args": {"pipe": str(pipe), "sites": list(names)}}
@@ -95,7 +95,7 @@ def write_job(folder: Path, pipe: Path, names: Sequence[str], fewest: int) -> No
         path.write_text(json.dumps(content), encoding="utf-8")
 
 
-# ----------------------------------------------------------------------- in the FLARE server's job
+# In the FLARE server's job.
 class PipeController(Controller):  # type: ignore[misc]
     """Passes messages from the coordinator's socket to sites, and their answers back."""
 
@@ -124,7 +124,7 @@ class PipeController(Controller):  # type: ignore[misc]
                         pass
 
     def _greet(self, abort_signal: Any) -> set[str]:
-        """Tasks are refused until a site's job process runs: asks until each has answered."""
+        """Asks until each site has answered: tasks are refused until its job process runs."""
         missing, end = set(self._sites), time.monotonic() + HELLO_SECONDS
         while missing and time.monotonic() < end and not abort_signal.triggered:
             result = self._ask({name: Shareable() for name in missing}, HELLO, 1.0, optional=True)
@@ -135,7 +135,7 @@ class PipeController(Controller):  # type: ignore[misc]
         return missing
 
     def _pass_on(self, pipe: socket.socket, abort_signal: Any) -> bool:
-        """One exchange. False once there is nothing more to pass on."""
+        """One exchange; False once there is nothing more to pass on."""
         if not _waits(pipe, abort_signal):
             return False
         note, messages = receive_named(pipe, MAX_MESSAGE_BYTES)
@@ -160,7 +160,7 @@ class PipeController(Controller):  # type: ignore[misc]
     def _ask(
         self, tasks: Mapping[str, Any], topic: str, timeout: float, optional: bool = False
     ) -> dict[str, Any]:
-        """A thread for each site: in 2.9.0 `multicast_aux_requests` returns nothing."""
+        """Asks each site on a thread: in 2.9.0 `multicast_aux_requests` returns nothing."""
 
         def one(name: str) -> tuple[str, Any]:
             with self._engine.new_context() as context:
@@ -173,7 +173,7 @@ class PipeController(Controller):  # type: ignore[misc]
 
 
 def _waits(pipe: socket.socket, abort_signal: Any) -> bool:
-    """Until there is something to read; False once the job has to end."""
+    """Waits until there is something to read; False once the job has to end."""
     pipe.settimeout(0.2)
     while not abort_signal.triggered:
         with suppress(TimeoutError):
@@ -191,7 +191,7 @@ def _task(message: bytes, tag: str) -> Any:
     return task
 
 
-# --------------------------------------------------------------------------- in a FLARE site's job
+# In a FLARE site's job.
 class PipeExecutor(Executor):  # type: ignore[misc]
     """Connects to the site's own service, whose address is in the kit, never in the job."""
 
@@ -209,7 +209,7 @@ class PipeExecutor(Executor):  # type: ignore[misc]
         engine.register_aux_message_handler(HELLO, _hello)
 
     def execute(self, task_name: str, shareable: Any, fl_ctx: Any, abort_signal: Any) -> Any:
-        """The service's answer; without one the coordinator hears nothing, as of any lost site."""
+        """The service's answer; without one the coordinator treats the site as lost."""
         try:
             answer = ask_service(self._socket, shareable[MESSAGE_KEY], LONGEST_ANSWER)
         except (OSError, KeyError, TypeError):

@@ -1,12 +1,12 @@
-"""Makes a FLARE start-up kit refuse all but our pipe, so that it carries bytes and no more.
+"""Makes a FLARE start-up kit refuse everything but hedgerow's pipe.
 
 Three files in `local/` of a kit (FLARE 2.9):
 
     authorization.json   nobody may bring code (`byoc`) or run shell commands
-    resources.json       a job may name our pipe's classes and no other; logs are not streamed
-    hedgerow.json        where the site's own service listens (sites only); a job cannot say
+    resources.json       a job may name the pipe's classes and no others; logs are not streamed
+    hedgerow.json        where the site's own service listens (sites only); a job cannot choose it
 
-The kit's owner writes them, at every site and at the server; FLARE asks them before each job.
+The kit's owner writes them, at every site and at the server; FLARE checks them before each job.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONTROLLER = "hedgerow.federation.transports.flare.PipeController"
 EXECUTOR = "hedgerow.federation.transports.flare.PipeExecutor"
 SOCKET_FILE = "hedgerow.json"
 TRIED = "2.9"
-"""With which versions the tests have seen that what is locked is refused."""
+"""The versions for which tests confirm that these locks refuse."""
 
 _RUNS_JOBS = {
     "submit_job": "any",
@@ -48,16 +48,16 @@ _PERMISSIONS = {
 
 
 def untried_version() -> str | None:
-    """That of the FLARE which is installed here, if no test has seen its locks refuse anything."""
+    """The installed FLARE version, if no test has confirmed its locks."""
     try:
         result = version("nvflare")
-    except PackageNotFoundError:  # a kit may be locked where FLARE is not
+    except PackageNotFoundError:  # a kit may be locked where FLARE is not installed
         return None
     return None if result.startswith(f"{TRIED}.") else result
 
 
 def lock(kit: Path, socket: Path | None) -> list[Path]:
-    """Writes the files into the kit; `socket` for a site's kit, none for the server's."""
+    """Writes the files into the kit; `socket` for a site's kit, None for the server's."""
     local = kit.expanduser().resolve() / "local"
     usual = local / "resources.json.default"
     if not usual.is_file():
@@ -90,7 +90,7 @@ def _site(resources: dict[str, Any]) -> dict[str, Any]:
 
 
 def _server(resources: dict[str, Any], kit: Path) -> dict[str, Any]:
-    """Jobs and snapshots move out of the temporary folder, where a restart would lose them."""
+    """Moves jobs and snapshots out of the temporary folder, where a restart would lose them."""
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(kit / "snapshots")
     for component in resources["components"]:
         if component["id"] == "job_manager":

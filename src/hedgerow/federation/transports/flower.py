@@ -1,9 +1,9 @@
-"""Flower as a pipe: it carries bytes between our own processes and knows no more.
+"""Flower as a pipe: it carries bytes between hedgerow's own processes.
 
-At the coordinator a run of Flower's is submitted by its command `flwr`, and its ServerApp calls.
-At a site a SuperNode with `--isolation process` leaves all tasks to `serve_tasks`, which asks the
-site's own service and never unpacks what came with a task: nothing that is submitted runs there.
-This file and `flower_app.py`, which is what is submitted, are the two that know flwr.
+At the coordinator the command `flwr` submits a run, whose ServerApp then calls. At a site a
+SuperNode with `--isolation process` leaves all tasks to `serve_tasks`, which asks the site's own
+service and never unpacks what came with a task: no submitted code runs there. Only this file and
+`flower_app.py`, the submitted app, use flwr.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
 }
-"""Flower reports its use, looks for updates and installs packages unless these are set."""
+"""Without these Flower reports its use, looks for updates and installs packages."""
 PACKAGE = "hedgerow_pipe"
 PROJECT = f"""\
 [build-system]
@@ -60,13 +60,15 @@ pipe = ""
 """
 SUBMIT_SECONDS = 60.0
 TASK_SECONDS = 0.05
-PULL_SECONDS = 60.0  # flwr: two hours, though a message whose run ended may never arrive whole
+PULL_SECONDS = (
+    60.0  # flwr's own: two hours, though a message whose run ended may never arrive whole
+)
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
-# --------------------------------------------------------------------- in the coordinator's process
+# In the coordinator's process.
 class FlowerExchange(PipeExchange):
-    """A pipe whose run is Flower's."""
+    """A pipe that is a Flower run."""
 
     engine = "Flower"
     pace = 10.0
@@ -88,7 +90,7 @@ class FlowerExchange(PipeExchange):
 
 
 def flwr_command() -> str:
-    """Of the environment that this Python is of, or the first on the PATH."""
+    """The command of this Python's environment, or the first on the PATH."""
     places = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     if (command := shutil.which("flwr", path=os.pathsep.join(places))) is None:
         raise ParameterError(
@@ -99,7 +101,7 @@ def flwr_command() -> str:
 
 
 def write_app(folder: Path) -> None:
-    """The app that is submitted: a project file, and two files that are installed here."""
+    """Writes the app to submit: a project file, and two installed files."""
     here, package = Path(__file__).parent, folder / PACKAGE
     package.mkdir()
     (folder / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
@@ -109,7 +111,7 @@ def write_app(folder: Path) -> None:
 
 
 def run_id_in(output: str, errors: str) -> str:
-    """The number of the run that was taken."""
+    """The number of the accepted run."""
     try:
         reply: dict[str, Any] = json.loads(output)
     except ValueError:
@@ -119,9 +121,9 @@ def run_id_in(output: str, errors: str) -> str:
     return str(reply["run-id"])
 
 
-# -------------------------------------------------------------------- beside a SuperNode, at a site
+# Beside a SuperNode, at a site.
 def serve_tasks(runtime: str, secret: Path, site: str, socket: Path) -> NoReturn:
-    """Takes each task of the SuperNode that listens at `runtime`, until the process is ended.
+    """Takes each task of the SuperNode that listens at `runtime`, until the process ends.
 
     `secret` is the file that the SuperNode has as `--superexec-auth-secret-file`.
     """
@@ -149,14 +151,14 @@ def serve_tasks(runtime: str, secret: Path, site: str, socket: Path) -> NoReturn
                         _client(runtime, RuntimeTokenHttpInterceptor(got.token)), site, socket
                     )
                 continue
-        except Exception as error:  # whatever it is, the next task is another one
+        except Exception as error:  # the next task is another one
             LOG.warning("a task of the SuperNode failed", exc_info=error)
         time.sleep(TASK_SECONDS)
 
 
 @contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-    """A task whose SuperNode was started anew is refused, and flwr then interrupts its process."""
+    """If a restarted SuperNode refuses a task, flwr interrupts the process of the task."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -165,15 +167,11 @@ def _ignore_interrupts() -> Iterator[None]:
 
 
 def _serve_one(client: Any, site: str, socket: Path) -> None:
-    """One task to its end; its SuperNode does nothing else until there is a reply of some kind."""
+    """Runs one task; its SuperNode does nothing else until there is some reply."""
     from flwr.app import Error, Message
     from flwr.common.constant import ErrorCode, SubStatus
     from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
-    from flwr.supernode.runtime.run_clientapp import (
-        pull_task_input,
-        push_message,
-        push_task_output,
-    )
+    from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
     from hedgerow.federation.transports.flower_app import answer_message
 
@@ -202,7 +200,7 @@ def _client(runtime: str, *interceptors: Any) -> Any:
     version = RuntimeVersionHttpInterceptor(component_name="flwr-clientapp")
     return RuntimeHttpClient.from_server_address(
         server_address=runtime,
-        insecure=True,  # a port of this machine, which the SuperNode alone listens at
+        insecure=True,  # a port of this machine, on which only the SuperNode listens
         root_certificates=None,
         interceptors=[version, *interceptors],
         retry_invoker=make_simple_http_retry_invoker(),

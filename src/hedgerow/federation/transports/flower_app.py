@@ -2,11 +2,11 @@
 
 `flwr run` sends this file and `frames.py` to the SuperLink, which runs `server_app`, and to stock
 SuperNodes, which run `client_app`; so it imports flwr and the standard library alone. The owner of
-a SuperNode says which site it is and where the site's own service listens, never the app:
+a SuperNode, never the app, says which site it is and where the site's own service listens:
 
     flower-supernode ... --node-config 'site="north" socket="/run/hedgerow/socket"'
 
-`serve_tasks` of `flower.py` takes the place of `client_app` where a site lets no shipped code run.
+`serve_tasks` of `flower.py` replaces `client_app` where a site lets no shipped code run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .frames import ask_service, connect_unix, receive_named, send_named, send_n
 
 RECORD, SITE, MESSAGE, ANSWER = "hedgerow", "site", "message", "answer"
 LONGEST_MESSAGE = 1 << 30
-"""Bytes of a message or an answer; whoever reads it has a limit of its own."""
+"""Bytes of a message or an answer; its reader has its own limit."""
 POLL_SECONDS = 0.1
 
 client_app = ClientApp()
@@ -38,7 +38,7 @@ def answer_query(message: Message, context: Context) -> Message:
 
 
 def answer_message(message: Message, site: str, path: str) -> Message:
-    """The service's answer to a message, none if it is away; to a greeting, which site this is."""
+    """The service's answer to a message, none if it is absent; to a greeting, the site's name."""
     record = ConfigRecord({SITE: site})
     content = message.content[RECORD].get(MESSAGE)
     if isinstance(content, bytes):
@@ -49,7 +49,7 @@ def answer_message(message: Message, site: str, path: str) -> Message:
 
 @server_app.main()  # type: ignore[untyped-decorator, unused-ignore]
 def pass_on(grid: Grid, context: Context) -> None:
-    """Exchanges from the coordinator's socket, until it says goodbye or is gone."""
+    """Passes on exchanges from the coordinator's socket, until it ends or is gone."""
     sites = SiteGrid(grid)
     with connect_unix(str(context.run_config["pipe"])) as pipe:
         send_note(pipe, {"nodes": len(list(grid.get_node_ids()))})
@@ -62,10 +62,10 @@ def pass_on(grid: Grid, context: Context) -> None:
 
 
 class SiteGrid:
-    """Asks sites by name over Flower's grid: each node is greeted once, and says which it is.
+    """Asks sites by name over Flower's grid: each node is greeted once, and names its site.
 
-    A node that lies about that gets messages that are signed, and sealed where they are secret: it
-    can keep an answer from arriving, as whoever carries messages can, and no more.
+    A node that names another site gets messages that are signed, and sealed where they are secret:
+    like anyone who carries messages it can withhold an answer, and no more.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -100,7 +100,7 @@ class SiteGrid:
     def _push(
         self, nodes: Mapping[int, str | None], messages: Mapping[str, bytes], seconds: float
     ) -> dict[str, tuple[int, str | None]]:
-        """A greeting to nodes without a site, to others what is for their site."""
+        """Sends a greeting to nodes without a site, and to others the message for their site."""
         if not nodes:
             return {}
         records = [ConfigRecord({MESSAGE: messages[s]} if s else {}) for s in nodes.values()]
@@ -119,7 +119,7 @@ class SiteGrid:
     def _pull(
         self, pending: dict[str, tuple[int, str | None]]
     ) -> Iterator[tuple[str | None, ConfigRecord]]:
-        """Replies, each with the site that was asked; an error is silence."""
+        """Replies, each with the site that was asked; an error counts as silence."""
         for reply in self._grid.pull_messages(list(pending)):
             node, site = pending.pop(reply.metadata.reply_to_message_id, (0, None))
             if node and reply.has_content() and RECORD in reply.content:

@@ -1,4 +1,4 @@
-"""Messages over a socket: eight bytes of length, then bytes; and several of them with names.
+"""Messages over a socket: eight bytes of length, then the bytes; also several with names.
 
 A network engine gets a copy of this file, so it imports the standard library alone.
 """
@@ -16,13 +16,13 @@ from typing import Any
 _WIDTH = 8
 _AT_ONCE = 1 << 20
 _LONGEST_ADDRESS = 100
-"""Bytes of a Unix socket's address; kernels take 103 or 107."""
+"""Bytes of a Unix socket's address; kernels allow 103 or 107."""
 LONGEST_NOTE = 1 << 20
-"""What goes before messages with names: the names, and numbers beside them."""
+"""The note before named messages: the names, and numbers beside them."""
 
 
 class Hangup(OSError):
-    """The other end closed, or what it sent is no message."""
+    """The other end closed, or sent something that is not a message."""
 
 
 def send_message(connection: socket.socket, data: bytes) -> None:
@@ -31,7 +31,7 @@ def send_message(connection: socket.socket, data: bytes) -> None:
 
 
 def receive_message(connection: socket.socket, longest: int) -> bytes:
-    """One message; `Hangup` if the other end closes, or announces more than `longest`."""
+    """One message; raises `Hangup` if the other end closes, or announces more than `longest`."""
     length = int.from_bytes(_exactly(connection, _WIDTH), "big")
     if length > longest:
         raise Hangup(f"a message of {length} bytes was announced; at most {longest} are taken.")
@@ -39,7 +39,7 @@ def receive_message(connection: socket.socket, longest: int) -> bytes:
 
 
 def _exactly(connection: socket.socket, length: int) -> bytes:
-    """Room grows with what really arrives, not with what was announced."""
+    """Allocates by what arrives, not by what was announced."""
     parts = bytearray()
     while len(parts) < length:
         part = connection.recv(min(_AT_ONCE, length - len(parts)))
@@ -54,7 +54,7 @@ def send_note(connection: socket.socket, note: Mapping[str, Any]) -> None:
 
 
 def receive_note(connection: socket.socket) -> dict[str, Any]:
-    """What `send_note` sent; nothing if the other end said goodbye with an empty message."""
+    """What `send_note` sent; empty if the other end closed with an empty message."""
     result: dict[str, Any] = json.loads(receive_message(connection, LONGEST_NOTE) or b"{}")
     return result
 
@@ -68,14 +68,14 @@ def send_named(connection: socket.socket, messages: Mapping[str, bytes], **more:
 def receive_named(
     connection: socket.socket, longest: int
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The note and the messages, none if the other end said goodbye."""
+    """The note and the messages; none if the other end closed."""
     note = receive_note(connection)
     return note, {name: receive_message(connection, longest) for name in note.get("sites", ())}
 
 
 @contextmanager
 def unix_address(path: str) -> Iterator[str]:
-    """An address of the socket at `path` that the kernel takes, however deep its folder is.
+    """An address of the socket at `path` that the kernel accepts, however deep its folder is.
 
     A long path goes through a descriptor of its folder, where the system has such names; elsewhere
     (macOS) through a short link to the folder, which only this user can follow.
@@ -108,7 +108,7 @@ def connect_unix(path: str) -> socket.socket:
 
 
 def ask_service(path: str, message: bytes, longest: int) -> bytes:
-    """The answer of the site's own service at its Unix socket; OSError if it is not there."""
+    """The answer of the site's own service at its Unix socket; OSError if it is absent."""
     with connect_unix(path) as connection:
         send_message(connection, message)
         return receive_message(connection, longest)

@@ -1,7 +1,8 @@
 """Messages over HTTPS: the coordinator has a listener, sites call it and wait there.
 
-A site's call says "this answers the message you gave me; what is next?" and is held until there is
-a message, or for `HOLD_SECONDS`. So a site needs no open port, and one connection does for a run.
+A site's call delivers the answer to its last message and asks for the next one. The coordinator
+holds the call until there is a message, or for `HOLD_SECONDS`. So a site needs no open port, and
+one connection suffices for a run.
 
     POST /v1/next    Hedgerow-Message: id of the message that the body answers; none on first call
     200              Hedgerow-Message: id of the message in the body
@@ -9,7 +10,7 @@ a message, or for `HOLD_SECONDS`. So a site needs no open port, and one connecti
     410              the coordinator ends; it may be back later
 
 Both ends show certificates (TLS 1.3); the name in a site's certificate is its name in the roster,
-and a site gets its own messages only. What is asked twice is answered twice: sites keep what they
+and a site gets its own messages only. Repeated messages are answered again: sites store what they
 have answered, so neither a lost call nor a lost reply costs anything.
 """
 
@@ -54,17 +55,17 @@ if TYPE_CHECKING:
 
 HANDSHAKE_SECONDS = 10.0
 MOST_STRANGERS = 64
-"""In the middle of a handshake at the same time."""
+"""Connections in the middle of a handshake at the same time."""
 MOST_SITE_CONNECTIONS = 4
-"""Of one site at the same time."""
+"""Connections of one site at the same time."""
 MOST_LINES, LINES_SECONDS = 20, 60.0
-"""Of the log, about callers that were turned away, in so many seconds."""
+"""Lines of the log about rejected callers, in this many seconds."""
 FULL = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 FULL_PAUSE = 1.0
 
 
 class LimitedListener:
-    """Accepts, shakes hands and hands over to what `serve` makes; for one event loop."""
+    """Accepts connections, makes the handshake and passes them to `serve`; for one event loop."""
 
     def __init__(self, tls: ssl.SSLContext, serve: Callable[[], asyncio.BaseProtocol]) -> None:
         tls.sslobject_class = handshake_with(self._turn_away)
@@ -76,7 +77,7 @@ class LimitedListener:
         self._lines = Lines(MOST_LINES, LINES_SECONDS)
 
     def open(self, host: str, port: int) -> int:
-        """Listens at every address of the host; the port, where 0 chooses one."""
+        """Listens at every address of the host; returns the port, where 0 chooses one."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._note_fault)
         result = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -90,7 +91,7 @@ class LimitedListener:
         return port
 
     async def close(self) -> None:
-        """Nobody comes in any more; whoever is in the middle of a handshake is cut off."""
+        """Stops accepting, and ends connections in the middle of a handshake."""
         tasks = [*self._accepting, *self._strangers]
         for task in tasks:
             task.cancel()
@@ -108,7 +109,7 @@ class LimitedListener:
                 await asyncio.sleep(FULL_PAUSE if error.errno in FULL else 0)
                 continue
             self._meet(loop.create_task(self._shake_hands(line)))
-            await asyncio.sleep(0)  # every handshake begins before another caller is met
+            await asyncio.sleep(0)  # every handshake begins before the next caller is accepted
 
     def _meet(self, stranger: asyncio.Task[None]) -> None:
         if len(self._strangers) >= MOST_STRANGERS:
@@ -126,7 +127,7 @@ class LimitedListener:
                 self._serve, line, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_SECONDS
             )
         except ssl.SSLError:
-            pass  # it is in the log before the caller hears of it
+            pass  # it is logged before the caller learns of it
         except OSError as error:
             self._turn_away(str(error) or type(error).__name__)
 
@@ -136,7 +137,7 @@ class LimitedListener:
             LOG.warning("a caller was turned away at the listener: %s%s", why, before)
 
     def _note_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What asyncio would write with a traceback, each time, on the terminal."""
+        """Logs what asyncio would print with a traceback, each time, on the terminal."""
         error = context.get("exception")
         LOG.debug("a fault at the listener: %s", context.get("message"), exc_info=error)
         self._turn_away(f"{context.get('message')} ({error})")
@@ -144,7 +145,7 @@ class LimitedListener:
 
 def handshake_with(turn_away: Callable[[str], None]) -> type[ssl.SSLObject]:
     class Handshake(ssl.SSLObject):
-        """A caller without a certificate of the authority is turned away when that is written."""
+        """Logs a caller without a certificate of the authority before the refusal is sent."""
 
         def do_handshake(self) -> None:
             try:
@@ -183,25 +184,25 @@ MESSAGE = "Hedgerow-Message"
 HOLD_SECONDS = 25.0
 """Shorter than the minute after which proxies and firewalls drop a silent connection."""
 BODY_SECONDS = 60.0
-"""For a whole answer to arrive once its first byte has."""
+"""Time for a whole answer to arrive after its first byte."""
 FIRST_CALL_PAUSE, LONGEST_CALL_PAUSE = 0.1, 5.0
 HUNG_UP = "has ended, as it should; it is called again until it is back"
 
 
-# --------------------------------------------------------------------------- the coordinator's end
+# The coordinator's end.
 @dataclass
 class _Message:
     content: bytes
     answer: asyncio.Future[bytes]
     longest: int
-    """Bytes of its answer, at most."""
+    """Largest answer in bytes."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     fetches: int = 0
 
 
 @dataclass
 class _Dispatcher:
-    """One site's place: the message that waits for it, and the call that waits for a message."""
+    """The state of one site: its waiting message, and its call that waits for a message."""
 
     message: _Message | None = None
     calls: int = 0
@@ -235,11 +236,10 @@ class HttpsExchange:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
 
-    # ------------------------------------------------------------------------------------ asking
     async def _ask(
         self, messages: Messages, quorum: Quorum
     ) -> tuple[dict[int, bytes], frozenset[int]]:
-        """The answers, and who fetched a message twice: perhaps a process in another's place."""
+        """The answers, and the sites that fetched a message twice: perhaps restarted processes."""
         longest, seconds = quorum.longest, quorum.seconds
         waiting = {site: self._lay_out(site, item, longest) for site, item in messages.items()}
         if waiting:
@@ -260,7 +260,6 @@ class HttpsExchange:
         desk.news.set()
         return message
 
-    # ----------------------------------------------------------------------------------- serving
     def _open_listener(self, tls: ssl.SSLContext, host: str, port: int) -> int:
         try:
             return self._loop.run_until_complete(self._open(tls, host, port))
@@ -290,7 +289,7 @@ class HttpsExchange:
             self._loop.close()
 
     async def _shut(self) -> None:
-        """Sends everybody home who waits for a message."""
+        """Ends all calls that wait for a message."""
         await self._listener.close()
         self._ends = True
         for desk in self._desks:
@@ -302,7 +301,7 @@ class HttpsExchange:
         await asyncio.sleep(0)
 
     def _hang_up(self) -> None:
-        """On whoever is in the middle of a handshake, or takes long to say goodbye."""
+        """Ends connections in the middle of a handshake, or slow to close."""
         for transport in list(getattr(self._loop, "_transports", {}).values()):
             transport.abort()
 
@@ -337,9 +336,9 @@ class HttpsExchange:
         return web.Response(body=message.content, headers={MESSAGE: message.id})
 
     async def _take(self, request: web.Request, desk: _Dispatcher) -> int:
-        """Hands an answer to whoever waits for it; one that is late is read and forgotten.
+        """Passes an answer to whoever waits for it; a late one is read and dropped.
 
-        0, or the status that refuses it: too slow, or longer than what was asked can be.
+        Returns 0, or the status that refuses it: too slow, or longer than the request allows.
         """
         message = desk.message
         if message is None or request.headers.get(MESSAGE) != message.id:
@@ -350,7 +349,7 @@ class HttpsExchange:
                 body = await _read_body(request, longest)
         except TimeoutError:
             return 408
-        if message is None:  # late: what it answers is not waited for any more
+        if message is None:  # late: nobody waits for it any more
             return 0
         if body is None:
             LOG.warning("a site answered with more than %d bytes; nothing was taken", longest)
@@ -376,7 +375,7 @@ class HttpsExchange:
 
 
 async def _read_body(request: web.Request, longest: int) -> bytes | None:
-    """The body, if it has no more bytes than that; the rest is neither kept nor waited for."""
+    """The body, if it has at most this many bytes; the rest is neither read nor waited for."""
     if (request.content_length or 0) > longest:
         return None
     body = bytearray()
@@ -388,13 +387,13 @@ async def _read_body(request: web.Request, longest: int) -> bytes | None:
 
 
 def name_in(certificate: Any) -> str:
-    """The name that a verified certificate was made for."""
+    """The name in a verified certificate."""
     fields = [pair for part in (certificate or {}).get("subject", ()) for pair in part]
     names = [value for kind, value in fields if kind == "commonName"]
     return names[0] if len(names) == 1 else ""
 
 
-# ------------------------------------------------------------------------------------ a site's end
+# A site's end.
 class Caller:
     """Calls one coordinator until stopped, and answers its messages with `handle`."""
 
@@ -414,13 +413,13 @@ class Caller:
         self._lost = ""
 
     def run(self) -> None:
-        """Returns once `stop` was called: at once, but for a connection that is being made."""
+        """Runs until `stop` is called, and then returns once no connection is being made."""
         pause = FIRST_CALL_PAUSE
         while not self._stop_event.is_set():
             try:
                 self._call()
                 pause = FIRST_CALL_PAUSE
-            except Exception as error:  # whatever a line or a proxy does, a site calls again
+            except Exception as error:  # a site calls again, whatever a connection or a proxy does
                 LOG.debug("a call failed", exc_info=error)
                 self._hang_up()
                 self._tell(_why(error))
@@ -437,9 +436,9 @@ class Caller:
                 line.shutdown(socket.SHUT_RDWR)
 
     def _call(self) -> None:
-        """One call. The answer is kept until the coordinator has said that it got it."""
+        """One call. The answer is kept until the coordinator has confirmed it."""
         connection = self._connect()
-        if self._stop_event.is_set():  # while there was no connection that `stop` could end
+        if self._stop_event.is_set():  # `stop` had no connection to end
             return
         headers = {MESSAGE: self._about} if self._about else {}
         connection.request("POST", PATH, body=self._answer, headers=headers)
@@ -470,7 +469,7 @@ class Caller:
             self._connection = None
 
     def _tell(self, trouble: str) -> None:
-        """Once for each change; that nobody is there after an orderly end is no news."""
+        """Notes each change once; absence after an orderly end is no news."""
         if trouble and self._lost == HUNG_UP:
             return
         if trouble != self._lost and not self._stop_event.is_set():
@@ -492,11 +491,11 @@ def address_of(url: str) -> tuple[str, int]:
 
 
 _OUT_OF_TIME = (9, 10)
-"""OpenSSL's numbers for a certificate that is not yet valid, and for one that is no more."""
+"""OpenSSL's codes for certificates that are not yet valid, or no longer."""
 
 
 class _HungUp(Exception):
-    """The coordinator has said that it ends."""
+    """The coordinator has announced its end."""
 
 
 def _in_words(trouble: str) -> str:

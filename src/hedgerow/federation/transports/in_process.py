@@ -32,11 +32,7 @@ from hedgerow.secagg.memory import MemoryInRam, StoredRound
 from hedgerow.secagg.server import Coordinator
 
 
-def open_federation(
-    study: Study,
-    site_rows: Sequence[Held],
-    listener: Listener = silent,
-) -> Server:
+def open_federation(study: Study, site_rows: Sequence[Held], listener: Listener = silent) -> Server:
     """A server over the sites' rows."""
     sites: Sites = (
         OneSite(study, *site_rows) if len(site_rows) == 1 else InProcess(study, site_rows)
@@ -66,7 +62,7 @@ class OneSite:
 
 
 class RamStore(MemoryInRam):
-    """What a simulated site keeps, for as long as the process lives."""
+    """The state of a simulated site, for as long as the process lives."""
 
     def __init__(self, limit: Cost) -> None:
         super().__init__()
@@ -74,7 +70,7 @@ class RamStore(MemoryInRam):
         self._last = EMPTY_LEDGER
 
     def head(self) -> LedgerHead:
-        """Where the ledger ended with the last round."""
+        """The end of the ledger after the last round."""
         return self._last
 
     def enter(self, charges: Sequence[Charge]) -> None:
@@ -100,11 +96,11 @@ class InProcess(SecureSites):
 
     def __init__(self, study: Study, site_rows: Sequence[Held]) -> None:
         self.exchanges = 0
-        """With all sites at once; over a network each takes one round trip."""
+        """Exchanges with all sites at once; over a network each takes one round trip."""
         identities = [Identity.generate() for _ in site_rows]
         own = Identity.generate()
         roster = Roster(tuple(i.public for i in identities), own.public)
-        with using(1):  # sites are on threads of their own, so their rows are not in blocks
+        with using(1):  # sites have their own threads, so their rows are not in blocks
             self.clients = [
                 _client(study, rows, identity, roster, place)
                 for place, (rows, identity) in enumerate(zip(site_rows, identities, strict=True))
@@ -115,7 +111,7 @@ class InProcess(SecureSites):
         self.enter()
 
     def _call(self, messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
-        """The exchange: everybody answers at once, on threads if there are several."""
+        """The exchange: all sites answer, on threads if there are several."""
         replies = dict[int, bytes]()
         self.exchanges += 1
         if count() > 1:
@@ -140,4 +136,4 @@ def _client(study: Study, rows: Held, identity: Identity, roster: Roster, me: in
 
 
 def do_not_wait(seconds: float) -> None:
-    """In one process nobody stands outside with a clock."""
+    """In one process nobody observes the time of replies."""

@@ -8,9 +8,9 @@
         | Unix socket
     site's process           its service
 
-What the engine runs, a job or a run, is only a length of pipe. If any part of it dies another one
-is submitted and the same messages are asked again, which costs nothing. What the engine says about
-its state is not trusted: a result is what came back.
+The engine's job or run only carries bytes. If any part of it dies, another one is submitted and the
+same messages are asked again, which costs nothing. What the engine reports about its state is not
+trusted: only answers count.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from hedgerow.federation.transports.frames import (
 from hedgerow.federation.transports.socket import listen_at
 
 ACCEPT_SECONDS = 90.0
-"""For the engine to start what was submitted, until that calls."""
+"""Time for the engine to start a submitted job, until it calls."""
 HELLO_SECONDS = 60.0
-"""For what was submitted to find the sites; and how late answers may be."""
+"""Time for a submitted job to find the sites; also how late answers may be."""
 SUBMIT_PAUSE = 2.0
 SUBMITS = 30
 
@@ -60,17 +60,17 @@ class PipeExchange(ABC):
         self._server.settimeout(ACCEPT_SECONDS)
         self._pipe: socket.socket | None = None
         self.jobs = 0
-        """How many were submitted."""
+        """Number of jobs submitted."""
 
     @abstractmethod
     def submit(self) -> str:
-        """Hands the engine a job that will call; any exception if it is not taken."""
+        """Submits a job that will call; raises if the engine does not take it."""
 
     def __call__(self, messages: Messages, accept: Accept, quorum: Quorum) -> Misses:
         return NamedExchange(self._names, self.ask)(messages, accept, quorum)
 
     def ask(self, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
-        """Through the present job, or through another if that one is gone."""
+        """Asks through the present job, or through another if that one is gone."""
         for _ in range(3):
             try:
                 return self._through(self._pipe or self._submit_job(), messages, timeout)
@@ -97,7 +97,7 @@ class PipeExchange(ABC):
         return receive_named(pipe, LONGEST_ANSWER)[1]
 
     def _submit_job(self) -> socket.socket:
-        """A job is submitted, and it has called."""
+        """Submits a job and waits until it calls."""
         job = self._submit_until_taken()
         self.jobs += 1
         try:
@@ -110,12 +110,12 @@ class PipeExchange(ABC):
         return pipe
 
     def _submit_until_taken(self) -> str:
-        """The name of a job that the engine has taken; asked again while its server is away."""
+        """The name of a job that the engine has taken; retries while its server is absent."""
         trouble: Exception | None = None
         for _ in range(SUBMITS):
             try:
                 return self.submit()
-            except Exception as error:  # whatever it raises while the server is away
+            except Exception as error:  # engines raise anything while the server is absent
                 trouble = error
                 time.sleep(SUBMIT_PAUSE)
         raise EngineLost(

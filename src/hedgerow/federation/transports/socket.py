@@ -1,8 +1,7 @@
 """Messages over a Unix socket that its owner alone may open.
 
-This is how a network engine that runs as another process reaches the site's own service, and how
-the coordinator's own process is reached by its engine. Nothing is unpickled and nothing listens
-on a network.
+A network engine in another process uses it to reach the site's own service, and at the server to
+reach the coordinator's own process. Nothing is unpickled and nothing listens on a network.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from hedgerow.federation.exchange import MAX_MESSAGE_BYTES
 from hedgerow.federation.transports.frames import receive_message, send_message, unix_address
 
 SLOWEST_SECONDS = 60.0
-"""Between two bytes of one message: who stops in the middle is hung up on."""
+"""Longest time between two bytes of one message; then the connection is closed."""
 
 
-# ---------------------------------------------------------------------------------------- places
+# Places.
 def listen_at(path: Path, mode: int = 0o600) -> socket.socket:
-    """A listening socket at `path`; one left by a process that died is taken away."""
+    """A listening socket at `path`; one left by a process that died is removed."""
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise ParameterError(f"{path} is in the way of a socket and is none; move it away.")
         path.unlink()
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)  # the socket must not be anybody's between bind and chmod
+    before = os.umask(0o177)  # nobody may connect between bind and chmod
     try:
         with unix_address(str(path)) as address:
             server.bind(address)
@@ -49,7 +48,7 @@ def listen_at(path: Path, mode: int = 0o600) -> socket.socket:
 
 
 class SocketListener:
-    """The far end, in the service's process. `mode` lets the engine's user in through its group."""
+    """The listener in the service's process. `mode` admits the engine's user through its group."""
 
     def __init__(self, path: Path, handle: Callable[[bytes], bytes], *, mode: int = 0o600) -> None:
         self._path, self._handle = path, handle
@@ -58,7 +57,7 @@ class SocketListener:
         threading.Thread(target=self._accept, name="socket listener", daemon=True).start()
 
     def close(self) -> None:
-        """Takes the socket away, unless another service has put its own there."""
+        """Removes the socket, unless another service has put its own there."""
         with suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()

@@ -12,8 +12,6 @@ from fractions import Fraction
 from itertools import accumulate, count
 from typing import Protocol
 
-import numpy as np
-
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
 from hedgerow.methods.blocks.newton_steps import Update
 from hedgerow.methods.blocks.random_trees import TreeDraw
@@ -23,18 +21,13 @@ from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree
 from hedgerow.privacy.bundles import MOST_INTEGERS, Size
 from hedgerow.privacy.queries import Leaves, SumQuery
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.regions import EVERYONE
 
 
 class Splitting(Protocol):
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         """Trees with these numbers, trained at one model; `fraction` is their whole budget."""
         ...
@@ -93,7 +86,7 @@ def boost(
     splitting: Splitting,
     update_of: Callable[[int], Update],
     start: Additive,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Flow[tuple[Additive, list[FloatArray]]]:
     """The start model with all trees added, and the deviations of the noise in their leaves.
 
@@ -200,12 +193,7 @@ class DrawnTrees:
     draw: TreeDraw
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         trees = tuple(self.draw(number, rng) for number in numbers)
         return (yield from ask_leaves(trees, update, at, fraction)).trees

@@ -23,12 +23,10 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
-import numpy as np
-
 from hedgerow.methods.blocks.flow import Flow, together
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.models.uncertainty import LeafStatistics, LeafValue
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
 
 # Released statistics of a node and of its ancestors, passed down the tree.
@@ -178,7 +176,7 @@ class Stop:
 
 ROOT = Node(EVERYONE)
 
-Chooser = Callable[[Node, np.random.Generator], Flow[SplitChoice | Stop]]
+Chooser = Callable[[Node, Rng], Flow[SplitChoice | Stop]]
 LeafFlow = Callable[[Sequence[Node]], Flow[list[LeafValue]]]
 
 
@@ -190,12 +188,7 @@ class TreePlan:
     leaves: LeafFlow
 
 
-def grow(
-    plan: TreePlan,
-    names: Sequence[str],
-    rng: np.random.Generator,
-    root: Node = ROOT,
-) -> Flow[LeafStatistics]:
+def grow(plan: TreePlan, names: Sequence[str], rng: Rng, root: Node = ROOT) -> Flow[LeafStatistics]:
     """Grows one tree; `names` are the schema's features in order."""
     fresh, pending = [root], dict[Node, SplitChoice]()
     ends, unspent_parts, n_splits = list[Node](), list[float](), 0

@@ -57,7 +57,6 @@ class CutPoints(Protocol):
     def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]: ...
 
 
-# ----------------------------------------------------------------------------------- in public
 @dataclass(frozen=True)
 class DeclaredCuts:
     """Evenly spaced cuts over the public range or its logarithm, at no cost.
@@ -101,7 +100,6 @@ class DeclaredCuts:
         return Binning.of_cells(setting.schema)
 
 
-# ------------------------------------------------------------------------------- from counts
 @dataclass(frozen=True)
 class MergedCuts:
     """Private bins: cells of a fine grid, merged by noisy mass; spikes stay alone."""

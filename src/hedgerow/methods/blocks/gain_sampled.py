@@ -26,7 +26,7 @@ from hedgerow.models.losses import Loss, SquaredLoss
 from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree
-from hedgerow.schema.arrays import FloatArray, IntArray
+from hedgerow.schema.arrays import FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Split
@@ -117,12 +117,7 @@ class GainSampledTrees:
         self.memory = PastGains(weights / weights.sum())
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         """Grows trees of random tests and records their gains."""
         names, tree_tests = self.grids.schema.names, [self.tests_of_a_tree(rng) for _ in numbers]
@@ -133,14 +128,14 @@ class GainSampledTrees:
             self.memory.learn(places, gains_of_tests(sums, answer.variance, self.loss))
         return answer.trees
 
-    def tests_of_a_tree(self, rng: np.random.Generator) -> list[Split]:
+    def tests_of_a_tree(self, rng: Rng) -> list[Split]:
         """Random tests of distinct features, as long as there are enough."""
         width = min(self.depth, len(self.drawables))
         places = rng.choice(len(self.drawables), width, replace=False, p=self.memory.chances)
-        return [self._test(places[level % width], rng) for level in range(self.depth)]
-
-    def _test(self, place: int, rng: np.random.Generator) -> Split:
-        return cut_by_mass(self.grids, self.drawables[place], rng)
+        return [
+            cut_by_mass(self.grids, self.drawables[places[level % width]], rng)
+            for level in range(self.depth)
+        ]
 
     def _place(self, test: Split) -> int:
         return self._places[test.feature]

@@ -33,7 +33,7 @@ from hedgerow.methods.constants import constant
 from hedgerow.models.model import Additive
 from hedgerow.models.uncertainty import LeafStatistics, LeafValue, NoisyTree
 from hedgerow.privacy.queries import Binning, Cells, Statistic
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 
@@ -52,13 +52,13 @@ class CandidateSet:
     single_cuts: bool = False
 
 
-CandidateSets = Callable[[Node, tuple[int, ...], np.random.Generator], CandidateSet]
+CandidateSets = Callable[[Node, tuple[int, ...], Rng], CandidateSet]
 
 
 def every_cut(grids: Grids) -> CandidateSets:
     """All cuts of all features: a histogram."""
 
-    def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> CandidateSet:
+    def offer(node: Node, features: tuple[int, ...], rng: Rng) -> CandidateSet:
         return CandidateSet(grids, features, tuple(grids.left_sets[f] for f in features))
 
     return offer
@@ -67,7 +67,7 @@ def every_cut(grids: Grids) -> CandidateSets:
 def one_random_cut(grids: Grids) -> CandidateSets:
     """One random cut per feature: two bins instead of a histogram."""
 
-    def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> CandidateSet:
+    def offer(node: Node, features: tuple[int, ...], rng: Rng) -> CandidateSet:
         bins, usable = [(0,) * len(b) for b in grids.binning.bins], []
         for f in features:
             left = random_left(grids, f, grids.reachable(node.region, f), rng)
@@ -160,12 +160,7 @@ class GreedyTrees:
     rules: SplitRules
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         statistic = update.statistic(at)
         leaves = leaves_from_evidence(update, statistic, len(numbers))
@@ -181,7 +176,7 @@ class GreedyTrees:
     def _chooser(
         self, features: tuple[int, ...], statistic: Statistic, update: Update, fraction: Fraction
     ) -> Chooser:
-        def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+        def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
             offer = self.offers(node, features, rng)
             if not offer.features or self.rules.is_light(node, update):
                 return Stop()
@@ -238,10 +233,8 @@ def leaves_from_evidence(update: Update, statistic: Statistic, trees_per_round: 
         yield from ()
         nothing = Evidence(np.zeros(statistic.channels), 0.0)
         evidence = [node.evidence or nothing for node in ends]
-        sums, variances = (
-            np.stack([k.masses for k in evidence]),
-            np.array([k.variance for k in evidence]),
-        )
+        sums = np.stack([k.masses for k in evidence])
+        variances = np.array([k.variance for k in evidence])
         values = update.values(sums, variances / trees_per_round)
         return [LeafValue(v, k.masses, k.variance) for v, k in zip(values, evidence, strict=True)]
 
@@ -252,7 +245,7 @@ def leaves_from_evidence(update: Update, statistic: Statistic, trees_per_round: 
 # section 5.1: with k = 1 there is one histogram per tree (kappa_s = T), from which splits, scores
 # and leaves of all levels are computed. A batch of trees is one round.
 
-LeftSets = Callable[[int, BoolArray, np.random.Generator], BoolArray]
+LeftSets = Callable[[int, BoolArray, Rng], BoolArray]
 """(feature, reachable bins) -> (k, B) sets of bins that a node may send left."""
 
 
@@ -261,7 +254,7 @@ def every_set(grids: Grids) -> LeftSets:
 
 
 def one_random_set(grids: Grids) -> LeftSets:
-    def sets(feature: int, live: BoolArray, rng: np.random.Generator) -> BoolArray:
+    def sets(feature: int, live: BoolArray, rng: Rng) -> BoolArray:
         left = random_left(grids, feature, live, rng)
         return np.zeros((0, len(live)), bool) if left is None else left[None, :]
 
@@ -279,12 +272,7 @@ class OneFeatureTrees:
     rules: SplitRules
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         tree_fraction = fraction / len(numbers)
         growing = {
@@ -303,7 +291,7 @@ class OneFeatureTrees:
         at: Additive,
         fraction: Fraction,
         trees_per_round: int,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> Flow[LeafStatistics]:
         statistic = update.statistic(at)
         by = Cells((feature,), self.grids.binning)
@@ -313,15 +301,13 @@ class OneFeatureTrees:
         return (yield from grow(plan, self.grids.schema.names, rng))
 
     def _chooser(self, table: Tables, update: Update) -> Chooser:
-        def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+        def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
             yield from ()
             return self._best(node, table, update, rng)
 
         return choose
 
-    def _best(
-        self, node: Node, table: Tables, update: Update, rng: np.random.Generator
-    ) -> SplitChoice | Stop:
+    def _best(self, node: Node, table: Tables, update: Update, rng: Rng) -> SplitChoice | Stop:
         """The cut of the reachable bins with the largest gain."""
         (feature,) = table.features
         live = self.grids.reachable(node.region, feature)

@@ -18,7 +18,7 @@ from hedgerow.methods.blocks.builder import Belief
 from hedgerow.methods.blocks.scores import TINY
 from hedgerow.methods.constants import constant
 from hedgerow.models.tree import Tree
-from hedgerow.schema.arrays import FloatArray, IntArray
+from hedgerow.schema.arrays import FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import Split
 
@@ -53,12 +53,7 @@ def feature_weights(best_gains: FloatArray, floor: float = WEIGHT_FLOOR) -> Floa
 
 
 def guided_skeletons(
-    belief: Belief,
-    weights: FloatArray,
-    n_estimators: int,
-    depth: int,
-    tries: int,
-    rng: np.random.Generator,
+    belief: Belief, weights: FloatArray, n_estimators: int, depth: int, tries: int, rng: Rng
 ) -> Skeletons:
     """Each node draws `tries` features with a random cut each, and keeps the best."""
     below = np.cumsum(np.maximum(belief.masses, 0.0) + 1.0, axis=1)
@@ -94,7 +89,7 @@ class _Chosen:
 
 
 def _best_of(
-    level: _Level, below: FloatArray, weights: FloatArray, tries: int, rng: np.random.Generator
+    level: _Level, below: FloatArray, weights: FloatArray, tries: int, rng: Rng
 ) -> _Chosen:
     chances = np.cumsum(weights * (level.last > level.first), axis=1)
     best = np.full(len(chances), -1.0)
@@ -113,9 +108,7 @@ def _best_of(
     return _Chosen(feature, cut, left)
 
 
-def _draw(
-    level: _Level, chances: FloatArray, rng: np.random.Generator
-) -> tuple[IntArray, IntArray]:
+def _draw(level: _Level, chances: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:
     """For each node, a feature with at least two possible bins, and one of its cuts."""
     nodes = np.arange(len(chances))
     x = rng.random(len(chances)) * chances[:, -1]
@@ -148,7 +141,6 @@ def _children(level: _Level, chosen: _Chosen) -> _Level:
     return _Level(first, last, totals)
 
 
-# --------------------------------------------------------------------------------------- trees
 def shapes_of(skeletons: Skeletons, grids: Grids) -> list[Shape]:
     """The trees; a node that cannot split is a leaf."""
     splits: dict[tuple[int, int], Split] = {}

@@ -22,7 +22,7 @@ from hedgerow.methods.blocks.tables import (
 )
 from hedgerow.methods.constants import constant
 from hedgerow.privacy.queries import BoundQuery, Cells, Statistic
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.candidates import CandidateBlock, FeatureDraw, Grids
 
 PATIENCE = constant(2.0, unit="deviations")
@@ -196,7 +196,7 @@ def by_histogram(rules: HistogramRules, features: FeatureDraw, fraction_at: Frac
     sides; ties go to the lower feature, so a run can be replayed.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         fraction, drawn_features = fraction_at(node), rules.open_features(node, features(rng))
         if not drawn_features:
             return Stop()
@@ -209,9 +209,7 @@ def by_histogram(rules: HistogramRules, features: FeatureDraw, fraction_at: Frac
     return choose
 
 
-BoundFlow = Callable[
-    [Node, tuple[int, ...], Fraction, np.random.Generator], Flow[tuple[list[float], Fraction]]
-]
+BoundFlow = Callable[[Node, tuple[int, ...], Fraction, Rng], Flow[tuple[list[float], Fraction]]]
 """(node, features, budget fraction) -> a lower bound of each feature's impurity, and their cost."""
 
 PartOfEach = Callable[[int], Fraction]
@@ -222,7 +220,7 @@ def ask_bounds(grids: Grids, part_of_each: PartOfEach) -> BoundFlow:
     """All bounds of a node as one query, charged for all of them, each with sensitivity 1."""
 
     def bounds(
-        node: Node, features: tuple[int, ...], fraction: Fraction, rng: np.random.Generator
+        node: Node, features: tuple[int, ...], fraction: Fraction, rng: Rng
     ) -> Flow[tuple[list[float], Fraction]]:
         query = _bounds_of(grids, node, features, fraction, part_of_each)
         return (yield from ask(query)).values.tolist(), query.fraction
@@ -237,7 +235,7 @@ def bounds_of_zero(grids: Grids, part_of_each: PartOfEach, noise_model: NoiseMod
     """
 
     def bounds(
-        node: Node, features: tuple[int, ...], fraction: Fraction, rng: np.random.Generator
+        node: Node, features: tuple[int, ...], fraction: Fraction, rng: Rng
     ) -> Flow[tuple[list[float], Fraction]]:
         yield from ()
         variance = noise_model.variance(_bounds_of(grids, node, features, fraction, part_of_each))
@@ -275,7 +273,7 @@ def by_bounds(
     p this is Algorithm 5.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         drawn_features = rules.open_features(node, features(rng))
         fraction = fraction_at(node) + node.unspent
         if not drawn_features:
@@ -300,10 +298,8 @@ def by_bounds(
             queue = [f for f in queue if lower[f] <= mass / 2.0]
         assert best is not None
         n_tables = sum(len(t.features) for t in answered_tables)
-        spent, unspent = (
-            for_bounds + table_fraction * n_tables,
-            table_fraction * (len(drawn_features) - n_tables),
-        )
+        spent = for_bounds + table_fraction * n_tables
+        unspent = table_fraction * (len(drawn_features) - n_tables)
         if rules.must_stop(rules.settle(node, gather(answered_tables))) or not np.isfinite(
             best[1].impurity
         ):

@@ -31,7 +31,7 @@ from hedgerow.privacy.queries import (
     SumQuery,
     sums,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
@@ -75,7 +75,6 @@ class HessianCuts:
     def protects(self) -> bool:
         return True
 
-    # ------------------------------------------------------------------------- what is asked when
     def rounds_for(self, setting: SplitContext) -> int:
         """The number of histograms asked before the first tree."""
         return min(self._n_histograms(setting), setting.trees_per_round - 1)
@@ -106,7 +105,6 @@ class HessianCuts:
         n_rounds = self.rounds_for(setting) + self.beside_trees(setting)
         return n_rounds * self._round_fraction(setting) if n_rounds else Fraction(0)
 
-    # ------------------------------------------------------------------------------------- flows
     def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]:
         """The bins of the first batch."""
         numeric = private_bins.numeric_features(setting.schema)
@@ -227,12 +225,7 @@ class RefinedTrees:
     batches: int = 0
 
     def grow(
-        self,
-        numbers: range,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        rng: np.random.Generator,
+        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
     ) -> Flow[list[NoisyTree]]:
         growing = self.splitting(self.binning).grow(numbers, update, at, fraction, rng)
         if self.setting.histograms:

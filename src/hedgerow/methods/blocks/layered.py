@@ -24,7 +24,7 @@ from hedgerow.models.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.privacy.bundles import MOST_INTEGERS
 from hedgerow.privacy.queries import Sides, Statistic, SumQuery
-from hedgerow.schema.arrays import N_CODES, BoolArray, FloatArray, Int16, IntArray, Words
+from hedgerow.schema.arrays import N_CODES, BoolArray, FloatArray, Int16, IntArray, Rng, Words
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region, Split
 from hedgerow.schema.schema import Schema
@@ -134,10 +134,8 @@ class Room:
         order = np.argsort(layer.children[above, side])
         above, side = above[order], side[order]
         first, last, values = self.first[above], self.last[above], self.values[above]
-        feature, left = (
-            layer.node_tests.feature[above].astype(np.int64),
-            layer.node_tests.left[above],
-        )
+        feature = layer.node_tests.feature[above].astype(np.int64)
+        left = layer.node_tests.left[above]
         nodes, place = np.arange(len(above)), columns.place[feature]
         is_numeric = place < 0
         cut = np.bitwise_count(left & PREFIXES[columns.n_known[feature]]).sum(axis=1)
@@ -150,7 +148,7 @@ class Room:
         return Room(first, last, values)
 
 
-def random_cuts(columns: DrawnColumns, room: Room, m: int, rng: np.random.Generator) -> NodeTests:
+def random_cuts(columns: DrawnColumns, room: Room, m: int, rng: Rng) -> NodeTests:
     """For every node, m different features in random order, with one random test each.
 
     Ordered cells are cut anywhere within reach; categories go left in random halves; `missing` goes
@@ -167,7 +165,7 @@ def random_cuts(columns: DrawnColumns, room: Room, m: int, rng: np.random.Genera
     return NodeTests(feature, left | columns.missing[column] & side[..., None])
 
 
-def _features(is_open: BoolArray, m: int, rng: np.random.Generator) -> Int16:
+def _features(is_open: BoolArray, m: int, rng: Rng) -> Int16:
     """(N, m) open features in random order, NO_TEST where there are no more."""
     keys = np.where(is_open, rng.random(is_open.shape), 2.0)
     order = np.argsort(keys, axis=1)[:, :m]
@@ -175,9 +173,7 @@ def _features(is_open: BoolArray, m: int, rng: np.random.Generator) -> Int16:
     return np.where(is_found, order, NO_TEST).astype(np.int16)
 
 
-def _prefixes(
-    columns: DrawnColumns, room: Room, column: IntArray, rng: np.random.Generator
-) -> Words:
+def _prefixes(columns: DrawnColumns, room: Room, column: IntArray, rng: Rng) -> Words:
     """(N, m, 4) the cells below a reachable cut: below a random value, or below a random cell.
 
     On a grid that is fine where values may pile up, cells represent orders of magnitude. A random
@@ -192,7 +188,7 @@ def _prefixes(
     return np.asarray(PREFIXES[np.clip(cell + 1, first + 1, np.maximum(last, first + 1))])
 
 
-def _halves(columns: DrawnColumns, room: Room, column: IntArray, rng: np.random.Generator) -> Words:
+def _halves(columns: DrawnColumns, room: Room, column: IntArray, rng: Rng) -> Words:
     """(N, m, 4) a random half of the reachable values; a single one if a half would be empty."""
     nodes = np.arange(len(column))[:, None]
     values = room.values[nodes, np.maximum(columns.place[column], 0)]
@@ -243,7 +239,7 @@ class Branches:
 
 
 def grow_layers(
-    rules: RandomSplits, schema: Schema, rng: np.random.Generator, region: Region, room: Room
+    rules: RandomSplits, schema: Schema, rng: Rng, region: Region, room: Room
 ) -> Flow[Branches]:
     """Asks once per level until no node is open; stops on released numbers only.
 

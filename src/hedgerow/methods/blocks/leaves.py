@@ -185,7 +185,6 @@ def shrink_to_all(masses: FloatArray, variance: float) -> tuple[FloatArray, Floa
     return p, of_proportions(p, rows + pseudo_rows, variance)
 
 
-# ------------------------------------------------------------------------------ complete trees
 def level_sums(leaves: FloatArray) -> list[FloatArray]:
     """(T, 2^l, C) sums of the nodes of every level l, from the root down."""
     levels = [leaves]
@@ -213,10 +212,8 @@ def leaf_proportions(
         complete_means(tree, 2.0 * variance, noise, target.shape.spread, len(around))
         for tree in around
     ]
-    u, noise_of_means = (
-        np.stack([p + mean for mean, _ in tree_means]),
-        np.stack([own for _, own in tree_means]),
-    )
+    u = np.stack([p + mean for mean, _ in tree_means])
+    noise_of_means = np.stack([own for _, own in tree_means])
     u = np.clip(u, 0.0, 1.0)
     return np.stack([1.0 - u, u], axis=-1), np.stack([noise_of_means, noise_of_means], axis=-1)
 

@@ -27,7 +27,6 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.methods.blocks.builder import Chooser, Node, SplitChoice, Stop
 from hedgerow.methods.blocks.flow import Flow, selection
@@ -48,7 +47,7 @@ from hedgerow.privacy.queries import (
     Thresholds,
 )
 from hedgerow.privacy.queries.choices import Candidate, candidate
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region, Split
@@ -69,13 +68,13 @@ class MedianRules:
     scoring: Scoring
     mechanism: Mechanism
 
-    def features(self, region: Region, k: int | None, rng: np.random.Generator) -> list[int]:
+    def features(self, region: Region, k: int | None, rng: Rng) -> list[int]:
         """K (None: all) of the features that can still be split, drawn anew for every node."""
         order = rng.permutation(self.grids.n_features).tolist()
         able = (f for f in order if self.grids.n_known_reachable(region, f) > 1)
         return sorted(islice(able, k))
 
-    def cuts(self, region: Region, feature: int, rng: np.random.Generator) -> BoolArray:
+    def cuts(self, region: Region, feature: int, rng: Rng) -> BoolArray:
         """(k, B) sets of bins to send left; `missing` goes to one random side in all of them."""
         number_bins = np.flatnonzero(self.grids.reachable(region, feature)[:-1])
         n_bins = self.grids.binning.n_bins[feature]
@@ -86,9 +85,7 @@ class MedianRules:
         sets[:, -1] = rng.random() < 0.5
         return sets
 
-    def candidates(
-        self, region: Region, feature: int, rng: np.random.Generator
-    ) -> tuple[Candidate, ...]:
+    def candidates(self, region: Region, feature: int, rng: Rng) -> tuple[Candidate, ...]:
         """The tests of `cuts`; those of a numeric feature as one run."""
         if self.grids.grid(feature).kind is not ColumnKind.NUMERIC:
             cuts = self.cuts(region, feature, rng)
@@ -112,19 +109,16 @@ class MedianRules:
         return Thresholds(grid.feature, grid.digest, tuple(at.tolist()), also)
 
 
-def random_halves(
-    n_bins: int, number_bins: NDArray[np.int64], rng: np.random.Generator
-) -> list[BoolArray]:
+def random_halves(n_bins: int, number_bins: IntArray, rng: Rng) -> list[BoolArray]:
     """Public random subsets of the reachable categories; one if there are two categories."""
     n_halves = min(MOST_HALVES, 2 ** min(len(number_bins) - 1, 30) - 1)
     return [random_half(n_bins, number_bins, rng) for _ in range(n_halves)]
 
 
-# ---------------------------------------------------------------------------------- one site
 def at_median(rules: MedianRules, fraction: Fraction) -> Chooser:
     """DiPriMe: the feature is drawn publicly, so one median is queried and charged."""
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = rules.features(node.region, 1, rng)
         if not features:
             return Stop()
@@ -144,7 +138,7 @@ def among_medians(rules: MedianRules, fraction: Fraction) -> Chooser:
     charged its true cost, half of the paper's, since its score is monotone.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = rules.features(node.region, rules.max_features, rng)
         if not features:
             return Stop()
@@ -180,7 +174,7 @@ def among_cuts(rules: MedianRules, fraction: Fraction, balance_at: Callable[[int
     gives the penalty units per level for every record of the larger child.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = rules.features(node.region, rules.max_features, rng)
         candidates = tuple(c for f in features for c in rules.candidates(node.region, f, rng))
         if not candidates:
@@ -193,11 +187,6 @@ def among_cuts(rules: MedianRules, fraction: Fraction, balance_at: Callable[[int
     return choose
 
 
-def no_balance(level: int) -> int:
-    """The target alone decides."""
-    return 0
-
-
 def balance_below(depth: int, noise: float = math.inf) -> Callable[[int], int]:
     """A quarter of a squared error per record on the last level, half as much on each above.
 
@@ -208,7 +197,6 @@ def balance_below(depth: int, noise: float = math.inf) -> Callable[[int], int]:
     return lambda level: int(min(LATTICE >> (depth + 1 - level), LATTICE * noise))
 
 
-# ------------------------------------------------------------------------------ several sites
 TableFlow = Callable[[Node, tuple[int, ...]], Flow[list[FloatArray]]]
 """(node, features) -> the noisy (B, C) table of each."""
 
@@ -238,7 +226,7 @@ def at_noisy_medians(
     shares, and computing medians and gains from it is free.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         features = tuple(rules.features(node.region, rules.max_features, rng))
         if not features:
             return Stop()
@@ -268,7 +256,6 @@ def _most_balanced_cut(table: FloatArray, cuts: BoolArray, impurity: Impurity) -
     return _Balanced(float(gain), k)
 
 
-# --------------------------------------------------------------------------------------- depth
 MOST_BOUGHT_DEPTH = MOST_LEAVES.bit_length() - 1
 """Depth of the complete tree with the largest allowed number of leaves."""
 

@@ -75,7 +75,6 @@ class Update(Protocol):
         ...
 
 
-# ------------------------------------------------------------------------------------ averaging
 @dataclass(frozen=True, slots=True)
 class AverageClasses:
     """Leaves hold class proportions. Counts of disjoint classes have norm 1, not sqrt 2."""
@@ -219,7 +218,6 @@ def _of_proportions(sums: FloatArray, variance: NoiseVariance) -> FloatArray:
     return of_proportions(_proportions(sums), rows, np.reshape(variance, (-1, 1)))
 
 
-# ------------------------------------------------------------------------------------- boosting
 def gradients_and_hessians(loss: Loss, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(..., O) each, in the loss's own units; Hessians are clipped at 0."""
     g = loss.gradient_scale * sums[..., : loss.outputs]

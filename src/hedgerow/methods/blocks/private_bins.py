@@ -88,10 +88,8 @@ def _bins_of(
 
 def _with_missing(number_bins: IntArray, table: FloatArray) -> IntArray:
     """Puts missing first or last: at the end whose classes are more similar."""
-    first, last = (
-        table[:-1][number_bins == 0].sum(axis=0),
-        table[:-1][number_bins == number_bins.max()].sum(axis=0),
-    )
+    first = table[:-1][number_bins == 0].sum(axis=0)
+    last = table[:-1][number_bins == number_bins.max()].sum(axis=0)
     to_first, to_last = (np.abs(_rates(end) - _rates(table[-1])).sum() for end in (first, last))
     return (
         np.append(number_bins + 1, 0)

@@ -15,7 +15,6 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
 from hedgerow.methods.blocks.leaves import leaf_values, shrinkage_of
@@ -25,7 +24,7 @@ from hedgerow.methods.constants import constant
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.queries import Leaves, SumQuery
-from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
@@ -54,7 +53,7 @@ DRAWN_CELLS = constant(16, unit="cells", evidence="trees.md#0063")
 
 # Which features a tree may use (Maddock et al. 2022, section 5.1).
 
-TreeFeatures = Callable[[int, np.random.Generator], tuple[int, ...]]
+TreeFeatures = Callable[[int, Rng], tuple[int, ...]]
 """(tree index, public randomness) -> the features it may split on."""
 
 
@@ -62,7 +61,7 @@ def cyclic(n_features: int, k: int) -> TreeFeatures:
     """Each tree uses the next k features, cyclically; k = 1 is the EBM."""
     width = min(k, n_features)
 
-    def draw(tree: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def draw(tree: int, rng: Rng) -> tuple[int, ...]:
         return tuple(sorted((tree * width + i) % n_features for i in range(width)))
 
     return draw
@@ -71,25 +70,24 @@ def cyclic(n_features: int, k: int) -> TreeFeatures:
 def random(n_features: int, k: int) -> TreeFeatures:
     """K features drawn anew for every tree; k = all is the ordinary tree."""
 
-    def draw(tree: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def draw(tree: int, rng: Rng) -> tuple[int, ...]:
         features = rng.choice(n_features, min(k, n_features), replace=False)
         return tuple(sorted(int(f) for f in features))
 
     return draw
 
 
-TreeDraw = Callable[[int, np.random.Generator], Tree]
+TreeDraw = Callable[[int, Rng], Tree]
 """(tree index, public randomness) -> a tree without leaf values."""
 
 
-# ------------------------------------------------------------------------------- totally random
 def totally_random(grids: Grids, features: TreeFeatures, depth: int) -> TreeDraw:
     """Splits every node at random, down to `depth` or until one bin is left.
 
     A tree with too many leaves is drawn again, less deep.
     """
 
-    def draw(number: int, rng: np.random.Generator) -> Tree:
+    def draw(number: int, rng: Rng) -> Tree:
         mine = features(number, rng)
         live = {f: np.ones(grids.binning.n_bins[f], bool) for f in mine}
         leaves = list(islice(_random_leaves(grids, EVERYONE, live, depth, rng), MOST_LEAVES + 1))
@@ -102,7 +100,7 @@ def totally_random(grids: Grids, features: TreeFeatures, depth: int) -> TreeDraw
 
 
 def _random_leaves(
-    grids: Grids, region: Region, live: dict[int, BoolArray], depth: int, rng: np.random.Generator
+    grids: Grids, region: Region, live: dict[int, BoolArray], depth: int, rng: Rng
 ) -> Iterator[Region]:
     if depth == 0:
         yield region
@@ -120,9 +118,7 @@ def _random_leaves(
         yield from _random_leaves(grids, (*region, Step(split, side)), below, depth - 1, rng)
 
 
-def random_left(
-    grids: Grids, feature: int, live: BoolArray, rng: np.random.Generator
-) -> BoolArray | None:
+def random_left(grids: Grids, feature: int, live: BoolArray, rng: Rng) -> BoolArray | None:
     """A random set of the `live` bins to send left; None if one bin is left."""
     number_bins = np.flatnonzero(live[:-1])
     if len(number_bins) < 2:
@@ -135,7 +131,7 @@ def random_left(
     return np.asarray(left)
 
 
-def random_half(n_bins: int, among: NDArray[np.int64], rng: np.random.Generator) -> BoolArray:
+def random_half(n_bins: int, among: IntArray, rng: Rng) -> BoolArray:
     """Sends each bin to a random side; of the bins `among`, at least one to each."""
     left = rng.random(n_bins) < 0.5
     if left[among].all() or not left[among].any():
@@ -144,7 +140,6 @@ def random_half(n_bins: int, among: NDArray[np.int64], rng: np.random.Generator)
     return left
 
 
-# ------------------------------------------------------------------------------------ oblivious
 @dataclass(frozen=True)
 class DrawableFeature:
     """A feature that oblivious trees may test: its noisy mass per bin and its weight."""
@@ -160,7 +155,7 @@ def oblivious(grids: Grids, drawables: Sequence[DrawableFeature], depth: int) ->
     chances = weights / weights.sum()
     width = min(depth, len(drawables))
 
-    def draw(number: int, rng: np.random.Generator) -> Tree:
+    def draw(number: int, rng: Rng) -> Tree:
         places = rng.choice(len(drawables), width, replace=False, p=chances)
         tests = [cut_by_mass(grids, drawables[places[i % width]], rng) for i in range(depth)]
         return oblivious_tree(grids.schema.names, tests)
@@ -168,12 +163,12 @@ def oblivious(grids: Grids, drawables: Sequence[DrawableFeature], depth: int) ->
     return draw
 
 
-def cut_by_mass(grids: Grids, drawable: DrawableFeature, rng: np.random.Generator) -> Split:
+def cut_by_mass(grids: Grids, drawable: DrawableFeature, rng: Rng) -> Split:
     """A random test of a feature that leaves records on both sides."""
     return grids.split(drawable.feature, _left_by_mass(grids, drawable, rng))
 
 
-def _left_by_mass(grids: Grids, drawable: DrawableFeature, rng: np.random.Generator) -> BoolArray:
+def _left_by_mass(grids: Grids, drawable: DrawableFeature, rng: Rng) -> BoolArray:
     n_bins = len(drawable.mass)
     if grids.grid(drawable.feature).kind is not ColumnKind.NUMERIC:
         left = random_half(n_bins, np.arange(n_bins - 1), rng)
@@ -232,7 +227,7 @@ def draw_trees(
     n_estimators: int,
     depth: int,
     fraction: Fraction,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Flow[list[LeafStatistics]]:
     """Totally random trees on an even grid; their leaves are shrunk towards their ancestors."""
     grids, n = Grids(schema, thin_cells(schema, DRAWN_CELLS)), len(schema.grids)

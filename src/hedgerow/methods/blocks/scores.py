@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import BoolArray, FloatArray
 
 Impurity = Callable[[FloatArray], FloatArray]
 """(..., C) class masses -> (...) impurity mass."""
@@ -58,9 +57,7 @@ def _xlog2(x: FloatArray) -> FloatArray:
     return np.asarray(np.where(x > TINY, x * np.log2(np.maximum(x, TINY)), 0.0))
 
 
-def left_masses(
-    histograms: FloatArray, left_sets: NDArray[np.bool_] | NDArray[np.float64]
-) -> FloatArray:
+def left_masses(histograms: FloatArray, left_sets: BoolArray | FloatArray) -> FloatArray:
     """(..., k, C) the mass sent left by each of k sets of bins, of (..., B, C) histograms.
 
     Adds bin by bin: a matrix product adds in an order that depends on the processor, and equal

@@ -27,7 +27,7 @@ from hedgerow.methods.blocks.tables import (
 )
 from hedgerow.methods.blocks.target import TrainingTarget
 from hedgerow.privacy.queries import Cells, Statistic, SumQuery
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
@@ -104,7 +104,8 @@ class Screening:
         """Asks for the node's own tables and updates its belief by them."""
         by = Cells(belief.features, self.grids.binning)
         answer = yield from ask(SumQuery(node.region, self.statistic, by, fraction))
-        node_tables = _pad(answer.values, belief.masses.shape[1])
+        n_padding = belief.masses.shape[1] - answer.values.shape[1]
+        node_tables = np.pad(answer.values, ((0, 0), (0, n_padding), (0, 0)))
         return update_belief(belief, node_tables, answer.variance, trusting=self.pieces.prior)
 
 
@@ -147,7 +148,7 @@ def by_screened_tables(rules: Screening, fraction_at: FractionAt) -> Chooser:
     were released earlier, to make the bins.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         evidence, spent = node.evidence, Fraction(0)
         assert evidence is not None
         belief = evidence.belief
@@ -183,8 +184,3 @@ def _choice(
     split = rules.grids.split(belief.features[position], left)
     evidence = (Evidence.of(sides[0], above), Evidence.of(sides[1], above))
     return SplitChoice(split, float(best[position]), spent, evidence=evidence)
-
-
-def _pad(values: FloatArray, n_bins: int) -> FloatArray:
-    """Pads an answer, as wide as its widest feature, to the widest feature of all."""
-    return np.pad(values, ((0, 0), (0, n_bins - values.shape[1]), (0, 0)))

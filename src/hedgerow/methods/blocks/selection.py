@@ -32,7 +32,7 @@ from hedgerow.privacy.queries import (
     SelectQuery,
     SumQuery,
 )
-from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import Region, Split
@@ -148,7 +148,7 @@ def by_local_choice(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
 def _by_selections(
     rules: SelectionRules, fraction_at: FractionAt, kind: Callable[..., Selecting]
 ) -> Chooser:
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         fraction, candidates = fraction_at(node), rules.candidates(node.region)
         if not candidates:
             return Stop()
@@ -163,7 +163,6 @@ def _by_selections(
     return choose
 
 
-# ------------------------------------------------------------------------- a table for every split
 class OneTablePerSplit(SelectionRules):
     """The paper's splitting class: each threshold once, `missing` on its right."""
 
@@ -184,7 +183,7 @@ def by_every_table(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
     their Theorem 15 only the joint ones are asked, since the marginals are their sums.
     """
 
-    def choose(node: Node, rng: np.random.Generator) -> Flow[SplitChoice | Stop]:
+    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         fraction, splits = fraction_at(node), rules.candidates(node.region)
         if not splits:
             return Stop()

@@ -53,7 +53,6 @@ class Scale:
     def channels(self) -> int:
         return len(self.schema.classes or (0, 1))
 
-    # ------------------------------------------------------------------------------------- trees
     def leaves(self, depth: int) -> int:
         """Leaves of a tree that may be split wherever a column has two cells left."""
         if depth >= MOST_LEAVES.bit_length():  # beyond the limit for leaves, if the cells allow it
@@ -84,7 +83,6 @@ class Scale:
             2 * (min(g.n_cells, bins + SPARE_BINS) if is_n else g.n_cells) for g, is_n in pairs
         )
 
-    # ------------------------------------------------------------------------------------- bytes
     @cached_property
     def _longest(self) -> int:
         return max(of_text(name) for name in self.schema.names)
@@ -118,7 +116,6 @@ class Scale:
         trees = n_estimators * self.tree_bytes(leaves, outputs, tests)
         return 2 * DEFINITION + self.columns * curve + trees
 
-    # ------------------------------------------------------------------------------------- steps
     def total(self, channels: int = 1) -> Size:
         """One sum over all records."""
         return Size.of_step(integers=channels, bytes=QUERY)

@@ -244,7 +244,6 @@ def _by_cell(grids: Grids, feature: int, functions: FloatArray) -> Curve:
     return Curve(feature, tuple(map(tuple, by_cell.tolist())))
 
 
-# ----------------------------------------------------------------------------------------- descent
 def descend_gradient(
     begin: Descent, scale: float, start: Additive, rounds: int, fraction: Fraction, slope: Slope
 ) -> Flow[Descent]:

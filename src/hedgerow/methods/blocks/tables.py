@@ -109,9 +109,7 @@ def with_total(values: FloatArray, is_used: BoolArray, total: FloatArray) -> Flo
     return np.where(is_used[:, :, None], values + shift[:, None, :], 0.0)
 
 
-def inverse_variance(
-    parts: Sequence[tuple[FloatArray, float]],
-) -> tuple[FloatArray, float]:
+def inverse_variance(parts: Sequence[tuple[FloatArray, float]]) -> tuple[FloatArray, float]:
     """The inverse-variance weighted mean of independent estimates of one vector."""
     weights = [1.0 / max(v, 1e-12) for _, v in parts]
     mean = sum(
@@ -274,7 +272,6 @@ class DyadicTables:
             blocks.append(members)
         return np.concatenate(blocks)
 
-    # -------------------------------------------------------------------------------- widths
     @cached_property
     def levels(self) -> tuple[Binning, ...]:
         """The bins, then runs of two, of four, and so on, until two runs are left."""

@@ -214,9 +214,7 @@ def unit_of_words(words: str) -> tuple[Unit, Protected]:
     """The inverse of `unit_words`."""
     digits = "".join(c for c in words if c.isdigit())
     unit = Unit(
-        most=int(digits or 1),
-        counted="at most" in words,
-        at_one_site="at one site" in words,
+        most=int(digits or 1), counted="at most" in words, at_one_site="at one site" in words
     )
     protection = Protected.LABEL if words.startswith("the label") else Protected.RECORD
     if unit_words(unit, protection) != words:
@@ -267,7 +265,7 @@ def advantage(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) 
     """
     if cost == math.inf:
         return 1.0
-    ctx, amount = context(), _real(cost)
+    ctx, amount = context(), real(Fraction(cost))
     if measure is Measure.PURE:
         return _bound(ctx.tanh(amount / 2), more_delta)
     _check(measure)
@@ -283,7 +281,7 @@ def found_at(
     """
     if cost == math.inf:
         return 1.0
-    ctx, amount, alarms = context(), _real(cost), real(false_positives)
+    ctx, amount, alarms = context(), real(Fraction(cost)), real(false_positives)
     if measure is Measure.PURE:
         ratio = ctx.exp(amount)
         return _bound(min(ratio * alarms, 1 - (1 - alarms) / ratio), more_delta)
@@ -297,10 +295,6 @@ def _check(measure: Measure) -> None:
         raise ParameterError(
             f"no meaning is derived for {measure.value}; use epsilon or mu squared."
         )
-
-
-def _real(cost: Cost) -> Real:
-    return real(Fraction(cost))
 
 
 def _bound(number: Real, more_delta: Fraction) -> float:

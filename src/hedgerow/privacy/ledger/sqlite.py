@@ -152,10 +152,12 @@ class StoredChain:
     def meet(self, head: Head) -> None:
         """Raises unless this head, which somebody else holds, is on our chain."""
         if self.head_at(head[0]) != head[1]:
+            end = self.head()[0]
+            found = f"ends at {end}" if head[0] > end else f"has another entry {head[0]}"
             raise LedgerRolledBack(
-                f"somebody holds entry {head[0]} of this ledger, and this file "
-                f"{_relation(head[0], self.head()[0])}. It is an older or another copy; nothing "
-                "may be charged to it. Find the newest copy, or declare the restore."
+                f"somebody holds entry {head[0]} of this ledger, and this file {found}. It is an "
+                "older or another copy; nothing may be charged to it. Find the newest copy, or "
+                "declare the restore."
             )
 
     def anchored_heads(self) -> dict[int, bytes]:
@@ -195,10 +197,6 @@ def _entry(row: tuple[object, ...]) -> Entry:
     if tuple(map(type, row)) != (int, str, bytes, bytes):
         raise LedgerBroken(f"entry {row[0]!r} of the ledger is not what was written.")
     return Entry(*cast(tuple[int, str, bytes, bytes], row))
-
-
-def _relation(seq: int, end: int) -> str:
-    return f"ends at {end}" if seq > end else f"has another entry {seq}"
 
 
 # Rows beside the ledger, each with an authentication code under a key that only the site has. The
@@ -291,12 +289,7 @@ class SqliteLedger:
     """A site's ledger; `sign` and `verify` use its key, `anchor` is outside its backups."""
 
     def __init__(
-        self,
-        store: LedgerStore,
-        *,
-        sign: Sign,
-        verify: Verify,
-        anchor: Anchor | None = None,
+        self, store: LedgerStore, *, sign: Sign, verify: Verify, anchor: Anchor | None = None
     ) -> None:
         self._store, self._chain = store, StoredChain(store, sign, verify, anchor)
 
@@ -370,7 +363,6 @@ class SqliteLedger:
             return books.committed
 
     def opened(self, study: str, round_id: str) -> OpenedSet | None:
-        """The set that was opened in a round, if any."""
         with self.current() as books:
             return books.account(study).sets.get(round_id)
 

@@ -255,7 +255,6 @@ Proposing = Callable[[int, Randomness, Invert], Proposed]
 
 
 def draw(law: NoiseLaw, size: int, secret: Randomness, invert: Invert = search) -> IntArray:
-    """`size` independent draws of a law."""
     match law:
         case NoNoise():
             return np.zeros(size, np.int64)

@@ -311,15 +311,13 @@ class ScoreCells:
 
     def _cells_of(self, probabilities: FloatArray) -> GroupCodes:
         """(n,) from (n, classes) probabilities."""
-        top_class = (
-            np.ones(len(probabilities), np.intp)
-            if self.classes == 2
-            else np.argmax(probabilities, axis=1)
-        )
+        edges = np.asarray(self.edges)
+        if self.classes == 2:
+            return np.searchsorted(edges, probabilities[:, 1], side="right").astype(np.uint16)
+        top_class = np.argmax(probabilities, axis=1)
         score = probabilities[np.arange(len(probabilities)), top_class]
-        cell = np.searchsorted(np.asarray(self.edges), score, side="right")
-        block = 0 if self.classes == 2 else top_class * (len(self.edges) + 1)
-        return np.asarray(cell + block).astype(np.uint16)
+        cell = np.searchsorted(edges, score, side="right")
+        return np.asarray(cell + top_class * (len(edges) + 1)).astype(np.uint16)
 
     def incompatibility(self, schema: Schema) -> str | None:
         if not self.at or not len(self.at) == len(self.outputs) == len(self.sharpness):
@@ -332,9 +330,7 @@ class ScoreCells:
         return find_disorder(self.edges) or next(filter(None, reasons), None)
 
     def _incompatibility(self, model: Model, schema: Schema) -> str | None:
-        is_one_score = model.output is Output.SIGMOID and self.classes == 2
-        if model.output is Output.VALUE or model.score.outputs != (
-            1 if is_one_score else self.classes
-        ):
+        outputs = 1 if model.output is Output.SIGMOID and self.classes == 2 else self.classes
+        if model.output is Output.VALUE or model.score.outputs != outputs:
             return f"a model has {model.score.outputs} outputs; {self.classes} classes need others"
         return model_incompatibility(model.score, schema)

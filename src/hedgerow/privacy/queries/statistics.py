@@ -365,9 +365,7 @@ class Gradients(_Fractional):
         return on_lattice(self.loss.norms, unit)
 
     def incompatibility(self, schema: Schema) -> str | None:
-        return loss_incompatibility(self.loss, schema) or _incompatibility_at(
-            self.loss, self.at, schema
-        )
+        return _incompatibility_at(self.loss, self.at, schema)
 
 
 @statistic
@@ -390,9 +388,7 @@ class Hessians(_Fractional):
         return on_lattice(self.loss.hessian_norms, unit)
 
     def incompatibility(self, schema: Schema) -> str | None:
-        return loss_incompatibility(self.loss, schema) or _incompatibility_at(
-            self.loss, self.at, schema
-        )
+        return _incompatibility_at(self.loss, self.at, schema)
 
 
 @statistic
@@ -523,18 +519,14 @@ class SurfaceGradients(_Fractional):
         return (
             reason
             or next(filter(None, functions), None)
-            or loss_incompatibility(self.loss, schema)
             or _incompatibility_at(self.loss, self.at, schema)
         )
 
 
 def _other_classes(n_classes: int, schema: Schema) -> str | None:
     n_declared = len(schema.classes or ())
-    return (
-        None
-        if n_classes == n_declared
-        else f"{n_classes} classes were named; there are {n_declared}"
-    )
+    reason = f"{n_classes} classes were named; there are {n_declared}"
+    return None if n_classes == n_declared else reason
 
 
 def no_target(schema: Schema) -> str | None:
@@ -599,6 +591,7 @@ def _squares_incompatibility(loss: SquaredLoss, schema: Schema) -> str | None:
 
 
 def _incompatibility_at(loss: Loss, at: Additive, schema: Schema) -> str | None:
-    if at.outputs != loss.outputs:
-        return f"the model has {at.outputs} outputs; the loss needs {loss.outputs}"
-    return model_incompatibility(at, schema)
+    reason = loss_incompatibility(loss, schema)
+    if reason is None and at.outputs != loss.outputs:
+        reason = f"the model has {at.outputs} outputs; the loss needs {loss.outputs}"
+    return reason or model_incompatibility(at, schema)

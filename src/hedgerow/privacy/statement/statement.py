@@ -243,11 +243,8 @@ def _guarantee(d: dict[str, Any], epsilon: float, delta: float, unit: str) -> Gu
         cost = math.inf if epsilon == math.inf else exact(epsilon)
         return guarantee_of_words(unit, cost, exact(delta))
     guarantee = Guarantee.from_dict(d["guarantee"])
-    if (*guarantee.numbers, unit_words(guarantee.unit, guarantee.protected)) != (
-        epsilon,
-        delta,
-        unit,
-    ):
+    words = unit_words(guarantee.unit, guarantee.protected)
+    if (*guarantee.numbers, words) != (epsilon, delta, unit):
         raise ValueError(f"its statement says epsilon {epsilon} and keeps {guarantee.summary}")
     return guarantee
 

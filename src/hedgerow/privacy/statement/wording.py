@@ -121,23 +121,19 @@ def guarantee_of(
 def neighbors(study: Study, persons_declared: bool = False) -> str:
     """Describes how neighboring data sets differ."""
     most = study.records_per_person
-    where = _at_one_site(study) if persons_declared else ""
+    where = " at one site" if persons_declared and study.n_sites > 1 else ""
     if study.dp_model is DPModel.LABEL:
-        is_one_record = most == 1 and not persons_declared
-        whose = (
-            "one record has another label"
-            if is_one_record
-            else f"one person has other labels{where}"
-        )
+        whose = f"one person has other labels{where}"
+        if most == 1 and not persons_declared:
+            whose = "one record has another label"
         return f"data sets with the same records and features, in which {whose}"
     if persons_declared:
         difference = f"all records of one person{where}"
     elif most > 1:
         difference = f"the records of one person (up to {most}, at all sites together)"
     else:
-        difference = (
-            "one record of one site" if study.dp_model is DPModel.PER_SITE else "one record"
-        )
+        of_site = " of one site" if study.dp_model is DPModel.PER_SITE else ""
+        difference = f"one record{of_site}"
     return f"data sets that differ by adding or removing {difference}"
 
 
@@ -178,10 +174,6 @@ def evaluation_words(fits: Sequence[Guarantee], evaluation: Guarantee) -> str:
         f"{subject}. No record paid for both, so training and evaluation together guarantee "
         f"{joint_words}."
     )
-
-
-def _at_one_site(study: Study) -> str:
-    return "" if study.n_sites == 1 else " at one site"
 
 
 def trust(study: Study, epsilon: float, queries: Sequence[Asked]) -> list[tuple[str, str]]:

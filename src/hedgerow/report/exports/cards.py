@@ -141,7 +141,6 @@ def metrics_of(model: Any) -> Iterator[tuple[str, str, float, float, float]]:
                 )
 
 
-# ------------------------------------------------------------------------------------ model cards
 def model_card(model: Any) -> str:
     """README.md of a Hugging Face repository; also readable for people and skops."""
     schema, name, facts = model.schema_, type(model).__name__, facts_of(model)
@@ -211,7 +210,6 @@ def _escape(text: str) -> str:
     return re.sub(r"([\\`*\[\]<>|#&])", r"\\\1", " ".join(text.split()))
 
 
-# -------------------------------------------------------------------------------- bill of materials
 def cyclonedx(model: Any) -> str:
     """A CycloneDX 1.7 bill of materials (ML-BOM) with a model card."""
     digest = model.model_.score.digest
@@ -296,7 +294,6 @@ def _dataset(model: Any) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------------------------------- croissant
 CROISSANT_CONTEXT: dict[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",

@@ -12,7 +12,7 @@ from hedgerow.schema.parsers import MONTHS
 from hedgerow.schema.tokens import token_of
 from hedgerow.version import __version__
 
-SHARED = "# ---- the text of exported Python files"
+SHARED = "# The functions below are copied into exported Python files."
 CODE_TEMPLATE = "python_template.txt"
 """The code around the numbers; not a module, so that nobody imports it."""
 

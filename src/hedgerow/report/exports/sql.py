@@ -73,7 +73,11 @@ def _texts(parsed: Sequence[Grid]) -> list[str]:
     texts = {grid.source: _text_of(grid) for grid in parsed if grid.kind is not ColumnKind.HASHED}
     dates = [_date_slots(grid) for grid in parsed if grid.rules["kind"] == "date"]
     trimmed = [f"trim({_quote(name)}::text, {SPACES}) AS {text}" for name, text in texts.items()]
-    texts_of = [f"{_parsed_text(g)} AS {_category_of(g)}" for g in parsed if _is_listed(g)]
+    texts_of = [
+        f"{_parsed_text(g)} AS {_category_of(g)}"
+        for g in parsed
+        if g.kind is ColumnKind.CATEGORICAL
+    ]
     parts = [part for part in (trimmed, dates, texts_of) if part]
     sources = ["records", *(f"texts_{k}" for k in range(1, len(parts)))]
     return [
@@ -119,10 +123,6 @@ def _text_of(grid: Grid) -> str:
 
 def _category_of(grid: Grid) -> str:
     return _quote(f"category of {grid.feature}")
-
-
-def _is_listed(grid: Grid) -> bool:
-    return grid.kind is ColumnKind.CATEGORICAL
 
 
 def _is_sentinel(grid: Grid) -> str:

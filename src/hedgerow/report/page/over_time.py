@@ -19,7 +19,7 @@ from hedgerow.report.weighing import Readable
 from hedgerow.schema.features import Survival
 
 WIDE, HIGH, LEFT, TOP = 560.0, 220.0, 34.0, 8.0
-CONFIDENCE, MOST_RATIOS = 0.95, 12
+CONFIDENCE, MOST_RATIOS, LEAST_PART = 0.95, 12, 0.1
 DRIFT = 0.1  # smallest change of an effect over time that is reported
 ALL = (
     "The chance of no event, for all records together. The band is two deviations of sampling and "
@@ -31,7 +31,8 @@ RISK_GROUPS = (
 )
 RATIOS = (
     "The odds of an event by any time, against those of an average record: the lowest and the "
-    "highest bin of each column, all else averaged, with two deviations of the noise."
+    "highest bin of each column, all else averaged, with two deviations of the noise. Bins of very "
+    "few records are left out."
 )
 
 
@@ -178,5 +179,7 @@ def _ratios(model: Readable) -> list[Html]:
 def _ratio(model: Readable, name: str) -> list[str]:
     effect = feature_effect(model, name)
     values, low, high = np.exp([part[:, 0] for part in (effect.values, *effect.band)])
-    ends = int(np.argmin(values)), int(np.argmax(values))
+    parts = np.add.reduceat(model.model_.parts[model.schema_.index(name)], effect.cells)
+    common = np.flatnonzero(parts >= LEAST_PART * parts.mean())
+    ends = common[np.argsort(values[common])[[0, -1]]]
     return [f"{values[k]:.2f} ({low[k]:.2f} to {high[k]:.2f}): {effect.words[k]}" for k in ends]

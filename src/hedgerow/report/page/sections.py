@@ -227,11 +227,7 @@ def spent(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> Htm
         for p in statement.unspent
     ]
     rows += [
-        (
-            tag("span", _round_words(s.rounds)),
-            f"{s.what}, of held-out records",
-            f"{s.part:.1%}",
-        )
+        (tag("span", _round_words(s.rounds)), f"{s.what}, of held-out records", f"{s.part:.1%}")
         for s in statement.held_out
     ]
     words = (

@@ -34,7 +34,7 @@ def qr_code(text: str) -> Modules:
     if len(content) > LONGEST:
         raise ValueError(f"a QR code of version 5 holds {LONGEST} bytes, not {len(content)}")
     fixed = _fixed_modules()
-    bits = _bits(_codewords(content))
+    bits = (bool(word >> k & 1) for word in _codewords(content) for k in range(7, -1, -1))
     modules = [[fixed.get((y, x), False) for x in range(SIDE)] for y in range(SIDE)]
     for y, x in _places(fixed):
         modules[y][x] = next(bits, False) ^ ((y + x) % 2 == 0)
@@ -78,10 +78,6 @@ def _checks(block: bytes) -> list[int]:
         for j, c in enumerate(generator):
             rest[k + j] ^= _times(factor, c)
     return rest[-CHECKS:]
-
-
-def _bits(codewords: list[int]) -> Iterator[bool]:
-    return (bool(word >> k & 1) for word in codewords for k in range(7, -1, -1))
 
 
 def _fixed_modules() -> dict[tuple[int, int], bool]:
