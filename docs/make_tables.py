@@ -11,11 +11,12 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from pathlib import Path
-from statistics import fmean
 
 from benchmarks import results
 from hedgerow.report.exports.cards import ANNEX_IV, FACTS
+from studies.claims import Lead, lead
 from studies.evidence import AT_ONE, EPSILONS, GAP, Entry, stored
 from studies.evidence_pages import beside_others, subject
 from studies.kept import archived
@@ -25,10 +26,14 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "docs/understand/large_epsilon.md",
     ROOT / "docs/audit.md",
+    ROOT / "docs/accounting.md",
+    ROOT / "docs/proofs/evidence.md",
     ROOT / "docs/transports.md",
     ROOT / "docs/containers.md",
     ROOT / "docs/exports.md",
 )
+VERDICTS = ROOT / "tests/mutants/verdicts.csv"
+GATE = "::test_whatever_is_asked_no_record_loses_more_than_it_was_charged_for"
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.S)
 
 Rows = list[dict[str, str]]
@@ -47,7 +52,7 @@ def shown(value: float | str) -> str:
 
 def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
     rows = [list(head), ["---"] * len(list(head)), *map(list, lines)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    return "\n".join(f"|{'|'.join(row)}|" for row in rows) + "\n"
 
 
 def splits_of(found: Iterable[int]) -> str:
@@ -84,31 +89,107 @@ def _gap(found: Entry | None) -> str:
     return "-" if found is None else f"{float(found.value):+.3f}"
 
 
+PATHS = {
+    "rounds that fail": "failed rounds",
+    "records of persons": "persons",
+    "evaluation": "evaluation",
+    "records held out": "held out",
+    "model selection": "model selection",
+    "rows in a database": "database",
+    "run over a network": "network",
+}
+"""By their names in the audit, as the table heads them."""
+
+
 def audit() -> str:
-    """What an audit of every estimator measured, over DP models and both laws."""
-    rows = [r for r in read("audit") if r["state"] != "refused"]
+    """What audits of every estimator measured, over DP models and both laws, and of every path."""
+    rows, paths = [r for r in read("audit") if r["state"] != "refused"], read("audit_paths")
+    head = ("estimator", "white box, epsilon at least", "one run", "sums, selections", "labels")
     names = list(dict.fromkeys(r["what"] for r in rows))
-    head = ("estimator", "audits", "white box, epsilon at least", "one run", "loss over charge")
-    head += ("CPU seconds each",)
-    lines = ([name, *_audited([r for r in rows if r["what"] == name])] for name in names)
+    lines = (
+        [
+            name,
+            *_audited([r for r in rows if r["what"] == name]),
+            *(_most(r for r in paths if (r["what"], r["path"]) == (name, path)) for path in PATHS),
+        ]
+        for name in names
+    )
     claims = " and ".join(sorted({f"{float(r['claimed']):g}" for r in rows}))
-    above = sum(r["state"] == "above" for r in rows)
+    above = sum(r["state"] == "above" for r in (*rows, *paths))
     refused = len(read("audit")) - len(rows)
     words = (
-        f"Claim: epsilon {claims}. White box from least to most, and the largest of the others, "
-        f"over DP models (curator, shares, silo) and laws (delta 0 and 1e-6). {above} of "
-        f"{len(rows)} audits measured more than was claimed; {refused} could not run: the method "
-        "needs one site, or noise so wide has no proved sampler."
+        f"Claim: epsilon {claims}. White box from least to most over DP models (central, "
+        "distributed, per_site) and laws (delta 0 and 1e-6); then the largest bound of one run and "
+        "the largest parts of their charges that records lost. A dash: the method cannot. "
+        f"{above} of {len(rows)} audits and {len(paths)} paths lost more than was claimed or "
+        f"charged; {refused} audits were refused: the method needs one site, has no randomized "
+        "labels, or noise so wide has no proved sampler."
     )
-    return f"{table(head, lines)}\n{words}\n"
+    return f"{table((*head, *PATHS.values()), lines)}\n{words}\n"
 
 
 def _audited(rows: Rows) -> list[str]:
-    seconds = fmean(float(r["seconds"]) for r in rows)
-    found = {name: [float(r[name]) for r in rows] for name in ("white_box", "one_run", "charge")}
-    white = f"{min(found['white_box']):.2f} to {max(found['white_box']):.2f}"
-    most = [f"{max(found[name]):.2f}" for name in ("one_run", "charge")]
-    return [str(len(rows)), white, *most, f"{seconds:.0f}"]
+    labels = [r for r in rows if r["dp_model"] == "label"]
+    others = [r for r in rows if r["dp_model"] != "label"]
+    white = [float(r["white_box"]) for r in others]
+    one_run = max(float(r["one_run"]) for r in rows)
+    ends = f"{min(white):.2f} to {max(white):.2f}"
+    return [ends, f"{one_run:.2f}", _most(others), _most(labels)]
+
+
+def _most(rows: Iterable[dict[str, str]]) -> str:
+    charges = [float(r["charge"]) for r in rows]
+    return f"{max(charges):.2f}" if charges else "-"
+
+
+def accountant() -> str:
+    """What selections cost under delta > 0, alone and by what is left after them."""
+    head = ("method", "mechanism", "selections", "part of the budget", "before", "exact")
+    gains = _gains()
+    lines = [
+        [
+            f"`{r['what']}`",
+            r["mechanism"].replace("_", " "),
+            *_selections(r["plan"]),
+            f"{float(r['before']):.3f}",
+            shown(r["lost"]),
+            gains.get(r["dp_model"], "-"),
+        ]
+        for r in read("plans")
+    ]
+    return table((*head, "AUC gained"), lines)
+
+
+def _selections(plan: str) -> tuple[str, str]:
+    """How many there are on the path of the worst-case record, and their part."""
+    words = [w.split("x") for w in re.split("[;,] ", plan) if not w.startswith("(")]
+    part = sum(int(n) * Fraction(part) for n, part in words)
+    return str(sum(int(n) for n, _ in words)), shown(float(part))
+
+
+def _gains() -> dict[str, str]:
+    """By method, at equal epsilon, over both epsilons of the study."""
+    frame = archived("diprime").frame("selections")
+    assert frame is not None
+    keys = ["method", "epsilon", "data", "seed"]
+    both = frame.pivot_table("auc", keys, "price")
+    gains = (both["by what is left"] - both["alone"]).groupby("method")
+    return {name: _gain(lead(pairs)) for name, pairs in gains}
+
+
+def _gain(found: Lead) -> str:
+    low, high = found.range
+    return f"{found.mean:+.3f} ({low:+.3f} to {high:+.3f}, n={found.n})"
+
+
+def unspent() -> str:
+    """Of what the levels of Extra-Trees cost, the part that nobody in an early leaf used."""
+    rows = read("unspent")
+    epsilons = list(dict.fromkeys(r["dp_model"] for r in rows))
+    sets = dict.fromkeys((r["what"], r["numbers"]) for r in rows)
+    parts = {(r["what"], r["dp_model"]): float(r["lost"]) for r in rows}
+    lines = ([name, n, *(f"{parts[name, e]:.1%}" for e in epsilons)] for name, n in sets)
+    return table(("unused by records in early leaves", "records", *epsilons), lines)
 
 
 def audit_papers() -> str:
@@ -156,19 +237,27 @@ def audit_mutants() -> str:
 
 
 def black_box() -> str:
-    """What a stranger sees of records, at least, by the models alone."""
+    """What a stranger sees of records, at least, by the models alone: of the worst canary."""
     rows = read("black_box")
     dp_models = tuple(dict.fromkeys(r["dp_model"] for r in rows))
-    pairs = dict.fromkeys((r["estimator"], r["canary"]) for r in rows)
-    found = {(r["estimator"], r["canary"], r["dp_model"]): r["shown"] for r in rows}
-    lines = ([*pair, *(found.get((*pair, place), "-") for place in dp_models)] for pair in pairs)
+    found: dict[tuple[str, str], tuple[float, str]] = {}
+    for r in rows:
+        place = r["estimator"], r["dp_model"]
+        found[place] = max(found.get(place, (0.0, "")), (float(r["shown"]), r["canary"]))
+    names = dict.fromkeys(r["estimator"] for r in rows)
+    lines = ([n, *(_seen(found.get((n, model))) for model in dp_models)] for n in names)
     most = max(float(r["at_least"]) for r in rows)
+    canaries = ", ".join(dict.fromkeys(r["canary"] for r in rows))
     words = (
-        f"Claim: epsilon 2. {rows[0]['fits']} fits a cell; a dash: the estimator cannot, or not "
-        "yet measured. At the "
+        f"Claim: epsilon 2. {rows[0]['fits']} fits a cell, the largest of the canaries ({canaries})"
+        "; a dash: the estimator cannot, or not yet measured. At the "
         f"error of the gate, one in a million for all cells together, the largest is {most:.2f}."
     )
-    return f"{table(('estimator', 'canary', *dp_models), lines)}\n{words}\n"
+    return f"{table(('estimator', *dp_models), lines)}\n{words}\n"
+
+
+def _seen(found: tuple[float, str] | None) -> str:
+    return "-" if found is None else f"{found[0]:.2f}"
 
 
 SHOWN = (3, 1004)
@@ -204,6 +293,37 @@ def artifacts() -> str:
     return table(head, lines)
 
 
+def checks() -> str:
+    """What machines counted: proofs, numbers of the code held to them, states of the protocol."""
+    rows = {r["what"]: int(r["numbers"]) for r in read("checks")}
+    seconds = next(r["seconds"] for r in read("checks") if r["what"] == "theorems")
+    proofs = ("theorems", "files", "lines", "claims", "traces of stores")
+    searched = {what: n for what, n in rows.items() if what.startswith(("states", "of "))}
+    others = {*proofs, *searched, "questions to the real site, all answered as the model allows"}
+    numbers = sum(n for what, n in rows.items() if what not in others)
+    head = ("counted", "number")
+    lines = [
+        [f"theorems, in {rows['files']} files of {rows['lines']:,} lines", f"{rows['theorems']:,}"],
+        ["claims that restate them", str(rows["claims"])],
+        ["numbers of the code that equal the proved functions", f"{numbers:,}"],
+        ["traces of real stores that the model takes", str(rows["traces of stores"])],
+        *([what, f"{n:,}"] for what, n in searched.items()),
+        *([what, f"{n:,}"] for what, n in rows.items() if what.startswith("questions")),
+    ]
+    return f"{table(head, lines)}\n`make proofs` takes {seconds} CPU seconds.\n"
+
+
+def gate() -> str:
+    """Mistakes that the generated combinations see, by the package that they are planted in."""
+    with VERDICTS.open(encoding="utf-8", newline="") as file:
+        rows = [r for r in csv.DictReader(file) if r["test"].endswith(GATE)]
+    packages = sorted({r["path"].split("/")[0] for r in rows})
+    counts = {p: [r["caught"] for r in rows if r["path"].startswith(p)] for p in packages}
+    lines = [[p, str(len(all_)), str(all_.count("yes"))] for p, all_ in counts.items()]
+    total = ["together", str(len(rows)), str(sum(r["caught"] == "yes" for r in rows))]
+    return table(("planted in", "mistakes", "seen"), [*lines, total])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "artifacts": artifacts,
     "evidence": evidence,
@@ -212,6 +332,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "audit_papers": audit_papers,
     "audit_mutants": audit_mutants,
     "black_box": black_box,
+    "accountant": accountant,
+    "unspent": unspent,
+    "checks": checks,
+    "gate": gate,
     "transports": transports,
     "containers": containers,
 }

@@ -164,6 +164,12 @@ Section Regions.
   Corollary ledger_bounds_every_record : forall r cs, nonneg cs -> paid r cs <= ledger_total cs.
   Proof. intros r cs. apply no_record_pays_more. Qed.
 
+  (* A round whose selections were priced by a remainder is taken only if the total leaves it:
+     then it is left to every record. *)
+  Theorem remainder_is_left : forall r cs budget remainder,
+    nonneg cs -> ledger_total cs + remainder <= budget -> paid r cs + remainder <= budget.
+  Proof. intros r cs budget remainder N. pose proof (ledger_bounds_every_record r cs N). lia. Qed.
+
   (* ------------------------------------------------------------------------- adaptive queries *)
   Section Filter.
     Variable answer : Type.
@@ -377,3 +383,73 @@ Section Regions.
     Qed.
   End Filter.
 End Regions.
+
+(* Selections among sums: docs/proofs/discrete_gaussian_gdp.md, section 4. A profile says which delta
+   a run keeps at each epsilon. A step with two likelihood ratios, exp high and exp (high - apart),
+   mixes the profiles of what follows. Of Gaussian noise three facts are premises: sums may adapt, mu^2 adds up,
+   more of it keeps less; and so is the page's lemma on one selection. The filter is proved from them. *)
+Section SelectionsAmongSums.
+  Open Scope R_scope.
+  Definition profile := R -> R.
+  Definition below (f g : profile) : Prop := forall a, f a <= g a.
+  Definition two_ratios (high apart weight : R) (f g : profile) : profile :=
+    fun a => weight * f (a - high) + (1 - weight) * g (a - high + apart).
+  Definition mean_one (high apart weight : R) : Prop :=
+    weight * exp (- high) + (1 - weight) * exp (apart - high) = 1.
+
+  Variable gaussian : R -> profile.                        (* noise of mu^2 *)
+  Variable sum_then : R -> (R -> profile) -> profile.      (* a sum that costs mu^2, and what follows *)
+  Hypothesis sums_adapt : forall c f g, (forall y, below (f y) g) -> below (sum_then c f) (sum_then c (fun _ => g)).
+  Hypothesis sums_add : forall c s, 0 <= c -> 0 <= s -> below (sum_then c (fun _ => gaussian s)) (gaussian (c + s)).
+  Hypothesis more_is_less : forall s m, 0 <= s <= m -> below (gaussian s) (gaussian m).
+  Hypothesis one_selection : forall c s high apart weight,
+    0 < c -> 0 < s -> 0 <= weight <= 1 -> mean_one high apart weight ->
+    apart * apart / 4 <= c * s / (c + s) ->
+    below (two_ratios high apart weight (gaussian s) (gaussian s)) (gaussian (c + s)).
+
+  Inductive run :=
+  | Ends
+  | Sums (cost : R) (next : R -> run)
+  | Selects (cost remainder high apart weight : R) (first second : run).
+
+  Fixpoint profile_of (r : run) : profile :=
+    match r with
+    | Ends => gaussian 0
+    | Sums c next => sum_then c (fun y => profile_of (next y))
+    | Selects c _ high apart weight a b => two_ratios high apart weight (profile_of a) (profile_of b)
+    end.
+
+  (* What a ledger that has mu^2 left takes, whatever was answered. *)
+  Fixpoint taken (left : R) (r : run) : Prop :=
+    match r with
+    | Ends => 0 <= left
+    | Sums c next => 0 <= c <= left /\ forall y, taken (left - c) (next y)
+    | Selects c s high apart weight a b =>
+        0 < c /\ 0 < s <= left - c /\ 0 <= weight <= 1 /\ mean_one high apart weight /\
+        apart * apart / 4 <= c * s / (c + s) /\ taken (left - c) a /\ taken (left - c) b
+    end.
+
+  Lemma more_left_is_enough : forall c s m, 0 < c -> 0 < s <= m -> c * s / (c + s) <= c * m / (c + m).
+  Proof.
+    intros c s m pos [spos le].
+    apply (Rmult_le_reg_r ((c + s) * (c + m))); [apply Rmult_lt_0_compat; lra|].
+    replace (c * s / (c + s) * ((c + s) * (c + m))) with (c * s * (c + m)) by (field; lra).
+    replace (c * m / (c + m) * ((c + s) * (c + m))) with (c * m * (c + s)) by (field; lra).
+    assert (c * c * s <= c * c * m) by (apply Rmult_le_compat_l; nra). nra.
+  Qed.
+
+  Theorem filter_of_selections_among_sums : forall r left, taken left r -> below (profile_of r) (gaussian left).
+  Proof.
+    induction r as [|c next IH|c s high apart weight a IHa b IHb]; intros left T; simpl in T |- *.
+    - apply more_is_less. lra.
+    - destruct T as [C T]. intro e. apply Rle_trans with (sum_then c (fun _ => gaussian (left - c)) e).
+      + apply sums_adapt. intro y. apply IH, T.
+      + pose proof (sums_add c (left - c)) as H. replace (c + (left - c)) with left in H by ring. apply H; lra.
+    - destruct T as (C & S & W & M & E & A & B). intro e.
+      apply Rle_trans with (two_ratios high apart weight (gaussian (left - c)) (gaussian (left - c)) e).
+      + unfold two_ratios. apply Rplus_le_compat; apply Rmult_le_compat_l; try lra; [apply IHa, A|apply IHb, B].
+      + pose proof (one_selection c (left - c) high apart weight) as H.
+        replace (c + (left - c)) with left in H at 2 by ring. apply H; try lra; try assumption.
+        eapply Rle_trans; [exact E|]. apply more_left_is_enough; lra.
+  Qed.
+End SelectionsAmongSums.

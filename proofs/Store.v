@@ -270,4 +270,93 @@ Section Store.
     eapply next; [|apply take_up].
     eapply next; [apply start|apply restart].
   Qed.
+  (* ------------------------------------------------------------------------------- real traces
+     What the real store does, event by event (proofs/replay.py): `after` is a function, and a trace that it
+     takes to the end is one of `step`. *)
+  Inductive event :=
+  | Take (round : nat) (asked : request) | Reserve | Compute (reply : message) | Commit
+  | CommitSet (round : nat) (members : member_set) | WriteAnchor | Send | Again (place : nat)
+  | Refuse | Crash | Restart | RollBack (kept : nat).
+
+  Definition charges_round (r : nat) (e : entry) : bool :=
+    match e with Charged r' _ _ => r =? r' | Opened _ _ => false end.
+  Definition opens_round (r : nat) (e : entry) : bool :=
+    match e with Charged _ _ _ => false | Opened r' _ => r =? r' end.
+
+  Definition after (s : state) (v : event) : option state :=
+    let '(State f a d w) := s in
+    match v, d with
+    | Take r q, Some Idle => Some (State f a (Some (Taken r q)) w)
+    | Reserve, Some (Taken r q) =>
+        if ((spent f + cost r <=? cap)%Z && negb (existsb (charges_round r) f))%bool
+        then Some (State f a (Some (Reserved r q)) w) else None
+    | Compute m, Some (Reserved r q) => Some (State f a (Some (Computed r q m)) w)
+    | Commit, Some (Computed r q m) =>
+        if a <=? length f then Some (State (f ++ [Charged r q m]) a (Some (Committed (Charged r q m))) w) else None
+    | CommitSet r x, Some Idle =>
+        if ((a <=? length f) && existsb (charges_round r) f && negb (existsb (opens_round r) f))%bool
+        then Some (State (f ++ [Opened r x]) a (Some (Committed (Opened r x))) w) else None
+    | WriteAnchor, Some (Committed e) => Some (State f (length f) (Some (Anchored e)) w)
+    | Send, Some (Anchored e) => Some (State f a (Some Idle) (message_of e :: w))
+    | Again k, Some Idle =>
+        match nth_error f k with
+        | Some e => if a <=? length f then Some (State f a (Some (Committed e)) w) else None
+        | None => None
+        end
+    | Refuse, Some _ => Some (State f a (Some Idle) w)
+    | Crash, _ => Some (State f a None w)
+    | Restart, None => Some (State f a (Some Idle) w)
+    | RollBack k, _ => Some (State (firstn k f) a None w)
+    | _, _ => None
+    end.
+
+  Fixpoint replayed (s : state) (trace : list event) : option state :=
+    match trace with
+    | [] => Some s
+    | v :: rest => match after s v with Some s' => replayed s' rest | None => None end
+    end.
+
+  Lemma no_such_charge : forall r f, existsb (charges_round r) f = false -> forall e, In e f -> ~ is_charge r e.
+  Proof.
+    intros r f N e M [q [m E]]. assert (existsb (charges_round r) f = true); [|congruence].
+    apply existsb_exists. exists e. split; [exact M|]. subst e. simpl. apply Nat.eqb_refl.
+  Qed.
+
+  Lemma no_such_set : forall r f, existsb (opens_round r) f = false -> forall e, In e f -> ~ is_set r e.
+  Proof.
+    intros r f N e M [x E]. assert (existsb (opens_round r) f = true); [|congruence].
+    apply existsb_exists. exists e. split; [exact M|]. subst e. simpl. apply Nat.eqb_refl.
+  Qed.
+
+  Lemma such_a_charge : forall r f, existsb (charges_round r) f = true -> exists e, In e f /\ is_charge r e.
+  Proof.
+    intros r f E. apply existsb_exists in E. destruct E as [e [M C]]. exists e. split; [exact M|].
+    destruct e as [r' q m|]; [|discriminate]. apply Nat.eqb_eq in C. subst r'. exists q, m. reflexivity.
+  Qed.
+
+  Lemma after_is_a_step : forall s v s', after s v = Some s' -> step s s'.
+  Proof.
+    intros [f a d w] v s' E. destruct v; simpl in E.
+    all: try (destruct d as [[]|]; try discriminate).
+    all: try (injection E as <-; constructor).
+    - destruct (_ && _)%bool eqn:G in E; [|discriminate]. injection E as <-.
+      apply andb_true_iff in G. destruct G as [G N]. apply Z.leb_le in G. apply negb_true_iff in N.
+      constructor; [exact G|apply no_such_charge, N].
+    - destruct (a <=? length f) eqn:G in E; [|discriminate]. injection E as <-. apply Nat.leb_le in G. constructor. exact G.
+    - destruct (_ && _)%bool eqn:G in E; [|discriminate]. injection E as <-.
+      apply andb_true_iff in G. destruct G as [G N]. apply andb_true_iff in G. destruct G as [G C].
+      apply Nat.leb_le in G. apply negb_true_iff in N.
+      constructor; [exact G|apply such_a_charge, C|apply no_such_set, N].
+    - destruct (nth_error f place) as [e|] eqn:At; [|discriminate].
+      destruct (a <=? length f) eqn:G in E; [|discriminate]. injection E as <-. apply Nat.leb_le in G.
+      constructor; [exact G|apply nth_error_In in At; exact At].
+  Qed.
+
+  Theorem replayed_traces_are_reachable : forall trace s s',
+    reachable s -> replayed s trace = Some s' -> reachable s'.
+  Proof.
+    induction trace as [|v rest IH]; intros s s' R E; simpl in E; [injection E as <-; exact R|].
+    destruct (after s v) as [s1|] eqn:A; [|discriminate].
+    apply (IH s1); [apply (next s s1 R), after_is_a_step with v, A|exact E].
+  Qed.
 End Store.

@@ -2,8 +2,9 @@
 
 Every registered statistic by every grouping it can be asked by (the examples of the sensitivity
 gate), at many units and numbers of records per person; sums of small rows by the real kernels;
-running totals of the real ledger; scores of real splits; rates and coefficients of noise. All
-comparisons are equalities. Deterministic: one seed, no noise.
+running totals of the real ledger; scores of real splits; rates and coefficients of noise; what real
+stores write and send over crashes and old files. All comparisons are equalities. Deterministic: one
+seed, no noise.
 
 A new statistic has no term here and stops `script`: give it one, or list it in ON_PAPER with the
 page of its proof.
@@ -12,13 +13,16 @@ page of its proof.
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import lcm
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -28,6 +32,8 @@ sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "tests")) if path not in
 
 from hedgerow.data.scoring import scores  # noqa: E402
 from hedgerow.data.sums import Answering, half_gini_units  # noqa: E402
+from hedgerow.errors import BudgetExceeded, LedgerRolledBack, SiteRefused  # noqa: E402
+from hedgerow.federation.site_store import SiteStore, round_name  # noqa: E402
 from hedgerow.models.losses import (  # noqa: E402
     FirstOrder,
     LogLoss,
@@ -41,6 +47,7 @@ from hedgerow.models.losses import (  # noqa: E402
 from hedgerow.models.model import Additive  # noqa: E402
 from hedgerow.privacy.accounting.budget import Measure  # noqa: E402
 from hedgerow.privacy.accounting.conversions import noise_law  # noqa: E402
+from hedgerow.privacy.ledger.chain import Anchor  # noqa: E402
 from hedgerow.privacy.ledger.charges import Charge, Tally  # noqa: E402
 from hedgerow.privacy.mechanisms.mechanisms import (  # noqa: E402
     DiscreteGaussian,
@@ -67,6 +74,9 @@ from hedgerow.privacy.queries import (  # noqa: E402
     Whole,
 )
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Split, Step  # noqa: E402
+from hedgerow.secagg.envelope import Envelope, MessageKind  # noqa: E402
+from hedgerow.secagg.graph import Parameters  # noqa: E402
+from hedgerow.secagg.messages import Round, Survivors  # noqa: E402
 from support.examples import (  # noqa: E402
     BY_CLASS,
     BY_TIME,
@@ -88,6 +98,7 @@ from support.examples import (  # noqa: E402
     VALUE_STATISTICS,
     rows_of,
 )
+from support.site_stores import ACCOUNT, COST, StoreConsortium  # noqa: E402
 
 ON_PAPER: dict[str, str] = {"SurfaceGradients": "losses"}
 """Registered statistics that no theorem bounds, and the page under docs/proofs that does."""
@@ -103,6 +114,10 @@ LARGEST_ANSWER = 600
 """Entries of an answer that is summed again by the proved function."""
 TESTS = [Split("x", "g", 1), Split("x", "g", 3), Split("y", "g", 1), Fold("a", 4), Fold("b", 3)]
 TESTS += [HeldOut(5)]
+STORE_EVENTS = ("Take", "Reserve", "Compute", "Commit", "CommitSet", "WriteAnchor", "Send")
+STORE_EVENTS += ("Again", "Refuse", "Crash", "Restart", "RollBack")
+STORE_CAP, STORE_STEPS = 4, ("begun", "written", "committed", "settled")
+"""Rounds that the stores of traces may charge, and where their process may die."""
 
 
 class NoTheorem(Exception):
@@ -345,9 +360,152 @@ def noise(draw: random.Random, count: int = 200) -> Iterator[str]:
         yield f"({shown}, {_sensitivity(bound)})"
 
 
+# ------------------------------------------------------------------------------------------ stores
+class Died(BaseException):
+    """The process of a site ends here."""
+
+
+class TracedStore(StoreConsortium):
+    """Three sites; what the store of the first does over crashes and old files, as Store.v says."""
+
+    def __init__(self, folder: Path, cap: int) -> None:
+        self.dies_at = list[str]()
+        numbers = Parameters(n_sites=3, colluders=1, threshold=2)
+        super().__init__(folder, 3, numbers, COST * cap)
+        self.names, self.ids = dict[str, int](), dict[bytes, int]()
+        self.sent = list[int]()
+        self.copied_at: int | None = None
+        self.is_silent = False
+        self.operations = [self._observed(["Restart"])]
+
+    def _opened(self, me: int) -> SiteStore:
+        def hook(step: str) -> None:
+            if me == 0 and self.dies_at[:1] == [step]:
+                self.dies_at.pop(0)
+                if not self.dies_at:
+                    raise Died
+
+        self.place(me).parent.parent.mkdir(exist_ok=True)
+        return SiteStore.open(self.place(me), self.group.identities[me], self.anchor(me), hook=hook)
+
+    def _entries(self) -> list[tuple[int, bool, int]]:
+        """Number in the chain, whether it is a charge or an opened set, and the round."""
+        kinds = {"Charged": True, "SetOpened": False}
+        return [
+            (entry.seq, kinds[type(event).__name__], self.names[event.round_id])
+            for entry, event in self.site_stores[0].ledger.entries()
+            if type(event).__name__ in kinds
+        ]
+
+    def _anchored(self) -> int:
+        last = max(Anchor(self.anchor(0)).heads(), default=0)
+        return sum(seq <= last for seq, *_ in self._entries())
+
+    def _observed(self, events: list[str]) -> str:
+        entries = "; ".join(f"({str(c).lower()}, {r}%nat)" for _, c, r in self._entries())
+        shown = "; ".join(f"{i}%nat" for i in self.sent)
+        trace = re.sub(r"(\d+)", r"\1%nat", "; ".join(f"Store.{event}" for event in events))
+        return f"([{trace}], [{entries}], {self._anchored()}%nat, [{shown}])"
+
+    def act(self, number: int, is_charge: bool, what: int, dies_at: list[str]) -> None:
+        """Asks for an answer or for a signature on a set; the process may die on the way."""
+        run_id, sets = self.group.coordinator.run_id, ((0, 1), (0, 1, 2))
+        self.names[round_name(run_id, number)] = number
+        length, self.dies_at = len(self._entries()), dies_at
+        reply, has_died = b"", False
+        try:
+            reply = self._reply(number, is_charge, what, sets[what])
+        except (SiteRefused, BudgetExceeded):
+            pass
+        except Died:
+            has_died = True
+        self.dies_at = []
+        entries, events, anchored = self._entries(), ["Refuse"], self._anchored()
+        places = [k for k, (_, c, r) in enumerate(entries) if (c, r) == (is_charge, number)]
+        if len(entries) > length:
+            key = self._stored(number) if is_charge else bytes(sets[what])
+            new = self.ids.setdefault(key, len(self.ids))
+            events = [f"CommitSet {number} {new}"]
+            if is_charge:
+                events = [f"Take {number} {what}", "Reserve", f"Compute {new}", "Commit"]
+            events += ["WriteAnchor"] if anchored > length else []
+        elif reply:
+            events = [f"Again {places[0]}", "WriteAnchor"]
+        if reply:
+            self.sent.insert(0, self.ids[reply if is_charge else bytes(sets[what])])
+            events.append("Send")
+        if has_died:
+            events += ["Crash", "Restart"]
+            self.restart(0)
+            self.open_session()
+            if self._anchored() > anchored:
+                events += [f"Again {places[0]}", "WriteAnchor", "Refuse"]
+        self.operations.append(self._observed(events))
+
+    def _reply(self, number: int, is_charge: bool, what: int, members: tuple[int, ...]) -> bytes:
+        forge = partial(self.group.forge, round=number, receiver=0)
+        if is_charge:
+            body = Round(bytes([what]), (0, 1, 2)).to_bytes()
+            return self.answer(0, forge(MessageKind.ROUND, body), np.zeros(2, np.int64))
+        signed = self.group.sites[0].sign_set(
+            forge(MessageKind.SURVIVORS, Survivors(members).to_bytes())
+        )
+        return signed if Envelope.parse(signed).header.kind is not MessageKind.DOUBT else b""
+
+    def _stored(self, number: int) -> bytes:
+        record = self.site_stores[0].memory(ACCOUNT).outbox(self.group.coordinator.run_id, number)
+        assert record is not None
+        return record.message
+
+    def copy_once(self) -> None:
+        if self.copied_at is None:
+            self.copy([0])
+            self.copied_at = len(self._entries())
+
+    def roll_back(self) -> None:
+        """An old file is refused when it is opened: the trace ends there."""
+        if self.copied_at is None:
+            return
+        anchored, length = self._anchored(), len(self._entries())
+        self.bring_back(0)
+        try:
+            self.restart(0)
+            self.open_session()
+        except LedgerRolledBack:
+            assert self.copied_at < anchored
+            self.is_silent = True
+            return
+        assert self.copied_at == length
+        self.operations.append(self._observed([f"RollBack {self.copied_at}", "Restart"]))
+
+
+def traces(draw: random.Random, count: int = 24, steps: int = 14) -> Iterator[str]:
+    """Real stores, driven at random: every event, and what file, anchor and wire hold after it."""
+    for _ in range(count):
+        with TemporaryDirectory() as folder:
+            store = TracedStore(Path(folder), STORE_CAP)
+            for _ in range(steps):
+                match draw.choice(("act",) * 8 + ("copy", "roll back")):
+                    case "copy":
+                        store.copy_once()
+                    case "roll back":
+                        store.roll_back()
+                    case _:
+                        dies_at = [draw.choice(STORE_STEPS)] * draw.choice((0, 0, 0, 1, 2, 3))
+                        last = max(store.names.values(), default=0)
+                        number = max(1, last + draw.choice((1, 1, 0, 0, -1)))
+                        store.act(number, draw.random() < 0.65, draw.randrange(2), dies_at)
+                if store.is_silent:
+                    break
+            yield "[" + ";\n   ".join(store.operations) + "]"
+            store.close()
+
+
 HEAD = """(* Made by proofs/replay.py: what the code computes, checked by the proved functions. *)
 From Coq Require Import ZArith List Arith Bool.
 From Hedgerow Require Import Sums Sensitivity Losses Bounds Ledger Scores Splits.
+From Hedgerow Require Store.
+EVENTS
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -365,6 +523,30 @@ Fixpoint running (seen : list (charge nat nat)) (rest : list (charge nat nat * Z
   | (g, c, t) :: rest' =>
       let cs := (g, c) :: seen in
       (ledger_total nat nat Nat.eq_dec Nat.eq_dec cs =? t) && running cs rest'
+  end.
+Fixpoint alike {A : Type} (eq : A -> A -> bool) (x y : list A) : bool :=
+  match x, y with
+  | [], [] => true
+  | a :: x', b :: y' => eq a b && alike eq x' y'
+  | _, _ => false
+  end.
+Definition kind_and_round (e : Store.entry nat nat nat) : bool * nat :=
+  match e with Store.Charged r _ _ => (true, r) | Store.Opened r _ => (false, r) end.
+Definition content (x : Store.sent nat nat) : nat :=
+  match x with Store.Reply _ m => m | Store.SignedSet _ m => m end.
+Fixpoint traced (s : Store.state nat nat nat)
+    (rest : list (list (Store.event nat nat nat) * list (bool * nat) * nat * list nat)) : bool :=
+  match rest with
+  | [] => true
+  | (events, entries, anchored, sent) :: rest' =>
+      match Store.replayed nat nat nat (fun _ => 1) CAP s events with
+      | None => false
+      | Some t =>
+          alike (fun a b => Bool.eqb (fst a) (fst b) && Nat.eqb (snd a) (snd b))%bool
+                (map kind_and_round (Store.file _ _ _ t)) entries &&
+          Nat.eqb (Store.anchor _ _ _ t) anchored &&
+          alike Nat.eqb (map content (Store.wire _ _ _ t)) sent && traced t rest'
+      end
   end.
 """
 GOALS = {
@@ -389,6 +571,10 @@ GOALS = {
         "(error_score (nat * Z) (fun _ => true) snd UNIT (2%nat, fst) rows =? e) && "
         "(balance_score (nat * Z) (fun _ => true) UNIT (2%nat, fst) rows =? b)",
     ),
+    "traces of stores": (
+        "list (list (Store.event nat nat nat) * list (bool * nat) * nat * list nat)",
+        "traced (Store.State _ _ _ [] 0%nat None [])",
+    ),
     "reaches": ("score * Z * Z", "fun '(s, w, v) => reach_of s w UNIT =? v"),
     "noise laws": (
         "Z * Z * Z * Z * Z * Z * sensitivity",
@@ -412,8 +598,11 @@ def script(seed: int = 7) -> Script:
         "target scores": list(target_scores(draw)),
         "reaches": list(reaches()),
         "noise laws": list(noise(draw)),
+        "traces of stores": list(traces(draw)),
     }
-    parts = [HEAD.replace("UNIT", str(LATTICE))]
+    events = "\n".join(f"Arguments Store.{e} {{request message member_set}}." for e in STORE_EVENTS)
+    head = HEAD.replace("CAP", str(STORE_CAP)).replace("EVENTS", events)
+    parts = [head.replace("UNIT", str(LATTICE))]
     for name, lines in made.items():
         kind, test = (text.replace("UNIT", str(LATTICE)) for text in GOALS[name])
         parts.append(_section(name.replace(" ", "_"), kind, test, lines))

@@ -43,7 +43,7 @@ from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse, Random
 from hedgerow.privacy.queries import Mechanism, Score, Scoring, Selections, SelectQuery, SumQuery
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE
-from support.audited_methods import CANARIES, methods
+from support.audited_methods import CANARIES, audit_network, methods
 from support.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
 from support.worlds import TWO, sample, site_rows, study
 
@@ -125,6 +125,25 @@ def test_a_tenth_less_noise_is_seen_by_the_command_in_little_time(monkeypatch):
     assert done.exit_code == 1, done.output
     assert "ABOVE ITS CLAIM" in done.output
     assert time.process_time() - start < 300.0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dp_model", ["distributed", "per_site"])
+def test_the_noise_of_a_networked_run_is_what_it_claims(dp_model, tmp_path, monkeypatch):
+    """Signed, masked messages and stores in between; held-out records are evaluated, too."""
+    sound = audit_network(tmp_path / "sound", dp_model=dp_model, epsilon="8", hold_out=4)
+    assert sound.is_sound
+    assert 0.5 * sound.claimed < sound.white_box <= sound.claimed
+    half_the_noise(monkeypatch)
+    assert not audit_network(tmp_path / "half", dp_model=dp_model, epsilon="8").is_sound
+
+
+def half_the_noise(monkeypatch):
+    plain = sampling.draw
+    monkeypatch.setattr(
+        "hedgerow.federation.client.sampling.draw", lambda *args, **how: plain(*args, **how) // 2
+    )
 
 
 @pytest.mark.slow

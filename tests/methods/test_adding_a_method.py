@@ -117,13 +117,11 @@ from hedgerow.cli.fit import parse_estimator
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.methods import registry
 from hedgerow.secagg.keys import Identity
-from support.worlds import SCHEMA, VALUE, study_text
+from support.worlds import VALUE, study_text
 
 def study(name):
     file, keys = Path("FOLDER", "study.toml"), [Identity.generate().public.hex() for _ in "abcd"]
-    text = study_text(keys[1:], keys[0], model=f'estimator = "{name}"')
-    text = text.replace(SCHEMA, VALUE.to_toml().replace("[[feature]]", "[[schema.feature]]"))
-    text = text.replace("[target]", "[schema.target]")
+    text = study_text(keys[1:], keys[0], model=f'estimator = "{name}"', schema=VALUE)
     file.write_text(text, encoding="utf-8")
     return StudyFile.read(file).estimator()
 

@@ -275,4 +275,173 @@ SIZES: Final = (
     ),
 )
 
-SHADOW: Final = (*PERSONS, *EVALUATIONS, *SELECTIONS, *IN_PLACE, *CHARGING, *SIZES)
+OF_ESTIMATORS: Final = (
+    Mutant(
+        "the seed of a fit follows the number of rows",
+        "methods/base.py",
+        "        study, method = agree(self, schema, len(parts))\n"
+        "        with using(self.n_jobs or 1):",
+        "        self.random_state = (self.random_state or 0) + len(labels)\n"
+        "        study, method = agree(self, schema, len(parts))\n"
+        "        with using(self.n_jobs or 1):",
+        GATE,
+    ),
+    Mutant(
+        "a tree of random tests counts the tests of a node as one",
+        "privacy/queries/groups.py",
+        "        return int(self.tests.feature.shape[1])\n",
+        "        return 1\n",
+        GATE,
+    ),
+    Mutant(
+        "tables of several columns are noised as one column's",
+        "privacy/queries/kinds.py",
+        "return self.statistic.bound(unit).repeat(self.by.groups)",
+        "many = 1 if hasattr(self.by, 'binning') else self.by.groups\n"
+        "        return self.statistic.bound(unit).repeat(many)",
+        GATE,
+    ),
+    Mutant(
+        "the range of squared errors is taken to be half as wide",
+        "privacy/queries/choices.py",
+        "            case Score.SQUARED_ERROR:\n                return LATTICE\n",
+        "            case Score.SQUARED_ERROR:\n                return LATTICE // 2\n",
+        GATE,
+    ),
+    Mutant(
+        "the range of Gini's score is taken to be half as wide",
+        "privacy/queries/choices.py",
+        "            case Score.GINI:\n                return 2 * LATTICE\n",
+        "            case Score.GINI:\n                return LATTICE\n",
+        GATE,
+    ),
+    Mutant(
+        "a selection is twice as sharp where sites choose alone",
+        "federation/client.py",
+        "    return choose[query.mechanism](exact, coefficient, secret)",
+        "    return choose[query.mechanism](exact, coefficient * min(study.n_sites, 2), secret)",
+        GATE,
+    ),
+)
+
+OF_PERSONS: Final = (
+    Mutant(
+        "nobody's records are counted",
+        "data/prepared.py",
+        "        rows = rows.of_each_person(study.records_per_person)\n",
+        "",
+        GATE,
+    ),
+    Mutant(
+        "models are selected on persons who are held out record by record",
+        "methods/model_selection.py",
+        "    persons = split_persons(person, labels, site, names)\n",
+        "    persons = [None] * len(numbers)\n",
+        GATE,
+    ),
+    Mutant(
+        "labels are reported as they are",
+        "data/prepared.py",
+        "    return rows.with_labels(noisy_labels.astype(np.uint8))",
+        "    return rows.with_labels(rows.labels)",
+        GATE,
+    ),
+    Mutant(
+        "all labels are randomized by one word",
+        "data/prepared.py",
+        'study.response.respond(rows.labels.astype(np.int64), rows.draw("label"))',
+        "study.response.respond(rows.labels.astype(np.int64), "
+        'rows.draw("label")[:1].repeat(rows.n))',
+        GATE,
+    ),
+)
+
+OF_COMPARISONS: Final = (
+    Mutant(
+        "candidates are trained on records that compare them, too",
+        "methods/model_selection.py",
+        "    rows, whose = part(~held_out)\n",
+        "    rows, whose = part(held_out | ~held_out)\n",
+        GATE,
+    ),
+    Mutant(
+        "groups of an evaluation are asked with all of its budget",
+        "methods/blocks/evaluation.py",
+        "(yield from _ask_tables(models, schema, regions, 1 - ALL_FRACTION))]",
+        "(yield from _ask_tables(models, schema, regions, Fraction(1)))]",
+        GATE,
+    ),
+    Mutant(
+        "an evaluation states the half that all records cost",
+        "methods/evaluate.py",
+        "        federation.sites.spent(),\n        federation.queries,\n        is_simulation",
+        "        federation.sites.spent() / max(len(federation.record.rounds), "
+        "1),\n"
+        "        federation.queries,\n"
+        "        is_simulation",
+        GATE,
+    ),
+    Mutant(
+        "training forgets that records are held out",
+        "privacy/study.py",
+        "            query = replace(query, region=self.trained_on + query.region)\n",
+        "            query = replace(query, region=self.held_out[:1] + query.region)\n",
+        GATE,
+    ),
+)
+
+OF_DATABASES: Final = (
+    Mutant(
+        "a database takes both outcomes of a test for the first",
+        "data/engines/database.py",
+        'conditions.append(goes_left if step.outcome == 0 else f"NOT ({goes_left})")',
+        "conditions.append(goes_left)",
+        GATE,
+    ),
+    Mutant(
+        "a database forgets the first test of a node",
+        "data/engines/database.py",
+        "    for step in region:\n        if isinstance(step.test, Fold | HeldOut):",
+        "    for step in region[1:]:\n        if isinstance(step.test, Fold | HeldOut):",
+        GATE,
+    ),
+    Mutant(
+        "a database joins every record to two codes",
+        "data/engines/database.py",
+        'FROM {raw} {\' \'.join(making.joins)} "\n        f"WHERE ({y}) IS NOT NULL"',
+        "FROM (SELECT * FROM {raw} UNION ALL SELECT * FROM {raw}) AS {raw} {' "
+        "'.join(making.joins)} \"\n"
+        '        f"WHERE ({y}) IS NOT NULL"',
+        GATE,
+    ),
+)
+
+OF_FAILURES: Final = (
+    Mutant(
+        "a round that is asked again is charged once",
+        "federation/server.py",
+        "                number, tries = self._charge(bundle), tries + 1\n",
+        "                number, tries = number or self._charge(bundle), tries + 1\n",
+        GATE,
+    ),
+    Mutant(
+        "what was asked in a failed round is on no record",
+        "federation/server.py",
+        "        self.queries += [replace(record_query(number, item), "
+        "void=True) for item in bundle]\n",
+        "",
+        GATE,
+    ),
+    Mutant(
+        "one draw of noise is added to all numbers",
+        "federation/client.py",
+        "together = draw(law, ends[-1], secret, invert=invert)",
+        "together = np.full(ends[-1], draw(law, 1, secret, invert=invert)[0])",
+        GATE,
+    ),
+)
+
+SHADOW: Final = (
+    *(*PERSONS, *EVALUATIONS, *SELECTIONS, *IN_PLACE, *CHARGING, *SIZES),
+    *(*OF_ESTIMATORS, *OF_PERSONS, *OF_COMPARISONS, *OF_DATABASES, *OF_FAILURES),
+)

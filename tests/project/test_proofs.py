@@ -198,6 +198,17 @@ def test_a_wrong_constant_turns_the_proofs_red(compiled, tmp_path, words):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("early", ["Store.Commit; Store.Send", "Store.Compute 0%nat; Store.Send"])
+def test_a_store_that_sends_too_early_turns_the_replay_red(compiled, early):
+    """Before its anchor is written, or before its charge is."""
+    plain = "Store.Compute 0%nat; Store.Commit; Store.WriteAnchor; Store.Send"
+    text = replay.script().text
+    assert plain in text
+    hasty = text.replace(plain, early if "Compute" in early else f"Store.Compute 0%nat; {early}", 1)
+    assert refused(compiled, hasty)
+
+
+@pytest.mark.slow
 def test_a_wrong_constant_of_the_code_turns_the_replay_red(compiled, monkeypatch):
     one = SoftmaxLoss(3).norms
     smaller = Norms(one.l1, one.l2_squared / 2, one.linf)

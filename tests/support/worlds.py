@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -173,13 +174,13 @@ def opened_by(model: Any, X: Any, y: Any, **how: Any) -> tuple[Study, list[Rows]
 # --------------------------------------------------------------------------------------------------
 # A study folder and its sites in this process, for tests of runs that stop and go on.
 ROWS = 120
-SCHEMA = TWO.to_toml().replace("[[feature]]", "[[schema.feature]]")
 
 
 def study_text(
     keys: list[str],
     coordinator: str,
     *,
+    schema: Schema = TWO,
     dp_model: str = "none",
     reserve: str = "0.3",
     threshold: int | None = None,
@@ -196,6 +197,7 @@ def study_text(
     fewest = "" if threshold is None else f"[sum]\nthreshold = {threshold}\n"
     checks = f"[checks]\ninfluence = {influence}\n" if influence else ""
     evaluation = "" if hold_out is None else f"[evaluation]\nhold_out = {hold_out}\n"
+    columns = re.sub(r"^\[(\[?)", r"[\1schema.", schema.to_toml(), flags=re.M)
     return f"""\
 version = 1
 name = "{name}"
@@ -203,7 +205,7 @@ public_seed = 7
 [model]
 {model}
 [schema]
-{SCHEMA}
+{columns}
 [privacy]
 epsilon = {epsilon}
 delta = 1e-6
@@ -260,17 +262,21 @@ class World(ByName):
         return SiteStore.open(place, self.identities[k], self.place / f"anchor{k}")
 
     def _served(self, k: int) -> Client:
-        study, roster = self.study, self.agreed.roster
-        X, y = sample(ROWS, TWO)
-        mine = np.arange(ROWS) % study.n_sites == k
-        nothing = study.dp_model is DPModel.NONE
-        own = Draws(self.site_stores[k].secret(study.account), study.account)
-        draws = public_draws(study.public_seed, k) if nothing else own
-        rows = Rows(encode(X[mine], study.schema, y=y[mine]), study.schema, draws)
+        study, roster, rows = self.study, self.agreed.roster, self.rows(k)
         memory, pins = self.site_stores[k].memory(study.account), roster.fingerprints
         parameters = Parameters.of(study.parameters)
         site = Site(self.identities[k], roster, k, parameters, study.hash, memory, pins=pins)
         return Client(StudyRows(study, rows), site, memory)
+
+    def rows(self, k: int) -> Rows:
+        """What a site holds, with its own draws."""
+        study = self.study
+        X, y = sample(ROWS, study.schema)
+        mine = np.arange(ROWS) % study.n_sites == k
+        nothing = study.dp_model is DPModel.NONE
+        own = Draws(self.site_stores[k].secret(study.account), study.account)
+        draws = public_draws(study.public_seed, k) if nothing else own
+        return Rows(encode(X[mine], study.schema, y=y[mine]), study.schema, draws)
 
     def start_anew(self, k: int) -> None:
         """The site's process ends, and another one starts."""

@@ -307,10 +307,12 @@ class RandomizedLabels:
         return (1.0 - self.right / self.total) / (1.0 - self.claimed)
 
 
-def reports_of(study: Study, site: Rows, draws: Draws, is_included: BoolArray) -> RandomizedLabels:
+def reports_of(
+    study: Study, site: Rows, draws: Draws, is_included: BoolArray, records: int = RECORDS
+) -> RandomizedLabels:
     """Reports of the first site: of its canaries, which are its last rows, and of many records."""
     canaries = int(is_included.sum())
-    many = _repeat_rows(site, draws)
+    many = _repeat_rows(site, draws, records)
     if study.label_reports is not None:
         return _bit_reports_of(study.label_reports, site, many, canaries)
     own = _told_labels(study, site)[site.n - canaries :]
@@ -354,9 +356,9 @@ def _told_labels(study: Study, rows: Rows) -> IntArray:
     return _labels(answering.rows)
 
 
-def _repeat_rows(rows: Rows, draws: Draws) -> Rows:
+def _repeat_rows(rows: Rows, draws: Draws, records: int) -> Rows:
     """The same records many times over, each copy with its own draw."""
-    times = -(-RECORDS // rows.n)
+    times = -(-records // rows.n)
     labels = np.tile(_labels(rows).astype(np.uint8), times)
     copies = Encoded(codes=np.tile(rows.codes, (1, times)), y=labels)
     return Rows(copies, rows.schema, draws)

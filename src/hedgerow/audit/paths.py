@@ -9,6 +9,7 @@ with what was charged and stated for them, and held-out records must be in one p
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
+from hedgerow.audit.choices import loss_of_labels, reports_of
 from hedgerow.audit.shadow import PlainTranscript, RecordVerdict, SiteRelease, judge_transcript
 from hedgerow.audit.transcript import (
     SiteAnswer,
@@ -26,6 +30,7 @@ from hedgerow.audit.transcript import (
     terms_of,
 )
 from hedgerow.data import site_rows
+from hedgerow.data.rows import Draws
 from hedgerow.errors import RoundFailed
 from hedgerow.federation import client, server
 from hedgerow.federation.transports import in_process
@@ -35,6 +40,9 @@ from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.queries import Summed, kind_of
 from hedgerow.privacy.statement.statement import statement as statement_of
 from hedgerow.privacy.study import Study
+
+LABEL_COPIES, LABEL_ERROR = 1 << 12, 1e-9
+"""Records whose labels are randomized to see how; a sound law is blamed once in so many times."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ class RunWatch:
 
     calls: list[SiteCall] = field(default_factory=list)
     servers: list[server.Server] = field(default_factory=list)
+    site_rows: list[Sequence[Any]] = field(default_factory=list)
+    """Of each server, as its sites were opened."""
     statements: list[Any] = field(default_factory=list)
 
 
@@ -124,6 +134,7 @@ def _opening(watch: RunWatch, fails: int | None) -> Callable[..., server.Server]
 
         setattr(federation.sites, "round", round)  # noqa: B010
         watch.servers.append(federation)
+        watch.site_rows.append(arguments[1])
         return federation
 
     return open_federation
@@ -182,6 +193,8 @@ def compare_neighbors(
     verdicts = verdicts_of(run, neighbor_run)
     problems = [problem for verdict in verdicts for problem in verdict.problems]
     problems += _in_both_parts(verdicts) if holds_out else []
+    for federation, rows in zip(run.servers, run.site_rows, strict=True):
+        problems += _label_problems(federation.study, rows)
     lost = [float(verdict.lost / verdict.worst) for verdict in verdicts if verdict.worst]
     return PathVerdict(tuple(problems), max(lost, default=0.0))
 
@@ -198,6 +211,19 @@ def verdicts_of(run: RunWatch, neighbor_run: RunWatch) -> list[RecordVerdict]:
 def _in_both_parts(verdicts: Sequence[RecordVerdict]) -> list[str]:
     *in_training, in_evaluation = (verdict.paid > 0 for verdict in verdicts)
     return ["a record was trained on and evaluated"] if any(in_training) and in_evaluation else []
+
+
+def _label_problems(study: Study, site_rows: Sequence[Any]) -> list[str]:
+    """Randomized labels are drawn before anything is asked: many copies show how often they lie."""
+    rows = next((rows for rows in site_rows if getattr(rows, "n", 0)), None)
+    if study.dp_model is not DPModel.LABEL or rows is None:
+        return []
+    draws = Draws(os.urandom(32), study.name)
+    reports = reports_of(study, rows, draws, np.zeros(0, bool), LABEL_COPIES)
+    lost = study.records_per_person * loss_of_labels([reports], LABEL_ERROR)
+    if lost <= study.entry_cost:
+        return []
+    return [f"labels lose {lost:.6g} at least; {float(study.entry_cost):.6g} was charged for them"]
 
 
 def _transcript(
