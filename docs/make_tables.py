@@ -34,6 +34,8 @@ PAGES = (
 )
 VERDICTS = ROOT / "tests/mutants/verdicts.csv"
 GATE = "::test_whatever_is_asked_no_record_loses_more_than_it_was_charged_for"
+WIDE = 6
+"""Columns above which the cells of a table in docs have no padding."""
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.S)
 
 Rows = list[dict[str, str]]
@@ -51,8 +53,10 @@ def shown(value: float | str) -> str:
 
 
 def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
-    rows = [list(head), ["---"] * len(list(head)), *map(list, lines)]
-    return "\n".join(f"|{'|'.join(row)}|" for row in rows) + "\n"
+    names = list(head)
+    rows = [names, ["---"] * len(names), *map(list, lines)]
+    bar, ends = (" | ", "| {} |") if len(names) <= WIDE else ("|", "|{}|")
+    return "".join(ends.format(bar.join(row)) + "\n" for row in rows)
 
 
 def splits_of(found: Iterable[int]) -> str:
