@@ -389,7 +389,7 @@ class PrivateEstimator(CommonParameters):
         write_model(path, self)
 
     def export(self, path: str | Path, to: str, times: Sequence[float] = ()) -> Path:
-        r"""Write the fitted model for another program; docs/exports.md shows how each is used.
+        """Write the fitted model for another program; docs/exports.md shows how each is used.
 
         Parameters
         ----------

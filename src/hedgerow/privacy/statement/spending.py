@@ -85,16 +85,26 @@ def paid_on_entering(study: Study) -> list[Asked]:
     return [entry]
 
 
-def kept_for_selections(queries: Sequence[Asked], measure: Measure) -> list[Asked]:
-    """The budget by which selections were priced and that no round spent; it counts as spent."""
+def ledger_total(queries: Sequence[Asked], measure: Measure) -> Cost:
+    """The spending as a site's ledger counts it, with the budget that selections were priced by."""
     tally = Tally()
     for _, group in groupby(queries, key=lambda query: query.round):
         tally.add([Charge(q.region, q.cost, "", "", measure, q.remainder) for q in group])
-    unused_cost = tally.total - total_cost(worst_path(queries))
+    return tally.total
+
+
+def kept_for_selections(queries: Sequence[Asked], measure: Measure) -> list[Asked]:
+    """The budget by which selections were priced and that no round spent; it counts as spent.
+
+    `queries` are those of training: held-out records pay for none of it.
+    """
+    unused_cost = ledger_total(queries, measure) - total_cost(worst_path(queries))
     if not unused_cost > 0:
         return []
     words = Phrase("selections, which were priced by it (kept unspent)")
-    return [Asked(round=END, region=EVERYONE, cost=unused_cost, phrase=words, mechanism=KEPT)]
+    first = queries[0].region[:1]
+    region = first if first and isinstance(first[0].test, HeldOut) else EVERYONE
+    return [Asked(round=END, region=region, cost=unused_cost, phrase=words, mechanism=KEPT)]
 
 
 def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
@@ -109,13 +119,13 @@ def worst_path(queries: Sequence[Asked], depth: int = 0) -> list[Asked]:
     return path
 
 
-def of_worst_site(queries: Sequence[Asked], n_sites: int) -> Sequence[Asked]:
-    """Those that one site was asked, of the site that paid most."""
+def of_worst_site(queries: Sequence[Asked], n_sites: int, measure: Measure) -> Sequence[Asked]:
+    """Those that one site was asked, of the site whose ledger has the largest total."""
     left_out = {site for query in queries for site in query.without}
     if len(left_out) < n_sites:
         return queries
     by_site = ([q for q in queries if site not in q.without] for site in sorted(left_out))
-    return max(by_site, key=lambda own: total_cost(worst_path(own)))
+    return max(by_site, key=lambda own: ledger_total(own, measure))
 
 
 def _by_test(queries: Iterable[Asked], depth: int) -> Mapping[Test, Mapping[int, list[Asked]]]:

@@ -289,12 +289,14 @@ def statement(
     no choice. `schema_source` describes the schema as it was given; the study's own has the
     method's grid. `sample` names the records, if secret draws left others out.
     """
-    no_noise, queries = study.dp_model is DPModel.NONE, of_worst_site(queries, study.n_sites)
+    no_noise = study.dp_model is DPModel.NONE
+    queries = of_worst_site(queries, study.n_sites, study.measure)
     is_schema_inferred = bool(study.schema.unconfirmed)
     accountant = "none" if no_noise else ACCOUNTANTS[study.measure]
     if any(query.remainder for query in queries):
         accountant += AMONG_SUMS
-        queries = [*queries, *kept_for_selections(queries, study.measure)]
+        of_training = [query for query in queries if not study.is_held_out(query.region)]
+        queries = [*queries, *kept_for_selections(of_training, study.measure)]
     cost = _epsilon(study, spent)
     epsilon = shown_cost(cost)
     guarantee = wording.guarantee_of(study, persons_declared, epsilon=cost, sample=sample)
