@@ -64,10 +64,10 @@ class SiteAnswer:
 
 
 class _SameBits(SecretRandomness):
-    """The same bits every time; an audit releases nothing."""
+    """One word for every record, in any order: instant reports are the permanent bits."""
 
     def words(self, count: int) -> Words:
-        return np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        return np.full(count, 1 << 63, np.uint64)
 
 
 class _Look:
