@@ -1,8 +1,8 @@
-"""`study.toml`: all that the sites of a study agree on, as a file that people read.
+"""`study.toml`: the agreement of a study's sites, as a file that people read.
 
-Its content, not its spelling, has the hash that sites approve and that every message and ledger
-entry names. `[timing]` and `[checks]` are the coordinator's own business and not part of it, and so
-is `[about]`, what people say of the model: who publishes it, for what, where and when.
+Sites approve the hash of its content, which every message and ledger entry names; layout and
+comments do not change it. `[timing]` and `[checks]` belong to the coordinator and `[about]` (who
+publishes the model, for which purpose) describes it; none of them is part of the hash.
 """
 
 from __future__ import annotations
@@ -450,7 +450,6 @@ def _with_schema(content: dict[str, Any], path: Path) -> dict[str, Any]:
     return content | {"schema": Schema.from_toml(path.parent / str(schema["file"])).to_dict()}
 
 
-# ------------------------------------------------------------------------------------------ errors
 def _where(path: Path, line: int | None) -> str:
     return str(path) if line is None else f"{path}, line {line}"
 

@@ -387,7 +387,6 @@ def verify_model(
     return [*checks, *_transcript(model, document, study_file, shown)]
 
 
-# -------------------------------------------------------------------------------------- transcript
 def _transcript(
     model: Any, document: dict[str, Any], study_file: StudyFile, transcript: Transcript
 ) -> Iterator[CheckResult]:
@@ -486,7 +485,6 @@ def _evaluation(model: Any, document: dict[str, Any]) -> CheckResult:
     return CheckResult.of("evaluation", model.model_.score.digest in evaluation.digests, words)
 
 
-# -------------------------------------------------------------------------------------- arithmetic
 def _arithmetic(statement: PrivacyStatement) -> Iterator[CheckResult]:
     if statement.spent_fraction is None:
         yield CheckResult.of(
@@ -515,7 +513,6 @@ def _arithmetic(statement: PrivacyStatement) -> Iterator[CheckResult]:
     )
 
 
-# -------------------------------------------------------------------------------------- signatures
 def _signatures(
     content: Any, statement: PrivacyStatement, signatures: dict[str, Any], study_file: StudyFile
 ) -> Iterator[CheckResult]:
@@ -612,9 +609,8 @@ def _largest(
     return CheckResult.of("receipts", abs(part - statement.spent_fraction) < SUM_TOLERANCE, words)
 
 
-# ------------------------------------------------------------------------------------------ replay
 def replay_run(model: Path) -> ReplayedRun:
-    """The run in whose folder a model file stands."""
+    """The folder of the run that a model file belongs to."""
     folder, transcript = RunFolder(model.parent), model.parent / TRANSCRIPT
     if not (folder.study_file.exists() and transcript.exists()):
         raise ParameterError(
@@ -626,7 +622,7 @@ def replay_run(model: Path) -> ReplayedRun:
 
 
 def replay_check(run: ReplayedRun, model: Path) -> CheckResult:
-    """Whether the answers of all sites alone give the model in the file."""
+    """Whether the recorded answers of all sites reproduce the model in the file."""
     same = load(model).model_.score.digest == run.model.model_.score.digest
     words = f"the recorded answers of {len(run.rounds)} rounds give this model"
     return CheckResult.of("replay", same, words)

@@ -355,7 +355,6 @@ def kind_named_by(message: bytes) -> MessageKind | None:
         return None
 
 
-# ------------------------------------------------------------------------------------- refusals
 def code_of(error: BaseException) -> Code:
     """One constant code for every exception."""
     match error:

@@ -270,7 +270,6 @@ class FileJournal(Record):
         sync_directory(self.run_file.parent)
 
 
-# ------------------------------------------------------------------------------------------ values
 def _read_run(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}

@@ -1,9 +1,9 @@
-"""Whether opened sums can be what honest sites send: one false positive in 2^40 runs.
+"""Plausibility checks of opened sums, with at most one false positive in 2^40 runs.
 
-A coordinator sees sums alone, so this is all that it can check. Counts are not negative, no cell
-and no total is above what all records together add, and the groups of one query, each of which
-holds every record once, have one total; each but for noise. How far noise goes is bounded by its
-own law (Chernoff 1952), at a probability of which all tests of a run together use 2^-40.
+A coordinator sees only sums, so it checks sums. Apart from noise, counts are not negative, no cell
+and no total exceeds what all records together can add, and all groups of one query, each of which
+counts every record once, have the same total. The noise is bounded by a Chernoff bound of its law;
+all tests of a run together have a false positive rate of 2^-40.
 
 They catch accidents, garbage and inflation. They do not catch a clever liar: a site that sends
 plausible counts of records it does not have, or of turned labels, can still choose the model.
@@ -34,19 +34,19 @@ from hedgerow.privacy.queries import LabelReports, Query, SumQuery
 from hedgerow.privacy.study import Study
 
 FALSE_POSITIVE_RATE = 2.0**-40
-"""Of all tests of a run together."""
+"""The rate of all tests of a run together."""
 FALSE_NEGATIVE_PARTS = 2.0**-20
-"""The probability with which a part is called negative in a run of honest sites, at most."""
+"""The largest probability that a part is called negative in a run of honest sites."""
 SLOPES: NDArray[np.float64] = np.geomspace(0.01, 0.49, 24)
-"""At which the exponential moments of squared noise are taken."""
+"""Slopes at which the exponential moments of squared noise are evaluated."""
 AnyQuery = TypeVar("AnyQuery", bound=Query)
 QuerySum = tuple[Noise, NDArray[np.int64], int]
-"""Opened integers of one query with their noise, and over how many sites."""
+"""Noise and opened integers of one query, and the number of sites in the sum."""
 CLEVER = "a site that lies cleverly can still choose the model"
 
 
 class Implausible(HedgerowError):
-    """Sums that honest sites do not send."""
+    """Raised for sums that honest sites would not send."""
 
     def __init__(self, findings: Sequence[str]) -> None:
         super().__init__(
@@ -66,7 +66,7 @@ class Plausibility:
     findings: list[str] = field(default_factory=list)
 
     def check(self, number: int, sums: Sequence[QuerySum]) -> None:
-        """The sums of one round; raises unless the run goes on anyway.
+        """Checks the sums of one round; raises for an implausible one unless `goes_on`.
 
         Round r may use 1 / (r (r + 1)) of the run's rate: all rounds together use it up.
         """
@@ -85,7 +85,7 @@ class Plausibility:
 
     @property
     def words(self) -> str:
-        """For the statement."""
+        """The line of the statement."""
         findings = "; ".join(self.findings) or "no sum is beyond what honest sites send"
         return f"{findings}; {CLEVER}"
 
@@ -115,9 +115,9 @@ class Plausibility:
 
 
 def noise_reach(law: NoiseLaw, summands: int, alarm: float) -> float:
-    """What a sum of so many independent draws exceeds with a probability of at most `alarm`.
+    """The bound that a sum of `summands` independent draws exceeds with probability <= `alarm`.
 
-    In the law's own units; by symmetry the same below zero.
+    It is in the units of the law; by symmetry the same bound holds below zero.
     """
     bits = -math.log(alarm)
     match law:
@@ -132,26 +132,25 @@ def noise_reach(law: NoiseLaw, summands: int, alarm: float) -> float:
 
 
 def _cumulant(rate: float, slope: float) -> float:
-    """Log E exp(slope X) of X discrete Laplace; shares of it have their part of this."""
+    """Log E exp(slope X) for discrete Laplace X; a share of X has the same fraction of it."""
     outer = 2.0 * math.log(-math.expm1(-rate))
     return outer - math.log(-math.expm1(slope - rate)) - math.log(-math.expm1(-slope - rate))
 
 
-# --------------------------------------------------------------------------------------------------
 # Leave one site out: the sums that a model is trained on, once more without some sites.
 
 
 @dataclass
 class SitePart:
-    """What left-out sites have sent, from sums with and without them, in units of noise."""
+    """The contribution of left-out sites: sums with them less sums without, in units of noise."""
 
     signal: float = 0.0
     whole: float = 0.0
     noise: float = 0.0
-    """Squared lengths of their part and of everybody's; variance of the first."""
+    """Squared norms of their contribution and of the whole sum; variance of the first."""
     negative: float = 0.0
     cells: int = 0
-    """Of counts under Gaussian noise: how far they are below zero, squared; and how many."""
+    """Squared distance below zero of counts under Gaussian noise; the number of these counts."""
 
     @property
     def words(self) -> str:
@@ -160,7 +159,7 @@ class SitePart:
         return f"{math.sqrt(self.signal / self.whole):.0%}"
 
     def is_negative(self, alarm: float) -> bool:
-        """Whether counts of records go so far below zero with a probability of at most `alarm`.
+        """Whether honest counts would be so far below zero with probability <= `alarm`.
 
         Noise is symmetric and sub-Gaussian, so exp(slope x negative) grows by a factor of at most
         (1 + (1 - 2 slope)^-1/2) / 2 a cell, whatever is asked next: a supermartingale.
@@ -172,12 +171,12 @@ class SitePart:
 
 @dataclass
 class Influence:
-    """Asks a part of each sum's budget again, without some sites in turn; no more is charged.
+    """Repeats each sum without some sites in turn, paid with a fraction of that sum's budget.
 
-    The difference is what these sites have sent, under the noise of both. A count of records is
-    not negative; who lies strongly enough to turn a model has cells that are. It shows that
-    somebody lies, and is no proof of who: a site sees who is left out, and may answer differently
-    then, so that another one's part is negative.
+    The difference is the contribution of the left-out sites, with the noise of both sums. Counts
+    of records are not negative, but a lie that is large enough to invert a model makes cells
+    negative. This shows that a site lies, not which one: a site sees who is left out and can
+    answer differently, which makes the contribution of another site negative.
     """
 
     study: Study
@@ -195,23 +194,23 @@ class Influence:
             )
 
     def kept(self, query: AnyQuery) -> AnyQuery:
-        """The query with the budget that is left for training."""
+        """The query with the budget that remains for training."""
         left = 1 - self.fraction if isinstance(query, SumQuery) else 1
         return replace(query, fraction=query.fraction * left)
 
     def repeated(self, queries: Sequence[Query]) -> list[Query]:
-        """Its sums with the rest of their budget."""
+        """The sums among these queries, with the fraction of their budget for the repetition."""
         sums = [query for query in queries if isinstance(query, SumQuery)]
         return [replace(query, fraction=query.fraction * self.fraction) for query in sums]
 
     def next_group(self, members: tuple[int, ...]) -> tuple[int, ...]:
-        """Whose turn it is to be left out: as many as a sum can do without, or nobody."""
+        """The next sites to leave out: as many as the threshold allows, or none."""
         size, self._turn = len(members) - self.study.threshold, self._turn + 1
         groups = [members[k : k + size] for k in range(0, len(members), size)] if size > 0 else [()]
         return groups[(self._turn - 1) % len(groups)]
 
     def add(self, group: tuple[int, ...], pairs: Iterable[tuple[QuerySum, QuerySum]]) -> None:
-        """Sums over everybody, and the same without the group."""
+        """Adds sums over all sites, and the same sums without the group."""
         part = self.parts.setdefault(group, SitePart())
         for (noise, values, n), (rest_noise, rest, n_rest) in pairs:
             variance = noise.of_site.variance * n / noise.scale**2
@@ -235,7 +234,7 @@ class Influence:
 
     @property
     def words(self) -> str:
-        """For the statement."""
+        """The line of the statement."""
         parts = [f"{self._names(g)} {part.words}" for g, part in sorted(self.parts.items())]
         findings = "; ".join(self.findings) or "nobody's part is negative"
         return (

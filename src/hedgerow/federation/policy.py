@@ -60,7 +60,7 @@ class Policy:
 
     @staticmethod
     def open() -> Policy:
-        """Everything, for simulations: one process holds all rows, and nobody is a stranger."""
+        """Allows everything, for simulations in which one process holds all rows."""
         anything: dict[str, Any] = {field_.name: None for field_ in fields(Policy)}
         anything |= {"dp_models": frozenset(DPModel), "min_sites": 1, "min_colluders": 0}
         return Policy(**anything)

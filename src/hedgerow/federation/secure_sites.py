@@ -149,7 +149,7 @@ class SecureSites:
         return last_words
 
     def _begin(self, number: int, bundle: Sequence[Priced], without: LeftOut) -> UnderWay:
-        """What to ask, and of whom; as before if it was asked before."""
+        """Makes the request of a round, or repeats the one that is under way."""
         request = self.journal.under_way()
         is_new = request is None or request.round != number
         if request is not None and not is_new and self._last_bundle is not None:
@@ -321,7 +321,7 @@ class SecureSites:
     def _replay(
         self, record: RoundAnswer | VoidRound, bundle: Sequence[Priced], without: LeftOut
     ) -> RoundSum:
-        """The answer of the record, if it is one to this question; nobody is asked."""
+        """Returns the recorded answer to this bundle without asking any site."""
         self._encode_again(record.attempt, record.digest, record.round, bundle)
         if isinstance(record, VoidRound):
             self.session_state.failed(bundle)
@@ -330,7 +330,7 @@ class SecureSites:
         return record.result
 
     def _begin_names(self, attempt: int) -> None:
-        """Starts without names, for the key session of that attempt."""
+        """Clears the names of sent definitions for the key session of that attempt."""
         self.sender, self._names_of = Sender(), attempt
 
     def _encode(self, attempt: int, bundle: Sequence[Priced]) -> Bundle:

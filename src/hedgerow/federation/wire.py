@@ -54,9 +54,9 @@ def pack_blobs(blobs: Sequence[bytes]) -> bytes:
 
 
 def parse_json(text: bytes) -> Any:
-    """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting.
+    """Parses JSON without NaN, duplicate keys, endless digits or deep nesting.
 
-    How many values it holds at most, and how deep, is seen before one of them is made.
+    The number of values and their depth are bounded before any value is created.
     """
     if sum(map(text.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise ParameterError(f"more than {MOST_VALUES} values stand in one text.")
@@ -93,7 +93,7 @@ _OTHERS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def _check_depth(text: bytes) -> None:
-    """Takes the innermost brackets away as often as they may be nested; none is left then."""
+    """Removes innermost brackets once per allowed level; raises if any are left."""
     brackets = _STRING.sub(b"", text).translate(_BRACKETS, _OTHERS)
     for _ in range(MOST_DEPTH):
         brackets = brackets.replace(b"[]", b"")
@@ -181,7 +181,6 @@ class Bundle:
         return len(self.questions) + len(self.definitions)
 
 
-# -------------------------------------------------------------------------------------- sending
 @dataclass
 class Sender:
     """The coordinator's end: remembers what it has sent in this key session."""
@@ -287,7 +286,6 @@ class Sender:
         return {"!": type(value).__name__, **parts}
 
 
-# ------------------------------------------------------------------------------------ receiving
 @dataclass
 class Receiver:
     """A site's end: the names of this key session, stored once a round was released.

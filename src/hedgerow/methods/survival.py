@@ -204,7 +204,6 @@ class SurvivalBoost(classes.SmoothedBoost):
         return LEAF_DEVIATION if noise > 4.0 * hessian else clear
 
 
-# ------------------------------------------------------------------------------------------ times
 def everybody(curve: SurvivalCurve) -> TrainingResult:
     """The curve of all records, for each of them."""
     return TrainingResult(Model(Additive((0.0,)), Output.VALUE, survival=curve), instead=ONE_CURVE)
@@ -289,7 +288,6 @@ def _records(counts: RiskTable, noisy_count: private_bins.NoisyCount) -> float:
     return max(float(both), LEAST_RECORDS_OF_CURVE)
 
 
-# --------------------------------------------------------------------------------------- stacking
 def stack_curves(
     shapes: curves.FeatureEffects, grids: Grids, loss: OddsLoss, fraction: Fraction
 ) -> Flow[curves.Stacking]:
@@ -318,7 +316,6 @@ def stack_curves(
     return curves.Stacking(weights[:-1], float(weights[-1] * first.constant), deviations)
 
 
-# -------------------------------------------------------------------------------------- baseline
 EdgeScores = tuple[tuple[float, ...], FloatArray]  # cuts, and parts of the records between them
 
 
@@ -347,7 +344,6 @@ def baseline(
     return tuple(np.maximum.accumulate(odds).tolist())
 
 
-# ------------------------------------------------------------------------------------ calibration
 def calibrate_hazard(
     times: SurvivalCurve, score: Additive, scores: EdgeScores, fraction: Fraction
 ) -> Flow[SurvivalCurve]:
@@ -406,7 +402,6 @@ def _fit_drift(
     return float(solution[0]), float(solution[1])
 
 
-# ------------------------------------------------------------------------------------- estimators
 @dataclass(frozen=True)
 class SurvivalFunction:
     """A function of time for one record: `x` are times, `y` its values; linear between them."""
