@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 import hedgerow as hr
-from hedgerow.cli.demo import ALL_TOGETHER, BARE, EACH_ALONE, run_demo
+from hedgerow.cli.demo import ALL_TOGETHER, EACH_ALONE, WITHOUT_PRIVACY, run_demo
 from hedgerow.errors import HedgerowError, ParameterError, SiteRefused
 from hedgerow.federation.client import REFUSED, STEPS, refusal_code
 from hedgerow.federation.daemon import Daemon
@@ -278,7 +278,7 @@ def test_the_demo_prints_the_bytes_of_its_run():
     text = console.export_text()
     assert f"{result.model.run_.bytes_per_site} bytes per hospital" in text
     assert result.auc[ALL_TOGETHER] > result.auc[EACH_ALONE] + 0.03
-    assert result.auc[ALL_TOGETHER] > result.auc[BARE] - 0.05
+    assert result.auc[ALL_TOGETHER] > result.auc[WITHOUT_PRIVACY] - 0.05
 
 
 # --------------------------------------------------------------------------------------------------

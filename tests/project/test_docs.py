@@ -375,7 +375,9 @@ def test_tables_of_a_page_are_what_the_measurements_say(page):
 
 def test_a_number_typed_by_hand_would_be_seen():
     text = TABLED_PAGES[0].read_text(encoding="utf-8")
-    assert renewed(text.replace("|Adult|.9", "|Adult|.8")) != text.replace("|Adult|.9", "|Adult|.8")
+    assert renewed(text.replace("| Adult | .9", "| Adult | .8")) != text.replace(
+        "| Adult | .9", "| Adult | .8"
+    )
 
 
 def test_the_kept_picture_is_as_its_script_draws_it():

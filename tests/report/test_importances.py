@@ -66,7 +66,7 @@ def crossed():
     columns = {"age": (0, 1), "dose": (0, 1), "ward": ["heart", "medicine"], "weight": (0, 1)}
     schema = hr.Schema(columns, classes=("no", "yes"))
     X = {"age": age, "dose": dose, "ward": ward, "weight": weight}
-    model = hr.BoostedTreesClassifier(schema, epsilon=20.0, random_state=0).fit(pd.DataFrame(X), y)
+    model = hr.BoostedTreesClassifier(schema, epsilon=60.0, random_state=0).fit(pd.DataFrame(X), y)
     assert all(surfaces_of(model))
     assert len(model.model_.score.trees) == 6
     return model, pd.DataFrame(X)
