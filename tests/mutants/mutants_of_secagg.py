@@ -400,7 +400,7 @@ SECAGG: Final = (
         "            require(last_head is None or follows(item.head, last_head), "
         "Code.LEDGER_ROLLED_BACK)\n",
         "            _ = follows(item.head, last_head or item.head)\n",
-        "secagg/test_heads.py::test_two_heads_with_one_number_are_refused_by_coordinator_and_peers",
+        "secagg/test_heads.py::test_a_site_stops_when_a_peer_has_seen_a_head_ahead_of_its_file",
     ),
     Mutant(
         "a head counts without its owner's signature",

@@ -127,7 +127,7 @@ LARGE: Final = (
         "methods/boosting_classes.py",
         "return self._before_trees(schema) + trees | GuidedForest().largest(schema)",
         "return self._before_trees(schema) | GuidedForest().largest(schema)",
-        f"{ROUNDS}[0-smoothed_boost-classes]",
+        f"{ROUNDS}[1-smoothed_boost-classes]",
     ),
     Mutant(
         "a tree is grown to more leaves than a tree may have",

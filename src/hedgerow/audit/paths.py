@@ -31,7 +31,7 @@ from hedgerow.audit.transcript import (
 )
 from hedgerow.data import site_rows
 from hedgerow.data.rows import Draws
-from hedgerow.errors import RoundFailed
+from hedgerow.errors import HedgerowError, RoundFailed
 from hedgerow.federation import client, server
 from hedgerow.federation.transports import in_process
 from hedgerow.methods import base, evaluate, training
@@ -188,6 +188,10 @@ def compare_neighbors(
             act(neighbor)
         except IndexError:
             return PathVerdict(("without the record more is asked",))
+        except HedgerowError:
+            raise
+        except ValueError:  # the answers of the first run have another shape
+            return PathVerdict(("without the record something else is asked",))
     if [call.questions for call in run.calls] != [call.questions for call in neighbor_run.calls]:
         return PathVerdict(("what is asked depends on a record",))
     verdicts = verdicts_of(run, neighbor_run)
