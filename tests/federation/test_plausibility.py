@@ -211,7 +211,7 @@ def test_a_study_pays_for_each_sites_part_out_of_the_same_budget(tmp_path):
     parts = re.findall(r"site-\d (\d+)%", check.words)
     assert all(5 < int(part) < 45 for part in parts)
     assert parts
-    assert "paid with 10% of every sum's budget" in check.words
+    assert "costs 10% of each sum's budget" in check.words
     (tmp_path / "plain").mkdir()
     plain = World(tmp_path / "plain", 5, **FIVE | {"influence": ""})
     rounds = len(run_study(plain.folder, plain).run_.rounds)

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 from mutants.mutant import Mutant
 
-SECONDS: Final = 300.0
+SECONDS: Final = 60.0
 """A named test has so long to see a mutant."""
 
 BASELINE_SECONDS: Final = 1800.0

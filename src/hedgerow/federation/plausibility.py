@@ -236,11 +236,11 @@ class Influence:
     def words(self) -> str:
         """The line of the statement."""
         parts = [f"{self._names(g)} {part.words}" for g, part in sorted(self.parts.items())]
-        findings = "; ".join(self.findings) or "nobody's part is negative"
+        findings = "; ".join(self.findings) or "no site's contribution is negative"
         return (
-            f"part of the sums: {', '.join(parts) or 'nobody could be left out'}; {findings}; one "
-            "that is shows a lie, of that site or of one who frames it; paid with "
-            f"{float(self.fraction):.0%} of every sum's budget and a round more each"
+            f"contribution to the sums: {', '.join(parts) or 'no site could be left out'}; "
+            f"{findings}; a negative one shows a lie, of that site or of one that frames it; costs "
+            f"{float(self.fraction):.0%} of each sum's budget and one more round per round"
         )
 
     def _names(self, group: tuple[int, ...]) -> str:
