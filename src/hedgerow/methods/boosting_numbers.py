@@ -100,6 +100,10 @@ TARGET_CLASSES = constant(8, unit="classes of the target in the tables that guid
 BOOST_BINS = constant(32, unit="bins of a feature in these tables")
 BOOST_CELLS = constant(256, unit="cells of the public grid")
 GUIDED_DEPTH = constant(7, unit="levels of a tree", evidence="numbers.md#0119")
+GUIDED_TRIES = constant(5, unit="draws of a test at a node", evidence="numbers.md#0119")
+GUIDING_FRACTION = constant((Fraction(1, 10), Fraction(1, 5)), unit="part of the budget")
+"""Budget fraction of the tables that guide trees, under Gaussian and under Laplace noise."""
+PURE_TREES = constant(20, unit="trees under Laplace noise", evidence="numbers.md#0119")
 MOST_BOOSTED_TREES = constant(100, unit="trees", evidence="numbers.md#0162")
 LEAST_BOOSTED_DEPTH, MOST_BOOSTED_DEPTH = constant(
     (4, 9), unit="levels of a tree", evidence="numbers.md#0162"
@@ -136,24 +140,6 @@ RESIDUAL_STANDS_OUT = constant(2.0, unit="deviations")
 """Deviations of noise that the count of a residual cell must exceed."""
 IN_CLIPS = SquaredLoss(0.0, 1.0, 1.0, ROW_WEIGHT)
 """Residuals in units of their clip."""
-
-
-@dataclass(frozen=True)
-class GuidedConstants:
-    """Settings of trees alone, which follow from the noisy signal-to-noise ratio."""
-
-    n_estimators: int
-    depth: int
-    tries: int
-    root_fraction: Fraction
-
-
-def guided_constants(signal: float, is_pure: bool) -> GuidedConstants:
-    if is_pure:
-        return GuidedConstants(20, GUIDED_DEPTH, 5, Fraction(1, 5))
-    if signal < 1000:
-        return GuidedConstants(MOST_BOOSTED_TREES, 5, 3, Fraction(1, 10))
-    return GuidedConstants(MOST_BOOSTED_TREES, GUIDED_DEPTH, 5, Fraction(1, 10))
 
 
 @dataclass(frozen=True)
@@ -215,30 +201,26 @@ class GuidedTree:
 
 @dataclass
 class SmoothTable:
-    """Mean residuals of the cells of one column or of two, learned pass by pass.
+    """Mean residuals of the cells of one column or of two.
 
-    A table is asked as a tree with one leaf per cell. A cell is expected to hold `rows` rows, with
-    variance `doubt`, which every answer updates. Their error counts as noise of the residuals.
+    A table is asked as a tree with one leaf per cell. A cell is expected to hold about `rows` rows,
+    which the answer corrects. Their error counts as noise of the residuals.
     """
 
     features: tuple[FeatureGroups, ...]
     tree: Tree
     families: FloatArray  # (l, B, B) correlations of cells that are tried
     rows: FloatArray
-    doubt: FloatArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.doubt = self.rows**2 + 1.0
 
     def learn(self, sums: FloatArray, variance: float, update: MeanResiduals) -> NoisyTree:
         residuals, noise = update.residuals, variance / ROW_WEIGHT**2
-        trust = self.doubt / (self.doubt + noise + TINY)
+        doubt = self.rows**2 + 1.0
+        trust = doubt / (doubt + noise + TINY)
         self.rows = self.rows + trust * (sums[:, 1] / ROW_WEIGHT - self.rows)
-        self.doubt = (1.0 - trust) * self.doubt
         slope = np.maximum(self.rows, 1e-3)
         of_sums = np.full(len(slope), variance)
         is_pair = len(self.features) > 1
-        of_rows = self.doubt * residuals.scatter * (SURFACE_ENERGY if is_pair else 1.0)
+        of_rows = (1.0 - trust) * doubt * residuals.scatter * (SURFACE_ENERGY if is_pair else 1.0)
         spread = of_sums + residuals.scatter * slope + of_rows + 1e-6
         strengths = SURFACE_STRENGTHS if is_pair else STRENGTHS
         means, noise_of_means = smooth_curve(
@@ -518,14 +500,14 @@ class RegressionBoost(Method):
         rng: Rng,
     ) -> Flow[TrainingResult]:
         """Trees alone, their structure from tables of the target's classes."""
-        constants = guided_constants(first_round.signal, noise_model.is_pure)
-        cuts, fraction = class_cuts(stage.target), constants.root_fraction
+        cuts, fraction = class_cuts(stage.target), GUIDING_FRACTION[noise_model.is_pure]
         classes = TrainingTarget(TargetClassCounts(cuts))
         grids, belief = yield from root_tables(schema, classes, fraction, BOOST_CELLS, BOOST_BINS)
-        depth = self.max_depth or constants.depth
-        n_estimators = self.n_estimators or constants.n_estimators
+        depth = self.max_depth or GUIDED_DEPTH
+        usual = PURE_TREES if noise_model.is_pure else MOST_BOOSTED_TREES
+        n_estimators = self.n_estimators or usual
         weights = root_weights(belief, screens=True)
-        skeletons = guided_skeletons(belief, weights, n_estimators, depth, constants.tries, rng)
+        skeletons = guided_skeletons(belief, weights, n_estimators, depth, GUIDED_TRIES, rng)
         base = class_means(stage.target, cuts) @ belief.totals / belief.totals.sum()
         width = stage.target.high - stage.target.low
         model = Additive((float(base),), clip=(stage.target.low, stage.target.high))
@@ -593,8 +575,14 @@ def learn_tables(
     noise = effects.noise(grids, stacking.weights, stacking.deviations)
     noise = [np.hypot(a, b) for a, b in zip(noise, learned.curve_noise(), strict=True)]
     spent = CURVES_FRACTION + DESCENT_FRACTION + 3 * LOOK_FRACTION
-    found = LearnedTables(effects, model, noise, learned.trees(), residuals, spent)
-    return (yield from _add_pairs(found, pairs, stage, rng)) if pairs else found
+    together = -(-len(pairs) // SHARED_TABLE_ROUNDS) if stage.shares_rounds else 1
+    rounds = Rounds(equal_sizes(len(pairs), max(together, 1)), SURFACES_FRACTION)
+    steps = replace(stage, learning_rate=1.0, overlap=TABLES_OVERLAP)
+    model, tables, _ = yield from grow_in_rounds(
+        TableTrees(pairs), steps, rounds, (), model, residuals, rng
+    )
+    spent += SURFACES_FRACTION if pairs else 0
+    return LearnedTables(effects, model, noise, [*learned.trees(), *tables], residuals, spent)
 
 
 def _curves(
@@ -607,26 +595,6 @@ def _curves(
     start = Additive((base,))
     learned = yield from splitting.grow(range(len(tables)), update, start, CURVES_FRACTION, rng)
     return curves_of_tables(active, tables, learned, base), residuals
-
-
-def _add_pairs(
-    learned: LearnedTables, pairs: Sequence[SmoothTable], stage: Stage, rng: Rng
-) -> Flow[LearnedTables]:
-    """Tables of pairs: one per round at one site, a few rounds for all over several sites."""
-    rounds = len(pairs) if not stage.shares_rounds else SHARED_TABLE_ROUNDS
-    sizes = equal_sizes(len(pairs), -(-len(pairs) // rounds))
-    whole_steps = replace(stage, learning_rate=1.0, overlap=TABLES_OVERLAP)
-    model, trees, residuals = yield from grow_in_rounds(
-        TableTrees(pairs),
-        whole_steps,
-        Rounds(sizes, SURFACES_FRACTION),
-        (),
-        learned.model,
-        learned.residuals,
-        rng,
-    )
-    tables, spent = [*learned.surfaces, *trees], learned.spent + SURFACES_FRACTION
-    return replace(learned, model=model, surfaces=tables, residuals=residuals, spent=spent)
 
 
 def with_curves(effects: FeatureEffects, model: Additive, grids: Grids) -> FeatureEffects:
