@@ -280,7 +280,7 @@ class ExtraTrees(Method):
             tree, masses = assemble_tree(branches, schema, target.channels)
             if rules.noise == 0.0 and branches.root is not None:
                 return _shrunk(tree, target, masses, 0.0)
-            fraction *= exact(self.leaf_fraction)
+            fraction -= len(branches.layers) * rules.level_fraction  # leaves get what levels leave
         answer = yield from ask(SumQuery(region, target.statistic, Leaves((tree,)), fraction))
         masses, noise = answer.values[0], answer.variance
         if self.shrinkage == "all":
