@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
 
+import pandas as pd
+
 from benchmarks import results
 from hedgerow.report.exports.cards import ANNEX_IV, FACTS
 from studies.claims import Lead, lead
