@@ -13,11 +13,10 @@ from hedgerow.methods.consul import MedianForest, honest_factor_of_medians
 from hedgerow.methods.multiway import KARY_BINS
 from studies.claims import lead, section
 from studies.diprime_claims import (
-    DEPTHS,
     PEER,
     ROWS,
     SHARED_DEPTHS,
-    SIZES,
+    SHARED_SIZES,
     TIMES,
     against_paper,
     against_rivals,
@@ -435,6 +434,9 @@ BESIDE = (
     "joint choice, paper's sizes",
 )
 """In no verdict."""
+GRID_DEPTHS, GRID_SIZES = tuple(range(2, 11)), (1, 4, 7, 10, 13, 16, 19, 22, 25, 28)
+GRID_EPSILONS, GRID_RHOS = (3.0, 10.0, 30.0, 100.0), (0.2, 0.4, 0.6, 0.8)
+"""The paper's, of Figures 1, 7 and 8."""
 QUICK_SETS = ("parkinsons", "banknote", "wall_robot")
 OF_ROWS = {"banknote": 10, "wall_robot": 2, "parkinsons": 2}
 """Splits of the sets on which folds are compared with all rows."""
@@ -543,14 +545,14 @@ def curve_grids() -> dict[str, Grid]:
         ),
         "figure6": (fit_on_all_rows, banknote(DIPRIME)),
         "figure1_epsilon": (fit, cells(energy, (*CURVES, "ours"), few, epsilons=loud)),
-        "figure1_depth": (fit, cells(energy, CURVES, few, depths=DEPTHS)),
-        "figure1_trees": (fit, cells(energy, CURVES, few, trees=SIZES)),
+        "figure1_depth": (fit, cells(energy, CURVES, few, depths=GRID_DEPTHS)),
+        "figure1_trees": (fit, cells(energy, CURVES, few, trees=GRID_SIZES)),
         "figure5_epsilon": (fit_on_all_rows, cells(energy, DIPRIME, few, epsilons=loud)),
         "figure5_depth": (fit_on_all_rows, cells(energy, DIPRIME, few, depths=SHARED_DEPTHS)),
-        "figure5_trees": (fit_on_all_rows, cells(energy, DIPRIME, few, trees=SIZES)),
+        "figure5_trees": (fit_on_all_rows, cells(energy, DIPRIME, few, trees=SHARED_SIZES)),
         "figure7_8_rho": (
             fit,
-            cells(energy, DIPRIME[1:], few, epsilons=loud, rhos=(0.25, 0.5, 0.75)),
+            cells(energy, DIPRIME[1:], few, epsilons=GRID_EPSILONS, rhos=GRID_RHOS),
         ),
         "figure7_8_trees": (fit, cells(energy, DIPRIME[1:], few, trees=(5, 10, 20), ks=(3, 10))),
     }
