@@ -253,9 +253,12 @@ def _short(fraction: Fraction) -> Fraction:
 
 def _sums(bundle: Sequence[Priced], got: RoundSum) -> list[QuerySum]:
     """The integers of each sum of a round."""
-    ends, n = accumulate(item.size for item in bundle), len(got.members)
-    pairs = zip(bundle, ends, strict=True)
-    return [(item.noise, got.total[end - item.size : end], n) for item, end in pairs if item.noise]
+    ends = accumulate(item.size for item in bundle)
+    return [
+        (item.noise, got.total[end - item.size : end], got.members)
+        for item, end in zip(bundle, ends, strict=True)
+        if item.noise
+    ]
 
 
 def _manifest(bundle: Sequence[Priced]) -> tuple[str, ...]:
