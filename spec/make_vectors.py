@@ -544,8 +544,6 @@ def closing() -> dict[str, Any]:
         "study": spec.content(w.study),
         "study_hash": study.hash.hex(),
         "threshold": study.threshold,
-        "keys": [key.hex() for key in study.keys],
-        "coordinator": w.study.coordinator.hex(),
         "ciphertexts": [[u, v, text.hex()] for (u, v), text in w.ciphertexts.items()],
         "transcript": data.hex(),
         "root": root.hex(),

@@ -642,8 +642,8 @@ def problems_by_product(folder, data):
     """What the product finds in a transcript of the stored vector: a refusal, or its sums."""
     stored = make_vectors.read("closing")
     study = Study.from_dict(stored["study"])
-    keys = tuple(bytes.fromhex(key) for key in stored["keys"])
-    roster = Roster(keys, bytes.fromhex(stored["coordinator"]))
+    keys = tuple(bytes.fromhex(key) for key in stored["study"]["sites"])
+    roster = Roster(keys, bytes.fromhex(stored["study"]["coordinator"]))
     agreed = SimpleNamespace(study=study, roster=roster, names=("a", "b", "c"))
     path = folder / "transcript.bin"
     path.write_bytes(data)
@@ -670,7 +670,7 @@ def test_the_stored_transcript_is_opened_by_both_readers(tmp_path):
     stored = make_vectors.read("closing")
     data = bytes.fromhex(stored["transcript"])
     problems_by_product(tmp_path, data)
-    keys = tuple(bytes.fromhex(key) for key in stored["keys"])
+    keys = tuple(bytes.fromhex(key) for key in stored["study"]["sites"])
     public = verify_transcript.Study(bytes.fromhex(stored["study_hash"]), 2, keys)
     whole = verify_transcript.verify(data, public)
     assert whole.root.hex() == stored["root"]
@@ -682,7 +682,7 @@ def test_the_stored_transcript_is_opened_by_both_readers(tmp_path):
 def test_every_change_of_the_stored_transcript_is_refused_by_both_readers(tmp_path):
     stored = make_vectors.read("closing")
     data, changes = bytes.fromhex(stored["transcript"]), stored["changes"]
-    keys = tuple(bytes.fromhex(key) for key in stored["keys"])
+    keys = tuple(bytes.fromhex(key) for key in stored["study"]["sites"])
     public = verify_transcript.Study(bytes.fromhex(stored["study_hash"]), 2, keys)
     assert len(changes) > 150
     for _, start, cut, put, code in changes:
