@@ -82,6 +82,19 @@ def test_a_number_that_was_changed_by_hand_would_be_seen():
     assert PAGES["ours"](changed) != (RESULTS / "ours.md").read_text(encoding="utf-8")
 
 
+def test_the_commands_of_the_index_name_files_and_tables():
+    lines = (RESULTS / "index.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1:4] for line in lines if line.startswith("|") and "test_" in line]
+    assert len(rows) > 10
+    for _, held, command in rows:
+        for file in re.findall(r"`(test_\w+\.py)`", held):
+            assert (kept.ROOT / "tests/methods" / file).is_file()
+        name, *tables = re.split(r" --only ", command.strip("`"))
+        archive = kept.archived(name if name in STUDIES else name.replace("-", "_"))
+        assert {f"{table}.csv" for table in tables} <= set(archive.names())
+        assert name in STUDIES
+
+
 def test_a_stored_id_leaves_out_what_the_line_above_has(tmp_path, monkeypatch):
     monkeypatch.setattr(evidence, "FILE", tmp_path / "evidence.json")
     origin = ("verdict", "study", "table", "code", "command")
