@@ -91,7 +91,7 @@ def kill_an_executor():
     executors = [
         process
         for process in psutil.Process().children(recursive=True)
-        if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+        if "CoarseGrainedExecutorBackend" in " ".join(process.as_dict(["cmdline"])["cmdline"] or ())
     ]
     os.kill(executors[0].pid, signal.SIGKILL)
     return executors[0].pid

@@ -15,6 +15,7 @@ import pickle
 import secrets
 import weakref
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -193,7 +194,7 @@ class OnSpark(InKeepers):
     def _keep(self, cells: Any) -> None:
         """Lets Spark store these cells on the executors, under a new name."""
         self._cells, self._name = cells.persist(), secrets.token_hex(16)
-        weakref.finalize(self, cells.unpersist)
+        weakref.finalize(self, _unpersist, cells).atexit = False
 
     def _answers(self, work: Work) -> list[list[IntArray]]:
         return self._call("run", dict.fromkeys(range(len(self._keepers)), (work,)))
@@ -209,6 +210,11 @@ class OnSpark(InKeepers):
         by_place = dict(zip(self._keepers, numbers, strict=True))
         number = partial(_number_part, self.schema, self._draws, bucket, buckets, by_place)
         self._keep(self._cells.mapInArrow(number, CELLS))
+
+
+def _unpersist(cells: Any) -> None:
+    with suppress(Exception):  # the session may have ended before
+        cells.unpersist()
 
 
 PLACE = "hedgerow_place"
