@@ -84,7 +84,7 @@ def test_a_model_is_the_same_although_an_executor_was_killed(model, frame, monke
     monkeypatch.setattr(OnSpark, "_answers", kill_in_round_2)
     assert model.fit(frame, target="y").model_ == here
     assert killed
-    assert len(rounds) > 2
+    assert len(rounds) >= 2
 
 
 def kill_an_executor():
