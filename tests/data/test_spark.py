@@ -15,7 +15,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.data.engines.clusters import OnSpark
 
-pytest.importorskip("pyspark", reason="Spark is in the environment of `make test-artifacts`")
+sql = pytest.importorskip("pyspark.sql", reason="Spark is installed by `make test-artifacts`")
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 
 RNG = np.random.default_rng(5)
@@ -41,12 +41,10 @@ MODELS = [
 
 @pytest.fixture(scope="module")
 def spark():
-    from pyspark.sql import SparkSession
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        builder = SparkSession.builder.master("local-cluster[2,1,1024]")
+        builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]")
         for name, value in {
             "spark.ui.enabled": "false",
             "spark.driver.host": "127.0.0.1",

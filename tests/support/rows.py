@@ -178,11 +178,11 @@ class FrameOfSpark:
     def selectExpr(self, *columns: str) -> FrameOfSpark:
         *quoted, place = columns
         names = [name[1:-1].replace("``", "`") for name in quoted]
-        assert place == "spark_partition_id() AS hedgerow_place"
+        assert place == "spark_partition_id() AS hedgerow_partition"
         return FrameOfSpark(
             [
                 part.select(names).append_column(
-                    "hedgerow_place", pa.array([k] * len(part), pa.int32())
+                    "hedgerow_partition", pa.array([k] * len(part), pa.int32())
                 )
                 for k, part in enumerate(self.parts)
             ]

@@ -182,7 +182,7 @@ class OnSpark(InKeepers):
         self.schema, self.target, self._draws = schema, target, draws
         names = (*schema.names, target)
         columns = [f"`{name.replace('`', '``')}`" for name in (*schema.columns, *outcome)]
-        rows = frame.selectExpr(*columns, f"spark_partition_id() AS {PLACE}")
+        rows = frame.selectExpr(*columns, f"spark_partition_id() AS {PARTITION}")
         encode_part = partial(_encode_part, schema=schema, target=target, names=names)
         self._keep(rows.mapInArrow(encode_part, CELLS))
         counts = self._cells.select("place", "counts").collect()
@@ -217,7 +217,7 @@ def _unpersist(cells: Any) -> None:
         cells.unpersist()
 
 
-PLACE = "hedgerow_place"
+PARTITION = "hedgerow_partition"
 CELLS = "place int, cells binary, copies binary, counts binary"
 _KEEPERS: dict[tuple[str, int], Keeper] = {}
 """Of this process of an executor: the keepers of the latest fit."""
@@ -230,9 +230,9 @@ def _encode_part(
     parts = [batch for batch in batches if batch.num_rows]
     if parts:
         rows = pa.Table.from_batches(parts)
-        cells = encode(rows.drop([PLACE]), schema, target=target)
+        cells = encode(rows.drop([PARTITION]), schema, target=target)
         counts = count_part(cells, names).tobytes()
-        yield _row(rows[PLACE][0].as_py(), cells=cells, copies=None, counts=counts)
+        yield _row(rows[PARTITION][0].as_py(), cells=cells, copies=None, counts=counts)
 
 
 def _row(place: int, **content: Any) -> pa.RecordBatch:
