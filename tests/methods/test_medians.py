@@ -30,7 +30,7 @@ from hedgerow.methods.blocks.medians import (
 from hedgerow.methods.blocks.scores import gini
 from hedgerow.methods.blocks.selection import SelectionRules
 from hedgerow.methods.blocks.target import declared_target
-from hedgerow.methods.consul import MOST_COUNTED, MedianForest
+from hedgerow.methods.consul import MOST_SHORTLISTED, MedianForest
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import (
     LATTICE,
@@ -54,7 +54,7 @@ def rules(k=None, schema=TWO, mechanism=Mechanism.EXPONENTIAL, several=False):
     score = Score.GINI if schema.classes else Score.SQUARED_ERROR
     grids, target = Grids(schema, Binning.of_cells(schema)), declared_target(schema)
     selection = SelectionRules(
-        grids, target.statistic, gini, Scoring(score), mechanism, most_counted=MOST_COUNTED
+        grids, target.statistic, gini, Scoring(score), mechanism, most_counted=MOST_SHORTLISTED
     )
     return MedianRules(k, selection, several)
 
@@ -186,7 +186,7 @@ def test_no_more_splits_are_counted_than_declared():
     (query,) = next(flow)
     picks = (0, 1, 2, 3, 4, 5, 5, 6, 6)
     (counts,) = flow.send([Selections(picks)])
-    assert len(counts.by.trees) == MOST_COUNTED
+    assert len(counts.by.trees) == MOST_SHORTLISTED
     tests = [tree.tests[0] for tree in counts.by.trees]
     assert tests == [candidate(query.splits, k) for k in (0, 1, 2, 5, 6)]
     assert query.fraction + counts.fraction == 1

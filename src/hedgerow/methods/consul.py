@@ -98,7 +98,7 @@ DEPARTURES = (
 SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_FRACTION)
 """The number of rows, which determines the depth."""
 
-MOST_COUNTED = constant(5, unit="splits", evidence="trees.md#0164")
+MOST_SHORTLISTED = constant(5, unit="splits", evidence="trees.md#0164")
 """Splits that several sites selected and that are counted; each divides the budget."""
 
 MedianSplit = Literal["median", "medians", "grid", "table"]
@@ -236,7 +236,7 @@ class MedianForest(Method):
         if self.split not in BY_TARGET:
             return Size()
         channels = scale.channels
-        counts = scale.trees(MOST_COUNTED, 2, channels=channels, queries=nodes, depth=level)
+        counts = scale.trees(MOST_SHORTLISTED, 2, channels=channels, queries=nodes, depth=level)
         return replace(counts, rounds_alone=0)
 
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
@@ -311,7 +311,7 @@ class MedianForest(Method):
             gini,
             Scoring(_score(grids.schema)),
             Mechanism(self.mechanism or usual),
-            most_counted=MOST_COUNTED,
+            most_counted=MOST_SHORTLISTED,
         )
         return medians.MedianRules(k, selection, several=noise_model.n_sites > 1)
 
