@@ -33,9 +33,16 @@ from hedgerow.privacy.ledger.store import (
     sync_file,
 )
 from hedgerow.secagg.client import Fresh
-from hedgerow.secagg.closing import RELEASED, Release, message_digest
+from hedgerow.secagg.closing import RELEASED, Release
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.envelope import LedgerHead, MessageKind, Position, SignedHead, SignedHeader
+from hedgerow.secagg.envelope import (
+    LedgerHead,
+    MessageKind,
+    Position,
+    SignedHead,
+    SignedHeader,
+    message_digest,
+)
 from hedgerow.secagg.keys import COORDINATOR, Identity
 from hedgerow.secagg.memory import LastWordWriter, StoredRound, Writer, set_hash
 
@@ -463,7 +470,7 @@ class SiteStore:
             row = self._tables.volumes.get(study) or (study, 0, 0, 0)
             totals = row[1] + 1, row[2] + len(record.message), row[3] + 2 * line
             self._tables.volumes.put(study, *totals)
-        return Volume(totals[0], totals[1], totals[2] + ROUNDS_KEPT * len(record.to_bytes()))
+        return Volume(totals[0], totals[1], totals[2] + ROUNDS_KEPT * record.size)
 
     def secret(self, study: str) -> bytes:
         """32 bytes for the study's secret draws per record; durable before they are first used.
