@@ -76,7 +76,6 @@ DEPARTURES = (
 )
 LIU_DEFAULTS = {"n_estimators": 20, "max_depth": 20}
 """The paper's numbers."""
-PAPER_GDP = {"delta": 0.0, "shrinkage": False, "consistency": False, "budget_saving": False}
 NOISY = {"n_estimators": 5, "max_depth": 6}
 """Used where every sum carries noise and every level of every tree has a part of the budget."""
 OPEN_FEATURES = frozenset({DPModel.NONE, DPModel.LABEL})
@@ -437,7 +436,7 @@ fet_gdp = preset(
     ExtraTreesClassifier,
     words="every client adds Laplace noise to each of its sums, and all of them are charged.",
     fixed_parameters={"split": "best", "dp_model": "per_site"},
-    usual={**LIU_DEFAULTS, **PAPER_GDP},
+    usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False},
 )
 
 
@@ -458,7 +457,7 @@ fet_gdp_as_published = preset(
     ExtraTreesClassifier,
     words="Laplace noise of the published epsilon on every sum, at what all of them cost.",
     fixed_parameters={"split": "best", "dp_model": "per_site"},
-    usual={**LIU_DEFAULTS, **PAPER_GDP},
+    usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False},
     rows={"FET-GDP, as published": "schema, published_epsilon=1.0"},
     factor=lambda schema, values: Fraction(
         _size_under_noise(values, "n_estimators") * _sums_of_a_record(schema, values)
