@@ -405,7 +405,7 @@ def fit_rows(
 
 
 def fit_over_sites(
-    seed: int, data: str, delta: float, sites: int, split: MedianSplit
+    seed: int, data: str, delta: float, sites: int, split: consul.MedianSplit
 ) -> Mapping[str, float]:
     """Our forest with all rows at one site, or divided among five."""
     rows = halves(data, seed)

@@ -405,8 +405,6 @@ class ExtraTreesRegressor(PrivateRegressor, ExtraTrees):
     """
 
 
-# Cuts are drawn between the public bounds of a feature, never between a client's own extremes,
-# which would reveal them; `spare` tests make up for it.
 fet = preset(
     "fet",
     "FET",
