@@ -45,6 +45,8 @@ OURS = ("BoostedTrees", "Forest", "Tree", "ExtraTrees")
 DEFAULT, SIMPLE = OURS[0], ("Forest", "Tree")
 PLAIN = ("LightGBM", "HistGB")
 EPSILONS = (1.0, 8.0, 0.1, 3.0, 0.5)
+SHOWN = (0.1, 1.0, 8.0)
+"""What pages of results show of them."""
 FIRST_SPLIT, SPLITS, N_SITES = 1100, 3, 5
 QUICK = ("breast_cancer", "wine", "diabetes")
 FIVE = f", {N_SITES} sites"
@@ -179,15 +181,18 @@ class Games:
         return np.asarray(np.moveaxis(ahead.sum(axis=-1), (2, 3), (0, 1)))
 
     def closed(self, sets: Rows, splits: Rows) -> dict[str, Numbers]:
-        """Of every player, mean of the sets that it can take, by kind and by epsilon."""
+        """Of every player, mean of its sets of a kind at an epsilon."""
         some = np.nanmean(self.gaps[:, sets[:, None], splits], axis=2)
         kinds = np.array([KIND[self.sets[k]] for k in sets])
-        by_kind = {k: np.nanmean(some[:, kinds == k], axis=(1, 2)) for k in SETS if k in kinds}
-        by_epsilon = {
-            f"epsilon {epsilon:g}": np.nanmean(some[:, :, k], axis=1)
+        return {
+            group_of(kind, epsilon): np.nanmean(some[:, kinds == kind, k], axis=1)
+            for kind in dict.fromkeys(kinds)
             for k, epsilon in enumerate(self.epsilons)
         }
-        return by_kind | by_epsilon
+
+
+def group_of(kind: str, epsilon: float) -> str:
+    return f"{kind}, epsilon {epsilon:g}"
 
 
 def games(whole: pd.DataFrame) -> Games:
@@ -205,43 +210,44 @@ def games(whole: pd.DataFrame) -> Games:
 
 def ratings(wins: Numbers) -> Numbers:
     """Elo by wins of the one over the other; each is held to have drawn a game with the average."""
-    played, strength = wins + wins.T, np.ones(len(wins))
+    played, strength = wins + wins.swapaxes(-1, -2), np.ones(wins.shape[:-1])
     for _ in range(STEPS):  # Hunter 2004: the likelihood rises at every step
-        pairs = played / (strength[:, None] + strength)
-        strength = (wins.sum(axis=1) + 0.5) / (pairs.sum(axis=1) + 1.0 / (strength + 1.0))
-        strength /= np.exp(np.log(strength).mean())
+        pairs = played / (strength[..., :, None] + strength[..., None, :])
+        strength = (wins.sum(axis=-1) + 0.5) / (pairs.sum(axis=-1) + 1.0 / (strength + 1.0))
+        strength /= np.exp(np.log(strength).mean(axis=-1, keepdims=True))
     return np.asarray(AVERAGE + 400.0 * np.log10(strength))
 
 
 def standings(whole: pd.DataFrame) -> list[Standing]:
-    """By player from the highest rating on: the rating, then gaps by kind and by epsilon."""
+    """By player from the highest rating on: the rating, then gaps by kind and epsilon."""
     found, rng = games(whole), np.random.default_rng(0)
     wins, n_splits = found.wins, found.gaps.shape[2]
     kinds = np.array([KIND[name] for name in found.sets])
-
-    def values(sets: Rows, splits: Rows) -> dict[str, Numbers]:
-        won = wins[sets[:, None], splits].sum(axis=(0, 1))
-        with warnings.catch_warnings(action="ignore"):  # of means over nothing
-            return {RATING: ratings(won), **found.closed(sets, splits)}
-
-    drawn = []
+    chosen = [(np.arange(len(kinds)), np.tile(np.arange(n_splits), (len(kinds), 1)))]
     for _ in range(DRAWS):
-        some = [rng.choice(np.flatnonzero(kinds == kind), sum(kinds == kind)) for kind in SETS]
-        sets = np.concatenate(some).astype(int)
-        drawn.append(values(sets, rng.integers(0, n_splits, (len(sets), n_splits))))
-    at_once = values(np.arange(len(kinds)), np.tile(np.arange(n_splits), (len(kinds), 1)))
-    n, order = np.isfinite(found.gaps).sum(axis=(1, 2, 3)), np.argsort(-at_once[RATING])
+        some = [
+            rng.choice(np.flatnonzero(kinds == kind), sum(kinds == kind))
+            for kind in SETS
+            if kind in kinds
+        ]
+        sets = np.concatenate(some)
+        chosen.append((sets, rng.integers(0, n_splits, (len(sets), n_splits))))
+    won = [wins[sets[:, None], splits].sum(axis=(0, 1)) for sets, splits in chosen]
+    with warnings.catch_warnings(action="ignore"):  # of means over nothing
+        closed = [found.closed(*one) for one in chosen]
+    values = {RATING: ratings(np.array(won))}
+    values |= {group: np.array([one[group] for one in closed]) for group in closed[0]}
+    n, order = np.isfinite(found.gaps).sum(axis=(1, 2, 3)), np.argsort(-values[RATING][0])
     return [
-        Standing(found.players[k], group, float(value[k]), *_ends(drawn, group, k), int(n[k]))
+        Standing(found.players[k], group, float(drawn[0, k]), *_ends(drawn[1:, k]), int(n[k]))
         for k in order
-        for group, value in at_once.items()
-        if math.isfinite(value[k])
+        for group, drawn in values.items()
+        if math.isfinite(drawn[0, k])
     ]
 
 
-def _ends(drawn: list[dict[str, Numbers]], group: str, player: int) -> tuple[float, float]:
-    values = [one[group][player] for one in drawn if math.isfinite(one[group][player])]
-    low, high = np.quantile(values, (0.025, 0.975))
+def _ends(drawn: Numbers) -> tuple[float, float]:
+    low, high = np.quantile(drawn[np.isfinite(drawn)], (0.025, 0.975))
     return float(low), float(high)
 
 
@@ -260,6 +266,9 @@ def behind(whole: pd.DataFrame, plans: Mapping[str, str]) -> pd.DataFrame:
         line = {**dict(zip(keys, cell, strict=True)), DEFAULT: part[DEFAULT].mean(), "other": best}
         lines.append({**line, "lead": lead.mean(), "error": lead.sem(), "plan": plans[cell[0]]})
     return pd.DataFrame(lines)
+
+
+QUOTED = tuple(group_of(kind, epsilon) for kind in SETS for epsilon in SHOWN)
 
 
 # -------------------------------------------------------------------------------------------- page

@@ -20,8 +20,18 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from studies import data_files
-from studies.arena import CLEAR, DEFAULT, FIRST_SPLIT, OURS, RATING, SPLITS
-from studies.arena_peers import KIND, MOST_ROWS
+from studies.arena import (
+    CLEAR,
+    DEFAULT,
+    FIRST_SPLIT,
+    OURS,
+    QUOTED,
+    RATING,
+    SHOWN,
+    group_of,
+)
+from studies.arena import EPSILONS as PLAYED
+from studies.arena_peers import KIND, MOST_ROWS, NEW
 from studies.arena_peers import SETS as KINDS
 from studies.authors import PROGRAMS
 from studies.code_version import code_version
@@ -34,6 +44,7 @@ from studies.evidence import (
     CELLS,
     CHANGE,
     NAMED,
+    NEW_SETS,
     PAPERS,
     PER_CENT,
     PLANNED,
@@ -144,9 +155,10 @@ def _survival(entries: Entries) -> Figure:
 
 def _arena(entries: Entries) -> Figure:
     players = [e.parts[2] for e in _of(entries, "arena", RATING)]
-    found = {kind: {e.parts[2]: e for e in _of(entries, "arena", kind)} for kind in KINDS}
+    groups = {kind: _of(entries, "arena", group_of(kind, SHOWN[1])) for kind in KINDS}
+    found = {kind: {e.parts[2]: e for e in group} for kind, group in groups.items()}
     rows = [Row(p, [(k, own[p]) for k, own in found.items() if p in own]) for p in players]
-    return Figure(rows, "part of the gap that is closed")
+    return Figure(rows, f"part of the gap that is closed at epsilon {SHOWN[1]:g}")
 
 
 def _of(entries: Entries, page: str, words: str) -> list[Entry]:
@@ -479,47 +491,48 @@ def _change(entry: Entry | None) -> str:
 
 
 # ------------------------------------------------------------------------------------------ arena
-SHOWN = (*KINDS, "epsilon 0.1", "epsilon 1", "epsilon 8")
-
-
 def arena_page(entries: Entries) -> str:
     mine = of_page(entries, "arena")
-    found = {name: {e.parts[2]: e for e in subject(entries, "arena", name)} for name in SHOWN}
+    found = {name: {e.parts[2]: e for e in subject(entries, "arena", name)} for name in QUOTED}
+    new = {e.parts[2]: e for e in subject(entries, "arena", NEW_SETS)}
     rows = [
-        [e.parts[2], _rating(e), *(_closed(found[name].get(e.parts[2])) for name in SHOWN)]
+        [p, _rating(e), _rating(new.get(p)), *(_closed(kind, p, found) for kind in KINDS)]
         for e in subject(entries, "arena", RATING)
+        for p in [e.parts[2]]
     ]
-    (ahead,), (named,) = (subject(entries, "arena", words) for words in (AHEAD, NAMED))
+    shown = ", ".join(f"{epsilon:g}" for epsilon in SHOWN)
+    facts = (subject(entries, "arena", words) for words in ("splits", AHEAD, NAMED))
+    (splits,), (ahead,), (named,) = facts
     counts = ", ".join(f"{len(names)} of {kind}" for kind, names in KINDS.items())
     return joined(
         "# Arena of private learners",
-        f"{FOR} {len(KIND)} public sets ({counts}; at most {MOST_ROWS:,} rows), epsilon 0.1 to 8, "
-        f"{SPLITS} splits from {FIRST_SPLIT} on, on which nothing was decided. Nobody is tuned; "
-        f"{', '.join(OURS)} are ours. A game is a set, an epsilon, a split and two learners: the "
-        "higher AUC, accuracy or R2 wins. Elo: 1,500 on average. *Gap closed*: part of the way "
-        "from no model (worse counts as none) to boosting without privacy, LightGBM or HistGB, "
-        "tuned modestly. Intervals: sets and splits drawn again.",
-        table(["gap closed", RATING, *SHOWN], rows),
+        f"{FOR} {len(KIND)} public sets ({counts}), at most {MOST_ROWS:,} rows, epsilon "
+        f"{min(PLAYED):g} to {max(PLAYED):g}, {splits.value:g} split(s) from {FIRST_SPLIT} on, on "
+        f"which nothing was decided; on the {len(NEW)} new sets ({', '.join(NEW)}) nothing ever "
+        "was. Learners have their defaults. A game is a set, epsilon, split and two learners: "
+        "higher AUC, accuracy or R2 wins. *Gap closed*: part of the way from no model (worse "
+        "counts as none) to LightGBM or HistGB without privacy. Sets and splits were drawn again "
+        "for intervals.",
+        table([f"gap closed at epsilon {shown}", RATING, NEW_SETS, *KINDS], rows),
         f"Our tree or forest is more than {CLEAR:g} above `{DEFAULT}` in {ahead.value:g} "
-        f"{ahead.unit} (set, epsilon, sites; mean of splits); `hedgerow plan` names it in "
-        f"{named.value:g} of these.",
-        "DP regression is ours to compare with: logistic by noisy gradient descent, linear by "
-        "AdaSSP. diffprivlib keeps pure epsilon; its forest and tree have no numbers, DP-EBM has "
-        "no third class, MST (dpmm) got sets of at most 32 columns. Means are over sets that a "
-        "learner can take. Absent: PrivTab, on no package index; AIM, too slow here.",
+        f"{ahead.unit}; `hedgerow plan` names it in {named.value:g}.",
+        f"Ours: {', '.join(OURS)}. DP regression: noisy gradient descent; AdaSSP for numbers. "
+        "diffprivlib keeps pure epsilon. A dash: not offered, or too slow (MST). Absent: PrivTab "
+        "(on no package index), AIM (slower).",
         figure("arena", "gap closed with intervals, by learner and kind of target"),
         provenance(mine, ["arena"]),
     )
 
 
-def _rating(entry: Entry) -> str:
-    assert entry.low is not None
-    assert entry.high is not None
-    return f"{entry.value:.0f} ({entry.low:.0f} to {entry.high:.0f})"
+def _rating(entry: Entry | None) -> str:
+    if entry is None or entry.low is None or entry.high is None:
+        return "-"
+    return f"{entry.value:.0f} ({entry.low:.0f}-{entry.high:.0f})"
 
 
-def _closed(entry: Entry | None) -> str:
-    return "-" if entry is None else auc(entry.value)
+def _closed(kind: str, player: str, found: Mapping[str, Mapping[str, Entry]]) -> str:
+    cells = [found[group_of(kind, epsilon)].get(player) for epsilon in SHOWN]
+    return ", ".join("-" if cell is None else f"{cell.value:.2f}".lstrip("0") for cell in cells)
 
 
 # --------------------------------------------------------------------------------- reconstruction
