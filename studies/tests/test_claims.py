@@ -123,7 +123,10 @@ def published_rows(gap):
     table = authors.rows("maddock")
     table = table[table["method"] == "weight updates"]
     kinds = table["split_method"].map(lambda name: names.get(name, name))
-    return Published(table.assign(kind=kinds, auc=table["value"] + gap))
+    learners = [
+        components(kind, update) for kind, update in zip(kinds, table["update"], strict=True)
+    ]
+    return Published(table.assign(learner=learners, auc=table["value"] + gap))
 
 
 @pytest.mark.parametrize(("gap", "verdict"), [(0.0, "holds"), (0.5, "holds in 0 of 120")])

@@ -129,6 +129,15 @@ def test_a_run_lies_over_the_archive_until_it_is_kept(tmp_path, monkeypatch):
     assert (tmp_path / "data/x.zip").read_bytes() == again
 
 
+def test_an_archive_rounds_what_was_measured_and_nothing_else(tmp_path):
+    table = 'split,alpha,words,auc\n1,0.001953125,"a, b",0.8712345678901\n'
+    other = "epsilon,noise\n0.8712345678901,1\n"
+    kept.pack(tmp_path / "x.zip", {"a.csv": table, "b.csv": other, "c.md": "0.8712345678901"})
+    tables = kept.Tables(None, tmp_path / "x.zip")
+    assert tables.text("a.csv") == table.replace("0.8712345678901", "0.87123")
+    assert (tables.text("b.csv"), tables.text("c.md")) == (other, "0.8712345678901")
+
+
 def test_an_archive_alone_is_never_written(tmp_path):
     computation = Computation(tmp_path, kept.archived("gubler"))
     with pytest.raises(AssertionError, match="read, not computed"):

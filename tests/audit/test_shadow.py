@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections import Counter
@@ -81,6 +82,10 @@ def checked(examples: int, **how: object) -> Counter[str]:
 
     check()
     return told
+
+
+def test_the_second_accountant_is_short():
+    assert len(inspect.getsource(shadow).splitlines()) <= 400
 
 
 @pytest.mark.property

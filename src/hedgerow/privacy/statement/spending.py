@@ -21,6 +21,7 @@ from hedgerow.schema.rules import exact
 
 ENTRY, END = 0, -1
 """Round numbers of the cost of entering, before the first round, and of the end."""
+FAILED = " (failed: counted, not answered)"
 KEPT = "kept unspent: selections were priced by it"
 
 
@@ -37,7 +38,7 @@ class Asked:
     remainder: Cost = Fraction(0)
     """The budget that had to be left after a selection."""
     void: bool = False
-    """Whether the round failed: it was charged without an answer."""
+    """Whether the round failed: it counts in full, without an answer."""
     without: tuple[int, ...] = ()
     """Sites that were not asked, and not charged."""
 
@@ -179,7 +180,7 @@ def _kind(queries: Sequence[Asked]) -> tuple[object, ...]:
 def _purpose_of(queries: Sequence[Asked]) -> str:
     words = " and ".join(str(phrase) for phrase in condense(query.phrase for query in queries))
     free = "" if any(query.cost for query in queries) else " (from the randomized labels)"
-    failure_note = " (failed: charged, not answered)" if queries[0].void else ""
+    failure_note = FAILED if queries[0].void else ""
     return f"{words}{_piecewise(queries)}{free}{failure_note}"
 
 
