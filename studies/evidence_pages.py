@@ -500,7 +500,7 @@ def arena_page(entries: Entries) -> str:
         for e in subject(entries, "arena", RATING)
         for p in [e.parts[2]]
     ]
-    shown = ", ".join(f"{epsilon:g}" for epsilon in SHOWN)
+    shown = "/".join(f"{epsilon:g}" for epsilon in SHOWN)
     facts = (subject(entries, "arena", words) for words in ("splits", AHEAD, NAMED))
     (splits,), (ahead,), (named,) = facts
     counts = ", ".join(f"{len(names)} of {kind}" for kind, names in KINDS.items())
@@ -532,7 +532,7 @@ def _rating(entry: Entry | None) -> str:
 
 def _closed(kind: str, player: str, found: Mapping[str, Mapping[str, Entry]]) -> str:
     cells = [found[group_of(kind, epsilon)].get(player) for epsilon in SHOWN]
-    return ", ".join("-" if cell is None else f"{cell.value:.2f}".lstrip("0") for cell in cells)
+    return "/".join("-" if cell is None else f"{cell.value:.2f}".lstrip("0") for cell in cells)
 
 
 # --------------------------------------------------------------------------------- reconstruction
