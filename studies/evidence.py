@@ -109,16 +109,18 @@ def codes(study: str, tables: str) -> str:
 
 
 ORIGIN = ("unit", "study", "table", "code", "command")
-"""What neighbors mostly share: the file says it once, above the numbers that it is true of."""
+"""What neighbors mostly share: the file says what has changed, above the numbers it is true of."""
 BETWEEN, AGAIN = " / ", "="
 """Parts of an id, and what the file has for a part that is that of the line above."""
 
 
 def store(entries: Iterable[Entry]) -> None:
     """Blocks of one origin, and below it a line for each number, so that a change can be read."""
-    blocks = []
-    for origin, block in groupby(entries, attrgetter(*ORIGIN)):
-        lines, before = [_spelled(dict(zip(ORIGIN, origin, strict=True)))], list[str]()
+    blocks, known, before = [], dict[str, Any](), list[str]()
+    for values, block in groupby(entries, attrgetter(*ORIGIN)):
+        origin = dict(zip(ORIGIN, values, strict=True))
+        lines = [_spelled({k: v for k, v in origin.items() if known.get(k) != v})]
+        known = origin
         for e in block:
             lines.append(_spelled([_without(before, e.parts), e.value, e.low, e.high, e.n]))
             before = e.parts
@@ -127,13 +129,13 @@ def store(entries: Iterable[Entry]) -> None:
 
 
 def stored(path: Path = FILE) -> list[Entry]:
-    found = []
+    found, known, before = [], dict[str, Any](), list[str]()
     for origin, *numbers in json.loads(path.read_text(encoding="utf-8")):
-        before = list[str]()
+        known |= origin
         for told, *rest in numbers:
             parts = told.split(BETWEEN)
             before = [before[k] if part == AGAIN else part for k, part in enumerate(parts)]
-            found.append(Entry(BETWEEN.join(before), *rest, **origin))
+            found.append(Entry(BETWEEN.join(before), *rest, **known))
     return found
 
 
