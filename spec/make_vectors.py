@@ -375,6 +375,28 @@ def bad_rounds(messages: Messages) -> Iterator[Bad]:
     )
 
 
+def long_rounds(messages: Messages) -> Iterator[tuple[str, bytes, str]]:
+    """First rounds of very many queries, or of a very long one, which are charged to nobody."""
+    questions, definitions, *_ = spec.histogram_question(messages.play.world.study)
+    (query,) = json.loads(questions)
+
+    def asked(queries: Sequence[Any]) -> bytes:
+        text = json.dumps(queries, sort_keys=True, separators=(",", ":")).encode()
+        body = bytes((spec.IN_TWO,)) + spec.blob(text) + spec.blob(definitions)
+        return messages.with_body("ROUND", 0, body + spec.uint(3, 2) + spec.ids(range(3)))
+
+    yield "4096 queries, beyond the budget", asked([query] * 4096), "BudgetRefused"
+    yield "4097 queries", asked([query] * 4097), "BadMessage"
+    by = query["by"] | {"features": [0] * 2**22}
+    yield "a query of more than 2^22 values", asked([query | {"by": by}]), "BadMessage"
+
+
+def bundles() -> dict[str, Any]:
+    """Such rounds by the SHA-256 of their messages, which are too long to be kept."""
+    rows = long_rounds(Messages(bad()[0]))
+    return {"rounds": [[name, hashlib.sha256(text).hexdigest(), code] for name, text, code in rows]}
+
+
 def after_the_fact(messages: Messages, end: int) -> Iterator[Bad]:
     """Round 3 was opened at once: no set of fewer may be signed or opened, nor that of all."""
     header, _ = parts(messages.sent("ROUND", 0, 3))
@@ -522,8 +544,6 @@ def closing() -> dict[str, Any]:
         "study": spec.content(w.study),
         "study_hash": study.hash.hex(),
         "threshold": study.threshold,
-        "keys": [key.hex() for key in study.keys],
-        "coordinator": w.study.coordinator.hex(),
         "ciphertexts": [[u, v, text.hex()] for (u, v), text in w.ciphertexts.items()],
         "transcript": data.hex(),
         "root": root.hex(),
@@ -677,7 +697,8 @@ def all_vectors() -> dict[str, Any]:
     found: dict[str, Any] = {name: plain(play) for name, play in good().items()}
     play, rows = bad()
     messages = [edited(row, [message for _, _, message in play.world.messages]) for row in rows]
-    return found | {"bad": plain(play) | {"bad_messages": messages}, "closing": closing()}
+    found |= {"bad": plain(play) | {"bad_messages": messages}}
+    return found | {"closing": closing(), "bundles": bundles()}
 
 
 def short_messages(play: Play) -> list[list[Any]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -22,14 +22,10 @@ from sklearn.model_selection import train_test_split
 import hedgerow as hr
 from hedgerow.data.reading import encoding
 from hedgerow.federation import server
+from hedgerow.methods import consul
 from hedgerow.methods.blocks.medians import depth_for
 from hedgerow.methods.blocks.public_grids import fine_schema
-from hedgerow.methods.blocks.selection import MechanismName
-from hedgerow.methods.consul import (
-    MedianForest,
-    MedianSplit,
-    honest_factor_of_medians,
-)
+from hedgerow.methods.consul import MedianForest, honest_factor_of_medians
 from hedgerow.methods.liu import ExtraTrees
 from hedgerow.methods.method import Method, TrainingResult
 from hedgerow.methods.multiway import KARY_BINS, MultiwayForestMethod, PrunedMultiwayForest
@@ -39,6 +35,7 @@ from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
 from studies import datasets, simulation
 from studies.harness import Cell
+from studies.kept import archived
 from studies.planned import some_rows
 from studies.simulation import Sites
 
@@ -187,34 +184,29 @@ def _dp_df(setting: Setting, rows: Halves) -> Method:
 
 
 def _paper(
-    setting: Setting,
-    rows: Halves,
-    split: MedianSplit,
-    mechanism: MechanismName,
-    *,
-    folds: bool = True,
+    setting: Setting, rows: Halves, preset: Callable[..., Any], *, folds: bool = True
 ) -> Method:
-    """The paper's sizes and plain leaves, every median paid.
+    """By its name in `hedgerow.papers`, at the sizes of a cell; every median is paid.
 
     Without folds every tree has all rows and its part of the budget, and may be deeper.
     """
     depth = setting.part_depth if folds else setting.full_depth
-    return MedianForest(
+    chosen = {} if preset is consul.diprime else {"max_features": setting.k}
+    model = preset(
+        rows.schema,
         n_estimators=setting.n_estimators,
         max_depth=depth(len(rows.y)),
-        max_features=setting.k,
         leaf_fraction=float(1 - setting.split_fraction),
-        split=split,
-        mechanism=mechanism,
-        shrinkage=False,
-        folds=folds,
+        **chosen,
     )
+    made: MedianForest = model._method(rows.schema)
+    return replace(made, folds=folds)
 
 
 def _as_printed(setting: Setting, rows: Halves) -> Method:
     """The paper's budget, named for what it costs: splits have more than their half."""
     leaves = (1 - setting.split_fraction) / _printed_factor(setting, rows)
-    return _paper(replace(setting, split_fraction=1 - leaves), rows, "medians", EXP)
+    return _paper(replace(setting, split_fraction=1 - leaves), rows, consul.diprime_exp)
 
 
 def _median_without_noise(setting: Setting, rows: Halves) -> Method:
@@ -234,7 +226,9 @@ def _ours(setting: Setting, rows: Halves, **changes: Any) -> Method:
 
 
 def _joint(setting: Setting, rows: Halves) -> Method:
-    return _paper(setting, rows, "grid", FLIP)
+    made = _paper(setting, rows, consul.diprime_flip)
+    assert isinstance(made, MedianForest)
+    return replace(made, split="grid")
 
 
 def _printed_factor(setting: Setting, rows: Halves) -> Fraction:
@@ -243,17 +237,16 @@ def _printed_factor(setting: Setting, rows: Halves) -> Fraction:
     return honest_factor_of_medians(k, setting.split_fraction)
 
 
-EXP: Final = "exponential"
-FLIP: Final = "permute_and_flip"
 OVER_SITES = f"ours, {PARTIES} sites"
+"""With `split="table"`; the table `sites` has it beside private selections."""
 METHOD_EXAMPLES: dict[str, Make] = {
     "Median, no noise": _median_without_noise,
     "DP-RF": _dp_rf,
     "DP-DF": _dp_df,
     "DP-ERT": _dp_ert,
-    "DiPriMe": partial(_paper, split="median", mechanism=EXP),
-    "DiPriMeExp, paid": partial(_paper, split="medians", mechanism=EXP),
-    "DiPriMeFlip, paid": partial(_paper, split="medians", mechanism=FLIP),
+    "DiPriMe": partial(_paper, preset=consul.diprime),
+    "DiPriMeExp, paid": partial(_paper, preset=consul.diprime_exp),
+    "DiPriMeFlip, paid": partial(_paper, preset=consul.diprime_flip),
     "DiPriMeExp as printed": _as_printed,
     "joint choice, paper's sizes": _joint,
     "ours": _ours,
@@ -261,9 +254,9 @@ METHOD_EXAMPLES: dict[str, Make] = {
     OVER_SITES: partial(_ours, split="table"),
 }
 ALL_ROWS: dict[str, Make] = {
-    "DiPriMe": partial(_paper, split="median", mechanism=EXP, folds=False),
-    "DiPriMeExp, paid": partial(_paper, split="medians", mechanism=EXP, folds=False),
-    "DiPriMeFlip, paid": partial(_paper, split="medians", mechanism=FLIP, folds=False),
+    "DiPriMe": partial(_paper, preset=consul.diprime, folds=False),
+    "DiPriMeExp, paid": partial(_paper, preset=consul.diprime_exp, folds=False),
+    "DiPriMeFlip, paid": partial(_paper, preset=consul.diprime_flip, folds=False),
 }
 """Without partitioning the rows among trees (Figures 5 and 6)."""
 NOT_PRIVATE = ("constant", "RF", "ERT")
@@ -412,6 +405,18 @@ def fit_rows(
     return {"score": score(trained, rows), "seconds": time.process_time() - start}
 
 
+def fit_over_sites(
+    seed: int, data: str, delta: float, sites: int, split: consul.MedianSplit
+) -> Mapping[str, float]:
+    """Our forest with all rows at one site, or divided among five."""
+    rows = halves(data, seed)
+    setting = Setting(data, EPSILON[rows.is_regression], 1, 0, Fraction(RHO), K, delta)
+    name = "ours" if sites == 1 else OVER_SITES
+    start = time.process_time()
+    trained = train(name, MedianForest(split=split), setting, rows, seed)
+    return {"score": score(trained, rows), "seconds": time.process_time() - start}
+
+
 OCCUPANCY_EDGES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
 LEFT_EDGES = (0.0, 0.05, 0.25, 0.4, 0.6, 0.75, 0.95, 1.0)
 
@@ -440,8 +445,9 @@ def _histogram(
 
 
 # --------------------------------------------------------------------------------------------------
-# Selections under delta > 0: priced alone, and by the budget that is left after them.
-ALONE, AMONG_SUMS = "alone", "by what is left"
+# Selections under delta > 0: priced alone, by the budget that is left after them, and as if plans
+# were certified by what any strategy loses (docs/accounting.md).
+ALONE, AMONG_SUMS, NO_MORE = "alone", "by what is left", "by what any strategy loses"
 SELECTING: Mapping[str, Callable[..., Any]] = {
     "MedianForest": hr.MedianForestClassifier,
     "TopDown by choice": partial(hr.TopDownTreeClassifier, split="choice"),
@@ -452,10 +458,13 @@ SELECTING: Mapping[str, Callable[..., Any]] = {
 
 
 def fit_selecting(seed: int, data: str, method: str, epsilon: float, price: str) -> Cell:
-    """The AUC on a quarter of at most 8,000 rows, of which both prices have the same."""
+    """The AUC on a quarter of at most 8,000 rows, of which all prices have the same."""
     rows = some_rows(data)
     X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
-    estimator = SELECTING[method](rows.schema, epsilon=epsilon, delta=1e-6, random_state=seed)
+    plans = archived("audit").frame("plans", index_col="dp_model")
+    assert plans is not None
+    larger = epsilon / plans["lost"][method] if price == NO_MORE else epsilon
+    estimator = SELECTING[method](rows.schema, epsilon=larger, delta=1e-6, random_state=seed)
     most = 0 if price == ALONE else server.MOST_REMAINDER
     with warnings.catch_warnings(), patch.object(server, "MOST_REMAINDER", most):
         warnings.simplefilter("ignore")

@@ -2,13 +2,15 @@
 
 A run writes to `studies/work`, which git does not look at; pages read a table there and, if it is
 not there, in `studies/data/NAME.zip`. Only `python -m studies keep NAME`, at a release, writes an
-archive. The same tables give the same bytes.
+archive. The same tables give the same bytes. There a line of a file is a column of its table, and a
+measured number has five digits: that takes two fifths of the space.
 """
 
 from __future__ import annotations
 
+import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +44,8 @@ class Tables:
             return None
         assert self.archive is not None
         with ZipFile(self.archive) as files:
-            return files.read(name).decode("utf-8")
+            found = files.read(name).decode("utf-8")
+        return _turned(_lines(found)) if name.endswith(".csv") else found
 
     def frame(self, name: str, **options: Any) -> pd.DataFrame | None:
         found = self.text(f"{name}.csv")
@@ -95,5 +98,40 @@ def pack(path: Path, texts: Mapping[str, str]) -> None:
             entry = ZipInfo(name, ANY_DAY)
             entry.compress_type, entry.create_system = ZIP_BZIP2, 3
             entry.external_attr = 0o644 << 16
-            files.writestr(entry, texts[name].encode("utf-8"), compresslevel=9)
+            text = texts[name]
+            kept = _turned(_short(_lines(text))) if name.endswith(".csv") else text
+            files.writestr(entry, kept.encode("utf-8"), compresslevel=9)
     fresh.replace(path)
+
+
+Lines = list[list[str]]
+OF_FITS = {"code", "split", "seed"}
+"""A table that has one of these columns has a row a fit."""
+LONG, DIGITS = 13, 5
+"""Letters of a number that is measured and not chosen; significant digits that are kept of it."""
+
+
+def _lines(text: str) -> Lines:
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def _turned(lines: Iterable[Iterable[str]]) -> str:
+    """Lines for columns: what stands below each other is alike, and packs well."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(zip(*lines, strict=True))
+    return out.getvalue()
+
+
+def _short(lines: Lines) -> Lines:
+    is_of_fits = bool(lines) and OF_FITS.intersection(lines[0])
+    return [[_rounded(cell) for cell in line] for line in lines] if is_of_fits else lines
+
+
+def _rounded(cell: str) -> str:
+    """Shorter if it is a long number; codes have letters, or no point."""
+    if len(cell) < LONG or "." not in cell:
+        return cell
+    try:
+        return f"{float(cell):.{DIGITS}g}"
+    except ValueError:
+        return cell

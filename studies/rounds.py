@@ -66,8 +66,9 @@ def run(computation: Computation, splits: int, quick: bool) -> None:
     )
     command = f"python -m studies rounds --splits {splits}"
     title = "Boosted trees over five sites in at most 26 rounds"
-    lines = [*page(tables["rounds"]), *stages_page(tables["numbers"], "R2")]
-    lines += stages_page(tables["classes"], "accuracy")
+    lines = page(tables["rounds"]) if len(tables["rounds"]) else []
+    for table, measure in ((tables["numbers"], "R2"), (tables["classes"], "accuracy")):
+        lines += stages_page(table, measure) if len(table) else []
     write_page(computation, "README.md", title, command, lines)
 
 

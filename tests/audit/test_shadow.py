@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections import Counter
@@ -83,6 +84,10 @@ def checked(examples: int, **how: object) -> Counter[str]:
     return told
 
 
+def test_the_second_accountant_is_short():
+    assert len(inspect.getsource(shadow).splitlines()) <= 400
+
+
 @pytest.mark.property
 @pytest.mark.filterwarnings("ignore")
 def test_whatever_is_asked_no_record_loses_more_than_it_was_charged_for():
@@ -151,8 +156,8 @@ def test_gradients_of_surfaces_are_judged_where_the_signal_pays_for_them(given, 
 @pytest.mark.filterwarnings("ignore")
 def test_a_record_that_adds_more_to_a_surface_than_its_bound_is_named(monkeypatch):
     """Negative control: what a record adds is eight times what it may be."""
-    plain = sums.bounded_multiples
-    monkeypatch.setattr(sums, "bounded_multiples", lambda *given: 8 * plain(*given))
+    plain = sums.surface_step
+    monkeypatch.setattr(sums, "surface_step", lambda *given: 8 * plain(*given))
     problems, judged = judged_sums(strong_case("fit", 1, 0), monkeypatch)
     assert judged > 0
     assert any("moves its squared L2" in problem for problem in problems)

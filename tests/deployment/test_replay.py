@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from hedgerow.cli.main import app
 from hedgerow.deployment import replay
 from hedgerow.deployment import run as runs
+from hedgerow.deployment import verify as verifying
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.site_state import StateFolder
@@ -32,11 +33,13 @@ from hedgerow.federation.wire import Bundle, Receiver
 from hedgerow.methods import model_file
 from hedgerow.privacy.ledger.store import make_private
 from hedgerow.privacy.pricing import priced
+from hedgerow.privacy.statement import statement as statements
 from hedgerow.privacy.study import Study
 from hedgerow.secagg import client as secagg_client
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.membership import MaskedVector
+from hedgerow.version import __version__
 from spec import make_vectors, verify_transcript
 from support.worlds import World
 
@@ -144,14 +147,18 @@ def test_every_kind_of_run_is_replayed(tmp_path, name):
     world.close()
 
 
-def test_a_void_round_is_in_the_transcript_and_in_the_charges(tmp_path):
+@pytest.mark.parametrize("restarted", [0, 2, 4])
+def test_a_void_round_is_in_the_transcript_and_in_the_charges(tmp_path, restarted):
+    """One site lost after all but it were charged; or sites restarted, which charge nothing."""
     world = World(
         tmp_path, n_sites=4, threshold=3, dp_model="distributed", epsilon="80", reserve="0.6"
     )
 
     def leave(event):
         if event["event"] == "round":
-            world.away = {"site-4"} if event["round"] == 1 else set()
+            world.away = {"site-4"} if event["round"] == 1 and not restarted else set()
+            for k in range(restarted if event["round"] == 1 else 0):
+                world.start_anew(k)
 
     model = run_study(world.folder, world, listen=leave)
     rounds = Transcript.read(world.folder.path / "transcript.bin").rounds
@@ -159,7 +166,24 @@ def test_a_void_round_is_in_the_transcript_and_in_the_charges(tmp_path):
     assert sum(record.void for record in model.run_.rounds) == 1
     copied = Copied(world.folder, world.agreed)
     assert not copied.failed()
+    counts_more = "counts failed rounds in full" in copied.outcomes()["receipts"].words
+    assert counts_more == (restarted == 4)
     world.close()
+
+
+def test_another_release_is_named_and_must_compute_the_same_model(world, monkeypatch):
+    """A patch that changes no number verifies; one that asks something else says who made it."""
+    monkeypatch.setattr(verifying, "source_digest", lambda: "cd" * 32)
+    monkeypatch.setattr(statements, "source_digest", lambda: "cd" * 32)
+    assert not world.failed()
+    made = model_file.read(world.folder.model_file)["privacy"]["source"][:12]
+    words = (
+        f"made by hedgerow {__version__} ({made}), computed anew by {__version__} (cdcdcdcdcdcd)"
+    )
+    assert words in world.outcomes()["model"].words
+    monkeypatch.setattr(replay.Sender, "encode", lambda sender, queries: Bundle(b"[]", b""))
+    assert world.failed() == {"replay"}
+    assert world.outcomes()["replay"].words.endswith(words)
 
 
 # ------------------------------------------------------------------------------ models that lie
@@ -618,8 +642,8 @@ def problems_by_product(folder, data):
     """What the product finds in a transcript of the stored vector: a refusal, or its sums."""
     stored = make_vectors.read("closing")
     study = Study.from_dict(stored["study"])
-    keys = tuple(bytes.fromhex(key) for key in stored["keys"])
-    roster = Roster(keys, bytes.fromhex(stored["coordinator"]))
+    keys = tuple(bytes.fromhex(key) for key in stored["study"]["sites"])
+    roster = Roster(keys, bytes.fromhex(stored["study"]["coordinator"]))
     agreed = SimpleNamespace(study=study, roster=roster, names=("a", "b", "c"))
     path = folder / "transcript.bin"
     path.write_bytes(data)
@@ -646,7 +670,7 @@ def test_the_stored_transcript_is_opened_by_both_readers(tmp_path):
     stored = make_vectors.read("closing")
     data = bytes.fromhex(stored["transcript"])
     problems_by_product(tmp_path, data)
-    keys = tuple(bytes.fromhex(key) for key in stored["keys"])
+    keys = tuple(bytes.fromhex(key) for key in stored["study"]["sites"])
     public = verify_transcript.Study(bytes.fromhex(stored["study_hash"]), 2, keys)
     whole = verify_transcript.verify(data, public)
     assert whole.root.hex() == stored["root"]
@@ -658,7 +682,7 @@ def test_the_stored_transcript_is_opened_by_both_readers(tmp_path):
 def test_every_change_of_the_stored_transcript_is_refused_by_both_readers(tmp_path):
     stored = make_vectors.read("closing")
     data, changes = bytes.fromhex(stored["transcript"]), stored["changes"]
-    keys = tuple(bytes.fromhex(key) for key in stored["keys"])
+    keys = tuple(bytes.fromhex(key) for key in stored["study"]["sites"])
     public = verify_transcript.Study(bytes.fromhex(stored["study_hash"]), 2, keys)
     assert len(changes) > 150
     for _, start, cut, put, code in changes:

@@ -1,5 +1,6 @@
 """Sites and coordinator against `spec/`: the same bytes in good runs, the same codes in bad."""
 
+import hashlib
 import json
 from contextlib import closing
 
@@ -70,6 +71,20 @@ def test_every_bad_letter_is_refused_with_its_code_and_leaves_no_trace(tmp_path,
     assert found == expected
     assert len(found) == len(stored["bad_messages"]) > 100
     assert heads == [(len(entries), bytes.fromhex(entries[-1][1])) for entries in stored["ledgers"]]
+
+
+def test_a_round_of_4096_queries_is_read_and_a_longer_one_is_not(tmp_path, monkeypatch):
+    """By the messages that the spec makes of its stored run; no ledger gets an entry."""
+    messages = make_vectors.Messages(make_vectors.bad()[0])
+    made = list(make_vectors.long_rounds(messages))
+    rows = [[name, hashlib.sha256(text).hexdigest(), code] for name, text, code in made]
+    assert rows == make_vectors.read("bundles")["rounds"]
+    with closing(Replay(tmp_path, load("bad"), noise_keys(monkeypatch))) as replay:
+        next(number for number in replay.play() if number == messages.place("ROUND", 0))
+        before = replay.site_stores[0].ledger.head()
+        for name, text, code in made:
+            assert replay.refusal(0, "ROUND", text) == code, name
+        assert replay.site_stores[0].ledger.head() == before
 
 
 def test_other_noise_is_seen(tmp_path, monkeypatch):

@@ -18,10 +18,9 @@ pytest.importorskip("nvflare", reason="the extra hedgerow[flare] is not installe
 
 from examples.network.engine import running
 from examples.network.flare import ADMIN, FlareNetwork
-from federation.test_transports import NAMES, SEVERAL, directly, grown, handles, world
+from federation.test_transports import NAMES, SEVERAL, Shown, directly, grown, handles, over, world
 from hedgerow.errors import ParameterError
-from hedgerow.federation.exchange import RetryPolicy, patient
-from hedgerow.federation.secure_sites import SecureSites
+from hedgerow.federation.exchange import RetryPolicy
 from hedgerow.federation.transports import flare_locks
 from hedgerow.federation.transports.flare import FlareExchange, write_job
 from hedgerow.federation.transports.flare_locks import EXECUTOR, lock, untried_version
@@ -81,10 +80,7 @@ def test_every_recipe_over_flare_is_what_it_is_in_one_process(method, schema, pi
     transport, behind = pipe
     inner = world(method, schema, dp_model=DPModel.NONE)
     behind.update(handles(inner))
-    retry_policy = RetryPolicy(NAMES)
-    link = SecureSites(
-        inner.study, inner.coordinator, patient(transport, retry_policy), retry_policy
-    )
+    link = over(transport, inner, RetryPolicy(NAMES), Shown(inner.coordinator))
     assert grown(method, link)[0].model.to_dict() == directly(method, schema)
     assert transport.jobs == 1
 

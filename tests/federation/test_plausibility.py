@@ -22,6 +22,8 @@ from hedgerow.federation.plausibility import (
     noise_reach,
 )
 from hedgerow.federation.transcript import Transcript
+from hedgerow.models.losses import LogLoss
+from hedgerow.models.model import Additive
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
@@ -31,8 +33,8 @@ from hedgerow.privacy.mechanisms.mechanisms import (
 )
 from hedgerow.privacy.mechanisms.sampling import draw
 from hedgerow.privacy.pricing import priced
-from hedgerow.privacy.queries import ClassCounts, Count, SumQuery, Whole
-from hedgerow.schema.regions import EVERYONE
+from hedgerow.privacy.queries import ClassCounts, Count, Gradients, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE, Split, Step
 from support.worlds import TWO, World, study
 
 LAWS = [DiscreteLaplace(Fraction(1, 3)), PolyaDifference(Fraction(1, 3), 4),
@@ -61,14 +63,14 @@ def test_no_noise_reaches_nowhere_and_a_gaussian_eight_deviations():
 
 
 # ------------------------------------------------------------------------------------------ checks
-STUDY = study(TWO, 3, epsilon="1")
+STUDY, SITES = study(TWO, 3, epsilon="1"), (0, 1, 2)
 
 
 def checked(values, statistic=None, rows=None):
     query = SumQuery(EVERYONE, statistic or ClassCounts(2), Whole(), Fraction(1, 2))
     noise = priced(STUDY, query).noise
     found = Plausibility(STUDY, rows, goes_on=True)
-    found.check(1, [(noise, np.array(values, np.int64) * noise.scale, 3)])
+    found.check(1, [(noise, np.array(values, np.int64) * noise.scale, SITES)])
     return found
 
 
@@ -79,14 +81,68 @@ def test_honest_counts_pass_and_each_impossible_one_has_a_name():
     assert negative == "round 1: a count is negative beyond its noise"
     inflated = checked([40, 90_000], rows=200).findings
     assert any("larger than 200 records" in words for words in inflated)
-    assert any("counts more than 200 records" in words for words in inflated)
+    assert any("adds up to more than 200 records" in words for words in inflated)
     assert not checked([40, 90_000]).findings  # without a public bound nobody knows
+
+
+LOSS = LogLoss()
+SIDE = Split("age", "0" * 64, 1)
+
+
+def narrowed(*sums):
+    """The findings of sums, each asked in a round of its own: region, totals, statistic."""
+    found = Plausibility(STUDY, goes_on=True)
+    for number, (region, total, statistic) in enumerate(sums, 1):
+        noise = priced(STUDY, SumQuery(region, statistic, Whole(), Fraction(1, 2))).noise
+        unit = noise.scale if statistic.is_fractional else noise.refinement
+        values = np.zeros(noise.size, np.int64)
+        values[0] = total * unit
+        found.check(number, [(noise, values, SITES)])
+    return found.findings
+
+
+LEFT, RIGHT = (Step(SIDE, 0),), (Step(SIDE, 1),)
+GRADIENTS = Gradients(LOSS, Additive((0.0,)))
+CONTRADICTIONS = {
+    "honest": ([(EVERYONE, 4000, Count()), (LEFT, 1000, Count()), (RIGHT, 3000, Count()),
+                (LEFT, -900, GRADIENTS), (EVERYONE, 4010, ClassCounts(2))], None),
+    "another total in a later round": (
+        [(EVERYONE, 4000, Count()), (EVERYONE, 8000, ClassCounts(2))],
+        "round 2: tables of the same records have different totals"),
+    "a part is more than the whole": (
+        [(EVERYONE, 4000, Count()), (LEFT, 9000, Count())],
+        "round 2: a cell is larger than"),
+    "parts are more than the whole": (
+        [(EVERYONE, 4000, Count()), (LEFT, 3000, Count()), (RIGHT, 3000, Count())],
+        "round 3: the parts of a table do not add up to the whole"),
+    "parts are less than the whole": (
+        [(EVERYONE, 4000, Count()), (LEFT, 500, Count()), (RIGHT, 500, Count())],
+        "round 3: the parts of a table do not add up to the whole"),
+    "a gradient of more records than there are": (
+        [(EVERYONE, 4000, Count()), (LEFT, 1000, Count()), (LEFT, -5000, GRADIENTS)],
+        "round 3: a cell is larger than"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_sums_of_different_rounds_do_not_contradict_each_other(name):
+    sums, finding = CONTRADICTIONS[name]
+    words = narrowed(*sums)
+    assert any(word.startswith(finding) for word in words) if finding else not words
+
+
+def test_what_is_known_of_some_sites_says_nothing_of_others():
+    found = Plausibility(STUDY, goes_on=True)
+    noise = priced(STUDY, SumQuery(EVERYONE, Count(), Whole(), Fraction(1, 2))).noise
+    for members, total in ((SITES, 4000), ((0, 1), 1000), (SITES, 4000)):
+        found.check(1, [(noise, np.array([total]) * noise.refinement, members)])
+    assert not found.findings
 
 
 def test_a_run_stops_unless_it_is_told_to_go_on():
     query = SumQuery(EVERYONE, Count(), Whole(), Fraction(1, 2))
     noise = priced(STUDY, query).noise
-    sums = [(noise, np.array([-(10**6)]), 3)]
+    sums = [(noise, np.array([-(10**6)]), SITES)]
     with pytest.raises(Implausible, match="--anyway"):
         Plausibility(STUDY).check(1, sums)
     going = Plausibility(STUDY, goes_on=True)
@@ -101,8 +157,8 @@ def test_later_rounds_use_less_of_the_false_alarms():
     edge = noise_reach(noise.of_site, 3, 2.0**-40 / (1 * 2 * 4))
     value = np.array([-math.ceil(edge) - 1])
     early, late = (Plausibility(STUDY, goes_on=True) for _ in range(2))
-    early.check(1, [(noise, value, 3)])
-    late.check(1000, [(noise, value, 3)])
+    early.check(1, [(noise, value, SITES)])
+    late.check(1000, [(noise, value, SITES)])
     assert early.findings
     assert not late.findings
 

@@ -11,9 +11,8 @@ from hedgerow.federation.transcript import (
     TranscriptRound,
     shown_messages,
 )
-from hedgerow.secagg.closing import message_digest
 from hedgerow.secagg.encoding import digest
-from hedgerow.secagg.envelope import MessageKind, redact
+from hedgerow.secagg.envelope import MessageKind, message_digest, redact
 from hedgerow.secagg.messages import Mode
 from support.secagg_dry_run import consortium, masked_round, some_vectors
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from hedgerow.deployment.replay import TranscriptError, TranscriptSites
 from hedgerow.errors import HedgerowError
 from hedgerow.federation import exchange
 from hedgerow.federation.exchange import RetryPolicy, patient
+from hedgerow.federation.journal import Journal
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
+from hedgerow.federation.transcript import Transcript, TranscriptRound
 from hedgerow.federation.transports.in_process import InProcess
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
@@ -46,17 +51,45 @@ def handles(link):
     return dict(zip(NAMES, (end.handle for end in link.clients), strict=True))
 
 
-def over(transport, inner):
+class Shown(Journal):
+    """The transcript of a run, in memory."""
+
+    def __init__(self, coordinator):
+        super().__init__()
+        self.coordinator, self.transcript = coordinator, Transcript()
+        self.session(coordinator)
+
+    def session(self, coordinator):
+        session = coordinator.session
+        shown = session.id, dict(session.ephemerals)
+        self.transcript.key_sessions[coordinator.attempt] = shown
+
+    def transcribe(self, entry):
+        self.transcript.rounds[entry.number] = TranscriptRound.read(entry.to_bytes())
+
+
+def over(transport, inner, retry_policy=None, journal=None):
     """The same sites and coordinator, with another way between them."""
-    retry_policy = do_not_wait(NAMES)
-    return SecureSites(
-        inner.study, inner.coordinator, patient(transport, retry_policy), retry_policy
-    )
+    retry_policy = retry_policy or do_not_wait(NAMES)
+    exchange = patient(transport, retry_policy)
+    return SecureSites(inner.study, inner.coordinator, exchange, retry_policy, journal)
+
+
+def learned(method, study, sites):
+    fed = Server(study, sites, MemoryLedger(study.limit))
+    return run(method.flow(study.schema, fed, np.random.default_rng(7)), fed), fed
 
 
 def grown(method, link):
-    fed = Server(link.study, link, MemoryLedger(link.study.limit))
-    return run(method.flow(link.study.schema, fed, np.random.default_rng(7)), fed), fed
+    """The model of a run; if its messages were recorded, they must lead to the same."""
+    trained, fed = learned(method, link.study, link)
+    if isinstance(link.journal, Shown):
+        transcript = link.journal.transcript
+        agreed = SimpleNamespace(study=link.study, roster=link.coordinator.roster)
+        sites = TranscriptSites(agreed, transcript)
+        assert learned(method, link.study, sites)[0].model == trained.model
+        assert set(sites.bundles) == set(transcript.rounds)
+    return trained, fed
 
 
 @cache
@@ -89,10 +122,7 @@ def test_over_https(method, schema, listener):
     transport, behind = listener
     inner = world(method, schema, dp_model=DPModel.NONE)
     behind.update(handles(inner))
-    retry_policy = RetryPolicy(NAMES)
-    link = SecureSites(
-        inner.study, inner.coordinator, patient(transport, retry_policy), retry_policy
-    )
+    link = over(transport, inner, RetryPolicy(NAMES), Shown(inner.coordinator))
     assert grown(method, link)[0].model.to_dict() == directly(method, schema)
 
 
@@ -110,6 +140,17 @@ def test_a_link_that_takes_whatever_comes_would_be_seen(monkeypatch):
     monkeypatch.setattr(exchange._ReplyCollector, "_fits", lambda self, site, answer: True)
     with pytest.raises((HedgerowError, ValueError)):
         grown(method, over(Lossy(handles(inner), seed=1), inner))
+
+
+def test_a_transcript_that_lacks_a_vector_would_be_seen(monkeypatch):
+    """A control of the replay that each of these runs ends with."""
+    method = HistogramTree(max_depth=3)
+    inner = world(method, TWO, dp_model=DPModel.NONE)
+    shown = Shown.transcribe
+    less = lambda journal, entry: shown(journal, replace(entry, messages=entry.messages[1:]))  # noqa: E731
+    monkeypatch.setattr(Shown, "transcribe", less)
+    with pytest.raises(TranscriptError, match="does not open"):
+        grown(method, over(Lossy(handles(inner), seed=1), inner, None, Shown(inner.coordinator)))
 
 
 # ------------------------------------------------------------------------------------- with noise

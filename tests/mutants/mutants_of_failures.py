@@ -219,13 +219,6 @@ CHOICES: Final = (
         "privacy/test_conversions.py::test_only_the_exponential_mechanism_is_priced_by_its_range",
     ),
     Mutant(
-        "any choice is priced by its range in rho",
-        "privacy/accounting/conversions.py",
-        "return _root_below(8 * cost) if is_bounded_range else _pure_of_rho(cost)",
-        "return _root_below(8 * cost)",
-        "privacy/test_conversions.py::test_only_the_exponential_mechanism_is_priced_by_its_range",
-    ),
-    Mutant(
         "a study prices every choice as the exponential mechanism",
         "privacy/study.py",
         "cost, name = self._cost(query), query.mechanism.value",

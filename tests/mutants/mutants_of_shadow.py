@@ -201,8 +201,8 @@ CHARGING: Final = (
     Mutant(
         "a statement forgets what a failed round cost",
         "methods/training.py",
-        "        federation.sites.spent(),\n",
-        "        federation.sites.spent()\n"
+        "        federation.spent(),\n",
+        "        federation.spent()\n"
         "        - max((q.cost for q in federation.queries if q.void), default=Fraction(0)),\n",
         GATE,
     ),

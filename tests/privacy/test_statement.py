@@ -406,4 +406,4 @@ def test_a_failed_round_has_a_line_of_its_own():
     run = [asked(1, "1/10"), asked(2, "1/10", void=True), asked(3, "1/10")]
     lines = by_rounds(run, worst_path(run), Fraction(1))
     assert [line.rounds for line in lines] == ["1", "2", "3"]
-    assert lines[1].what.endswith("(failed: charged, not answered)")
+    assert lines[1].what.endswith("(failed: counted, not answered)")

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from hedgerow.errors import SiteRefused
-from hedgerow.secagg.closing import Close, LastWord, Release, message_digest, round_leaf, tree_root
+from hedgerow.secagg.closing import Close, LastWord, Release, round_leaf, tree_root
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import (
     NO_SESSION,
     Envelope,
     MessageKind,
+    message_digest,
     open_shown,
     redact,
     seal_message,

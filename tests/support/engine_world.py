@@ -38,7 +38,7 @@ class EngineFault:
 
     The engine's die `before` or `after` an exchange, or `during` it: when the first site has
     stored its answer. Of ours die the service of the first `site` or the `coordinator`, `before`
-    or `after` their part of an exchange.
+    or `after` their part of an exchange; `full`: no file of the site can grow during it.
     """
 
     engine: str
@@ -85,6 +85,7 @@ FLARE_FAULTS = [
     for one in (*EACH, "close-1")
     for when in ("before", "after")
 ]
+FLARE_FAULTS.append(FlareFault("flare", "site", DURING, "full"))
 
 PLAYS = {
     "job": [
@@ -218,8 +219,9 @@ class EngineWorld:
                 victim = self._first_site(study, started.start, *dying)
                 began = time.monotonic()
                 running = started.hedgerow("study", "run", *self._of(run))
-                assert victim.wait(300) == -9, said_by(run)
-                self._first_site(study, started.hedgerow)
+                if fault.when != "full":
+                    assert victim.wait(300) == -9, said_by(run)
+                    self._first_site(study, started.hedgerow)
                 assert running.wait(300) == 0, said_by(run)
                 seconds = time.monotonic() - began
                 if fault.kind == "CLOSE":  # whoever was away says its last word now
@@ -227,6 +229,8 @@ class EngineWorld:
                     assert again.wait(300) == 0, said_by(run)
         finally:
             self.serving[0] = Service(self.world.sites[0], tell=self._first)
+        if fault.when == "full":
+            assert "LedgerUnavailable" in self.world.sites[0].audit_file.read_text()
         check_transcript(run)
         model = hr.load(run.model_file)
         return self._outcome(model, study, seconds), self.jobs() - before

@@ -7,10 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,12 +19,15 @@ import numpy as np
 import pandas as pd
 
 from hedgerow.deployment.approve import approve
+from hedgerow.deployment.replay import replay_transcript
 from hedgerow.deployment.site_state import DataPlace, StateFolder
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.federation.audit_log import Audit, lines_of
 from hedgerow.federation.exchange import Exchange, Quorum, RetryPolicy, Timing, pace_of, patient
+from hedgerow.federation.journal import TRANSCRIPT, FileJournal, Journal
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
+from hedgerow.federation.transcript import Transcript
 from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
@@ -147,21 +151,33 @@ class World:
         return place.name
 
     # ------------------------------------------------------------------------------------ training
-    def link(self, transport: Exchange, study: Path | None = None, timing: Timing = QUICK):
+    def link(
+        self,
+        transport: Exchange,
+        study: Path | None = None,
+        timing: Timing = QUICK,
+        journal: Journal | None = None,
+    ) -> SecureSites:
         agreed = StudyFile.read(study or self.study_file)
         parameters = Parameters.of(agreed.study.parameters)
         hub = Coordinator(self.coordinator, agreed.roster, parameters, agreed.study.hash)
         retry_policy = RetryPolicy(agreed.names, timing, pace=pace_of(transport))
-        return SecureSites(agreed.study, hub, patient(transport, retry_policy), retry_policy)
+        return SecureSites(
+            agreed.study, hub, patient(transport, retry_policy), retry_policy, journal
+        )
 
     def train(
         self, transport: Exchange, study: Path | None = None, timing: Timing = QUICK
     ) -> PrivateEstimator:
+        """Over the transport; the transcript of the run must lead to the same model."""
         agreed = StudyFile.read(study or self.study_file)
-        link = self.link(transport, study, timing)
-        federation = Server(agreed.study, link, MemoryLedger(agreed.study.limit))
-        model = agreed.estimator()
-        train(model, agreed.study, agreed.method, federation, Circumstances(simulated=False))
+        folder = Path(tempfile.mkdtemp(prefix="journal-", dir=self.folder))
+        with closing(FileJournal(folder)) as journal:
+            link = self.link(transport, study, timing, journal)
+            federation = Server(agreed.study, link, MemoryLedger(agreed.study.limit))
+            model = agreed.estimator()
+            train(model, agreed.study, agreed.method, federation, Circumstances(simulated=False))
+        check_replay(model, agreed, folder / TRANSCRIPT)
         return model
 
     def in_one_process(self, study: Path | None = None) -> PrivateEstimator:
@@ -173,6 +189,14 @@ class World:
 
     def lines(self, site: int, event: str) -> list[dict]:
         return [x for x in lines_of(self.sites[site].audit_file) if x["event"] == event]
+
+
+def check_replay(model: PrivateEstimator, agreed: StudyFile, transcript: Path) -> None:
+    """Whether the messages of a run lead to its model, and every round is shown."""
+    run = replay_transcript(agreed, Transcript.read(transcript))
+    assert tree_of(run.model) == tree_of(model)
+    assert len(run.sites.transcript.rounds) == len(model.run_.rounds)
+    assert run.model.privacy_.spent_fraction == model.privacy_.spent_fraction
 
 
 def tree_of(model: PrivateEstimator) -> str:

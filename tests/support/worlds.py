@@ -23,6 +23,7 @@ from hedgerow.deployment.verify import verify_model
 from hedgerow.federation import client
 from hedgerow.federation.client import Client, Response
 from hedgerow.federation.exchange import Misses, RoundSum, hand_over
+from hedgerow.federation.plausibility import Plausibility
 from hedgerow.federation.server import Server
 from hedgerow.federation.site_store import SiteStore
 from hedgerow.federation.transports import in_process
@@ -32,6 +33,7 @@ from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import GROUPINGS, STATISTICS, Query, QueryKind, Score
+from hedgerow.privacy.statement.record import silent
 from hedgerow.privacy.study import Study
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Survival, Target
 from hedgerow.secagg import envelope, keys, membership, opening
@@ -136,7 +138,9 @@ def watched_ends() -> Iterator[list[Node]]:
 
 
 def federation(the_study: Study, parts: Sequence[Rows]) -> Server:
-    return in_process.open_federation(the_study, parts)
+    """No honest run is implausible, whatever is learned: it would end here."""
+    records = sum(part.n for part in parts)
+    return in_process.open_federation(the_study, parts, silent, Plausibility(the_study, records))
 
 
 def round_of(sites: Any, number: int, queries: Sequence[Query]) -> RoundSum:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from mpmath.ctx_mp import MPContext
@@ -114,6 +114,7 @@ class PlainTranscript:
 
 
 # Laws, in 40 digits.
+@cache
 def _context(digits: int = LAW_DIGITS) -> Any:
     context = MPContext()
     context.dps = digits
@@ -316,13 +317,13 @@ def _is_touched(release: SiteRelease) -> bool:
 
 def _faults(release: SiteRelease, terms: Terms) -> list[str]:
     if terms.label_odds is not None:  # protected before any query
-        return _faults_of_counts(release)
-    faults = (_faults_of_sum if isinstance(release, NoisySum) else _faults_of_choice)(
-        release, terms
-    )
-    loss, charge = loss_of_release(release, terms), release.charge
-    fine = _at_most(loss, charge)
-    return faults if fine else [*faults, f"the record loses {_of(loss, charge)} its charge"]
+        is_fine = isinstance(release, NoisySum) and _norms(release.moved)[0] <= release.claimed[0]
+        return [] if is_fine else ["another label moves more than its own counts"]
+    find_faults = _faults_of_sum if isinstance(release, NoisySum) else _faults_of_choice
+    faults, loss = find_faults(release, terms), loss_of_release(release, terms)
+    if not _at_most(loss, release.charge):
+        faults.append(f"the record loses {_of(loss, release.charge)} its charge")
+    return faults
 
 
 def _faults_of_sum(release: SiteRelease, terms: Terms) -> list[str]:
@@ -350,12 +351,6 @@ def _faults_of_choice(release: SiteRelease, terms: Terms) -> list[str]:
         faults.append(f"one record moves scores by {range_of(release)}; {reach} was claimed")
     whole = loss_of_range(release, reach, terms)
     return faults + _unequal("the choice", whole, release.charge)
-
-
-def _faults_of_counts(release: SiteRelease) -> list[str]:
-    """Counts of randomized labels: another label changes only its own counts."""
-    is_fine = isinstance(release, NoisySum) and _norms(release.moved)[0] <= release.claimed[0]
-    return [] if is_fine else ["another label moves more than its own counts"]
 
 
 def _unequal(words: str, whole: Amount, charge: Amount) -> list[str]:

@@ -29,6 +29,7 @@ from hedgerow.federation.transcript import FileTranscript, Transcript
 from hedgerow.methods import model_file
 from hedgerow.methods.saving import load, model_content
 from hedgerow.privacy.ledger.store import write_private
+from hedgerow.privacy.statement.spending import FAILED
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.study import Study
 from hedgerow.report.evaluation import Evaluation, kept_evaluation
@@ -36,6 +37,7 @@ from hedgerow.secagg.closing import UNASKED
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import SignedHeader, shown_header
 from hedgerow.secagg.keys import Identity, fingerprint, is_signed, is_signed_lasting, spoken_words
+from hedgerow.version import __version__, source_digest
 
 # Checks of files against the JSON Schemas that ship with hedgerow, in plain words. They are made by
 # command, never when a model is loaded: the readers check what they restore, and a schema says less
@@ -399,14 +401,14 @@ def _transcript(
         words_of_sites = last_words(study_file, transcript)
         run = replay_transcript(study_file, transcript)
     except HedgerowError as error:
-        yield CheckResult.of("replay", False, str(error))
+        yield CheckResult.of("replay", False, f"{error}{_releases(model.privacy_)}")
         return
     rounds = f"{len(transcript.rounds)} rounds opened and asked as the method asks them"
     yield CheckResult.of("replay", True, rounds)
     differences = _differences(model, document, study_file, run.model)
     wrong = f"not what the sums lead to: {', '.join(differences)}"
     words = wrong if differences else "the one that the sums lead to"
-    yield CheckResult.of(MODEL, not differences, words)
+    yield CheckResult.of(MODEL, not differences, f"{words}{_releases(model.privacy_)}")
     problems = problems_of_releases(study_file, transcript, words_of_sites)
     words = "; ".join(problems) or "every message is one that its site says that it sent"
     yield CheckResult.of("messages", not problems, words)
@@ -429,8 +431,14 @@ def _transcript(
 def _differences(
     model: Any, document: dict[str, Any], study_file: StudyFile, again: Any
 ) -> list[str]:
-    """Entries of the model file that differ from what the sums lead to, names included."""
-    content, own_content = document["content"], _plain(model_content(again))
+    """Entries of the model file that differ from what the sums lead to, names included.
+
+    Another release must compute the same numbers; that it is another is no difference.
+    """
+    own_content = _plain(model_content(again))
+    content = {**document["content"], "privacy": dict(document["content"]["privacy"])}
+    for statement in (content["privacy"], own_content["privacy"]):
+        del statement["release"], statement["source"]
     names = [name for name in own_content if name != "run" and content[name] != own_content[name]]
     if _run_content(model) != _run_content(again):
         names.append("run")
@@ -440,6 +448,14 @@ def _differences(
         if document.get("evaluation") != expected_evaluation:
             names.append("evaluation")
     return names
+
+
+def _releases(statement: PrivacyStatement) -> str:
+    """Names both releases if another one made the model."""
+    if statement.source == source_digest():
+        return ""
+    made, own = f"{statement.release} ({statement.source[:12]})", source_digest()[:12]
+    return f"; made by hedgerow {made}, computed anew by {__version__} ({own})"
 
 
 def _run_content(model: Any) -> list[Any]:
@@ -599,14 +615,24 @@ def _enough(receipts: dict[str, SignedHeader | None], study: Study) -> CheckResu
 def _largest(
     receipts: dict[str, SignedHeader | None], statement: PrivacyStatement, study: Study
 ) -> CheckResult:
-    """Checks that the statement's spending is the largest of the sites' own receipts."""
+    """Checks that the statement's spending is the largest of the sites' own receipts.
+
+    It may be larger by failed rounds, which count in full although a site that missed them was
+    not charged.
+    """
     costs = [r.header.ledger.spent for r in receipts.values() if r is not None]
     if statement.spent_fraction is None or "inf" in costs:
         return CheckResult.of("receipts", statement.spent_fraction is None, "there is no guarantee")
     largest = max((Fraction(cost) for cost in costs), default=Fraction(0))
     part = float(largest / study.total)
+    more = statement.spent_fraction - part
+    failed = math.fsum(line.part for line in statement.spending if line.what.endswith(FAILED))
     words = f"the largest receipt is {part:.1%} of the budget, as the statement says"
-    return CheckResult.of("receipts", abs(part - statement.spent_fraction) < SUM_TOLERANCE, words)
+    if more >= SUM_TOLERANCE:
+        words = f"the largest receipt is {part:.1%} of the budget; the statement counts failed "
+        words += f"rounds in full and says {statement.spent_fraction:.1%}"
+    right = -SUM_TOLERANCE < more < failed + SUM_TOLERANCE
+    return CheckResult.of("receipts", right, words)
 
 
 def replay_run(model: Path) -> ReplayedRun:

@@ -1,9 +1,9 @@
 """Plausibility checks of opened sums, with at most one false positive in 2^40 runs.
 
 A coordinator sees only sums, so it checks sums. Apart from noise, counts are not negative, no cell
-and no total exceeds what all records together can add, and all groups of one query, each of which
-counts every record once, have the same total. The noise is bounded by a Chernoff bound of its law;
-all tests of a run together have a false positive rate of 2^-40.
+and no total exceeds what the records of its region can add, all tables of one region have the same
+total, in whatever round they were asked, and the parts of a region add up to it. The noise is
+bounded by a Chernoff bound of its law; all bounds of a run together fail once in 2^40 runs.
 
 They catch accidents, garbage and inflation. They do not catch a clever liar: a site that sends
 plausible counts of records it does not have, or of turned labels, can still choose the model.
@@ -30,8 +30,9 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     NoNoise,
 )
 from hedgerow.privacy.pricing import Noise
-from hedgerow.privacy.queries import LabelReports, Query, SumQuery
+from hedgerow.privacy.queries import LabelReports, Query, Sides, SumQuery
 from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import Region, Step
 
 FALSE_POSITIVE_RATE = 2.0**-40
 """The rate of all tests of a run together."""
@@ -40,8 +41,10 @@ FALSE_NEGATIVE_PARTS = 2.0**-20
 SLOPES: NDArray[np.float64] = np.geomspace(0.01, 0.49, 24)
 """Slopes at which the exponential moments of squared noise are evaluated."""
 AnyQuery = TypeVar("AnyQuery", bound=Query)
-QuerySum = tuple[Noise, NDArray[np.int64], int]
-"""Noise and opened integers of one query, and the number of sites in the sum."""
+QuerySum = tuple[Noise, NDArray[np.int64], tuple[int, ...]]
+"""Noise and opened integers of one query, and the sites in the sum."""
+Bounds = tuple[float, float]
+UNKNOWN: Bounds = (0.0, math.inf)
 CLEVER = "a site that lies cleverly can still choose the model"
 
 
@@ -64,6 +67,8 @@ class Plausibility:
     rows: int | None = None
     goes_on: bool = False
     findings: list[str] = field(default_factory=list)
+    _counts: dict[tuple[tuple[int, ...], Region], Bounds] = field(default_factory=dict)
+    """By sites and region, bounds on the number of records."""
 
     def check(self, number: int, sums: Sequence[QuerySum]) -> None:
         """Checks the sums of one round; raises for an implausible one unless `goes_on`.
@@ -76,8 +81,8 @@ class Plausibility:
         alarm = FALSE_POSITIVE_RATE / (number * (number + 1) * tests)
         new = [
             f"round {number}: {words}"
-            for noise, values, n in sums
-            for words in self._problems(noise, values, n, alarm)
+            for noise, values, members in sums
+            for words in self._problems(noise, values, members, alarm)
         ]
         self.findings += new
         if new and not self.goes_on:
@@ -90,28 +95,55 @@ class Plausibility:
         return f"{findings}; {CLEVER}"
 
     def _problems(
-        self, noise: Noise, values: NDArray[np.int64], n: int, alarm: float
+        self, noise: Noise, values: NDArray[np.int64], members: tuple[int, ...], alarm: float
     ) -> Iterator[str]:
+        """What contradicts the bounds of each cell, and of each channel or table of a group."""
         query = noise.query
         if not isinstance(query, SumQuery) or isinstance(query.statistic, LabelReports):
             return
         cells = values.reshape(query.shape).astype(np.float64)
-        reach = noise_reach(noise.of_site, n, alarm)
+        is_count = not query.statistic.is_fractional
+        totals = cells.sum(axis=(1, 2) if is_count else 1)
+        summands = len(members) * cells[0].size // totals[0].size
+        reach, of_total = (noise_reach(noise.of_site, n, alarm) for n in (len(members), summands))
         largest = query.statistic.bound(noise.unit).linf * noise.refinement
-        if self.rows is not None and np.abs(cells).max() > self.rows * largest + reach:
-            yield f"a cell is larger than {self.rows} records make it"
-        if query.statistic.is_fractional:
+        records = self._most_records(members, query.region)
+        if np.abs(cells).max() > records * largest + reach:
+            yield f"a cell is larger than {records} records make it"
+        if np.abs(totals).max() > records * largest + of_total:
+            yield f"a table adds up to more than {records} records make it"
+        if is_count:
+            low, high = totals.max() - of_total, totals.min() + of_total
+            if cells.min() < -reach or high < 0.0:
+                yield "a count is negative beyond its noise"
+            elif not isinstance(
+                query.by, Sides
+            ):  # a record may have left the tree, or not be split
+                bounds = float(low / largest), float(high / largest)
+                yield from self._count(members, query.region, bounds)
+
+    def _count(self, members: tuple[int, ...], region: Region, bounds: Bounds) -> Iterator[str]:
+        """Narrows the bounds of a region's records, and compares them with all its parts."""
+        before = self._counts.get((members, region), UNKNOWN)
+        low, high = max(bounds[0], before[0]), min(bounds[1], before[1])
+        if low > high:
+            yield "tables of the same records have different totals"
             return
-        if cells.min() < -reach:
-            yield "a count is negative beyond its noise"
-        group_totals = cells.sum(axis=(1, 2))
-        of_total = noise_reach(noise.of_site, n * cells[0].size, alarm)
-        if self.rows is not None and group_totals.max() > self.rows * largest + of_total:
-            yield f"a table counts more than {self.rows} records"
-        if len(group_totals) > 1:
-            apart = noise_reach(noise.of_site, 2 * n * cells[0].size, alarm)
-            if group_totals.max() - group_totals.min() > apart:
-                yield "tables of the same records have different totals"
+        self._counts[members, region] = low, high
+        if region:
+            above, test = region[:-1], region[-1].test
+            parts = [(members, (*above, Step(test, k))) for k in range(test.outcomes)]
+            lows, highs = zip(*(self._counts.get(part, UNKNOWN) for part in parts), strict=True)
+            whole = self._counts.get((members, above), UNKNOWN)
+            if sum(lows) > whole[1] or sum(highs) < whole[0]:
+                yield "the parts of a table do not add up to the whole"
+
+    def _most_records(self, members: tuple[int, ...], region: Region) -> float:
+        """By the study, and by the counts of the region and of those that contain it."""
+        around = (self._counts.get((members, region[:k]), UNKNOWN) for k in range(len(region) + 1))
+        most = min(bounds[1] for bounds in around)
+        most = most if self.rows is None else min(most, self.rows)
+        return most if most == math.inf else max(math.floor(most), 0)
 
 
 def noise_reach(law: NoiseLaw, summands: int, alarm: float) -> float:
@@ -212,9 +244,9 @@ class Influence:
     def add(self, group: tuple[int, ...], pairs: Iterable[tuple[QuerySum, QuerySum]]) -> None:
         """Adds sums over all sites, and the same sums without the group."""
         part = self.parts.setdefault(group, SitePart())
-        for (noise, values, n), (rest_noise, rest, n_rest) in pairs:
-            variance = noise.of_site.variance * n / noise.scale**2
-            both = variance + rest_noise.of_site.variance * n_rest / rest_noise.scale**2
+        for (noise, values, members), (rest_noise, rest, others) in pairs:
+            variance = noise.of_site.variance * len(members) / noise.scale**2
+            both = variance + rest_noise.of_site.variance * len(others) / rest_noise.scale**2
             weight = 1.0 / (variance or 1.0)
             everybody = values / noise.scale
             theirs = everybody - rest / rest_noise.scale

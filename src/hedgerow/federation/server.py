@@ -34,6 +34,8 @@ from hedgerow.privacy.queries import (
 )
 from hedgerow.privacy.statement.record import Listener, Progress, RoundRecord, RunRecord, silent
 from hedgerow.privacy.statement.spending import (
+    ledger_total,
+    of_worst_site,
     paid_on_entering,
     record_query,
     total_cost,
@@ -101,6 +103,14 @@ class Server:
     def variance(self, query: Summed) -> float:
         """The noise a query would carry; a flow may ask before it decides."""
         return self.study.variance(self._kept(query))
+
+    def spent(self) -> Cost:
+        """The budget used: by the sites' receipts, or more if a site missed a failed round.
+
+        A failed round counts in full, whoever was charged: the coordinator may have opened it.
+        """
+        asked = of_worst_site(self.queries, self.study.n_sites, self.study.measure)
+        return max(self.sites.spent(), ledger_total(asked, self.study.measure))
 
     def _kept(self, query: AnyQuery) -> AnyQuery:
         return query if self.influence is None else self.influence.kept(query)
@@ -243,9 +253,12 @@ def _short(fraction: Fraction) -> Fraction:
 
 def _sums(bundle: Sequence[Priced], got: RoundSum) -> list[QuerySum]:
     """The integers of each sum of a round."""
-    ends, n = accumulate(item.size for item in bundle), len(got.members)
-    pairs = zip(bundle, ends, strict=True)
-    return [(item.noise, got.total[end - item.size : end], n) for item, end in pairs if item.noise]
+    ends = accumulate(item.size for item in bundle)
+    return [
+        (item.noise, got.total[end - item.size : end], got.members)
+        for item, end in zip(bundle, ends, strict=True)
+        if item.noise
+    ]
 
 
 def _manifest(bundle: Sequence[Priced]) -> tuple[str, ...]:

@@ -22,9 +22,9 @@ from hedgerow.privacy.ledger.events import cost_of_text, short_text
 from hedgerow.privacy.ledger.file import exclusive, open_ledger, signed_ledger
 from hedgerow.privacy.ledger.sqlite import SqliteLedger, Table
 from hedgerow.privacy.ledger.store import (
+    LAYOUT_VERSION,
     Hook,
     LedgerStore,
-    check_version,
     connect,
     copy_private,
     layout_version,
@@ -33,50 +33,34 @@ from hedgerow.privacy.ledger.store import (
     sync_file,
 )
 from hedgerow.secagg.client import Fresh
-from hedgerow.secagg.closing import RELEASED, Release, message_digest
+from hedgerow.secagg.closing import RELEASED, Release
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.envelope import LedgerHead, MessageKind, Position, SignedHead, SignedHeader
+from hedgerow.secagg.envelope import (
+    LedgerHead,
+    MessageKind,
+    Position,
+    SignedHead,
+    SignedHeader,
+    message_digest,
+)
 from hedgerow.secagg.keys import COORDINATOR, Identity
 from hedgerow.secagg.memory import LastWordWriter, StoredRound, Writer, set_hash
 
-# The layout of a store's file, and the steps from an older layout to the present one. `PRAGMA
-# user_version` counts the steps taken; a file from before they were counted says 0. All missing
-# steps are taken in one transaction, when the file is opened to serve.
-
-_FIRST = (
-    "CREATE TABLE runs (study TEXT, run BLOB, open INTEGER, high_water INTEGER, "
-    "PRIMARY KEY (study, run))",
-    "CREATE TABLE outbox (study TEXT, run BLOB, round INTEGER, record BLOB, "
-    "beside BLOB, PRIMARY KEY (study, run, round))",
-    "CREATE TABLE opened (study TEXT, run BLOB, round INTEGER, members TEXT, "
-    "PRIMARY KEY (study, run, round))",
-    "CREATE TABLE peers (key BLOB PRIMARY KEY, seq INTEGER, head BLOB)",
-    "CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB)",
-)
-_SECOND = (
+# The layout of a store's file, beside the ledger.
+_TABLES = (
     "CREATE TABLE runs (study TEXT, run BLOB, open INTEGER, high_water INTEGER, code BLOB, "
     "PRIMARY KEY (study, run))",
     "CREATE TABLE outbox (study TEXT, run BLOB, round INTEGER, record BLOB, code BLOB, "
     "PRIMARY KEY (study, run, round))",
     "CREATE TABLE peers (peer BLOB PRIMARY KEY, seq INTEGER, head BLOB, receipt BLOB, code BLOB)",
     "CREATE TABLE secrets (study TEXT PRIMARY KEY, value BLOB, code BLOB)",
-)
-_THIRD = (
-    *_SECOND,
     "CREATE TABLE volumes (study TEXT PRIMARY KEY, rounds INTEGER, sent INTEGER, "
     "written INTEGER, code BLOB)",
-)
-
-
-_FOURTH = (
-    *_THIRD,
     "CREATE TABLE released (study TEXT, run BLOB, round INTEGER, kind INTEGER, place INTEGER, "
     "digest BLOB, code BLOB, PRIMARY KEY (study, run, round, kind))",
     "CREATE TABLE last_words (study TEXT PRIMARY KEY, message BLOB, code BLOB)",
+    "CREATE TABLE forks (peer BLOB PRIMARY KEY, evidence BLOB, code BLOB)",
 )
-
-
-_FIFTH = (*_FOURTH, "CREATE TABLE forks (peer BLOB PRIMARY KEY, evidence BLOB, code BLOB)")
 
 
 class StoreTables:
@@ -101,65 +85,15 @@ class StoreTables:
             table.check()
 
 
-def _first_layout(store: LedgerStore, tables: StoreTables) -> None:
-    for statement in _FIRST:
-        store.create(statement)
-
-
-def _second_layout(store: LedgerStore, tables: StoreTables) -> None:
-    """Codes on rows; sets are entries of the ledger; accounts are named by hash.
-
-    Rounds of version 1 can be neither sent nor opened in version 2, and its studies have other
-    hashes now: their runs, stored answers and secrets are erased. Charges, budgets and heads of
-    peers stay.
-    """
-    _require_layout(store, _FIRST)
-    peers = store.execute("SELECT key, seq, head FROM peers")
-    for table in ("runs", "outbox", "opened", "peers", "secrets"):
-        store.execute(f"DROP TABLE {table}")
-    for statement in _SECOND:
-        store.create(statement)
-    for key, seq, head in peers:
-        tables.peers.put(key, seq, head, b"")
-
-
-def _third_layout(store: LedgerStore, tables: StoreTables) -> None:
-    """Counts what each study uses, from now on."""
-    _require_layout(store, _SECOND)
-    store.create(_THIRD[-1])
-
-
-def _fourth_layout(store: LedgerStore, tables: StoreTables) -> None:
-    """Lists releases, and stores the last message of a study. Stored answers of version 2 can no
-    longer be sent.
-    """
-    _require_layout(store, _THIRD)
-    store.execute("DELETE FROM outbox")
-    for statement in _FOURTH[-2:]:
-        store.create(statement)
-
-
-def _fifth_layout(store: LedgerStore, tables: StoreTables) -> None:
-    """Stores evidence of forked ledgers of peers."""
-    _require_layout(store, _FOURTH)
-    store.create(_FIFTH[-1])
-
-
-LAYOUT_STEPS: tuple[Callable[[LedgerStore, StoreTables], None], ...] = (
-    *(_first_layout, _second_layout),
-    *(_third_layout, _fourth_layout, _fifth_layout),
-)
-
-
-def bring_up_to_date(store: LedgerStore, tables: StoreTables) -> None:
-    """Takes the missing steps, all or none, and checks the resulting layout."""
+def create_tables(store: LedgerStore) -> None:
+    """Creates the tables of a new file, all or none; checks those of any other."""
     with store.transaction():
-        missing = LAYOUT_STEPS[layout_version(store) :]
-        for step in missing:
-            step(store, tables)
-        if missing:
-            store.execute(f"PRAGMA user_version = {len(LAYOUT_STEPS)}")
-        _require_layout(store, _FIFTH)
+        if layout_version(store) == 0:
+            _require_layout(store, ())
+            for statement in _TABLES:
+                store.execute(statement)
+            store.execute(f"PRAGMA user_version = {LAYOUT_VERSION}")
+        _require_layout(store, _TABLES)
 
 
 def _require_layout(store: LedgerStore, statements: tuple[str, ...]) -> None:
@@ -198,14 +132,14 @@ class PeerHeads:
         return None if result is None else (result[1], result[2])
 
     def receipt(self, peer: bytes) -> SignedHeader | None:
-        """The message header with the highest head; version 1 stored none."""
+        """The message header with the highest head."""
         if peer in self._news:
             return self._news[peer]
         result = self._table.get(peer)
-        return SignedHeader.read(result[3]) if result is not None and result[3] else None
+        return None if result is None else SignedHeader.read(result[3])
 
     def receipts(self) -> dict[bytes, bytes]:
-        receipts = {row[0]: row[3] for row in self._table.rows() if row[3]}
+        receipts = {row[0]: row[3] for row in self._table.rows()}
         return receipts | {peer: receipt.to_bytes() for peer, receipt in self._news.items()}
 
     def see(self, peer: bytes, receipt: SignedHeader) -> None:
@@ -453,14 +387,14 @@ class SiteStore:
     def __init__(
         self, store: LedgerStore, identity: Identity, anchor: Path, lock: sqlite3.Connection
     ) -> None:
-        check_version(store)
+        layout_version(store)
         store.check()
         self.ledger = signed_ledger(store, identity, anchor)
         self._store, self._identity, self._lock = store, identity, lock
         self._tables = StoreTables(store, identity.derive("rows of a store"))
         self._peers = PeerHeads(store, self._tables)
         self._memories: dict[str, StudyStore] = {}
-        bring_up_to_date(store, self._tables)
+        create_tables(store)
         self.ledger.verify()
         self._tables.check()
 
@@ -536,7 +470,7 @@ class SiteStore:
             row = self._tables.volumes.get(study) or (study, 0, 0, 0)
             totals = row[1] + 1, row[2] + len(record.message), row[3] + 2 * line
             self._tables.volumes.put(study, *totals)
-        return Volume(totals[0], totals[1], totals[2] + ROUNDS_KEPT * len(record.to_bytes()))
+        return Volume(totals[0], totals[1], totals[2] + ROUNDS_KEPT * record.size)
 
     def secret(self, study: str) -> bytes:
         """32 bytes for the study's secret draws per record; durable before they are first used.
@@ -614,7 +548,7 @@ class SiteStore:
 def backup_store(site_store: Path, path: Path) -> None:
     """Writes a backup from another process, while a service holds the store."""
     with closing(LedgerStore(connect(site_store))) as store:
-        check_version(store)
+        layout_version(store)
         _copy_without_answers(store, path)
 
 

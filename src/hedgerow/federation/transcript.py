@@ -54,10 +54,15 @@ class TranscriptRound:
     messages: tuple[bytes, ...] = field(repr=False)
 
     def to_bytes(self) -> bytes:
-        head = u64(self.number) + u32(self.attempt) + bytes((self.is_void, self.mode))
-        content = bytes_field(self.questions) + bytes_field(self.definitions)
-        sites = members_field(self.participants)
-        return b"".join((head, content, sites, *map(bytes_field, self.messages)))
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        yield u64(self.number) + u32(self.attempt) + bytes((self.is_void, self.mode))
+        yield bytes_field(self.questions) + bytes_field(self.definitions)
+        yield members_field(self.participants)
+        for message in self.messages:  # not copied: a vector has megabytes
+            yield u32(len(message))
+            yield message
 
     @classmethod
     def read(cls, data: bytes) -> TranscriptRound:
@@ -156,17 +161,18 @@ class FileTranscript:
         self._add(b"E", u32(attempt) + session.id + table_field(dict(session.ephemerals)))
 
     def add_round(self, entry: TranscriptRound) -> None:
-        self._add(b"R", entry.to_bytes())
+        self._add(b"R", *entry.pieces())
+        self.leaves[entry.number] = entry.leaf
 
     def add_closed(self, messages: Iterable[bytes]) -> None:
-        self._add(b"C", b"".join(bytes_field(redact(message)) for message in messages))
+        self.last_words = tuple(map(redact, messages))
+        self._add(b"C", *map(bytes_field, self.last_words))
 
-    def _add(self, tag: bytes, content: bytes) -> None:
-        self._file.write(_RECORD.pack(tag, len(content)))
-        self._file.write(content)
+    def _add(self, tag: bytes, *pieces: bytes) -> None:
+        self._file.write(_RECORD.pack(tag, sum(map(len, pieces))))
+        self._file.writelines(pieces)
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._take(tag, content)
 
 
 def shown_messages(messages: Mapping[tuple[int, MessageKind], bytes]) -> tuple[bytes, ...]:

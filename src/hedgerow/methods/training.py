@@ -171,7 +171,7 @@ def train(
     estimator.n_features_in_ = len(study.schema.columns)
     estimator.privacy_ = statement(
         study,
-        federation.sites.spent(),
+        federation.spent(),
         federation.queries,
         is_simulation=circumstances.simulated,
         saved_fraction=trained_model.unspent_fraction,

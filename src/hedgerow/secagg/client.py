@@ -35,7 +35,7 @@ from functools import partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hedgerow.errors import ParameterError, SiteRefused
-from hedgerow.secagg.closing import UNASKED, Close, LastWord, Release, message_digest
+from hedgerow.secagg.closing import UNASKED, Close, LastWord, Release
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import SEED, SIGNATURE
 from hedgerow.secagg.envelope import (
@@ -47,6 +47,7 @@ from hedgerow.secagg.envelope import (
     LedgerHead,
     MessageKind,
     SignedHeader,
+    message_digest,
     open_envelope,
     seal_message,
 )

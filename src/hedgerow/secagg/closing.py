@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import DIGEST, Buffer, Reader, bytes_field, digest, ids, u16, u32, u64
-from hedgerow.secagg.envelope import Header, MessageKind, redact
+from hedgerow.secagg.envelope import Header, MessageKind
 from hedgerow.secagg.keys import Identity, is_signed_lasting
 from hedgerow.secagg.messages import Mode
 
@@ -23,11 +23,6 @@ RELEASED = (MessageKind.MASKED, MessageKind.SIGNED_SET, MessageKind.SHARES)
 
 UNASKED = bytes(DIGEST)
 """The root of a CLOSED that no coordinator requested."""
-
-
-def message_digest(message: Buffer) -> bytes:
-    """The digest of a message in the form that a transcript shows."""
-    return digest("message", redact(message))
 
 
 @dataclass(frozen=True, slots=True)

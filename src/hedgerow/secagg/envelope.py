@@ -28,7 +28,15 @@ from typing import TypeAlias
 
 from hedgerow.errors import ParameterError
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import DIGEST, SIGNATURE, Buffer, Reader, checked_count, digest
+from hedgerow.secagg.encoding import (
+    DIGEST,
+    SIGNATURE,
+    Buffer,
+    Reader,
+    checked_count,
+    digest,
+    digest_joined,
+)
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, is_signed, verify_signature
 from hedgerow.secagg.parameters import PROTOCOL
 
@@ -238,11 +246,20 @@ def _signed_shown(sender: int, ledger: bytes, rest: bytes) -> bytes:
 
 def redact(message: Buffer) -> bytes:
     """A message as a transcript shows it: a hash stands in place of the ledger's end."""
+    return b"".join(_redacted(message))
+
+
+def message_digest(message: Buffer) -> bytes:
+    """The digest of a message in the form that a transcript shows."""
+    return digest_joined("message", _redacted(message))
+
+
+def _redacted(message: Buffer) -> tuple[Buffer, ...]:
     reader = Reader(message)
     begin = reader.take(_BEGIN.size)
     *_, length = _BEGIN.unpack(begin)
     spent, head = reader.take(length), reader.view(_HEAD)
-    return b"".join((begin, spent, digest("ledger", head), reader.view(reader.remaining)))
+    return begin, spent, digest("ledger", head), reader.view(reader.remaining)
 
 
 def shown_header(data: Buffer) -> Header:

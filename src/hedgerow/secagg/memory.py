@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hedgerow.secagg.closing import RELEASED, Release, message_digest
+from hedgerow.secagg.closing import RELEASED, Release
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import (
     DIGEST,
@@ -30,6 +30,7 @@ from hedgerow.secagg.encoding import (
     members_field,
     table_field,
     u16,
+    u32,
     u64,
 )
 from hedgerow.secagg.envelope import (
@@ -40,6 +41,7 @@ from hedgerow.secagg.envelope import (
     Position,
     SignedHead,
     SignedHeader,
+    message_digest,
 )
 from hedgerow.secagg.messages import Mode
 
@@ -72,24 +74,31 @@ class StoredRound:
     share_keys: dict[int, bytes] = field(default_factory=dict, repr=False)
     """Key that opens the share each neighbor sealed for this site."""
 
+    @property
+    def size(self) -> int:
+        """The length in bytes."""
+        return sum(map(len, self._fields()))
+
     def to_bytes(self) -> bytes:
+        return b"".join(self._fields())
+
+    def _fields(self) -> tuple[bytes, ...]:
         spent = self.ledger.spent.encode("ascii")
-        return b"".join(
-            (
-                self.run_id,
-                self.session_id,
-                u64(self.round),
-                bytes((self.mode,)),
-                self.request,
-                members_field(self.participants),
-                self.context,
-                u64(self.ledger.seq) + self.ledger.head + u16(len(spent)) + spent,
-                bytes_field(self.own_share),
-                table_field(self.seeds),
-                table_field(self.share_keys),
-                bytes_field(self.release_digest),
-                bytes_field(self.message),
-            )
+        return (
+            self.run_id,
+            self.session_id,
+            u64(self.round),
+            bytes((self.mode,)),
+            self.request,
+            members_field(self.participants),
+            self.context,
+            u64(self.ledger.seq) + self.ledger.head + u16(len(spent)) + spent,
+            bytes_field(self.own_share),
+            table_field(self.seeds),
+            table_field(self.share_keys),
+            bytes_field(self.release_digest),
+            u32(len(self.message)),
+            self.message,
         )
 
     @classmethod

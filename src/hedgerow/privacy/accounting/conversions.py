@@ -129,10 +129,6 @@ def cost_of(measure: Measure, law: NoiseLaw, sensitivity: Sensitivity) -> Cost:
     match measure, law:
         case Measure.PURE, DiscreteLaplace():
             return sensitivity.l1 * law.rate
-        case Measure.ZCDP, DiscreteLaplace():
-            return rounding.above(_tanh_cost(real(sensitivity.l1 * law.rate)))
-        case Measure.ZCDP, DiscreteGaussian():
-            return sensitivity.l2_squared / (2 * law.sigma2)
         case Measure.GDP, DiscreteLaplace():
             return _mu_squared_of_pure(sensitivity.l1 * law.rate)
         case Measure.GDP, DiscreteGaussian():
@@ -147,26 +143,24 @@ def selection_epsilon(
 ) -> Fraction:
     """The epsilon of a selection that costs `cost` and leaves `remainder` behind, rounded down.
 
-    The exponential mechanism bounds the *range* of its loss by epsilon, hence half as much
-    counts: rho = eps^2 / 8, mu = 2 Phi^-1(logistic(eps / 2)). The others pay what any
-    eps-DP mechanism pays: rho = eps tanh(eps / 2), mu = 2 Phi^-1(logistic(eps)). With mu^2 = s
-    left after it, eps^2 / 4 = cost s / (cost + s) is kept too, and mostly more (section 4).
+    Under mu-GDP any eps-DP mechanism pays mu = 2 Phi^-1(logistic(eps)). The exponential mechanism
+    bounds the *range* of its loss by epsilon, hence half of it counts. With mu^2 = s left after it,
+    eps^2 / 4 = cost s / (cost + s) is kept too, and mostly more (section 4).
     Proof: docs/proofs/discrete_gaussian_gdp.md.
     """
     _check_positive(cost)
     is_bounded_range = Mechanism(chooser) is Mechanism.EXPONENTIAL
-    match measure:
-        case Measure.PURE:
-            return cost
-        case Measure.ZCDP:
-            return _root_below(8 * cost) if is_bounded_range else _pure_of_rho(cost)
-        case Measure.GDP:
-            epsilon = max(_pure_of_mu_squared(cost), _pure_among_sums(cost, remainder))
-            return (2 if is_bounded_range else 1) * epsilon
+    if measure is Measure.PURE:
+        return cost
+    epsilon = max(_pure_of_mu_squared(cost), _pure_among_sums(cost, remainder))
+    return (2 if is_bounded_range else 1) * epsilon
 
 
 def lifetime_cost(measure: Measure, spent: Cost, lifetime: Measure) -> Cost:
-    """The cost of a study in a site's lifetime budget, which is in epsilon or in rho."""
+    """The cost of a study in a site's lifetime budget, which is in epsilon or in rho.
+
+    In rho an epsilon counts eps tanh(eps / 2), the tight form of Bun and Steinke's eps^2 / 2.
+    """
     if measure is lifetime or not isinstance(spent, Fraction):
         return spent
     if lifetime is not Measure.ZCDP:
@@ -176,7 +170,7 @@ def lifetime_cost(measure: Measure, spent: Cost, lifetime: Measure) -> Cost:
         )
     if measure is Measure.GDP:
         return spent / 2
-    return rounding.above(_tanh_cost(real(spent)))
+    return rounding.above(real(spent) * context().tanh(real(spent) / 2))
 
 
 def _check_positive(cost: Fraction) -> None:
@@ -184,26 +178,6 @@ def _check_positive(cost: Fraction) -> None:
         raise ParameterError(
             f"a release that costs {cost} cannot say anything; give it a fraction > 0."
         )
-
-
-def _root_below(square: Fraction) -> Fraction:
-    """A rational at most the square root, exact if the root is rational."""
-    scale = 1 << (2 * rounding.FINE_BITS)
-    top, bottom = square.numerator * scale, square.denominator * scale
-    return Fraction(math.isqrt(top), math.isqrt(bottom - 1) + 1)
-
-
-def _tanh_cost(epsilon: rounding.Real) -> rounding.Real:
-    """The cost of any eps-DP mechanism in rho: the tight form of Bun and Steinke's eps^2 / 2."""
-    return epsilon * context().tanh(epsilon / 2)
-
-
-def _pure_of_rho(rho: Fraction) -> Fraction:
-    goal, high = real(rho), context().mpf(1)
-    while _tanh_cost(high) <= goal:
-        high *= 2
-    low = min(goal, context().sqrt(goal))
-    return rounding.rounded_down(rounding.highest(lambda e: bool(_tanh_cost(e) <= goal), low, high))
 
 
 def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:

@@ -4,9 +4,6 @@ Each entry holds the hash of all entries before it, their signatures included, a
 signature of the last entry thus covers all: reading a ledger takes one pass of hashing and one
 signature check. Whoever holds the signing key and the file can still write another history; only
 those who remember a head (the anchor, the coordinator, other sites) notice it.
-
-Entries of version 1 held the hash of the previous entry without its signature. They are still read,
-and the signature of each is checked as long as no newer entry follows.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ Sign = Callable[[bytes], bytes]
 Verify = Callable[[bytes, bytes], bool]
 """(signature, message) -> whether this site signed it."""
 
-_VERSION_1, _VERSION_2 = b"hedgerow/ledger/1/entry", b"hedgerow/ledger/2/entry"
+_ENTRY = b"hedgerow/ledger/2/entry"
 _LINK = b"hedgerow/ledger/2/link"
 
 
@@ -61,17 +58,14 @@ START = ChainLink(0, NO_HEAD, NO_HEAD)
 
 def seal_entry(seq: int, end: ChainLink, event: Event, sign: Sign) -> Entry:
     body = to_json(event)
-    head = _digest(_VERSION_2, str(seq), end.everything, body)
+    head = _digest(_ENTRY, str(seq), end.everything, body)
     return Entry(seq, body, head, sign(head))
 
 
-def vouches(entry: Entry, end: ChainLink) -> bool:
-    """Whether an entry covers the signatures before it; raises if it does not follow them."""
-    if entry.head == _digest(_VERSION_2, str(entry.seq), end.everything, entry.body):
-        return True
-    if entry.head == _digest(_VERSION_1, str(entry.seq), end.head, entry.body):
-        return False
-    raise LedgerBroken(_describe_break(entry.seq, "does not follow from the entry before it"))
+def check_link(entry: Entry, end: ChainLink) -> None:
+    """Raises unless the entry covers everything before it, signatures included."""
+    if entry.head != _digest(_ENTRY, str(entry.seq), end.everything, entry.body):
+        raise LedgerBroken(_describe_break(entry.seq, "does not follow from the entry before it"))
 
 
 def check_signature(entry: Entry, verify: Verify) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -22,7 +22,7 @@ _PLACES = 40
 MOST_WORDS = 500
 """Characters of a charge's purpose that an entry stores."""
 NONE = "0/1"
-"""The delta of entries of version 1, which name none."""
+"""The remainder of a charge that names none."""
 
 Head = tuple[int, bytes]
 """The number of entries of a ledger, and the hash of the last."""
@@ -105,18 +105,15 @@ class Reconciled:
 
 
 Event = LifetimeSet | Approved | Charged | SetOpened | Closed | Restored | Reconciled
-Approvals = Callable[[str], Measure]
-"""Gives the measure in which a study was approved."""
 
 
 def to_json(event: Event) -> str:
     return json.dumps(_fields(event), separators=(",", ":"), ensure_ascii=True)
 
 
-def from_json(text: str, approvals: Approvals) -> Event:
-    """Parses an event; `approvals` gives the measure of version 1 charges, which name none."""
+def from_json(text: str) -> Event:
     try:
-        return _event(json.loads(text), approvals)
+        return _event(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise LedgerBroken(
             f"an entry of the ledger cannot be read ({error}); "
@@ -175,19 +172,17 @@ def _fields(event: Event) -> dict[str, Any]:
             return kind | {"spent": costs, "rounds": list(map(list, rounds))}
 
 
-def _event(raw: dict[str, Any], approvals: Approvals) -> Event:
+def _event(raw: dict[str, Any]) -> Event:
     match raw["kind"]:
         case "LifetimeSet":
-            limit, delta = cost_of_text(raw["limit"]), cost_of_text(raw.get("delta", NONE))
-            return LifetimeSet(Measure[raw["measure"]], limit, delta, raw.get("unit", ""))
+            limit, delta = cost_of_text(raw["limit"]), cost_of_text(raw["delta"])
+            return LifetimeSet(Measure[raw["measure"]], limit, delta, raw["unit"])
         case "Approved":
-            measure, cap = Measure[raw["measure"]], cost_of_text(raw["cap"])
-            delta = cost_of_text(raw.get("delta", NONE))
-            return Approved(raw["study"], measure, cap, raw.get("name", ""), delta)
+            cap, delta = cost_of_text(raw["cap"]), cost_of_text(raw["delta"])
+            return Approved(raw["study"], Measure[raw["measure"]], cap, raw["name"], delta)
         case "Charged":
-            study = raw["study"]
-            measure = Measure[raw["measure"]] if "measure" in raw else approvals(study)
-            regions = _regions(raw.get("steps", ()))
+            study, measure = raw["study"], Measure[raw["measure"]]
+            regions = _regions(raw["steps"])
             charges = tuple(_charge(line, regions, study, measure) for line in raw["charges"])
             return Charged(study, raw["round"], charges)
         case "SetOpened":
@@ -200,7 +195,7 @@ def _event(raw: dict[str, Any], approvals: Approvals) -> Event:
             return Restored(raw["after"], lost)
         case "Reconciled":
             study_costs = tuple((study, cost_of_text(cost)) for study, cost in raw["spent"])
-            rounds = tuple((study, round_id) for study, round_id in raw.get("rounds", ()))
+            rounds = tuple((study, round_id) for study, round_id in raw["rounds"])
             return Reconciled(study_costs, rounds)
     raise ValueError(f"unknown kind {raw['kind']!r}")
 
@@ -244,9 +239,8 @@ def _charge_fields(charge: Charge, steps: StepTable) -> dict[str, Any]:
 
 
 def _charge(raw: dict[str, Any], regions: Sequence[Region], study: str, measure: Measure) -> Charge:
-    """Parses a charge; a region is a line of the entry's steps or, in version 2, spelled out."""
-    place = raw["region"]
-    region = regions[place] if type(place) is int else tuple(_step(step) for step in place)
+    """Parses a charge; its region is a line of the entry's steps."""
+    region = regions[raw["region"]]
     remainder = cost_of_text(raw.get("remainder", NONE))
     return Charge(region, cost_of_text(raw["cost"]), raw["what"], study, measure, remainder)
 

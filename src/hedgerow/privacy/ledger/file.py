@@ -19,7 +19,7 @@ from pathlib import Path
 from hedgerow.errors import LedgerBroken, LedgerUnavailable, ParameterError
 from hedgerow.privacy.ledger.chain import Anchor
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
-from hedgerow.privacy.ledger.store import LedgerStore, check_version, connect, write_private
+from hedgerow.privacy.ledger.store import LedgerStore, connect, layout_version, write_private
 from hedgerow.secagg.keys import Identity, is_signed
 
 WAIT_SECONDS = 60.0
@@ -102,5 +102,5 @@ def exclusive(path: Path, wait_seconds: float = 0.0) -> sqlite3.Connection:
 def open_ledger(path: Path, identity: Identity, anchor: Path) -> Iterator[SqliteLedger]:
     """Opens the ledger alone, to read it or to approve a study while another process serves."""
     with closing(LedgerStore(connect(path))) as store:
-        check_version(store)
+        layout_version(store)
         yield signed_ledger(store, identity, anchor)

@@ -100,9 +100,6 @@ class Books:
             )
         return self.accounts[study]
 
-    def measure(self, study: str) -> Measure:
-        return self.account(study).measure
-
     @property
     def committed(self) -> Cost:
         """The occupied lifetime budget: caps of open studies, spending of closed ones."""

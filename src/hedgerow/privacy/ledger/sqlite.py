@@ -115,19 +115,17 @@ class StoredChain:
         self.books, self.end, self._caught_up, self._anchor_heads = Books(), START, 0, {}
 
     def _take_all(self, entries: Iterable[Entry]) -> None:
-        """Applies entries, and checks the signatures that no later entry covers."""
-        unsigned_entries: list[Entry] = []
-        for entry in entries:
-            if chain.vouches(entry, self.end):
-                unsigned_entries.clear()
-            unsigned_entries.append(entry)
-            self._take(entry)
-        for entry in unsigned_entries:
-            chain.check_signature(entry, self._verify)
+        """Applies entries, and checks the last signature, which covers all others."""
+        last = None
+        for last in entries:
+            chain.check_link(last, self.end)
+            self._take(last)
+        if last is not None:
+            chain.check_signature(last, self._verify)
 
     def _take(self, entry: Entry) -> None:
         try:
-            event = from_json(entry.body, self.books.measure)
+            event = from_json(entry.body)
             chain.check_seq(entry, next_seq(self.end.seq, event))
             self.books.apply(event)
         except LedgerBroken:
@@ -380,7 +378,7 @@ class SqliteLedger:
     def entries(self) -> Iterator[tuple[Entry, Event]]:
         """All entries, as verified when this ledger was last used."""
         for entry in self._chain.entries():
-            yield entry, from_json(entry.body, self._chain.books.measure)
+            yield entry, from_json(entry.body)
 
     def settle(self) -> None:
         """Brings the anchor up to the file's end, before stored bytes are sent again."""

@@ -122,8 +122,8 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-KNOWN_LAYOUTS = 5
-"""The number of layouts of a site's file that this release reads."""
+LAYOUT_VERSION = 5
+"""The layout of a site's file (`PRAGMA user_version`); 0 before a site has served from it."""
 
 
 class LedgerStore:
@@ -268,15 +268,11 @@ def _in_our_words(error: sqlite3.Error | UnicodeDecodeError) -> LedgerError:
 
 
 def layout_version(store: LedgerStore) -> int:
+    """Raises if another hedgerow has laid the file out."""
     (version,) = cast(tuple[int], store.execute("PRAGMA user_version")[0])
-    if not 0 <= version <= KNOWN_LAYOUTS:
+    if version not in (0, LAYOUT_VERSION):
         raise LedgerUnavailable(
-            f"the site's file has layout {version}; this hedgerow knows up to {KNOWN_LAYOUTS}. "
+            f"the site's file has layout {version}; this hedgerow knows {LAYOUT_VERSION}. "
             "Nothing was changed. Use the hedgerow that wrote it, or a later one."
         )
     return version
-
-
-def check_version(store: LedgerStore) -> None:
-    """Raises if a later hedgerow has changed the file."""
-    layout_version(store)

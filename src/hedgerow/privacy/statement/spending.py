@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,16 +10,16 @@ from typing import Any
 
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.accounting.coalition import CoalitionRelease
-from hedgerow.privacy.accounting.guarantee import INFINITY, Guarantee, guarantee_of_words
+from hedgerow.privacy.accounting.guarantee import Guarantee
 from hedgerow.privacy.ledger.charges import Charge, Tally
 from hedgerow.privacy.pricing import Priced, label_mechanism
 from hedgerow.privacy.queries.statistics import Phrase, condense
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Test
-from hedgerow.schema.rules import exact
 
 ENTRY, END = 0, -1
 """Round numbers of the cost of entering, before the first round, and of the end."""
+FAILED = " (failed: counted, not answered)"
 KEPT = "kept unspent: selections were priced by it"
 
 
@@ -37,7 +36,7 @@ class Asked:
     remainder: Cost = Fraction(0)
     """The budget that had to be left after a selection."""
     void: bool = False
-    """Whether the round failed: it was charged without an answer."""
+    """Whether the round failed: it counts in full, without an answer."""
     without: tuple[int, ...] = ()
     """Sites that were not asked, and not charged."""
 
@@ -179,7 +178,7 @@ def _kind(queries: Sequence[Asked]) -> tuple[object, ...]:
 def _purpose_of(queries: Sequence[Asked]) -> str:
     words = " and ".join(str(phrase) for phrase in condense(query.phrase for query in queries))
     free = "" if any(query.cost for query in queries) else " (from the randomized labels)"
-    failure_note = " (failed: charged, not answered)" if queries[0].void else ""
+    failure_note = FAILED if queries[0].void else ""
     return f"{words}{_piecewise(queries)}{free}{failure_note}"
 
 
@@ -245,11 +244,6 @@ class Total:
         }
 
     @staticmethod
-    def from_dict(d: Mapping[str, Any], unit: str) -> Total:
-        """`unit` is that of the newest fit, which older files do not repeat."""
-        if "guarantee" in d:
-            guarantee = Guarantee.from_dict(d["guarantee"])
-        else:
-            epsilon = math.inf if d["epsilon"] in (INFINITY, math.inf) else exact(d["epsilon"])
-            guarantee = guarantee_of_words(unit, epsilon, exact(d["delta"]))
+    def from_dict(d: Mapping[str, Any]) -> Total:
+        guarantee = Guarantee.from_dict(d["guarantee"])
         return Total(guarantee=guarantee, fits=d["fits"], entry=d["entry"], head=d["head"])
