@@ -582,7 +582,7 @@ def learn_tables(
         TableTrees(pairs), steps, rounds, (), model, residuals, rng
     )
     spent += SURFACES_FRACTION if pairs else 0
-    return LearnedTables(effects, model, noise, [*learned.trees(), *tables], residuals, spent)
+    return LearnedTables(effects, model, noise, [*learned.trees, *tables], residuals, spent)
 
 
 def _curves(
