@@ -31,6 +31,7 @@ from hedgerow.deployment.site_state import (
 from hedgerow.deployment.study_file import StudyFile, as_text
 from hedgerow.errors import HedgerowError, LedgerUnavailable, ParameterError, SiteRefused
 from hedgerow.federation.audit_log import Audit
+from hedgerow.federation.client import site_of
 from hedgerow.federation.policy import HOW_TO_OPEN, PolicyLine, SitePolicy, number_text
 from hedgerow.methods import model_file
 from hedgerow.privacy.accounting import conversions
@@ -46,9 +47,7 @@ from hedgerow.privacy.queries.kinds import QueryKind
 from hedgerow.privacy.statement.wording import dp_model_words
 from hedgerow.privacy.study import Study
 from hedgerow.schema.visible import visible
-from hedgerow.secagg.client import Site
-from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.keys import Roster, check_pins, fingerprint, spoken_words
+from hedgerow.secagg.keys import check_pins, fingerprint, spoken_words
 
 
 # Check.
@@ -407,16 +406,7 @@ def close(state: StateFolder, name: str, audit: Audit) -> str:
         ) from None
     with closing(site_store):
         memory = site_store.memory(study.account)
-        site = Site(
-            state.identity(),
-            Roster(study.sites, study.coordinator),
-            study.sites.index(state.identity().public),
-            Parameters.of(study.parameters),
-            study.hash,
-            memory,
-            pins=state.policy().pins.values(),
-        )
-        site.close_unasked()
+        site_of(study, state.identity(), memory, state.policy().pins.values()).close_unasked()
     audit.note("finished", study=study.account, name=study.name, by=getpass.getuser())
     return folder.path.name
 

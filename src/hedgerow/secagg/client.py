@@ -170,9 +170,10 @@ class Site:
         return self._membership.open(self._receive(message, MessageKind.OPEN))
 
     @one_at_a_time
-    def bind(self, message: bytes) -> None:
-        """BIND: the rest of the secrets that this site shares with its peers."""
+    def bind(self, message: bytes) -> bytes:
+        """BIND: the rest of the secrets that this site shares with its peers; answers nothing."""
         self._membership.bind(self._receive(message, MessageKind.BIND))
+        return b""
 
     @one_at_a_time
     def begin(self, message: bytes) -> Beginning:
@@ -303,7 +304,7 @@ class Site:
         return self._reply(MessageKind.WITNESSED, record, request.members, body)
 
     @one_at_a_time
-    def prove(self, message: bytes) -> None:
+    def prove(self, message: bytes) -> bytes:
         """PROVE: a set with enough witnesses for this process may be signed and opened."""
         envelope = self._receive(message, MessageKind.PROVE)
         record = self._record_of(envelope.header)
@@ -311,6 +312,7 @@ class Site:
         self._check_members(request.members, record)
         self._check_witnesses(request, record)
         self._proofs[record.run_id, record.round] = request.members
+        return b""
 
     def _check_witnesses(self, request: MemberTable, record: StoredRound) -> None:
         parameters, others = self._parameters, set(record.participants) - {self._author.me}

@@ -63,12 +63,12 @@ class Heads:
     def check(self, joining: Sequence[Joining]) -> None:
         """Refuses a key session in which my ledger, or that of a peer, was rolled back."""
         for item in joining:
-            own_head = item.heads.get(self.me)
+            own_head = item.keys.heads.get(self.me)
             if own_head is not None and own_head.is_by(self.roster.sites[self.me]):
                 self.meet(own_head.head)
-            for peer, evidence in item.forks.items():
+            for peer, evidence in item.keys.forks.items():
                 self._end(peer, *fork_heads(evidence))
-            for peer, head in (*item.heads.items(), (item.sender, item.receipt.signed_head)):
+            for peer, head in (*item.keys.heads.items(), (item.sender, item.receipt.signed_head)):
                 self._watch(peer, head)
         for item in joining:
             key = self.roster.sites[item.sender]

@@ -92,7 +92,7 @@ class Coordinator:
         """
         run = cls(identity, roster, parameters, study_hash, heads, entropy=lambda _: run_id)
         joining = run._joining(keys)
-        run.attempt = max((item.attempt for item in joining), default=0)
+        run.attempt = max((item.keys.attempt for item in joining), default=0)
         run._form(joining)
         run._round = round - 1
         return run
@@ -115,7 +115,7 @@ class Coordinator:
         """
         joining = self._joining(keys)
         for item in joining:
-            for site, evidence in item.forks.items():
+            for site, evidence in item.keys.forks.items():
                 has_forked = is_fork(self.roster.key_of(site), *fork_heads(evidence))
                 require(not has_forked, Code.LEDGER_FORKED, site)
             last_head = self.heads.get(item.sender, EMPTY_LEDGER)
