@@ -33,9 +33,9 @@ from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, MemberTable, Round, Survivors, Unmask
 from hedgerow.secagg.opening import set_digest, witness_digest
+from hedgerow.secagg.parameters import Parameters
 from support.effort import either
 from support.protocol_model import SOUND, InTwo, Known, Rules, View, World, computable, search
 from support.secagg_dry_run import ring_sum, some_vectors

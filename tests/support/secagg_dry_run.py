@@ -22,10 +22,10 @@ from hedgerow.secagg.envelope import (
     MessageKind,
     seal_message,
 )
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
 from hedgerow.secagg.masks import Int64
 from hedgerow.secagg.opening import OpenedSum
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.server import Coordinator, SecureSum
 
 STUDY = hashlib.sha256(b"a study").digest()

@@ -21,9 +21,9 @@ from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.client import Resend, Site
 from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.masks import Int64
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.server import Coordinator
 from support import secagg_dry_run
 from support.faults import do_not_wait
@@ -52,7 +52,7 @@ class DurableLink(ByName, SecureSites):
         self.identities = [Identity.generate() for _ in rows]
         self.own_identity = Identity.generate()
         self.roster = Roster(tuple(i.public for i in self.identities), self.own_identity.public)
-        self.parameters = Parameters.of(study.parameters)
+        self.parameters = study.parameters
         self.deaf: dict[MessageKind, Collection[int]] = {}
         self.mute: dict[MessageKind, Collection[int]] = {}
         self.site_stores = [self._site_store(k) for k in range(len(rows))]

@@ -51,7 +51,6 @@ from hedgerow.secagg.client import Fresh, Resend, Site
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import NO_SESSION, Header, LedgerHead, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import Memory, StoredRound
 
@@ -367,7 +366,7 @@ def refusal_code(reply: bytes) -> str | None:
 def site_of(study: Study, identity: Identity, memory: Memory, pins: Iterable[str]) -> Site:
     """The half of the secure sum of one of the study's sites."""
     roster, me = Roster(study.sites, study.coordinator), study.sites.index(identity.public)
-    place = identity, roster, me, Parameters.of(study.parameters)
+    place = identity, roster, me, study.parameters
     return Site(*place, study.hash, memory, pins=frozenset(pins))
 
 

@@ -51,7 +51,6 @@ from hedgerow.secagg.envelope import (
     open_envelope,
     seal_message,
 )
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import (
     COORDINATOR,
     Identity,
@@ -73,6 +72,7 @@ from hedgerow.secagg.membership import (
 from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
 from hedgerow.secagg.messages import MemberTable, Mode, Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.opening import check_certificate, least_witnesses, set_digest, witness_digest
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import SiteSession
 from hedgerow.secagg.shamir import Entropy
 

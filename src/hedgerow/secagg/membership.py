@@ -32,11 +32,11 @@ from hedgerow.secagg.envelope import (
     fork_heads,
     is_fork,
 )
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, EVERYBODY, EphemeralKeys, Roster, seal_share
 from hedgerow.secagg.masks import Int64, UInt64
 from hedgerow.secagg.memory import Memory
 from hedgerow.secagg.messages import LANES, LONGEST_VECTOR, Capsules, Join, Keys, Masked, Open
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import Joining, RunAttempt, SiteSession, form_session, read_keys
 from hedgerow.secagg.shamir import Entropy
 

@@ -25,10 +25,9 @@ from hedgerow.secagg.envelope import (
     is_fork,
     open_envelope,
 )
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
 from hedgerow.secagg.messages import LONGEST_VECTOR, MOST_ATTEMPTS, Capsules, Join, Mode, Open
-from hedgerow.secagg.parameters import MOST_RECEIPTS
+from hedgerow.secagg.parameters import MOST_RECEIPTS, Parameters
 from hedgerow.secagg.secure_sum import SecureSum
 from hedgerow.secagg.session import Joining, KeySession, form_session, read_keys
 from hedgerow.secagg.shamir import Entropy

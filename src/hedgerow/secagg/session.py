@@ -25,7 +25,7 @@ from hedgerow.secagg.envelope import (
     SignedHeader,
     open_envelope,
 )
-from hedgerow.secagg.graph import Graph, Parameters
+from hedgerow.secagg.graph import Graph
 from hedgerow.secagg.keys import (
     EVERYBODY,
     EphemeralKeys,
@@ -40,6 +40,7 @@ from hedgerow.secagg.keys import (
     shared_secret,
 )
 from hedgerow.secagg.messages import Keys
+from hedgerow.secagg.parameters import Parameters
 
 RunAttempt: TypeAlias = tuple[bytes, int]
 """Run and attempt of a JOIN."""
@@ -124,7 +125,7 @@ def form_session(
     for keys in (ephemerals, encapsulations):  # fewer if a sender or a key is repeated
         require(len(set(keys.values())) == len(everyone), Code.DUPLICATE_KEY)
     session_id = digest("epoch", study_hash, invitation[0], *(item.message for item in everyone))
-    graph = parameters.graph(session_id)
+    graph = Graph.of(parameters, session_id)
     return KeySession(invitation[0], session_id, ephemerals, encapsulations, graph)
 
 
