@@ -190,6 +190,7 @@ def study_text(
     threshold: int | None = None,
     name: str = "wards",
     epsilon: str = "1",
+    delta: str = "1e-6",
     hold_out: int | None = None,
     at_once: bool = True,
     influence: str = "",
@@ -212,7 +213,7 @@ public_seed = 7
 {columns}
 [privacy]
 epsilon = {epsilon}
-delta = 1e-6
+delta = {delta}
 dp_model = "{dp_model}"
 retry_budget = {reserve}
 {fewest}{evaluation}
