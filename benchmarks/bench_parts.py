@@ -38,9 +38,10 @@ from hedgerow.privacy.mechanisms.mechanisms import (
 from hedgerow.privacy.mechanisms.sampling import draw
 from hedgerow.privacy.study import Study
 from hedgerow.secagg import masks
-from hedgerow.secagg.client import Fresh, MemoryInRam, Site
+from hedgerow.secagg.client import Fresh, Site
 from hedgerow.secagg.envelope import EMPTY_LEDGER
 from hedgerow.secagg.keys import Identity, Roster
+from hedgerow.secagg.memory import MemoryInRam
 from hedgerow.secagg.parameters import Parameters, Sparse
 from hedgerow.secagg.server import Coordinator
 

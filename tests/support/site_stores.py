@@ -19,7 +19,7 @@ from hedgerow.federation.site_store import SiteStore
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.study import Study
-from hedgerow.secagg.client import Resend, Site
+from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.masks import Int64
@@ -169,8 +169,8 @@ class StoreConsortium:
         """ROUND -> MASKED, charged and stored as a guard does."""
         site = self.group.sites[me]
         begun = site.begin(message)
-        if isinstance(begun, Resend):
-            return begun.message
+        if isinstance(begun, bytes):
+            return begun
         charges = [Charge((), COST, "Count of all rows", ACCOUNT, Measure.PURE)]
         return self.site_stores[me].release(
             charges, begun.run_id, begun.round, lambda end: site.mask(begun, vector, end)

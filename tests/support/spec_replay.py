@@ -28,7 +28,8 @@ from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import MessageKind
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.messages import Mode
-from hedgerow.secagg.server import Coordinator, SecureSum
+from hedgerow.secagg.secure_sum import SecureSum
+from hedgerow.secagg.server import Coordinator
 from spec import make_vectors
 from spec import one_round as spec
 

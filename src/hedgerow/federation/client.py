@@ -47,7 +47,7 @@ from hedgerow.privacy.pricing import Noise, Priced, entry_charges
 from hedgerow.privacy.queries import LabelReports, Mechanism, Selecting, Summed, SumQuery
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import IntArray
-from hedgerow.secagg.client import Fresh, Resend, Site
+from hedgerow.secagg.client import Fresh, Site
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import NO_SESSION, Header, LedgerHead, MessageKind
@@ -282,8 +282,8 @@ class Client:
         The charge is reserved first; rows are read only if the account has room for it.
         """
         request = self.site.begin(message)
-        if isinstance(request, Resend):
-            return request.message
+        if isinstance(request, bytes):
+            return request
         queries, additions = self.receiver.decode(Bundle(request.bundle, request.definitions))
         try:
             bundle = admit(self.study, queries)

@@ -69,23 +69,12 @@ from hedgerow.secagg.membership import (
     hide,
     hide_at_once,
 )
-from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
+from hedgerow.secagg.memory import Memory, StoredRound
 from hedgerow.secagg.messages import MemberTable, Mode, Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.opening import check_certificate, least_witnesses, set_digest, witness_digest
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import SiteSession
 from hedgerow.secagg.shamir import Entropy
-
-__all__ = ["Beginning", "Fresh", "Memory", "MemoryInRam", "Resend", "Site", "StoredRound"]
-
-
-@dataclass(frozen=True, slots=True)
-class Resend:
-    """The request was answered before: send these bytes again; charge and draw nothing."""
-
-    run_id: bytes
-    round: int
-    message: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +92,6 @@ class Fresh:
     context: bytes
 
 
-Beginning = Resend | Fresh
 _Params = ParamSpec("_Params")
 _Result = TypeVar("_Result")
 
@@ -176,8 +164,11 @@ class Site:
         return b""
 
     @one_at_a_time
-    def begin(self, message: bytes) -> Beginning:
-        """ROUND: all checks that need neither policy, nor data, nor budget."""
+    def begin(self, message: bytes) -> Fresh | bytes:
+        """ROUND: all checks that need neither policy, nor data, nor budget.
+
+        A request that was answered before gets these bytes again: charge and draw nothing.
+        """
         envelope = self._receive(message, MessageKind.ROUND)
         header, body = envelope.header, Round.read(envelope.body)
         self._require_open_run(header)
@@ -186,7 +177,7 @@ class Site:
         if record is not None:
             same = (record.session_id, record.request, record.participants)
             require(same == (header.session_id, request, body.participants), Code.ROUND_ID_USED)
-            return Resend(header.run_id, header.round, record.message)
+            return record.message
         require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
         self._require_rounds_left()
         site_session = self._membership.current(header.session_id)

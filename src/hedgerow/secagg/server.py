@@ -32,8 +32,6 @@ from hedgerow.secagg.secure_sum import SecureSum
 from hedgerow.secagg.session import Joining, KeySession, form_session, read_keys
 from hedgerow.secagg.shamir import Entropy
 
-__all__ = ["Coordinator", "SecureSum"]
-
 
 class Coordinator:
     """One run of one study: join -> open -> bind -> start, and start again, for every round.
