@@ -118,18 +118,14 @@ GROUP_WORDS = {
 
 
 def _words(kind: QueryKind) -> str:
-    quantity = _split_words(kind.what)
     match kind.query:
         case "SumQuery":
             return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUP_WORDS[kind.by]}"
         case "BoundQuery":
             return "masked noisy sums: best impurity that this site could reach"
         case _:
+            quantity = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", kind.what).lower()
             return f"the index of a private selection, scored by {quantity}"
-
-
-def _split_words(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower()
 
 
 # Approve.
@@ -331,16 +327,18 @@ def approve(
         write_private(folder.data_file, place.to_toml().encode())
         total = books.committed
     by, now = getpass.getuser(), dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    file = folder.file_digest
     approval = {
         "study": study.account,
-        "file": file,
+        "file": folder.file_digest,
         "by": by,
         "time": now,
         "cap": cost_text(study.limit),
     }
     write_private(folder.approval_file, json.dumps(approval, indent=2).encode())
-    budget_words = _budget_words(state, total) if is_new else "nothing more is taken"
+    taken = (
+        f"{state.policy().lifetime[0].value} {printed_cost(total)} of the lifetime budget is taken"
+    )
+    budget_words = taken if is_new else "nothing more is taken"
     audit.note(
         "approved" if is_new else "approved again",
         study=study.account,
@@ -349,11 +347,6 @@ def approve(
         what=f"{guarantee_words(study)}; {budget_words}",
     )
     return folder
-
-
-def _budget_words(state: StateFolder, total: Cost) -> str:
-    measure, _ = state.policy().lifetime
-    return f"{measure.value} {printed_cost(total)} of the lifetime budget is taken"
 
 
 def _keep_study(folder: StudyFolder, study_file: StudyFile) -> None:
