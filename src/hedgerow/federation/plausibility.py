@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -148,6 +149,7 @@ class Plausibility:
         return most if most == math.inf else max(math.floor(most), 0)
 
 
+@lru_cache(maxsize=1024)
 def noise_reach(law: NoiseLaw, summands: int, alarm: float) -> float:
     """The bound that a sum of `summands` independent draws exceeds with probability <= `alarm`.
 

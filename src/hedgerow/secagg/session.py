@@ -68,12 +68,8 @@ class Joining:
         return self.receipt.header.run_id, self.keys.attempt
 
 
-def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
-    return _read_keys(bytes(message), roster, study_hash)
-
-
 @lru_cache(maxsize=2048)
-def _read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
+def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
     """Cached: sites of one process read each other's keys, a thousand sites a million times."""
     envelope = open_envelope(message, MessageKind.KEYS, study_hash, roster)
     header = envelope.header
