@@ -87,7 +87,8 @@ test-flower: $(FLOWER)/ready
 	$(FLOWER)/bin/python -m pytest tests/federation/test_flower*.py
 
 test-artifacts: $(ARTIFACTS)/ready
-	$(ARTIFACTS)/bin/python -m pytest -ra tests/report/test_export_cards.py tests/methods/test_saving.py tests/project/test_r.py
+	$(ARTIFACTS)/bin/python -m pytest -ra tests/report/test_export_cards.py tests/methods/test_saving.py tests/project/test_r.py \
+		tests/data/test_spark.py
 
 mutants: $(READY)
 	PYTHONPATH=src:tests:. $(BIN)/python -m mutants.run

@@ -138,7 +138,7 @@ def wang(column: str, first: str, second: str, names: Iterable[str]) -> dict[str
             else pd.DataFrame()
         )
         if first in wide and second in wide:
-            found[name] = lead((wide[first] - wide[second]).dropna())
+            found[name] = clustered((wide[first] - wide[second]).dropna(), ["split"], "runs")
     return found
 
 

@@ -14,23 +14,42 @@ from studies.pages import markdown_table
 
 HOLDS, FAILS, OPEN, NOT_RUN = "holds", "does not hold", "open", "not run"
 NOTHING = "-"
+THEIRS, RELEASED, PUBLISHED, OURS = "theirs", "as released", "as published", "ours"
+COLUMNS = (THEIRS, RELEASED, PUBLISHED, OURS)
+"""By what a claim is judged: the authors' program, its behavior or its paper's here, and ours."""
+ABSTRACT = "abstract"
+"""How the place of a claim begins that the paper's abstract makes."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, where the paper makes it, the verdict, and the numbers behind it."""
+    """A claim, where the paper makes it, its verdicts, and the numbers behind them."""
 
     says: str
     where: str
-    verdict: str
-    ours: str
+    verdicts: Mapping[str, str]
+    """By place; one place has no name."""
+    numbers: str
     authors: str = NOTHING
     """What is known of the authors' own code beside `program`."""
     leads: Mapping[str, Lead] = field(default_factory=dict)
-    """The numbers behind the verdict, by place; one place has no name."""
+    """The numbers behind the verdicts."""
     program: Mapping[str, Lead] = field(default_factory=dict)
     """The same numbers by the authors' own program, where it was run (`studies/authors.py`)."""
+    slack: float = 0.0
+    """By how much a lead may be below zero for the claim to hold: of the program's verdicts."""
     decimals: int = 3
+    column: str = PUBLISHED
+
+    @property
+    def verdict(self) -> str:
+        return joined(self.verdicts)
+
+    @property
+    def of_program(self) -> dict[str, str]:
+        """Verdicts of the authors' program by place."""
+        allowed = {k: replace(gap, mean=gap.mean + self.slack) for k, gap in self.program.items()}
+        return by_place(allowed)
 
     @property
     def by_program(self) -> str:
@@ -38,7 +57,7 @@ class Claim:
         said = [self.authors] if self.authors != NOTHING else []
         if self.program:
             numbers = listed(dict(self.program), self.decimals)
-            said.insert(0, f"**{where_it_holds(self.program)}**: {numbers}")
+            said.insert(0, f"**{joined(self.of_program)}**: {numbers}")
         return "; ".join(said) or NOTHING
 
 
@@ -108,18 +127,22 @@ def clustered(values: pd.Series, draw: Sequence[str], unit: str = "draws") -> Le
     return replace(lead(means), unit=unit)
 
 
-def in_short(leads: Mapping[str, Lead]) -> str:
-    """A verdict over several places by its numbers: holds 3/4, fails 1/4."""
-    verdicts = [found.verdict for found in leads.values()]
-    if len(set(verdicts)) == 1:
-        return verdicts[0]
+def in_short(verdicts: Mapping[str, str]) -> str:
+    """Verdicts of several places counted: holds 3/4, fails 1/4."""
+    found = [verdict for verdict in verdicts.values() if verdict != NOT_RUN]
     words = {HOLDS: "holds", FAILS: "fails"}
-    counts = [f"{words[v]} {verdicts.count(v)}/{len(verdicts)}" for v in words if v in verdicts]
+    if len(set(found)) <= 1:
+        return words.get(found[0], found[0]) if found else NOT_RUN
+    counts = [f"{word} {found.count(v)}/{len(found)}" for v, word in words.items() if v in found]
     return ", ".join(counts) or OPEN
 
 
+def by_place(leads: Mapping[str, Lead]) -> dict[str, str]:
+    return {name: found.verdict for name, found in leads.items()}
+
+
 def where_it_holds(leads: Mapping[str, Lead]) -> str:
-    return joined({name: found.verdict for name, found in leads.items()})
+    return joined(by_place(leads))
 
 
 def joined(verdicts: Mapping[str, str]) -> str:
@@ -148,8 +171,9 @@ def section(claims: Sequence[Claim]) -> str:
         {
             "claim": claim.says,
             "where": claim.where,
+            "judged": claim.column,
             "verdict": f"**{claim.verdict}**",
-            "ours": claim.ours or NOTHING,
+            "numbers": claim.numbers or NOTHING,
             "the authors' program": claim.by_program,
         }
         for claim in claims

@@ -17,6 +17,7 @@ from studies.diprime_claims import (
     PEER,
     ROWS,
     SHARED_DEPTHS,
+    SHARED_SIZES,
     SIZES,
     TIMES,
     against_paper,
@@ -435,6 +436,9 @@ BESIDE = (
     "joint choice, paper's sizes",
 )
 """In no verdict."""
+GRID_DEPTHS, GRID_SIZES = DEPTHS, SIZES
+GRID_EPSILONS, GRID_RHOS = (1.0, 10.0, 100.0), (0.25, 0.5, 0.75)
+"""Of Figures 1, 7 and 8."""
 QUICK_SETS = ("parkinsons", "banknote", "wall_robot")
 OF_ROWS = {"banknote": 10, "wall_robot": 2, "parkinsons": 2}
 """Splits of the sets on which folds are compared with all rows."""
@@ -543,14 +547,14 @@ def curve_grids() -> dict[str, Grid]:
         ),
         "figure6": (fit_on_all_rows, banknote(DIPRIME)),
         "figure1_epsilon": (fit, cells(energy, (*CURVES, "ours"), few, epsilons=loud)),
-        "figure1_depth": (fit, cells(energy, CURVES, few, depths=DEPTHS)),
-        "figure1_trees": (fit, cells(energy, CURVES, few, trees=SIZES)),
+        "figure1_depth": (fit, cells(energy, CURVES, few, depths=GRID_DEPTHS)),
+        "figure1_trees": (fit, cells(energy, CURVES, few, trees=GRID_SIZES)),
         "figure5_epsilon": (fit_on_all_rows, cells(energy, DIPRIME, few, epsilons=loud)),
         "figure5_depth": (fit_on_all_rows, cells(energy, DIPRIME, few, depths=SHARED_DEPTHS)),
-        "figure5_trees": (fit_on_all_rows, cells(energy, DIPRIME, few, trees=SIZES)),
+        "figure5_trees": (fit_on_all_rows, cells(energy, DIPRIME, few, trees=SHARED_SIZES)),
         "figure7_8_rho": (
             fit,
-            cells(energy, DIPRIME[1:], few, epsilons=loud, rhos=(0.25, 0.5, 0.75)),
+            cells(energy, DIPRIME[1:], few, epsilons=GRID_EPSILONS, rhos=GRID_RHOS),
         ),
         "figure7_8_trees": (fit, cells(energy, DIPRIME[1:], few, trees=(5, 10, 20), ks=(3, 10))),
     }

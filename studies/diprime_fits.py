@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -22,14 +22,10 @@ from sklearn.model_selection import train_test_split
 import hedgerow as hr
 from hedgerow.data.reading import encoding
 from hedgerow.federation import server
+from hedgerow.methods import consul
 from hedgerow.methods.blocks.medians import depth_for
 from hedgerow.methods.blocks.public_grids import fine_schema
-from hedgerow.methods.blocks.selection import MechanismName
-from hedgerow.methods.consul import (
-    MedianForest,
-    MedianSplit,
-    honest_factor_of_medians,
-)
+from hedgerow.methods.consul import MedianForest, honest_factor_of_medians
 from hedgerow.methods.liu import ExtraTrees
 from hedgerow.methods.method import Method, TrainingResult
 from hedgerow.methods.multiway import KARY_BINS, MultiwayForestMethod, PrunedMultiwayForest
@@ -187,34 +183,29 @@ def _dp_df(setting: Setting, rows: Halves) -> Method:
 
 
 def _paper(
-    setting: Setting,
-    rows: Halves,
-    split: MedianSplit,
-    mechanism: MechanismName,
-    *,
-    folds: bool = True,
+    setting: Setting, rows: Halves, preset: Callable[..., Any], *, folds: bool = True
 ) -> Method:
-    """The paper's sizes and plain leaves, every median paid.
+    """By its name in `hedgerow.papers`, at the sizes of a cell; every median is paid.
 
     Without folds every tree has all rows and its part of the budget, and may be deeper.
     """
     depth = setting.part_depth if folds else setting.full_depth
-    return MedianForest(
+    chosen = {} if preset is consul.diprime else {"max_features": setting.k}
+    model = preset(
+        rows.schema,
         n_estimators=setting.n_estimators,
         max_depth=depth(len(rows.y)),
-        max_features=setting.k,
         leaf_fraction=float(1 - setting.split_fraction),
-        split=split,
-        mechanism=mechanism,
-        shrinkage=False,
-        folds=folds,
+        **chosen,
     )
+    made: MedianForest = model._method(rows.schema)
+    return replace(made, folds=folds)
 
 
 def _as_printed(setting: Setting, rows: Halves) -> Method:
     """The paper's budget, named for what it costs: splits have more than their half."""
     leaves = (1 - setting.split_fraction) / _printed_factor(setting, rows)
-    return _paper(replace(setting, split_fraction=1 - leaves), rows, "medians", EXP)
+    return _paper(replace(setting, split_fraction=1 - leaves), rows, consul.diprime_exp)
 
 
 def _median_without_noise(setting: Setting, rows: Halves) -> Method:
@@ -234,7 +225,9 @@ def _ours(setting: Setting, rows: Halves, **changes: Any) -> Method:
 
 
 def _joint(setting: Setting, rows: Halves) -> Method:
-    return _paper(setting, rows, "grid", FLIP)
+    made = _paper(setting, rows, consul.diprime_flip)
+    assert isinstance(made, MedianForest)
+    return replace(made, split="grid")
 
 
 def _printed_factor(setting: Setting, rows: Halves) -> Fraction:
@@ -243,17 +236,15 @@ def _printed_factor(setting: Setting, rows: Halves) -> Fraction:
     return honest_factor_of_medians(k, setting.split_fraction)
 
 
-EXP: Final = "exponential"
-FLIP: Final = "permute_and_flip"
 OVER_SITES = f"ours, {PARTIES} sites"
 METHOD_EXAMPLES: dict[str, Make] = {
     "Median, no noise": _median_without_noise,
     "DP-RF": _dp_rf,
     "DP-DF": _dp_df,
     "DP-ERT": _dp_ert,
-    "DiPriMe": partial(_paper, split="median", mechanism=EXP),
-    "DiPriMeExp, paid": partial(_paper, split="medians", mechanism=EXP),
-    "DiPriMeFlip, paid": partial(_paper, split="medians", mechanism=FLIP),
+    "DiPriMe": partial(_paper, preset=consul.diprime),
+    "DiPriMeExp, paid": partial(_paper, preset=consul.diprime_exp),
+    "DiPriMeFlip, paid": partial(_paper, preset=consul.diprime_flip),
     "DiPriMeExp as printed": _as_printed,
     "joint choice, paper's sizes": _joint,
     "ours": _ours,
@@ -261,9 +252,9 @@ METHOD_EXAMPLES: dict[str, Make] = {
     OVER_SITES: partial(_ours, split="table"),
 }
 ALL_ROWS: dict[str, Make] = {
-    "DiPriMe": partial(_paper, split="median", mechanism=EXP, folds=False),
-    "DiPriMeExp, paid": partial(_paper, split="medians", mechanism=EXP, folds=False),
-    "DiPriMeFlip, paid": partial(_paper, split="medians", mechanism=FLIP, folds=False),
+    "DiPriMe": partial(_paper, preset=consul.diprime, folds=False),
+    "DiPriMeExp, paid": partial(_paper, preset=consul.diprime_exp, folds=False),
+    "DiPriMeFlip, paid": partial(_paper, preset=consul.diprime_flip, folds=False),
 }
 """Without partitioning the rows among trees (Figures 5 and 6)."""
 NOT_PRIVATE = ("constant", "RF", "ERT")

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from studies import data_files
 from studies.authors import PROGRAMS
+from studies.claims import ABSTRACT, COLUMNS, THEIRS
 from studies.code_version import code_version
 from studies.data_files import LISTED
 from studies.evidence import (
@@ -32,7 +33,6 @@ from studies.evidence import (
     PAPERS,
     PER_CENT,
     PLANNED,
-    PROGRAM,
     RANGES,
     RATIO,
     RECORDS,
@@ -90,11 +90,10 @@ class Figure:
 
 
 def _claims(page: str, unit: str, entries: Entries) -> Figure:
-    mine = [e for e in entries if e.parts[0] == page and e.unit == unit and len(e.parts) == 3]
+    mine = [e for e in entries if e.parts[0] == page and e.unit == unit]
     rows = [
-        Row(said.rsplit(" [", 1)[0], [("", e) for e in mine if e.parts[1] == said])
+        Row(said.rsplit(" [", 1)[0], [(e.parts[2], e) for e in mine if e.parts[1] == said])
         for said in dict.fromkeys(e.parts[1] for e in mine)
-        if page != "wang" or ": as published [" not in said
     ]
     return Figure(rows, f"{unit}; above zero: as claimed", is_skewed=page == "wang")
 
@@ -260,13 +259,6 @@ def _text(x: float, y: float, words: str, anchor: str) -> str:
 # --------------------------------------------------------------------------------------------------
 # The pages of results, one screen each, from docs/evidence.json and nothing else.
 FOR = "For data scientists and reviewers."
-GROUPS = {
-    "Holds": ("holds",),
-    "Holds in part": ("holds ",),
-    "Does not hold": ("does not hold",),
-    "Open": ("open", "not run"),
-}
-"""Heading, and how a verdict begins that stands below it; the first that fits counts."""
 METHODS = ("boosted", "forest", "tree")
 
 
@@ -280,7 +272,9 @@ def subject(entries: Entries, page: str, words: str) -> list[Entry]:
 
 def provenance(entries: Entries, full: Sequence[str]) -> str:
     """Last on every page: what made its numbers, and where the rest is."""
-    commands = dict.fromkeys(e.command for e in entries if e.unit != PROGRAM)
+    commands = dict.fromkeys(
+        e.command for e in entries if e.unit != VERDICT or e.parts[-1] != THEIRS
+    )
     archives = dict.fromkeys(entry.study for entry in entries)
     files = [
         "benchmarks/results.json" if a == "benchmarks" else f"studies/data/{a}.zip"
@@ -305,60 +299,40 @@ def figure(name: str, words: str) -> str:
 # ----------------------------------------------------------------------------------------- papers
 def paper_page(paper: Paper, entries: Entries) -> str:
     mine = of_page(entries, paper.page)
-    verdicts = [e for e in mine if e.unit == VERDICT and not _is_left_out(e)]
-    groups = {title: [v for v in verdicts if _group(v) == title] for title in GROUPS}
-    compared = sum(e.unit not in (VERDICT, PROGRAM) for e in mine)
-    program = f"; *theirs*: by `{PROGRAMS[paper.page]}`" if paper.page in PROGRAMS else ""
+    verdicts = [e for e in mine if e.unit == VERDICT]
+    columns = [name for name in COLUMNS if any(e.parts[2] == name for e in verdicts)]
+    compared = sum(e.unit != VERDICT for e in mine)
+    program = f"; *{THEIRS}*: `{PROGRAMS[paper.page]}`" if THEIRS in columns else ""
+    subjects = list(dict.fromkeys(e.parts[1] for e in verdicts))
     parts = [
         f"# {paper.title}",
-        f"{FOR} {paper.cited}: its claims, by Student's t at {CONFIDENCE:.0%}. A share: in so "
-        f"many of so many places; n: pairs or draws{program}. Of {compared} comparisons about "
-        f"{(1 - CONFIDENCE) * compared:.0f} would look clear by chance.",
+        f"{FOR} {paper.cited}: its claims, by Student's t at {CONFIDENCE:.0%}{program}. n: pairs "
+        f"or draws. Of {compared} comparisons about {(1 - CONFIDENCE) * compared:.0f} would look "
+        "clear by chance.",
     ]
-    for title, found in groups.items():
-        if found:
-            parts += [f"## {title}", "\n".join(_claim(v, mine, verdicts) for v in found)]
+    for title, is_first in (("In the abstract", True), ("In the text", False)):
+        named = [one for one in subjects if f" [{ABSTRACT}" in one]
+        rows = [one for one in subjects if (one in named) == is_first]
+        if rows:
+            head = ["claim", *columns, "n"]
+            lines = [_claim(one, columns, verdicts, subjects) for one in rows]
+            parts += [f"## {title}" if named else "## Claims", table(head, lines)]
     parts.append(figure(paper.page, "differences with their intervals, claim by claim"))
     parts.append(provenance(mine, [paper.study]))
     return joined(*parts)
 
 
-def _is_left_out(verdict: Entry) -> bool:
-    """Claims of Wang et al. a second time, without our repairs: they are on the full page."""
-    return verdict.parts[0] == "wang" and ": as published [" in verdict.id
-
-
-def _group(verdict: Entry) -> str:
-    said = str(verdict.value)
-    if said == "holds":
-        return "Holds"
-    return next(t for t, starts in GROUPS.items() if t != "Holds" and said.startswith(starts))
-
-
-def _claim(verdict: Entry, entries: Iterable[Entry], all_claims: Iterable[Entry]) -> str:
-    """Its words, with its place in the paper if another claim has the same ones."""
-    words, _, where = verdict.parts[1].rstrip("]").rpartition(" [")
-    twice = sum(v.parts[1].startswith(f"{words} [") for v in all_claims) > 1
-    below = [e for e in entries if e.id.startswith(f"{verdict.id} / ")]
-    places = [e.parts[-1] for e in below if e.unit != PROGRAM]
-    theirs = next((f"; theirs: {e.value}" for e in below if e.unit == PROGRAM), "")
-    held = share(str(verdict.value), places)
-    told = [f"* {words}{f' ({where})' if twice else ''}", *([held] if held else [])]
-    return f"{': '.join(told)}; n={verdict.n}{theirs}"
-
-
-def share(said: str, places: Sequence[str]) -> str:
-    """In how many of the places a verdict is what its first words say; empty if in all."""
-    first = said.partition(";")[0]
-    if first.startswith("holds in "):
-        return first.removeprefix("holds in ").replace(" of ", "/")
-    named = 0
-    for place in sorted(places, key=len, reverse=True):  # a name may be a part of another
-        if place in first:
-            first, named = first.replace(place, "", 1), named + 1
-    if not named:
-        return ""
-    return f"{len(places) - named if said.startswith('holds but') else named}/{len(places)}"
+def _claim(
+    said: str, columns: Sequence[str], verdicts: Entries, subjects: Sequence[str]
+) -> list[str]:
+    """Its words, with its place in the paper if another claim has the same; verdicts; pairs."""
+    words, _, where = said.rstrip("]").rpartition(" [")
+    twice = sum(one.startswith(f"{words} [") for one in subjects) > 1
+    place = f" ({where.removeprefix(f'{ABSTRACT}; ')})" if twice else ""
+    found = {e.parts[2]: e for e in verdicts if e.parts[1] == said}
+    most = max(e.n for name, e in found.items() if name != THEIRS)
+    told = [str(found[name].value) if name in found else "" for name in columns]
+    return [f"{words}{place}", *told, str(most)]
 
 
 # ------------------------------------------------------------------------------------------- ours

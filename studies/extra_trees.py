@@ -65,7 +65,7 @@ def write(computation: Computation, tables: Mapping[str, pd.DataFrame], command:
     peer = computation.kept.frame("diffprivlib")
     parts = [
         _setting(table),
-        section(claims(table, figure)),
+        section(claims(table, figure, tables.get("printed"))),
         "## Without noise: FET beside pooled extra-trees\n",
         markdown_table(_without_noise(means)),
         _verdict_without_noise(means),

@@ -91,7 +91,7 @@ def write_results(computation: Computation, results: Results, options: str) -> N
     out = computation.out
     parts = [
         *_head(results),
-        section(claims(results.mixture)),
+        section(claims(results.mixture, results.shares)),
         *_author(results.mixture),
         *_spent(results.mixture),
         *_mixture(out, results.mixture),

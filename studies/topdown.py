@@ -36,8 +36,11 @@ from studies.topdown_fits import (
     METHODS,
     PARTIES,
     PRINTED,
+    SENDERS,
+    SENT_SETS,
     SLOW,
     fit,
+    sent,
     timed,
 )
 
@@ -406,7 +409,15 @@ def collected(computation: Computation, quick: bool = False) -> dict[str, pd.Dat
     grids: dict[str, Grid] = {
         name: (fit, cells) for name, cells in (quick_grids() if quick else full_grids()).items()
     }
-    return computation.tables({"speed": (timed, speeds(quick)), **grids})
+    return computation.tables(
+        {"speed": (timed, speeds(quick)), "bytes": (sent, bytes_cells(quick)), **grids}
+    )
+
+
+def bytes_cells(quick: bool) -> list[Cell]:
+    keys = ("seed", "name", "method")
+    every = product(range(2), QUICK_SETS if quick else SENT_SETS, SENDERS)
+    return [dict(zip(keys, one, strict=True)) for one in every]
 
 
 def full_grids() -> dict[str, list[Cell]]:

@@ -317,6 +317,22 @@ def timed(seed: int, split: SplitMethod, max_splits: int) -> dict[str, float]:
     }
 
 
+def sent(seed: int, name: str, method: str) -> dict[str, float]:
+    """Numbers that a site tells for each split, and bytes of the whole secure sum."""
+    data = task(name, os.environ[FOLDER_VARIABLE])
+    owner = np.random.default_rng(seed).integers(0, PARTIES, len(data.y))
+    model = SENDERS[method](data.schema, epsilon=512.0, max_splits=SENT_SPLITS, n_bins=None)
+    model.fit(data.X, data.y, site=owner)
+    splits = model.model_.score.trees[0].n_leaves - 1
+    told = sum(one.integers for one in model.run_.rounds)
+    return {"numbers": round(told / splits), "bytes": round(model.run_.bytes_per_site / splits)}
+
+
+SENDERS = {"LocalRNM": wang.local_rnm, "NoisyCounts": wang.noisy_counts}
+SENT_SPLITS = 16
+SENT_SETS = ("adult", "bank", "credit_default", "kddcup")
+
+
 def cpu_seconds(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()

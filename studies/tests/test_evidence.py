@@ -11,11 +11,11 @@ from zipfile import ZipFile
 
 import pytest
 
-from studies import kept
+from studies import evidence, kept
 from studies.__main__ import STUDIES, Order
 from studies.data_files import LISTED, SOURCES
 from studies.evidence import FILE, Entry, stored
-from studies.evidence_pages import PAGES, RESULTS, SECTIONS, draw, share, write_full_pages
+from studies.evidence_pages import PAGES, RESULTS, SECTIONS, draw, write_full_pages
 from studies.harness import Computation
 from studies.planned import measured
 
@@ -82,19 +82,27 @@ def test_a_number_that_was_changed_by_hand_would_be_seen():
     assert PAGES["ours"](changed) != (RESULTS / "ours.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("said", "places", "expected"),
-    [
-        ("holds", ("a", "b"), ""),
-        ("does not hold for epsilon 1; open for epsilon 10", ("epsilon 1", "epsilon 10"), "1/2"),
-        ("holds only for a, b; open for c", ("a", "b", "c"), "2/3"),
-        ("does not hold for epsilon 100; open for epsilon 1", ("epsilon 1", "epsilon 100"), "1/2"),
-        ("holds but for X on a (open)", ("X on a", "Y on a", "Y on b"), "2/3"),
-        ("holds in 2 of 6; clearly off in 0", ("a",), "2/6"),
-    ],
-)
-def test_places_of_a_verdict_are_counted_by_their_whole_names(said, places, expected):
-    assert share(said, places) == expected
+def test_the_commands_of_the_index_name_files_and_tables():
+    lines = (RESULTS / "index.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1:4] for line in lines if line.startswith("|") and "test_" in line]
+    assert len(rows) > 10
+    for _, held, command in rows:
+        for file in re.findall(r"`(test_\w+\.py)`", held):
+            assert (kept.ROOT / "tests/methods" / file).is_file()
+        name, *tables = re.split(r" --only ", command.strip("`"))
+        archive = kept.archived(name if name in STUDIES else name.replace("-", "_"))
+        assert {f"{table}.csv" for table in tables} <= set(archive.names())
+        assert name in STUDIES
+
+
+def test_a_stored_id_leaves_out_what_the_line_above_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "FILE", tmp_path / "evidence.json")
+    origin = ("verdict", "study", "table", "code", "command")
+    ids = ("a / b / c", "a / b / d", "a / e / d", "a / b / d / f", "b / b")
+    entries = [Entry(name, 1.0, None, None, 1, *origin) for name in ids]
+    evidence.store(entries)
+    assert '"= / = / d"' in evidence.FILE.read_text()
+    assert stored(evidence.FILE) == entries
 
 
 # ------------------------------------------------------------------------------------ the archives

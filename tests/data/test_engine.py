@@ -10,12 +10,12 @@ import dask
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import hedgerow as hr
-from hedgerow.data.engines import dask as dask_engine
-from hedgerow.data.engines import database
-from hedgerow.data.engines.dask import OnCluster
+from hedgerow.data.engines import clusters, database
+from hedgerow.data.engines.clusters import OnDask, OnSpark
 from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import AnsweringElsewhere, EngineMessages, Keeper, Work
 from hedgerow.data.prepared import StudyRows
@@ -32,7 +32,7 @@ from hedgerow.privacy.queries import Cells, ClassCounts, Count, SumQuery, Whole
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import EVERYONE, Fold, Step
 from support.examples import SHARE
-from support.rows import DRAWS, address, postgres_server
+from support.rows import DRAWS, FrameOfSpark, address, postgres_server
 
 SCHEMA = hr.Schema({"age": (0, 100), "kind": ["a", "b"]}, classes=("no", "yes"))
 rng = np.random.default_rng(5)
@@ -44,6 +44,7 @@ FRAME = pd.DataFrame(
         "y": np.where(np.nan_to_num(AGE) > 60, "yes", "no"),
     }
 )
+SPARK_FRAME = FrameOfSpark.of(pa.Table.from_pandas(FRAME))
 SELECT = "SELECT age, kind, y FROM records"
 NOWHERE = {"dp_model": "none", "random_state": 0}
 MODELS = [
@@ -321,6 +322,52 @@ def cluster():
         yield client
 
 
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_model_of_a_spark_frame_is_the_same(model):
+    model.set_params(schema=known(SCHEMA))
+    here = model.fit(FRAME, target="y").model_
+    assert model.fit(SPARK_FRAME, target="y").model_ == here
+
+
+def test_a_process_of_an_executor_walks_new_trees_alone(monkeypatch):
+    """One that knows nothing, as after a loss, walks all of them and answers alike."""
+    held, here = OnSpark(SPARK_FRAME, TREE.schema, "y", DRAWS), keeper_of_rows()
+    walked, add = [], Answering._add_trees
+
+    def tap(self, asked, raw, n_scored):
+        walked.append(len(asked.trees) - n_scored)
+        return add(self, asked, raw, n_scored)
+
+    for k, work in enumerate(works_of_a_fit()):
+        expected = here.run(work)
+        monkeypatch.setattr(Answering, "_add_trees", tap)
+        if k % 2:
+            clusters._KEEPERS.clear()
+        for one, two in zip(held.total(work), expected, strict=True):
+            assert np.array_equal(one, two)
+        monkeypatch.undo()
+    assert len(clusters._KEEPERS) == 3
+    assert set(walked) > {1}
+
+
+def test_an_executor_keeps_the_cells_of_one_fit():
+    for _ in range(2):
+        OnSpark(SPARK_FRAME, SCHEMA, "y", DRAWS).total(
+            Work(((SumQuery(EVERYONE, Count(), Whole(), SHARE), 1),))
+        )
+        assert len(clusters._KEEPERS) == 3
+
+
+def test_rows_of_spark_are_refused_as_others_are():
+    lost = FrameOfSpark.of(pa.Table.from_pandas(FRAME.assign(y="no such class")))
+    with pytest.raises(DataError, match="missing, no number or not a class of the schema"):
+        hr.TreeClassifier(SCHEMA).fit(lost, target="y")
+    with pytest.raises(ParameterError, match="site was given, but these rows are summed where"):
+        hr.TreeClassifier(SCHEMA).fit(SPARK_FRAME, target="y", site="kind")
+    with pytest.raises(ParameterError, match="say which column is to be predicted"):
+        hr.TreeClassifier(SCHEMA).fit(SPARK_FRAME)
+
+
 def dask_frame():
     import dask.dataframe as dd
 
@@ -339,7 +386,7 @@ def test_a_worker_that_is_killed_changes_no_integer(cluster):
     rows = Rows(encode(FRAME, SCHEMA, target="y"), SCHEMA, DRAWS)
     query = SumQuery(EVERYONE, ClassCounts(2), Cells((0, 1), Binning.of_cells(SCHEMA)), SHARE)
     expected = Answering(rows, SCHEMA).integers(query, 1)
-    held = AnsweringElsewhere(OnCluster(dask_frame(), SCHEMA, "y", DRAWS))
+    held = AnsweringElsewhere(OnDask(dask_frame(), SCHEMA, "y", DRAWS))
     assert np.array_equal(held.integers(query, 1), expected)
     one = next(iter(cluster.run(os.getpid).values()))
     os.kill(one, signal.SIGKILL)
@@ -351,8 +398,8 @@ def test_a_worker_that_is_killed_between_rounds_changes_no_bit_of_a_model(
     model, cluster, monkeypatch
 ):
     """Its keeper's scores and the numbers of its records are made anew from the public model."""
-    monkeypatch.setattr(dask_engine, "ROWS_FOR_TWO", 0)
-    rounds, answers, made = [], OnCluster._answers, []
+    monkeypatch.setattr(clusters, "ROWS_FOR_TWO", 0)
+    rounds, answers, made = [], OnDask._answers, []
 
     def killing(self, work):
         rounds.append(work)
@@ -361,9 +408,9 @@ def test_a_worker_that_is_killed_between_rounds_changes_no_bit_of_a_model(
             os.kill(cluster.run(os.getpid, workers=[address])[address], signal.SIGKILL)
         return answers(self, work)
 
-    keeper = OnCluster._keeper
-    monkeypatch.setattr(OnCluster, "_answers", killing)
-    monkeypatch.setattr(OnCluster, "_keeper", lambda *on: made.append(on) or keeper(*on))
+    keeper = OnDask._keeper
+    monkeypatch.setattr(OnDask, "_answers", killing)
+    monkeypatch.setattr(OnDask, "_keeper", lambda *on: made.append(on) or keeper(*on))
     cluster.wait_for_workers(2)
     here = model.set_params(schema=known(SCHEMA)).fit(FRAME, target="y").model_
     assert model.fit(dask_frame(), target="y").model_ == here

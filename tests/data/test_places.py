@@ -65,6 +65,7 @@ from support.rows import (
     in_postgres,
     on_dask,
     on_disk,
+    on_spark,
     postgres_server,
     table_of,
 )
@@ -308,10 +309,11 @@ def test_a_record_beyond_its_bound_adds_nothing_from_memory_mapped_cells_either(
 @pytest.mark.parametrize("world", WORLDS)
 @examples(1, 10)
 @given(data=records(least=4))
-def test_dask_answers_as_memory_does(world, data):
-    """Without a cluster here; tests/data/test_engine.py starts one."""
+def test_dask_and_spark_answer_as_memory_does(world, data):
+    """Without a cluster here; tests/data/test_engine.py and test_spark.py start one."""
     with dask.config.set(scheduler="synchronous"):
         compare(world, data, on_dask)
+    compare(world, data, on_spark)
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -157,17 +157,20 @@ def test_a_paper_s_name_keeps_its_presets_over_processes(tmp_path, name):
 @pytest.mark.slow
 @pytest.mark.network
 @pytest.mark.parametrize("depth", PAPER_DEPTHS)
-def test_median_forests_of_the_paper_s_depths_run_over_three_processes(tmp_path, depth):
-    """Several sites split at medians of noisy tables; `papers.consul.diprime` is for one."""
+def test_diprime_of_the_paper_s_depths_runs_over_three_processes(tmp_path, depth):
+    """With its ten trees: on disjoint parts of the records, at medians that each site selects."""
     change = {
-        "HistogramTreeClassifier": "MedianForestClassifier",
+        "HistogramTreeClassifier": "papers.consul.diprime",
         "max_depth = 2": f"max_depth = {depth}",
-        "delta = 1e-6": "delta = 0",
+        'delta = 1e-6\ndp_model = "distributed"': "",
     }
     with over_processes(tmp_path, **change) as running:
         model = running.world.train(running.transport)
-        assert max(map(len, model.model_.score.trees[0].regions())) == depth
+        trees = model.model_.score.trees
+        assert len(trees) == 10
+        assert {max(map(len, tree.regions())) for tree in trees} == {depth}
         assert running.charges() == [len(model.run_.rounds)] * 3
+        assert 0.9 < model.privacy_.spent_fraction <= 1.0
 
 
 # --------------------------------------------------------------------------------------------------

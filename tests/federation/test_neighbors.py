@@ -35,6 +35,7 @@ from hedgerow.privacy.queries import (
     LocalSelection,
     Score,
     Scoring,
+    SelectQuery,
     SumQuery,
     Whole,
 )
@@ -145,7 +146,8 @@ def test_what_a_recipe_asks_moves_by_one_record_as_far_as_the_noise_was_made_for
     grid = method.grid(schema)
     n_sites = 1 if method.needs.single_site else 2
     the_study = study(grid, n_sites, delta="1e-6", epsilon="20")
-    bundle = [cheap(query) for query, _ in kept_by(method, schema)]
+    kept = [cheap(query) for query, _ in kept_by(method, schema)]
+    bundle = [q for q in kept if n_sites == 1 or not isinstance(q, SelectQuery)]
     nobody = nobodys_rows(grid)
     whole = answered(the_study, some_rows(grid), nobody, bundle)
     assert whole.code == "answered"

@@ -13,7 +13,7 @@ import hedgerow as hr
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.scoring import scores
-from hedgerow.errors import ParameterError, UnsupportedQuery
+from hedgerow.errors import ParameterError
 from hedgerow.methods.blocks.builder import Node
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.leaves import Shrinkage, leaf_proportions_below, sums_above
@@ -27,11 +27,15 @@ from hedgerow.methods.blocks.medians import (
     depth_for,
     random_halves,
 )
-from hedgerow.methods.consul import MedianForest
+from hedgerow.methods.blocks.scores import gini
+from hedgerow.methods.blocks.selection import SelectionRules
+from hedgerow.methods.blocks.target import declared_target
+from hedgerow.methods.consul import MOST_SHORTLISTED, MedianForest
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import (
     LATTICE,
     Binning,
+    LocalSelection,
     Mechanism,
     Score,
     Scoring,
@@ -46,9 +50,13 @@ from support.choices import exponential_pmf, permute_and_flip_pmf
 from support.worlds import TWO, VALUE, federation, sample, site_rows, study
 
 
-def rules(k=None):
-    grids = Grids(TWO, Binning.of_cells(TWO))
-    return MedianRules(grids, k, Scoring(Score.GINI), Mechanism.EXPONENTIAL)
+def rules(k=None, schema=TWO, mechanism=Mechanism.EXPONENTIAL, several=False):
+    score = Score.GINI if schema.classes else Score.SQUARED_ERROR
+    grids, target = Grids(schema, Binning.of_cells(schema)), declared_target(schema)
+    selection = SelectionRules(
+        grids, target.statistic, gini, Scoring(score), mechanism, most_counted=MOST_SHORTLISTED
+    )
+    return MedianRules(k, selection, several)
 
 
 def spelled_out(candidates):
@@ -150,13 +158,38 @@ def test_all_trees_ask_in_one_round_a_level():
     assert fed.ledger.spent(fed.study.account) == Fraction(5)
 
 
-def test_several_holders_have_medians_from_tables():
+@pytest.mark.parametrize("split", ["median", "medians", "grid", "table"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_several_sites_fit_by_every_split(split, delta):
     X, y = sample(300, VALUE)
-    model = hr.MedianForestRegressor(schema=VALUE, epsilon=8.0, max_depth=2)
-    model.fit(X, y, site=np.arange(300) % 3)
+    numbers = {"epsilon": 8.0, "delta": delta, "max_depth": 2, "split": split}
+    model = hr.MedianForestRegressor(VALUE, **numbers).fit(X, y, site=np.arange(300) % 3)
     assert np.isfinite(model.predict(X)).all()
-    with pytest.raises(UnsupportedQuery, match="one site"):
-        model.set_params(split="medians").fit(X, y, site=np.arange(300) % 3)
+    assert model.privacy_.spent_fraction == pytest.approx(1.0)
+
+
+def test_the_middle_of_the_medians_of_several_sites_is_taken():
+    choose = at_median(rules(several=True), Fraction(1))
+    for cuts, middle in (((4, 0, 3), 3), ((4, 4, 0, 1, 2), 2), ((2,), 2)):
+        flow = choose(Node(EVERYONE), np.random.default_rng(5))  # draws dose
+        (query,) = next(flow)
+        assert isinstance(query, LocalSelection)
+        with pytest.raises(StopIteration) as stop:
+            flow.send([Selections(cuts)])
+        assert stop.value.value.split == candidate(query.splits, middle)
+
+
+def test_no_more_splits_are_counted_than_declared():
+    """Those that most sites selected."""
+    choose = among_cuts(rules(several=True), Fraction(1), lambda level: 0)
+    flow = choose(Node(EVERYONE), np.random.default_rng(0))
+    (query,) = next(flow)
+    picks = (0, 1, 2, 3, 4, 5, 5, 6, 6)
+    (counts,) = flow.send([Selections(picks)])
+    assert len(counts.by.trees) == MOST_SHORTLISTED
+    tests = [tree.tests[0] for tree in counts.by.trees]
+    assert tests == [candidate(query.splits, k) for k in (0, 1, 2, 5, 6)]
+    assert query.fraction + counts.fraction == 1
 
 
 @pytest.mark.parametrize(
@@ -178,11 +211,11 @@ def test_every_way_to_choose_fits_and_predicts(split, mechanism, folds, delta):
     assert set(model.fit(X, y).predict(X)) <= {"no", "yes"}
 
 
-def test_a_mechanism_is_refused_where_several_holders_ask_tables():
+def test_a_mechanism_is_refused_where_tables_are_asked():
     X, y = sample(60, TWO)
-    model = hr.MedianForestClassifier(TWO, mechanism="exponential", max_depth=2)
-    with pytest.raises(ParameterError, match="as several sites must; leave it at None"):
-        model.fit(X, y, site=np.arange(60) % 3)
+    model = hr.MedianForestClassifier(TWO, split="table", mechanism="exponential", max_depth=2)
+    with pytest.raises(ParameterError, match="mechanism"):
+        model.fit(X, y)
 
 
 def test_balance_is_never_more_than_the_noise_of_a_choice():
@@ -280,7 +313,7 @@ def step(choose, selections):
 
 
 def outcomes(choose, data, schema, reach=None):
-    """Chances of the split a chooser ends with, over all picks on the way."""
+    """Chances of the split a chooser ends with, over all selections on the way."""
     found, waiting = {}, [((), 1.0)]
     while waiting:
         selections, chance = waiting.pop()
@@ -311,10 +344,8 @@ def worst_loss(choose, schema, most, reach=None):
     )
 
 
-def rules_of_choices(schema, mechanism, k=2):
-    score = Score.GINI if schema is BY_CLASS else Score.SQUARED_ERROR
-    grids = Grids(schema, Binning.of_cells(schema))
-    return MedianRules(grids, k, Scoring(score), mechanism)
+def rules_of_choices(schema, mechanism, k=2, several=False):
+    return rules(k, schema, mechanism, several)
 
 
 # ----------------------------------------------------------------------- what the choosers lose

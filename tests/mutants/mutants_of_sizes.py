@@ -104,15 +104,15 @@ LARGE: Final = (
     Mutant(
         "choosing one of the medians is not declared",
         "methods/consul.py",
-        "return scale.choices(nodes * looks, **split) + grid",
-        "return scale.choices(nodes * looks, **split)",
+        "grid += scale.choices(nodes * looks, **split)",
+        "grid = scale.choices(nodes * looks, **split)",
         f"{ROUNDS}[1-median_forest-classes]",
     ),
     Mutant(
         "one median is declared where several are asked",
         "methods/consul.py",
-        "return scale.choices(nodes * looks, **split) + grid",
-        "return grid + grid",
+        "grid += scale.choices(nodes * looks, **split)",
+        "grid += grid",
         f"{ROUNDS}[1-median_forest-classes]",
     ),
     Mutant(

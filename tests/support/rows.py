@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import pickle
 import pwd
 import shutil
 import subprocess
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import cloudpickle
 import dask.dataframe
 import duckdb
 import numpy as np
@@ -20,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from hedgerow.data.engines.dask import OnCluster
+from hedgerow.data.engines.clusters import OnDask, OnSpark
 from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import OnDisk
 from hedgerow.data.reading import encoding
@@ -151,9 +154,69 @@ def in_postgres(connection: Any, table: pa.Table, schema: Schema) -> InDatabase:
     return InDatabase(Selected(connection, SELECT), schema, "y", DRAWS)
 
 
-def on_dask(table: pa.Table, schema: Schema) -> OnCluster:
+def on_dask(table: pa.Table, schema: Schema) -> OnDask:
     frame = dask.dataframe.from_pandas(table.to_pandas(), npartitions=3, sort=False)
-    return OnCluster(frame, schema, "y", DRAWS)
+    return OnDask(frame, schema, "y", DRAWS)
+
+
+class FrameOfSpark:
+    """What a Spark data frame does for us, in this process: partitions, lazily, one row a reply.
+
+    tests/data/test_spark.py has a real one.
+    """
+
+    sparkSession = None  # noqa: N815
+
+    def __init__(self, parts: list[pa.Table]) -> None:
+        self.parts, self.columns = parts, parts[0].column_names
+
+    @classmethod
+    def of(cls, table: pa.Table, n: int = 3) -> FrameOfSpark:
+        edges = [k * len(table) // n for k in range(n + 1)]
+        return cls([table.slice(a, b - a) for a, b in itertools.pairwise(edges)])
+
+    def selectExpr(self, *columns: str) -> FrameOfSpark:
+        *quoted, place = columns
+        names = [name[1:-1].replace("``", "`") for name in quoted]
+        assert place == "spark_partition_id() AS hedgerow_partition"
+        return FrameOfSpark(
+            [
+                part.select(names).append_column(
+                    "hedgerow_partition", pa.array([k] * len(part), pa.int32())
+                )
+                for k, part in enumerate(self.parts)
+            ]
+        )
+
+    def mapInArrow(self, function: Any, schema: str) -> FrameOfSpark:
+        names = [column.split()[0] for column in schema.split(", ")]
+        carried = cloudpickle.dumps(function)  # as it travels to executors
+        parts = [list(pickle.loads(carried)(iter(part.to_batches()))) for part in self.parts]
+        empty = pa.table({name: pa.array([], pa.binary()) for name in names})
+        made = [pa.Table.from_batches(part) if part else empty for part in parts]
+        assert all(part.column_names == names for part in made)
+        return FrameOfSpark(made)
+
+    def select(self, *names: str) -> FrameOfSpark:
+        return FrameOfSpark([part.select(names) for part in self.parts])
+
+    def limit(self, n: int) -> FrameOfSpark:
+        return FrameOfSpark([self.parts[0].slice(0, n)])
+
+    def toArrow(self) -> pa.Table:
+        return pa.concat_tables(self.parts)
+
+    def persist(self) -> FrameOfSpark:
+        return self
+
+    def unpersist(self) -> None: ...
+
+    def collect(self) -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for part in self.parts for row in part.to_pylist()]
+
+
+def on_spark(table: pa.Table, schema: Schema) -> OnSpark:
+    return OnSpark(FrameOfSpark.of(table), schema, "y", DRAWS)
 
 
 # --------------------------------------------------------------------------------------------------

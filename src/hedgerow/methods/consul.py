@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
 from hedgerow.methods.blocks import medians
 from hedgerow.methods.blocks.builder import Chooser, LevelOrder, Node, TreePlan, grow
@@ -18,7 +17,7 @@ from hedgerow.methods.blocks.histograms import HistogramRules
 from hedgerow.methods.blocks.leaves import by_one_sum, shrinkage_of
 from hedgerow.methods.blocks.public_grids import fine_schema, thin_cells
 from hedgerow.methods.blocks.scores import gini
-from hedgerow.methods.blocks.selection import MechanismName
+from hedgerow.methods.blocks.selection import MechanismName, SelectionRules
 from hedgerow.methods.blocks.sizes import Scale
 from hedgerow.methods.blocks.tables import DyadicTables
 from hedgerow.methods.blocks.target import (
@@ -29,7 +28,7 @@ from hedgerow.methods.blocks.target import (
 )
 from hedgerow.methods.constants import constant
 from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
-from hedgerow.methods.method import Method, Needs, TrainingResult, Values, mean_of, method
+from hedgerow.methods.method import Method, TrainingResult, Values, mean_of, method
 from hedgerow.methods.multiway import MultiwayForestClassifier, MultiwayForestRegressor
 from hedgerow.methods.parameters import estimator, parameter, when
 from hedgerow.methods.presets import Departure, preset
@@ -39,6 +38,7 @@ from hedgerow.privacy.queries import (
     Cells,
     Count,
     Leaves,
+    LocalSelection,
     Mechanism,
     QueryKinds,
     Score,
@@ -68,36 +68,43 @@ DEPARTURES = (
     Departure("all trees use all rows and divide the budget", {"folds": True}),
     Departure(
         "each of the K medians that DiPriMeExp and DiPriMeFlip use is charged",
-        reason="K medians cost K times one; the names that end in as_published keep the paper's "
-        "budgets, and their statements say what these cost",
+        published_as=("diprime_exp_as_published", "diprime_flip_as_published"),
     ),
     Departure(
         "folds by independent draws, not by a shuffle into equal parts",
-        reason="the sizes of equal parts reveal more than they are charged for",
+        unsound="the sizes of equal parts reveal more than they are charged for",
+    ),
+    Departure(
+        "each of several sites selects on its own rows",
+        reason="the paper has one site; a secure sum would open every score",
     ),
     Departure(
         "leaf means from complementary fractional counts",
-        reason="noise scaled by the private number of rows of a leaf reveals that number",
+        unsound="noise scaled by the private number of rows of a leaf reveals that number",
     ),
     Departure(
         "cuts come from a public grid; categories are scored by balance with the sign that prefers "
         "balance",
-        reason="a cut on the real line is a value of a record; the paper's sign prefers imbalance",
+        unsound="a cut on the real line is a value of a record; the paper's sign prefers imbalance",
     ),
     Departure(
         "DP-RF: all rows and no bootstrap sample, scores scaled by counts, and the depth alone "
         "ends a path; DP-DF: scores scaled by counts",
-        reason="a record may appear many times in a bootstrap sample; the sensitivity at the "
+        unsound="a record may appear many times in a bootstrap sample; the sensitivity at the "
         "private number of rows has no bound",
     ),
 )
 SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_FRACTION)
 """The number of rows, which determines the depth."""
 
+MOST_SHORTLISTED = constant(5, unit="splits", evidence="trees.md#0164")
+"""Splits that several sites selected and that are counted; each divides the budget."""
+
 MedianSplit = Literal["median", "medians", "grid", "table"]
 """How a node selects its split; see hedgerow.methods.blocks.medians."""
-PRIVATE_CHOICES = ("grid", "medians", "median")
-"""Splits that one site selects by exact scores instead of noisy tables."""
+BY_TARGET = ("grid", "medians")
+SELECTED = (*BY_TARGET, "median")
+"""Splits that sites select by exact scores instead of noisy tables."""
 
 
 def _folds_pay(noise_model: NoiseModel) -> bool:
@@ -122,7 +129,6 @@ class MedianForest(Method):
     With `folds`, each record secretly draws its tree and pays for one tree; without, each of T
     trees has 1 / T of the budget; None uses folds under Laplace noise only. `max_depth` None asks
     for the number of rows with 1 % of the budget and gives leaves about `rows_per_leaf` of them.
-    `split` None is one private selection on the grid for one site, and tables for several.
     `max_features` None uses all features, in tables five. `mechanism` None is permute-and-flip for
     pure epsilon and, under Gaussian noise, the exponential mechanism, which is cheaper there.
 
@@ -150,7 +156,7 @@ class MedianForest(Method):
     max_features: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        used_with=(when(split=(None, "grid", "medians", "table")),),
+        used_with=(when(split=(*BY_TARGET, "table")),),
         text="Features that a node considers, drawn anew for each (K in the paper); None is all of "
         "them, and five for 'table'.",
     )
@@ -160,20 +166,19 @@ class MedianForest(Method):
         text="Fraction of the budget for the leaves; the splits of a path get the rest (rho in the "
         "paper).",
     )
-    split: MedianSplit | None = parameter(
-        default=None,
-        rule=or_none(rule_of(MedianSplit)),
+    split: MedianSplit = parameter(
+        default="grid",
         text="How a node finds its split. 'grid': one private selection among all features and "
         "cuts. 'medians': a private median of each considered feature, then one of them, as in the "
         "paper, with each median charged. 'median': a random feature, split at its private median. "
-        "'table': medians from noisy tables, the only choice for several sites. None: 'grid' for "
-        "one site, 'table' for several.",
+        "'table': medians from noisy tables. Each of several sites selects on its own rows: the "
+        "middle of their medians is taken, and the best of their splits by noisy counts.",
     )
     mechanism: MechanismName | None = parameter(
         default=None,
         rule=or_none(rule_of(MechanismName)),
-        used_with=(when(split=(None, *PRIVATE_CHOICES)),),
-        text="The mechanism of a private selection at one site. None is 'permute_and_flip' for "
+        used_with=(when(split=SELECTED),),
+        text="The mechanism of a site's private selections. None is 'permute_and_flip' for "
         "delta = 0, and 'exponential', which is cheaper there, for delta > 0.",
     )
     folds: bool | None = parameter(
@@ -189,19 +194,15 @@ class MedianForest(Method):
         "leaf. Free of charge.",
     )
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(single_site=self.split in PRIVATE_CHOICES)
-
     def asks(self, schema: Schema) -> QueryKinds:
-        """With `split` None both kinds: one selection for one site, tables for several."""
+        """Selections of both kinds: of one site, and of each of several."""
         size = sums(Count, Whole) if self.max_depth is None else frozenset()
         kinds = size | sums(target_statistic(schema), Leaves)
-        if self.split not in PRIVATE_CHOICES:
-            kinds |= sums(target_statistic(schema), Cells)
-        if self.split != "table":
-            kinds |= choices(SelectQuery, Score.BALANCE, _score(schema))
-        return kinds
+        if self.split == "table":
+            return kinds | sums(target_statistic(schema), Cells)
+        scores = [Score.BALANCE] * (self.split != "grid")
+        scores += [_score(schema)] * (self.split in BY_TARGET)
+        return kinds | choices(SelectQuery, *scores) | choices(LocalSelection, *scores)
 
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
@@ -220,28 +221,31 @@ class MedianForest(Method):
         cuts = looks * max(scale.cells, medians.MOST_HALVES)
         split = {"candidates": cuts, "runs": looks * medians.MOST_HALVES, "depth": level}
         grid = scale.choices(nodes, **split)
-        columns = self.max_features or TABLE_FEATURES
-        widths = scale.cells.bit_length()
-        table = scale.tables(nodes * widths, channels=scale.channels, depth=level, columns=columns)
-        match self.split:
-            case None:
-                return grid | table
-            case "table":
-                return table
-            case "medians":
-                return scale.choices(nodes * looks, **split) + grid
-            case "median" | "grid":
-                return grid
+        if self.split == "table":
+            columns = self.max_features or TABLE_FEATURES
+            widths = scale.cells.bit_length()
+            channels = scale.channels
+            return scale.tables(nodes * widths, channels=channels, depth=level, columns=columns)
+        if self.split == "medians":
+            grid += scale.choices(nodes * looks, **split)
+        return grid + self._largest_counts(scale, level, nodes)
+
+    def _largest_counts(self, scale: Scale, level: int, nodes: int) -> Size:
+        """Counts of what several sites selected by the target; one site needs none."""
+        if self.split not in BY_TARGET:
+            return Size()
+        channels = scale.channels
+        counts = scale.trees(MOST_SHORTLISTED, 2, channels=channels, queries=nodes, depth=level)
+        return replace(counts, rounds_alone=0)
 
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
-        split = self._split(noise_model)
         folds = _folds_pay(noise_model) if self.folds is None else self.folds
         spent = Fraction(0) if self.max_depth is not None else SIZE_FRACTION
         depth = self.max_depth or (yield from self._bought_depth(folds))
         budget = (1 - spent) / (1 if folds else self.n_estimators)
         target, leaf_fraction = declared_target(schema), budget * exact(self.leaf_fraction)
         level_fraction = (budget - leaf_fraction) / depth
-        choose = self._chooser(split, schema, target, noise_model, level_fraction, depth)
+        choose = self._chooser(schema, target, noise_model, level_fraction, depth)
         shrinkage = shrinkage_of(target) if self.shrinkage else None
 
         def tree(number: int, seed: int) -> Flow[LeafStatistics]:
@@ -261,39 +265,26 @@ class MedianForest(Method):
         rows = float(answer.values[0, 0, 0]) / (self.n_estimators if folds else 1)
         return medians.depth_for(rows, self.rows_per_leaf)
 
-    def _split(self, noise_model: NoiseModel) -> MedianSplit:
-        split = self.split or ("grid" if noise_model.n_sites == 1 else "table")
-        if split == "table" and self.mechanism is not None:
-            raise ParameterError(
-                f"mechanism is {self.mechanism!r}, but nodes split at medians of noisy "
-                "tables, as several sites must; leave it at None."
-            )
-        return split
-
     def _chooser(
         self,
-        split: MedianSplit,
         schema: Schema,
         target: TrainingTarget,
         noise_model: NoiseModel,
         fraction: Fraction,
         depth: int,
     ) -> Chooser:
-        if split == "table":
+        if self.split == "table":
             return self._table_chooser(schema, target, noise_model, fraction)
-        rules = self._rules(
-            Grids(schema, thin_cells(schema, FINE_CELLS)), noise_model, self.max_features
-        )
-        match split:
-            case "median":
-                return medians.at_median(rules, fraction)
-            case "medians":
-                return medians.among_medians(rules, fraction)
-            case "grid":
-                if not target.shape:
-                    return medians.among_cuts(rules, fraction, lambda level: 0)
-                noise = math.sqrt(noise_model.variance(replace(SIZE, fraction=fraction)))
-                return medians.among_cuts(rules, fraction, medians.balance_below(depth, noise))
+        grids = Grids(schema, thin_cells(schema, FINE_CELLS))
+        rules = self._rules(grids, target, noise_model, self.max_features)
+        if self.split == "median":
+            return medians.at_median(rules, fraction)
+        if self.split == "medians":
+            return medians.among_medians(rules, fraction)
+        if not target.shape:
+            return medians.among_cuts(rules, fraction, lambda level: 0)
+        noise = math.sqrt(noise_model.variance(replace(SIZE, fraction=fraction)))
+        return medians.among_cuts(rules, fraction, medians.balance_below(depth, noise))
 
     def _table_chooser(
         self, schema: Schema, target: TrainingTarget, noise_model: NoiseModel, fraction: Fraction
@@ -302,17 +293,26 @@ class MedianForest(Method):
         grids = Grids(
             schema, thin_cells(schema, COARSE_CELLS if noise_model.is_pure else FINE_CELLS)
         )
-        rules = self._rules(grids, noise_model, self.max_features or TABLE_FEATURES)
+        rules = self._rules(grids, target, noise_model, self.max_features or TABLE_FEATURES)
         if noise_model.is_pure:
             tables = medians.flat_tables(HistogramRules(grids, target.statistic, gini), fraction)
         else:
             tables = medians.dyadic_tables(DyadicTables(grids, target.statistic), fraction)
         return medians.at_noisy_medians(rules, tables, gini, fraction)
 
-    def _rules(self, grids: Grids, noise_model: NoiseModel, k: int | None) -> medians.MedianRules:
+    def _rules(
+        self, grids: Grids, target: TrainingTarget, noise_model: NoiseModel, k: int | None
+    ) -> medians.MedianRules:
         usual = Mechanism.PERMUTE_AND_FLIP if noise_model.is_pure else Mechanism.EXPONENTIAL
-        scoring = Scoring(_score(grids.schema))
-        return medians.MedianRules(grids, k, scoring, Mechanism(self.mechanism or usual))
+        selection = SelectionRules(
+            grids,
+            target.statistic,
+            gini,
+            Scoring(_score(grids.schema)),
+            Mechanism(self.mechanism or usual),
+            most_counted=MOST_SHORTLISTED,
+        )
+        return medians.MedianRules(k, selection, several=noise_model.n_sites > 1)
 
 
 def _score(schema: Schema) -> Score:
@@ -426,62 +426,53 @@ def _switch_off_pruning(schema: Any, values: Values) -> Values:
     return {} if is_number else {"prune": False}
 
 
-diprime = preset(
+def _medians(name: str, title: str, words: str, fixed: Values, usual: Values, **more: Any) -> Any:
+    kinds = MedianForestClassifier, MedianForestRegressor
+    return preset(
+        name, title, *kinds, words=words, fixed_parameters=fixed, usual=usual, file=__name__, **more
+    )
+
+
+def _published(name: str, title: str, fixed: Values) -> Any:
+    return _medians(
+        f"{name}_as_published",
+        f"{title} as published",
+        "the paper's budgets, at their true epsilon.",
+        fixed,
+        FIVE_FEATURES,
+        rows={f"{title}, as published": "schema, published_epsilon=2.0"},
+        own={"rho": 0.5},
+        factor=_printed_factor,
+        derive=_printed_leaves,
+    )
+
+
+diprime = _medians(
     "diprime",
     "DiPriMe",
-    MedianForestClassifier,
-    MedianForestRegressor,
-    words="a random feature, cut at its private median by the exponential mechanism.",
-    fixed_parameters={"split": "median", "mechanism": "exponential"},
-    usual=CONSUL_DEFAULTS,
+    "a random feature, cut at its private median by the exponential mechanism.",
+    {"split": "median", "mechanism": "exponential"},
+    CONSUL_DEFAULTS,
     rows={"DiPriMe": "", "DiPriMe, regression": "numbers"},
 )
-diprime_exp = preset(
+diprime_exp = _medians(
     "diprime_exp",
     "DiPriMeExp",
-    MedianForestClassifier,
-    MedianForestRegressor,
-    words="K private medians, each charged, and one of them selected by the target.",
-    fixed_parameters=EXP,
-    usual=FIVE_FEATURES,
+    "K private medians, each charged, and one of them selected by the target.",
+    EXP,
+    FIVE_FEATURES,
     rows={"DiPriMeExp, each median paid": "", "DiPriMeExp, regression": "numbers"},
 )
-diprime_exp_as_published = preset(
-    "diprime_exp_as_published",
-    "DiPriMeExp as published",
-    MedianForestClassifier,
-    MedianForestRegressor,
-    words="the paper's budgets, at their true epsilon.",
-    fixed_parameters=EXP,
-    usual=FIVE_FEATURES,
-    rows={"DiPriMeExp, as published": "schema, published_epsilon=2.0"},
-    own={"rho": 0.5},
-    factor=_printed_factor,
-    derive=_printed_leaves,
-)
-diprime_flip = preset(
+diprime_exp_as_published = _published("diprime_exp", "DiPriMeExp", EXP)
+diprime_flip = _medians(
     "diprime_flip",
     "DiPriMeFlip",
-    MedianForestClassifier,
-    MedianForestRegressor,
-    words="DiPriMeExp with permute-and-flip, each median charged.",
-    fixed_parameters=FLIP,
-    usual=FIVE_FEATURES,
+    "DiPriMeExp with permute-and-flip, each median charged.",
+    FLIP,
+    FIVE_FEATURES,
     rows={"DiPriMeFlip, each median paid": "", "DiPriMeFlip, regression": "numbers"},
 )
-diprime_flip_as_published = preset(
-    "diprime_flip_as_published",
-    "DiPriMeFlip as published",
-    MedianForestClassifier,
-    MedianForestRegressor,
-    words="the paper's budgets, at their true epsilon.",
-    fixed_parameters=FLIP,
-    usual=FIVE_FEATURES,
-    rows={"DiPriMeFlip, as published": "schema, published_epsilon=2.0"},
-    own={"rho": 0.5},
-    factor=_printed_factor,
-    derive=_printed_leaves,
-)
+diprime_flip_as_published = _published("diprime_flip", "DiPriMeFlip", FLIP)
 dp_ert = preset(
     "dp_ert",
     "DP-ERT",

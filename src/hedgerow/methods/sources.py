@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.data.engines.dask import OnCluster, is_dask
+from hedgerow.data.engines.clusters import is_cluster, open_cluster
 from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import Elsewhere, OnDisk
 from hedgerow.data.reading.containers import positions_of
@@ -64,12 +64,12 @@ def source_of(
     """The source to read by column names; None if rows and labels were passed directly."""
     if push_down and sql is None:
         raise ParameterError("push_down is for rows in a database; say which: sql='SELECT ...'.")
-    if in_file and (push_down or is_dask(X)):
+    if in_file and (push_down or is_cluster(X)):
         raise ParameterError(
             "temp_folder is for rows that are read here, and these are summed where they are; "
             "leave it out."
         )
-    if sql is None and target is None and not is_elsewhere(X) and not is_dask(X):
+    if sql is None and target is None and not is_elsewhere(X) and not is_cluster(X):
         if in_file:
             raise ParameterError(
                 "temp_folder is for rows that are read by the names of their columns; leave y out "
@@ -85,7 +85,7 @@ def source_of(
 
 
 def stays_elsewhere(source: Source, push_down: bool) -> bool:
-    return push_down or is_dask(source)
+    return push_down or is_cluster(source)
 
 
 def open_elsewhere(
@@ -120,8 +120,8 @@ def _open(
     if temp_folder is not None:
         with using(estimator.n_jobs or 1):
             return OnDisk(source, grid, label, draws, Path(temp_folder))
-    engine = OnCluster if is_dask(source) else InDatabase
-    return engine(source, grid, label, draws)
+    make = open_cluster if is_cluster(source) else InDatabase
+    return make(source, grid, label, draws)
 
 
 def outcome_column(source: Source, schema: Schema, columns: Columns) -> str:
@@ -132,7 +132,7 @@ def outcome_column(source: Source, schema: Schema, columns: Columns) -> str:
             f"target is {columns.target!r}, but the schema says that times are in {time_column!r}; "
             "leave target out."
         )
-    if time_column is None and is_dask(source):
+    if time_column is None and is_cluster(source):
         raise ParameterError("say which column is to be predicted: target='...'.")
     return time_column or the_other_column(source, schema, columns)
 

@@ -32,9 +32,8 @@ from hedgerow.methods.blocks.selection import (
     MechanismName,
     OneTablePerSplit,
     SelectionRules,
-    by_choice,
     by_every_table,
-    by_local_choice,
+    by_selection,
 )
 from hedgerow.methods.blocks.sizes import DRAWS, QUERY, Scale
 from hedgerow.methods.blocks.target import TrainingTarget
@@ -87,15 +86,15 @@ DEPARTURES = (
     Departure("tables are screened", {"screening": None}),
     Departure(
         "a selection releases its index only, and the value is a fresh count",
-        reason="the noisy maximum of k candidates, as published, would cost k / 2 times the claim",
+        unsound="the noisy maximum of k candidates, as published, would cost k / 2 times the claim",
     ),
     Departure(
         "scores are scaled by counts, and noise has the coefficient of monotone scores",
-        reason="noise on scores per row has the private number of rows in its scale",
+        unsound="noise on scores per row has the private number of rows in its scale",
     ),
     Departure(
         "children of the last split are not queried",
-        reason="nothing uses them, and they lie deeper than the budget counts",
+        unsound="nothing uses them, and they lie deeper than the budget counts",
     ),
     Departure(
         "NoisyCounts asks joint counts alone",
@@ -103,7 +102,7 @@ DEPARTURES = (
     ),
     Departure(
         "the number of all rows is the root's noisy one",
-        reason="|S| is private where neighbors differ by a record",
+        unsound="|S| is private where neighbors differ by a record",
     ),
 )
 SplitMethod = Literal["choice", "noisy_counts", "local_choice"]
@@ -455,8 +454,8 @@ class TopDown(Method):
         def shortlist(node: Node) -> SumQuery:
             return rules.sides(node, longest, self._share(node) * (1 - index_fraction))
 
-        by = by_choice if self.split == "choice" else by_local_choice
-        return self._above_noise(by(rules, self._share), shortlist, noise_model)
+        kind = SelectQuery if self.split == "choice" else LocalSelection
+        return self._above_noise(by_selection(rules, self._share, kind), shortlist, noise_model)
 
     @property
     def _min_fraction(self) -> float:
@@ -477,9 +476,7 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
     """Keeps splits of nodes that hold `min_fraction` of all rows and gain more than `min_gain`.
 
     Wang, Dick and Balcan 2020, Algorithm 1 line 12 (weight at least error / M) and section 4 (J <=
-    0.01 is not pushed). Departures: weight and gain come from one table, not from two queries; the
-    total is the root's noisy one, not the private |S|; a node that its parent's answer clearly
-    shows as too light is not queried at all.
+    0.01 is not pushed). A node that its parent's answer clearly shows as too light is not queried.
     """
 
     def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:

@@ -280,13 +280,18 @@ class Keeper:
     """Holds some rows and, between rounds, their raw scores and selections."""
 
     def __init__(
-        self, parts: Sequence[Encoded], schema: Schema, draws: Draws | None, lean: bool = False
+        self,
+        parts: Sequence[Encoded],
+        schema: Schema,
+        draws: Draws | None,
+        lean: bool = False,
+        copies: Words | None = None,
     ) -> None:
         """`lean` recomputes whatever takes more memory than scores and selections."""
         self._block, self._draws = join(parts), draws
         self._rows = Rows(self._block, schema, draws, self._record_ids)
         self._answering, self._lean = Answering(self._rows, schema), lean
-        self._copies: Words | None = None
+        self.copies = copies
         self._messages = EngineMessages()
 
     def run(self, work: Work) -> list[IntArray]:
@@ -302,15 +307,14 @@ class Keeper:
 
     def part(self, test: HeldOut, outcome: int, folder: Path) -> Keeper:
         """The records whose own draw has this outcome, with cells in a separate file."""
-        assert self._copies is not None
+        assert self.copies is not None
         at, block = np.flatnonzero(self._rows.fold(test) == outcome), self._block
         codes = map_cells(folder, (len(block.codes), len(at)))
         for row, new_row in zip(block.codes, codes, strict=True):
             new_row[:] = row[at]
         y = None if block.y is None else block.y[at]
-        keeper = Keeper([Encoded(codes=codes, y=y)], self._rows.schema, self._draws, self._lean)
-        keeper._copies = self._copies[at]
-        return keeper
+        cells, copies = Encoded(codes=codes, y=y), self.copies[at]
+        return Keeper([cells], self._rows.schema, self._draws, self._lean, copies)
 
     def names(self, bucket: int, buckets: int) -> Names:
         names = self._rows.content_names()
@@ -318,16 +322,16 @@ class Keeper:
 
     def number(self, bucket: int, buckets: int, copies: Words) -> None:
         """Sets the numbers of a bucket's records among equal records of all keepers."""
-        if self._copies is None:
-            self._copies = np.zeros(self._rows.n, np.uint64)
+        if self.copies is None:
+            self.copies = np.zeros(self._rows.n, np.uint64)
         names = self._rows.content_names()
-        self._copies[names[:, 0] % np.uint64(buckets) == bucket] = copies
+        self.copies[names[:, 0] % np.uint64(buckets) == bucket] = copies
 
     def _record_ids(self) -> Names:
-        if self._copies is None:
+        if self.copies is None:
             raise UnsupportedQuery("a draw was asked of records that are not numbered yet.")
         ids = self._rows.content_names()
-        ids[:, 1] += self._copies
+        ids[:, 1] += self.copies
         return ids
 
 
@@ -372,7 +376,10 @@ class InKeepers(Elsewhere):
                     break
                 ends = np.cumsum([len(part) for part in parts])[:-1]
                 numbers = np.split(copies_among(np.concatenate(parts)), ends)
-                self._call("number", {k: (bucket, buckets, numbers[k]) for k in places})
+                self._set_numbers(bucket, buckets, numbers)
+
+    def _set_numbers(self, bucket: int, buckets: int, numbers: list[Words]) -> None:
+        self._call("number", {k: (bucket, buckets, own) for k, own in enumerate(numbers)})
 
 
 class OnDisk(InKeepers):

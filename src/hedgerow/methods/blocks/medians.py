@@ -4,16 +4,16 @@ Consul and Williamson 2020 (DiPriMe), Algorithm 1, corrected. The candidates of 
 cuts of its public grid that the path to the node leaves open, or public random halves of its
 categories. There are four choosers:
 
-| chooser           | asks                                                    | sites    |
-|-------------------|---------------------------------------------------------|----------|
-| at_median         | one feature, drawn publicly; its most balanced cut      | one      |
-| among_medians     | the most balanced cut of K features, then one of the K  | one      |
-| among_cuts        | one choice among all cuts of K features                 | one      |
-| at_noisy_medians  | noisy tables of K features; medians and gains from them | any      |
+| chooser           | asks                                                    |
+|-------------------|---------------------------------------------------------|
+| at_median         | one feature, drawn publicly; its most balanced cut      |
+| among_medians     | the most balanced cut of K features, then one of the K  |
+| among_cuts        | one choice among all cuts of K features                 |
+| at_noisy_medians  | noisy tables of K features; medians and gains from them |
 
-Departures: the paper charges K medians as one, which holds only if the other K - 1 are never used;
-here each is charged. Cuts come from a public grid, not from the real line: only the index is
-released. Categories are scored by balance with the sign that prefers balance.
+Scores are exact, so each of several sites selects on its own rows, which costs a record what one
+selection costs. The middle of their medians is taken; of splits by the target, the best by noisy
+counts over all sites.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ from hedgerow.methods.blocks.flow import Flow, selection
 from hedgerow.methods.blocks.histograms import HistogramRules
 from hedgerow.methods.blocks.random_trees import random_half
 from hedgerow.methods.blocks.scores import Impurity, left_masses
+from hedgerow.methods.blocks.selection import SelectionRules, shortlist, split_at
 from hedgerow.methods.blocks.tables import DyadicTables
 from hedgerow.methods.constants import constant
 from hedgerow.models.tree import MOST_LEAVES
 from hedgerow.privacy.queries import (
     LATTICE,
-    Mechanism,
-    Reply,
+    LocalSelection,
     Score,
     Scoring,
+    Selecting,
     Selections,
     SelectQuery,
     Thresholds,
 )
-from hedgerow.privacy.queries.choices import Candidate, candidate
+from hedgerow.privacy.queries.choices import Candidate
 from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
@@ -61,12 +62,38 @@ BALANCE = Scoring(Score.BALANCE)
 
 @dataclass(frozen=True)
 class MedianRules:
-    """Public settings: bins, number of features per node, scoring of a selection."""
+    """Public settings: bins, number of features per node, selections and counts of a shortlist.
 
-    grids: Grids
+    `several` says whether several sites have rows.
+    """
+
     max_features: int | None
-    scoring: Scoring
-    mechanism: Mechanism
+    selection: SelectionRules
+    several: bool = False
+
+    @property
+    def grids(self) -> Grids:
+        return self.selection.grids
+
+    def balanced(
+        self, region: Region, candidates: tuple[Candidate, ...], fraction: Fraction
+    ) -> Selecting:
+        """A selection of the most balanced cut of a feature."""
+        kind = LocalSelection if self.several else SelectQuery
+        return kind(region, candidates, BALANCE, fraction, self.selection.mechanism)
+
+    def by_target(
+        self, node: Node, candidates: tuple[Candidate, ...], fraction: Fraction, balance: int = 0
+    ) -> Flow[SplitChoice]:
+        """The index of a selection at one site; among those of several, noisy counts decide."""
+        rules = self.selection
+        scoring = replace(rules.scoring, balance=balance)
+        if self.several:
+            rules = replace(rules, scoring=scoring)
+            return (yield from shortlist(rules, node, candidates, fraction, LocalSelection))
+        query = SelectQuery(node.region, candidates, scoring, fraction, rules.mechanism)
+        (k,) = yield from selection(query)
+        return SplitChoice(split_at(candidates, k))
 
     def features(self, region: Region, k: int | None, rng: Rng) -> list[int]:
         """K (None: all) of the features that can still be split, drawn anew for every node."""
@@ -123,9 +150,8 @@ def at_median(rules: MedianRules, fraction: Fraction) -> Chooser:
         if not features:
             return Stop()
         candidates = rules.candidates(node.region, features[0], rng)
-        query = SelectQuery(node.region, candidates, BALANCE, fraction, rules.mechanism)
-        (k,) = yield from selection(query)
-        return SplitChoice(_split(candidates, k), spent=fraction)
+        cuts = yield from selection(rules.balanced(node.region, candidates, fraction))
+        return SplitChoice(_middle(candidates, cuts), spent=fraction)
 
     return choose
 
@@ -144,27 +170,18 @@ def among_medians(rules: MedianRules, fraction: Fraction) -> Chooser:
             return Stop()
         part = fraction / (2 * len(features) + 1)
         candidates = [rules.candidates(node.region, f, rng) for f in features]
-        replies = yield [
-            SelectQuery(node.region, some, BALANCE, 2 * part, rules.mechanism)
-            for some in candidates
-        ]
-        medians = tuple(_split(c, _index(r)) for c, r in zip(candidates, replies, strict=True))
-        query = SelectQuery(node.region, medians, rules.scoring, part, rules.mechanism)
-        (k,) = yield from selection(query)
-        return SplitChoice(medians[k], spent=fraction)
+        replies = yield [rules.balanced(node.region, some, 2 * part) for some in candidates]
+        cuts = [reply.indices for reply in replies if isinstance(reply, Selections)]
+        medians = tuple(_middle(*pair) for pair in zip(candidates, cuts, strict=True))
+        choice = yield from rules.by_target(node, medians, part)
+        return replace(choice, spent=fraction)
 
     return choose
 
 
-def _split(candidates: Sequence[Candidate], k: int) -> Split:
-    split = candidate(candidates, k)
-    assert isinstance(split, Split)
-    return split
-
-
-def _index(reply: Reply) -> int:
-    assert isinstance(reply, Selections)
-    return reply.indices[0]
+def _middle(candidates: Sequence[Candidate], cuts: Sequence[int]) -> Split:
+    """The cut in the middle of those that sites selected; the cut itself at one site."""
+    return split_at(candidates, sorted(cuts)[len(cuts) // 2])
 
 
 def among_cuts(rules: MedianRules, fraction: Fraction, balance_at: Callable[[int], int]) -> Chooser:
@@ -179,10 +196,8 @@ def among_cuts(rules: MedianRules, fraction: Fraction, balance_at: Callable[[int
         candidates = tuple(c for f in features for c in rules.candidates(node.region, f, rng))
         if not candidates:
             return Stop()
-        scoring = replace(rules.scoring, balance=balance_at(node.depth))
-        query = SelectQuery(node.region, candidates, scoring, fraction, rules.mechanism)
-        (k,) = yield from selection(query)
-        return SplitChoice(_split(candidates, k), spent=fraction)
+        choice = yield from rules.by_target(node, candidates, fraction, balance_at(node.depth))
+        return replace(choice, spent=fraction)
 
     return choose
 

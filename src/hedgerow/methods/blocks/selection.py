@@ -8,10 +8,11 @@ candidates (docs/proofs/selection.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -23,15 +24,14 @@ from hedgerow.methods.blocks.scores import Impurity
 from hedgerow.methods.blocks.tables import Tables, consistent, totals
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import (
-    ClassCounts,
     Leaves,
-    LocalSelection,
     Mechanism,
     Scoring,
     Selecting,
-    SelectQuery,
+    Statistic,
     SumQuery,
 )
+from hedgerow.privacy.queries.choices import Candidate, candidate
 from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
@@ -47,16 +47,18 @@ class SelectionRules:
 
     `consistency` makes the shortlisted tables of a node agree on their total. `index_fraction` is
     the fraction of a node's budget for choosing the index; one pair of counts needs little
-    (studies/notes/trees.md#0021).
+    (studies/notes/trees.md#0021). `most_counted` limits the splits that are counted to those that
+    most sites selected.
     """
 
     grids: Grids
-    statistic: ClassCounts
+    statistic: Statistic
     impurity: Impurity
     scoring: Scoring
     mechanism: Mechanism
     consistency: bool = True
     index_fraction: Fraction = Fraction(3, 4)
+    most_counted: int | None = None
 
     @cached_property
     def splitting_class(self) -> tuple[Split, ...]:
@@ -64,10 +66,6 @@ class SelectionRules:
         return tuple(
             grids.split(f, left) for f in range(grids.n_features) for left in grids.left_sets[f]
         )
-
-    @cached_property
-    def _stumps(self) -> dict[Split, Tree]:
-        return {}
 
     def candidates(self, region: Region) -> tuple[Split, ...]:
         """Splits with a reachable cell on both sides, by the path alone, not by rows."""
@@ -89,13 +87,8 @@ class SelectionRules:
 
     def sides(self, node: Node, splits: tuple[Split, ...], fraction: Fraction) -> SumQuery:
         """Class counts on both sides of each split: a record is on one side of every split."""
-        stumps = tuple(self._stump(split) for split in splits)
+        stumps = tuple(_stump(self.grids.schema.names, split) for split in splits)
         return SumQuery(node.region, self.statistic, Leaves(stumps), fraction)
-
-    def _stump(self, split: Split) -> Tree:
-        if split not in self._stumps:
-            self._stumps[split] = Tree.of_preorder(self.grids.schema.names, [split, (), ()])
-        return self._stumps[split]
 
     def scoring_at(self, node: Node) -> Scoring:
         """The scoring at a node, sharper with its noisy size; the bound holds for any guess."""
@@ -125,42 +118,50 @@ class SelectionRules:
         return SplitChoice(splits[k], float(gains[k]), spent, evidence=evidence)
 
 
-def by_choice(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
-    """One site selects the index by its exact scores; the winner's two sides are counted anew.
-
-    Wang, Dick and Balcan 2020, the single-machine PrivateSplit. With the mechanism report-noisy-max
-    it is as published, except that scores are scaled by counts (noise on scores per row would need
-    the private number of rows for its scale), the coefficient is that of monotone scores, and the
-    value is a fresh count, not the noisy maximum.
-    """
-    return _by_selections(rules, fraction_at, SelectQuery)
+@lru_cache(maxsize=1 << 14)
+def _stump(names: tuple[str, ...], split: Split) -> Tree:
+    return Tree.of_preorder(names, [split, (), ()])
 
 
-def by_local_choice(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
-    """Each site selects on its own rows; tables are asked for the shortlist alone.
-
-    Wang, Dick and Balcan 2020, LocalRNM. Departures as in `by_choice`. A record has one site, so
-    the sites' selections compose in parallel.
-    """
-    return _by_selections(rules, fraction_at, LocalSelection)
-
-
-def _by_selections(
+def by_selection(
     rules: SelectionRules, fraction_at: FractionAt, kind: Callable[..., Selecting]
 ) -> Chooser:
+    """The PrivateSplit of Wang, Dick and Balcan 2020: of the single machine, or LocalRNM.
+
+    One site selects by its exact scores, or each of several on its own rows; a record has one
+    site, so the sites' selections compose in parallel.
+    """
+
     def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
-        fraction, candidates = fraction_at(node), rules.candidates(node.region)
+        candidates = rules.candidates(node.region)
         if not candidates:
             return Stop()
-        index_fraction = fraction * rules.index_fraction
-        scoring = rules.scoring_at(node)
-        query = kind(node.region, candidates, scoring, index_fraction, rules.mechanism)
-        shortlist = sorted(set((yield from selection(query))))
-        splits = tuple(candidates[k] for k in shortlist)
-        answer = yield from ask(rules.sides(node, splits, fraction - index_fraction))
-        return rules.best(node, splits, answer.values, answer.variance, fraction)
+        return (yield from shortlist(rules, node, candidates, fraction_at(node), kind))
 
     return choose
+
+
+def shortlist(
+    rules: SelectionRules,
+    node: Node,
+    candidates: tuple[Candidate, ...],
+    fraction: Fraction,
+    kind: Callable[..., Selecting],
+) -> Flow[SplitChoice]:
+    """Private selections of an index, one of each site, and counts of the selected splits."""
+    index_fraction = fraction * rules.index_fraction
+    query = kind(node.region, candidates, rules.scoring_at(node), index_fraction, rules.mechanism)
+    votes = Counter((yield from selection(query)))
+    indices = sorted(k for k, _ in votes.most_common(rules.most_counted))
+    splits = tuple(split_at(candidates, k) for k in indices)
+    answer = yield from ask(rules.sides(node, splits, fraction - index_fraction))
+    return rules.best(node, splits, answer.values, answer.variance, fraction)
+
+
+def split_at(candidates: Sequence[Candidate], k: int) -> Split:
+    split = candidate(candidates, k)
+    assert isinstance(split, Split)
+    return split
 
 
 class OneTablePerSplit(SelectionRules):
@@ -177,11 +178,7 @@ class OneTablePerSplit(SelectionRules):
 
 
 def by_every_table(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
-    """A class table of each split, so that noise grows with the size of the splitting class.
-
-    Wang, Dick and Balcan 2020, NoisyCounts as written. Departure: of the three kinds of counts in
-    their Theorem 15 only the joint ones are asked, since the marginals are their sums.
-    """
+    """NoisyCounts of Wang, Dick and Balcan 2020, as written: a class table of each split."""
 
     def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         fraction, splits = fraction_at(node), rules.candidates(node.region)

@@ -153,15 +153,18 @@ class Scale:
         channels: int,
         tests: int | None = None,
         queries: int = 1,
+        depth: int = 0,
         shared_bytes: int = 0,
     ) -> Size:
-        """The leaves of some trees as one sum; `queries` of these."""
+        """The leaves of some trees as one sum; `queries` of these, at nodes of some depth."""
         return Size.of_step(
             queries,
             integers=n_estimators * leaves * channels,
-            bytes=QUERY + self.path_bytes(0) + n_estimators * self.tree_bytes(leaves, tests=tests),
+            bytes=QUERY
+            + self.path_bytes(depth)
+            + n_estimators * self.tree_bytes(leaves, tests=tests),
             shared_bytes=shared_bytes,
-            steps=DRAWS,
+            steps=depth + DRAWS,
             leaves=leaves,
         )
 
