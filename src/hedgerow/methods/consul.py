@@ -29,7 +29,11 @@ from hedgerow.methods.blocks.target import (
 from hedgerow.methods.constants import constant
 from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
 from hedgerow.methods.method import Method, TrainingResult, Values, mean_of, method
-from hedgerow.methods.multiway import MultiwayForestClassifier, MultiwayForestRegressor
+from hedgerow.methods.multiway import (
+    MultiwayForestClassifier,
+    MultiwayForestRegressor,
+    score_of,
+)
 from hedgerow.methods.parameters import estimator, parameter, when
 from hedgerow.methods.presets import Departure, preset
 from hedgerow.models.uncertainty import LeafStatistics
@@ -201,7 +205,7 @@ class MedianForest(Method):
         if self.split == "table":
             return kinds | sums(target_statistic(schema), Cells)
         scores = [Score.BALANCE] * (self.split != "grid")
-        scores += [_score(schema)] * (self.split in BY_TARGET)
+        scores += [score_of(schema)] * (self.split in BY_TARGET)
         return kinds | choices(SelectQuery, *scores) | choices(LocalSelection, *scores)
 
     def grid(self, schema: Schema) -> Schema:
@@ -308,15 +312,11 @@ class MedianForest(Method):
             grids,
             target.statistic,
             gini,
-            Scoring(_score(grids.schema)),
+            Scoring(score_of(grids.schema)),
             Mechanism(self.mechanism or usual),
             most_counted=MOST_SHORTLISTED,
         )
         return medians.MedianRules(k, selection, several=noise_model.n_sites > 1)
-
-
-def _score(schema: Schema) -> Score:
-    return Score.GINI if schema.target is None else Score.SQUARED_ERROR
 
 
 @estimator
@@ -360,10 +360,7 @@ class MedianForestRegressor(PrivateRegressor, MedianForest):
 
 
 # `max_depth=None, rows_per_leaf=25` takes the depth as the paper's tables do, from a number of
-# rows that is asked privately. All but DP-ERT need one site with all rows; all but DP-DF predict a
-# number where the schema has a target. DiPriMeExp and DiPriMeFlip use K medians of a node and pay
-# for one: those that end in `as_published` run these budgets at the epsilon that they really cost;
-# of the others all K are paid.
+# rows that is asked privately. DP-RF and DP-DF need one site with all rows.
 PURE = {"delta": 0.0, "n_estimators": 10}
 CONSUL_DEFAULTS = {**PURE, "max_depth": 5, "leaf_fraction": 0.5, "folds": True, "shrinkage": False}
 """10 trees on disjoint parts of the rows, half of the budget for the splits, plain leaves."""

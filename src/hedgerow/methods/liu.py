@@ -405,8 +405,6 @@ class ExtraTreesRegressor(PrivateRegressor, ExtraTrees):
     """
 
 
-# Cuts are drawn between the public bounds of a feature, never between a client's own extremes,
-# which would reveal them; `spare` tests make up for it.
 fet = preset(
     "fet",
     "FET",
@@ -425,13 +423,15 @@ fet_ldp = preset(
     fixed_parameters={"split": "best", "dp_model": "label"},
     usual={**LIU_DEFAULTS, "label_mechanism": "bloom", "shrinkage": False},
 )
+AT_EACH_SITE = {"split": "best", "dp_model": "per_site"}
+NOISY_SUMS = {**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False}
 fet_gdp = preset(
     "fet_gdp",
     "FET-GDP",
     ExtraTreesClassifier,
     words="every client adds Laplace noise to each of its sums, and all of them are charged.",
-    fixed_parameters={"split": "best", "dp_model": "per_site"},
-    usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False},
+    fixed_parameters=AT_EACH_SITE,
+    usual=NOISY_SUMS,
 )
 
 
@@ -451,8 +451,8 @@ fet_gdp_as_published = preset(
     "FET-GDP, as published",
     ExtraTreesClassifier,
     words="Laplace noise of the published epsilon on every sum, at what all of them cost.",
-    fixed_parameters={"split": "best", "dp_model": "per_site"},
-    usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False},
+    fixed_parameters=AT_EACH_SITE,
+    usual=NOISY_SUMS,
     rows={"FET-GDP, as published": "schema, published_epsilon=1.0"},
     factor=lambda schema, values: Fraction(
         _size_under_noise(values, "n_estimators") * _sums_of_a_record(schema, values)
