@@ -192,7 +192,7 @@ def _classes(table: pd.DataFrame, peer: pd.DataFrame | None) -> list[str]:
 
 # -------------------------------------------------------------------------------------- tables
 def _with_peer(table: pd.DataFrame, peer: pd.DataFrame | None) -> pd.DataFrame:
-    """With the scores that benchmarks/peers/diffprivlib_diprime.py made, if it did."""
+    """With the scores that benchmarks/peers/diffprivlib_trees.py made, if it did."""
     if peer is None:
         return table
     best = peer.groupby(["data", "depth"]).score.mean().unstack().idxmax(axis=1)
