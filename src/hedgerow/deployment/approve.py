@@ -335,10 +335,10 @@ def approve(
         "cap": cost_text(study.limit),
     }
     write_private(folder.approval_file, json.dumps(approval, indent=2).encode())
-    taken = (
+    cost_words = (
         f"{state.policy().lifetime[0].value} {printed_cost(total)} of the lifetime budget is taken"
     )
-    budget_words = taken if is_new else "nothing more is taken"
+    budget_words = cost_words if is_new else "nothing more is taken"
     audit.note(
         "approved" if is_new else "approved again",
         study=study.account,

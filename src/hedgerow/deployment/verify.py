@@ -378,10 +378,10 @@ def verify_model(
         return checks
     if roster is None:
         words = "give --roster study.toml to check them"
-        unchecked = CheckResult("signatures", Outcome.SKIPPED, words)
+        skipped_check = CheckResult("signatures", Outcome.SKIPPED, words)
         words = "trained in one process, nobody signed"
-        unsigned = CheckResult("signatures", Outcome.UNSIGNED, words)
-        return [*checks, unsigned if signatures is None else unchecked]
+        unsigned_file = CheckResult("signatures", Outcome.UNSIGNED, words)
+        return [*checks, unsigned_file if signatures is None else skipped_check]
     if signatures is None:
         words = "none in the file, so it is not a model of this study's sites"
         return [*checks, CheckResult.of("signatures", False, words)]
@@ -616,12 +616,12 @@ def _largest(
     largest = max((Fraction(cost) for cost in costs), default=Fraction(0))
     part = float(largest / study.total)
     more = statement.spent_fraction - part
-    failed = math.fsum(line.part for line in statement.spending if line.what.endswith(FAILED))
+    failed_part = math.fsum(line.part for line in statement.spending if line.what.endswith(FAILED))
     words = f"the largest receipt is {part:.1%} of the budget, as the statement says"
     if more >= SUM_TOLERANCE:
         words = f"the largest receipt is {part:.1%} of the budget; the statement counts failed "
         words += f"rounds in full and says {statement.spent_fraction:.1%}"
-    right = -SUM_TOLERANCE < more < failed + SUM_TOLERANCE
+    right = -SUM_TOLERANCE < more < failed_part + SUM_TOLERANCE
     return CheckResult.of("receipts", right, words)
 
 
