@@ -7,9 +7,17 @@ that stands alone follows the system, one inside the site follows the site's own
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+
+import numpy as np
+
+from hedgerow.methods.consul import accuracy_loss, balance_probability
+from hedgerow.methods.gubler import impurity_bound
+from hedgerow.methods.wang import rows_for_split
 
 FOLDER = Path(__file__).with_name("images") / "understand"
 STYLE = """
@@ -22,6 +30,7 @@ STYLE = """
 .hedge .bold{font-weight:600}
 .hedge .noise{fill:var(--noise)}
 .hedge .mid{text-anchor:middle}
+.hedge .end{text-anchor:end}
 .hedge .mono{font-family:ui-monospace,monospace;font-size:13px}
 .hedge .site{fill:var(--site);stroke:var(--line);stroke-width:1.5}
 .hedge .hub{fill:var(--hub);stroke:var(--hubline);stroke-width:1.5}
@@ -29,6 +38,8 @@ STYLE = """
 .hedge .plain{fill:none;stroke:var(--soft);stroke-width:1.2}
 .hedge .arrow{fill:none;stroke:var(--ink);stroke-width:1.5}
 .hedge .head{fill:var(--ink)}
+.hedge .curve{fill:none;stroke:var(--line);stroke-width:2}
+.hedge .bound{fill:none;stroke:var(--noise);stroke-width:2;stroke-dasharray:6 4}
 """
 
 
@@ -342,6 +353,113 @@ def threats() -> Picture:
     return p
 
 
+# ------------------------------------------------------------------------------------ theorems
+Points = list[tuple[float, float]]
+
+
+def noisy_maxima() -> tuple[Points, float]:
+    """Wang et al., Theorem 14: how often a noisy maximum is not within zeta of the best split.
+
+    A hundred weak learners, whose advantages over guessing are even between 0 and .3.
+    """
+    zeta, epsilon, failure, k = 0.05, 1.0, 0.05, 100
+    rng, right = np.random.default_rng(0), 0.5 + np.linspace(0.0, 0.3, k)
+    gains = 1.0 + right * np.log2(right) + (1.0 - right) * np.log2(1.0 - right)
+    needed = rows_for_split(zeta, epsilon, failure, k)
+    rates = []
+    for rows in needed / 2.0 ** np.arange(8.0, -1.0, -1.0):
+        scale = 20.0 * math.log2(rows) / (epsilon * rows)
+        chosen = np.argmax(gains + rng.laplace(0.0, scale, (400, k)), axis=1)
+        missed = np.mean(gains[chosen] < gains.max() - zeta)
+        rates.append((math.log2(rows / needed), float(missed)))
+    return rates, failure
+
+
+def wrong_labels() -> tuple[Points, Points]:
+    """Consul and Williamson, Theorem 2: accuracy lost by noisy counts of a leaf, by its rows."""
+    rng, purity, epsilon = np.random.default_rng(0), 0.7, 0.2
+    rows = np.arange(10, 81, 10)
+    noise = rng.laplace(0.0, 1.0 / epsilon, (4000, 2))
+    wrong = [np.mean(purity * n + noise[:, 0] < (1 - purity) * n + noise[:, 1]) for n in rows]
+    lost = [(float(n), float(w) * (2 * purity - 1)) for n, w in zip(rows, wrong, strict=True)]
+    return lost, [(float(n), accuracy_loss(n, epsilon, purity)) for n in rows.tolist()]
+
+
+def uneven_medians() -> tuple[Points, Points]:
+    """The same, Theorem 3: how often a private median leaves fewer than t rows on a side."""
+    n, t, rng = 60, 10, np.random.default_rng(0)
+    x = np.concatenate([[0.0], np.sort(rng.random(n)), [1.0]])
+    left, inside = np.arange(n + 1), x[n - t + 1] - x[t]
+    measured, bounds = [], []
+    for epsilon in np.linspace(0.0, 0.3, 13).tolist():
+        weights = np.diff(x) * np.exp(-epsilon * np.abs(2 * left - n) / 2.0)
+        even = weights[(left >= t) & (left <= n - t)].sum() / weights.sum()
+        measured.append((epsilon, 1.0 - float(even)))
+        bounds.append((epsilon, 1.0 - balance_probability(float(inside), epsilon)))
+    return measured, bounds
+
+
+def purest_splits() -> tuple[Points, Points]:
+    """Gubler, Theorem 7: the impurity of the best split over all sites, and its bound."""
+    rng, best, bounds = np.random.default_rng(0), [], []
+    x, cuts = rng.random(600), np.linspace(0.05, 0.95, 19)
+    y = rng.random(600) < 0.2 + 0.6 * (x > 0.5)
+
+    def purest(of: np.ndarray) -> float:
+        sides = ((y[of & (x <= c)], y[of & (x > c)]) for c in cuts)
+        mixed = (sum(p.sum() * (~p).sum() / len(p) for p in two if len(p)) for two in sides)
+        return min(mixed) / int(of.sum())
+
+    for n_sites in range(1, 21):
+        masks = [np.arange(600) % n_sites == k for k in range(n_sites)]
+        rows = [int(mask.sum()) for mask in masks]
+        bounds.append((float(n_sites), impurity_bound(rows, [purest(mask) for mask in masks])))
+        best.append((float(n_sites), purest(np.ones(600, dtype=bool))))
+    return best, bounds
+
+
+def theorems() -> Picture:
+    p = Picture("theorems", "Four theorems of the papers, and what is measured", 760, 420)
+    rates, failure = noisy_maxima()
+    ends = [(rates[0][0], failure), (rates[-1][0], failure)]
+    panels = (
+        ("Wang, Theorem 14", "failures by rows (log2, 0: the bound's)", rates, ends),
+        ("Consul, Theorem 2", "accuracy lost by rows of a leaf", *wrong_labels()),
+        ("Consul, Theorem 3", "uneven medians by epsilon", *uneven_medians()),
+        ("Gubler, Theorem 7", "impurity of the best split by sites", *purest_splits()),
+    )
+    for k, (name, words, measured, bound) in enumerate(panels):
+        _panel(p, 50 + 380 * (k % 2), 46 + 200 * (k // 2), name, words, measured, bound)
+    return p
+
+
+def _panel(
+    p: Picture, x: float, y: float, name: str, words: str, measured: Points, bound: Points
+) -> None:
+    """Measured: a line; the theorem's: a broken one."""
+    width, height = 300.0, 120.0
+    low, high = measured[0][0], measured[-1][0]
+    top = max(value for _, value in (*measured, *bound)) or 1.0
+    p.say(x, y - 24, name, "bold")
+    p.say(x, y - 8, words, "small")
+    p.say(x - 6, y + 10, f"{top:.2g}", "small end")
+    p.say(x - 6, y + height, "0", "small end")
+    p.say(x, y + height + 18, f"{low:g}", "small")
+    p.say(x + width, y + height + 18, f"{high:g}", "small end")
+    p.line(x, y, x, y + height)
+    p.line(x, y + height, x + width, y + height)
+
+    def path(points: Iterable[tuple[float, float]]) -> str:
+        places = (
+            f"{x + width * (a - low) / (high - low):.1f} {y + height * (1 - b / top):.1f}"
+            for a, b in points
+        )
+        return "M" + "L".join(places)
+
+    for kind, points in (("curve", measured), ("bound", bound)):
+        p.parts.append(f'<path class="{kind}" d="{path(points)}"/>')
+
+
 PICTURES = (
     what_leaves,
     masks,
@@ -355,6 +473,7 @@ PICTURES = (
     label_dp,
     no_dp,
     threats,
+    theorems,
 )
 
 

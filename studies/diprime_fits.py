@@ -237,6 +237,7 @@ def _printed_factor(setting: Setting, rows: Halves) -> Fraction:
 
 
 OVER_SITES = f"ours, {PARTIES} sites"
+"""With `split="table"`; the table `sites` has it beside private selections."""
 METHOD_EXAMPLES: dict[str, Make] = {
     "Median, no noise": _median_without_noise,
     "DP-RF": _dp_rf,
@@ -400,6 +401,18 @@ def fit_rows(
     learner = MedianForest(n_estimators=n_estimators, folds=folds)
     start = time.process_time()
     trained = train("ours", learner, setting, rows, seed)
+    return {"score": score(trained, rows), "seconds": time.process_time() - start}
+
+
+def fit_over_sites(
+    seed: int, data: str, delta: float, sites: int, split: consul.MedianSplit
+) -> Mapping[str, float]:
+    """Our forest with all rows at one site, or divided among five."""
+    rows = halves(data, seed)
+    setting = Setting(data, EPSILON[rows.is_regression], 1, 0, Fraction(RHO), K, delta)
+    name = "ours" if sites == 1 else OVER_SITES
+    start = time.process_time()
+    trained = train(name, MedianForest(split=split), setting, rows, seed)
     return {"score": score(trained, rows), "seconds": time.process_time() - start}
 
 

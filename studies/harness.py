@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -192,10 +193,13 @@ class _Table:
 
     def __init__(self, tables: Tables, name: str, work: Work, cells: Sequence[Cell]) -> None:
         self.tables, self.name, self.work, self.cells = tables, name, work, cells
-        self.code = code_version(work)
         self.names = list(cells[0])
         self.wanted = {_key(cell) for cell in cells}
         self.rows: dict[tuple[str, ...], Row] = {}
+
+    @cached_property
+    def code(self) -> str:
+        return code_version(self.work)
 
     @property
     def path(self) -> Path:

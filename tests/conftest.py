@@ -2,7 +2,10 @@
 
 import gc
 import os
+import shutil
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +21,16 @@ HOWEVER_SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow
 settings.register_profile("short", derandomize=True, **HOWEVER_SLOW)
 settings.register_profile("long", max_examples=200, **HOWEVER_SLOW)
 
+IN_MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
+"""Processes die in tests, not machines: thousands of ledgers and stores need not reach a disk."""
+
+
+def has_room(folder: Path) -> bool:
+    """Whether files of tests may lie there; some are libraries, which are run."""
+    if not folder.is_dir() or os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return False
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOM
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Says which suite this is, to Hypothesis and to `support/effort.py`."""
@@ -25,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     suite = "short" if "not slow" in config.option.markexpr else "long"
     os.environ["HEDGEROW_TESTS"] = suite
     settings.load_profile(suite)
+    if "TMPDIR" not in os.environ and has_room(IN_MEMORY):
+        os.environ["TMPDIR"] = tempfile.tempdir = str(IN_MEMORY)
     if not hasattr(config, "workerinput"):
         build()  # of this source, which may be newer than what is installed
 
@@ -40,4 +55,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    gc.set_threshold(20_000)  # tests leave few cycles: looking for them at every turn is 5% of all
     gc.enable()

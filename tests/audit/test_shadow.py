@@ -156,8 +156,8 @@ def test_gradients_of_surfaces_are_judged_where_the_signal_pays_for_them(given, 
 @pytest.mark.filterwarnings("ignore")
 def test_a_record_that_adds_more_to_a_surface_than_its_bound_is_named(monkeypatch):
     """Negative control: what a record adds is eight times what it may be."""
-    plain = sums.bounded_multiples
-    monkeypatch.setattr(sums, "bounded_multiples", lambda *given: 8 * plain(*given))
+    plain = sums.surface_step
+    monkeypatch.setattr(sums, "surface_step", lambda *given: 8 * plain(*given))
     problems, judged = judged_sums(strong_case("fit", 1, 0), monkeypatch)
     assert judged > 0
     assert any("moves its squared L2" in problem for problem in problems)

@@ -24,13 +24,16 @@ from hedgerow.kernels.noise import invert
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import (
     add_values,
+    boosting_sums,
     count_sides,
     leaf_counts,
     leaf_sums,
     next_nodes,
     sum_sides,
 )
+from hedgerow.kernels.units import bounded_units, loss_contributions, numbers_of
 from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
+from hedgerow.models.losses import LogLoss, PlainLogLoss, Sensitivity, SquaredLoss, logistic
 from hedgerow.models.packing import pack
 from hedgerow.models.tree import Tree
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step, cells
@@ -383,6 +386,47 @@ def test_predictions_have_the_bits_of_adding_tree_after_tree(
         expected += tree.predict(codes)
         expected = np.clip(expected, *clip) if clip else expected
     assert got.tobytes() == expected.tobytes()
+
+
+def test_the_logistic_function_is_close_to_the_true_one_and_symmetric() -> None:
+    z = np.concatenate([np.linspace(-31.0, 31.0, 10_001), [0.0, -0.0, 700.0, -np.inf, np.inf]])
+    exact = 1.0 / (1.0 + np.exp(-np.clip(z, -30.0, 30.0).astype(np.longdouble)))
+    assert (np.abs(logistic(z) - exact) <= 2.0**-51 * exact).all()
+    assert np.isnan(logistic(np.array([np.nan]))).all()
+
+
+@ROUNDS
+@given(
+    seed=SEEDS,
+    n=N_ROWS,
+    unit=st.sampled_from([1, 2**14, 2**20, 2**25]),
+    loss=st.sampled_from([LogLoss(), PlainLogLoss(), SquaredLoss(-1.0, 2.0, 0.5)]),
+    clipped=st.booleans(),
+)
+def test_a_round_of_boosting_is_its_steps_one_after_the_other(
+    seed: int, n: int, unit: int, loss: Any, clipped: bool
+) -> None:
+    """One that is too long for the bound or no number adds what it does in the steps: nothing."""
+    rng = np.random.default_rng(seed)
+    added, trees = pack(random_forest(rng, 1)), pack(random_forest(rng, 1))
+    codes, clip = random_codes(rng, n), (-0.5, 0.75) if clipped else None
+    raw = rng.choice([-50.0, -1.0, 0.0, 0.3, 1e300, -np.inf, np.nan], (n, 1))
+    y = rng.choice([0.0, 1.0, 1.0, 40.0, np.nan], n)
+    bound = Sensitivity(2 * unit, unit**2, unit)
+
+    def in_one() -> tuple[np.ndarray, np.ndarray]:
+        scores = raw.copy()
+        given = codes, clip, scores, numbers_of(loss), y, unit, bound
+        return boosting_sums(added, trees, *given), scores
+
+    def in_steps() -> tuple[np.ndarray, np.ndarray]:
+        scores = add_values(added, codes, raw.copy(), clip)
+        with np.errstate(all="ignore"):
+            units = bounded_units(loss_contributions(loss, scores, y), unit, bound)
+        return leaf_sums(trees, codes, units), scores
+
+    for one, steps in zip(in_both_forms(in_one), in_both_forms(in_steps), strict=True):
+        np.testing.assert_array_equal(one, steps)
 
 
 # --------------------------------------------------------------------------------------- noise

@@ -246,3 +246,16 @@ def test_ranges_that_make_no_sense_are_refused(options):
     X, y = in_a_corner()
     with pytest.raises(ParameterError, match="ranges is"):
         hr.ExtraTreesClassifier(WIDE, dp_model="none", **options).fit(X, y)
+
+
+# ------------------------------------------------------------------------------- as published
+def test_every_sum_of_the_published_gdp_has_the_published_epsilon():
+    """Four tests a level and a leaf, in each tree; the statement has what they cost together."""
+    columns = tuple(hr.Numeric(f"x{j}", 0.0, 1.0) for j in range(16))
+    schema = hr.Schema(columns, classes=("no", "yes"))
+    sizes = {"n_estimators": 3, "max_depth": 2}
+    model = hr.papers.liu.fet_gdp_as_published(schema, published_epsilon=0.5, **sizes)
+    assert model.epsilon == 0.5 * 3 * (2 * 4 + 1)
+    leaves = model._method(schema).leaf_fraction * model.epsilon
+    assert leaves / 3 == pytest.approx(0.5)
+    assert (model.epsilon - leaves) / (3 * 2 * 4) == pytest.approx(0.5)

@@ -18,6 +18,7 @@ from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.methods.boosting_classes import starting_score, with_surfaces
 from hedgerow.models.losses import sigmoid
 from hedgerow.models.model import Additive
+from hedgerow.models.surfaces import ALONE
 from hedgerow.privacy.queries import Answer, Binning, SurfaceGradients
 from hedgerow.privacy.queries.statistics import COARSER
 from hedgerow.schema.candidates import Grids
@@ -51,6 +52,16 @@ def effects_of(codes: np.ndarray, y: np.ndarray) -> FeatureEffects:
     return FeatureEffects(base, (0, 1, 2), tuple(values), tuple(masses), zeros)
 
 
+def by_term(basis, tables, codes):
+    """(n, d) the rows of each term's table in the records' cells, side by side."""
+    groups = [basis.groups[k][codes[c.feature]].astype(int) for k, c in enumerate(basis.functions)]
+    cells = [np.zeros(codes.shape[1], int)]
+    for a, b in basis.terms:
+        width = 1 if b == ALONE else int(basis.groups[b].max()) + 1
+        cells.append(width * groups[a] + (0 if b == ALONE else groups[b]))
+    return np.concatenate([t[own] for t, own in zip(tables, cells, strict=True)], axis=1)
+
+
 class Sites:
     """Answers steps from rows in plain NumPy, with noise of a chosen size."""
 
@@ -63,15 +74,7 @@ class Sites:
         statistic = query.statistic
         self.asked.append(statistic)
         basis = statistic.basis
-        groups = [basis.groups[k][self.codes[c.feature]] for k, c in enumerate(basis.functions)]
-        groups.append(np.zeros(len(self.y), np.uint8))
-        rows = np.concatenate(
-            [
-                table[width * groups[a].astype(int) + groups[b]]
-                for table, (a, b, _, width) in zip(basis.tables, basis.layout, strict=True)
-            ],
-            axis=1,
-        )
+        rows = by_term(basis, basis.tables, self.codes)
         raw = statistic.at.raw(self.codes)[:, 0] + rows @ np.array(statistic.coefficients)
         norm = np.maximum(np.linalg.norm(rows, axis=1), statistic.radius)
         sums = ((sigmoid(raw) - self.y) * statistic.radius / norm) @ rows / COARSER
@@ -120,7 +123,7 @@ def test_a_product_of_two_columns_is_learned_where_curves_alone_cannot():
     effects = effects_of(codes, y)
     before = loss_of(starting_score(effects, GRIDS, even_stacking(effects)))
     assert loss_of(learned.score()) < before - 0.04
-    surface = learned.trees()[0].tree
+    surface = learned.trees[0].tree
     assert len(sites.asked) == sum(surfaces.DESCENT_ROUNDS)
     assert {t.feature for t in surface.tests if t} == {"x0", "x1"}
 
@@ -129,17 +132,9 @@ def test_curves_and_trees_add_up_to_what_the_descent_learned():
     """The model of curves and trees is the score of the last coefficients, cell by cell."""
     learned, _ = learn(10.0)
     codes, _ = product_rows(500)
-    groups = [
-        learned.descent.basis.groups[k][codes[c.feature]]
-        for k, c in enumerate(learned.descent.basis.functions)
-    ]
-    groups.append(np.zeros(500, np.uint8))
-    raw = learned.start.raw(codes)[:, 0]
     basis = learned.descent.basis
-    for values, (a, b, _, width) in zip(
-        basis.values(learned.descent.coefficients[0]), basis.layout, strict=True
-    ):
-        raw = raw + values[width * groups[a].astype(int) + groups[b]]
+    values = [own[:, None] for own in basis.values(learned.descent.coefficients[0])]
+    raw = learned.start.raw(codes)[:, 0] + by_term(basis, values, codes).sum(axis=1)
     assert np.allclose(learned.score().raw(codes)[:, 0], raw, atol=1e-5)
 
 
@@ -148,7 +143,7 @@ def test_under_noise_that_says_nothing_the_model_stays_near_its_start():
     codes, _ = product_rows()
     moved = learned.score().raw(codes)[:, 0] - learned.start.raw(codes)[:, 0]
     assert moved.std() < 1.0
-    assert all((tree.deviations > 0.0).all() for tree in learned.trees())
+    assert all((tree.deviations > 0.0).all() for tree in learned.trees)
 
 
 def test_a_descent_that_turns_back_on_itself_takes_shorter_steps(monkeypatch):

@@ -307,9 +307,9 @@ def test_a_basis_is_the_rounded_products_of_its_functions():
     assert BASIS.groups[0, :3].tolist() == [1, 0, 1]
     assert both.tolist() == [[-10, 5], [-30, 15], [10, 20], [30, 60]]
     assert BASIS.widths == (1, 2, 2)
-    assert BASIS.squares.tolist() == [49, 5, 20, 125, 1125, 500, 4500]
-    by_cell = np.array([1, 0, 2, 0, 0, 3, 1])
-    assert BASIS.gather(by_cell).tolist() == [7, 4, 8, 60, 120]
+    assert BASIS.shared == (((0, 1), (0, 1, 2)),)  # one table of two columns serves all terms
+    assert BASIS.squares.tolist() == [179, 1179, 569, 4569]
+    assert BASIS.gather(np.array([1, 0, 2, 3])).tolist() == [42, 8, 21, 100, 225]
     assert basis_incompatibility(BASIS) is None
 
 

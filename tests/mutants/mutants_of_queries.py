@@ -176,14 +176,14 @@ QUERIES: Final = (
     Mutant(
         "a gradient of surfaces is held against no bound",
         "kernels/surfaces.py",
-        "fits = squares * norm <= (units * radius) ** 2 * MARGIN",
+        "fits = squares * norm <= limit",
         "fits = np.isfinite(squares)",
         "kernels/test_surface_sums.py::test_no_record_adds_more_than_declared_whatever_the_query_says",
     ),
     Mutant(
         "a record's functions are not scaled to the radius",
         "kernels/surfaces.py",
-        "scale = radius / np.sqrt(np.maximum(norm, float(radius) ** 2))",
+        "scale = radius / np.sqrt(np.maximum(norm, radius**2))",
         "scale = np.ones_like(norm)",
         "kernels/test_surface_sums.py::test_the_sum_is_the_sum_of_the_records",
     ),
@@ -196,9 +196,9 @@ QUERIES: Final = (
     ),
     Mutant(
         "a gradient of many classes is not scaled to its clip",
-        "privacy/queries/statistics.py",
-        "np.maximum(LONGER * np.sqrt(squares), self.clip)[:, None]",
-        "self.clip",
+        "models/losses.py",
+        "np.maximum(LONGER * np.sqrt(squares), clip)[:, None]",
+        "clip",
         "kernels/test_surface_sums.py::test_honest_records_are_never_left_out",
     ),
     Mutant(

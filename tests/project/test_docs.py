@@ -20,7 +20,7 @@ from numpydoc.docscrape import NumpyDocString
 
 import hedgerow
 import hedgerow as hr
-from docs import make_cards
+from docs import make_cards, make_pictures
 from docs.make_cards import KINDS, Card, cards, registered
 from docs.make_checks import NOT_RUN, kept, page
 from docs.make_inventories import ALIASES, LINES, SITES, WORDS, differences, inventory_of, mapping
@@ -226,7 +226,7 @@ def test_there_is_a_page_for_each_of_fifteen_subjects():
 
 def test_notes_have_their_numbers_and_no_number_stands_twice():
     numbers = [n for note in NOTES for n in re.findall(r'<a id="(\d{4})"></a>', _text(note))]
-    assert len(numbers) == len(set(numbers)) == 35
+    assert len(numbers) == len(set(numbers)) == 36
 
 
 def test_a_note_that_is_named_is_there():
@@ -396,6 +396,15 @@ def test_every_picture_of_a_page_is_drawn():
     assert shown == names
     for draw in PICTURES:
         assert ElementTree.fromstring(draw().svg()).tag.endswith("svg")
+
+
+def test_no_theorem_of_the_papers_fails_where_it_is_measured():
+    rates, failure = make_pictures.noisy_maxima()
+    assert rates[-1][1] <= failure < rates[2][1]  # with a 64th of the rows it is missed
+    for measured, bound in (make_pictures.wrong_labels(), make_pictures.uneven_medians()):
+        assert all(m <= b + 1e-9 for (_, m), (_, b) in zip(measured, bound, strict=True))
+    best, bound = make_pictures.purest_splits()
+    assert all(0.0 < b <= m + 1e-9 for (_, m), (_, b) in zip(best, bound, strict=True))
 
 
 def test_every_public_name_s_page_links_to_code_that_uses_it():

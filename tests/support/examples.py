@@ -7,13 +7,17 @@ scores, the golden point of the log-loss.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows
+from hedgerow.data.sums import Answering
 from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
 from hedgerow.models.losses import (
     FirstOrder,
@@ -104,6 +108,19 @@ def records(least: int = 1) -> st.SearchStrategy[list[tuple[tuple[int, ...], int
     )
     record = st.builds(lambda place, value: (*place, value), place, value)
     return st.lists(record, min_size=least, max_size=9)
+
+
+@cache
+def pairs_of_sites(schema: Schema, many: int) -> list[tuple[Any, tuple[Answering, Answering]]]:
+    """Drawn records, with a site that holds them and one that lacks the last: for all queries."""
+    drawn: list[Any] = []
+    keep = given(data=records())(lambda data: drawn.append(data))
+    settings(max_examples=many, deadline=None, phases=[Phase.generate])(keep)()
+
+    def site(data: Any) -> Answering:
+        return Answering(rows_of(data, schema), schema)
+
+    return [(data, (site(data), site(data[:-1]))) for data in drawn]
 
 
 def curves(outputs: int) -> tuple[Curve, ...]:

@@ -215,7 +215,7 @@ class Case:
         outcome = {"e": y["e"], "t": y["t"]} if self.target == "times" else {"y": y}
         frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], **outcome})
         frame = frame.astype({"a": float, "b": float})
-        with closing(duckdb.connect()) as opened:
+        with closing(duckdb.connect(config={"threads": 1})) as opened:
             opened.register("given", frame)
             opened.execute("CREATE TABLE records AS SELECT * FROM given")
             target = None if self.target == "times" else "y"

@@ -136,7 +136,7 @@ def audit_paths(
         outcome = schema.label_columns(AUDIT_LABEL)
         labels = [y[rows]] if label else [y[name][rows] for name in outcome]
         table = pa.table([*map(pa.array, (*X[rows].T, *labels))], names=[*schema.names, *outcome])
-        with closing(duckdb.connect()) as connection:
+        with closing(duckdb.connect(config={"threads": 1})) as connection:
             connection.register("records", table)
             source = {"sql": "SELECT * FROM records", "push_down": True, "target": label}
             make().fit(connection, **source)

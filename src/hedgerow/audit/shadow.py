@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from mpmath.ctx_mp import MPContext
@@ -114,6 +114,7 @@ class PlainTranscript:
 
 
 # Laws, in 40 digits.
+@cache
 def _context(digits: int = LAW_DIGITS) -> Any:
     context = MPContext()
     context.dps = digits

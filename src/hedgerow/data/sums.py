@@ -8,6 +8,7 @@ label and adds 1 to one cell of each group, as declared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from math import prod
 from typing import Any, Protocol
@@ -20,19 +21,26 @@ from hedgerow.errors import UnsupportedQuery
 from hedgerow.kernels.codes import recode
 from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
 from hedgerow.kernels.sums import RowSelections, count_cells, sum_cells
-from hedgerow.kernels.surfaces import add_at_places, bounded_multiples, look_up
+from hedgerow.kernels.surfaces import add_at_places, bounded_multiples, look_up, surface_step
 from hedgerow.kernels.trees import (
     add_values,
+    boosting_sums,
     count_sides,
     leaf_counts,
     leaf_sums,
     next_nodes,
     sum_sides,
 )
-from hedgerow.kernels.units import bounded_units, zero_exceeding
+from hedgerow.kernels.units import (
+    bounded_units,
+    loss_contributions,
+    numbers_of,
+    zero_exceeding,
+)
 from hedgerow.models.layers import Layer
 from hedgerow.models.model import Additive
-from hedgerow.models.packing import pack
+from hedgerow.models.packing import PackedTrees, pack
+from hedgerow.models.surfaces import Basis
 from hedgerow.privacy.queries import (
     LATTICE,
     Binning,
@@ -40,6 +48,7 @@ from hedgerow.privacy.queries import (
     Cells,
     ClassCounts,
     CurveNewton,
+    Gradients,
     Groups,
     LabelReports,
     Leaves,
@@ -78,7 +87,7 @@ def newton_sum(
         z, score = scaled_rows(tables, cells, statistic.constant, radius, weights)
         with np.errstate(all="ignore"):  # non-finite values contribute 0
             raw = statistic.base + radius * score
-            gh = statistic.loss.contributions(raw[:, None], y[part]) * unit
+            gh = loss_contributions(statistic.loss, raw[:, None], y[part]) * unit
         add_newton_vectors(z, gh[:, 0], gh[:, 1], most, total)
     return total
 
@@ -94,27 +103,57 @@ def surface_sum(
     y: FloatArray,
     rows: Int32 | None,
     unit: int,
+    norms: FloatArray | None = None,
 ) -> IntArray:
     """(C,) the sum of each record's multiples of its basis functions, through lookup tables.
 
-    `raw` (n, O) are the model's scores, to which curves and surfaces are added.
+    `raw` (n, O) are the model's scores, to which curves and surfaces are added; `norms` (n,), if
+    they are known, those of `basis_norms`.
     """
     basis, units = statistic.basis, statistic.units(unit)
-    columns = [curve.feature for curve in basis.functions]
     outputs = np.reshape(statistic.coefficients, (statistic.loss.outputs, -1))
-    tables = [np.concatenate(basis.values(own)) for own in outputs]
+    tables = [basis.spread(basis.values(own)) for own in outputs]
+    loss = numbers_of(statistic.loss) if type(statistic) is SurfaceGradients else None
+    if rows is None and loss is not None:
+        norms = basis_norms(basis, codes) if norms is None else norms
+        cells, bounds = cells_within(basis, codes), (statistic.clip, units, statistic.radius)
+        return basis.gather(surface_step(basis, cells, tables[0], norms, raw, loss, y, *bounds))
     totals = np.zeros((len(tables), basis.n_cells), np.int64)
     for part in _parts(len(y), rows, SURFACE_ROWS):
-        cells = codes[:, part]
-        groups = recode(cells[[*columns, 0]], basis.groups)
-        looked_up = [look_up(groups, basis.layout, table, basis.squares) for table in tables]
-        score, norm = np.stack([own for own, _ in looked_up], axis=1), looked_up[0][1]
+        groups = basis_rows(basis, codes[:, part])
+        norm = look_up(groups, basis.layout, basis.squares) if norms is None else norms[part]
+        score = np.stack([look_up(groups, basis.layout, table) for table in tables], axis=1)
         with np.errstate(all="ignore"):  # non-finite values contribute 0
-            gradients = statistic.gradients(raw[part] + score, y[part])
+            vectors = loss_contributions(statistic.loss, raw[part] + score, y[part])
+            gradients = statistic.gradients(vectors)
         multiples = bounded_multiples(gradients, norm, units, statistic.radius)
         for own, total in zip(multiples.T, totals, strict=True):
             add_at_places(groups, basis.layout, own, total)
     return np.concatenate([basis.gather(total) for total in totals])
+
+
+def basis_norms(basis: Basis, codes: Codes) -> FloatArray:
+    """(n,) the squared norm of each record's basis functions."""
+    out = np.empty(codes.shape[1])
+    for part in _parts(len(out), None, SURFACE_ROWS):
+        out[part] = look_up(basis_rows(basis, codes[:, part]), basis.layout, basis.squares)
+    return out
+
+
+def basis_rows(basis: Basis, cells: Codes) -> Codes:
+    """(R, n) the rows that `Basis.layout` numbers."""
+    grouped = [basis.functions[k].feature for k in basis.grouped]
+    groups = recode(cells[[*grouped, 0]], basis.groups[[*basis.grouped, -1]])
+    return np.concatenate([groups, cells_within(basis, cells)])
+
+
+def cells_within(basis: Basis, cells: Codes) -> Codes:
+    """The cells, of which none is beyond its function's."""
+    last = np.full(len(cells), N_CODES - 1, np.uint8)
+    for curve in basis.functions:
+        last[curve.feature] = len(curve.values) - 1
+    is_within = (cells.max(axis=1, initial=0) <= last).all()
+    return cells if is_within else np.minimum(cells, last[:, None])
 
 
 def most_squared(statistic: CurveNewton, unit: int) -> int:
@@ -183,6 +222,7 @@ class Answering:
         self.schema = schema
         self._recoded_bins: tuple[str, Codes] | None = None
         self._raw: tuple[Additive, FloatArray] | None = None
+        self._norms: tuple[Basis, FloatArray] | None = None
         self._candidates: Grids | None = None
         self._contributions: tuple[Statistic, int, IntArray] | None = None
         self._standing: dict[tuple[Region, str], Int32] = {}
@@ -216,7 +256,8 @@ class Answering:
             sums = newton_sum(query.statistic, self.rows.codes, self.y, rows, unit)
         elif isinstance(query.statistic, SurfaceGradients) and isinstance(query.by, Whole):
             raw = self.raw(query.statistic.at)
-            sums = surface_sum(query.statistic, self.rows.codes, raw, self.y, rows, unit)
+            norms = self._norms_of(query.statistic.basis)
+            sums = surface_sum(query.statistic, self.rows.codes, raw, self.y, rows, unit, norms)
         elif isinstance(query.by, Leaves):
             sums = self._leaf_sums(query.by, query.statistic, rows, unit)
         elif isinstance(query.by, Sides):
@@ -273,9 +314,33 @@ class Answering:
     ) -> IntArray:
         """Routes and sums in one pass over the rows."""
         trees, codes = pack(by.trees), self.rows.codes
+        if rows is None and isinstance(statistic, Gradients):
+            loss = numbers_of(statistic.loss)
+            if loss is not None:
+                return self._boosting_sums(statistic, trees, loss, unit)
         if self._is_counted(statistic):
             return leaf_counts(trees, codes, statistic.channel(self), statistic.channels, rows)
         return leaf_sums(trees, codes, self.contributions(statistic, unit), rows)
+
+    def _boosting_sums(
+        self, statistic: Gradients, trees: PackedTrees, loss: FloatArray, unit: int
+    ) -> IntArray:
+        """A round of boosting: advances the scores, and sums there, in one pass."""
+        model, codes, self._norms = statistic.at, self.rows.codes, None
+        scored_model, raw = self._raw or (None, None)
+        n_scored = trees_in_common(scored_model, model)
+        added = pack(model.trees[n_scored:]) if n_scored and n_scored < len(model.trees) else None
+        if added is None or raw is None:
+            added, raw = None, self.raw(model)
+        self._raw = (model, raw)
+        in_units = unit, statistic.bound(unit)
+        return boosting_sums(added, trees, codes, model.clip, raw, loss, self.y, *in_units)
+
+    def _norms_of(self, basis: Basis) -> FloatArray:
+        """Computed once for all rounds with one basis."""
+        if self._norms is None or self._norms[0] != basis:
+            self._norms = basis, basis_norms(basis, self.rows.codes)
+        return self._norms[1]
 
     def _side_sums(self, by: Sides, statistic: Statistic, region: Region, unit: int) -> IntArray:
         standing, codes = self.standing(by.layer, region), self.rows.codes
@@ -334,7 +399,7 @@ class Answering:
     def target(self) -> FloatArray:
         return self.rows.target
 
-    @property
+    @cached_property
     def y(self) -> FloatArray:
         labels = self.rows.labels
         return self.rows.target if labels is None else labels.astype(np.float64)
@@ -373,7 +438,7 @@ class Answering:
 
     def release(self) -> None:
         """Frees what takes more memory than scores and selections; it is recomputed on demand."""
-        self._recoded_bins = self._contributions = None
+        self._recoded_bins = self._contributions = self._norms = None
 
     def _bounds(self, query: BoundQuery, unit: int) -> IntArray:
         rows = self.rows.select(query.region) if query.region else None

@@ -28,6 +28,10 @@ typedef struct {
     i64 shape[4];
 } Arg;
 
+/* A number, and its bits: those of 1.5 x 2^52 + k are a constant + k, for whole k below 2^51. */
+typedef union { double number; i64 bits; } Word;
+static const Word WHOLE = { 0x1.8p52 };
+
 #define INLINE static inline __attribute__((always_inline))
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -37,6 +41,7 @@ enum {
     FEW_ROWS = 8,      /* fewer walk down: in a block every node of a tree is evaluated */
     BYTE_LEAVES = 256, /* up to here a leaf number is a byte, and 32 rows are routed at a time */
     CHECKED = 512,     /* records between truncation and check */
+    FEW = 512,         /* records whose groups stay there while all tables pass over them */
     TILE = 64,         /* records whose entries stay while the sums of one entry pass over them */
     N_CODES = 256,
     NO_MEMORY = -2,
@@ -75,9 +80,9 @@ INLINE u64 cell_of(const void *cells, int wide, i64 i)
 }
 
 /* Without channels each row counts one. False without memory. */
-static int begin_sums(Sums *s, const Arg *stats, const Arg *out)
+static int begin_sums(Sums *s, i64 channels, const Arg *out)
 {
-    s->channels = stats->shape[1], s->bins = out->shape[2], s->groups = out->shape[0];
+    s->channels = channels, s->bins = out->shape[2], s->groups = out->shape[0];
     s->room = out->shape[1] * out->shape[2], s->bound = 0, s->out = out->data;
     s->lanes = calloc(s->channels == 2 ? s->groups * s->room + 1 : 1, sizeof(i64));
     return s->lanes != NULL;
@@ -105,15 +110,10 @@ static i64 end_sums(Sums *s, i64 result)
 /* Words of a block. One addition then does for two channels. But a half that passes 2^31 would
    change its neighbor, and the sum would no longer be the sum: so lanes are emptied before they
    could be that full, and a block of larger numbers is not packed. */
-static void pack(Sums *s)
+static void pack(Sums *s, u64 largest)
 {
-    u64 largest = 0;
-    for (i64 i = 0; i < s->n; i++) {
-        i64 g = s->stats[2 * i], h = s->stats[2 * i + 1];
-        s->words[i] = (i64)((u64)g << 32) + h;
-        u64 size = (u64)(g ^ (g >> 63)) | (u64)(h ^ (h >> 63)); /* at least the larger, less one */
-        largest = MAX(largest, size);
-    }
+    for (i64 i = 0; i < s->n; i++)
+        s->words[i] = (i64)((u64)s->stats[2 * i] << 32) + s->stats[2 * i + 1];
     int fits = largest < (u64)MOST_PACKED;
     i64 more = fits ? (i64)(largest + 1) * s->n : 0, before = MAX(s->bound, 0);
     if (!fits || before + more >= (i64)1 << 31)
@@ -121,41 +121,58 @@ static void pack(Sums *s)
     s->bound = fits ? before + more : -1;
 }
 
-static void begin_block(Sums *s, const i32 *node_of, const i64 *stats, i64 lo, i64 n)
+/* At least the largest size of n numbers, less one. */
+static u64 largest_of(const i64 *numbers, i64 n)
 {
-    s->n = MIN(n - lo, BLOCK), s->stats = stats + lo * s->channels;
-    for (i64 i = 0; i < s->n; i++)
-        s->starts[i] = (u32)node_of[lo + i] * (u32)s->bins;
-    if (s->channels == 2)
-        pack(s);
+    u64 largest = 0;
+    for (i64 i = 0; i < n; i++)
+        largest |= (u64)(numbers[i] ^ (numbers[i] >> 63));
+    return largest;
 }
 
-/* Two groups at once: an addition need not wait for the last one in the same group. */
-INLINE void add_two(Sums *s, i64 j, const void *a, const void *b, int wide)
+/* The block's n rows, with their nodes and statistics. */
+static void begin_block(Sums *s, const i32 *node_of, const i64 *stats, i64 n)
 {
-    i64 width = s->room * MAX(s->channels, 1), n = s->n, channels = s->channels;
-    i64 *out_a = s->out + j * width, *out_b = out_a + width;
+    s->n = n, s->stats = stats;
+    for (i64 i = 0; i < n; i++)
+        s->starts[i] = (u32)node_of[i] * (u32)s->bins;
+    if (s->channels == 2)
+        pack(s, largest_of(stats, 2 * n));
+}
+
+INLINE void put(i64 *to, const i64 *from, i64 channels, u64 place, i64 i)
+{
+    if (channels == 0)
+        to[place]++;
+    for (i64 c = 0; c < channels; c++)
+        to[place * channels + c] += from[i * channels + c];
+}
+
+/* Adds to two groups at once: an addition need not wait for the last one in the same group. With
+   `half` they are one group's first and second half of the rows, and the first has one row more. */
+INLINE void add_rows(const Sums *s, i64 j, const void *a, const void *b, int wide, i64 half,
+                     i64 *all, const i64 *from, i64 channels)
+{
+    i64 *restrict to_a = all + j * s->room * MAX(channels, 1);
+    i64 *restrict to_b = to_a + s->room * MAX(channels, 1);
     const u32 *restrict starts = s->starts;
-    const i64 *restrict words = s->words, *restrict stats = s->stats;
-    if (channels == 0) {
-        for (i64 i = 0; i < n; i++) {
-            out_a[cell_of(a, wide, i) + starts[i]]++;
-            out_b[cell_of(b, wide, i) + starts[i]]++;
-        }
-    } else if (channels == 2 && s->bound >= 0) {
-        i64 *lanes_a = s->lanes + j * s->room, *lanes_b = lanes_a + s->room;
-        for (i64 i = 0; i < n; i++) {
-            lanes_a[cell_of(a, wide, i) + starts[i]] += words[i];
-            lanes_b[cell_of(b, wide, i) + starts[i]] += words[i];
-        }
-    } else {
-        for (i64 i = 0; i < n; i++) {
-            i64 *to_a = out_a + (cell_of(a, wide, i) + starts[i]) * channels;
-            i64 *to_b = out_b + (cell_of(b, wide, i) + starts[i]) * channels;
-            for (i64 c = 0; c < channels; c++)
-                to_a[c] += stats[i * channels + c], to_b[c] += stats[i * channels + c];
-        }
+    i64 n = s->n - half;
+    for (i64 i = 0; i < n; i++) {
+        put(to_a, from, channels, cell_of(a, wide, i) + starts[i], i);
+        put(to_b, from, channels, cell_of(b, wide, i) + starts[i + half], i + half);
     }
+    for (i64 i = n; i < half; i++)
+        put(to_a, from, channels, cell_of(a, wide, i) + starts[i], i);
+}
+
+INLINE void add_two(Sums *s, i64 j, const void *a, const void *b, int wide, i64 half)
+{
+    if (s->channels == 0)
+        add_rows(s, j, a, b, wide, half, s->out, NULL, 0);
+    else if (s->channels == 2 && s->bound >= 0)
+        add_rows(s, j, a, b, wide, half, s->lanes, s->words, 1);
+    else
+        add_rows(s, j, a, b, wide, half, s->out, s->stats, s->channels);
 }
 
 /* Cells of a block of a selection; the empty selection stands for all rows. */
@@ -183,14 +200,16 @@ INLINE int all_below(const void *cells, int wide, i64 n, u64 bins)
 
 INLINE i64 sum_cells_of(const Arg *a, int wide)
 {
-    const Arg *codes = a, *rows = a + 1, *node_of = a + 2, *pairs = a + 3;
-    const i32 *features = pairs->data;
+    const Arg *codes = a, *rows = a + 1, *pairs = a + 3;
+    const i32 *node_of = a[2].data, *features = pairs->data;
+    const i64 *stats = a[4].data;
+    i64 n = a[2].shape[0];
     u16 first[BLOCK], second[BLOCK];
     Sums sums, *s = &sums;
-    if (!begin_sums(s, a + 4, a + 5))
+    if (!begin_sums(s, a[4].shape[1], a + 5))
         return NO_MEMORY;
-    for (i64 lo = 0; lo < node_of->shape[0]; lo += BLOCK) {
-        begin_block(s, node_of->data, a[4].data, lo, node_of->shape[0]);
+    for (i64 lo = 0; lo < n; lo += BLOCK) {
+        begin_block(s, node_of + lo, stats + lo * s->channels, MIN(n - lo, BLOCK));
         for (i64 j = 0; j < pairs->shape[0]; j += 2) {
             const u8 *column = codes->data;
             i64 stride = codes->shape[1] << wide;
@@ -198,7 +217,7 @@ INLINE i64 sum_cells_of(const Arg *a, int wide)
             const void *y = cells_of(column + features[j + 1] * stride, wide, rows, lo, s->n, second);
             if (!all_below(x, wide, s->n, s->bins) || !all_below(y, wide, s->n, s->bins))
                 return end_sums(s, 0);
-            add_two(s, j, x, y, wide);
+            add_two(s, j, x, y, wide, 0);
         }
     }
     return end_sums(s, 1);
@@ -306,48 +325,66 @@ static u8 *stack_for(const Arg *trees)
     return malloc((deepest + 2) * BLOCK);
 }
 
-/* (trees, codes, node_of, pairs, stats, out): as `sum_cells`, with leaves for cells. */
+/* Adds the statistics of the block, which begins at row `lo`, to their leaves. */
+static void add_leaves(Sums *s, const Arg *trees, const Arg *codes, i64 lo, u8 *stack)
+{
+    i64 half = s->n - s->n / 2;
+    u16 leaves[BLOCK];
+    for (i64 t = 0; t < trees[DEPTH].shape[0]; t++) {
+        route(trees, t, codes, lo, s->n, stack, leaves);
+        add_two(s, 2 * t, leaves, leaves + half, 1, half);
+    }
+}
+
+/* (trees, codes, node_of, stats, out (2 T, N, L, C)): stats by leaf, of halves of all blocks. */
 i64 sum_leaves(const Arg *trees)
 {
-    const Arg *codes = trees + N_FIELDS, *node_of = codes + 1, *pairs = codes + 2;
-    const i32 *tree = pairs->data;
-    u16 first[BLOCK], second[BLOCK];
+    const Arg *codes = trees + N_FIELDS;
+    const i32 *node_of = codes[1].data;
+    const i64 *stats = codes[2].data;
+    i64 n = codes[1].shape[0];
     u8 *stack = stack_for(trees);
     Sums sums, *s = &sums;
-    int ready = stack && begin_sums(s, codes + 3, codes + 4);
-    for (i64 lo = 0; ready && lo < node_of->shape[0]; lo += BLOCK) {
-        begin_block(s, node_of->data, codes[3].data, lo, node_of->shape[0]);
-        for (i64 j = 0; j < pairs->shape[0]; j += 2) {
-            route(trees, tree[j], codes, lo, s->n, stack, first);
-            if (tree[j + 1] != tree[j]) /* an odd number of trees has the last one twice */
-                route(trees, tree[j + 1], codes, lo, s->n, stack, second);
-            add_two(s, j, first, tree[j + 1] != tree[j] ? second : first, 1);
-        }
+    int ready = stack && begin_sums(s, codes[2].shape[1], codes + 3);
+    for (i64 lo = 0; ready && lo < n; lo += BLOCK) {
+        begin_block(s, node_of + lo, stats + lo * s->channels, MIN(n - lo, BLOCK));
+        add_leaves(s, trees, codes, lo, stack);
     }
     free(stack);
     return ready ? end_sums(s, 1) : NO_MEMORY;
 }
 
+/* Adds all trees to the scores of n rows from `lo` on. `limits`: low, high. */
+INLINE void add_trees(const Arg *trees, const Arg *codes, const Arg *limits, i64 lo, i64 n,
+                      double *raw, i64 outputs, u8 *stack)
+{
+    double low = limits[0].number, high = limits[1].number;
+    u16 leaves[BLOCK];
+    for (i64 t = 0; t < trees[DEPTH].shape[0]; t++) {
+        const double *value = FIELD(double, VALUE) + t * trees[VALUE].shape[1] * outputs;
+        route(trees, t, codes, lo, n, stack, leaves);
+        for (i64 i = 0; i < n; i++)
+            for (i64 o = 0; o < outputs; o++) {
+                double total = raw[i * outputs + o] + value[leaves[i] * outputs + o];
+                total = total < low ? low : total;
+                raw[i * outputs + o] = total > high ? high : total;
+            }
+    }
+}
+
 /* (trees, codes, low, high, raw) */
 i64 add_values(const Arg *trees)
 {
-    const Arg *codes = trees + N_FIELDS;
-    double low = codes[1].number, high = codes[2].number, *raw = codes[3].data;
-    i64 n = codes[3].shape[0], outputs = codes[3].shape[1], leaves_of = trees[VALUE].shape[1];
-    u16 leaves[BLOCK];
+    const Arg *codes = trees + N_FIELDS, *out = codes + 3;
+    i64 n = out->shape[0], outputs = out->shape[1];
     u8 *stack = stack_for(trees);
-    for (i64 lo = 0; stack && lo < n; lo += BLOCK)
-        for (i64 t = 0; t < trees[DEPTH].shape[0]; t++) {
-            const double *value = FIELD(double, VALUE) + t * leaves_of * outputs;
-            double *mine = raw + lo * outputs;
-            route(trees, t, codes, lo, MIN(n - lo, BLOCK), stack, leaves);
-            for (i64 i = 0; i < MIN(n - lo, BLOCK); i++)
-                for (i64 o = 0; o < outputs; o++) {
-                    double total = mine[i * outputs + o] + value[leaves[i] * outputs + o];
-                    total = total < low ? low : total;
-                    mine[i * outputs + o] = total > high ? high : total;
-                }
-        }
+    for (i64 lo = 0; stack && lo < n; lo += BLOCK) {
+        double *raw = (double *)out->data + lo * outputs;
+        if (outputs == 1)
+            add_trees(trees, codes, codes + 1, lo, MIN(n - lo, BLOCK), raw, 1, stack);
+        else
+            add_trees(trees, codes, codes + 1, lo, MIN(n - lo, BLOCK), raw, outputs, stack);
+    }
     free(stack);
     return stack ? 1 : NO_MEMORY;
 }
@@ -496,28 +533,116 @@ INLINE i64 n_beyond(const double *sizes, i64 n, i64 channels, const Arg *norms)
     return beyond;
 }
 
+/* Values of at most `CHECKED` records as integers. `bounds`: unit, l1, l2_squared, linf. */
+INLINE void bound_records(const double *values, i64 rows, i64 channels, const Arg *bounds,
+                          double *sizes, i64 *out)
+{
+    double unit = bounds->number;
+    for (i64 k = 0; k < rows * channels; k++) {
+        double multiple = trunc(values[k] * unit);
+        multiple = fabs(multiple) < INFINITY ? multiple : 0.0; /* NaN is not less either */
+        sizes[k] = fabs(multiple);
+        Word whole = { (sizes[k] < 0x1p51 ? multiple : 0.0) + WHOLE.number };
+        out[k] = whole.bits - WHOLE.bits; /* no bound is 2^51 */
+    }
+    if (!n_beyond(sizes, rows, channels, bounds + 1))
+        return;
+    for (i64 i = 0; i < rows; i++)
+        if (n_beyond(sizes + i * channels, 1, channels, bounds + 1))
+            memset(out + i * channels, 0, channels * sizeof(i64));
+}
+
 /* (values, unit, l1, l2_squared, linf, out) */
 i64 bounded_units(const Arg *a)
 {
-    const double *values = a[0].data, unit = a[1].number;
-    i64 *out = a[5].data, n = a[0].shape[0], channels = a[0].shape[1];
+    i64 n = a[0].shape[0], channels = a[0].shape[1];
     double *sizes = malloc((CHECKED * channels + 1) * sizeof(double));
     for (i64 lo = 0; sizes && lo < n; lo += CHECKED) {
-        i64 rows = MIN(n - lo, CHECKED), first = lo * channels;
-        for (i64 k = 0; k < rows * channels; k++) {
-            double multiple = trunc(values[first + k] * unit);
-            multiple = fabs(multiple) < INFINITY ? multiple : 0.0; /* NaN is not less either */
-            sizes[k] = fabs(multiple);
-            out[first + k] = (i64)(sizes[k] < 0x1p62 ? multiple : 0.0);
-        }
-        if (channels == 2 ? !n_beyond(sizes, rows, 2, a + 2) : !n_beyond(sizes, rows, channels, a + 2))
-            continue;
-        for (i64 i = 0; i < rows; i++)
-            if (n_beyond(sizes + i * channels, 1, channels, a + 2))
-                memset(out + (lo + i) * channels, 0, channels * sizeof(i64));
+        const double *values = (const double *)a[0].data + lo * channels;
+        i64 *out = (i64 *)a[5].data + lo * channels;
+        if (channels == 2)
+            bound_records(values, MIN(n - lo, CHECKED), 2, a + 1, sizes, out);
+        else
+            bound_records(values, MIN(n - lo, CHECKED), channels, a + 1, sizes, out);
     }
     free(sizes);
     return sizes ? 1 : NO_MEMORY;
+}
+
+/* -------------------------------------------------------------------------- losses of one score */
+
+/* 1 / (1 + exp(-z)), step by step as `models.losses.logistic`. */
+INLINE double logistic(double z)
+{
+    z = z < -30.0 ? -30.0 : z;
+    z = z > 30.0 ? 30.0 : z;
+    Word turns = { WHOLE.number - z * 0x1.71547652b82fep0 }, scale;
+    double k = turns.number - WHOLE.number; /* a whole number, which the lowest bits of `turns` hold */
+    double r = (-z - k * 0x1.62e42feep-1) - k * 0x1.a39ef35793c76p-33, power = 1.0 / 479001600.0;
+    scale.bits = (i64)(((u64)turns.bits + 1023) << 52);
+    power = power * r + 1.0 / 39916800.0;
+    power = power * r + 1.0 / 3628800.0;
+    power = power * r + 1.0 / 362880.0;
+    power = power * r + 1.0 / 40320.0;
+    power = power * r + 1.0 / 5040.0;
+    power = power * r + 1.0 / 720.0;
+    power = power * r + 1.0 / 120.0;
+    power = power * r + 1.0 / 24.0;
+    power = power * r + 1.0 / 6.0;
+    power = power * r + 0.5;
+    power = power * r + 1.0;
+    power = power * r + 1.0;
+    return 1.0 / (1.0 + power * scale.number);
+}
+
+/* (n, 2) contributions. `loss`: factor of the Hessian, low, high, clip; 0 clips no residual. */
+static void contributions(const double *loss, const double *raw, const double *y, i64 n, double *out)
+{
+    double factor = loss[0], low = loss[1], high = loss[2], clip = loss[3];
+    for (i64 i = 0; clip == 0.0 && i < n; i++) {
+        double p = logistic(raw[i]);
+        out[2 * i] = p - y[i];
+        out[2 * i + 1] = factor * p * (1.0 - p);
+    }
+    for (i64 i = 0; clip != 0.0 && i < n; i++) {
+        double target = y[i] < low ? low : y[i];
+        double residual = (target > high ? high : target) - raw[i];
+        residual = residual < -clip ? -clip : residual;
+        out[2 * i] = -(residual > clip ? clip : residual) / clip;
+        out[2 * i + 1] = factor;
+    }
+}
+
+/* (loss, raw, y, out) */
+i64 loss_contributions(const Arg *a)
+{
+    contributions(a[0].data, a[1].data, a[2].data, a[2].shape[0], a[3].data);
+    return 1;
+}
+
+/* (added trees, trees, codes, low, high, raw, loss, y, unit, l1, l2_squared, linf, out): a
+   round of boosting. Adds trees to the scores, and contributions there to the leaves of others. */
+i64 boosting_sums(const Arg *added)
+{
+    const Arg *trees = added + N_FIELDS, *codes = trees + N_FIELDS, *bounds = codes + 6;
+    i64 n = codes[5].shape[0], stats[2 * BLOCK];
+    double values[2 * BLOCK], sizes[2 * CHECKED];
+    i32 one_node[BLOCK] = {0};
+    u8 *stack = stack_for(added), *other = stack_for(trees);
+    Sums sums, *s = &sums;
+    int ready = stack && other && begin_sums(s, 2, codes + 10);
+    for (i64 lo = 0; ready && lo < n; lo += BLOCK) {
+        i64 rows = MIN(n - lo, BLOCK);
+        double *raw = (double *)codes[3].data + lo;
+        add_trees(added, codes, codes + 1, lo, rows, raw, 1, stack);
+        contributions(codes[4].data, raw, (const double *)codes[5].data + lo, rows, values);
+        for (i64 i = 0; i < rows; i += CHECKED)
+            bound_records(values + 2 * i, MIN(rows - i, CHECKED), 2, bounds, sizes, stats + 2 * i);
+        begin_block(s, one_node, stats, rows);
+        add_leaves(s, trees, codes, lo, other);
+    }
+    free(stack), free(other);
+    return ready ? end_sums(s, 1) : NO_MEMORY;
 }
 
 /* (tables, codes, constant, radius, weights, z, score) */
@@ -600,35 +725,151 @@ i64 add_vectors(const Arg *a)
 
 /* ------------------------------------------------------------------------ curves and surfaces */
 
-/* Runs one statement at the place of every record in the table of every term. */
-#define AT_PLACES(statement)                                                                       \
-    const u8 *groups = a[0].data;                                                                  \
-    const i64 *term = a[1].data;                                                                   \
-    i64 n = a[0].shape[1];                                                                         \
-    for (i64 t = 0; t < a[1].shape[0]; t++, term += 4) {                                           \
-        const u8 *first = groups + term[0] * n, *second = groups + term[1] * n;                    \
-        i64 begin = term[2], width = term[3];                                                      \
-        for (i64 i = 0; i < n; i++) {                                                              \
-            i64 place = begin + width * first[i] + second[i];                                      \
-            statement;                                                                             \
-        }                                                                                          \
-    }                                                                                              \
-    return 1
+/* Fields of a table in `Basis.layout`: three rows, its first cell, groups of two of the rows. */
+enum { FIRST, SECOND, THIRD, BEGIN, SECONDS, THIRDS, N_OF_TABLE };
 
-/* (groups, layout, tables, squares, score, norm) */
-i64 look_up(const Arg *a)
+/* The cell of n records in every table, counted from its first: (S, FEW). */
+static void find_places(const u8 *const *rows, const Arg *layout, i64 n, u16 *restrict places)
 {
-    const double *tables = a[2].data, *squares = a[3].data;
-    double *score = a[4].data, *norm = a[5].data;
-    AT_PLACES(score[i] += tables[place]; norm[i] += squares[place]);
+    const i64 *table = layout->data;
+    for (i64 t = 0; t < layout->shape[0]; t++, table += N_OF_TABLE, places += FEW) {
+        const u8 *first = rows[table[FIRST]], *second = rows[table[SECOND]];
+        const u8 *third = rows[table[THIRD]];
+        u16 seconds = (u16)table[SECONDS], thirds = (u16)table[THIRDS];
+        if (seconds == 1 && thirds == 1)
+            for (i64 i = 0; i < n; i++)
+                places[i] = first[i];
+        else
+            for (i64 i = 0; i < n; i++)
+                places[i] = (u16)((u16)((u16)(seconds * first[i]) + second[i]) * thirds) + third[i];
+    }
 }
 
-/* (groups, layout, multiples, totals) */
-i64 add_at_places(const Arg *a)
+/* Runs one statement at the cell of every record in every table, in four of them at once: then a
+   record's own number is read and written once for four. */
+#define AT_CELLS(statement)                                                                        \
+    i64 t = 0, left = layout->shape[0];                                                            \
+    const i64 *begin = (const i64 *)layout->data + BEGIN;                                          \
+    for (; t + 4 <= left; t += 4, begin += 4 * N_OF_TABLE, places += 4 * FEW) {                    \
+        i64 a = *begin, b = begin[N_OF_TABLE], c = begin[2 * N_OF_TABLE], cell;                    \
+        i64 d = begin[3 * N_OF_TABLE];                                                             \
+        for (i64 i = 0; i < n; i++) {                                                              \
+            cell = a + places[i]; statement;                                                       \
+            cell = b + places[FEW + i]; statement;                                                 \
+            cell = c + places[2 * FEW + i]; statement;                                             \
+            cell = d + places[3 * FEW + i]; statement;                                             \
+        }                                                                                          \
+    }                                                                                              \
+    for (; t < left; t++, begin += N_OF_TABLE, places += FEW)                                      \
+        for (i64 i = 0, cell; i < n; i++) {                                                        \
+            cell = *begin + places[i]; statement;                                                  \
+        }
+
+static void add_numbers(const u16 *places, const Arg *layout, const double *restrict numbers,
+                        i64 n, double *restrict out)
 {
-    const i64 *multiples = a[2].data;
-    i64 *totals = a[3].data;
-    AT_PLACES(totals[place] += multiples[i]);
+    AT_CELLS(out[i] += numbers[cell])
+}
+
+static void add_to_cells(const u16 *places, const Arg *layout, const i64 *restrict multiples,
+                         i64 n, i64 *restrict totals)
+{
+    AT_CELLS(totals[cell] += multiples[i])
+}
+
+INLINE i64 at_places(const Arg *a, int adds)
+{
+    i64 n_rows = a[0].shape[0], n = a[0].shape[1];
+    const u8 **rows = malloc((n_rows + 1) * sizeof(u8 *));
+    u16 *places = malloc((a[1].shape[0] * FEW + 1) * sizeof(u16));
+    for (i64 lo = 0; rows && places && lo < n; lo += FEW) {
+        for (i64 r = 0; r < n_rows; r++)
+            rows[r] = (const u8 *)a[0].data + r * n + lo;
+        find_places(rows, a + 1, MIN(n - lo, FEW), places);
+        if (adds)
+            add_to_cells(places, a + 1, (i64 *)a[2].data + lo, MIN(n - lo, FEW), a[3].data);
+        else
+            add_numbers(places, a + 1, a[2].data, MIN(n - lo, FEW), (double *)a[3].data + lo);
+    }
+    int ready = rows && places;
+    free(rows), free(places);
+    return ready ? 1 : NO_MEMORY;
+}
+
+/* (groups, layout, numbers, out) */
+i64 look_up(const Arg *a) { return at_places(a, 0); }
+
+/* (groups, layout, multiples, totals) */
+i64 add_at_places(const Arg *a) { return at_places(a, 1); }
+
+/* Multiples of n records; `bounds`: units, radius, limit. */
+INLINE void multiples_of(const double *gradient, const double *norm, const Arg *bounds, i64 n,
+                         i64 outputs, i64 *out)
+{
+    double units = bounds[0].number, radius = bounds[1].number, limit = bounds[2].number;
+    for (i64 i = 0; i < n; i++) {
+        double scale = radius / sqrt(norm[i] > radius * radius ? norm[i] : radius * radius);
+        double squares = 0.0;
+        for (i64 o = 0; o < outputs; o++) {
+            double multiple = trunc(units * (gradient[i * outputs + o] * scale));
+            squares += multiple * multiple;
+        }
+        int fits = squares * norm[i] <= limit;
+        for (i64 o = 0; o < outputs; o++) {
+            double multiple = trunc(units * (gradient[i * outputs + o] * scale));
+            Word whole = { (fits ? multiple : 0.0) + WHOLE.number };
+            out[i * outputs + o] = whole.bits - WHOLE.bits;
+        }
+    }
+}
+
+/* (gradient, norm, units, radius, limit, out) */
+i64 bounded_multiples(const Arg *a)
+{
+    i64 outputs = a[0].shape[1];
+    multiples_of(a[0].data, a[1].data, a + 2, a[0].shape[0], outputs, a[5].data);
+    return 1;
+}
+
+/* (codes, columns, groups, layout, numbers, norm, raw, loss, y, longer, clip, units, radius, limit,
+   totals): a gradient step of one score, in one pass. */
+i64 surface_step(const Arg *a)
+{
+    const u8 *codes = a[0].data, *groups = a[2].data;
+    const i64 *columns = a[1].data;
+    const double *norm = a[5].data, *raw = a[6].data, *y = a[8].data;
+    double longer = a[9].number, clip = a[10].number, score[FEW], both[2 * FEW], gradient[FEW];
+    i64 grouped = a[1].shape[0], F = a[0].shape[0], n = a[0].shape[1], multiples[FEW];
+    u8 *cells = malloc(grouped * FEW + 1);
+    u16 *places = malloc((a[3].shape[0] * FEW + 1) * sizeof(u16));
+    const u8 **rows = malloc((grouped + F) * sizeof(u8 *));
+    int ready = cells && places && rows;
+    for (i64 lo = 0; ready && lo < n; lo += FEW) {
+        i64 few = MIN(n - lo, FEW);
+        for (i64 r = 0; r < grouped; r++) {
+            const u8 *own = codes + columns[r] * n + lo, *group = groups + r * N_CODES;
+            u8 *to = cells + r * FEW;
+            for (i64 i = 0; i < few; i++)
+                to[i] = group[own[i]];
+            rows[r] = to;
+        }
+        for (i64 j = 0; j < F; j++)
+            rows[grouped + j] = codes + j * n + lo;
+        find_places(rows, a + 3, few, places);
+        memset(score, 0, sizeof score);
+        add_numbers(places, a + 3, a[4].data, few, score);
+        for (i64 i = 0; i < few; i++)
+            score[i] = raw[lo + i] + score[i];
+        contributions(a[7].data, score, y + lo, few, both);
+        for (i64 i = 0; i < few; i++) {
+            double g = both[2 * i], size = longer * sqrt(g * g);
+            gradient[i] = g / (size > clip ? size : clip);
+        }
+        multiples_of(gradient, norm + lo, a + 11, few, 1, multiples);
+        add_to_cells(places, a + 3, multiples, few, a[14].data);
+    }
+    free(cells), free(places), free(rows);
+    return ready ? 1 : NO_MEMORY;
 }
 
 /* --------------------------------------------------------------------------------------- noise */

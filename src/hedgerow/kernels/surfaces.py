@@ -1,10 +1,10 @@
-"""Scores and sums of curves and surfaces: a record's cell in the table of every term.
+"""Scores and sums of curves and surfaces: a record's cell in every table that terms share.
 
-A term reads two groups of a record; its table has a number for every pair of them. Scores and
+A table reads up to three groups of a record, and has a number for all of them together. Scores and
 squared norms add the numbers in a record's cells, and sums add a record's number to its cells.
-Terms are added in order, so that a record's result depends on that record alone.
+Tables are added in order, so that a record's result depends on that record alone.
 
-Shapes: C rows of groups, n records, T terms (rows of `Basis.layout`), M cells of all tables.
+Shapes: R rows of groups, n records, S tables (rows of `Basis.layout`), M cells of all tables.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ import numpy as np
 
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import Kernel, as_input
+from hedgerow.kernels.units import loss_contributions_plain
+from hedgerow.models.losses import LONGER, clipped_gradients
+from hedgerow.models.surfaces import Basis
 from hedgerow.schema.arrays import Codes, FloatArray, IntArray
 
 MARGIN = 1.0 - 2.0**-48
 """The bound is lowered by this factor, which exceeds all rounding errors of the comparison."""
 
 
-def look_up(
-    groups: Codes, layout: IntArray, tables: FloatArray, squares: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """(n,) sums of the tables' numbers in each record's cells, and the same of `squares`."""
-    _check(groups, layout, len(tables), len(squares))
-    score, norm = np.zeros((2, groups.shape[1]))
+def look_up(groups: Codes, layout: IntArray, table: FloatArray) -> FloatArray:
+    """(n,) sums of the numbers (M,) in each record's cells."""
+    _check(groups, layout, len(table))
+    out = np.zeros(groups.shape[1])
     inputs = as_input(groups, np.uint8), as_input(layout, np.int64)
-    LOOK_UP.run(*inputs, as_input(tables, np.float64), as_input(squares, np.float64), score, norm)
-    return score, norm
+    LOOK_UP.run(*inputs, as_input(table, np.float64), out)
+    return out
 
 
 def add_at_places(groups: Codes, layout: IntArray, multiples: IntArray, totals: IntArray) -> None:
-    """Adds each record's integer to `totals` (M,), in its cell of every term."""
-    _check(groups, layout, len(totals), len(totals))
+    """Adds each record's integer to `totals` (M,), in its cell of every table."""
+    _check(groups, layout, len(totals))
     if len(multiples) != groups.shape[1]:
         raise ParameterError(f"{len(multiples)} numbers came for {groups.shape[1]} records.")
     inputs = as_input(groups, np.uint8), as_input(layout, np.int64)
@@ -47,51 +48,117 @@ def bounded_multiples(gradient: FloatArray, norm: FloatArray, units: int, radius
     """
     if (units * radius) ** 2 >= 2**52 or units >= 2**26:
         raise ParameterError(f"the bound {units} x {radius} is too large; use a smaller unit.")
-    with np.errstate(all="ignore"):
-        scale = radius / np.sqrt(np.maximum(norm, float(radius) ** 2))
-        multiples = np.trunc(units * (gradient * scale[:, None]))
-        squares = np.zeros(len(norm))
-        for own in multiples.T:
-            squares += own * own
-        fits = squares * norm <= (units * radius) ** 2 * MARGIN
-    return np.where(fits[:, None], multiples, 0.0).astype(np.int64)
+    out, limit = np.empty(gradient.shape, np.int64), (units * radius) ** 2 * MARGIN
+    inputs = as_input(gradient, np.float64), as_input(norm, np.float64)
+    BOUNDED_MULTIPLES.run(*inputs, float(units), float(radius), limit, out)
+    return out
 
 
-def _check(groups: Codes, layout: IntArray, *sizes: int) -> None:
-    """Compiled loops check no bounds: the last cell of every term must lie within the tables."""
-    most = groups.max(axis=1, initial=0).astype(np.int64)
-    last = layout[:, 2] + layout[:, 3] * most[layout[:, 0]] + most[layout[:, 1]]
-    if len(layout) and (last.max() >= min(sizes) or layout.min() < 0):
-        raise ParameterError(f"places up to {last.max()} in tables of {min(sizes)} cells.")
-
-
-def _places(groups: Codes, term: IntArray) -> IntArray:
-    first, second, begin, width = term.tolist()
-    return np.asarray(begin + width * groups[first].astype(np.int64) + groups[second])
-
-
-def _look_up_plain(
-    groups: Codes,
-    layout: IntArray,
-    tables: FloatArray,
-    squares: FloatArray,
-    score: FloatArray,
+def surface_step(
+    basis: Basis,
+    codes: Codes,
+    table: FloatArray,
     norm: FloatArray,
-) -> None:
-    for term in layout:
-        places = _places(groups, term)
-        score += tables[places]
-        norm += squares[places]
+    raw: FloatArray,
+    loss: FloatArray,
+    y: FloatArray,
+    clip: float,
+    units: int,
+    radius: int,
+) -> IntArray:
+    """(M,) the sums of one gradient step in one pass over the rows, for a loss of one score."""
+    if not raw.size == len(norm) == len(y) == codes.shape[1]:
+        raise ParameterError(f"{raw.shape} scores, {len(norm)} norms, {len(y)} targets came.")
+    columns = np.array([*(basis.functions[k].feature for k in basis.grouped), 0], np.int64)
+    groups, totals = basis.groups[[*basis.grouped, -1]], np.zeros(basis.n_cells, np.int64)
+    most = np.concatenate([groups.max(axis=1), codes.max(axis=1, initial=0)])
+    _check_most(most, basis.layout, min(len(table), len(totals)))
+    limit = (units * radius) ** 2 * MARGIN
+    scores = as_input(norm, np.float64), as_input(raw, np.float64), loss, as_input(y, np.float64)
+    bounds = LONGER, clip, float(units), float(radius), limit
+    inputs = as_input(codes, np.uint8), columns, groups, basis.layout, as_input(table, np.float64)
+    SURFACE_STEP.run(*inputs, *scores, *bounds, totals)
+    return totals
+
+
+def _check(groups: Codes, layout: IntArray, size: int) -> None:
+    _check_most(groups.max(axis=1, initial=0), layout, size)
+
+
+def _check_most(highest: Codes, layout: IntArray, size: int) -> None:
+    """Compiled loops check no bounds: the last cell of every table must lie within the numbers."""
+    most, (a, b, c, begin, seconds, thirds) = highest.astype(np.int64), layout.T
+    last = begin + (most[a] * seconds + most[b]) * thirds + most[c]
+    if len(layout) and (last.max() >= size or layout.min() < 0):
+        raise ParameterError(f"places up to {last.max()} in tables of {size} cells.")
+
+
+def _places(groups: Codes, table: IntArray) -> IntArray:
+    a, b, c, begin, seconds, thirds = table.tolist()
+    first = groups[a].astype(np.int64) * seconds + groups[b]
+    return np.asarray(begin + first * thirds + groups[c])
+
+
+def _look_up_plain(groups: Codes, layout: IntArray, numbers: FloatArray, out: FloatArray) -> None:
+    for table in layout:
+        out += numbers[_places(groups, table)]
 
 
 def _add_at_places_plain(
     groups: Codes, layout: IntArray, multiples: IntArray, totals: IntArray
 ) -> None:
     """Sums of these integers are far below 2^53, so that floating point adds exactly."""
-    for term in layout:
-        sums = np.bincount(_places(groups, term), multiples, len(totals))
+    for table in layout:
+        sums = np.bincount(_places(groups, table), multiples, len(totals))
         totals += sums.astype(np.int64)
 
 
-LOOK_UP = Kernel("look_up", _look_up_plain, "Bqdddd")
+def _bounded_multiples_plain(
+    gradient: FloatArray,
+    norm: FloatArray,
+    units: float,
+    radius: float,
+    limit: float,
+    out: IntArray,
+) -> None:
+    with np.errstate(all="ignore"):
+        scale = radius / np.sqrt(np.maximum(norm, radius**2))
+        multiples = np.trunc(units * (gradient * scale[:, None]))
+        squares = np.zeros(len(norm))
+        for own in multiples.T:
+            squares += own * own
+        fits = squares * norm <= limit
+    out[:] = np.where(fits[:, None], multiples, 0.0)
+
+
+def _surface_step_plain(
+    codes: Codes,
+    columns: IntArray,
+    groups: Codes,
+    layout: IntArray,
+    table: FloatArray,
+    norm: FloatArray,
+    raw: FloatArray,
+    loss: FloatArray,
+    y: FloatArray,
+    longer: float,
+    clip: float,
+    units: float,
+    radius: float,
+    limit: float,
+    totals: IntArray,
+) -> None:
+    rows = np.concatenate([np.take_along_axis(groups, codes[columns].astype(np.intp), 1), codes])
+    score, both = np.zeros(len(y)), np.empty((len(y), 2))
+    _look_up_plain(rows, layout, table, score)
+    loss_contributions_plain(loss, raw + score[:, None], y, both)
+    gradient = clipped_gradients(both[:, :1], clip)
+    multiples = np.empty(gradient.shape, np.int64)
+    _bounded_multiples_plain(gradient, norm, units, radius, limit, multiples)
+    _add_at_places_plain(rows, layout, multiples[:, 0], totals)
+
+
+LOOK_UP = Kernel("look_up", _look_up_plain, "Bqdd")
 ADD_AT_PLACES = Kernel("add_at_places", _add_at_places_plain, "Bqqq")
+BOUNDED_MULTIPLES = Kernel("bounded_multiples", _bounded_multiples_plain, "ddNNNq")
+SURFACE_STEP = Kernel("surface_step", _surface_step_plain, "BqBqdddddNNNNNq")

@@ -19,8 +19,10 @@ from hedgerow.kernels.dispatch import (
     rows_without,
     unknown_labels,
 )
-from hedgerow.kernels.sums import add_group, one_each, pad_to_even
+from hedgerow.kernels.sums import add_group, one_each
+from hedgerow.kernels.units import bounded_units_plain, loss_contributions_plain
 from hedgerow.models.layers import Layer, NodeTests
+from hedgerow.models.losses import Sensitivity
 from hedgerow.models.packing import PackedTrees
 from hedgerow.models.tree import descend
 from hedgerow.schema.arrays import Codes, FloatArray, Int32, IntArray, Words
@@ -65,6 +67,33 @@ def add_values(
     return raw
 
 
+def boosting_sums(
+    added: PackedTrees | None,
+    trees: PackedTrees,
+    codes: Codes,
+    clip: tuple[float, float] | None,
+    raw: FloatArray,
+    loss: FloatArray,
+    y: FloatArray,
+    unit: int,
+    bound: Sensitivity,
+) -> IntArray:
+    """(T, L, 2) a round of boosting in one pass over the rows, for a loss known by its numbers.
+
+    The scores `raw` advance by the trees `added`, as in `add_values`; the contributions there, as
+    in `loss_contributions` and `bounded_units`, are summed by leaf, as in `leaf_sums`.
+    """
+    if raw.shape != (len(y), 1) or len(y) != codes.shape[1]:
+        raise ParameterError(f"{raw.shape} scores and {len(y)} targets: codes {codes.shape}.")
+    none = trees._replace(depth=trees.depth[:0])
+    low, high = (-np.inf, np.inf) if clip is None else map(float, clip)
+    bounds = float(unit), float(bound.l1), float(bound.l2_squared), float(bound.linf)
+    out, targets = _halves(trees, 1, 2), as_input(y, np.float64)
+    scores = _columns(trees, codes), low, high, raw
+    BOOSTING_SUMS.run(added or none, trees, *scores, loss, targets, *bounds, out)
+    return _whole(out)[:, 0]
+
+
 def _select_rows(rows: Int32 | None, codes: Codes, values: Array) -> tuple[Codes, Array]:
     check_one_each(values, codes.shape[1])
     if rows is None:
@@ -77,12 +106,20 @@ def _by_leaf(
     trees: PackedTrees, codes: Codes, node_of: Array, n_nodes: int, stats: IntArray
 ) -> IntArray:
     """(T, N, L, C)"""
-    mine = _columns(trees, codes)
-    pairs = pad_to_even(np.arange(len(trees.depth), dtype=np.int32))
-    shape = (pairs.size, n_nodes, int(trees.n_leaves.max()), max(stats.shape[1], 1))
-    out, parts = np.zeros(shape, dtype=np.int64), as_input(node_of, np.int32)
-    SUM_LEAVES.run(trees, mine, parts, pairs, stats, out)
-    return out[: len(trees.depth)]
+    mine, parts = _columns(trees, codes), as_input(node_of, np.int32)
+    out = _halves(trees, n_nodes, stats.shape[1])
+    SUM_LEAVES.run(trees, mine, parts, stats, out)
+    return _whole(out)
+
+
+def _halves(trees: PackedTrees, n_nodes: int, channels: int) -> IntArray:
+    """(2 T, N, L, C) zeros: loops sum two halves of the rows, so that no addition waits."""
+    shape = 2 * len(trees.depth), n_nodes, int(trees.n_leaves.max()), max(channels, 1)
+    return np.zeros(shape, np.int64)
+
+
+def _whole(halves: IntArray) -> IntArray:
+    return np.asarray(halves[::2] + halves[1::2])
 
 
 def _columns(trees: PackedTrees, codes: Codes) -> Codes:
@@ -92,12 +129,11 @@ def _columns(trees: PackedTrees, codes: Codes) -> Codes:
 
 
 def _sum_leaves_plain(
-    trees: PackedTrees, codes: Codes, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
+    trees: PackedTrees, codes: Codes, node_of: Int32, stats: IntArray, out: IntArray
 ) -> None:
     for part in _parts(trees, codes):
-        leaves = _leaves(trees, codes[:, part])
-        for t, mine in zip(pairs, out, strict=True):
-            add_group(leaves[t], node_of[part], stats[part], mine)
+        for leaves, mine in zip(_leaves(trees, codes[:, part]), out[::2], strict=True):
+            add_group(leaves, node_of[part], stats[part], mine)
 
 
 def _add_values_plain(
@@ -113,6 +149,30 @@ def _add_values_plain(
             raw[part] = np.minimum(np.maximum(raw[part] + value, low), high)
 
 
+def _boosting_sums_plain(
+    added: PackedTrees,
+    trees: PackedTrees,
+    codes: Codes,
+    low: float,
+    high: float,
+    raw: FloatArray,
+    loss: FloatArray,
+    y: FloatArray,
+    unit: float,
+    l1: float,
+    l2_squared: float,
+    linf: float,
+    out: IntArray,
+) -> None:
+    if len(added.depth):
+        _add_values_plain(added, codes, low, high, raw)
+    vectors = np.empty((len(y), 2))
+    loss_contributions_plain(loss, raw, y, vectors)
+    stats = np.empty(vectors.shape, np.int64)
+    bounded_units_plain(vectors, unit, l1, l2_squared, linf, stats)
+    _sum_leaves_plain(trees, codes, np.zeros(len(y), np.int32), stats, out)
+
+
 def _parts(trees: PackedTrees, codes: Codes) -> Iterator[slice]:
     """Blocks of rows such that all trees together route about `ROUTED` rows."""
     size = -(-ROUTED // len(trees.depth))
@@ -125,8 +185,9 @@ def _leaves(trees: PackedTrees, codes: Codes) -> Int32:
     return trees.leaf[descend(trees, start, codes)]
 
 
-SUM_LEAVES = Kernel("sum_leaves", _sum_leaves_plain, PACKED_TYPES + "Biiqq")
+SUM_LEAVES = Kernel("sum_leaves", _sum_leaves_plain, PACKED_TYPES + "Biqq")
 ADD_VALUES = Kernel("add_values", _add_values_plain, PACKED_TYPES + "BNNd")
+BOOSTING_SUMS = Kernel("boosting_sums", _boosting_sums_plain, 2 * PACKED_TYPES + "BNNd" + "ddNNNNq")
 
 
 # The open node of each row in a layer, and sums over both sides of the nodes' tests. Shapes: n

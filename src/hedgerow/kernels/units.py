@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import Kernel, as_input
-from hedgerow.models.losses import Sensitivity
+from hedgerow.models.losses import LogLoss, Loss, PlainLogLoss, Sensitivity, SquaredLoss
 from hedgerow.schema.arrays import FloatArray, IntArray
 
 LARGEST_UNITS = 2.0**62  # truncated numbers are clipped here; every bound is far smaller
@@ -31,6 +31,38 @@ def bounded_units(values: FloatArray, unit: int, bound: Sensitivity) -> IntArray
     norms = float(bound.l1), float(bound.l2_squared), float(bound.linf)
     BOUNDED_UNITS.run(as_input(values, np.float64), float(unit), *norms, out)
     return out
+
+
+def numbers_of(loss: Loss) -> FloatArray | None:
+    """The numbers by which loops know a loss of one score; None for other losses."""
+    if type(loss) in (LogLoss, PlainLogLoss):
+        return np.array([loss.hessian_scale, 0.0, 0.0, 0.0])
+    if type(loss) is SquaredLoss:
+        return np.array([loss.weight, loss.low, loss.high, loss.clip])
+    return None
+
+
+def _loss_of(numbers: FloatArray) -> Loss:
+    factor, low, high, clip = numbers.tolist()
+    if clip:
+        return SquaredLoss(low, high, clip, factor)
+    return PlainLogLoss() if factor == PlainLogLoss.hessian_scale else LogLoss()
+
+
+def loss_contributions(loss: Loss, raw: FloatArray, y: FloatArray) -> FloatArray:
+    """(n, C) `loss.contributions`, compiled where there is a loop."""
+    numbers = numbers_of(loss)
+    if numbers is None:
+        return loss.contributions(raw, y)
+    out = np.empty((len(y), 2))
+    LOSS_CONTRIBUTIONS.run(numbers, as_input(raw, np.float64), as_input(y, np.float64), out)
+    return out
+
+
+def loss_contributions_plain(
+    numbers: FloatArray, raw: FloatArray, y: FloatArray, out: FloatArray
+) -> None:
+    out[:] = _loss_of(numbers).contributions(raw, y)
 
 
 def quantize(values: FloatArray, unit: float) -> IntArray:
@@ -59,11 +91,12 @@ def _keeps(contributions: IntArray, bound: Sensitivity) -> NDArray[np.bool_]:
     return keeps & (l1 <= bound.l1) & (l2_squared <= bound.l2_squared)
 
 
-def _bounded_units_plain(
+def bounded_units_plain(
     values: FloatArray, unit: float, l1: float, l2_squared: float, linf: float, out: IntArray
 ) -> None:
     bound = Sensitivity(int(l1), int(l2_squared), int(linf))
     out[:] = zero_exceeding(quantize(values, unit), bound)
 
 
-BOUNDED_UNITS = Kernel("bounded_units", _bounded_units_plain, "dNNNNq")
+BOUNDED_UNITS = Kernel("bounded_units", bounded_units_plain, "dNNNNq")
+LOSS_CONTRIBUTIONS = Kernel("loss_contributions", loss_contributions_plain, "dddd")

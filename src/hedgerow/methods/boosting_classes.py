@@ -240,7 +240,7 @@ class SmoothedBoost(Method):
                 noise_model.n_sites,
                 strength,
             )
-            score, of_trees = learned.score(), [tree.deviations for tree in learned.trees()]
+            score, of_trees = learned.score(), [tree.deviations for tree in learned.trees]
             pairs = zip(of_curves, learned.curve_noise(), strict=True)
             of_curves = [np.hypot(a, b) for a, b in pairs]
         if shares.trees and of_surfaces < 1:

@@ -29,7 +29,11 @@ from hedgerow.methods.blocks.target import (
 from hedgerow.methods.constants import constant
 from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
 from hedgerow.methods.method import Method, TrainingResult, Values, mean_of, method
-from hedgerow.methods.multiway import MultiwayForestClassifier, MultiwayForestRegressor
+from hedgerow.methods.multiway import (
+    MultiwayForestClassifier,
+    MultiwayForestRegressor,
+    score_of,
+)
 from hedgerow.methods.parameters import estimator, parameter, when
 from hedgerow.methods.presets import Departure, preset
 from hedgerow.models.uncertainty import LeafStatistics
@@ -68,12 +72,11 @@ DEPARTURES = (
     Departure("all trees use all rows and divide the budget", {"folds": True}),
     Departure(
         "each of the K medians that DiPriMeExp and DiPriMeFlip use is charged",
-        reason="K medians cost K times one; the names that end in as_published keep the paper's "
-        "budgets, and their statements say what these cost",
+        published_as=("diprime_exp_as_published", "diprime_flip_as_published"),
     ),
     Departure(
         "folds by independent draws, not by a shuffle into equal parts",
-        reason="the sizes of equal parts reveal more than they are charged for",
+        unsound="the sizes of equal parts reveal more than they are charged for",
     ),
     Departure(
         "each of several sites selects on its own rows",
@@ -81,17 +84,17 @@ DEPARTURES = (
     ),
     Departure(
         "leaf means from complementary fractional counts",
-        reason="noise scaled by the private number of rows of a leaf reveals that number",
+        unsound="noise scaled by the private number of rows of a leaf reveals that number",
     ),
     Departure(
         "cuts come from a public grid; categories are scored by balance with the sign that prefers "
         "balance",
-        reason="a cut on the real line is a value of a record; the paper's sign prefers imbalance",
+        unsound="a cut on the real line is a value of a record; the paper's sign prefers imbalance",
     ),
     Departure(
         "DP-RF: all rows and no bootstrap sample, scores scaled by counts, and the depth alone "
         "ends a path; DP-DF: scores scaled by counts",
-        reason="a record may appear many times in a bootstrap sample; the sensitivity at the "
+        unsound="a record may appear many times in a bootstrap sample; the sensitivity at the "
         "private number of rows has no bound",
     ),
 )
@@ -202,7 +205,7 @@ class MedianForest(Method):
         if self.split == "table":
             return kinds | sums(target_statistic(schema), Cells)
         scores = [Score.BALANCE] * (self.split != "grid")
-        scores += [_score(schema)] * (self.split in BY_TARGET)
+        scores += [score_of(schema)] * (self.split in BY_TARGET)
         return kinds | choices(SelectQuery, *scores) | choices(LocalSelection, *scores)
 
     def grid(self, schema: Schema) -> Schema:
@@ -309,15 +312,11 @@ class MedianForest(Method):
             grids,
             target.statistic,
             gini,
-            Scoring(_score(grids.schema)),
+            Scoring(score_of(grids.schema)),
             Mechanism(self.mechanism or usual),
             most_counted=MOST_SHORTLISTED,
         )
         return medians.MedianRules(k, selection, several=noise_model.n_sites > 1)
-
-
-def _score(schema: Schema) -> Score:
-    return Score.GINI if schema.target is None else Score.SQUARED_ERROR
 
 
 @estimator
@@ -361,10 +360,7 @@ class MedianForestRegressor(PrivateRegressor, MedianForest):
 
 
 # `max_depth=None, rows_per_leaf=25` takes the depth as the paper's tables do, from a number of
-# rows that is asked privately. All but DP-ERT need one site with all rows; all but DP-DF predict a
-# number where the schema has a target. DiPriMeExp and DiPriMeFlip use K medians of a node and pay
-# for one: those that end in `as_published` run these budgets at the epsilon that they really cost;
-# of the others all K are paid.
+# rows that is asked privately. DP-RF and DP-DF need one site with all rows.
 PURE = {"delta": 0.0, "n_estimators": 10}
 CONSUL_DEFAULTS = {**PURE, "max_depth": 5, "leaf_fraction": 0.5, "folds": True, "shrinkage": False}
 """10 trees on disjoint parts of the rows, half of the budget for the splits, plain leaves."""
@@ -427,62 +423,53 @@ def _switch_off_pruning(schema: Any, values: Values) -> Values:
     return {} if is_number else {"prune": False}
 
 
-diprime = preset(
+def _medians(name: str, title: str, words: str, fixed: Values, usual: Values, **more: Any) -> Any:
+    kinds = MedianForestClassifier, MedianForestRegressor
+    return preset(
+        name, title, *kinds, words=words, fixed_parameters=fixed, usual=usual, file=__name__, **more
+    )
+
+
+def _published(name: str, title: str, fixed: Values) -> Any:
+    return _medians(
+        f"{name}_as_published",
+        f"{title} as published",
+        "the paper's budgets, at their true epsilon.",
+        fixed,
+        FIVE_FEATURES,
+        rows={f"{title}, as published": "schema, published_epsilon=2.0"},
+        own={"rho": 0.5},
+        factor=_printed_factor,
+        derive=_printed_leaves,
+    )
+
+
+diprime = _medians(
     "diprime",
     "DiPriMe",
-    MedianForestClassifier,
-    MedianForestRegressor,
-    words="a random feature, cut at its private median by the exponential mechanism.",
-    fixed_parameters={"split": "median", "mechanism": "exponential"},
-    usual=CONSUL_DEFAULTS,
+    "a random feature, cut at its private median by the exponential mechanism.",
+    {"split": "median", "mechanism": "exponential"},
+    CONSUL_DEFAULTS,
     rows={"DiPriMe": "", "DiPriMe, regression": "numbers"},
 )
-diprime_exp = preset(
+diprime_exp = _medians(
     "diprime_exp",
     "DiPriMeExp",
-    MedianForestClassifier,
-    MedianForestRegressor,
-    words="K private medians, each charged, and one of them selected by the target.",
-    fixed_parameters=EXP,
-    usual=FIVE_FEATURES,
+    "K private medians, each charged, and one of them selected by the target.",
+    EXP,
+    FIVE_FEATURES,
     rows={"DiPriMeExp, each median paid": "", "DiPriMeExp, regression": "numbers"},
 )
-diprime_exp_as_published = preset(
-    "diprime_exp_as_published",
-    "DiPriMeExp as published",
-    MedianForestClassifier,
-    MedianForestRegressor,
-    words="the paper's budgets, at their true epsilon.",
-    fixed_parameters=EXP,
-    usual=FIVE_FEATURES,
-    rows={"DiPriMeExp, as published": "schema, published_epsilon=2.0"},
-    own={"rho": 0.5},
-    factor=_printed_factor,
-    derive=_printed_leaves,
-)
-diprime_flip = preset(
+diprime_exp_as_published = _published("diprime_exp", "DiPriMeExp", EXP)
+diprime_flip = _medians(
     "diprime_flip",
     "DiPriMeFlip",
-    MedianForestClassifier,
-    MedianForestRegressor,
-    words="DiPriMeExp with permute-and-flip, each median charged.",
-    fixed_parameters=FLIP,
-    usual=FIVE_FEATURES,
+    "DiPriMeExp with permute-and-flip, each median charged.",
+    FLIP,
+    FIVE_FEATURES,
     rows={"DiPriMeFlip, each median paid": "", "DiPriMeFlip, regression": "numbers"},
 )
-diprime_flip_as_published = preset(
-    "diprime_flip_as_published",
-    "DiPriMeFlip as published",
-    MedianForestClassifier,
-    MedianForestRegressor,
-    words="the paper's budgets, at their true epsilon.",
-    fixed_parameters=FLIP,
-    usual=FIVE_FEATURES,
-    rows={"DiPriMeFlip, as published": "schema, published_epsilon=2.0"},
-    own={"rho": 0.5},
-    factor=_printed_factor,
-    derive=_printed_leaves,
-)
+diprime_flip_as_published = _published("diprime_flip", "DiPriMeFlip", FLIP)
 dp_ert = preset(
     "dp_ert",
     "DP-ERT",

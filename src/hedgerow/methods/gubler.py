@@ -42,10 +42,11 @@ DEPARTURES = (
     ),
     Departure(
         "bins are declared; those of the released program follow the rows of a node",
-        reason="the ends of such bins are values of records",
+        unsound="the ends of such bins are values of records",
     ),
     Departure(
-        "any number of classes; missing values and categories have their own bins",
+        "any number of classes, with negative noisy counts as 0 in proportions; missing values "
+        "and categories have their own bins",
         reason="the report has two classes and numbers without missing values",
     ),
     Departure(

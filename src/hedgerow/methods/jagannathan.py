@@ -31,7 +31,7 @@ DEPARTURES = (
     ),
     Departure(
         "a public limit replaces the logarithm of the number of records in the depth",
-        reason="that number is private here",
+        unsound="that number is private here",
     ),
     Departure(
         "negative counts are set to zero before trees vote, trees are not pruned, and batches of "

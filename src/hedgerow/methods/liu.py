@@ -26,7 +26,7 @@ from hedgerow.methods.blocks.random_trees import random, totally_random
 from hedgerow.methods.blocks.scores import gini, variance
 from hedgerow.methods.blocks.sizes import Scale
 from hedgerow.methods.blocks.target import TrainingTarget, declared_target, target_statistic
-from hedgerow.methods.method import Method, Needs, TrainingResult, mean_of, method
+from hedgerow.methods.method import Method, Needs, TrainingResult, Values, mean_of, method
 from hedgerow.methods.parameters import check_parameters, estimator, parameter, when
 from hedgerow.methods.presets import Departure, preset
 from hedgerow.models.layers import ROOT_LAYER, NodeTests
@@ -58,7 +58,7 @@ DEPARTURES = (
     Departure(
         "cuts come from the public range, never from a site's own; without noise, `spare` tests "
         "make up for it",
-        reason="the smallest and the largest value of a site are values of two records",
+        unsound="the smallest and the largest value of a site are values of two records",
     ),
     Departure(
         "a leaf of a noisy tree is asked again, with its own part of the budget",
@@ -69,8 +69,9 @@ DEPARTURES = (
         reason="the secure sum reveals less; its numbers are the same",
     ),
     Departure(
-        "each of T trees of d levels is charged 1 / (T d) of the budget of the splits",
-        reason="the paper adds Laplace noise of one epsilon to every sum and names no total",
+        "each of T trees of d levels is charged 1 / (T d) of the budget of the splits; the paper "
+        "has one epsilon for every sum",
+        published_as=("fet_gdp_as_published",),
     ),
 )
 LIU_DEFAULTS = {"n_estimators": 20, "max_depth": 20}
@@ -297,8 +298,8 @@ class ExtraTrees(Method):
         n, statistic, (trees, depth) = len(schema.grids), target.statistic, self._size
         fraction = (1 - exact(self.leaf_fraction)) / (trees * depth)
         is_exact = _noise(statistic, 1, fraction, noise_model) == 0.0
-        root = max(2, math.isqrt(n))  # one test would leave nothing to select
-        n_features = min(self.max_features or (n if target.shape and is_exact else root), n)
+        every = n if target.shape and is_exact else None
+        n_features = _considered(self.max_features or every, n)
         noise = _noise(statistic, n_features, fraction, noise_model)
         spare = self.spare if noise == 0.0 else 1
         return RandomSplits(
@@ -329,6 +330,11 @@ def _noise(statistic: Statistic, m: int, fraction: Fraction, noise_model: NoiseM
     """The noise variance of m tests per node; the table of the root represents all of them."""
     cuts = NodeTests(np.zeros((1, m), np.int16), np.zeros((1, m, 4), np.uint64))
     return noise_model.variance(SumQuery(EVERYONE, statistic, Sides(ROOT_LAYER, cuts), fraction))
+
+
+def _considered(max_features: int | None, n: int) -> int:
+    """Tests of a node; one alone would leave nothing to select."""
+    return min(max_features or max(2, math.isqrt(n)), n)
 
 
 def _random_tree(schema: Schema, depth: int, rng: Rng) -> Tree:
@@ -399,8 +405,6 @@ class ExtraTreesRegressor(PrivateRegressor, ExtraTrees):
     """
 
 
-# Cuts are drawn between the public bounds of a feature, never between a client's own extremes,
-# which would reveal them; `spare` tests make up for it.
 fet = preset(
     "fet",
     "FET",
@@ -419,11 +423,39 @@ fet_ldp = preset(
     fixed_parameters={"split": "best", "dp_model": "label"},
     usual={**LIU_DEFAULTS, "label_mechanism": "bloom", "shrinkage": False},
 )
+AT_EACH_SITE = {"split": "best", "dp_model": "per_site"}
+NOISY_SUMS = {**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False}
 fet_gdp = preset(
     "fet_gdp",
     "FET-GDP",
     ExtraTreesClassifier,
     words="every client adds Laplace noise to each of its sums, and all of them are charged.",
-    fixed_parameters={"split": "best", "dp_model": "per_site"},
-    usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False},
+    fixed_parameters=AT_EACH_SITE,
+    usual=NOISY_SUMS,
+)
+
+
+def _size_under_noise(values: Values, name: str) -> int:
+    size: int = or_none(whole(1)).check(name, values.get(name)) or NOISY[name]
+    return size
+
+
+def _sums_of_a_record(schema: Schema, values: Values) -> int:
+    """Noisy sums on a record's way through a tree: the tests of each level, and its leaf."""
+    m = or_none(whole(1)).check("max_features", values.get("max_features"))
+    return _size_under_noise(values, "max_depth") * _considered(m, len(schema.features)) + 1
+
+
+fet_gdp_as_published = preset(
+    "fet_gdp_as_published",
+    "FET-GDP, as published",
+    ExtraTreesClassifier,
+    words="Laplace noise of the published epsilon on every sum, at what all of them cost.",
+    fixed_parameters=AT_EACH_SITE,
+    usual=NOISY_SUMS,
+    rows={"FET-GDP, as published": "schema, published_epsilon=1.0"},
+    factor=lambda schema, values: Fraction(
+        _size_under_noise(values, "n_estimators") * _sums_of_a_record(schema, values)
+    ),
+    derive=lambda schema, values: {"leaf_fraction": 1.0 / _sums_of_a_record(schema, values)},
 )

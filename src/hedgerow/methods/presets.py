@@ -32,20 +32,28 @@ Derive = Callable[[Any, Values], Values]
 class Departure:
     """A difference between the code of a paper's methods and the paper, for help, pages and tests.
 
-    `published` are the parameters that turn it off, set by every name of the paper; `reason` says
-    why there are none. The names in `corrected` themselves say that they do not follow the paper.
+    `published` are the parameters that turn it off, set by every name of the paper. Without them,
+    `published_as` are names that run what is published at its true cost; `unsound` says why no
+    epsilon covers it; `reason` says what else stands against a switch. The names in `corrected`
+    themselves say that they do not follow the paper.
     """
 
     words: str
     published: Values | None = None
+    published_as: tuple[str, ...] = ()
+    unsound: str = ""
     reason: str = ""
     corrected: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if self.published is None:
-            return f"{self.words} ({self.reason})"
-        switches = ", ".join(f"{name}={value!r}" for name, value in self.published.items())
-        return f"{self.words} (off here: {switches})"
+        switches = ", ".join(f"{name}={value!r}" for name, value in (self.published or {}).items())
+        said = {
+            "off here: ": switches,
+            "as published: ": ", ".join(self.published_as),
+            "unsound: ": self.unsound,
+            "": self.reason,
+        }
+        return f"{self.words} ({next(kind + text for kind, text in said.items() if text)})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,6 @@ from hedgerow.methods.blocks.builder import (
     ROOT,
     BestFirst,
     Chooser,
-    Evidence,
     Node,
     SplitChoice,
     Stop,
@@ -32,9 +31,8 @@ from hedgerow.methods.blocks.selection import (
     MechanismName,
     OneTablePerSplit,
     SelectionRules,
-    by_choice,
     by_every_table,
-    by_local_choice,
+    by_selection,
 )
 from hedgerow.methods.blocks.sizes import DRAWS, QUERY, Scale
 from hedgerow.methods.blocks.target import TrainingTarget
@@ -87,15 +85,15 @@ DEPARTURES = (
     Departure("tables are screened", {"screening": None}),
     Departure(
         "a selection releases its index only, and the value is a fresh count",
-        reason="the noisy maximum of k candidates, as published, would cost k / 2 times the claim",
+        unsound="the noisy maximum of k candidates, as published, would cost k / 2 times the claim",
     ),
     Departure(
         "scores are scaled by counts, and noise has the coefficient of monotone scores",
-        reason="noise on scores per row has the private number of rows in its scale",
+        unsound="noise on scores per row has the private number of rows in its scale",
     ),
     Departure(
         "children of the last split are not queried",
-        reason="nothing uses them, and they lie deeper than the budget counts",
+        unsound="nothing uses them, and they lie deeper than the budget counts",
     ),
     Departure(
         "NoisyCounts asks joint counts alone",
@@ -103,7 +101,7 @@ DEPARTURES = (
     ),
     Departure(
         "the number of all rows is the root's noisy one",
-        reason="|S| is private where neighbors differ by a record",
+        unsound="|S| is private where neighbors differ by a record",
     ),
 )
 SplitMethod = Literal["choice", "noisy_counts", "local_choice"]
@@ -455,8 +453,8 @@ class TopDown(Method):
         def shortlist(node: Node) -> SumQuery:
             return rules.sides(node, longest, self._share(node) * (1 - index_fraction))
 
-        by = by_choice if self.split == "choice" else by_local_choice
-        return self._above_noise(by(rules, self._share), shortlist, noise_model)
+        kind = SelectQuery if self.split == "choice" else LocalSelection
+        return self._above_noise(by_selection(rules, self._share, kind), shortlist, noise_model)
 
     @property
     def _min_fraction(self) -> float:
@@ -477,9 +475,7 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
     """Keeps splits of nodes that hold `min_fraction` of all rows and gain more than `min_gain`.
 
     Wang, Dick and Balcan 2020, Algorithm 1 line 12 (weight at least error / M) and section 4 (J <=
-    0.01 is not pushed). Departures: weight and gain come from one table, not from two queries; the
-    total is the root's noisy one, not the private |S|; a node that its parent's answer clearly
-    shows as too light is not queried at all.
+    0.01 is not pushed). A node that its parent's answer clearly shows as too light is not queried.
     """
 
     def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
@@ -488,7 +484,7 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
         choice = yield from choose(node, rng)
         if isinstance(choice, Stop):
             return choice
-        rows = sum(_rows(side) for side in choice.evidence) if choice.rows is None else choice.rows
+        rows = _rows(choice) if choice.rows is None else choice.rows
         whole = rows_of_all(node)
         light = whole is not None and rows < min_fraction * whole
         if rows <= 0.0 or light or choice.gain <= min_gain * rows:
@@ -515,8 +511,7 @@ def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
         weight = float(answers["weight"].values[0, 0, 0])
         if isinstance(choice, Stop):
             return Stop(choice.spent + fraction)
-        rows = max(sum(_rows(side) for side in choice.evidence), 1.0)
-        gain = weight * choice.gain / rows
+        gain = weight * choice.gain / max(_rows(choice), 1.0)
         return replace(choice, gain=gain, spent=choice.spent + fraction, rows=weight)
 
     return choose_or_stop
@@ -528,13 +523,9 @@ def rows_of_all(node: Node) -> float | None:
     return above[0].rows if above else None
 
 
-def _rows(evidence: Evidence | None) -> float:
-    if evidence is None:
-        raise ParameterError(
-            "a split came without the rows of its sides, and weights were to be compared; use a "
-            "chooser that reads tables or counts."
-        )
-    return evidence.rows
+def _rows(choice: SplitChoice) -> float:
+    """The rows of a node by the counts of its split's sides."""
+    return sum(side.rows for side in choice.evidence if side is not None)
 
 
 def is_clearly_below(node: Node, min_fraction: float) -> bool:
@@ -604,10 +595,6 @@ class TopDownTreeClassifier(PrivateClassifier, TopDown):
     """
 
 
-# A private selection releases its index only: with the noisy maximum, as published, k candidates
-# would cost k / 2 times the claim (docs/proofs/selection.md), so the value is a fresh count, with
-# half of what the selection may spend. 'root_gini' has no useful sensitivity, and the two methods
-# that choose privately refuse it.
 WANG_DEFAULTS = {
     "criterion": "entropy",
     "max_splits": 512,

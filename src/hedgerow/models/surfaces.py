@@ -10,10 +10,11 @@ Shapes: C functions, T terms, d channels, n records. Channel 0 is the constant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, combinations
+from math import prod
 
 import numpy as np
 
@@ -25,6 +26,8 @@ ALONE = -1
 """Second function of a term that reads one column."""
 LARGEST_VALUE = 1 << 15
 MOST_CHANNELS = 1 << 16
+MOST_SHARED = 1 << 12
+"""Cells of a table that terms share: 32 kB, which stay in the fastest cache."""
 MOST_ENTRIES = 1 << 22
 """Integers of all terms together: 32 MB."""
 
@@ -39,9 +42,14 @@ class Basis:
     constant: int
 
     @cached_property
+    def grouped(self) -> tuple[int, ...]:
+        """Functions of pairs: cells of equal values are one group. Those of others are cells."""
+        return tuple(sorted({k for term in self.terms if ALONE not in term for k in term}))
+
+    @cached_property
     def groups(self) -> Codes:
-        """(C + 1, 256) the group of each cell: cells of equal values; the last row is one group."""
-        return np.stack([*(inverse for _, inverse in self._distinct), np.zeros(N_CODES, np.uint8)])
+        """(C + 1, 256) the group of each cell; the last row is one group."""
+        return np.stack([*(groups for _, groups in self._distinct), np.zeros(N_CODES, np.uint8)])
 
     @cached_property
     def tables(self) -> tuple[IntArray, ...]:
@@ -57,34 +65,96 @@ class Basis:
         return tuple(out)
 
     @cached_property
+    def shared(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+        """Tables of up to three functions, and the terms that each serves: fewer look-ups.
+
+        Terms are those of `tables`, so that the constant is number 0.
+        """
+        terms_of = dict[frozenset[int], list[int]]()
+        for number, term in enumerate([(), *self.terms]):
+            terms_of.setdefault(frozenset(term) - {ALONE}, []).append(number)
+        out = []
+        while terms_of:
+            functions = sorted(next(iter(terms_of)))
+            while (more := self._to_share(functions, terms_of)) is not None:
+                functions.append(more)
+            subsets = [s for k in range(3) for s in map(frozenset, combinations(functions, k))]
+            numbers = sorted(chain.from_iterable(terms_of.pop(s, []) for s in subsets))
+            out.append((tuple(functions), tuple(numbers)))
+        return tuple(out)
+
+    def _to_share(
+        self, functions: Sequence[int], terms_of: Mapping[frozenset[int], Sequence[int]]
+    ) -> int | None:
+        """The function that brings most open terms, or the first that brings enough."""
+        cells = prod(self._sizes[k] for k in functions)
+        gains = dict[int, int]()
+        for more in dict.fromkeys(chain.from_iterable(terms_of)):
+            if len(functions) == 3 or more in functions or cells * self._sizes[more] > MOST_SHARED:
+                continue
+            sets = [{more}, *({more, known} for known in functions)]
+            gains[more] = sum(frozenset(s) in terms_of for s in sets)
+            if gains[more] >= max(len(functions), 1):
+                return more
+        best = max(gains, key=gains.__getitem__, default=None)
+        return best if best is not None and gains[best] else None
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [len(values) for values, _ in self._distinct]
+
+    @cached_property
     def layout(self) -> IntArray:
-        """(T + 1, 4) per term: two rows of `groups`, its first cell, cells of the second row."""
-        none = len(self.functions)
-        rows, begin = [(none, none, 0, 1)], 1
-        for (first, second), table in zip(self.terms, self.tables[1:], strict=True):
-            other = none if second == ALONE else second
-            rows.append((first, other, begin, int(self.groups[other].max()) + 1))
-            begin += len(table)
+        """(S, 6) per shared table: three rows, its first cell, the groups in the second and third.
+
+        Rows are the `grouped` functions, one of zeros, and all columns' own cells.
+        """
+        begin, rows, n_rows = 0, [], len(self.grouped) + 1
+        row_of = [n_rows + curve.feature for curve in self.functions]
+        for row, k in enumerate(self.grouped):
+            row_of[k] = row
+        for functions, _ in self.shared:
+            places = [*(row_of[k] for k in functions), n_rows - 1, n_rows - 1, n_rows - 1]
+            sizes = [*(self._sizes[k] for k in functions), 1, 1, 1][:3]
+            rows.append((*places[:3], begin, *sizes[1:]))
+            begin += prod(sizes)
         return np.array(rows, np.int64)
 
-    @property
-    def n_cells(self) -> int:
-        return sum(map(len, self.tables))
+    @cached_property
+    def _places(self) -> list[list[tuple[int, IntArray]]]:
+        """Per shared table its terms, each with its own cell for every cell of the table."""
+        out = []
+        for functions, numbers in self.shared:
+            groups = np.indices([self._sizes[k] for k in functions]).reshape(len(functions), -1)
+            cells = dict(zip(functions, groups, strict=True))
+            cells[ALONE] = np.zeros(groups.shape[1], np.int64)
+            own = list[tuple[int, IntArray]]()
+            for number in numbers:
+                first, second = (ALONE, ALONE) if number == 0 else self.terms[number - 1]
+                width = 1 if second == ALONE else self._sizes[second]
+                own.append((number, width * cells[first] + cells[second]))
+            out.append(own)
+        return out
 
-    @property
+    @cached_property
+    def n_cells(self) -> int:
+        """Cells of all shared tables."""
+        return sum(prod(self._sizes[k] for k in functions) for functions, _ in self.shared)
+
+    @cached_property
     def widths(self) -> tuple[int, ...]:
         """Channels of each term, the constant's first."""
         outputs = [len(curve.values[0]) for curve in self.functions]
         return (1, *(outputs[a] * (1 if b == ALONE else outputs[b]) for a, b in self.terms))
 
-    @property
+    @cached_property
     def channels(self) -> int:
         return sum(self.widths)
 
     @cached_property
     def squares(self) -> FloatArray:
-        """(cells of all terms,) the squared norm of each cell's integers."""
-        return np.concatenate([(table**2).sum(axis=1) for table in self.tables]).astype(np.float64)
+        """(n_cells,) the squared norm of each cell's integers."""
+        return self.spread([(table**2).sum(axis=1).astype(np.float64) for table in self.tables])
 
     def values(self, coefficients: Sequence[float] | FloatArray) -> list[FloatArray]:
         """(cells,) per term: its integers weighted and summed, channel after channel."""
@@ -95,20 +165,31 @@ class Basis:
                 total += coefficient * column
         return out
 
-    def gather(self, cells: IntArray) -> IntArray:
-        """(d,) sums of a multiple of the integers, from the sums of the multiple by cell."""
-        parts = np.split(cells, np.cumsum([len(table) for table in self.tables])[:-1])
+    def spread(self, values: Sequence[FloatArray]) -> FloatArray:
+        """(n_cells,) the sum of the terms' values in each cell, one term after the other."""
         return np.concatenate(
-            [part @ table for part, table in zip(parts, self.tables, strict=True)]
+            [sum(values[number][cells] for number, cells in own) for own in self._places]
         )
+
+    def gather(self, totals: IntArray) -> IntArray:
+        """(d,) sums of a multiple of the integers, from the sums of the multiple by cell."""
+        out = [np.zeros(len(table), np.int64) for table in self.tables]
+        ends = np.cumsum([len(own[0][1]) for own in self._places])
+        for part, own in zip(np.split(totals, ends[:-1]), self._places, strict=True):
+            for number, cells in own:
+                np.add.at(out[number], cells, part)
+        return np.concatenate([a @ table for a, table in zip(out, self.tables, strict=True)])
 
     @cached_property
     def _distinct(self) -> list[tuple[FloatArray, Codes]]:
-        out = []
-        for curve in self.functions:
-            values, inverse = np.unique(np.array(curve.values), axis=0, return_inverse=True)
+        """Per function, the values of its groups, and the group of each cell."""
+        out = list[tuple[FloatArray, Codes]]()
+        for k, curve in enumerate(self.functions):
+            values, cells = np.array(curve.values), np.arange(len(curve.values))
+            if k in self.grouped:
+                values, cells = np.unique(values, axis=0, return_inverse=True)
             groups = np.zeros(N_CODES, np.uint8)  # cells beyond the grid hold no record
-            groups[: len(curve.values)] = inverse.reshape(-1)
+            groups[: len(curve.values)] = cells.reshape(-1)
             out.append((values, groups))
         return out
 

@@ -144,15 +144,17 @@ def concordance(risk: FloatArray, signed_times: FloatArray) -> float:
 # The actuarial estimate of one curve from noisy counts.
 
 
-def at_risk(table: FloatArray, records: float | None = None) -> FloatArray:
-    """(K,) records at risk in each interval of a table (2, K + 1), half of the censored counted."""
-    n = max(float(table.sum()), 1.0) if records is None else records
-    left_counts = np.concatenate([[0.0], np.cumsum(table.sum(axis=0))])[: table.shape[1] - 1]
-    present, least = np.maximum(n - left_counts, LEAST_AT_RISK * n), max(LEAST_AT_RISK * n, 1.0)
-    return np.asarray(np.maximum(present - np.maximum(table[0, :-1], 0.0) / 2.0, least))
+def at_risk(tables: FloatArray, records: float | None = None) -> FloatArray:
+    """(..., K) records at risk in intervals of tables (..., 2, K + 1), half of the censored."""
+    n = np.maximum(tables.sum(axis=(-2, -1)), 1.0)[..., None] if records is None else records
+    left_counts = np.cumsum(tables.sum(axis=-2), axis=-1)[..., :-1]
+    left_before = np.concatenate([np.zeros_like(left_counts[..., :1]), left_counts[..., :-1]], -1)
+    least = np.maximum(LEAST_AT_RISK * n, 1.0)
+    present = np.maximum(n - left_before, LEAST_AT_RISK * n)
+    return np.asarray(np.maximum(present - np.maximum(tables[..., 0, :-1], 0.0) / 2.0, least))
 
 
 def actuarial(events: FloatArray, risk: FloatArray) -> FloatArray:
-    """(K,) the probability of an event until the end of each interval."""
+    """(..., K) the probability of an event until the end of each interval."""
     hazards = np.clip(events / risk, 1e-5, LARGEST_HAZARD)
-    return np.asarray(1.0 - np.cumprod(1.0 - hazards))
+    return np.asarray(1.0 - np.cumprod(1.0 - hazards, axis=-1))

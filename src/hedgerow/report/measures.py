@@ -237,9 +237,10 @@ def number_measures(
     sides = np.array([0.0, *error_edges, width])
     below, above = sides[:-1], sides[1:]
     middle = (below + above) / 2.0
+    up_to = np.tri(len(errors))  # (E, E) 1 for bins up to each
     parts = [
-        estimate(partial(_part_up_to, k), errors, variance, confidence, (0.0, 1.0))
-        for k in range(len(errors))
+        estimate(partial(_mean, worth=row), errors, variance, confidence, (0.0, 1.0))
+        for row in up_to
     ]
     measures = {
         "mean_absolute_error": estimate(
@@ -295,11 +296,6 @@ def _quantile(
     )
 
 
-def _part_up_to(last: int, counts: FloatArray) -> float:
-    total = float(counts.sum())
-    return float(counts[: last + 1].sum() / total) if total else math.nan
-
-
 # Quality of survival models, from one noisy table: risk group x time x event. A record is in one
 # cell, so the table costs as much as one count. Records of one group and one interval are not
 # ranked against each other, and half of their pairs count as right: so the grouped concordance is
@@ -353,8 +349,8 @@ def calibration_at(
 
 
 def _chances(counts: FloatArray) -> FloatArray:
-    """(T,) the actuarial event probability of a table (2, T + 1)."""
-    return actuarial(np.maximum(counts[1, :-1], 0.0), at_risk(counts))
+    """(..., T) the actuarial event probabilities of tables (..., 2, T + 1)."""
+    return actuarial(np.maximum(counts[..., 1, :-1], 0.0), at_risk(counts))
 
 
 def curve_with_band(table: RiskTable, group: int) -> FloatArray:
@@ -382,7 +378,7 @@ def _grouped_c(counts: FloatArray) -> float:
 def _brier(counts: FloatArray, chances: FloatArray, times: tuple[float, ...]) -> float:
     """The squared distance of prediction from outcome, over times and groups."""
     records = np.maximum(counts.sum(axis=(1, 2)), 0.0)
-    seen_chances = np.stack([_chances(part) for part in counts])
-    errors = seen_chances * (1.0 - chances) ** 2 + (1.0 - seen_chances) * chances**2  # (G, T)
+    seen_chances = _chances(counts)  # (G, T)
+    errors = seen_chances * (1.0 - chances) ** 2 + (1.0 - seen_chances) * chances**2
     mean = np.array([0.0, *(records @ errors / max(float(records.sum()), 1.0))])
     return float((mean[1:] + mean[:-1]) @ np.diff([0.0, *times]) / (2.0 * times[-1]))

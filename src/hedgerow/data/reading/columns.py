@@ -71,7 +71,8 @@ class Distinct:
 def is_utf8(column: Column) -> bool:
     """Whether all text is valid UTF-8; other bytes are read as replacement characters."""
     if _holds_objects(column):
-        return all(map(is_text, (value for value in column if isinstance(value, bytes))))
+        has_bytes = any(issubclass(kind, bytes) for kind in set(map(type, column)))
+        return not has_bytes or all(is_text(v) for v in column if isinstance(v, bytes))
     if isinstance(column, np.ndarray) or not pa.types.is_binary(column.type):
         return True
     try:

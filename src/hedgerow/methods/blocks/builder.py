@@ -116,11 +116,7 @@ class LevelOrder:
 
 @dataclass(frozen=True, slots=True)
 class BestFirst:
-    """Splits the node with the largest gain, while splits are left (DP-TopDown, Algorithm 1).
-
-    Departure: the children of the last split are not queried. The paper queries and never uses
-    them, which its budget does not cover.
-    """
+    """Splits the node with the largest gain, while splits are left (DP-TopDown, Algorithm 1)."""
 
     max_splits: int
 

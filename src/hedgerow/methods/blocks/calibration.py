@@ -3,8 +3,8 @@
 Trees that share evidence may be overconfident or underconfident together, depending on the data.
 One round counts the records of each class in intervals of the score, a table with sensitivity 1,
 and the log-odds become shift + slope * score (Platt 1999). The fit accounts for the noise in the
-table. Departures: the line is shrunk towards a prior line, so that pure noise changes nothing; and
-the probabilities are fitted to add up to the number of records of the second class in earlier
+table. The line is shrunk towards a prior line, so that pure noise changes nothing; the
+probabilities are fitted to add up to the number of records of the second class in earlier
 answers, for which only the rows per interval are needed.
 
 

@@ -191,9 +191,8 @@ def by_histogram(rules: HistogramRules, features: FeatureDraw, fraction_at: Frac
     """The best split of a node from private histograms of all its features in one query.
 
     Gubler 2023, Algorithm 5 lines 8-16 and Algorithm 4; Wang et al. 2020, NoisyCounts, with one
-    histogram per feature instead of one table per threshold. Departures: any number of classes;
-    masses are clamped at 0 before proportions are formed; a candidate needs a reachable bin on both
-    sides; ties go to the lower feature, so a run can be replayed.
+    histogram per feature. Negative masses are 0 in proportions, a candidate has a reachable bin on
+    both sides, and ties go to the lower feature, so a run can be replayed.
     """
 
     def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:

@@ -54,10 +54,8 @@ class HessianCuts:
     no tree would use. A Hessian has its own sensitivity, 1/4 for two classes: at the noise of a
     tree's leaf query its histogram costs a sixteenth of that query. With `full_cost` it costs as
     much as that query, (T + s m) / mu^2 in all, and has a quarter of its noise, as published.
-    Departures: a bin is halved at the edge of the public fine grid nearest to its middle; remaining
-    bins go to the heaviest ones. With one feature per tree, Table 1 has `rounds` histograms of one
-    feature each and section 5.3.3 of all m; this uses all m, since every feature belongs to some
-    tree.
+    A bin is halved at the edge of the public fine grid nearest to its middle; remaining bins go to
+    the heaviest ones.
     """
 
     n_bins: int = 32

@@ -14,10 +14,6 @@ categories. There are four choosers:
 Scores are exact, so each of several sites selects on its own rows, which costs a record what one
 selection costs. The middle of their medians is taken; of splits by the target, the best by noisy
 counts over all sites.
-
-Departures: the paper charges K medians as one, which holds only if the other K - 1 are never used;
-here each is charged. Cuts come from a public grid, not from the real line: only the index is
-released. Categories are scored by balance with the sign that prefers balance.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Leaf values and split gains of boosted trees, both from the same noisy sums.
 
 Maddock et al. 2022, section 4.4: averaging, gradient and Newton updates; the fourth is ours.
-Departure: a batch adds the mean of its raw weights (the paper's sum runs one term too far and
-squashes weights). `PublishedSteps` and `PublishedAverages` are the paper's. `Steps`, ours, asks for
-(g, c h) with the largest c that the norm allows, which lowers Hessian noise for free, and shrinks
-leaves by that noise.
+A batch adds the mean of its raw weights. `PublishedSteps` and `PublishedAverages` are the paper's.
+`Steps`, ours, asks for (g, c h) with the largest c that the norm allows, which lowers Hessian noise
+for free, and shrinks leaves by that noise.
 
 Shapes: L leaves, C channels, O outputs. Sums are in natural units of the statistic.
 """

@@ -2,8 +2,8 @@
 
 The grid is public (uniform and logarithmic), so the only cost is one flat histogram. Cells that do
 not exceed the noise share the remaining mass by a public prior. The width of the cells and the
-least mass of a bin follow from the noise (studies/notes/boosting.md#0033). Departure from
-equal-mass quantiles: a cell that is heavy by itself (a spike) stays alone.
+least mass of a bin follow from the noise (studies/notes/boosting.md#0033). A cell that is heavy by
+itself (a spike) stays alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Trees drawn from public randomness alone: their shape costs no budget.
 
 Totally random trees (Geurts et al. 2006; Maddock et al. 2022, section 4.3.2) draw each node's
-feature and cut; oblivious ones have one test per level. Departures: a cut is drawn among the bins
-reachable at the node, so no side is certainly empty; one category is separated from all others
-(oblivious trees: random halves); `missing` goes to a random side.
+feature and cut; oblivious ones have one test per level. A cut is drawn among the bins reachable at
+the node; one category is separated from all others (oblivious trees: random halves); `missing` goes
+to a random side.
 """
 
 from __future__ import annotations

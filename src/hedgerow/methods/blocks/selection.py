@@ -25,11 +25,9 @@ from hedgerow.methods.blocks.tables import Tables, consistent, totals
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import (
     Leaves,
-    LocalSelection,
     Mechanism,
     Scoring,
     Selecting,
-    SelectQuery,
     Statistic,
     SumQuery,
 )
@@ -125,34 +123,20 @@ def _stump(names: tuple[str, ...], split: Split) -> Tree:
     return Tree.of_preorder(names, [split, (), ()])
 
 
-def by_choice(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
-    """One site selects the index by its exact scores; the winner's two sides are counted anew.
-
-    Wang, Dick and Balcan 2020, the single-machine PrivateSplit. With the mechanism report-noisy-max
-    it is as published, except that scores are scaled by counts (noise on scores per row would need
-    the private number of rows for its scale), the coefficient is that of monotone scores, and the
-    value is a fresh count, not the noisy maximum.
-    """
-    return _by_selections(rules, fraction_at, SelectQuery)
-
-
-def by_local_choice(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
-    """Each site selects on its own rows; tables are asked for the shortlist alone.
-
-    Wang, Dick and Balcan 2020, LocalRNM. Departures as in `by_choice`. A record has one site, so
-    the sites' selections compose in parallel.
-    """
-    return _by_selections(rules, fraction_at, LocalSelection)
-
-
-def _by_selections(
+def by_selection(
     rules: SelectionRules, fraction_at: FractionAt, kind: Callable[..., Selecting]
 ) -> Chooser:
+    """The PrivateSplit of Wang, Dick and Balcan 2020: of the single machine, or LocalRNM.
+
+    One site selects by its exact scores, or each of several on its own rows; a record has one
+    site, so the sites' selections compose in parallel.
+    """
+
     def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
-        fraction, candidates = fraction_at(node), rules.candidates(node.region)
+        candidates = rules.candidates(node.region)
         if not candidates:
             return Stop()
-        return (yield from shortlist(rules, node, candidates, fraction, kind))
+        return (yield from shortlist(rules, node, candidates, fraction_at(node), kind))
 
     return choose
 
@@ -194,11 +178,7 @@ class OneTablePerSplit(SelectionRules):
 
 
 def by_every_table(rules: SelectionRules, fraction_at: FractionAt) -> Chooser:
-    """A class table of each split, so that noise grows with the size of the splitting class.
-
-    Wang, Dick and Balcan 2020, NoisyCounts as written. Departure: of the three kinds of counts in
-    their Theorem 15 only the joint ones are asked, since the marginals are their sums.
-    """
+    """NoisyCounts of Wang, Dick and Balcan 2020, as written: a class table of each split."""
 
     def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         fraction, splits = fraction_at(node), rules.candidates(node.region)

@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -342,7 +343,7 @@ class Surfaces:
                 zip(self.start.curves, values[1 : 1 + many], strict=True)
             )
         )
-        return Additive(base, curves).plus(*(noisy.tree for noisy in self.trees()))
+        return Additive(base, curves).plus(*(noisy.tree for noisy in self.trees))
 
     def curve_noise(self) -> list[FloatArray]:
         """(cells, O) noise deviations of what is added to each curve."""
@@ -352,6 +353,7 @@ class Surfaces:
             for place, (curve, own) in enumerate(zip(self.start.curves, noise, strict=True))
         ]
 
+    @cached_property
     def trees(self) -> list[NoisyTree]:
         many = len(self.start.curves)
         values, noise = self._values(), self._noise()

@@ -108,7 +108,10 @@ def mu_squared_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     high = 2 * low
     while _delta(high, real(epsilon)) <= goal:
         high *= 2
-    mu = rounding.highest(lambda m: bool(_delta(m, real(epsilon)) <= goal), low, high)
+    _, inverse = rounding.enclose(
+        lambda w: ctx.log(_delta(1 / w, real(epsilon)) / goal), 1 / high, 1 / low
+    )
+    mu = 1 / inverse
     return rounding.rounded_down(mu**2)
 
 
@@ -120,7 +123,7 @@ def epsilon_at(mu_squared: Fraction, delta: Fraction) -> Fraction:
     if mu == 0 or _delta(mu, ctx.mpf(0)) <= goal:
         return Fraction(0)
     high = mu**2 / 2 + mu * ctx.sqrt(-2 * ctx.log(goal))
-    epsilon = rounding.smallest(lambda e: bool(_delta(mu, e) <= goal), ctx.mpf(0), high)
+    _, epsilon = rounding.enclose(lambda e: ctx.log(_delta(mu, e) / goal), ctx.mpf(0), high)
     return rounding.above(epsilon, rounding.FINE_BITS)
 
 

@@ -84,23 +84,23 @@ def format_above(number: float, digits: int = 4) -> str:
     return f"{shown:e}" if 0 < shown < SMALL else f"{shown:f}"
 
 
-def highest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
-    """The end of the interval where `holds` is true: true at `low`, false at `high`.
+def enclose(height: Callable[[Real], Real], low: Real, high: Real) -> tuple[Real, Real]:
+    """Where a falling function crosses 0: an interval with `height` > 0 at `low`, <= 0 at `high`.
 
-    The result itself was tested, so the tolerance does not affect safety.
+    Both ends were evaluated, so the tolerance does not affect safety. Steps follow the chord, with
+    half the height at an end that stays (the Illinois rule).
     """
-    while high - low > low * context().ldexp(1, -FINE_BITS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
-
-
-def smallest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
-    """The start of the interval where `holds` is true: false at `low`, true at `high`."""
+    above, below, moved = height(low), height(high), 0
     while high - low > high * context().ldexp(1, -FINE_BITS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+        least = (high - low) * context().ldexp(1, -FINE_BITS // 2)
+        step = (high - low) * above / (above - below)
+        x = low + min(max(step, least), high - low - least)
+        y = height(x)
+        if y > 0:
+            low, above, below, moved = x, y, below / 2 if moved > 0 else below, 1
+        else:
+            high, below, above, moved = x, y, above / 2 if moved < 0 else above, -1
+    return low, high
 
 
 def _short(number: Real, to_integer: Callable[[Real], int], bits: int) -> Fraction:

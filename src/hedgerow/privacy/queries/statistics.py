@@ -30,6 +30,7 @@ from hedgerow.models.losses import (
     Sensitivity,
     SoftmaxLoss,
     SquaredLoss,
+    clipped_gradients,
 )
 from hedgerow.models.model import Additive, Curve
 from hedgerow.models.surfaces import Basis, basis_incompatibility
@@ -438,8 +439,6 @@ LEAST_GRADIENT_CLIP = 2.0**-6
 COARSER = 16
 """Lattice units per unit of a surface gradient, whose functions are integers already."""
 LARGEST_SURFACE_RADIUS = 1 << 20
-LONGER = 1.0 + 2.0**-40
-"""The factor by which a computed norm is enlarged; it exceeds all rounding errors."""
 
 
 @statistic
@@ -475,13 +474,9 @@ class SurfaceGradients(_Fractional):
     def fractions(self, records: Records, unit: int) -> FloatArray:
         raise UnsupportedQuery("gradients of surfaces are too long to be held; they are summed.")
 
-    def gradients(self, raw: FloatArray, y: FloatArray) -> FloatArray:
+    def gradients(self, contributions: FloatArray) -> FloatArray:
         """(n, O) gradients of norm at most 1, each computed from its own record."""
-        gradients = self.loss.contributions(raw, y)[:, : self.loss.outputs]
-        squares = np.zeros(len(gradients))
-        for own in gradients.T:
-            squares += own * own
-        return np.asarray(gradients / np.maximum(LONGER * np.sqrt(squares), self.clip)[:, None])
+        return clipped_gradients(contributions[:, : self.loss.outputs], self.clip)
 
     @staticmethod
     def units(unit: int) -> int:
