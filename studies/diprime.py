@@ -34,6 +34,7 @@ from studies.diprime_fits import (
     FIRST_SPLIT,
     METHOD_EXAMPLES,
     MOST_ROWS,
+    NO_MORE,
     NOT_PRIVATE,
     OVER_SITES,
     PARTIES,
@@ -190,7 +191,7 @@ def _classes(table: pd.DataFrame, peer: pd.DataFrame | None) -> list[str]:
 
 # -------------------------------------------------------------------------------------- tables
 def _with_peer(table: pd.DataFrame, peer: pd.DataFrame | None) -> pd.DataFrame:
-    """With the scores that benchmarks/peers/diffprivlib_diprime.py made, if it did."""
+    """With the scores that benchmarks/peers/diffprivlib_trees.py made, if it did."""
     if peer is None:
         return table
     best = peer.groupby(["data", "depth"]).score.mean().unstack().idxmax(axis=1)
@@ -493,7 +494,8 @@ def full_grids() -> dict[str, Grid]:
         )
     ]
     return {
-        "selections": (fit_selecting, selection_cells()),
+        "selections": (fit_selecting, selection_cells(ALONE, AMONG_SUMS)),
+        "certified": (fit_selecting, selection_cells(NO_MORE)),
         "balance": (parts, balance),
         **curve_grids(),
         "rows": (fit_rows, of_rows),
@@ -512,14 +514,12 @@ def site_cells() -> list[Cell]:
     ]
 
 
-def selection_cells() -> list[Cell]:
+def selection_cells(*prices: str) -> list[Cell]:
     names = "seed", "data", "method", "epsilon", "price"
     return [
         dict(zip(names, values, strict=True))
         for method, n in SELECTION_SPLITS.items()
-        for values in product(
-            splits(n), SELECTION_SETS, (method,), SELECTION_EPSILONS, (ALONE, AMONG_SUMS)
-        )
+        for values in product(splits(n), SELECTION_SETS, (method,), SELECTION_EPSILONS, prices)
     ]
 
 

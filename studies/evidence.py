@@ -339,6 +339,8 @@ TAKEN, PLANNED = "best of ours, or as good", "estimator of a plan"
 CHANGE, BELOW, RANGES = "score less that of clean records", "worse than no model", "open ranges"
 SURVIVAL = {"c": "C-index", "brier": "integrated Brier score"}
 CELLS, RECORDS = "cells recovered", "whole records recovered"
+NEW_SETS = "Elo, new sets"
+AHEAD, NAMED = "tree or forest clearly ahead of the default", "named by a plan"
 RATIO, ROUND = "CPU seconds over those of the reference", "round over echo"
 
 
@@ -520,6 +522,33 @@ def survival() -> Iterator[Entry]:
 
 def survival_words(measure: str, group: str) -> str:
     return f"{SURVIVAL[measure]}, {group} sets"
+
+
+# ------------------------------------------------------------------------------------------ arena
+def arena() -> Iterator[Entry]:
+    """Ratings and gaps closed, and where our tree or forest is ahead of the default."""
+    from studies.arena import CLEAR, DEFAULT, QUOTED, RATING, behind, collected, grids, standings
+    from studies.arena_peers import NEW
+
+    whole, plans = collected(kept("arena"))
+    command = "python -m studies arena --data DIR"
+    source = Source("arena", ", ".join(grids(1, False, True)), command)
+    new = [(NEW_SETS, one) for one in standings(whole[whole["dataset"].isin(NEW)])]
+    found = [*((one.group, one) for one in standings(whole)), *new]
+    for quoted in (RATING, NEW_SETS, *QUOTED):
+        unit = "Elo" if quoted in (RATING, NEW_SETS) else "part of the gap"
+        for group, one in found:
+            if group == quoted and one.group in (RATING, quoted):
+                name = ("arena", quoted, one.player)
+                yield source.entry(name, one.value, unit, one.n, one.low, one.high)
+    source = Source("arena", "one_site", command)
+    mine = whole[whole["player"] == DEFAULT]
+    yield source.entry(("arena", "splits", "all"), mine["split"].nunique(), "splits", len(mine))
+    own = behind(whole, plans)
+    ahead = own[own["lead"] > CLEAR]
+    source = Source("arena", "one_site, five_sites, plans", command)
+    for words, part in ((AHEAD, ahead), (NAMED, ahead[ahead["other"] == ahead["plan"]])):
+        yield source.entry(("arena", words, "all"), len(part), f"of {len(own)} cells", len(own))
 
 
 # --------------------------------------------------------------------------------- reconstruction
