@@ -5,7 +5,7 @@ are others. AUC of classes, R2 of numbers; every difference is of fits on the sa
 
 A second table has curves, surfaces and trees for a number beside trees alone, at one site and at
 five: 70 % of the rows are trained on, delta is 1 / rows. Its constants were chosen on splits 740 to
-750 (notes/numbers.md#0164). A third has the same of three classes and more; chosen on splits 700 to
+750 (notes/numbers.md#0168). A third has the same of three classes and more; chosen on splits 700 to
 705 (notes/classes.md#0163).
 """
 

@@ -110,12 +110,12 @@ LEAST_BOOSTED_DEPTH, MOST_BOOSTED_DEPTH = constant(
 )
 ROWS_PER_NOISE = constant(6.0, unit="rows of a leaf per deviation", evidence="numbers.md#0162")
 """Least rows of a leaf per noise deviation, which limits the depth."""
-CURVES_FRACTION = constant(Fraction(1, 10), unit="part of the budget", evidence="numbers.md#0164")
+CURVES_FRACTION = constant(Fraction(1, 10), unit="part of the budget", evidence="numbers.md#0168")
 """Budget fraction for tables of all columns, in one round."""
-DESCENT_FRACTION = constant(Fraction(1, 4), unit="part of the budget", evidence="numbers.md#0164")
-SHARED_TABLE_ROUNDS = constant(3, unit="rounds", evidence="numbers.md#0164")
+DESCENT_FRACTION = constant(Fraction(1, 4), unit="part of the budget", evidence="numbers.md#0168")
+SHARED_TABLE_ROUNDS = constant(3, unit="rounds", evidence="numbers.md#0168")
 """Rounds over several sites for the tables of all pairs."""
-TABLES_OVERLAP = constant(0.5, unit="power", evidence="numbers.md#0164")
+TABLES_OVERLAP = constant(0.5, unit="power", evidence="numbers.md#0168")
 """The tables of a round are weighted by (number of tables)^-this."""
 SURFACES_FRACTION = constant(Fraction(1, 5), unit="part of the budget", evidence="numbers.md#0162")
 PAIRED_COLUMNS = constant((5, 7), unit="columns", evidence="numbers.md#0162")
@@ -420,8 +420,8 @@ class RegressionBoost(Method):
             scale.trees, leaves=SURFACE_GROUPS[1] ** 2, channels=2, shared_bytes=model
         )
         n_pairs = comb(min(max(PAIRED_COLUMNS), columns), 2)
-        shared = min(SHARED_TABLE_ROUNDS, n_pairs)
-        pairs = of_trees(-(-n_pairs // SHARED_TABLE_ROUNDS)) * shared
+        n_rounds = min(SHARED_TABLE_ROUNDS, n_pairs)
+        pairs = of_trees(-(-n_pairs // SHARED_TABLE_ROUNDS)) * n_rounds
         size += curves + surfaces.largest(scale, 1) + replace(pairs, rounds_alone=n_pairs)
         return size if self.trees_per_round is None else replace(size, rounds=size.rounds_alone)
 
@@ -551,10 +551,10 @@ def learn_tables(
     residuals = yield from update_residuals(stage.clipped(start), residuals, stage.target)
 
     def slope_at(model: Additive) -> Flow[Slope]:
-        found = yield from update_residuals(stage.clipped(model), residuals, stage.target)
-        return stage.slope(found, count.records)
+        new_residuals = yield from update_residuals(stage.clipped(model), residuals, stage.target)
+        return stage.slope(new_residuals, count.records)
 
-    learned = yield from learn_surfaces(
+    surface_model = yield from learn_surfaces(
         effects,
         stacking,
         grids,
@@ -565,7 +565,7 @@ def learn_tables(
         stage.slope(residuals, count.records),
         slope_at,
     )
-    model = stage.clipped(learned.score())
+    model = stage.clipped(surface_model.score())
     residuals = yield from update_residuals(model, residuals, stage.target)
     side = np.sqrt(count.records / (RECORDS_PER_CELL * max(count.deviation, 1e-9)))
     many = PAIRED_COLUMNS[first_round.signal >= MORE_PAIRS_FROM]
@@ -573,7 +573,7 @@ def learn_tables(
         with_curves(effects, model, grids), grids, many, int(np.clip(side, *SURFACE_GROUPS))
     )
     noise = effects.noise(grids, stacking.weights, stacking.deviations)
-    noise = [np.hypot(a, b) for a, b in zip(noise, learned.curve_noise(), strict=True)]
+    noise = [np.hypot(a, b) for a, b in zip(noise, surface_model.curve_noise(), strict=True)]
     spent = CURVES_FRACTION + DESCENT_FRACTION + 3 * LOOK_FRACTION
     together = -(-len(pairs) // SHARED_TABLE_ROUNDS) if stage.shares_rounds else 1
     rounds = Rounds(equal_sizes(len(pairs), max(together, 1)), SURFACES_FRACTION)
@@ -582,7 +582,7 @@ def learn_tables(
         TableTrees(pairs), steps, rounds, (), model, residuals, rng
     )
     spent += SURFACES_FRACTION if pairs else 0
-    return LearnedTables(effects, model, noise, [*learned.trees, *tables], residuals, spent)
+    return LearnedTables(effects, model, noise, [*surface_model.trees, *tables], residuals, spent)
 
 
 def _curves(
@@ -593,8 +593,8 @@ def _curves(
     tables = [of_column(grids, j, count.records) for j in active]
     splitting, update = TableTrees(tables), stage.update(residuals, 1)
     start = Additive((base,))
-    learned = yield from splitting.grow(range(len(tables)), update, start, CURVES_FRACTION, rng)
-    return curves_of_tables(active, tables, learned, base), residuals
+    trees = yield from splitting.grow(range(len(tables)), update, start, CURVES_FRACTION, rng)
+    return curves_of_tables(active, tables, trees, base), residuals
 
 
 def with_curves(effects: FeatureEffects, model: Additive, grids: Grids) -> FeatureEffects:

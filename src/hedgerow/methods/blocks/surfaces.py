@@ -43,11 +43,11 @@ from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE
 
-FUNCTIONS = constant((4, 6), unit="functions of a column", evidence="numbers.md#0164")
+FUNCTIONS = constant((4, 6), unit="functions of a column", evidence="numbers.md#0168")
 """Functions of a column: for classes, and for a number."""
 LARGEST_FUNCTION = constant(2.5, unit="deviations of a function at most, either way")
 PAIRED = constant(8, unit="strongest columns whose pairs are learned", evidence="boosting.md#0161")
-GROUPS = constant((12, 24), unit="groups of a column in a surface", evidence="numbers.md#0164")
+GROUPS = constant((12, 24), unit="groups of a column in a surface", evidence="numbers.md#0168")
 DECAY = constant(0.7, unit="prior deviation from function to function", evidence="boosting.md#0161")
 PRIOR_OF_CURVES = constant(0.12, unit="deviation of a coefficient", evidence="boosting.md#0161")
 PRIOR_OF_SURFACES = constant(0.1, unit="deviation of a coefficient", evidence="boosting.md#0161")
@@ -59,7 +59,7 @@ NOISE_KEPT = constant(0.25, unit="deviation of a coefficient", evidence="boostin
 DESCENT_ROUNDS = constant((7, 14), unit="gradient steps", evidence="boosting.md#0161")
 """Steps before and after the priors are estimated anew."""
 SHARED_DESCENT_ROUNDS = constant(
-    ((5, 10), (4, 6)), unit="steps of several sites", evidence="numbers.md#0164"
+    ((5, 10), (4, 6)), unit="steps of several sites", evidence="numbers.md#0168"
 )
 """The same over several sites: for classes, and for a number."""
 FIRST_PART = constant(Fraction(7, 20), unit="part of the stage", evidence="boosting.md#0161")
@@ -74,7 +74,7 @@ PAIRS_OF_MANY_FROM = constant(200.0, unit="signal", evidence="classes.md#0163")
 TURNED = constant(4.0, unit="deviations of a gradient against the last one")
 LEAST_PRIOR, MOST_PRIOR = constant((0.3, 3.0), unit="times the mean", evidence="boosting.md#0161")
 PRIOR_POWER = constant(0.5, unit="power of the energy's root", evidence="boosting.md#0161")
-MOMENTUM = constant(0.6, unit="part of the last step", evidence="numbers.md#0164")
+MOMENTUM = constant(0.6, unit="part of the last step", evidence="numbers.md#0168")
 """Part of the last step that is taken again, for a number."""
 RADIUS = constant(2048, unit="integers")
 """Integer norm of a record, so large that rounding is below every noise."""
