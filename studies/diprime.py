@@ -36,6 +36,7 @@ from studies.diprime_fits import (
     FIRST_SPLIT,
     METHOD_EXAMPLES,
     MOST_ROWS,
+    NO_MORE,
     NOT_PRIVATE,
     OVER_SITES,
     PARTIES,
@@ -45,6 +46,7 @@ from studies.diprime_fits import (
     K,
     fit,
     fit_on_all_rows,
+    fit_over_sites,
     fit_rows,
     fit_selecting,
     parts,
@@ -93,7 +95,8 @@ Parkinson's is divided by its maximum and the other targets by their range, as i
 of the paper. flights_nyc13 is a **proxy**: New York 2013, {MOST_ROWS["flights_nyc13"]:,} rows,
 not {ROWS["flights_nyc13"]:,} flights of 2008, so its paper column is no comparison. *ours,
 {PARTIES} sites* is the whole protocol's noise in shares over the sites, all of them counted on (no
-site colludes); no selection is possible there, medians come from noisy tables.
+site colludes), with medians of noisy tables (`split="table"`); private selections of each site,
+the default, stand beside them in docs/proofs/selection.md.
 """
 
 
@@ -190,7 +193,7 @@ def _classes(table: pd.DataFrame, peer: pd.DataFrame | None) -> list[str]:
 
 # -------------------------------------------------------------------------------------- tables
 def _with_peer(table: pd.DataFrame, peer: pd.DataFrame | None) -> pd.DataFrame:
-    """With the scores that benchmarks/peers/diffprivlib_diprime.py made, if it did."""
+    """With the scores that benchmarks/peers/diffprivlib_trees.py made, if it did."""
     if peer is None:
         return table
     best = peer.groupby(["data", "depth"]).score.mean().unstack().idxmax(axis=1)
@@ -442,6 +445,7 @@ GRID_EPSILONS, GRID_RHOS = (1.0, 10.0, 100.0), (0.25, 0.5, 0.75)
 QUICK_SETS = ("parkinsons", "banknote", "wall_robot")
 OF_ROWS = {"banknote": 10, "wall_robot": 2, "parkinsons": 2}
 """Splits of the sets on which folds are compared with all rows."""
+OF_SITES = ("banknote", "wall_robot", "higgs_18k")
 SELECTION_SPLITS = {
     "MedianForest": 40,
     "MultiwayForest": 34,
@@ -492,23 +496,32 @@ def full_grids() -> dict[str, Grid]:
         )
     ]
     return {
-        "selections": (fit_selecting, selection_cells()),
+        "selections": (fit_selecting, selection_cells(ALONE, AMONG_SUMS)),
+        "certified": (fit_selecting, selection_cells(NO_MORE)),
         "balance": (parts, balance),
         **curve_grids(),
         "rows": (fit_rows, of_rows),
+        "sites": (fit_over_sites, site_cells()),
         "table2": (fit, tabled(CLASSIFICATION, every)),
         "table1": (fit, tabled(REGRESSION, [m for m in every if m != "DP-DF"])),
     }
 
 
-def selection_cells() -> list[Cell]:
+def site_cells() -> list[Cell]:
+    names = "seed", "data", "delta", "sites", "split"
+    ways = ((1, "grid"), (PARTIES, "grid"), (PARTIES, "table"))
+    return [
+        dict(zip(names, (seed, data, delta, *way), strict=True))
+        for data, delta, seed, way in product(OF_SITES, DELTAS, splits(SPLITS), ways)
+    ]
+
+
+def selection_cells(*prices: str) -> list[Cell]:
     names = "seed", "data", "method", "epsilon", "price"
     return [
         dict(zip(names, values, strict=True))
         for method, n in SELECTION_SPLITS.items()
-        for values in product(
-            splits(n), SELECTION_SETS, (method,), SELECTION_EPSILONS, (ALONE, AMONG_SUMS)
-        )
+        for values in product(splits(n), SELECTION_SETS, (method,), SELECTION_EPSILONS, prices)
     ]
 
 

@@ -35,6 +35,7 @@ from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
 from studies import datasets, simulation
 from studies.harness import Cell
+from studies.kept import archived
 from studies.planned import some_rows
 from studies.simulation import Sites
 
@@ -237,6 +238,7 @@ def _printed_factor(setting: Setting, rows: Halves) -> Fraction:
 
 
 OVER_SITES = f"ours, {PARTIES} sites"
+"""With `split="table"`; the table `sites` has it beside private selections."""
 METHOD_EXAMPLES: dict[str, Make] = {
     "Median, no noise": _median_without_noise,
     "DP-RF": _dp_rf,
@@ -403,6 +405,18 @@ def fit_rows(
     return {"score": score(trained, rows), "seconds": time.process_time() - start}
 
 
+def fit_over_sites(
+    seed: int, data: str, delta: float, sites: int, split: consul.MedianSplit
+) -> Mapping[str, float]:
+    """Our forest with all rows at one site, or divided among five."""
+    rows = halves(data, seed)
+    setting = Setting(data, EPSILON[rows.is_regression], 1, 0, Fraction(RHO), K, delta)
+    name = "ours" if sites == 1 else OVER_SITES
+    start = time.process_time()
+    trained = train(name, MedianForest(split=split), setting, rows, seed)
+    return {"score": score(trained, rows), "seconds": time.process_time() - start}
+
+
 OCCUPANCY_EDGES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
 LEFT_EDGES = (0.0, 0.05, 0.25, 0.4, 0.6, 0.75, 0.95, 1.0)
 
@@ -431,8 +445,9 @@ def _histogram(
 
 
 # --------------------------------------------------------------------------------------------------
-# Selections under delta > 0: priced alone, and by the budget that is left after them.
-ALONE, AMONG_SUMS = "alone", "by what is left"
+# Selections under delta > 0: priced alone, by the budget that is left after them, and as if plans
+# were certified by what any strategy loses (docs/accounting.md).
+ALONE, AMONG_SUMS, NO_MORE = "alone", "by what is left", "by what any strategy loses"
 SELECTING: Mapping[str, Callable[..., Any]] = {
     "MedianForest": hr.MedianForestClassifier,
     "TopDown by choice": partial(hr.TopDownTreeClassifier, split="choice"),
@@ -443,10 +458,13 @@ SELECTING: Mapping[str, Callable[..., Any]] = {
 
 
 def fit_selecting(seed: int, data: str, method: str, epsilon: float, price: str) -> Cell:
-    """The AUC on a quarter of at most 8,000 rows, of which both prices have the same."""
+    """The AUC on a quarter of at most 8,000 rows, of which all prices have the same."""
     rows = some_rows(data)
     X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
-    estimator = SELECTING[method](rows.schema, epsilon=epsilon, delta=1e-6, random_state=seed)
+    plans = archived("audit").frame("plans", index_col="dp_model")
+    assert plans is not None
+    larger = epsilon / plans["lost"][method] if price == NO_MORE else epsilon
+    estimator = SELECTING[method](rows.schema, epsilon=larger, delta=1e-6, random_state=seed)
     most = 0 if price == ALONE else server.MOST_REMAINDER
     with warnings.catch_warnings(), patch.object(server, "MOST_REMAINDER", most):
         warnings.simplefilter("ignore")

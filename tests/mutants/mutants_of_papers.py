@@ -157,8 +157,8 @@ PAPERS: Final = (
     Mutant(
         "clients of FET-GDP share their noise",
         "methods/liu.py",
-        'fixed_parameters={"split": "best", "dp_model": "per_site"},',
-        'fixed_parameters={"split": "best", "dp_model": "distributed"},',
+        'AT_EACH_SITE = {"split": "best", "dp_model": "per_site"}',
+        'AT_EACH_SITE = {"split": "best", "dp_model": "distributed"}',
         f"{FORESTS}::test_every_client_of_fet_gdp_adds_laplace_noise_for_itself",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +30,11 @@ from hedgerow.methods.blocks.target import (
 from hedgerow.methods.constants import constant
 from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
 from hedgerow.methods.method import Method, TrainingResult, Values, mean_of, method
-from hedgerow.methods.multiway import MultiwayForestClassifier, MultiwayForestRegressor
+from hedgerow.methods.multiway import (
+    MultiwayForestClassifier,
+    MultiwayForestRegressor,
+    score_of,
+)
 from hedgerow.methods.parameters import estimator, parameter, when
 from hedgerow.methods.presets import Departure, preset
 from hedgerow.models.uncertainty import LeafStatistics
@@ -201,7 +206,7 @@ class MedianForest(Method):
         if self.split == "table":
             return kinds | sums(target_statistic(schema), Cells)
         scores = [Score.BALANCE] * (self.split != "grid")
-        scores += [_score(schema)] * (self.split in BY_TARGET)
+        scores += [score_of(schema)] * (self.split in BY_TARGET)
         return kinds | choices(SelectQuery, *scores) | choices(LocalSelection, *scores)
 
     def grid(self, schema: Schema) -> Schema:
@@ -226,17 +231,13 @@ class MedianForest(Method):
             widths = scale.cells.bit_length()
             channels = scale.channels
             return scale.tables(nodes * widths, channels=channels, depth=level, columns=columns)
+        if self.split == "median":
+            return grid
         if self.split == "medians":
             grid += scale.choices(nodes * looks, **split)
-        return grid + self._largest_counts(scale, level, nodes)
-
-    def _largest_counts(self, scale: Scale, level: int, nodes: int) -> Size:
-        """Counts of what several sites selected by the target; one site needs none."""
-        if self.split not in BY_TARGET:
-            return Size()
         channels = scale.channels
         counts = scale.trees(MOST_SHORTLISTED, 2, channels=channels, queries=nodes, depth=level)
-        return replace(counts, rounds_alone=0)
+        return grid + replace(counts, rounds_alone=0)  # one site needs no counts
 
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         folds = _folds_pay(noise_model) if self.folds is None else self.folds
@@ -297,7 +298,8 @@ class MedianForest(Method):
         if noise_model.is_pure:
             tables = medians.flat_tables(HistogramRules(grids, target.statistic, gini), fraction)
         else:
-            tables = medians.dyadic_tables(DyadicTables(grids, target.statistic), fraction)
+            dyadic = DyadicTables(grids, target.statistic)
+            tables = partial(dyadic.ask, fraction=fraction)
         return medians.at_noisy_medians(rules, tables, gini, fraction)
 
     def _rules(
@@ -308,15 +310,11 @@ class MedianForest(Method):
             grids,
             target.statistic,
             gini,
-            Scoring(_score(grids.schema)),
+            Scoring(score_of(grids.schema)),
             Mechanism(self.mechanism or usual),
             most_counted=MOST_SHORTLISTED,
         )
         return medians.MedianRules(k, selection, several=noise_model.n_sites > 1)
-
-
-def _score(schema: Schema) -> Score:
-    return Score.GINI if schema.target is None else Score.SQUARED_ERROR
 
 
 @estimator
@@ -360,10 +358,7 @@ class MedianForestRegressor(PrivateRegressor, MedianForest):
 
 
 # `max_depth=None, rows_per_leaf=25` takes the depth as the paper's tables do, from a number of
-# rows that is asked privately. All but DP-ERT need one site with all rows; all but DP-DF predict a
-# number where the schema has a target. DiPriMeExp and DiPriMeFlip use K medians of a node and pay
-# for one: those that end in `as_published` run these budgets at the epsilon that they really cost;
-# of the others all K are paid.
+# rows that is asked privately. DP-RF and DP-DF need one site with all rows.
 PURE = {"delta": 0.0, "n_estimators": 10}
 CONSUL_DEFAULTS = {**PURE, "max_depth": 5, "leaf_fraction": 0.5, "folds": True, "shrinkage": False}
 """10 trees on disjoint parts of the rows, half of the budget for the splits, plain leaves."""

@@ -82,6 +82,7 @@ OPEN_FEATURES = frozenset({DPModel.NONE, DPModel.LABEL})
 """DP models in which sums carry no noise and features have no protection."""
 BEST_SPLIT = (when(split="best"),)
 """Totally random trees ask for their leaves only."""
+UNDER_NOISE = tuple(when(split="best", dp_model=m) for m in ("distributed", "per_site", "central"))
 
 
 @method(
@@ -99,7 +100,7 @@ class ExtraTrees(Method):
     | round | asked, of every tree                               | fraction of the budget      |
     |-------|----------------------------------------------------|-----------------------------|
     | 1..d  | 2 x C tables of `max_features` tests of every node | (1 - leaf_fraction) / (T d) |
-    | d + 1 | class counts of the leaves                         | leaf_fraction / T           |
+    | d + 1 | class counts of the leaves                         | leaf_fraction / T, or more  |
 
     The tests of one node are charged together; the nodes of a level are disjoint. With split
     'random' only the leaves are asked, at 1 / T. Without noise the tables already contain the
@@ -175,11 +176,14 @@ class ExtraTrees(Method):
         "Used only where that is free; the default was measured, 1 asks for no more than "
         "`max_features`.",
     )
+    budget_saving: bool = parameter(
+        default=True,
+        used_with=UNDER_NOISE,
+        text="Leaves get what the levels would have cost that their tree does not ask.",
+    )
     consistency: bool = parameter(
         default=True,
-        used_with=tuple(
-            when(split="best", dp_model=m) for m in ("distributed", "per_site", "central")
-        ),
+        used_with=UNDER_NOISE,
         text="Make the tables of a node agree on its total, if they carry noise.",
     )
     shrinkage: bool | Literal["all"] = parameter(
@@ -281,7 +285,8 @@ class ExtraTrees(Method):
             tree, masses = assemble_tree(branches, schema, target.channels)
             if rules.noise == 0.0 and branches.root is not None:
                 return _shrunk(tree, target, masses, 0.0)
-            fraction *= exact(self.leaf_fraction)
+            levels = len(branches.layers) if self.budget_saving else depth
+            fraction -= levels * rules.level_fraction
         answer = yield from ask(SumQuery(region, target.statistic, Leaves((tree,)), fraction))
         masses, noise = answer.values[0], answer.variance
         if self.shrinkage == "all":
@@ -405,8 +410,6 @@ class ExtraTreesRegressor(PrivateRegressor, ExtraTrees):
     """
 
 
-# Cuts are drawn between the public bounds of a feature, never between a client's own extremes,
-# which would reveal them; `spare` tests make up for it.
 fet = preset(
     "fet",
     "FET",
@@ -425,13 +428,21 @@ fet_ldp = preset(
     fixed_parameters={"split": "best", "dp_model": "label"},
     usual={**LIU_DEFAULTS, "label_mechanism": "bloom", "shrinkage": False},
 )
+AT_EACH_SITE = {"split": "best", "dp_model": "per_site"}
+NOISY_SUMS = {
+    **LIU_DEFAULTS,
+    "delta": 0.0,
+    "shrinkage": False,
+    "consistency": False,
+    "budget_saving": False,
+}
 fet_gdp = preset(
     "fet_gdp",
     "FET-GDP",
     ExtraTreesClassifier,
     words="every client adds Laplace noise to each of its sums, and all of them are charged.",
-    fixed_parameters={"split": "best", "dp_model": "per_site"},
-    usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False},
+    fixed_parameters=AT_EACH_SITE,
+    usual=NOISY_SUMS,
 )
 
 
@@ -451,8 +462,8 @@ fet_gdp_as_published = preset(
     "FET-GDP, as published",
     ExtraTreesClassifier,
     words="Laplace noise of the published epsilon on every sum, at what all of them cost.",
-    fixed_parameters={"split": "best", "dp_model": "per_site"},
-    usual={**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False},
+    fixed_parameters=AT_EACH_SITE,
+    usual=NOISY_SUMS,
     rows={"FET-GDP, as published": "schema, published_epsilon=1.0"},
     factor=lambda schema, values: Fraction(
         _size_under_noise(values, "n_estimators") * _sums_of_a_record(schema, values)

@@ -112,7 +112,7 @@ class MultiwayForestMethod(MultiwayForest):
         return Needs(single_site=True)
 
     def asks(self, schema: Schema) -> QueryKinds:
-        return choices(SelectQuery, _score(schema)) | sums(target_statistic(schema), Leaves)
+        return choices(SelectQuery, score_of(schema)) | sums(target_statistic(schema), Leaves)
 
     def largest(self, schema: Schema) -> Size:
         scale, size = Scale(schema), Size()
@@ -125,7 +125,7 @@ class MultiwayForestMethod(MultiwayForest):
 
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         target, half = declared_target(schema), Fraction(1, 2 * self.n_estimators)
-        scoring = Scoring(_score(schema))
+        scoring = Scoring(score_of(schema))
         parting = Parting(schema, scoring, half / self.max_depth, self.n_bins)
 
         def tree(draws: Rng) -> Flow[LeafStatistics]:
@@ -341,7 +341,7 @@ def _forest(statistics: Sequence[LeafStatistics]) -> TrainingResult:
     )
 
 
-def _score(schema: Schema) -> Score:
+def score_of(schema: Schema) -> Score:
     return Score.GINI if schema.target is None else Score.SQUARED_ERROR
 
 

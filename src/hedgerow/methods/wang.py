@@ -15,14 +15,13 @@ from hedgerow.methods.blocks.builder import (
     ROOT,
     BestFirst,
     Chooser,
-    Evidence,
     Node,
     SplitChoice,
     Stop,
     TreePlan,
     grow,
 )
-from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, both
 from hedgerow.methods.blocks.histograms import PATIENCE, above_of
 from hedgerow.methods.blocks.leaves import LeafBudget, by_leaf_budget
 from hedgerow.methods.blocks.public_grids import fine_schema
@@ -485,7 +484,7 @@ def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> C
         choice = yield from choose(node, rng)
         if isinstance(choice, Stop):
             return choice
-        rows = sum(_rows(side) for side in choice.evidence) if choice.rows is None else choice.rows
+        rows = _rows(choice) if choice.rows is None else choice.rows
         whole = rows_of_all(node)
         light = whole is not None and rows < min_fraction * whole
         if rows <= 0.0 or light or choice.gain <= min_gain * rows:
@@ -506,14 +505,11 @@ def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
             return (yield from choose(node, rng))
         fraction = share(node)
         query = SumQuery(node.region, Count(), Whole(), fraction)
-        flows: dict[str, Flow[Any]] = {"weight": ask(query), "split": choose(node, rng)}
-        answers = yield from together(flows)
-        choice: SplitChoice | Stop = answers["split"]
-        weight = float(answers["weight"].values[0, 0, 0])
+        answer, choice = yield from both(ask(query), choose(node, rng))
+        weight = float(answer.values[0, 0, 0])
         if isinstance(choice, Stop):
             return Stop(choice.spent + fraction)
-        rows = max(sum(_rows(side) for side in choice.evidence), 1.0)
-        gain = weight * choice.gain / rows
+        gain = weight * choice.gain / max(_rows(choice), 1.0)
         return replace(choice, gain=gain, spent=choice.spent + fraction, rows=weight)
 
     return choose_or_stop
@@ -525,13 +521,9 @@ def rows_of_all(node: Node) -> float | None:
     return above[0].rows if above else None
 
 
-def _rows(evidence: Evidence | None) -> float:
-    if evidence is None:
-        raise ParameterError(
-            "a split came without the rows of its sides, and weights were to be compared; use a "
-            "chooser that reads tables or counts."
-        )
-    return evidence.rows
+def _rows(choice: SplitChoice) -> float:
+    """The rows of a node by the counts of its split's sides."""
+    return sum(side.rows for side in choice.evidence if side is not None)
 
 
 def is_clearly_below(node: Node, min_fraction: float) -> bool:
@@ -601,10 +593,6 @@ class TopDownTreeClassifier(PrivateClassifier, TopDown):
     """
 
 
-# A private selection releases its index only: with the noisy maximum, as published, k candidates
-# would cost k / 2 times the claim (docs/proofs/selection.md), so the value is a fresh count, with
-# half of what the selection may spend. 'root_gini' has no useful sensitivity, and the two methods
-# that choose privately refuse it.
 WANG_DEFAULTS = {
     "criterion": "entropy",
     "max_splits": 512,
