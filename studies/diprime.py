@@ -36,6 +36,7 @@ from studies.diprime_fits import (
     FIRST_SPLIT,
     METHOD_EXAMPLES,
     MOST_ROWS,
+    NO_MORE,
     NOT_PRIVATE,
     OVER_SITES,
     PARTIES,
@@ -495,7 +496,8 @@ def full_grids() -> dict[str, Grid]:
         )
     ]
     return {
-        "selections": (fit_selecting, selection_cells()),
+        "selections": (fit_selecting, selection_cells(ALONE, AMONG_SUMS)),
+        "certified": (fit_selecting, selection_cells(NO_MORE)),
         "balance": (parts, balance),
         **curve_grids(),
         "rows": (fit_rows, of_rows),
@@ -514,14 +516,12 @@ def site_cells() -> list[Cell]:
     ]
 
 
-def selection_cells() -> list[Cell]:
+def selection_cells(*prices: str) -> list[Cell]:
     names = "seed", "data", "method", "epsilon", "price"
     return [
         dict(zip(names, values, strict=True))
         for method, n in SELECTION_SPLITS.items()
-        for values in product(
-            splits(n), SELECTION_SETS, (method,), SELECTION_EPSILONS, (ALONE, AMONG_SUMS)
-        )
+        for values in product(splits(n), SELECTION_SETS, (method,), SELECTION_EPSILONS, prices)
     ]
 
 

@@ -306,7 +306,7 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_answer(line: Mapping[str, Any]) -> RoundAnswer:
-    width = line.get("width", 8)  # older journals have no other width
+    width = line["width"]
     total = np.frombuffer(base64.b64decode(line["total"]), f"<i{width}").astype(np.int64)
     selections = tuple(tuple(of_site) for of_site in line["selections"])
     out, into = line["bytes"]
