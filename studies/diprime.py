@@ -13,12 +13,10 @@ from hedgerow.methods.consul import MedianForest, honest_factor_of_medians
 from hedgerow.methods.multiway import KARY_BINS
 from studies.claims import lead, section
 from studies.diprime_claims import (
-    DEPTHS,
     PEER,
     ROWS,
     SHARED_DEPTHS,
     SHARED_SIZES,
-    SIZES,
     TIMES,
     against_paper,
     against_rivals,
@@ -439,9 +437,9 @@ BESIDE = (
     "joint choice, paper's sizes",
 )
 """In no verdict."""
-GRID_DEPTHS, GRID_SIZES = DEPTHS, SIZES
-GRID_EPSILONS, GRID_RHOS = (1.0, 10.0, 100.0), (0.25, 0.5, 0.75)
-"""Of Figures 1, 7 and 8."""
+GRID_DEPTHS, GRID_SIZES = tuple(range(2, 11)), (1, 4, 7, 10, 13, 16, 19, 22, 25, 28)
+GRID_EPSILONS, GRID_RHOS = (3.0, 10.0, 30.0, 100.0), (0.2, 0.5, 0.8)
+"""The paper's, of Figures 1, 7 and 8; of rho its ends and its middle."""
 QUICK_SETS = ("parkinsons", "banknote", "wall_robot")
 OF_ROWS = {"banknote": 10, "wall_robot": 2, "parkinsons": 2}
 """Splits of the sets on which folds are compared with all rows."""

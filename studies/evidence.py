@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby, product, zip_longest
-from operator import attrgetter
+from itertools import groupby, product, takewhile
+from operator import attrgetter, eq
 from pathlib import Path
 from typing import Any
 
@@ -109,39 +109,40 @@ def codes(study: str, tables: str) -> str:
 
 
 ORIGIN = ("unit", "study", "table", "code", "command")
-"""What neighbors mostly share: the file says what has changed, above the numbers it is true of."""
+"""What many share: the file says it once."""
 BETWEEN, AGAIN = " / ", "="
-"""Parts of an id, and what the file has for a part that is that of the line above."""
+"""Parts of an id; in the file, one sign for each first part that is that of the line above."""
 
 
 def store(entries: Iterable[Entry]) -> None:
-    """Blocks of one origin, and below it a line for each number, so that a change can be read."""
-    blocks, known, before = [], dict[str, Any](), list[str]()
-    for values, block in groupby(entries, attrgetter(*ORIGIN)):
-        origin = dict(zip(ORIGIN, values, strict=True))
-        lines = [_spelled({k: v for k, v in origin.items() if known.get(k) != v})]
-        known = origin
+    """All origins, then blocks of one origin: its number, and a line for each of its entries."""
+    blocks, origins = [], dict[Any, int]()
+    for origin, block in groupby(entries, attrgetter(*ORIGIN)):
+        lines, before = [str(origins.setdefault(origin, len(origins)))], list[str]()
         for e in block:
             lines.append(_spelled([_without(before, e.parts), e.value, e.low, e.high, e.n]))
             before = e.parts
         blocks.append("[" + ",\n".join(lines) + "]")
+    spelled = [_spelled(dict(zip(ORIGIN, origin, strict=True))) for origin in origins]
+    blocks.insert(0, "[" + ",\n".join(spelled) + "]")
     FILE.write_text("[\n" + ",\n".join(blocks) + "\n]\n", encoding="utf-8")
 
 
 def stored(path: Path = FILE) -> list[Entry]:
-    found, known, before = [], dict[str, Any](), list[str]()
-    for origin, *numbers in json.loads(path.read_text(encoding="utf-8")):
-        known |= origin
+    found = []
+    origins, *blocks = json.loads(path.read_text(encoding="utf-8"))
+    for origin, *numbers in blocks:
+        before = list[str]()
         for told, *rest in numbers:
-            parts = told.split(BETWEEN)
-            before = [before[k] if part == AGAIN else part for k, part in enumerate(parts)]
-            found.append(Entry(BETWEEN.join(before), *rest, **known))
+            first, *others = told.split(BETWEEN)
+            before = [*(before[: len(first)] if first.startswith(AGAIN) else [first]), *others]
+            found.append(Entry(BETWEEN.join(before), *rest, **origins[origin]))
     return found
 
 
 def _without(before: Sequence[str], parts: Sequence[str]) -> str:
-    same = [part == old for part, old in zip_longest(parts, before)][: len(parts)]
-    return BETWEEN.join(AGAIN if k else part for k, part in zip(same, parts, strict=True))
+    same = sum(1 for _ in takewhile(bool, map(eq, before, parts)))
+    return BETWEEN.join([AGAIN * same, *parts[same:]] if same else parts)
 
 
 def _spelled(part: Any) -> str:
