@@ -7,9 +7,7 @@ so are the corrections in `DEPARTURES`, which the paper's names turn off.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -672,17 +670,3 @@ ldp = _declare(
     {**RANDOM, "dp_model": "per_site"},
     NEWTON_DEFAULTS,
 )
-
-NAMED: dict[str, Callable[..., ComponentBoostingClassifier | ComponentBoostingRegressor]] = {
-    "DP-EBM": dp_ebm,
-    "DP-EBM Newton": dp_ebm_newton,
-    "DP-RF": dp_rf,
-    "FEVERLESS (uniform)": feverless,
-    "DP-GBM": dp_gbm,
-    "DP-TR Newton": dp_tr_newton,
-    "DP-TR Newton IH": dp_tr_newton_ih,
-    "DP-TR Newton IH EBM": dp_tr_newton_ih_ebm,
-    "DP-TR Batch IH EBM p=0.25": dp_tr_batch,
-    "DP-TR Batch IH EBM p=1": partial(dp_tr_batch, p=1.0),
-}
-"""Methods by their names in Tables 2 and 6, as in study tables."""
