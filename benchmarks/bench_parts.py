@@ -38,11 +38,11 @@ from hedgerow.privacy.mechanisms.mechanisms import (
 from hedgerow.privacy.mechanisms.sampling import draw
 from hedgerow.privacy.study import Study
 from hedgerow.secagg import masks
-from hedgerow.secagg.client import Fresh, MemoryInRam, Site
+from hedgerow.secagg.client import Fresh, Site
 from hedgerow.secagg.envelope import EMPTY_LEDGER
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Sparse
+from hedgerow.secagg.memory import MemoryInRam
+from hedgerow.secagg.parameters import Parameters, Sparse
 from hedgerow.secagg.server import Coordinator
 
 # --------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def with_vaults() -> Iterator[None]:
 
         def served(study: Study, rows: Rows, identity: Identity, roster: Roster, me: int) -> Client:
             site_store = vault_of(study, identity, me)
-            memory, numbers = site_store.memory(study.account), Parameters.of(study.parameters)
+            memory, numbers = site_store.memory(study.account), study.parameters
             pins = roster.fingerprints
             site = Site(identity, roster, me, numbers, study.hash, memory, pins=pins)
             return Client(StudyRows(study, rows), site, memory)

@@ -31,8 +31,8 @@ from hedgerow.schema.schema import Numeric, Schema
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
+from hedgerow.secagg.parameters import Parameters
 
 # --------------------------------------------------------------------------------------------------
 # What coordinator and site processes of `bench_network` both know.
@@ -121,7 +121,7 @@ def endpoint(site_store: SiteStore, study: Study, place: int) -> Client:
     roster = Roster(tuple(one.public for one in sites), coordinator.public)
     site_store.ledger.approve(study.account, study.measure, study.limit, study.name)
     memory = site_store.memory(study.account)
-    parameters = Parameters.of(study.parameters)
+    parameters = study.parameters
     pins = roster.fingerprints
     site = Site(sites[place], roster, place, parameters, study.hash, memory, pins=pins)
     return Client(StudyRows(study, rows_of(study, place)), site, memory)

@@ -27,7 +27,6 @@ from hedgerow.federation.transports.certificates import (
 )
 from hedgerow.federation.transports.https import HttpsExchange
 from hedgerow.privacy.study import Study
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.server import Coordinator
 
@@ -45,7 +44,7 @@ class Consortium:
     def link(self, study: Study, timing: Timing | None = None) -> Iterator[SecureSites]:
         *sites, own = identities(self.n_sites)
         roster = Roster(tuple(one.public for one in sites), own.public)
-        hub = Coordinator(own, roster, Parameters.of(study.parameters), study.hash)
+        hub = Coordinator(own, roster, study.parameters, study.hash)
         place = self.folder / study.name
         place.mkdir()
         with closing(FileJournal(place)) as journal:

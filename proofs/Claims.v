@@ -101,6 +101,26 @@ Theorem claim_ledger : forall (test outcome : Type) test_eq outcome_eq (record :
   paid test outcome outcome_eq record outcome_of r cs <= worst_total test outcome test_eq outcome_eq depth cs.
 Proof. exact no_record_pays_more. Qed.
 
+(* With delta > 0 selections stand among Gaussian sums. A run is a tree: it ends, asks a sum that costs
+   mu^2, or selects; a selection has two likelihood ratios, exp high and exp (high - apart), and may cost
+   c if the ledger keeps back mu^2 = s and apart^2 / 4 <= c s / (c + s) (`taken`). Whatever is chosen by
+   earlier answers, the run keeps what Gaussian noise of the whole budget keeps, at every epsilon.
+   `gaussian v a` is the delta of noise of mu^2 = v at epsilon a. Assumed of Gaussian noise: the
+   integral of its density, that sums may adapt and add up, and that more of it keeps less. *)
+Theorem claim_selections_among_sums : forall gaussian sum_then,
+  (forall v, 0 < v -> AmongSums.line_integral (AmongSums.normal v 0) 1)%R ->
+  (forall v a, 0 < v -> AmongSums.line_integral
+     (fun x => AmongSums.beyond a x * AmongSums.normal v (- v / 2) x) (gaussian v a))%R ->
+  (forall c f g, (forall y, Ledger.below (f y) g) -> Ledger.below (sum_then c f) (sum_then c (fun _ => g))) ->
+  (forall c s, 0 <= c -> 0 <= s -> Ledger.below (sum_then c (fun _ => gaussian s)) (gaussian (c + s)))%R ->
+  (forall s m, 0 <= s <= m -> Ledger.below (gaussian s) (gaussian m))%R ->
+  forall run left, Ledger.taken left run -> Ledger.below (Ledger.profile_of gaussian sum_then run) (gaussian left).
+Proof.
+  intros gaussian sum_then mass deltas adapt add more. apply filter_of_selections_among_sums; try assumption.
+  intros c s high apart weight C S W M P a.
+  exact (AmongSums.one_selection_among_sums gaussian mass deltas c s high apart weight C S W M P a).
+Qed.
+
 (* =============================================================================== 5. Guarantee
    The whole for pure epsilon. A site answers sum queries (clamped, with discrete Laplace noise of
    rate cost / L1) and selections (by any `mechanism`, claim 3) from a learner that may choose each

@@ -387,7 +387,7 @@ End Regions.
 (* Selections among sums: docs/proofs/discrete_gaussian_gdp.md, section 4. A profile says which delta
    a run keeps at each epsilon. A step with two likelihood ratios, exp high and exp (high - apart),
    mixes the profiles of what follows. Of Gaussian noise three facts are premises: sums may adapt, mu^2 adds up,
-   more of it keeps less; and so is the page's lemma on one selection. The filter is proved from them. *)
+   more of it keeps less; the lemma on one selection is `Gaussian.AmongSums`. The filter is proved from them. *)
 Section SelectionsAmongSums.
   Open Scope R_scope.
   Definition profile := R -> R.

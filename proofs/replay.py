@@ -75,8 +75,8 @@ from hedgerow.privacy.queries import (  # noqa: E402
 )
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Split, Step  # noqa: E402
 from hedgerow.secagg.envelope import Envelope, MessageKind  # noqa: E402
-from hedgerow.secagg.graph import Parameters  # noqa: E402
 from hedgerow.secagg.messages import Round, Survivors  # noqa: E402
+from hedgerow.secagg.parameters import Parameters  # noqa: E402
 from support.examples import (  # noqa: E402
     BY_CLASS,
     BY_TIME,

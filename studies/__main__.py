@@ -272,6 +272,15 @@ def rounds(
     order.run_module("rounds", splits, packages=())
 
 
+@study("arena")
+def arena(
+    order: Order,
+    splits: Annotated[int, typer.Option(help="Fresh splits of each data set.")] = 3,
+) -> None:
+    """Private learners of ours and of others against each other: ratings and the gap closed."""
+    order.run_module("arena", splits, packages=())
+
+
 @study("reconstruction")
 def reconstruction(
     order: Order,

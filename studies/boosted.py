@@ -283,7 +283,7 @@ def write(computation: Computation, tables: Mapping[str, pd.DataFrame], command:
     parts += [_candidates(compared), _batches(compared), _ranks(cells), compared.summary()]
     parts += [floors(cells, peers, no_privacy), Rivals(cells, peers).section()]
     parts += [calibration(cells, peers), _benchmarks(kept)]
-    parts.append(draw_all(cells, out))
+    parts.append(draw_all(cells, beside, out))
     write_page(computation, "README.md", "Boosted trees", command, parts)
 
 

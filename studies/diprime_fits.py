@@ -35,6 +35,7 @@ from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
 from studies import datasets, simulation
 from studies.harness import Cell
+from studies.kept import archived
 from studies.planned import some_rows
 from studies.simulation import Sites
 
@@ -444,8 +445,9 @@ def _histogram(
 
 
 # --------------------------------------------------------------------------------------------------
-# Selections under delta > 0: priced alone, and by the budget that is left after them.
-ALONE, AMONG_SUMS = "alone", "by what is left"
+# Selections under delta > 0: priced alone, by the budget that is left after them, and as if plans
+# were certified by what any strategy loses (docs/accounting.md).
+ALONE, AMONG_SUMS, NO_MORE = "alone", "by what is left", "by what any strategy loses"
 SELECTING: Mapping[str, Callable[..., Any]] = {
     "MedianForest": hr.MedianForestClassifier,
     "TopDown by choice": partial(hr.TopDownTreeClassifier, split="choice"),
@@ -456,10 +458,13 @@ SELECTING: Mapping[str, Callable[..., Any]] = {
 
 
 def fit_selecting(seed: int, data: str, method: str, epsilon: float, price: str) -> Cell:
-    """The AUC on a quarter of at most 8,000 rows, of which both prices have the same."""
+    """The AUC on a quarter of at most 8,000 rows, of which all prices have the same."""
     rows = some_rows(data)
     X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
-    estimator = SELECTING[method](rows.schema, epsilon=epsilon, delta=1e-6, random_state=seed)
+    plans = archived("audit").frame("plans", index_col="dp_model")
+    assert plans is not None
+    larger = epsilon / plans["lost"][method] if price == NO_MORE else epsilon
+    estimator = SELECTING[method](rows.schema, epsilon=larger, delta=1e-6, random_state=seed)
     most = 0 if price == ALONE else server.MOST_REMAINDER
     with warnings.catch_warnings(), patch.object(server, "MOST_REMAINDER", most):
         warnings.simplefilter("ignore")

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby, product, zip_longest
-from operator import attrgetter
+from itertools import groupby, product, takewhile
+from operator import attrgetter, eq
 from pathlib import Path
 from typing import Any
 
@@ -109,37 +109,40 @@ def codes(study: str, tables: str) -> str:
 
 
 ORIGIN = ("unit", "study", "table", "code", "command")
-"""What neighbors mostly share: the file says it once, above the numbers that it is true of."""
+"""What many share: the file says it once."""
 BETWEEN, AGAIN = " / ", "="
-"""Parts of an id, and what the file has for a part that is that of the line above."""
+"""Parts of an id; in the file, one sign for each first part that is that of the line above."""
 
 
 def store(entries: Iterable[Entry]) -> None:
-    """Blocks of one origin, and below it a line for each number, so that a change can be read."""
-    blocks = []
+    """All origins, then blocks of one origin: its number, and a line for each of its entries."""
+    blocks, origins = [], dict[Any, int]()
     for origin, block in groupby(entries, attrgetter(*ORIGIN)):
-        lines, before = [_spelled(dict(zip(ORIGIN, origin, strict=True)))], list[str]()
+        lines, before = [str(origins.setdefault(origin, len(origins)))], list[str]()
         for e in block:
             lines.append(_spelled([_without(before, e.parts), e.value, e.low, e.high, e.n]))
             before = e.parts
         blocks.append("[" + ",\n".join(lines) + "]")
+    spelled = [_spelled(dict(zip(ORIGIN, origin, strict=True))) for origin in origins]
+    blocks.insert(0, "[" + ",\n".join(spelled) + "]")
     FILE.write_text("[\n" + ",\n".join(blocks) + "\n]\n", encoding="utf-8")
 
 
 def stored(path: Path = FILE) -> list[Entry]:
     found = []
-    for origin, *numbers in json.loads(path.read_text(encoding="utf-8")):
+    origins, *blocks = json.loads(path.read_text(encoding="utf-8"))
+    for origin, *numbers in blocks:
         before = list[str]()
         for told, *rest in numbers:
-            parts = told.split(BETWEEN)
-            before = [before[k] if part == AGAIN else part for k, part in enumerate(parts)]
-            found.append(Entry(BETWEEN.join(before), *rest, **origin))
+            first, *others = told.split(BETWEEN)
+            before = [*(before[: len(first)] if first.startswith(AGAIN) else [first]), *others]
+            found.append(Entry(BETWEEN.join(before), *rest, **origins[origin]))
     return found
 
 
 def _without(before: Sequence[str], parts: Sequence[str]) -> str:
-    same = [part == old for part, old in zip_longest(parts, before)][: len(parts)]
-    return BETWEEN.join(AGAIN if k else part for k, part in zip(same, parts, strict=True))
+    same = sum(1 for _ in takewhile(bool, map(eq, before, parts)))
+    return BETWEEN.join([AGAIN * same, *parts[same:]] if same else parts)
 
 
 def _spelled(part: Any) -> str:
@@ -336,6 +339,8 @@ TAKEN, PLANNED = "best of ours, or as good", "estimator of a plan"
 CHANGE, BELOW, RANGES = "score less that of clean records", "worse than no model", "open ranges"
 SURVIVAL = {"c": "C-index", "brier": "integrated Brier score"}
 CELLS, RECORDS = "cells recovered", "whole records recovered"
+NEW_SETS = "Elo, new sets"
+AHEAD, NAMED = "tree or forest clearly ahead of the default", "named by a plan"
 RATIO, ROUND = "CPU seconds over those of the reference", "round over echo"
 
 
@@ -517,6 +522,33 @@ def survival() -> Iterator[Entry]:
 
 def survival_words(measure: str, group: str) -> str:
     return f"{SURVIVAL[measure]}, {group} sets"
+
+
+# ------------------------------------------------------------------------------------------ arena
+def arena() -> Iterator[Entry]:
+    """Ratings and gaps closed, and where our tree or forest is ahead of the default."""
+    from studies.arena import CLEAR, DEFAULT, QUOTED, RATING, behind, collected, grids, standings
+    from studies.arena_peers import NEW
+
+    whole, plans = collected(kept("arena"))
+    command = "python -m studies arena --data DIR"
+    source = Source("arena", ", ".join(grids(1, False, True)), command)
+    new = [(NEW_SETS, one) for one in standings(whole[whole["dataset"].isin(NEW)])]
+    found = [*((one.group, one) for one in standings(whole)), *new]
+    for quoted in (RATING, NEW_SETS, *QUOTED):
+        unit = "Elo" if quoted in (RATING, NEW_SETS) else "part of the gap"
+        for group, one in found:
+            if group == quoted and one.group in (RATING, quoted):
+                name = ("arena", quoted, one.player)
+                yield source.entry(name, one.value, unit, one.n, one.low, one.high)
+    source = Source("arena", "one_site", command)
+    mine = whole[whole["player"] == DEFAULT]
+    yield source.entry(("arena", "splits", "all"), mine["split"].nunique(), "splits", len(mine))
+    own = behind(whole, plans)
+    ahead = own[own["lead"] > CLEAR]
+    source = Source("arena", "one_site, five_sites, plans", command)
+    for words, part in ((AHEAD, ahead), (NAMED, ahead[ahead["other"] == ahead["plan"]])):
+        yield source.entry(("arena", words, "all"), len(part), f"of {len(own)} cells", len(own))
 
 
 # --------------------------------------------------------------------------------- reconstruction

@@ -20,16 +20,32 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from studies import data_files
+from studies.arena import (
+    CLEAR,
+    DEFAULT,
+    FIRST_SPLIT,
+    OURS,
+    QUOTED,
+    RATING,
+    SHOWN,
+    group_of,
+)
+from studies.arena import EPSILONS as PLAYED
+from studies.arena_peers import KIND, MOST_ROWS, NEW
+from studies.arena_peers import SETS as KINDS
 from studies.authors import PROGRAMS
 from studies.claims import ABSTRACT, COLUMNS, THEIRS
 from studies.code_version import code_version
 from studies.data_files import LISTED
 from studies.evidence import (
     ACCURACY,
+    AHEAD,
     AT_ONE,
     BELOW,
     CELLS,
     CHANGE,
+    NAMED,
+    NEW_SETS,
     PAPERS,
     PER_CENT,
     PLANNED,
@@ -46,6 +62,7 @@ from studies.evidence import (
     VERDICT,
     Entry,
     Paper,
+    arena,
     ours,
     reconstruction,
     robustness,
@@ -135,6 +152,14 @@ def _survival(entries: Entries) -> Figure:
     return Figure(rows, "C-index, mean of the data sets", None)
 
 
+def _arena(entries: Entries) -> Figure:
+    players = [e.parts[2] for e in _of(entries, "arena", RATING)]
+    groups = {kind: _of(entries, "arena", group_of(kind, SHOWN[1])) for kind in KINDS}
+    found = {kind: {e.parts[2]: e for e in group} for kind, group in groups.items()}
+    rows = [Row(p, [(k, own[p]) for k, own in found.items() if p in own]) for p in players]
+    return Figure(rows, f"part of the gap that is closed at epsilon {SHOWN[1]:g}")
+
+
 def _of(entries: Entries, page: str, words: str) -> list[Entry]:
     return [e for e in entries if e.parts[0] == page and e.parts[1] == words]
 
@@ -149,6 +174,7 @@ FIGURES: dict[str, Callable[[Entries], Figure]] = {
     "ours": _ours,
     "robustness": _robustness,
     "reconstruction": _reconstruction,
+    "arena": _arena,
     "speed": _speed,
     "survival": _survival,
 }
@@ -438,6 +464,51 @@ def _change(entry: Entry | None) -> str:
     return "-" if entry is None else f"{entry.value:+.3f}{'*' if entry.is_clear else ''}"
 
 
+# ------------------------------------------------------------------------------------------ arena
+def arena_page(entries: Entries) -> str:
+    mine = of_page(entries, "arena")
+    found = {name: {e.parts[2]: e for e in subject(entries, "arena", name)} for name in QUOTED}
+    new = {e.parts[2]: e for e in subject(entries, "arena", NEW_SETS)}
+    rows = [
+        [p, _rating(e), _rating(new.get(p)), *(_closed(kind, p, found) for kind in KINDS)]
+        for e in subject(entries, "arena", RATING)
+        for p in [e.parts[2]]
+    ]
+    shown = "/".join(f"{epsilon:g}" for epsilon in SHOWN)
+    facts = (subject(entries, "arena", words) for words in ("splits", AHEAD, NAMED))
+    (splits,), (ahead,), (named,) = facts
+    counts = ", ".join(f"{len(names)} of {kind}" for kind, names in KINDS.items())
+    return joined(
+        "# Arena of private learners",
+        f"{FOR} {len(KIND)} public sets ({counts}), at most {MOST_ROWS:,} rows, epsilon "
+        f"{min(PLAYED):g} to {max(PLAYED):g}, {splits.value:g} split(s) from {FIRST_SPLIT} on, on "
+        f"which nothing was decided; on the {len(NEW)} new sets ({', '.join(NEW)}) nothing ever "
+        "was. Learners have their defaults. A game is a set, epsilon, split and two learners: "
+        "higher AUC, accuracy or R2 wins. *Gap closed*: part of the way from no model (worse "
+        "counts as none) to LightGBM or HistGB without privacy. Sets and splits were drawn again "
+        "for intervals.",
+        table([f"gap closed at epsilon {shown}", RATING, NEW_SETS, *KINDS], rows),
+        f"Our tree or forest is more than {CLEAR:g} above `{DEFAULT}` in {ahead.value:g} "
+        f"{ahead.unit}; `hedgerow plan` names it in {named.value:g}.",
+        f"Ours: {', '.join(OURS)}. DP regression: noisy gradient descent; AdaSSP for numbers. "
+        "diffprivlib keeps pure epsilon. A dash: not offered, or too slow (MST). Absent: PrivTab "
+        "(on no package index), AIM (slower).",
+        figure("arena", "gap closed with intervals, by learner and kind of target"),
+        provenance(mine, ["arena"]),
+    )
+
+
+def _rating(entry: Entry | None) -> str:
+    if entry is None or entry.low is None or entry.high is None:
+        return "-"
+    return f"{entry.value:.0f} ({entry.low:.0f}-{entry.high:.0f})"
+
+
+def _closed(kind: str, player: str, found: Mapping[str, Mapping[str, Entry]]) -> str:
+    cells = [found[group_of(kind, epsilon)].get(player) for epsilon in SHOWN]
+    return "/".join("-" if cell is None else f"{cell.value:.2f}".lstrip("0") for cell in cells)
+
+
 # --------------------------------------------------------------------------------- reconstruction
 def reconstruction_page(entries: Entries) -> str:
     cells = subject(entries, "reconstruction", CELLS)
@@ -542,6 +613,7 @@ PAGES: dict[str, Callable[[Entries], str]] = {
     "ours": ours_page,
     "robustness": robustness_page,
     "reconstruction": reconstruction_page,
+    "arena": arena_page,
     "speed": speed_page,
     "survival": survival_page,
 }
@@ -556,6 +628,7 @@ SECTIONS: dict[str, Callable[[], Iterable[Entry]]] = {
     "ours": ours,
     "robustness": robustness,
     "reconstruction": reconstruction,
+    "arena": arena,
     "speed": speed,
     "survival": survival,
 }

@@ -229,8 +229,8 @@ def _real(real: pd.DataFrame | None, peers: pd.DataFrame | None) -> Iterator[str
         f"all rows, {real['seed'].nunique()} random splits ({TRAIN_PART:.0%} for training). Our "
         "methods carry the noise of the product's defaults for these sites (one may collude, one "
         "may be lost). diffprivlib is a trusted curator; its numbers come from the committed "
-        "`diffprivlib.csv`, made by `benchmarks/peers/diffprivlib_tree.py` on rows without missing "
-        "values.\n"
+        "`diffprivlib.csv`, made by `benchmarks/peers/diffprivlib_trees.py` on rows that miss no "
+        "value.\n"
     )
     for delta in (PURE, GAUSSIAN_DELTA):
         for value in ("accuracy", "auc"):

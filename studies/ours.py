@@ -214,7 +214,7 @@ def _how(tables: Tables) -> str:
         f"Gaussian means delta = {DELTA:g}, pure means delta zero. One site unless a row says "
         f"{PARTIES} sites: then noise is divided among them and only masked sums are seen. "
         f"diffprivlib "
-        "ran by `benchmarks/peers/diffprivlib_ours.py` on the same splits.\n\n"
+        "ran by `benchmarks/peers/diffprivlib_trees.py` on the same splits.\n\n"
         "Splits per cell: "
         + ", ".join(f"{name} {n}" for name, n in repeats.items())
         + ". Noise cannot be seeded, so a second run gives slightly different numbers. "

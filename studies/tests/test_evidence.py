@@ -101,7 +101,7 @@ def test_a_stored_id_leaves_out_what_the_line_above_has(tmp_path, monkeypatch):
     ids = ("a / b / c", "a / b / d", "a / e / d", "a / b / d / f", "b / b")
     entries = [Entry(name, 1.0, None, None, 1, *origin) for name in ids]
     evidence.store(entries)
-    assert '"= / = / d"' in evidence.FILE.read_text()
+    assert '"== / d"' in evidence.FILE.read_text()
     assert stored(evidence.FILE) == entries
 
 

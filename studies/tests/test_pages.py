@@ -6,6 +6,7 @@ import ast
 import csv
 import math
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,19 @@ import pandas as pd
 import pytest
 
 from hedgerow.schema.schema import Hashed, Numeric, Schema, Target
-from studies import boosted, boosted_fits, open_ranges, ours_claims, planned, robust, which
+from studies import (
+    arena,
+    arena_peers,
+    boosted,
+    boosted_fits,
+    open_ranges,
+    ours_claims,
+    planned,
+    reconstruction,
+    robust,
+    which,
+)
+from studies.arena_peers import KIND
 from studies.boosted_claims import Cells
 from studies.boosted_fits import (
     ORDERS,
@@ -22,6 +35,9 @@ from studies.boosted_fits import (
     renyi_epsilon,
     weight_updates,
 )
+from studies.code_version import reached
+from studies.datasets import of_frame
+from studies.evidence import CELLS, RECORDS, stored
 from studies.harness import Computation
 from studies.ours import full_grids, quick_grids
 from studies.ours_fits import CLASSES, FOR_CLASSES, ON_EVEN_GRIDS, WITH_PIECES, Task
@@ -529,3 +545,187 @@ def test_harms_hurt_as_they_say():
     assert np.bincount(site)[4] == 2
     hashed = HARMS["2,000 codes, hashed 4 times"](toy(False), train, rng).task.schema
     assert sum(isinstance(f, Hashed) for f in hashed.features) == 4
+
+
+# --------------------------------------------------------------------------------------------------
+# The attack rebuilds records from exact sums, and no more than a guess from noisy ones.
+OTHERS, MOVES = 12, 100_000
+FEW = {"OWN_ROWS": 60, "TREES": 6, "DEPTH": 6}
+SEEN, GUESSED = 0.65, 0.55
+"""Cells that an attack recovers at least where it works, and at most where it does not."""
+
+
+def world(n=400):
+    """Five numbers and three categories, of which records share little."""
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame({f"n{j}": rng.integers(0, 24, n).astype(float) for j in range(5)})
+    for j in range(3):
+        X[f"c{j}"] = rng.choice(np.array(["u", "v", "w", "x"], object), n)
+    y = (X["n0"] + X["n1"] + 6 * (X["c0"] == "u") > 24).astype(int)
+    return of_frame("made", X, y, regression=False)
+
+
+@pytest.fixture
+def recovered(monkeypatch):
+    """Mean share of cells and of whole records over three small draws."""
+    for name, value in FEW.items():
+        monkeypatch.setattr(reconstruction, name, value)
+    return _recovered
+
+
+def _recovered(view):
+    found = [reconstruction.attack_on(world(), view, seed, OTHERS, MOVES) for seed in range(3)]
+    cells, records = ([one[name] for one in found] for name in ("cells", "records"))
+    return float(np.mean(cells)), float(np.mean(records))
+
+
+@pytest.mark.slow
+def test_exact_histograms_give_records_away_and_a_guess_does_not(recovered):
+    cells, records = recovered(reconstruction.NOTHING)
+    assert cells <= GUESSED
+    assert records <= 0.1
+    cells, records = recovered(reconstruction.HISTOGRAMS)
+    assert cells >= SEEN
+    assert records >= 0.2
+
+
+@pytest.mark.slow
+def test_hedgerow_gives_records_away_without_noise_and_not_with_it(recovered):
+    """Without noise the attack must work here too: else nothing would be shown."""
+    cells, records = recovered("hedgerow histograms, no noise")
+    assert cells >= SEEN
+    assert records >= 0.2
+    cells, records = recovered("hedgerow histograms, epsilon 1")
+    assert cells <= GUESSED
+    assert records <= 0.1
+
+
+def test_own_records_are_taken_off_exactly(recovered):
+    rng = np.random.default_rng(0)
+    codes, labels = rng.integers(0, 8, (50, 3)), rng.integers(0, 2, 50).astype(float)
+    released = reconstruction.plain_boosting(codes, labels, 8, by_cell=True)
+    own = reconstruction.Known(codes, codes.astype(object), labels)
+    assert np.abs(reconstruction.without_own(released, own).sums).max() < 1e-9
+
+
+def test_records_are_matched_in_any_order_and_numbers_within_the_tolerance():
+    truth = np.array([[0.0, "a"], [10.0, "b"]], object)
+    found = np.array([[10.5, "b"], [0.0, "x"]], object)
+    assert reconstruction.recovered(found, truth, np.array([True, False])) == (0.75, 0.5)
+    far = np.array([[15.0, "b"], [0.0, "a"]], object)
+    assert reconstruction.recovered(far, truth, np.array([True, False])) == (0.75, 0.5)
+
+
+def test_listening_ends_with_its_block():
+    before = reconstruction.Server.ask
+    with reconstruction.listening():
+        assert reconstruction.Server.ask is not before
+    assert reconstruction.Server.ask is before
+
+
+def test_what_is_kept_says_that_noise_leaves_no_more_than_a_guess():
+    found = {(e.parts[1], e.parts[2]): e for e in stored() if e.parts[0] == "reconstruction"}
+    guess = found[CELLS, reconstruction.NOTHING]
+    assert found[RECORDS, reconstruction.HISTOGRAMS].low > 0.2
+    assert found[CELLS, reconstruction.HISTOGRAMS].low > guess.high
+    for way in reconstruction.METHODS:
+        for epsilon in reconstruction.EPSILONS[1:]:
+            view = f"hedgerow {way}, {epsilon}"
+            assert found[RECORDS, view].value <= 0.05
+            assert found[CELLS, view].value <= guess.value + 0.05
+
+
+# --------------------------------------------------------------------------------------------------
+# The arena: who is ahead follows from games alone, and peers' rows from no code of ours.
+def made_games(lead=0.1, splits=(1100, 1101)):
+    """Two sets of each kind, where A is ahead of B, and LightGBM of both."""
+    rows = []
+    for (name, kind), split, epsilon in product(arena_peers.KIND.items(), splits, (0.1, 1.0)):
+        floor = 0.0 if kind == "numbers" else 0.5
+        cell = {"dataset": name, "split": split, "n_sites": 1.0, "floor": floor}
+        players = {"A": floor + 0.2 + lead, "B": floor + 0.2}
+        rows += [{**cell, "player": p, "epsilon": epsilon, "score": s} for p, s in players.items()]
+        rows.append({**cell, "player": "LightGBM", "epsilon": math.inf, "score": floor + 0.4})
+    table = pd.DataFrame(rows).drop_duplicates()
+    return table.assign(name=table["player"])
+
+
+def test_ratings_follow_wins_and_equals_have_one_rating():
+    better, worse = arena.ratings(np.array([[0.0, 300.0], [100.0, 0.0]]))
+    assert better - worse == pytest.approx(400 * math.log10(3), rel=0.02)
+    assert better + worse == pytest.approx(2 * arena.AVERAGE)
+    even = arena.ratings(np.array([[0.0, 50.0], [50.0, 0.0]]))
+    assert even == pytest.approx([arena.AVERAGE] * 2)
+
+
+def test_a_gap_is_the_part_of_the_way_to_the_better_learner_without_privacy():
+    found = {(s.player, s.group): s for s in arena.standings(made_games())}
+    for group in (arena.group_of(kind, e) for kind in arena_peers.SETS for e in (0.1, 1.0)):
+        assert found["A", group].value == pytest.approx(0.75)
+        assert found["B", group].value == found["B", group].low == pytest.approx(0.5)
+    assert found["A", arena.RATING].low > found["B", arena.RATING].high
+    assert found["A", arena.RATING].n == 2 * 2 * len(arena_peers.KIND)
+    swapped = {(s.player, s.group): s for s in arena.standings(made_games(-0.1))}
+    assert swapped["A", arena.RATING].high < swapped["B", arena.RATING].low
+    none = {(s.player, s.group): s for s in arena.standings(made_games(-0.9))}
+    assert none["A", "numbers, epsilon 1"].value == 0.0
+
+
+def test_who_does_not_play_loses_nothing_and_is_no_mean():
+    whole = made_games()
+    whole = whole[(whole["player"] != "A") | (whole["dataset"] != "wine")]
+    found = {(s.player, s.group): s for s in arena.standings(whole)}
+    assert found["A", "more classes, epsilon 1"].value == pytest.approx(0.75)
+    assert found["A", arena.RATING].n == 2 * 2 * (len(arena_peers.KIND) - 1)
+
+
+def test_where_a_tree_is_ahead_of_the_default_is_listed_with_what_a_plan_names():
+    scores = {"BoostedTrees": 0.8, "Forest": 0.83, "Tree": 0.7}
+    rows = [
+        {"dataset": d, "epsilon": 1.0, "n_sites": 1.0, "split": s, "player": p, "score": v}
+        for d, s, (p, v) in product(("skin", "bank"), (1100, 1101), scores.items())
+    ]
+    found = arena.behind(pd.DataFrame(rows), {"skin": "Forest", "bank": "BoostedTrees"})
+    assert list(found["other"]) == ["Forest", "Forest"]
+    assert list(found["lead"]) == pytest.approx([0.03, 0.03])
+    assert list(found["plan"]) == ["Forest", "BoostedTrees"]
+
+
+def test_rows_of_peers_depend_on_no_code_of_ours():
+    assert not {name for name in reached("studies.arena_peers") if name.startswith("hedgerow")}
+    assert {name for name in reached("studies.arena") if name.startswith("hedgerow")}  # twin
+
+
+def test_every_cell_of_the_arena_is_asked_once_and_by_who_can_play():
+    grids = arena.grids(2, quick=False, is_page=True)
+    for name, (_, cells) in grids.items():
+        assert len({tuple(cell.values()) for cell in cells}) == len(cells), name
+    assert {KIND[cell["dataset"]] for cell in grids["dp_ebm"][1]} == {"two classes", "numbers"}
+    assert len(KIND) >= 20
+    assert {arena.table_of(name) for name in ("Tree", "Tree, 5 sites")} < set(grids)
+
+
+def test_a_fit_that_takes_too_long_has_no_score(monkeypatch):
+    def forever(*_):
+        while True:
+            pass
+
+    monkeypatch.setattr(arena_peers, "MOST_SECONDS", 0.02)
+    assert math.isnan(arena_peers.measured(forever, "wine", 1100, 1.0)["score"])
+
+
+@pytest.mark.parametrize(("name", "least"), [("breast_cancer", 0.9), ("diabetes", 0.1)])
+def test_the_regressions_beside_ours_learn_at_a_large_epsilon_and_little_at_a_small_one(
+    name, least
+):
+    many, few = (
+        np.mean([arena_peers.peer(s, e, name, "DP regression")["score"] for s in range(5)])
+        for e in (50.0, 0.01)
+    )
+    assert many > least
+    assert many > few + 0.1
+
+
+def test_a_gaussian_sum_costs_what_balle_and_wang_say():
+    """Deviation 3.730 of sensitivity 1 for epsilon 1 and delta 1e-5."""
+    assert 1.0 / arena_peers.gaussian_mu(1.0, 1e-5) == pytest.approx(3.730, abs=2e-3)

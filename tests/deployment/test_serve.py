@@ -21,7 +21,6 @@ from hedgerow.federation.client import refusal, refusal_code
 from hedgerow.federation.policy import SitePolicy
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.secagg.codes import Code
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.server import Coordinator
 from support.effort import LONG
@@ -163,7 +162,7 @@ def test_a_second_coordinator_is_refused(world, served):
     """Its messages name the right study and the right sites; only its key is another."""
     agreed, liar = StudyFile.read(world.study_file), Identity.generate()
     roster = Roster(agreed.roster.sites, liar.public)
-    parameters = Parameters.of(agreed.study.parameters)
+    parameters = agreed.study.parameters
     message = Coordinator(liar, roster, parameters, agreed.study.hash).join()[0]
     assert served.all[0].daemon.handle(message) == refusal(Code.BAD_SIGNATURE)
     assert world.lines(0, "refused")[0]["code"] == "BadSignature"

@@ -31,7 +31,6 @@ from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.transports import https as limited
 from hedgerow.federation.transports.certificates import Authority, Request, client_context, new_key
 from hedgerow.federation.transports.https import Caller, HttpsExchange
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.server import Coordinator
 from support.effort import LONG
@@ -281,7 +280,7 @@ def a_replayed_round(scene: Scene) -> str:
     world.train(kept)
     charged = scene.served.charges(world.study_file)
     agreed = StudyFile.read(world.study_file)
-    parameters = Parameters.of(agreed.study.parameters)
+    parameters = agreed.study.parameters
     later = Coordinator(
         world.coordinator, agreed.roster, parameters, agreed.study.hash, attempt=len(kept.messages)
     )
@@ -304,7 +303,7 @@ def a_flipped_bit(scene: Scene) -> str:
 def a_second_coordinator(scene: Scene) -> str:
     agreed, liar = StudyFile.read(scene.world.study_file), Identity.generate()
     roster = Roster(agreed.roster.sites, liar.public)
-    parameters = Parameters.of(agreed.study.parameters)
+    parameters = agreed.study.parameters
     message = Coordinator(liar, roster, parameters, agreed.study.hash).join()[0]
     assert scene.refuses(message) == "BadSignature"
     return scene.site_says("refused")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from contextlib import closing
 from fractions import Fraction
 
@@ -45,23 +43,6 @@ def test_a_sum_takes_as_many_bytes_as_its_largest_number_and_comes_back(tmp_path
     assert found.total.dtype == np.int64
     assert found.total.tolist() == numbers
     assert (found.bytes_out, found.bytes_in, found.members) == (10, 20, (0, 1))
-
-
-def test_a_line_without_a_width_has_eight_bytes_a_number(tmp_path):
-    """As journals had them before there were others."""
-    total = base64.b64encode(np.array([1, -2], "<i8").tobytes()).decode()
-    line = {
-        "what": "answered",
-        "round": 1,
-        "attempt": 1,
-        "digest": "d",
-        "selections": [],
-        "members": [0],
-    }
-    (tmp_path / "answers.jsonl").write_text(
-        json.dumps(line | {"bytes": [1, 2], "heads": {}, "total": total}) + "\n"
-    )
-    assert Record(tmp_path).recorded_round(1).result.total.tolist() == [1, -2]
 
 
 # ------------------------------------------------------------------------------ thousands of rounds

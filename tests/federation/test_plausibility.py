@@ -19,6 +19,7 @@ from hedgerow.federation.plausibility import (
     Implausible,
     Plausibility,
     SitePart,
+    evidence_below_zero,
     noise_reach,
 )
 from hedgerow.federation.transcript import Transcript
@@ -244,17 +245,24 @@ def test_a_study_names_how_many_rows_a_site_has_at_most(tmp_path):
 # ----------------------------------------------------------------------------- one site left out
 MODEL = 'estimator = "HistogramTreeClassifier"\n[model.parameters]\nmax_depth = 2'
 FIVE = {"dp_model": "distributed", "epsilon": "80", "threshold": 4, "influence": "0.1"}
+PURE = {"delta": "0", "epsilon": "99", "influence": "0.5"}
 
 
-def test_squares_of_negative_noise_are_bounded_as_the_supermartingale_says():
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: type(law).__name__)
+def test_counts_below_zero_are_bounded_as_the_supermartingale_says(law):
     """Of 2,000 honest parts whose counts are zero few are called negative, at an alarm of 1 %."""
-    law, cells = LAWS[2], 64
-    noise = draw(law, 2000 * cells, SecretRandomness()).reshape(2000, cells) / law.variance**0.5
-    squares = (np.minimum(noise, 0.0) ** 2).sum(axis=1)
-    called = sum(SitePart(negative=x, cells=cells).is_negative(1e-2) for x in squares)
-    assert called < 20 + 6 * math.sqrt(20)
-    lie = sum(SitePart(negative=x + 100, cells=cells).is_negative(1e-2) for x in squares)
-    assert lie > 1990  # one cell that is ten deviations below zero
+    cells, shares = 64, getattr(law, "shares", 1)
+    noise = sum(draw(law, 2000 * cells, SecretRandomness()).astype(float) for _ in range(shares))
+    parts = noise.reshape(2000, cells)
+
+    def called(counts):
+        evidence = evidence_below_zero(counts, [(law, shares, 1)])
+        return SitePart(evidence=np.tile(evidence, (2, 1))).is_negative(1e-2)
+
+    assert sum(map(called, parts)) < 20 + 6 * math.sqrt(20)
+    lie = np.zeros(cells)
+    lie[:8] = 8 * math.sqrt(law.variance * shares)  # eight cells, eight deviations below zero
+    assert sum(map(called, parts - lie)) > 1990
 
 
 def test_a_study_pays_for_each_sites_part_out_of_the_same_budget(tmp_path):
@@ -299,10 +307,13 @@ def honest_where_watched(vector, asked, rows):
     return vector if watched else exaggerated(vector, asked, rows)
 
 
-def test_a_liar_who_exaggerates_is_named_and_one_who_turns_labels_is_not(tmp_path, monkeypatch):
+@pytest.mark.parametrize("terms", [{}, PURE], ids=["gaussian", "laplace"])
+def test_a_liar_who_exaggerates_is_named_and_one_who_turns_labels_is_not(
+    tmp_path, monkeypatch, terms
+):
     for k, (change, findings) in enumerate([(exaggerated, ["site-2"]), (turned, [])]):
         (tmp_path / str(k)).mkdir()
-        world = World(tmp_path / str(k), 5, **FIVE)
+        world = World(tmp_path / str(k), 5, **FIVE | terms)
         with monkeypatch.context() as patched:
             lying(patched, world, 1, change)
             run_study(world.folder, world, anyway=True)

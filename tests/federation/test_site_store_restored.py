@@ -23,7 +23,6 @@ from hedgerow.privacy.ledger.sqlite import SqliteLedger, StoredChain
 from hedgerow.secagg import client, masks, shamir
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHeader
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import (
     Masked,
     MemberTable,
@@ -34,6 +33,7 @@ from hedgerow.secagg.messages import (
     Unmask,
 )
 from hedgerow.secagg.opening import witness_digest
+from hedgerow.secagg.parameters import Parameters
 from support.secagg_dry_run import headers, refuses, restarted, ring_sum, some_vectors
 from support.site_stores import ACCOUNT, COST, StoreConsortium
 

@@ -248,6 +248,21 @@ def test_ranges_that_make_no_sense_are_refused(options):
         hr.ExtraTreesClassifier(WIDE, dp_model="none", **options).fit(X, y)
 
 
+def test_leaves_get_what_levels_leave():
+    """Trees of a few records end early; without what is left, leaves would get half."""
+    X = np.random.default_rng(0).random((30, 2))
+    columns = (Numeric("even", 0.0, 1.0), Numeric("odd", 0.0, 1.0))
+    schema = Schema(columns, classes=("a", "b"))
+    model = hr.ExtraTreesClassifier(schema, epsilon=0.5, n_estimators=2, max_depth=30)
+    model.fit(X, np.where(X[:, 0] > 0.5, "a", "b"))
+    assert len(model.run_.rounds) < 20
+    assert model.privacy_.spent_fraction == 1.0
+    model.set_params(budget_saving=False, dp_model="central").fit(
+        X, np.where(X[:, 0] > 0.5, "a", "b")
+    )
+    assert model.privacy_.spent_fraction < 0.9
+
+
 # ------------------------------------------------------------------------------- as published
 def test_every_sum_of_the_published_gdp_has_the_published_epsilon():
     """Four tests a level and a leaf, in each tree; the statement has what they cost together."""

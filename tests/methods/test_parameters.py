@@ -331,7 +331,7 @@ OTHERS = {
     "leaf_fraction": [0.4],
     "bounds_fraction": [0.3],
     "chunk": [2],
-    "budget_saving": [True],
+    "budget_saving": [False, True],
     "consistency": [False, True],
     "known_zeros": [False],
     "shrinkage": [True, False],

@@ -299,18 +299,23 @@ def wide(rows, columns=6):
 
 SLOW = pytest.mark.slow
 PAPER = [
-    ("diprime_exp", 8),
-    pytest.param("diprime_flip", 8, marks=SLOW),
-    pytest.param("diprime", 10, marks=SLOW),
-    pytest.param("diprime", 12, marks=SLOW),
+    ("diprime_exp", 8, 10, 0.5),
+    pytest.param("diprime_flip", 8, 10, 0.8, marks=SLOW),
+    pytest.param("diprime_exp", 8, 28, 0.2, marks=SLOW),
+    pytest.param("diprime", 10, 28, 0.5, marks=SLOW),
+    pytest.param("diprime", 12, 10, 0.5, marks=SLOW),
+    pytest.param("diprime_exp", 11, 1, 0.5, marks=SLOW),
 ]
+"""Depths of Tables 1 and 2 and Figure 1, numbers of trees and rho of Figures 1, 7 and 8."""
 
 
-@pytest.mark.parametrize(("name", "depth"), PAPER)
-def test_forests_of_medians_run_at_the_paper_s_own_sizes(name, depth):
+@pytest.mark.parametrize(("name", "depth", "trees", "rho"), PAPER)
+def test_forests_of_medians_run_at_the_paper_s_own_sizes(name, depth, trees, rho):
     schema, X, y = wide(400)
-    model = getattr(hr.papers.consul, name)(schema, epsilon=1.0, max_depth=depth).fit(X, y)
+    sizes = {"max_depth": depth, "n_estimators": trees, "leaf_fraction": 1.0 - rho}
+    model = getattr(hr.papers.consul, name)(schema, epsilon=1.0, **sizes).fit(X, y)
     asked = [len(r.manifest) for r in model.run_.rounds]
+    assert len(model.model_.score.trees) == trees
     assert max(asked) == bundles.MOST_QUERIES
     declared = model._method(schema).largest(model.schema_)
     assert len(asked) == declared.rounds_alone

@@ -72,15 +72,15 @@ OLD_FAULTS: Final = (
     Mutant(
         "verify passes a model that nobody signed",
         "deployment/verify.py",
-        'return CheckResult("signatures", Outcome.UNSIGNED, words)',
-        'return CheckResult("signatures", Outcome.PASSED, words)',
+        'unsigned_file = CheckResult("signatures", Outcome.UNSIGNED, words)',
+        'unsigned_file = CheckResult("signatures", Outcome.PASSED, words)',
         f"{VERIFY}test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped",
     ),
     Mutant(
         "verify passes signatures without the keys of those who signed",
         "deployment/verify.py",
-        'return CheckResult("signatures", Outcome.SKIPPED,',
-        'return CheckResult("signatures", Outcome.PASSED,',
+        'skipped_check = CheckResult("signatures", Outcome.SKIPPED,',
+        'skipped_check = CheckResult("signatures", Outcome.PASSED,',
         f"{VERIFY}test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped",
     ),
     Mutant(

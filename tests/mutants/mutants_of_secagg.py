@@ -79,9 +79,17 @@ SECAGG: Final = (
     Mutant(
         "negative parts are not looked for",
         "federation/plausibility.py",
-        "return self.negative > float(reach.min())",
-        "return self.negative > 1e9 * float(reach.min())",
-        f"{PARTS}test_a_liar_who_exaggerates_is_named_and_one_who_turns_labels_is_not",
+        "return together - math.log(self.evidence.size) > -math.log(alarm)",
+        "return together < -math.inf",
+        f"{PARTS}test_a_liar_who_exaggerates_is_named_and_one_who_turns_labels_is_not[gaussian]",
+    ),
+    Mutant(
+        "the parts of a table are not held against the whole",
+        "federation/plausibility.py",
+        "if sum(lows) > whole[1] or sum(highs) < whole[0]:",
+        "if sum(lows) < -whole[1]:",
+        f"{PARTS}test_sums_of_different_rounds_do_not_contradict_each_other"
+        "[parts are less than the whole]",
     ),
     Mutant(
         "a coordinator that was started again shows no heads",

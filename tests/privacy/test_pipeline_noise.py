@@ -29,7 +29,7 @@ from hedgerow.privacy.queries import Binning, Cells, ClassCounts, SumQuery
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.schema.schema import Numeric, Schema
-from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.parameters import Parameters
 from support.worlds import federation, site_rows, study, tap
 
 pytestmark = pytest.mark.statistical

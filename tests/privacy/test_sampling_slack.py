@@ -41,7 +41,7 @@ from hedgerow.privacy.statement import statement as module
 from hedgerow.privacy.statement.statement import statement
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Step
-from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.parameters import Parameters
 from support.worlds import TWO, federation, site_rows, study
 
 SPLIT = TWO.grids[0].split_values(range(4))

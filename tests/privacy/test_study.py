@@ -41,7 +41,7 @@ from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Numeric, Schema
 from hedgerow.secagg.keys import Identity
-from hedgerow.secagg.parameters import Consortium
+from hedgerow.secagg.parameters import Parameters
 from support.worlds import THREE, TWO, VALUE, study
 
 
@@ -56,7 +56,7 @@ def test_a_study_counts_on_no_more_shares_of_noise_than_there_are(n_sites, collu
 
 
 def test_a_secure_sum_needs_two_sites_and_one_colluder():
-    assert study(TWO, 5).parameters == Consortium(n_sites=5, colluders=1, threshold=4)
+    assert study(TWO, 5).parameters == Parameters(n_sites=5, colluders=1, threshold=4)
     in_the_clear = replace(study(TWO, 5), colluders=0, threshold=5)  # a paper's own setting
     with pytest.raises(ParameterError, match="use 1 or more"):
         in_the_clear.parameters  # noqa: B018

@@ -35,6 +35,11 @@ WRONG = {
     "one signature less": ("Protocol.v", "<= length signers", "<= S (length signers)"),
     "half the variance": ("Rho.v", "/ (2 * (unit * IZR (cost", "/ (4 * (unit * IZR (cost"),
     "a witness less": ("Protocol.v", "length colluders + 1 <=", "length colluders <="),
+    "a selection among sums is a trace too sharp": (
+        "Gaussian.v",
+        "apart * apart / 4 <= c * s / (c + s)",
+        "apart * apart / 4 <= 101 / 100 * (c * s / (c + s))",
+    ),
     "Gini's reach is halved": ("Scores.v", "Gini => 2 * unit", "Gini => unit"),
 }
 """File, text, and what is planted for it."""

@@ -14,10 +14,10 @@ from hedgerow.secagg import client, masks, membership
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.memory import StoredRound
 from hedgerow.secagg.messages import LANES, Masked, Mode, Round, Survivors, Unmask
 from hedgerow.secagg.opening import MasksLeft, MissingVectors
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import KeySession
 from support.secagg_dry_run import (
     answer,

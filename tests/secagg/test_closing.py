@@ -16,8 +16,8 @@ from hedgerow.secagg.envelope import (
     redact,
     seal_message,
 )
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Mode
+from hedgerow.secagg.parameters import Parameters
 from support.secagg_dry_run import (
     STUDY,
     answer,

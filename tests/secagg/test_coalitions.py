@@ -15,12 +15,13 @@ import pytest
 
 from hedgerow.errors import SiteRefused
 from hedgerow.secagg import masks, shamir
-from hedgerow.secagg.client import MemoryInRam, Site
+from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import open_share
+from hedgerow.secagg.memory import MemoryInRam
 from hedgerow.secagg.messages import Masked, Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.opening import set_digest
+from hedgerow.secagg.parameters import Parameters
 from support.effort import either
 from support.secagg_dry_run import answer, consortium, headers, ring_sum, some_vectors
 

@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import ParameterError
-from hedgerow.secagg.graph import Graph, Parameters
-from hedgerow.secagg.parameters import Neighborhood, Sparse, neighborhood, stays_connected
+from hedgerow.secagg.graph import Graph
+from hedgerow.secagg.parameters import (
+    Neighborhood,
+    Parameters,
+    Sparse,
+    neighborhood,
+    stays_connected,
+)
 from support.secagg_dry_run import consortium, secure_sum, some_vectors
 from support.worlds import remembered  # noqa: F401
 
@@ -195,4 +201,4 @@ def test_the_sparse_graph_is_for_many_sites_and_never_weaker_than_2_to_the_minus
 def test_the_full_graph_shares_with_everybody():
     parameters = Parameters.default(100)
     assert parameters.neighborhood == Neighborhood(99, 80)
-    assert parameters.graph(b"any") == Graph.full(100)
+    assert Graph.of(parameters, b"any") == Graph.full(100)

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from hedgerow.errors import SiteRefused
-from hedgerow.secagg.client import MemoryInRam
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
@@ -21,6 +20,7 @@ from hedgerow.secagg.envelope import (
 )
 from hedgerow.secagg.keys import COORDINATOR
 from hedgerow.secagg.membership import Heads
+from hedgerow.secagg.memory import MemoryInRam
 from hedgerow.secagg.messages import Keys, Open, Round
 from support.secagg_dry_run import (
     STUDY,

@@ -10,10 +10,10 @@ from hedgerow.secagg import keys, session
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_SESSION, Envelope, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, EVERYBODY, Identity, Roster, check_pins
 from hedgerow.secagg.membership import Membership
 from hedgerow.secagg.messages import Capsules, Join, Keys, Open
+from hedgerow.secagg.parameters import Parameters
 from support.secagg_dry_run import STUDY, consortium, keys_of, refuses, restarted
 
 # The encodings of points of small order below 2^255 (RFC 7748 section 6.1 asks for the check).

@@ -5,9 +5,9 @@ import pytest
 from hedgerow.secagg import client
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, Round, Shares, Survivors, Unmask
 from hedgerow.secagg.opening import set_digest
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import KeySession
 from support.secagg_dry_run import (
     answer,

@@ -12,7 +12,7 @@ from hedgerow.secagg import encoding, masks, shamir
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import Reader, digest, members_field, table_field
 from hedgerow.secagg.envelope import LedgerHead
-from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.parameters import Parameters
 from support.secagg_dry_run import refuses
 
 

@@ -28,14 +28,14 @@ from hypothesis.stateful import (
 )
 
 from hedgerow.errors import LedgerRolledBack, SiteRefused
-from hedgerow.federation.site_store import SiteStore, StudyMemory, round_name
+from hedgerow.federation.site_store import SiteStore, StudyStore, round_name
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, MemberTable, Round, Survivors, Unmask
 from hedgerow.secagg.opening import set_digest, witness_digest
+from hedgerow.secagg.parameters import Parameters
 from support.effort import either
 from support.protocol_model import SOUND, InTwo, Known, Rules, View, World, computable, search
 from support.secagg_dry_run import ring_sum, some_vectors
@@ -391,7 +391,7 @@ def test_two_sets_of_one_round_are_seen(begun, monkeypatch):
     machine = begun(ProtocolMachine)
     machine.ask_all(1)
     monkeypatch.setattr(
-        StudyMemory, "open_set", lambda self, run, number, members, reply: reply[1](EMPTY_LEDGER)
+        StudyStore, "open_set", lambda self, run, number, members, reply: reply[1](EMPTY_LEDGER)
     )
     for members in ((0, 1, 2), (0, 1, 3)):
         machine.ask_signature(me=0, number=1, members=members)

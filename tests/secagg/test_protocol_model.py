@@ -19,9 +19,9 @@ from hedgerow.errors import SiteRefused
 from hedgerow.secagg import client
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, MemberTable, Survivors, Unmask
 from hedgerow.secagg.opening import set_digest, witness_digest
+from hedgerow.secagg.parameters import Parameters
 from support.protocol_model import (
     MODES,
     SOUND,

@@ -9,8 +9,8 @@ import pytest
 from hedgerow.errors import RoundFailed, TooFewSites
 from hedgerow.secagg import masks, membership
 from hedgerow.secagg.envelope import Envelope
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked
+from hedgerow.secagg.parameters import Parameters
 from support.secagg_dry_run import consortium, masked_round, ring_sum, secure_sum, some_vectors
 
 

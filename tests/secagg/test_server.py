@@ -9,9 +9,9 @@ from hedgerow.errors import ParameterError, RoundFailed, SiteRefused
 from hedgerow.secagg import client, membership, opening
 from hedgerow.secagg import secure_sum as secure_sums
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, Shares
 from hedgerow.secagg.opening import BadShares
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.server import Coordinator
 from support.secagg_dry_run import (
     STUDY,

@@ -13,9 +13,9 @@ from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.encoding import CIPHERTEXT
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, EphemeralKeys, gives, pair_seed
 from hedgerow.secagg.messages import Masked, Shares
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import SiteSession
 from support.secagg_dry_run import consortium, masked_round, some_vectors
 

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -32,12 +33,13 @@ from hedgerow.audit.measuring import AuditVerdict
 from hedgerow.audit.running import AUDIT_FEATURES, _made_up, audit_estimator, estimators_named
 from hedgerow.data.reading.encoding import encode
 from hedgerow.errors import ParameterError, UnsupportedQuery
+from hedgerow.federation.server import Server
 from hedgerow.federation.transports import in_process
 from hedgerow.methods.liu import NOISY
 from hedgerow.methods.registry import EstimatorMaker
 from hedgerow.privacy.queries import Mechanism
 from hedgerow.privacy.statement.spending import worst_path
-from privacy.test_conversions import BUDGET, before, epsilon_of_plan, selections_of, sharpness
+from privacy.test_conversions import losses_of, steps_of
 from proofs import check
 from secagg.test_protocol_model import BROUGHT_BACK, FEW, MORE, MOST, VIEWS, Conformance
 from studies.kept import WORK
@@ -161,18 +163,25 @@ def plans() -> Iterator[dict[str, object]]:
             yield {"what": name, "dp_model": study_name, "delta": DELTAS[1], **_plan(make, sites)}
 
 
-def _plan(make: Any, sites: int) -> dict[str, object]:
-    """At a large epsilon, so that trees grow whole; parts of the budget do not depend on it."""
-    schema, servers = hr.Schema(AUDIT_FEATURES, classes=("no", "yes")), []
-    plain = in_process.open_federation
+@contextmanager
+def _servers() -> Iterator[list[Server]]:
+    """The coordinators of all fits inside."""
+    servers, plain = list[Server](), in_process.open_federation
 
-    def opened(*given: Any) -> Any:
+    def opened(*given: Any) -> Server:
         servers.append(plain(*given))
         return servers[-1]
 
+    with patch.object(in_process, "open_federation", opened):
+        yield servers
+
+
+def _plan(make: Any, sites: int) -> dict[str, object]:
+    """At a large epsilon, so that trees grow whole; parts of the budget do not depend on it."""
+    schema = hr.Schema(AUDIT_FEATURES, classes=("no", "yes"))
     X, y = _made_up(4000, False, np.random.default_rng(0))
     owner = {} if sites == 1 else {"site": np.arange(4000) % sites}
-    with patch.object(in_process, "open_federation", opened):
+    with _servers() as servers:
         make(schema, epsilon=100.0, delta=DELTAS[1], random_state=0).fit(X, y, **owner)
     asked, total = servers[0].queries, servers[0].study.spendable
     weighed = [
@@ -187,12 +196,8 @@ def _plan(make: Any, sites: int) -> dict[str, object]:
         ", ".join(_many(word, n) for word, n in Counter(words).items()) for words in rounds.values()
     )
     (mechanism,) = {_named(q.mechanism) for q in asked if q.release is None}
-    parts = selections_of(steps)
-    epsilons = [sharpness(part, mechanism, left) for part, left in parts]
-    sums = BUDGET * (1 - sum(part for part, _ in parts))
-    halves = [float(e) / (2 if mechanism == "exponential" else 1) for e in epsilons]
-    claims = before(epsilons, mechanism, sums), epsilon_of_plan(halves, float(sums))
-    return {"mechanism": mechanism, "plan": steps, "before": claims[0], "lost": claims[1]}
+    alone, _, lost = losses_of(steps_of(steps, mechanism), mechanism)
+    return {"mechanism": mechanism, "plan": steps, "before": alone, "lost": lost}
 
 
 def _named(words: str) -> str:
@@ -245,10 +250,12 @@ def checks() -> Iterator[dict[str, object]]:
 
 def _unspent(rows: Any, epsilon: float, seed: int) -> float:
     model = hr.ExtraTreesClassifier(rows.schema, epsilon=epsilon, random_state=seed)
-    model.fit(rows.X, rows.y)
+    with _servers() as servers:
+        model.fit(rows.X, rows.y)
+    levels = sum("both sides" in q.phrase.pattern for q in servers[0].queries)
     codes, trees = encode(rows.X, model.schema_).codes, model.model_.score.trees
     depth = [np.array([len(r) for r in tree.regions()])[tree.apply(codes)] for tree in trees]
-    return 1.0 - float(np.mean(depth)) / NOISY["max_depth"]
+    return (levels / len(trees) - float(np.mean(depth))) / NOISY["max_depth"]
 
 
 def papers() -> Iterator[dict[str, object]]:

@@ -41,7 +41,6 @@ from hedgerow.federation.transports.https import Caller, HttpsExchange
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, fingerprint
 from hedgerow.secagg.server import Coordinator
 from support.worlds import TWO, ByName, sample
@@ -159,7 +158,7 @@ class World:
         journal: Journal | None = None,
     ) -> SecureSites:
         agreed = StudyFile.read(study or self.study_file)
-        parameters = Parameters.of(agreed.study.parameters)
+        parameters = agreed.study.parameters
         hub = Coordinator(self.coordinator, agreed.roster, parameters, agreed.study.hash)
         retry_policy = RetryPolicy(agreed.names, timing, pace=pace_of(transport))
         return SecureSites(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import SiteRefused
-from hedgerow.secagg.client import Fresh, MemoryInRam, Resend, Site
+from hedgerow.secagg.client import Fresh, Site
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
     NO_SESSION,
@@ -22,11 +22,13 @@ from hedgerow.secagg.envelope import (
     MessageKind,
     seal_message,
 )
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
 from hedgerow.secagg.masks import Int64
+from hedgerow.secagg.memory import MemoryInRam
 from hedgerow.secagg.opening import OpenedSum
-from hedgerow.secagg.server import Coordinator, SecureSum
+from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.secure_sum import SecureSum
+from hedgerow.secagg.server import Coordinator
 
 STUDY = hashlib.sha256(b"a study").digest()
 NOBODY: frozenset[int] = frozenset()
@@ -163,8 +165,8 @@ def answer(
 ) -> bytes:
     """ROUND -> MASKED, with the record stored as a guard would."""
     begun = group.sites[me].begin(message)
-    if isinstance(begun, Resend):
-        return begun.message
+    if isinstance(begun, bytes):
+        return begun
     assert isinstance(begun, Fresh)
     record = group.sites[me].mask(begun, vector, head(me, ledger_of(group, me).seq + 1), selections)
     group.memories[me].store(record)

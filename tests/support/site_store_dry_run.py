@@ -17,7 +17,7 @@ from fractions import Fraction as Q
 from pathlib import Path
 
 from hedgerow.errors import BudgetExceeded, LedgerUnavailable
-from hedgerow.federation.site_store import SiteStore, StudyMemory, round_name
+from hedgerow.federation.site_store import SiteStore, StudyStore, round_name
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.file import open_ledger
@@ -51,7 +51,7 @@ def started(directory: Path, hook: Callable[[str], None] = no_hook, cap: Q = Q(1
     return site_store
 
 
-def opened_set(memory: StudyMemory | MemoryInRam, round: int) -> bytes | None:
+def opened_set(memory: StudyStore | MemoryInRam, round: int) -> bytes | None:
     """The hash of the set that the site has signed or opened in a round."""
     if isinstance(memory, MemoryInRam):
         return memory._sets.get((RUN, round))

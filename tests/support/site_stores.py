@@ -19,11 +19,11 @@ from hedgerow.federation.site_store import SiteStore
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.study import Study
-from hedgerow.secagg.client import Resend, Site
+from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.masks import Int64
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.server import Coordinator
 from support import secagg_dry_run
 from support.faults import do_not_wait
@@ -52,7 +52,7 @@ class DurableLink(ByName, SecureSites):
         self.identities = [Identity.generate() for _ in rows]
         self.own_identity = Identity.generate()
         self.roster = Roster(tuple(i.public for i in self.identities), self.own_identity.public)
-        self.parameters = Parameters.of(study.parameters)
+        self.parameters = study.parameters
         self.deaf: dict[MessageKind, Collection[int]] = {}
         self.mute: dict[MessageKind, Collection[int]] = {}
         self.site_stores = [self._site_store(k) for k in range(len(rows))]
@@ -169,8 +169,8 @@ class StoreConsortium:
         """ROUND -> MASKED, charged and stored as a guard does."""
         site = self.group.sites[me]
         begun = site.begin(message)
-        if isinstance(begun, Resend):
-            return begun.message
+        if isinstance(begun, bytes):
+            return begun
         charges = [Charge((), COST, "Count of all rows", ACCOUNT, Measure.PURE)]
         return self.site_stores[me].release(
             charges, begun.run_id, begun.round, lambda end: site.mask(begun, vector, end)

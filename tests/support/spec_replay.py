@@ -26,10 +26,10 @@ from hedgerow.privacy.study import Study
 from hedgerow.secagg import session
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.messages import Mode
-from hedgerow.secagg.server import Coordinator, SecureSum
+from hedgerow.secagg.secure_sum import SecureSum
+from hedgerow.secagg.server import Coordinator
 from spec import make_vectors
 from spec import one_round as spec
 
@@ -77,7 +77,7 @@ class Replay:
         self.identities = [Identity.from_bytes(bytes.fromhex(i)) for i in stored["identities"]]
         publics = [identity.public for identity in self.identities]
         self.roster = Roster(tuple(publics[:-1]), publics[-1])
-        self.parameters = Parameters.of(self.study.parameters)
+        self.parameters = self.study.parameters
         self.site_stores = [self._site_store(folder, me) for me in range(self.study.n_sites)]
         self.clients = [self._endpoint(me) for me in range(self.study.n_sites)]
         run_id = bytes.fromhex(stored["run_id"])

@@ -38,9 +38,9 @@ from hedgerow.privacy.study import Study
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Survival, Target
 from hedgerow.secagg import envelope, keys, membership, opening
 from hedgerow.secagg.client import Site
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity
 from hedgerow.secagg.messages import Open
+from hedgerow.secagg.parameters import Parameters
 
 FEATURES = (
     Numeric("age", 0.0, 100.0, bins=8),
@@ -190,6 +190,7 @@ def study_text(
     threshold: int | None = None,
     name: str = "wards",
     epsilon: str = "1",
+    delta: str = "1e-6",
     hold_out: int | None = None,
     at_once: bool = True,
     influence: str = "",
@@ -212,7 +213,7 @@ public_seed = 7
 {columns}
 [privacy]
 epsilon = {epsilon}
-delta = 1e-6
+delta = {delta}
 dp_model = "{dp_model}"
 retry_budget = {reserve}
 {fewest}{evaluation}
@@ -268,7 +269,7 @@ class World(ByName):
     def _served(self, k: int) -> Client:
         study, roster, rows = self.study, self.agreed.roster, self.rows(k)
         memory, pins = self.site_stores[k].memory(study.account), roster.fingerprints
-        parameters = Parameters.of(study.parameters)
+        parameters = study.parameters
         site = Site(self.identities[k], roster, k, parameters, study.hash, memory, pins=pins)
         return Client(StudyRows(study, rows), site, memory)
 

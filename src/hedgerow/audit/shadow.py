@@ -42,9 +42,8 @@ class Terms:
     records_per_person: int = 1
     entry: Amount = Fraction(0)
     label_odds: tuple[Fraction, Fraction, int] | None = None
-    """For randomized labels: the probability of the true label, that of each other label, and the
-    number of such reports of one person in which neighbors differ.
-    """
+    """For randomized labels: the chances of the true and of each other label, and the number of
+    reports of one person in which neighbors differ."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from hedgerow.deployment.site_state import (
 from hedgerow.deployment.study_file import StudyFile, as_text
 from hedgerow.errors import HedgerowError, LedgerUnavailable, ParameterError, SiteRefused
 from hedgerow.federation.audit_log import Audit
+from hedgerow.federation.client import site_of
 from hedgerow.federation.policy import HOW_TO_OPEN, PolicyLine, SitePolicy, number_text
 from hedgerow.methods import model_file
 from hedgerow.privacy.accounting import conversions
@@ -46,9 +47,7 @@ from hedgerow.privacy.queries.kinds import QueryKind
 from hedgerow.privacy.statement.wording import dp_model_words
 from hedgerow.privacy.study import Study
 from hedgerow.schema.visible import visible
-from hedgerow.secagg.client import Site
-from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.keys import Roster, check_pins, fingerprint, spoken_words
+from hedgerow.secagg.keys import check_pins, fingerprint, spoken_words
 
 
 # Check.
@@ -119,18 +118,14 @@ GROUP_WORDS = {
 
 
 def _words(kind: QueryKind) -> str:
-    quantity = _split_words(kind.what)
     match kind.query:
         case "SumQuery":
             return f"masked noisy sums: {STATISTIC_WORDS[kind.what]}, {GROUP_WORDS[kind.by]}"
         case "BoundQuery":
             return "masked noisy sums: best impurity that this site could reach"
         case _:
+            quantity = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", kind.what).lower()
             return f"the index of a private selection, scored by {quantity}"
-
-
-def _split_words(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower()
 
 
 # Approve.
@@ -332,16 +327,18 @@ def approve(
         write_private(folder.data_file, place.to_toml().encode())
         total = books.committed
     by, now = getpass.getuser(), dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    file = folder.file_digest
     approval = {
         "study": study.account,
-        "file": file,
+        "file": folder.file_digest,
         "by": by,
         "time": now,
         "cap": cost_text(study.limit),
     }
     write_private(folder.approval_file, json.dumps(approval, indent=2).encode())
-    budget_words = _budget_words(state, total) if is_new else "nothing more is taken"
+    cost_words = (
+        f"{state.policy().lifetime[0].value} {printed_cost(total)} of the lifetime budget is taken"
+    )
+    budget_words = cost_words if is_new else "nothing more is taken"
     audit.note(
         "approved" if is_new else "approved again",
         study=study.account,
@@ -350,11 +347,6 @@ def approve(
         what=f"{guarantee_words(study)}; {budget_words}",
     )
     return folder
-
-
-def _budget_words(state: StateFolder, total: Cost) -> str:
-    measure, _ = state.policy().lifetime
-    return f"{measure.value} {printed_cost(total)} of the lifetime budget is taken"
 
 
 def _keep_study(folder: StudyFolder, study_file: StudyFile) -> None:
@@ -407,16 +399,7 @@ def close(state: StateFolder, name: str, audit: Audit) -> str:
         ) from None
     with closing(site_store):
         memory = site_store.memory(study.account)
-        site = Site(
-            state.identity(),
-            Roster(study.sites, study.coordinator),
-            study.sites.index(state.identity().public),
-            Parameters.of(study.parameters),
-            study.hash,
-            memory,
-            pins=state.policy().pins.values(),
-        )
-        site.close_unasked()
+        site_of(study, state.identity(), memory, state.policy().pins.values()).close_unasked()
     audit.note("finished", study=study.account, name=study.name, by=getpass.getuser())
     return folder.path.name
 

@@ -31,10 +31,11 @@ from hedgerow.secagg.closing import UNASKED, LastWord
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import NO_SESSION, Envelope, Header, MessageKind, open_shown
-from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.graph import Graph
 from hedgerow.secagg.keys import COORDINATOR, Roster
 from hedgerow.secagg.messages import Mode
 from hedgerow.secagg.opening import OpenedSum
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.secure_sum import SecureSum
 from hedgerow.secagg.session import KeySession
 
@@ -144,9 +145,9 @@ class TranscriptSites:
         if entry.attempt not in self.transcript.key_sessions:
             raise TranscriptError(f"the keys of round {entry.number} are not shown.")
         session_id, keys = self.transcript.key_sessions[entry.attempt]
-        parameters = Parameters.of(study.parameters)
+        parameters = study.parameters
         run_id = next(iter(self.runs), bytes(16))
-        session = KeySession(run_id, session_id, keys, {}, parameters.graph(session_id))
+        session = KeySession(run_id, session_id, keys, {}, Graph.of(parameters, session_id))
         return TranscriptRun(study.hash, self.study_file.roster, parameters, session)
 
 

@@ -30,7 +30,6 @@ from hedgerow.errors import ParameterError
 from hedgerow.federation.journal import FileJournal, Record
 from hedgerow.privacy.ledger.store import make_private, write_private
 from hedgerow.privacy.study import Study
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity
 from hedgerow.secagg.server import Coordinator
 
@@ -137,7 +136,7 @@ def coordinator_of(
     so that an old message cannot end the present key session.
     """
     study = study_file.study
-    role = identity, study_file.roster, Parameters.of(study.parameters), study.hash
+    role = identity, study_file.roster, study.parameters, study.hash
     if not journal.run:
         return Coordinator(*role, attempt=first_attempt)
     run_id, attempt = bytes.fromhex(journal.run["run_id"]), journal.run["attempt"]

@@ -191,9 +191,16 @@ class StudyFolder:
         self.approval_file.replace(self.path / "revoked.json")
 
 
-@dataclass(frozen=True)
 class StateFolder:
-    root: Path
+    """The paths of a site's state, and readers of its files."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.settings_file, self.identity_file = root / "site.toml", root / "identity.key"
+        self.policy_file, self.store_file = root / "policy.toml", root / "store.sqlite"
+        self.audit_file, self.log_file = root / "audit.jsonl", root / "site.log"
+        self.studies, self.tls, self.run = root / "studies", root / "tls", root / "run"
+        self.socket, self.next_key = self.run / "socket", root / "next"
 
     @classmethod
     def create(cls, root: Path, name: str, anchor: Path) -> StateFolder:
@@ -260,54 +267,9 @@ class StateFolder:
             )
 
     @property
-    def settings_file(self) -> Path:
-        return self.root / "site.toml"
-
-    @property
-    def identity_file(self) -> Path:
-        return self.root / "identity.key"
-
-    @property
-    def next_key(self) -> Path:
-        """Key, store and settings that take effect as soon as they are here."""
-        return self.root / "next"
-
-    @property
-    def policy_file(self) -> Path:
-        return self.root / "policy.toml"
-
-    @property
-    def store_file(self) -> Path:
-        return self.root / "store.sqlite"
-
-    @property
-    def audit_file(self) -> Path:
-        return self.root / "audit.jsonl"
-
-    @property
-    def log_file(self) -> Path:
-        return self.root / "site.log"
-
-    @property
-    def studies(self) -> Path:
-        return self.root / "studies"
-
-    @property
-    def tls(self) -> Path:
-        return self.root / "tls"
-
-    @property
-    def run(self) -> Path:
-        return self.root / "run"
-
-    @property
     def secrets(self) -> tuple[Path, ...]:
         """Files that no command may overwrite."""
         return self.identity_file, self.store_file, self.settings_file, self.policy_file
-
-    @property
-    def socket(self) -> Path:
-        return self.run / "socket"
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -376,7 +377,11 @@ def verify_model(
     if roster is None and document.get("signer") is not None:
         return checks
     if roster is None:
-        return [*checks, _without_roster(signatures)]
+        words = "give --roster study.toml to check them"
+        skipped_check = CheckResult("signatures", Outcome.SKIPPED, words)
+        words = "trained in one process, nobody signed"
+        unsigned_file = CheckResult("signatures", Outcome.UNSIGNED, words)
+        return [*checks, unsigned_file if signatures is None else skipped_check]
     if signatures is None:
         words = "none in the file, so it is not a model of this study's sites"
         return [*checks, CheckResult.of("signatures", False, words)]
@@ -477,13 +482,6 @@ def closing_words(folder: RunFolder, study_file: StudyFile) -> list[str]:
     return [verdict(checks), *names, f"whoever has these files can do it again: {how}"]
 
 
-def _without_roster(signatures: dict[str, Any] | None) -> CheckResult:
-    if signatures is None:
-        words = "trained in one process, nobody signed"
-        return CheckResult("signatures", Outcome.UNSIGNED, words)
-    return CheckResult("signatures", Outcome.SKIPPED, "give --roster study.toml to check them")
-
-
 def _form(document: dict[str, Any]) -> CheckResult:
     if not can_validate():
         return CheckResult(FORMAT, Outcome.SKIPPED, f"not checked; {INSTALL}")
@@ -546,7 +544,7 @@ def _signatures(
     right = _is_signed_twice(study_file.roster.coordinator, signatures, message)
     words = "model, study and receipts are signed by the coordinator of the study"
     yield CheckResult.of("coordinator", right, words)
-    receipts = dict(_receipts(signatures["receipts"], study_file))
+    receipts = _receipts(signatures["receipts"], study_file)
     for name, receipt in receipts.items():
         spent = None if receipt is None else receipt.header.ledger.spent
         words = "no valid receipt" if spent is None else receipt_words(spent, study)
@@ -584,25 +582,17 @@ def _is_signed_twice(key: bytes, signatures: dict[str, str], message: bytes) -> 
     return is_signed(key, signature, message) and is_lasting
 
 
-def _receipts(
-    receipt_texts: dict[str, str], study_file: StudyFile
-) -> Iterator[tuple[str, SignedHeader | None]]:
-    keys = dict(zip(study_file.names, study_file.roster.sites, strict=True))
-    for name, text in sorted(receipt_texts.items()):
-        yield name, _receipt(text, keys.get(name, b""), study_file.names, name, study_file.study)
-
-
-def _receipt(
-    text: str, key: bytes, names: tuple[str, ...] | list[str], name: str, study: Study
-) -> SignedHeader | None:
-    """The receipt if this site signed it for this study, else None."""
-    try:
-        receipt = SignedHeader.read(bytes.fromhex(text))
-        receipt.verify(key)
-    except (HedgerowError, ValueError):
-        return None
-    is_own = name in names and receipt.header.sender == list(names).index(name)
-    return receipt if is_own and receipt.header.study_hash == study.hash else None
+def _receipts(texts: dict[str, str], study_file: StudyFile) -> dict[str, SignedHeader | None]:
+    """By site; None for a receipt that this site did not sign for this study."""
+    receipts: dict[str, SignedHeader | None] = {}
+    for name, text in sorted(texts.items()):
+        receipts[name] = None
+        with suppress(HedgerowError, ValueError):
+            receipt, place = SignedHeader.read(bytes.fromhex(text)), study_file.names.index(name)
+            receipt.verify(study_file.roster.sites[place])
+            if (receipt.header.sender, receipt.header.study_hash) == (place, study_file.study.hash):
+                receipts[name] = receipt
+    return receipts
 
 
 def _enough(receipts: dict[str, SignedHeader | None], study: Study) -> CheckResult:
@@ -626,12 +616,12 @@ def _largest(
     largest = max((Fraction(cost) for cost in costs), default=Fraction(0))
     part = float(largest / study.total)
     more = statement.spent_fraction - part
-    failed = math.fsum(line.part for line in statement.spending if line.what.endswith(FAILED))
+    failed_part = math.fsum(line.part for line in statement.spending if line.what.endswith(FAILED))
     words = f"the largest receipt is {part:.1%} of the budget, as the statement says"
     if more >= SUM_TOLERANCE:
         words = f"the largest receipt is {part:.1%} of the budget; the statement counts failed "
         words += f"rounds in full and says {statement.spent_fraction:.1%}"
-    right = -SUM_TOLERANCE < more < failed + SUM_TOLERANCE
+    right = -SUM_TOLERANCE < more < failed_part + SUM_TOLERANCE
     return CheckResult.of("receipts", right, words)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, groupby
@@ -47,10 +47,11 @@ from hedgerow.privacy.pricing import Noise, Priced, entry_charges
 from hedgerow.privacy.queries import LabelReports, Mechanism, Selecting, Summed, SumQuery
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import IntArray
-from hedgerow.secagg.client import Fresh, Resend, Site
+from hedgerow.secagg.client import Fresh, Site
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import NO_SESSION, Header, LedgerHead, MessageKind
+from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import Memory, StoredRound
 
 # The response of a site in one round: sums with its noise, and its selections. A round message
@@ -275,18 +276,14 @@ class Client:
             self._session = session
         return reply
 
-    def _bind(self, message: bytes) -> bytes:
-        self.site.bind(message)
-        return b""
-
     def _round(self, message: bytes) -> bytes:
         """ROUND -> MASKED. A repeated request gets the same bytes, at no charge.
 
         The charge is reserved first; rows are read only if the account has room for it.
         """
         request = self.site.begin(message)
-        if isinstance(request, Resend):
-            return request.message
+        if isinstance(request, bytes):
+            return request
         queries, additions = self.receiver.decode(Bundle(request.bundle, request.definitions))
         try:
             bundle = admit(self.study, queries)
@@ -313,22 +310,6 @@ class Client:
         self.receiver.keep(additions)
         return reply
 
-    def _survivors(self, message: bytes) -> bytes:
-        return self.site.sign_set(message)
-
-    def _unmask(self, message: bytes) -> bytes:
-        return self.site.unmask(message)
-
-    def _witness(self, message: bytes) -> bytes:
-        return self.site.witness(message)
-
-    def _prove(self, message: bytes) -> bytes:
-        self.site.prove(message)
-        return b""
-
-    def _close(self, message: bytes) -> bytes:
-        return self.site.close(message)
-
     def _unknown(self, message: bytes) -> bytes:
         raise SiteRefused(Code.BAD_MESSAGE.value)
 
@@ -336,13 +317,13 @@ class Client:
 STEPS: Mapping[MessageKind | None, Callable[[Client, bytes], bytes]] = {
     MessageKind.JOIN: Client._join,
     MessageKind.OPEN: Client._open,
-    MessageKind.BIND: Client._bind,
+    MessageKind.BIND: lambda client, message: client.site.bind(message),
     MessageKind.ROUND: Client._round,
-    MessageKind.SURVIVORS: Client._survivors,
-    MessageKind.UNMASK: Client._unmask,
-    MessageKind.WITNESS: Client._witness,
-    MessageKind.PROVE: Client._prove,
-    MessageKind.CLOSE: Client._close,
+    MessageKind.SURVIVORS: lambda client, message: client.site.sign_set(message),
+    MessageKind.UNMASK: lambda client, message: client.site.unmask(message),
+    MessageKind.WITNESS: lambda client, message: client.site.witness(message),
+    MessageKind.PROVE: lambda client, message: client.site.prove(message),
+    MessageKind.CLOSE: lambda client, message: client.site.close(message),
 }
 """What a site does with a message: returns the answer, or raises what stays at the site."""
 
@@ -380,6 +361,13 @@ def refusal_code(reply: bytes) -> str | None:
     if not reply.startswith(REFUSED):
         return None
     return reply[len(REFUSED) :].decode("ascii", "replace").strip()
+
+
+def site_of(study: Study, identity: Identity, memory: Memory, pins: Iterable[str]) -> Site:
+    """The half of the secure sum of one of the study's sites."""
+    roster, me = Roster(study.sites, study.coordinator), study.sites.index(identity.public)
+    place = identity, roster, me, study.parameters
+    return Site(*place, study.hash, memory, pins=frozenset(pins))
 
 
 def check_same_study(study: Study, site: Site) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from hedgerow.data.prepared import Held, StudyRows
 from hedgerow.errors import ComputationFailed, SiteRefused
 from hedgerow.federation.audit_log import LOG, Audit, reason_of
-from hedgerow.federation.client import Client, code_of, kind_named_by, refusal
+from hedgerow.federation.client import Client, code_of, kind_named_by, refusal, site_of
 from hedgerow.federation.policy import Policy, SitePolicy
 from hedgerow.federation.site_store import SiteStore
 from hedgerow.privacy.accounting.budget import Cost
@@ -25,12 +25,10 @@ from hedgerow.privacy.accounting.rounding import float_above, format_above
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.events import MOST_WORDS, cost_of_text
 from hedgerow.privacy.study import Study
-from hedgerow.secagg.client import Site
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Envelope, Header, LedgerHead, MessageKind
-from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.keys import Identity, Roster
+from hedgerow.secagg.keys import Identity
 from hedgerow.secagg.memory import StoredRound
 
 _SAID_AT_MOST = 3
@@ -51,8 +49,7 @@ class Daemon:
 
     def open(self, study: Study, rows: Held) -> None:
         """Serves one more study. Raises if the policy, the roster or the ledger refuses it."""
-        roster = Roster(study.sites, study.coordinator)
-        if self._identity.public not in roster.sites:
+        if self._identity.public not in study.sites:
             raise SiteRefused(Code.UNKNOWN_KEY.value)
         if not self._site_store.ledger.is_open(study.account):
             raise SiteRefused(Code.NOT_APPROVED.value)
@@ -60,15 +57,7 @@ class Daemon:
         store = self._site_store.memory(study.account)
         audit = SiteAudit(self.audit, study, self._policy.policy, self._site_store)
         store.observer = audit.of_round
-        site = Site(
-            self._identity,
-            roster,
-            roster.sites.index(self._identity.public),
-            Parameters.of(study.parameters),
-            study.hash,
-            store,
-            pins=frozenset(self._policy.pins.values()),
-        )
+        site = site_of(study, self._identity, store, self._policy.pins.values())
         client = Client(
             StudyRows(study, rows),
             site,

@@ -136,8 +136,8 @@ class Record(Journal):
         match line["what"]:
             case "asked":
                 sites, mode = tuple(line["participants"]), Mode(line["mode"])
-                request = AskedRound(line["round"], line["attempt"], line["digest"], sites, mode)
-                self._under_way = request
+                place = line["round"], line["attempt"], line["digest"]
+                self._under_way = AskedRound(*place, sites, mode)
             case "closed" if self._under_way is not None:
                 self._under_way = replace(self._under_way, members=tuple(line["members"]))
             case "answered":
@@ -196,15 +196,7 @@ class FileJournal(Record):
         self.transcript.add_session(coordinator.attempt, coordinator.session)
 
     def add_request(self, request: AskedRound, heads: LedgerHeads) -> None:
-        self._append(
-            "asked",
-            round=request.round,
-            attempt=request.attempt,
-            digest=request.digest,
-            participants=request.participants,
-            mode=request.mode,
-            heads=_plain_heads(heads),
-        )
+        self._append("asked", **vars(request), heads=_plain_heads(heads))
 
     def add_members(self, round: int, members: tuple[int, ...]) -> None:
         if self._under_way is None or self._under_way.members != members:
@@ -233,14 +225,7 @@ class FileJournal(Record):
         self._rounds += 1
 
     def add_void(self, void: VoidRound, heads: LedgerHeads) -> None:
-        self._append(
-            "void",
-            round=void.round,
-            attempt=void.attempt,
-            digest=void.digest,
-            reason=void.reason,
-            heads=_plain_heads(heads),
-        )
+        self._append("void", **vars(void), heads=_plain_heads(heads))
         del self._records[void.round]
         self._rounds += 1
 
@@ -306,8 +291,7 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_answer(line: Mapping[str, Any]) -> RoundAnswer:
-    width = line.get("width", 8)  # older journals have no other width
-    total = np.frombuffer(base64.b64decode(line["total"]), f"<i{width}").astype(np.int64)
+    total = np.frombuffer(base64.b64decode(line["total"]), f"<i{line['width']}").astype(np.int64)
     selections = tuple(tuple(of_site) for of_site in line["selections"])
     out, into = line["bytes"]
     result = RoundSum(total, selections, out, into, tuple(line["members"]))

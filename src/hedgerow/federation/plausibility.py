@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -28,10 +29,12 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteLaplace,
     NoiseLaw,
     NoNoise,
+    PolyaDifference,
 )
 from hedgerow.privacy.pricing import Noise
 from hedgerow.privacy.queries import LabelReports, Query, Sides, SumQuery
 from hedgerow.privacy.study import Study
+from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.regions import Region, Step
 
 FALSE_POSITIVE_RATE = 2.0**-40
@@ -39,7 +42,7 @@ FALSE_POSITIVE_RATE = 2.0**-40
 FALSE_NEGATIVE_PARTS = 2.0**-20
 """The largest probability that a part is called negative in a run of honest sites."""
 SLOPES: NDArray[np.float64] = np.geomspace(0.01, 0.49, 24)
-"""Slopes at which the exponential moments of squared noise are evaluated."""
+"""Slopes at which exponential moments are evaluated, per deviation of the noise."""
 AnyQuery = TypeVar("AnyQuery", bound=Query)
 QuerySum = tuple[Noise, NDArray[np.int64], tuple[int, ...]]
 """Noise and opened integers of one query, and the sites in the sum."""
@@ -146,6 +149,7 @@ class Plausibility:
         return most if most == math.inf else max(math.floor(most), 0)
 
 
+@lru_cache(maxsize=1024)
 def noise_reach(law: NoiseLaw, summands: int, alarm: float) -> float:
     """The bound that a sum of `summands` independent draws exceeds with probability <= `alarm`.
 
@@ -172,6 +176,10 @@ def _cumulant(rate: float, slope: float) -> float:
 # Leave one site out: the sums that a model is trained on, once more without some sites.
 
 
+NoisePart = tuple[NoiseLaw, int, int]
+"""The law of one share, the number of shares, and the integers per 1."""
+
+
 @dataclass
 class SitePart:
     """The contribution of left-out sites: sums with them less sums without, in units of noise."""
@@ -180,9 +188,8 @@ class SitePart:
     whole: float = 0.0
     noise: float = 0.0
     """Squared norms of their contribution and of the whole sum; variance of the first."""
-    negative: float = 0.0
-    cells: int = 0
-    """Squared distance below zero of counts under Gaussian noise; the number of these counts."""
+    evidence: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, len(SLOPES))))
+    """That counts are below zero, in cells and in totals over cells, by slope."""
 
     @property
     def words(self) -> str:
@@ -193,12 +200,49 @@ class SitePart:
     def is_negative(self, alarm: float) -> bool:
         """Whether honest counts would be so far below zero with probability <= `alarm`.
 
-        Noise is symmetric and sub-Gaussian, so exp(slope x negative) grows by a factor of at most
-        (1 + (1 - 2 slope)^-1/2) / 2 a cell, whatever is asked next: a supermartingale.
+        Each entry of the evidence is the logarithm of a supermartingale, whatever is asked next,
+        and so is their mean (Ville 1939).
         """
-        moments = self.cells * np.log(0.5 + 0.5 / np.sqrt(1.0 - 2.0 * SLOPES))
-        reach = (moments - math.log(alarm / len(SLOPES))) / SLOPES
-        return self.negative > float(reach.min())
+        together = float(np.logaddexp.reduce(self.evidence, axis=None))
+        return together - math.log(self.evidence.size) > -math.log(alarm)
+
+
+def evidence_below_zero(counts: NDArray[np.float64], parts: Sequence[NoisePart]) -> FloatArray:
+    """By slope, log of exp(slope x statistic) over its largest mean for counts of zero or more.
+
+    The statistic adds squares of counts below zero under Gaussian noise, which is symmetric and
+    sub-Gaussian: a mean is at most (1 + (1 - 2 slope)^-1/2) / 2. Under other noise it adds the
+    counts: exp(s |z|) is cosh(s z) + sinh(s |z|), and the mean of sinh(s |z|) is at most the root
+    of that of its square, so a mean is at most (1 + M(s) + ((M(2 s) - 1) / 2)^1/2) / 2.
+    """
+    deviation = math.sqrt(sum(_spread(law) * n / scale**2 for law, n, scale in parts))
+    below = np.maximum(-counts, 0.0) / (deviation or 1.0)
+    if any(isinstance(law, DiscreteGaussian) for law, _, _ in parts):
+        means = 0.5 + 0.5 / np.sqrt(1.0 - 2.0 * SLOPES)
+        statistic = float((below**2).sum())
+    else:
+        slopes = SLOPES / (deviation or 1.0)
+        once, twice = (np.array([_moment(k * s, parts) for s in slopes]) for k in (1, 2))
+        means = 0.5 * (1.0 + once + np.sqrt((twice - 1.0) / 2.0))
+        statistic = float(below.sum())
+    return np.asarray(SLOPES * statistic - counts.size * np.log(means))
+
+
+def _spread(law: NoiseLaw) -> float:
+    """The variance, or its bound by which a law is sub-Gaussian."""
+    return float(law.sigma2) if isinstance(law, DiscreteGaussian) else law.variance
+
+
+def _moment(slope: float, parts: Sequence[NoisePart]) -> float:
+    """E exp(slope x noise); infinite where a law has no such moment."""
+    log = 0.0
+    for law, n, scale in parts:
+        assert isinstance(law, DiscreteLaplace | PolyaDifference)
+        rate, weight = float(law.rate), n if isinstance(law, DiscreteLaplace) else n / law.shares
+        if slope / scale >= rate:
+            return math.inf
+        log += weight * _cumulant(rate, slope / scale)
+    return math.exp(min(log, 700.0))
 
 
 @dataclass
@@ -253,10 +297,14 @@ class Influence:
             part.signal += weight * float((theirs**2 - both).sum())
             part.whole += weight * float((everybody**2 - variance).sum())
             part.noise += 2.0 * values.size * (weight * both) ** 2
-            is_count = isinstance(noise.query, SumQuery) and not noise.query.statistic.is_fractional
-            if is_count and isinstance(noise.of_site, DiscreteGaussian):
-                part.negative += float((np.minimum(theirs, 0.0) ** 2).sum()) / both
-                part.cells += values.size
+            query = noise.query
+            if isinstance(query, SumQuery) and not query.statistic.is_fractional and variance:
+                laws = (noise, members), (rest_noise, others)
+                cells = theirs.reshape(query.shape)
+                for scale, counts in enumerate((cells, cells.sum(axis=1))):
+                    shares = 1 if scale == 0 else query.shape[1]
+                    noises = [(x.of_site, shares * len(who), x.scale) for x, who in laws]
+                    part.evidence[scale] += evidence_below_zero(counts, noises)
 
     @property
     def findings(self) -> list[str]:

@@ -43,7 +43,8 @@ from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header, MessageKind
 from hedgerow.secagg.messages import Mode
 from hedgerow.secagg.opening import BadShares, MissingVectors, OpenedSum
-from hedgerow.secagg.server import Coordinator, SecureSum
+from hedgerow.secagg.secure_sum import SecureSum
+from hedgerow.secagg.server import Coordinator
 
 
 @dataclass(frozen=True)

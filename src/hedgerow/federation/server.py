@@ -109,8 +109,8 @@ class Server:
 
         A failed round counts in full, whoever was charged: the coordinator may have opened it.
         """
-        asked = of_worst_site(self.queries, self.study.n_sites, self.study.measure)
-        return max(self.sites.spent(), ledger_total(asked, self.study.measure))
+        queries = of_worst_site(self.queries, self.study.n_sites, self.study.measure)
+        return max(self.sites.spent(), ledger_total(queries, self.study.measure))
 
     def _kept(self, query: AnyQuery) -> AnyQuery:
         return query if self.influence is None else self.influence.kept(query)

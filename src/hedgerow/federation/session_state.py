@@ -8,7 +8,7 @@ that is in the key session.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NoReturn
@@ -16,10 +16,8 @@ from typing import NoReturn
 from hedgerow.errors import RunEnded, SiteRefused
 from hedgerow.federation.exchange import (
     SHORT_ANSWER,
-    Accept,
     Exchange,
     Messages,
-    Misses,
     Quorum,
     RetryPolicy,
     longest_answer,
@@ -86,43 +84,19 @@ class CoordinatorSession:
         everyone = set(range(self.study.n_sites)) - self._exclusions
         messages = {site: m for site, m in self.coordinator.join().items() if site in everyone}
         self.journal.joining(self.coordinator)
-        keys: dict[int, bytes] = {}
-
-        def keep(site: int, answer: bytes) -> None:
-            require(self.coordinator.sender_of_keys(answer) == site, Code.BAD_MESSAGE, site)
-            keys[site] = answer
-
         asks = self.retry_policy.timing.asks if self._has_opened else math.inf
-        silent = self._ask(messages, keep, keys, asks).silent
-        self._require_enough(len(keys), silent, "to begin a key session")
+        keys, lost = self._gather(messages, self.coordinator.sender_of_keys, asks)
+        self._require_enough(len(keys), lost, "to begin a key session")
         opening = self.coordinator.open(keys.values())
         self.journal.session(self.coordinator)
-        capsules: dict[int, bytes] = {}
-
-        def take(site: int, answer: bytes) -> None:
-            require(self.coordinator.accept_capsules(answer) == site, Code.BAD_MESSAGE, site)
-            capsules[site] = answer
-
-        lost = self._step(opening, take, capsules)
+        capsules, lost = self._gather(opening, self.coordinator.accept_capsules)
         if len(capsules) < self.threshold:  # somebody was started anew: begin again
             self.present = frozenset(capsules)
             return lost
         return lost | self._bind(self.coordinator.bind(capsules))
 
-    def _step(self, messages: Messages, keep: Accept, answers: dict[int, bytes]) -> frozenset[int]:
-        missing = self._ask(messages, keep, answers, self.retry_policy.timing.asks)
-        if not missing.restarts:
-            self._require_enough(len(answers), missing.silent, "to begin a key session")
-        return missing.restarts
-
     def _bind(self, messages: Messages) -> frozenset[int]:
-        there: dict[int, bytes] = {}
-
-        def keep(site: int, answer: bytes) -> None:
-            require(not answer, Code.BAD_MESSAGE, site)
-            there[site] = answer
-
-        lost = self._step(messages, keep, there)
+        there, lost = self._gather(messages, None)
         self._bound = frozenset(there)
         able = frozenset(there) - self._left_out
         self.present = able if len(able) >= self.threshold else frozenset(there)
@@ -133,15 +107,29 @@ class CoordinatorSession:
         )
         return lost
 
-    def _ask(
-        self, messages: Messages, accept: Accept, answers: dict[int, bytes], asks: float
-    ) -> Misses:
+    def _gather(
+        self,
+        messages: Messages,
+        sender_of: Callable[[bytes], int] | None,
+        asks: float | None = None,
+    ) -> tuple[dict[int, bytes], frozenset[int]]:
+        """The answers by site, and restarted sites; without `sender_of` answers are empty."""
+        answers: dict[int, bytes] = {}
+
+        def keep(site: int, answer: bytes) -> None:
+            fits = not answer if sender_of is None else sender_of(answer) == site
+            require(fits, Code.BAD_MESSAGE, site)
+            answers[site] = answer
+
+        asks = self.retry_policy.timing.asks if asks is None else asks
         longest = longest_answer(0, 0, self.study.n_sites)
         quorum = Quorum(lambda more: len(answers) + more >= self.threshold, asks, longest=longest)
-        missing = self.exchange(messages, accept, quorum)
+        missing = self.exchange(messages, keep, quorum)
         self.doubt(missing.slow)
         self.exclude(missing.refusals)
-        return missing
+        if not missing.restarts:
+            self._require_enough(len(answers), missing.silent, "to begin a key session")
+        return answers, missing.restarts
 
     # ---------------------------------------------------------------------------------- rounds
     def renew(self, number: int, bundle: Sequence[Priced]) -> None:

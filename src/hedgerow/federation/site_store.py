@@ -20,7 +20,7 @@ from hedgerow.privacy.ledger import sqlite
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, Receipt
 from hedgerow.privacy.ledger.events import cost_of_text, short_text
 from hedgerow.privacy.ledger.file import exclusive, open_ledger, signed_ledger
-from hedgerow.privacy.ledger.sqlite import SqliteLedger, Table
+from hedgerow.privacy.ledger.sqlite import Table
 from hedgerow.privacy.ledger.store import (
     LAYOUT_VERSION,
     Hook,
@@ -46,20 +46,30 @@ from hedgerow.secagg.envelope import (
 from hedgerow.secagg.keys import COORDINATOR, Identity
 from hedgerow.secagg.memory import LastWordWriter, StoredRound, Writer, set_hash
 
-# The layout of a store's file, beside the ledger.
-_TABLES = (
-    "CREATE TABLE runs (study TEXT, run BLOB, open INTEGER, high_water INTEGER, code BLOB, "
-    "PRIMARY KEY (study, run))",
-    "CREATE TABLE outbox (study TEXT, run BLOB, round INTEGER, record BLOB, code BLOB, "
-    "PRIMARY KEY (study, run, round))",
-    "CREATE TABLE peers (peer BLOB PRIMARY KEY, seq INTEGER, head BLOB, receipt BLOB, code BLOB)",
-    "CREATE TABLE secrets (study TEXT PRIMARY KEY, value BLOB, code BLOB)",
-    "CREATE TABLE volumes (study TEXT PRIMARY KEY, rounds INTEGER, sent INTEGER, "
-    "written INTEGER, code BLOB)",
-    "CREATE TABLE released (study TEXT, run BLOB, round INTEGER, kind INTEGER, place INTEGER, "
-    "digest BLOB, code BLOB, PRIMARY KEY (study, run, round, kind))",
-    "CREATE TABLE last_words (study TEXT PRIMARY KEY, message BLOB, code BLOB)",
-    "CREATE TABLE forks (peer BLOB PRIMARY KEY, evidence BLOB, code BLOB)",
+# The tables of a store file beside the ledger: columns with their types, and how many of them form
+# the key of a row.
+_TABLES = {
+    "runs": ("study TEXT, run BLOB, open INTEGER, high_water INTEGER", 2),
+    "outbox": ("study TEXT, run BLOB, round INTEGER, record BLOB", 3),
+    "peers": ("peer BLOB, seq INTEGER, head BLOB, receipt BLOB", 1),
+    "secrets": ("study TEXT, value BLOB", 1),
+    "volumes": ("study TEXT, rounds INTEGER, sent INTEGER, written INTEGER", 1),
+    "releases": (
+        "study TEXT, run BLOB, round INTEGER, kind INTEGER, place INTEGER, digest BLOB",
+        4,
+    ),
+    "last_words": ("study TEXT, message BLOB", 1),
+    "forks": ("peer BLOB, evidence BLOB", 1),
+}
+
+
+def _names(table: str) -> tuple[str, ...]:
+    return tuple(column.split()[0] for column in _TABLES[table][0].split(", "))
+
+
+_STATEMENTS = tuple(
+    f"CREATE TABLE {name} ({columns}, code BLOB, PRIMARY KEY ({', '.join(_names(name)[:keys])}))"
+    for name, (columns, keys) in _TABLES.items()
 )
 
 
@@ -67,21 +77,16 @@ class StoreTables:
     """The tables beside the ledger."""
 
     def __init__(self, store: LedgerStore, secret: bytes) -> None:
-        def table(name: str, columns: str, keys: int) -> Table:
-            return Table(store, name, tuple(columns.split()), keys, secret)
+        self._tables = {
+            name: Table(store, name, _names(name), keys, secret)
+            for name, (_, keys) in _TABLES.items()
+        }
 
-        self.runs = table("runs", "study run open high_water", 2)
-        self.outbox = table("outbox", "study run round record", 3)
-        self.peers = table("peers", "peer seq head receipt", 1)
-        self.secrets = table("secrets", "study value", 1)
-        self.volumes = table("volumes", "study rounds sent written", 1)
-        self.releases = table("released", "study run round kind place digest", 4)
-        self.last_words = table("last_words", "study message", 1)
-        self.forks = table("forks", "peer evidence", 1)
+    def __getattr__(self, name: str) -> Table:
+        return self._tables[name]
 
     def check(self) -> None:
-        beside = (self.runs, self.outbox, self.peers, self.secrets, self.volumes)
-        for table in (*beside, self.releases, self.last_words, self.forks):
+        for table in self._tables.values():
             table.check()
 
 
@@ -90,10 +95,10 @@ def create_tables(store: LedgerStore) -> None:
     with store.transaction():
         if layout_version(store) == 0:
             _require_layout(store, ())
-            for statement in _TABLES:
+            for statement in _STATEMENTS:
                 store.execute(statement)
             store.execute(f"PRAGMA user_version = {LAYOUT_VERSION}")
-        _require_layout(store, _TABLES)
+        _require_layout(store, _STATEMENTS)
 
 
 def _require_layout(store: LedgerStore, statements: tuple[str, ...]) -> None:
@@ -153,19 +158,32 @@ class PeerHeads:
         self._store.after_commit(self._news.clear)
 
 
-class StudyMemory:
-    """The durable state of `hedgerow.secagg.client.Site`, in a file."""
+_OF_A_ROUND = (*RELEASED, MessageKind.WITNESSED)
+"""Messages whose ledger head is that of the entry that was written to send them."""
+
+
+Observer = Callable[[Sequence[Charge], LedgerHead, StoredRound], None]
+"""Sees a round in its transaction: charged and masked, not yet stored. Raising undoes all."""
+
+
+def ignore_round(charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
+    """An observer that does nothing."""
+
+
+class StudyStore:
+    """The durable state of one study in the file, and the transaction of its rounds."""
 
     def __init__(
         self,
+        site_store: SiteStore,
         store: LedgerStore,
-        ledger: SqliteLedger,
         tables: StoreTables,
         peers: PeerHeads,
         study: str,
     ) -> None:
-        self._store, self._ledger, self._tables = store, ledger, tables
-        self._peers, self._study = peers, study
+        self._site_store, self._store, self._ledger = site_store, store, site_store.ledger
+        self._tables, self._peers, self._study = tables, peers, study
+        self.observer: Observer = ignore_round
         self._last: StoredRound | None = None
         """As stored by this process, the only one that writes the file."""
         self._last_word: bytes | None = None
@@ -234,7 +252,7 @@ class StudyMemory:
         """Lists a release, in the transaction that lets it leave for the first time."""
         key = self._study, run_id, round, int(kind)
         if kind in RELEASED and self._tables.releases.get(*key) is None:
-            statement = "SELECT COUNT(*) FROM released WHERE study = ? AND run = ?"
+            statement = "SELECT COUNT(*) FROM releases WHERE study = ? AND run = ?"
             ((place,),) = self._store.execute(statement, self._study, run_id)
             self._tables.releases.put(*key, place, digest)
 
@@ -304,36 +322,6 @@ class StudyMemory:
             self._tables.outbox.put(*row)
         else:
             self._tables.outbox.put_over((self._study, record.run_id, rounds[0][0]), *row)
-
-
-__all__ = ["ROUNDS_KEPT", "SiteStore", "StudyStore", "exclusive", "open_ledger"]
-
-_OF_A_ROUND = (*RELEASED, MessageKind.WITNESSED)
-"""Messages whose ledger head is that of the entry that was written to send them."""
-
-
-Observer = Callable[[Sequence[Charge], LedgerHead, StoredRound], None]
-"""Sees a round in its transaction: charged and masked, not yet stored. Raising undoes all."""
-
-
-def ignore_round(charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
-    """An observer that does nothing."""
-
-
-class StudyStore(StudyMemory):
-    """One study in the store: its memory, and the transaction of its rounds."""
-
-    def __init__(
-        self,
-        site_store: SiteStore,
-        store: LedgerStore,
-        tables: StoreTables,
-        peers: PeerHeads,
-        study: str,
-    ) -> None:
-        super().__init__(store, site_store.ledger, tables, peers, study)
-        self._site_store = site_store
-        self.observer: Observer = ignore_round
 
     def head(self) -> LedgerHead:
         return self._site_store.head(self._study)

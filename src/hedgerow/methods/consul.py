@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -230,17 +231,13 @@ class MedianForest(Method):
             widths = scale.cells.bit_length()
             channels = scale.channels
             return scale.tables(nodes * widths, channels=channels, depth=level, columns=columns)
+        if self.split == "median":
+            return grid
         if self.split == "medians":
             grid += scale.choices(nodes * looks, **split)
-        return grid + self._largest_counts(scale, level, nodes)
-
-    def _largest_counts(self, scale: Scale, level: int, nodes: int) -> Size:
-        """Counts of what several sites selected by the target; one site needs none."""
-        if self.split not in BY_TARGET:
-            return Size()
         channels = scale.channels
         counts = scale.trees(MOST_SHORTLISTED, 2, channels=channels, queries=nodes, depth=level)
-        return replace(counts, rounds_alone=0)
+        return grid + replace(counts, rounds_alone=0)  # one site needs no counts
 
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         folds = _folds_pay(noise_model) if self.folds is None else self.folds
@@ -301,7 +298,8 @@ class MedianForest(Method):
         if noise_model.is_pure:
             tables = medians.flat_tables(HistogramRules(grids, target.statistic, gini), fraction)
         else:
-            tables = medians.dyadic_tables(DyadicTables(grids, target.statistic), fraction)
+            dyadic = DyadicTables(grids, target.statistic)
+            tables = partial(dyadic.ask, fraction=fraction)
         return medians.at_noisy_medians(rules, tables, gini, fraction)
 
     def _rules(

@@ -47,7 +47,7 @@ from hedgerow.report.measures import (
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema
-from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.parameters import Parameters
 
 USUAL_CONFIDENCE = constant(0.95, unit="confidence of an interval where nobody chose one")
 

@@ -82,6 +82,7 @@ OPEN_FEATURES = frozenset({DPModel.NONE, DPModel.LABEL})
 """DP models in which sums carry no noise and features have no protection."""
 BEST_SPLIT = (when(split="best"),)
 """Totally random trees ask for their leaves only."""
+UNDER_NOISE = tuple(when(split="best", dp_model=m) for m in ("distributed", "per_site", "central"))
 
 
 @method(
@@ -99,7 +100,7 @@ class ExtraTrees(Method):
     | round | asked, of every tree                               | fraction of the budget      |
     |-------|----------------------------------------------------|-----------------------------|
     | 1..d  | 2 x C tables of `max_features` tests of every node | (1 - leaf_fraction) / (T d) |
-    | d + 1 | class counts of the leaves                         | leaf_fraction / T           |
+    | d + 1 | class counts of the leaves                         | leaf_fraction / T, or more  |
 
     The tests of one node are charged together; the nodes of a level are disjoint. With split
     'random' only the leaves are asked, at 1 / T. Without noise the tables already contain the
@@ -175,11 +176,14 @@ class ExtraTrees(Method):
         "Used only where that is free; the default was measured, 1 asks for no more than "
         "`max_features`.",
     )
+    budget_saving: bool = parameter(
+        default=True,
+        used_with=UNDER_NOISE,
+        text="Leaves get what the levels would have cost that their tree does not ask.",
+    )
     consistency: bool = parameter(
         default=True,
-        used_with=tuple(
-            when(split="best", dp_model=m) for m in ("distributed", "per_site", "central")
-        ),
+        used_with=UNDER_NOISE,
         text="Make the tables of a node agree on its total, if they carry noise.",
     )
     shrinkage: bool | Literal["all"] = parameter(
@@ -281,7 +285,8 @@ class ExtraTrees(Method):
             tree, masses = assemble_tree(branches, schema, target.channels)
             if rules.noise == 0.0 and branches.root is not None:
                 return _shrunk(tree, target, masses, 0.0)
-            fraction *= exact(self.leaf_fraction)
+            levels = len(branches.layers) if self.budget_saving else depth
+            fraction -= levels * rules.level_fraction
         answer = yield from ask(SumQuery(region, target.statistic, Leaves((tree,)), fraction))
         masses, noise = answer.values[0], answer.variance
         if self.shrinkage == "all":
@@ -424,7 +429,13 @@ fet_ldp = preset(
     usual={**LIU_DEFAULTS, "label_mechanism": "bloom", "shrinkage": False},
 )
 AT_EACH_SITE = {"split": "best", "dp_model": "per_site"}
-NOISY_SUMS = {**LIU_DEFAULTS, "delta": 0.0, "shrinkage": False, "consistency": False}
+NOISY_SUMS = {
+    **LIU_DEFAULTS,
+    "delta": 0.0,
+    "shrinkage": False,
+    "consistency": False,
+    "budget_saving": False,
+}
 fet_gdp = preset(
     "fet_gdp",
     "FET-GDP",

@@ -681,4 +681,4 @@ NAMED: dict[str, Callable[..., ComponentBoostingClassifier | ComponentBoostingRe
     "DP-TR Batch IH EBM p=0.25": dp_tr_batch,
     "DP-TR Batch IH EBM p=1": partial(dp_tr_batch, p=1.0),
 }
-"""Methods by their names in Tables 2 and 6, as in older model files and study tables."""
+"""Methods by their names in Tables 2 and 6, as in study tables."""

@@ -36,7 +36,7 @@ from hedgerow.privacy.study import Study
 from hedgerow.report.evaluation import Evaluation
 from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema
-from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.parameters import Parameters
 
 WORTH_A_BAR_SECONDS = constant(2.0, unit="seconds a fit lasts before a bar is shown")
 MANY_COLUMNS = constant(9, unit="columns", evidence="docs/design/budget.md")

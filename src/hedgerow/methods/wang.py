@@ -21,7 +21,7 @@ from hedgerow.methods.blocks.builder import (
     TreePlan,
     grow,
 )
-from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, both
 from hedgerow.methods.blocks.histograms import PATIENCE, above_of
 from hedgerow.methods.blocks.leaves import LeafBudget, by_leaf_budget
 from hedgerow.methods.blocks.public_grids import fine_schema
@@ -505,10 +505,8 @@ def with_weights(choose: Chooser, share: Callable[[Node], Fraction]) -> Chooser:
             return (yield from choose(node, rng))
         fraction = share(node)
         query = SumQuery(node.region, Count(), Whole(), fraction)
-        flows: dict[str, Flow[Any]] = {"weight": ask(query), "split": choose(node, rng)}
-        answers = yield from together(flows)
-        choice: SplitChoice | Stop = answers["split"]
-        weight = float(answers["weight"].values[0, 0, 0])
+        answer, choice = yield from both(ask(query), choose(node, rng))
+        weight = float(answer.values[0, 0, 0])
         if isinstance(choice, Stop):
             return Stop(choice.spent + fraction)
         gain = weight * choice.gain / max(_rows(choice), 1.0)

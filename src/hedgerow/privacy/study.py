@@ -43,7 +43,7 @@ from hedgerow.privacy.queries import (
     SumQuery,
 )
 from hedgerow.schema.regions import EVERYONE, HeldOut, Region, Step
-from hedgerow.secagg.parameters import Consortium, check_counts
+from hedgerow.secagg.parameters import Parameters, check_counts
 
 COUNTS = ClassCounts.__name__
 
@@ -82,9 +82,9 @@ class Study(Declaration):
         return self.threshold - self.colluders
 
     @property
-    def parameters(self) -> Consortium:
+    def parameters(self) -> Parameters:
         """The parameters of secure aggregation; raises if no sum can hide its summands."""
-        return Consortium(
+        return Parameters(
             n_sites=self.n_sites,
             colluders=self.colluders,
             threshold=self.threshold,

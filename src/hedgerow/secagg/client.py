@@ -51,7 +51,6 @@ from hedgerow.secagg.envelope import (
     open_envelope,
     seal_message,
 )
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import (
     COORDINATOR,
     Identity,
@@ -70,22 +69,12 @@ from hedgerow.secagg.membership import (
     hide,
     hide_at_once,
 )
-from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
+from hedgerow.secagg.memory import Memory, StoredRound
 from hedgerow.secagg.messages import MemberTable, Mode, Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.opening import check_certificate, least_witnesses, set_digest, witness_digest
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import SiteSession
 from hedgerow.secagg.shamir import Entropy
-
-__all__ = ["Beginning", "Fresh", "Memory", "MemoryInRam", "Resend", "Site", "StoredRound"]
-
-
-@dataclass(frozen=True, slots=True)
-class Resend:
-    """The request was answered before: send these bytes again; charge and draw nothing."""
-
-    run_id: bytes
-    round: int
-    message: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +92,6 @@ class Fresh:
     context: bytes
 
 
-Beginning = Resend | Fresh
 _Params = ParamSpec("_Params")
 _Result = TypeVar("_Result")
 
@@ -170,13 +158,17 @@ class Site:
         return self._membership.open(self._receive(message, MessageKind.OPEN))
 
     @one_at_a_time
-    def bind(self, message: bytes) -> None:
-        """BIND: the rest of the secrets that this site shares with its peers."""
+    def bind(self, message: bytes) -> bytes:
+        """BIND: the rest of the secrets that this site shares with its peers; answers nothing."""
         self._membership.bind(self._receive(message, MessageKind.BIND))
+        return b""
 
     @one_at_a_time
-    def begin(self, message: bytes) -> Beginning:
-        """ROUND: all checks that need neither policy, nor data, nor budget."""
+    def begin(self, message: bytes) -> Fresh | bytes:
+        """ROUND: all checks that need neither policy, nor data, nor budget.
+
+        A request that was answered before gets these bytes again: charge and draw nothing.
+        """
         envelope = self._receive(message, MessageKind.ROUND)
         header, body = envelope.header, Round.read(envelope.body)
         self._require_open_run(header)
@@ -185,7 +177,7 @@ class Site:
         if record is not None:
             same = (record.session_id, record.request, record.participants)
             require(same == (header.session_id, request, body.participants), Code.ROUND_ID_USED)
-            return Resend(header.run_id, header.round, record.message)
+            return record.message
         require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
         self._require_rounds_left()
         site_session = self._membership.current(header.session_id)
@@ -303,7 +295,7 @@ class Site:
         return self._reply(MessageKind.WITNESSED, record, request.members, body)
 
     @one_at_a_time
-    def prove(self, message: bytes) -> None:
+    def prove(self, message: bytes) -> bytes:
         """PROVE: a set with enough witnesses for this process may be signed and opened."""
         envelope = self._receive(message, MessageKind.PROVE)
         record = self._record_of(envelope.header)
@@ -311,6 +303,7 @@ class Site:
         self._check_members(request.members, record)
         self._check_witnesses(request, record)
         self._proofs[record.run_id, record.round] = request.members
+        return b""
 
     def _check_witnesses(self, request: MemberTable, record: StoredRound) -> None:
         parameters, others = self._parameters, set(record.participants) - {self._author.me}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hedgerow.secagg.encoding import digest, u16
-from hedgerow.secagg.parameters import MOST_RECEIPTS, Consortium
+from hedgerow.secagg.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,13 @@ class Graph:
 
     order: tuple[int, ...]
     reach: int
+
+    @classmethod
+    def of(cls, parameters: Parameters, session_id: bytes) -> Graph:
+        """The graph of a key session: a new one for each."""
+        if parameters.sparse is None:
+            return cls.full(parameters.n_sites)
+        return cls.ring(parameters.n_sites, parameters.neighborhood.degree, session_id)
 
     @classmethod
     def full(cls, n_sites: int) -> Graph:
@@ -37,34 +44,3 @@ class Graph:
 def _ring_order(n_sites: int, session_id: bytes) -> tuple[int, ...]:
     """Cached: all sites of one process draw the same ring."""
     return tuple(sorted(range(n_sites), key=lambda site: digest("ring", session_id, u16(site))))
-
-
-# The study's numbers as the secure sum uses them, and who shares masks with whom.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters(Consortium):
-    """A consortium that draws a new graph of masks for every key session."""
-
-    @classmethod
-    def of(cls, study: Consortium) -> Parameters:
-        return cls(
-            n_sites=study.n_sites,
-            colluders=study.colluders,
-            threshold=study.threshold,
-            sparse=study.sparse,
-        )
-
-    @classmethod
-    def default(cls, n_sites: int) -> Parameters:
-        return cls.of(Consortium.default(n_sites))
-
-    @property
-    def reach(self) -> int:
-        """Rounds by which a site's knowledge of a peer's ledger may lag: two cycles of receipts."""
-        return 2 * -(-self.n_sites // MOST_RECEIPTS)
-
-    def graph(self, session_id: bytes) -> Graph:
-        if self.sparse is None:
-            return Graph.full(self.n_sites)
-        return Graph.ring(self.n_sites, self.neighborhood.degree, session_id)

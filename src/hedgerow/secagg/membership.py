@@ -32,11 +32,11 @@ from hedgerow.secagg.envelope import (
     fork_heads,
     is_fork,
 )
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, EVERYBODY, EphemeralKeys, Roster, seal_share
 from hedgerow.secagg.masks import Int64, UInt64
 from hedgerow.secagg.memory import Memory
 from hedgerow.secagg.messages import LANES, LONGEST_VECTOR, Capsules, Join, Keys, Masked, Open
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import Joining, RunAttempt, SiteSession, form_session, read_keys
 from hedgerow.secagg.shamir import Entropy
 
@@ -63,12 +63,12 @@ class Heads:
     def check(self, joining: Sequence[Joining]) -> None:
         """Refuses a key session in which my ledger, or that of a peer, was rolled back."""
         for item in joining:
-            own_head = item.heads.get(self.me)
+            own_head = item.keys.heads.get(self.me)
             if own_head is not None and own_head.is_by(self.roster.sites[self.me]):
                 self.meet(own_head.head)
-            for peer, evidence in item.forks.items():
+            for peer, evidence in item.keys.forks.items():
                 self._end(peer, *fork_heads(evidence))
-            for peer, head in (*item.heads.items(), (item.sender, item.receipt.signed_head)):
+            for peer, head in (*item.keys.heads.items(), (item.sender, item.receipt.signed_head)):
                 self._watch(peer, head)
         for item in joining:
             key = self.roster.sites[item.sender]

@@ -134,7 +134,7 @@ class Sparse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consortium:
+class Parameters:
     """`threshold` = fewest survivors that may be opened = shares that rebuild = certificate size.
 
     Of any opened sum at least `honest = threshold - colluders` summands come from honest sites;
@@ -165,7 +165,7 @@ class Consortium:
             _ = self.neighborhood  # raises if no degree exists
 
     @classmethod
-    def default(cls, n_sites: int) -> Consortium:
+    def default(cls, n_sites: int) -> Parameters:
         """A third may collude, a fifth may be lost; of two or three sites none may be lost."""
         lost = 0 if n_sites <= 3 else max(1, n_sites // 5)
         return cls(n_sites=n_sites, colluders=max(1, (n_sites - 1) // 3), threshold=n_sites - lost)
@@ -173,6 +173,11 @@ class Consortium:
     @property
     def honest(self) -> int:
         return self.threshold - self.colluders
+
+    @property
+    def reach(self) -> int:
+        """Rounds by which a site's knowledge of a peer's ledger may lag: two cycles of receipts."""
+        return 2 * -(-self.n_sites // MOST_RECEIPTS)
 
     @property
     def neighborhood(self) -> Neighborhood:

@@ -12,7 +12,6 @@ from hedgerow.secagg import masks
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import SEED, SIGNATURE
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Roster, verify_signature
 from hedgerow.secagg.masks import MASK_WORD
 from hedgerow.secagg.messages import (
@@ -39,6 +38,7 @@ from hedgerow.secagg.opening import (
     take_masks_off,
     witness_digest,
 )
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import KeySession
 
 

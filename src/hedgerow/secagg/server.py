@@ -25,15 +25,12 @@ from hedgerow.secagg.envelope import (
     is_fork,
     open_envelope,
 )
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
 from hedgerow.secagg.messages import LONGEST_VECTOR, MOST_ATTEMPTS, Capsules, Join, Mode, Open
-from hedgerow.secagg.parameters import MOST_RECEIPTS
+from hedgerow.secagg.parameters import MOST_RECEIPTS, Parameters
 from hedgerow.secagg.secure_sum import SecureSum
 from hedgerow.secagg.session import Joining, KeySession, form_session, read_keys
 from hedgerow.secagg.shamir import Entropy
-
-__all__ = ["Coordinator", "SecureSum"]
 
 
 class Coordinator:
@@ -92,7 +89,7 @@ class Coordinator:
         """
         run = cls(identity, roster, parameters, study_hash, heads, entropy=lambda _: run_id)
         joining = run._joining(keys)
-        run.attempt = max((item.attempt for item in joining), default=0)
+        run.attempt = max((item.keys.attempt for item in joining), default=0)
         run._form(joining)
         run._round = round - 1
         return run
@@ -115,7 +112,7 @@ class Coordinator:
         """
         joining = self._joining(keys)
         for item in joining:
-            for site, evidence in item.forks.items():
+            for site, evidence in item.keys.forks.items():
                 has_forked = is_fork(self.roster.key_of(site), *fork_heads(evidence))
                 require(not has_forked, Code.LEDGER_FORKED, site)
             last_head = self.heads.get(item.sender, EMPTY_LEDGER)

@@ -22,11 +22,10 @@ from hedgerow.secagg.envelope import (
     NO_SESSION,
     MessageKind,
     Position,
-    SignedHead,
     SignedHeader,
     open_envelope,
 )
-from hedgerow.secagg.graph import Graph, Parameters
+from hedgerow.secagg.graph import Graph
 from hedgerow.secagg.keys import (
     EVERYBODY,
     EphemeralKeys,
@@ -41,6 +40,7 @@ from hedgerow.secagg.keys import (
     shared_secret,
 )
 from hedgerow.secagg.messages import Keys
+from hedgerow.secagg.parameters import Parameters
 
 RunAttempt: TypeAlias = tuple[bytes, int]
 """Run and attempt of a JOIN."""
@@ -51,11 +51,7 @@ class Joining:
     """One site's KEYS with a verified signature; the heads in it are not verified."""
 
     receipt: SignedHeader
-    attempt: int
-    ephemeral: bytes
-    encapsulation: bytes
-    heads: Mapping[int, SignedHead]
-    forks: Mapping[int, bytes]
+    keys: Keys
     message: bytes
 
     @property
@@ -69,24 +65,18 @@ class Joining:
     @property
     def invitation(self) -> RunAttempt:
         """The JOIN that it answers."""
-        return self.receipt.header.run_id, self.attempt
-
-
-def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
-    return _read_keys(bytes(message), roster, study_hash)
+        return self.receipt.header.run_id, self.keys.attempt
 
 
 @lru_cache(maxsize=2048)
-def _read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
+def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
     """Cached: sites of one process read each other's keys, a thousand sites a million times."""
     envelope = open_envelope(message, MessageKind.KEYS, study_hash, roster)
     header = envelope.header
     require(header.sender < len(roster.sites), Code.UNKNOWN_KEY)
     to_all = (header.session_id, header.round, header.receiver) == (NO_SESSION, 0, EVERYBODY)
     require(to_all, Code.BAD_MESSAGE)
-    keys = Keys.read(envelope.body)
-    public = keys.ephemeral, keys.encapsulation
-    return Joining(envelope.receipt, keys.attempt, *public, keys.heads, keys.forks, message)
+    return Joining(envelope.receipt, Keys.read(envelope.body), message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +116,12 @@ def form_session(
     everyone = sorted(joining, key=lambda item: item.sender)
     require(len(everyone) >= parameters.threshold, Code.TOO_FEW)
     require({item.invitation for item in everyone} == {invitation}, Code.BAD_MESSAGE)
-    ephemerals = {item.sender: item.ephemeral for item in everyone}
-    encapsulations = {item.sender: item.encapsulation for item in everyone}
+    ephemerals = {item.sender: item.keys.ephemeral for item in everyone}
+    encapsulations = {item.sender: item.keys.encapsulation for item in everyone}
     for keys in (ephemerals, encapsulations):  # fewer if a sender or a key is repeated
         require(len(set(keys.values())) == len(everyone), Code.DUPLICATE_KEY)
     session_id = digest("epoch", study_hash, invitation[0], *(item.message for item in everyone))
-    graph = parameters.graph(session_id)
+    graph = Graph.of(parameters, session_id)
     return KeySession(invitation[0], session_id, ephemerals, encapsulations, graph)
 
 

@@ -35,7 +35,6 @@ from hedgerow.privacy.statement.record import Listener, silent
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.client import Fresh, Site
 from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
-from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import MemoryInRam, StoredRound
 from hedgerow.secagg.server import Coordinator
@@ -116,7 +115,7 @@ class InProcess(SecureSites):
                 _client(study, rows, identity, roster, place)
                 for place, (rows, identity) in enumerate(zip(site_rows, identities, strict=True))
             ]
-        coordinator = Coordinator(own, roster, Parameters.of(study.parameters), study.hash)
+        coordinator = Coordinator(own, roster, study.parameters, study.hash)
         names = [str(place) for place in range(len(site_rows))]
         super().__init__(study, coordinator, self._call, RetryPolicy(names))
         self.enter()
@@ -141,7 +140,7 @@ class InProcess(SecureSites):
 
 def _client(study: Study, rows: Held, identity: Identity, roster: Roster, me: int) -> Client:
     store = RamStore(study.limit)
-    parameters, pins = Parameters.of(study.parameters), roster.fingerprints
+    parameters, pins = study.parameters, roster.fingerprints
     site = Site(identity, roster, me, parameters, study.hash, store, pins=pins)
     return Client(StudyRows(study, rows), site, store, wait=do_not_wait)
 

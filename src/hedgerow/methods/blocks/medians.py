@@ -23,8 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice
-from typing import NamedTuple
+from itertools import islice, repeat
 
 import numpy as np
 
@@ -34,7 +33,6 @@ from hedgerow.methods.blocks.histograms import HistogramRules
 from hedgerow.methods.blocks.random_trees import random_half
 from hedgerow.methods.blocks.scores import Impurity, left_masses
 from hedgerow.methods.blocks.selection import SelectionRules, shortlist, split_at
-from hedgerow.methods.blocks.tables import DyadicTables
 from hedgerow.methods.constants import constant
 from hedgerow.models.tree import MOST_LEAVES
 from hedgerow.privacy.queries import (
@@ -159,9 +157,8 @@ def at_median(rules: MedianRules, fraction: Fraction) -> Chooser:
 def among_medians(rules: MedianRules, fraction: Fraction) -> Chooser:
     """DiPriMeExp and DiPriMeFlip: K private medians, each charged, then a choice by the target.
 
-    Which median wins depends on all of them, so K medians cost K times one. Of a level's budget a
-    median has 2 parts in 2 K + 1 and the choice one: the paper's equal epsilons, with the choice
-    charged its true cost, half of the paper's, since its score is monotone.
+    Of a level's budget a median has 2 parts in 2 K + 1 and the choice one: the paper's equal
+    epsilons, of which the choice costs half, since its score is monotone.
     """
 
     def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
@@ -227,11 +224,6 @@ def flat_tables(rules: HistogramRules, fraction: Fraction) -> TableFlow:
     return tables_of
 
 
-def dyadic_tables(tables: DyadicTables, fraction: Fraction) -> TableFlow:
-    """Tables of runs of bins of all widths, combined into one."""
-    return lambda node, features: tables.ask(node, features, fraction)
-
-
 def at_noisy_medians(
     rules: MedianRules, tables_of: TableFlow, impurity: Impurity, fraction: Fraction
 ) -> Chooser:
@@ -247,28 +239,21 @@ def at_noisy_medians(
             return Stop()
         tables = yield from tables_of(node, features)
         cuts = [rules.cuts(node.region, f, rng) for f in features]
-        balanced_cuts = [
-            _most_balanced_cut(t, mine, impurity) for t, mine in zip(tables, cuts, strict=True)
-        ]
-        best = max(range(len(balanced_cuts)), key=lambda i: balanced_cuts[i].gain)
-        split = rules.grids.split(features[best], cuts[best][balanced_cuts[best].cut])
-        return SplitChoice(split, balanced_cuts[best].gain, fraction)
+        gains, medians = zip(*map(_most_balanced_cut, tables, cuts, repeat(impurity)), strict=True)
+        best = int(np.argmax(gains))
+        split = rules.grids.split(features[best], cuts[best][medians[best]])
+        return SplitChoice(split, gains[best], fraction)
 
     return choose
 
 
-class _Balanced(NamedTuple):
-    gain: float
-    cut: int
-
-
-def _most_balanced_cut(table: FloatArray, cuts: BoolArray, impurity: Impurity) -> _Balanced:
-    """The cut that divides the noisy mass of one feature most evenly, and its noisy gain."""
+def _most_balanced_cut(table: FloatArray, cuts: BoolArray, impurity: Impurity) -> tuple[float, int]:
+    """The noisy gain of the cut that divides the noisy mass of one feature most evenly, and it."""
     left = left_masses(table, cuts)
     total = table.sum(axis=0)
     k = int(np.argmin(np.abs((2.0 * left - total).sum(axis=1))))
     gain = impurity(total) - impurity(left[k]) - impurity(total - left[k])
-    return _Balanced(float(gain), k)
+    return float(gain), k
 
 
 MOST_BOUGHT_DEPTH = MOST_LEAVES.bit_length() - 1
