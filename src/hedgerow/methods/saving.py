@@ -222,10 +222,11 @@ def _earlier_boosting(name: str, parameters: Mapping[str, Any], schema: Mapping[
         return _class_named(name if method == "default" else EARLIER_BOOSTING[name])(
             **set_parameters
         )
-    preset = import_module("hedgerow.methods.maddock").NAMED[method]
-    return preset(**{**set_parameters, "schema": Schema.from_dict(schema)}).set_params(
-        schema=parameters.get("schema")
-    )
+    call, _, p = method.replace("DP-TR Batch IH EBM", "dp_tr_batch").partition(" p=")
+    call = "feverless" if method.startswith("FEVERLESS") else call.lower()
+    preset = getattr(import_module("hedgerow.methods.maddock"), re.sub("[- ]", "_", call))
+    own = {"schema": Schema.from_dict(schema), **({"p": float(p)} if p else {})}
+    return preset(**{**set_parameters, **own}).set_params(schema=parameters.get("schema"))
 
 
 def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
