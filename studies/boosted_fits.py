@@ -10,23 +10,38 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Callable
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
+import hedgerow as hr
 from hedgerow.errors import PrivacyWarning
 from hedgerow.methods import boosting_classes
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.boosting_classes import BoostedTreesClassifier
-from hedgerow.methods.maddock import NAMED, ComponentBoostingClassifier
+from hedgerow.methods.maddock import ComponentBoostingClassifier
 from hedgerow.privacy.accounting import gaussian
 from hedgerow.schema.schema import Schema
 from studies import datasets
 
+NAMED: dict[str, Callable[..., ComponentBoostingClassifier]] = {
+    "DP-EBM": hr.papers.maddock.dp_ebm,
+    "DP-EBM Newton": hr.papers.maddock.dp_ebm_newton,
+    "DP-RF": hr.papers.maddock.dp_rf,
+    "FEVERLESS (uniform)": hr.papers.maddock.feverless,
+    "DP-GBM": hr.papers.maddock.dp_gbm,
+    "DP-TR Newton": hr.papers.maddock.dp_tr_newton,
+    "DP-TR Newton IH": hr.papers.maddock.dp_tr_newton_ih,
+    "DP-TR Newton IH EBM": hr.papers.maddock.dp_tr_newton_ih_ebm,
+    "DP-TR Batch IH EBM p=0.25": hr.papers.maddock.dp_tr_batch,
+    "DP-TR Batch IH EBM p=1": partial(hr.papers.maddock.dp_tr_batch, p=1.0),
+}
+"""Methods by their names in Tables 2 and 6."""
 DIGITS = 4
 """Of an epsilon that names a cell."""
 ORDERS: tuple[float, ...] = tuple(1.0 + math.pow(10.0, k / 200.0) for k in range(-200, 1000))

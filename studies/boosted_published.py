@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from hedgerow.methods.maddock import (
-    NAMED,
     PUBLISHED,
     PUBLISHED_SPLITS,
     ComponentBoostingClassifier,
@@ -33,6 +32,7 @@ from studies.boosted_fits import (
     DATASETS,
     FIGURE_SET,
     FIRST_SPLIT,
+    NAMED,
     RANKED_SETS,
     RANKS,
     RUNS,

@@ -339,7 +339,7 @@ TAKEN, PLANNED = "best of ours, or as good", "estimator of a plan"
 CHANGE, BELOW, RANGES = "score less that of clean records", "worse than no model", "open ranges"
 SURVIVAL = {"c": "C-index", "brier": "integrated Brier score"}
 CELLS, RECORDS = "cells recovered", "whole records recovered"
-NEW_SETS = "Elo, new sets"
+NEW_SETS, SPLITS = "Elo, new sets", "splits of a cell"
 AHEAD, NAMED = "tree or forest clearly ahead of the default", "named by a plan"
 RATIO, ROUND = "CPU seconds over those of the reference", "round over echo"
 
@@ -541,9 +541,11 @@ def arena() -> Iterator[Entry]:
             if group == quoted and one.group in (RATING, quoted):
                 name = ("arena", quoted, one.player)
                 yield source.entry(name, one.value, unit, one.n, one.low, one.high)
-    source = Source("arena", "one_site", command)
+    source = Source("arena", "one_site, five_sites", command)
     mine = whole[whole["player"] == DEFAULT]
-    yield source.entry(("arena", "splits", "all"), mine["split"].nunique(), "splits", len(mine))
+    splits = mine.groupby(["dataset", "epsilon", "n_sites"])["split"].nunique()
+    for words, n in (("fewest", splits.min()), ("most", splits.max())):
+        yield source.entry(("arena", SPLITS, words), int(n), "splits", len(mine))
     own = behind(whole, plans)
     ahead = own[own["lead"] > CLEAR]
     source = Source("arena", "one_site, five_sites, plans", command)

@@ -54,6 +54,7 @@ from studies.evidence import (
     RECORDS,
     RIVALS,
     ROUND,
+    SPLITS,
     STAGE,
     SURVIVAL,
     TAKEN,
@@ -476,13 +477,13 @@ def arena_page(entries: Entries) -> str:
         for p in [e.parts[2]]
     ]
     shown = "/".join(f"{epsilon:g}" for epsilon in SHOWN)
-    facts = (subject(entries, "arena", words) for words in ("splits", AHEAD, NAMED))
-    (splits,), (ahead,), (named,) = facts
+    (ahead,), (named,) = (subject(entries, "arena", words) for words in (AHEAD, NAMED))
+    splits = " to ".join(dict.fromkeys(f"{e.value:g}" for e in subject(entries, "arena", SPLITS)))
     counts = ", ".join(f"{len(names)} of {kind}" for kind, names in KINDS.items())
     return joined(
         "# Arena of private learners",
         f"{FOR} {len(KIND)} public sets ({counts}), at most {MOST_ROWS:,} rows, epsilon "
-        f"{min(PLAYED):g} to {max(PLAYED):g}, {splits.value:g} split(s) from {FIRST_SPLIT} on, on "
+        f"{min(PLAYED):g} to {max(PLAYED):g}, {splits} split(s) from {FIRST_SPLIT} on, on "
         f"which nothing was decided; on the {len(NEW)} new sets ({', '.join(NEW)}) nothing ever "
         "was. Learners have their defaults. A game is a set, epsilon, split and two learners: "
         "higher AUC, accuracy or R2 wins. *Gap closed*: part of the way from no model (worse "

@@ -165,7 +165,7 @@ OF_METHODS: dict[tuple[str, str], tuple[Constant, ...]] = {
         Constant("boost_numbers", boosting_numbers, "LEAST_SIGNAL"),
         Constant("boost_numbers", boosting_numbers, "LOOK_FRACTION"),
         Constant("boost_numbers", boosting_numbers, "RESIDUAL_TAIL"),
-        Constant("boost_numbers", boosting_numbers, "guided_constants", SHARE, "root_fraction"),
+        Constant("boost_numbers", boosting_numbers, "DESCENT_FRACTION", SHARE),
     ),
     ("forest", NUMBERS): (
         *COUNTING,

@@ -46,6 +46,7 @@ from support.examples import (
     SHARE,
     SPLIT,
     STEP_OF_MANY,
+    STEP_OF_VALUES,
     STEP_ON_CURVES,
     STEP_ON_SURFACES,
     STEP_ON_TIMES,
@@ -107,7 +108,13 @@ WORLDS = {
             SumQuery(EVERYONE, STEP_ON_SURFACES, Whole(), SHARE),
         ],
     ),
-    "values": (BY_VALUE, all_of(VALUE_STATISTICS, VALUE_GROUPS)),
+    "values": (
+        BY_VALUE,
+        [
+            *all_of(VALUE_STATISTICS, VALUE_GROUPS),
+            SumQuery(EVERYONE, STEP_OF_VALUES, Whole(), SHARE),
+        ],
+    ),
     "times": (
         BY_TIME,
         [

@@ -413,10 +413,11 @@ def test_a_round_of_boosting_is_its_steps_one_after_the_other(
     raw = rng.choice([-50.0, -1.0, 0.0, 0.3, 1e300, -np.inf, np.nan], (n, 1))
     y = rng.choice([0.0, 1.0, 1.0, 40.0, np.nan], n)
     bound = Sensitivity(2 * unit, unit**2, unit)
+    bounds = unit, bound.l1, bound.l2_squared, bound.linf
 
     def in_one() -> tuple[np.ndarray, np.ndarray]:
         scores = raw.copy()
-        given = codes, clip, scores, numbers_of(loss), y, unit, bound
+        given = codes, clip, (scores, numbers_of(loss), y), bounds
         return boosting_sums(added, trees, *given), scores
 
     def in_steps() -> tuple[np.ndarray, np.ndarray]:
@@ -425,8 +426,15 @@ def test_a_round_of_boosting_is_its_steps_one_after_the_other(
             units = bounded_units(loss_contributions(loss, scores, y), unit, bound)
         return leaf_sums(trees, codes, units), scores
 
-    for one, steps in zip(in_both_forms(in_one), in_both_forms(in_steps), strict=True):
-        np.testing.assert_array_equal(one, steps)
+    steps = in_both_forms(in_steps)
+    for form in (FOR_ANY, FOR_AVX2):
+        with using(form):
+            for one, step in zip(in_one(), steps, strict=True):
+                np.testing.assert_array_equal(one, step)
+    with using(PLAIN):
+        sums, scores = in_one()
+        assert sums is None
+        np.testing.assert_array_equal(scores, raw)
 
 
 # --------------------------------------------------------------------------------------- noise

@@ -16,7 +16,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.kernels import surfaces
 from hedgerow.kernels.build import FOR_AVX2
 from hedgerow.kernels.dispatch import PLAIN
-from hedgerow.models.losses import LogLoss, SoftmaxLoss
+from hedgerow.models.losses import LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive, Curve
 from hedgerow.models.surfaces import ALONE, Basis
 from hedgerow.privacy.queries import LATTICE, SurfaceGradients
@@ -26,6 +26,8 @@ pytestmark = pytest.mark.property
 
 SEEDS = st.integers(0, 2**32 - 1)
 CELLS = 6
+LOSSES = {0: (SquaredLoss(-2.0, 1.5, 0.7), 1.0), 2: (LogLoss(), 1.0)}
+"""By the number of classes: 0 is a number."""
 
 
 def statistic_of(
@@ -39,7 +41,7 @@ def statistic_of(
     terms = (*((j, ALONE) for j in range(columns)), *pairs)
     weights = tuple(rng.uniform(1.0, 30.0, len(terms)).tolist())
     basis = Basis(functions, terms, weights, 20)
-    loss, clip = (LogLoss(), 1.0) if classes == 2 else (SoftmaxLoss(classes), 0.5)
+    loss, clip = LOSSES.get(classes, (SoftmaxLoss(max(classes, 3)), 0.5))
     coefficients = tuple(rng.normal(0.0, 0.01, loss.outputs * basis.channels).tolist())
     at = Additive((0.0,) * loss.outputs)
     return SurfaceGradients(basis, at, coefficients, radius, loss, clip)
@@ -49,8 +51,9 @@ def some_rows(
     rng: np.random.Generator, n: int, columns: int, classes: int = 2
 ) -> tuple[np.ndarray, ...]:
     codes = rng.integers(0, CELLS, (columns, n)).astype(np.uint8)
-    raw = rng.normal(size=(n, 1 if classes == 2 else classes))
-    return codes, raw, rng.integers(0, classes, n).astype(np.float64)
+    raw = rng.normal(size=(n, classes if classes > 2 else 1))
+    y = rng.integers(0, classes, n).astype(np.float64) if classes else rng.normal(size=n)
+    return codes, raw, y
 
 
 def by_definition(
@@ -88,7 +91,7 @@ def by_definition(
     seed=SEEDS,
     n=st.sampled_from([0, 1, 2, 65, 200]),
     columns=st.integers(1, 5),
-    classes=st.sampled_from([2, 3, 11]),
+    classes=st.sampled_from([0, 2, 3, 11]),
 )
 def test_the_sum_is_the_sum_of_the_records(seed: int, n: int, columns: int, classes: int) -> None:
     rng = np.random.default_rng(seed)
@@ -142,9 +145,10 @@ def test_no_record_adds_more_than_declared_whatever_the_query_says(
 ) -> None:
     rng = np.random.default_rng(seed)
     for loss, kind in itertools.product(
-        (LogLoss(), Loud(), SoftmaxLoss(3), LoudOfMany(3)), (SurfaceGradients, Unclipped)
+        (LogLoss(), Loud(), SoftmaxLoss(3), LoudOfMany(3), LOSSES[0][0]),
+        (SurfaceGradients, Unclipped),
     ):
-        classes = max(loss.outputs, 2)
+        classes = 0 if isinstance(loss, SquaredLoss) else max(loss.outputs, 2)
         plain = statistic_of(rng, 4, radius, classes)
         asked = kind(plain.basis, plain.at, plain.coefficients, radius, loss, plain.clip)
         bound = asked.bound(unit)

@@ -62,8 +62,10 @@ def world(kind):
     return schema, *sample(120, schema)
 
 
-SLOW_TO_CHECK = {hr.BoostedTreesClassifier}
-"""Half a minute: its default looks at tables of pairs, and the checks make a hundred fits."""
+SLOW_TO_CHECK = {hr.BoostedTreesClassifier, hr.BoostedTreesRegressor}
+"""Their default learns curves and surfaces, and the checks make a hundred fits: half a minute and
+ten seconds. What they share with the others, and all other tests here, is checked of them too.
+"""
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,25 @@ def test_noisy_counts_lose_no_more_accuracy_than_theorem_2_says():
     assert wrong == pytest.approx(bound, rel=0.05)  # it bounds the chance of a wrong label itself
 
 
+def test_private_medians_and_means_lose_no_more_than_theorem_1_says():
+    """Squared error beyond that of the exact median and means; weak learners: a noisy step."""
+    rng, n, least, bound, epsilon = np.random.default_rng(0), 60, 10, 0.5, 1.0
+    x = np.sort(rng.random(n))
+    y = np.clip(0.2 * np.sign(x - 0.5) + rng.normal(0.0, 0.2, n), -bound, bound)
+    cuts = np.arange(least, n - least + 1)
+    weights = np.exp(-epsilon * np.abs(2 * cuts - n) / 2.0)
+
+    def error(cut, noisy):
+        means = [part.mean() for part in (y[:cut], y[cut:])]
+        scales = [2 * bound / (len(part) * epsilon) * noisy for part in (y[:cut], y[cut:])]
+        said = np.repeat(means + rng.laplace(0.0, scales), [cut, n - cut])
+        return float(((y - said) ** 2).sum())
+
+    private = [error(cut, 1) for cut in rng.choice(cuts, 2000, p=weights / weights.sum())]
+    limit = hr.papers.consul.excess_squared_error(n, least, epsilon, bound)
+    assert 0.0 < np.mean(private) - error(n // 2, 0) <= limit
+
+
 def test_theorem_1_falls_with_the_smaller_side():
     worst, even = (hr.papers.consul.excess_squared_error(100, t, 1.0, 0.5) for t in (1, 50))
     assert (worst, even) == (0.25 * (400 - 8 + 16), 0.25 * 16 / 50)

@@ -420,10 +420,19 @@ def test_trees_of_dp_ebm_are_counted_for_each_feature():
 
 
 # ------------------------------------------------------------------ the sizes of Consul's tables
-@pytest.mark.parametrize("name", ["diprime", "diprime_exp", "diprime_flip"])
-@pytest.mark.parametrize("depth", [3, 8, pytest.param(11, marks=pytest.mark.slow)])
-def test_median_forests_grow_to_the_depths_of_the_paper(name, depth):
-    """A level's medians are asked in as many rounds as their number needs."""
+NAMES = ("diprime", "diprime_exp", "diprime_flip")
+DEPTHS = [(3, name) for name in NAMES] + [(8, "diprime")]
+DEEP = [(8, "diprime_exp"), (8, "diprime_flip"), *((11, name) for name in NAMES)]
+
+
+@pytest.mark.parametrize(
+    ("depth", "name"), [*DEPTHS, *(pytest.param(*one, marks=pytest.mark.slow) for one in DEEP)]
+)
+def test_median_forests_grow_to_the_depths_of_the_paper(depth, name):
+    """A level's medians are asked in as many rounds as their number needs.
+
+    Choices at depth 8 are grown in the short suite by `test_sizes.py`, on more columns.
+    """
     trees = 10 if depth < 11 else 2
     model = getattr(papers.consul, name)(CLASSES, 2.0, max_depth=depth, n_estimators=trees)
     model.fit(X, Y)

@@ -138,7 +138,7 @@ def repairs_left_on(presets, departures):
     }
 
 
-SWITCHLESS = {"consul": 1, "gubler": 2, "jagannathan": 2, "liu": 2, "maddock": 5, "wang": 1}
+SWITCHLESS = {"consul": 1, "gubler": 2, "jagannathan": 2, "liu": 2, "maddock": 6, "wang": 1}
 """Departures that are neither turned off by the paper's names nor unsound: never one more."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,7 @@ from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.gain_sampled import FeatureGroups
 from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.methods.boosting_classes import starting_score, with_surfaces
-from hedgerow.models.losses import sigmoid
+from hedgerow.models.losses import SquaredLoss, sigmoid
 from hedgerow.models.model import Additive
 from hedgerow.models.surfaces import ALONE
 from hedgerow.privacy.queries import Answer, Binning, SurfaceGradients
@@ -90,8 +91,9 @@ def learn(deviation: float) -> tuple[surfaces.Surfaces, Sites]:
     drawables = [
         DrawableFeature(j, m, 1.0) for j, m in zip(effects.features, effects.masses, strict=True)
     ]
+    slope = surfaces.Slope.of_classes(effects, 1e3)
     flow = surfaces.learn_surfaces(
-        effects, stacking, GRIDS, drawables, start, Fraction(1, 2), 1, 1e3
+        effects, stacking, GRIDS, drawables, start, Fraction(1, 2), False, slope
     )
     return run(flow, sites), sites
 
@@ -107,7 +109,7 @@ def test_functions_are_orthonormal_under_the_masses_and_shrink_in_turn():
     mass, values = rng.uniform(50.0, 150.0, 30), np.sin(np.linspace(0.0, 2.0, 30))
     found = surfaces.orthonormal_functions(values, mass, is_ordered=True)
     gram = (found * (mass / mass.sum())[:, None]).T @ found
-    expected = np.diag(surfaces.DECAY ** (2.0 * np.arange(surfaces.FUNCTIONS)))
+    expected = np.diag(surfaces.DECAY ** (2.0 * np.arange(surfaces.FUNCTIONS[0])))
     assert np.abs(gram - expected).max() < 0.02  # bounded functions are a little less
     assert np.abs((mass / mass.sum()) @ found).max() < 0.02
 
@@ -171,11 +173,12 @@ def test_three_classes_share_functions_and_have_coefficients_of_their_own():
 
 
 def test_weak_signals_of_many_classes_have_no_pairs_and_short_gradients():
-    base = np.zeros(5)
-    weak, strong = (surfaces.Slope(base, 1000.0, s) for s in (199.0, 2000.0))
+    effects = effects_of(*product_rows(500))
+    many = replace(effects, base=np.zeros(5))
+    weak, strong = (surfaces.Slope.of_classes(many, s) for s in (199.0, 2000.0))
     assert (weak.paired, strong.paired) == (0, surfaces.PAIRED)
     assert (weak.clip, strong.clip) == surfaces.CLIPS
-    assert surfaces.Slope(base[:1], 1000.0, 1.0).clip == 1.0
+    assert surfaces.Slope.of_classes(effects, 1.0).clip == 1.0
 
 
 @pytest.mark.parametrize(("strength", "part"), [(1.0, 0), (1100.0, 0), (1130.0, 1), (1e6, 1)])
@@ -220,26 +223,33 @@ def test_a_smooth_table_learns_its_cells_and_shrinks_what_noise_says():
     assert np.abs(table.learn(sums, 2000.0**2, STEP).tree.values).max() < 0.2
 
 
-def test_rows_of_a_cell_become_certain_answer_by_answer():
-    table, sums, _ = pair_sums(5.0)
-    table.rows *= 3.0
-    table.doubt = table.rows**2
-    doubts = []
-    for _ in range(3):
-        table.learn(sums, 25.0, STEP)
-        doubts.append(float(table.doubt.max()))
-    assert doubts == sorted(doubts, reverse=True)
-    assert np.abs(table.rows.mean() - 8000 / 81) < 25.0
+def test_rows_of_a_cell_follow_the_answer_unless_noise_hides_them():
+    clear, sums, _ = pair_sums(5.0)
+    hidden, noisy_sums, _ = pair_sums(5000.0)
+    before = 3.0 * clear.rows
+    clear.rows, hidden.rows = before, before
+    clear.learn(sums, 25.0, STEP)
+    hidden.learn(noisy_sums, 5000.0**2, STEP)
+    assert np.abs(clear.rows.mean() - 8000 / 81) < 25.0
+    assert np.abs(hidden.rows / before - 1.0).max() < 0.2
 
 
-def test_raised_curves_have_no_mean_and_lose_nothing():
+def test_curves_of_tables_have_no_mean_and_keep_their_form():
     table = numbers.of_column(GRIDS, 0, 1000.0)
-    flat = numbers.flat_curves([0], [table], 5.0)
     values = np.linspace(0.0, 3.0, len(table.rows))[:, None]
     learned = numbers.NoisyTree(table.tree.with_values(values), np.zeros_like(values))
-    found = numbers.add_tables(flat, [table], [learned])
-    assert np.allclose(found.base + found.values[0], 5.0 + values)
+    found = numbers.curves_of_tables([0], [table], [learned], 5.0)
+    assert np.allclose(np.diff(found.values[0], axis=0), np.diff(values, axis=0))
     assert abs(float(found.masses[0] @ found.values[0][:, 0])) < 1e-6
+    assert found.base == 5.0
+
+
+def test_a_number_is_learned_in_units_of_its_clip():
+    """Steps of a residual ten times as wide are ten times as long."""
+    narrow, wide = (surfaces.Slope.of_number(SquaredLoss(-c, c, c), 100.0) for c in (1.0, 10.0))
+    assert (wide.unit, wide.curvature) == (10.0 * narrow.unit, narrow.curvature)
+    assert narrow.is_number
+    assert narrow.momentum == surfaces.MOMENTUM
 
 
 def test_deeper_trees_need_less_noise():

@@ -158,8 +158,6 @@ def test_the_textbook_numbers_come_out():
     """k = 2, keep 1/2, reports 3/4 and 1/4: 4 ln 3 for ever, 2 ln(25/9) once."""
     assert BLOOM.epsilon_forever == pytest.approx(4 * math.log(3), rel=1e-14)
     assert BLOOM.epsilon_once == pytest.approx(2 * math.log(25 / 9), rel=1e-14)
-    assert BLOOM.epsilon(1) == pytest.approx(BLOOM.epsilon_once)
-    assert BLOOM.epsilon(400) == BLOOM.epsilon_forever
 
 
 def test_two_permanent_strings_for_one_record_cost_twice():

@@ -59,6 +59,7 @@ from support.examples import (
     SHARED,
     SPLIT,
     STEP_OF_MANY,
+    STEP_OF_VALUES,
     STEP_ON_CURVES,
     STEP_ON_SURFACES,
     STEP_ON_TIMES,
@@ -85,6 +86,7 @@ ASKED = [
     (BY_TWO, STEP_ON_CURVES, Whole()),
     (BY_TWO, STEP_ON_SURFACES, Whole()),
     (BY_CLASS, STEP_OF_MANY, Whole()),
+    (BY_VALUE, STEP_OF_VALUES, Whole()),
     (BY_TIME, STEP_ON_TIMES, Whole()),
 ]
 SUMS = [(schema, SumQuery(EVERYONE, s, by, SHARE)) for schema, s, by in ASKED]

@@ -5,8 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
+from support.effort import statements
+
+parsed = cache(ast.parse)
 TESTS = Path(__file__).parents[1]
 SOURCE = TESTS.parent / "src" / "hedgerow"
 FILES = sorted(TESTS.glob("*/test_*.py"))
@@ -70,7 +74,7 @@ def marks_of_module(tree: ast.Module) -> set[str]:
 
 def unmarked_properties(source: str) -> list[str]:
     """Tests over drawn examples that do not say so."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     if "property" in marks_of_module(tree):
         return []
     tests = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -79,8 +83,8 @@ def unmarked_properties(source: str) -> list[str]:
 
 
 def missing_marker(source: str) -> set[str]:
-    tree = ast.parse(source)
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    tree = parsed(source)
+    nodes = (node for node in statements(tree) if isinstance(node, ast.ImportFrom))
     imported = {alias.name for node in nodes for alias in node.names}
     used = set(re.findall(r"pytest\.mark\.(\w+)", source))
     return {name for name, needs in NEEDS_MARKER.items() if imported & needs} - used

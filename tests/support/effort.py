@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -30,3 +31,13 @@ def examples(few: int, many: int) -> settings:
 def syntax_of(path: Path) -> ast.Module:
     """A file of the repository, parsed once for all tests that read it."""
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements of a file, in functions and classes too, without their expressions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, part, ())

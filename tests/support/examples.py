@@ -6,6 +6,7 @@ scores, the golden point of the log-loss.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -186,6 +187,8 @@ STEP_OF_MANY = SurfaceGradients(
     0.5,
 )
 """The same of three classes, whose gradients are clipped."""
+STEP_OF_VALUES = replace(STEP_ON_SURFACES, loss=SQUARED)
+"""The same of a number, by clipped residuals."""
 ODDS = OddsLoss((1.0, 2.5, 6.0), (0.2, 1.0, 1.0))
 TIME_STATISTICS = [
     EventCounts((1.0, 2.5)),

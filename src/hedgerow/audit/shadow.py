@@ -42,9 +42,8 @@ class Terms:
     records_per_person: int = 1
     entry: Amount = Fraction(0)
     label_odds: tuple[Fraction, Fraction, int] | None = None
-    """For randomized labels: the probability of the true label, that of each other label, and the
-    number of such reports of one person in which neighbors differ.
-    """
+    """For randomized labels: the chances of the true and of each other label, and the number of
+    reports of one person in which neighbors differ."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +158,7 @@ def budget_of(measure: str, epsilon: Fraction, delta: Fraction) -> Fraction:
     e, goal, high = _real(ctx, epsilon), _real(ctx, delta), ctx.mpf(1)
     while delta_of(high, e, ctx) <= goal:
         high *= 2
-    mu, _ = _bisect(lambda mu: delta_of(mu, e, ctx) <= goal, ctx.mpf(0), high)
-    return _rational(mu**2)
+    return _rational(_bisect(lambda mu: delta_of(mu, e, ctx) <= goal, ctx.mpf(0), high)[0] ** 2)
 
 
 @lru_cache(maxsize=1024)
@@ -177,7 +175,7 @@ def epsilon_of_spent(measure: str, spent: Fraction, delta: Fraction) -> float:
 
 
 def _bisect(is_low: Callable[[Any], bool], low: Any, high: Any) -> tuple[Any, Any]:
-    for _ in range(100):
+    for _ in range(64):
         middle = (low + high) / 2
         low, high = (middle, high) if is_low(middle) else (low, middle)
     return low, high

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from hedgerow.audit.shadow import (
 from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Draws, Rows
+from hedgerow.data.sums import Sums
 from hedgerow.federation.client import Samplers, respond
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
@@ -92,12 +94,30 @@ class _Look:
         return 0
 
 
+class _Once:
+    """The sums of a site, computed once for both answers to the same questions."""
+
+    def __init__(self, sums: Sums) -> None:
+        self._sums, self._known = sums, dict[tuple[Any, ...], Any]()
+
+    def __getattr__(self, name: str) -> Any:
+        def compute(asked: Any, *how: Any) -> Any:
+            key = name, *map(id, asked if isinstance(asked, list) else [asked])
+            if key not in self._known:
+                self._known[key] = getattr(self._sums, name)(asked, *how)
+            return self._known[key]
+
+        return compute
+
+
 def answer_without_noise(rows: StudyRows, questions: Sequence[Priced]) -> SiteAnswer:
     """Answers a bundle as the site would, twice: without noise, and with marks."""
     plain, with_marks = _Look(0), _Look(DRAW_MARK)
-    vectors = [
-        respond(rows, questions, _SameBits(), look.samplers).vector for look in (plain, with_marks)
-    ]
+    with patch.object(rows, "sums", _Once(rows.sums)):
+        vectors = [
+            respond(rows, questions, _SameBits(), look.samplers).vector
+            for look in (plain, with_marks)
+        ]
     marks = vectors[1] - vectors[0]
     draws = np.where(marks % DRAW_MARK == 0, marks // DRAW_MARK - 1, -1)
     return SiteAnswer(

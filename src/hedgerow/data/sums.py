@@ -8,6 +8,7 @@ label and adds 1 to one cell of each group, as declared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple
 from functools import cached_property
 from itertools import groupby
 from math import prod
@@ -117,7 +118,9 @@ def surface_sum(
     if rows is None and loss is not None:
         norms = basis_norms(basis, codes) if norms is None else norms
         cells, bounds = cells_within(basis, codes), (statistic.clip, units, statistic.radius)
-        return basis.gather(surface_step(basis, cells, tables[0], norms, raw, loss, y, *bounds))
+        step = surface_step(basis, cells, tables[0], norms, (raw, loss, y), bounds)
+        if step is not None:
+            return basis.gather(step)
     totals = np.zeros((len(tables), basis.n_cells), np.int64)
     for part in _parts(len(y), rows, SURFACE_ROWS):
         groups = basis_rows(basis, codes[:, part])
@@ -315,26 +318,31 @@ class Answering:
         """Routes and sums in one pass over the rows."""
         trees, codes = pack(by.trees), self.rows.codes
         if rows is None and isinstance(statistic, Gradients):
-            loss = numbers_of(statistic.loss)
-            if loss is not None:
-                return self._boosting_sums(statistic, trees, loss, unit)
+            in_one_pass = self._boosting_sums(statistic, trees, unit)
+            if in_one_pass is not None:
+                return in_one_pass
         if self._is_counted(statistic):
             return leaf_counts(trees, codes, statistic.channel(self), statistic.channels, rows)
         return leaf_sums(trees, codes, self.contributions(statistic, unit), rows)
 
     def _boosting_sums(
-        self, statistic: Gradients, trees: PackedTrees, loss: FloatArray, unit: int
-    ) -> IntArray:
-        """A round of boosting: advances the scores, and sums there, in one pass."""
-        model, codes, self._norms = statistic.at, self.rows.codes, None
+        self, statistic: Gradients, trees: PackedTrees, unit: int
+    ) -> IntArray | None:
+        """A round of boosting: advances the scores, and sums there, in one pass, if it can."""
+        loss, model, self._norms = numbers_of(statistic.loss), statistic.at, None
+        if loss is None:
+            return None
         scored_model, raw = self._raw or (None, None)
         n_scored = trees_in_common(scored_model, model)
         added = pack(model.trees[n_scored:]) if n_scored and n_scored < len(model.trees) else None
         if added is None or raw is None:
             added, raw = None, self.raw(model)
-        self._raw = (model, raw)
-        in_units = unit, statistic.bound(unit)
-        return boosting_sums(added, trees, codes, model.clip, raw, loss, self.y, *in_units)
+        bounds = unit, *astuple(statistic.bound(unit))
+        scores = raw, loss, self.y
+        sums = boosting_sums(added, trees, self.rows.codes, model.clip, scores, bounds)
+        if sums is not None:
+            self._raw = (model, raw)
+        return sums
 
     def _norms_of(self, basis: Basis) -> FloatArray:
         """Computed once for all rounds with one basis."""

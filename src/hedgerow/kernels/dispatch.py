@@ -38,17 +38,19 @@ KERNEL_LOG = logging.getLogger("hedgerow.kernels")
 class Kernel:
     """A compiled loop, by its name, and its plain form.
 
+    A loop that fuses the steps of others has no plain form: where it is not compiled, `run` is None
+    and changes nothing, and its caller takes the steps, which are its definition.
     `types` has NumPy's letter for the type of each array argument; N is a float, W an integer.
     """
 
-    def __init__(self, name: str, plain: Callable[..., Any], types: str) -> None:
+    def __init__(self, name: str, plain: Callable[..., Any] | None, types: str) -> None:
         self.name, self.plain = name, plain
         self.types = [NUMBERS.get(letter) or np.dtype(letter) for letter in types]
 
     def run(self, *args: Any) -> Any:
         loop = _loop(self.name, FORM)
         if loop is None:
-            return self.plain(*args)
+            return self.plain and self.plain(*args)
         words = self._words(args)
         result = loop(words.buffer_info()[0])
         if result == NO_MEMORY:

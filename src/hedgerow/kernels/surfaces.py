@@ -13,8 +13,7 @@ import numpy as np
 
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import Kernel, as_input
-from hedgerow.kernels.units import loss_contributions_plain
-from hedgerow.models.losses import LONGER, clipped_gradients
+from hedgerow.models.losses import LONGER
 from hedgerow.models.surfaces import Basis
 from hedgerow.schema.arrays import Codes, FloatArray, IntArray
 
@@ -59,26 +58,26 @@ def surface_step(
     codes: Codes,
     table: FloatArray,
     norm: FloatArray,
-    raw: FloatArray,
-    loss: FloatArray,
-    y: FloatArray,
-    clip: float,
-    units: int,
-    radius: int,
-) -> IntArray:
-    """(M,) the sums of one gradient step in one pass over the rows, for a loss of one score."""
+    scores: tuple[FloatArray, FloatArray, FloatArray],
+    bounds: tuple[float, int, int],
+) -> IntArray | None:
+    """(M,) sums of a gradient step in one pass over the rows; None where it is not compiled.
+
+    `scores` are raw (n, 1), the loss's numbers and the targets; `bounds` clip, units and radius.
+    The steps are `look_up`, `loss_contributions`, `clipped_gradients`, `bounded_multiples` and
+    `add_at_places`.
+    """
+    raw, loss, y = scores
     if not raw.size == len(norm) == len(y) == codes.shape[1]:
         raise ParameterError(f"{raw.shape} scores, {len(norm)} norms, {len(y)} targets came.")
     columns = np.array([*(basis.functions[k].feature for k in basis.grouped), 0], np.int64)
     groups, totals = basis.groups[[*basis.grouped, -1]], np.zeros(basis.n_cells, np.int64)
     most = np.concatenate([groups.max(axis=1), codes.max(axis=1, initial=0)])
     _check_most(most, basis.layout, min(len(table), len(totals)))
-    limit = (units * radius) ** 2 * MARGIN
-    scores = as_input(norm, np.float64), as_input(raw, np.float64), loss, as_input(y, np.float64)
-    bounds = LONGER, clip, float(units), float(radius), limit
-    inputs = as_input(codes, np.uint8), columns, groups, basis.layout, as_input(table, np.float64)
-    SURFACE_STEP.run(*inputs, *scores, *bounds, totals)
-    return totals
+    limits = LONGER, *map(float, bounds), (bounds[1] * bounds[2]) ** 2 * MARGIN
+    numbers = [as_input(values, np.float64) for values in (table, norm, raw, loss, y)]
+    places = as_input(codes, np.uint8), columns, groups, basis.layout
+    return totals if SURFACE_STEP.run(*places, *numbers, *limits, totals) else None
 
 
 def _check(groups: Codes, layout: IntArray, size: int) -> None:
@@ -131,34 +130,7 @@ def _bounded_multiples_plain(
     out[:] = np.where(fits[:, None], multiples, 0.0)
 
 
-def _surface_step_plain(
-    codes: Codes,
-    columns: IntArray,
-    groups: Codes,
-    layout: IntArray,
-    table: FloatArray,
-    norm: FloatArray,
-    raw: FloatArray,
-    loss: FloatArray,
-    y: FloatArray,
-    longer: float,
-    clip: float,
-    units: float,
-    radius: float,
-    limit: float,
-    totals: IntArray,
-) -> None:
-    rows = np.concatenate([np.take_along_axis(groups, codes[columns].astype(np.intp), 1), codes])
-    score, both = np.zeros(len(y)), np.empty((len(y), 2))
-    _look_up_plain(rows, layout, table, score)
-    loss_contributions_plain(loss, raw + score[:, None], y, both)
-    gradient = clipped_gradients(both[:, :1], clip)
-    multiples = np.empty(gradient.shape, np.int64)
-    _bounded_multiples_plain(gradient, norm, units, radius, limit, multiples)
-    _add_at_places_plain(rows, layout, multiples[:, 0], totals)
-
-
 LOOK_UP = Kernel("look_up", _look_up_plain, "Bqdd")
 ADD_AT_PLACES = Kernel("add_at_places", _add_at_places_plain, "Bqqq")
 BOUNDED_MULTIPLES = Kernel("bounded_multiples", _bounded_multiples_plain, "ddNNNq")
-SURFACE_STEP = Kernel("surface_step", _surface_step_plain, "BqBqdddddNNNNNq")
+SURFACE_STEP = Kernel("surface_step", None, "BqBqdddddNNNNNq")

@@ -5,7 +5,7 @@ Shapes: F features, n rows, N nodes, T trees, L leaves of the largest, C channel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,9 +20,7 @@ from hedgerow.kernels.dispatch import (
     unknown_labels,
 )
 from hedgerow.kernels.sums import add_group, one_each
-from hedgerow.kernels.units import bounded_units_plain, loss_contributions_plain
 from hedgerow.models.layers import Layer, NodeTests
-from hedgerow.models.losses import Sensitivity
 from hedgerow.models.packing import PackedTrees
 from hedgerow.models.tree import descend
 from hedgerow.schema.arrays import Codes, FloatArray, Int32, IntArray, Words
@@ -72,26 +70,23 @@ def boosting_sums(
     trees: PackedTrees,
     codes: Codes,
     clip: tuple[float, float] | None,
-    raw: FloatArray,
-    loss: FloatArray,
-    y: FloatArray,
-    unit: int,
-    bound: Sensitivity,
-) -> IntArray:
-    """(T, L, 2) a round of boosting in one pass over the rows, for a loss known by its numbers.
+    scores: tuple[FloatArray, FloatArray, FloatArray],
+    bounds: Sequence[float],
+) -> IntArray | None:
+    """(T, L, 2) a round of boosting in one pass over the rows; None where it is not compiled.
 
-    The scores `raw` advance by the trees `added`, as in `add_values`; the contributions there, as
-    in `loss_contributions` and `bounded_units`, are summed by leaf, as in `leaf_sums`.
+    `scores` are raw (n, 1), the loss's numbers and the targets. The trees `added` advance raw, as
+    `add_values`; contributions there, as `loss_contributions` and `bounded_units` with the bounds
+    (unit, l1, l2_squared, linf), are summed as `leaf_sums`.
     """
+    raw, loss, y = scores
     if raw.shape != (len(y), 1) or len(y) != codes.shape[1]:
         raise ParameterError(f"{raw.shape} scores and {len(y)} targets: codes {codes.shape}.")
     none = trees._replace(depth=trees.depth[:0])
-    low, high = (-np.inf, np.inf) if clip is None else map(float, clip)
-    bounds = float(unit), float(bound.l1), float(bound.l2_squared), float(bound.linf)
-    out, targets = _halves(trees, 1, 2), as_input(y, np.float64)
-    scores = _columns(trees, codes), low, high, raw
-    BOOSTING_SUMS.run(added or none, trees, *scores, loss, targets, *bounds, out)
-    return _whole(out)[:, 0]
+    out, limits = _halves(trees, 1, 2), (-np.inf, np.inf) if clip is None else map(float, clip)
+    rows = _columns(trees, codes), *limits, raw, loss, as_input(y, np.float64)
+    is_done = BOOSTING_SUMS.run(added or none, trees, *rows, *map(float, bounds), out)
+    return _whole(out)[:, 0] if is_done else None
 
 
 def _select_rows(rows: Int32 | None, codes: Codes, values: Array) -> tuple[Codes, Array]:
@@ -149,30 +144,6 @@ def _add_values_plain(
             raw[part] = np.minimum(np.maximum(raw[part] + value, low), high)
 
 
-def _boosting_sums_plain(
-    added: PackedTrees,
-    trees: PackedTrees,
-    codes: Codes,
-    low: float,
-    high: float,
-    raw: FloatArray,
-    loss: FloatArray,
-    y: FloatArray,
-    unit: float,
-    l1: float,
-    l2_squared: float,
-    linf: float,
-    out: IntArray,
-) -> None:
-    if len(added.depth):
-        _add_values_plain(added, codes, low, high, raw)
-    vectors = np.empty((len(y), 2))
-    loss_contributions_plain(loss, raw, y, vectors)
-    stats = np.empty(vectors.shape, np.int64)
-    bounded_units_plain(vectors, unit, l1, l2_squared, linf, stats)
-    _sum_leaves_plain(trees, codes, np.zeros(len(y), np.int32), stats, out)
-
-
 def _parts(trees: PackedTrees, codes: Codes) -> Iterator[slice]:
     """Blocks of rows such that all trees together route about `ROUTED` rows."""
     size = -(-ROUTED // len(trees.depth))
@@ -187,7 +158,7 @@ def _leaves(trees: PackedTrees, codes: Codes) -> Int32:
 
 SUM_LEAVES = Kernel("sum_leaves", _sum_leaves_plain, PACKED_TYPES + "Biqq")
 ADD_VALUES = Kernel("add_values", _add_values_plain, PACKED_TYPES + "BNNd")
-BOOSTING_SUMS = Kernel("boosting_sums", _boosting_sums_plain, 2 * PACKED_TYPES + "BNNd" + "ddNNNNq")
+BOOSTING_SUMS = Kernel("boosting_sums", None, 2 * PACKED_TYPES + "BNNdddNNNNq")
 
 
 # The open node of each row in a layer, and sums over both sides of the nodes' tests. Shapes: n

@@ -42,27 +42,12 @@ def numbers_of(loss: Loss) -> FloatArray | None:
     return None
 
 
-def _loss_of(numbers: FloatArray) -> Loss:
-    factor, low, high, clip = numbers.tolist()
-    if clip:
-        return SquaredLoss(low, high, clip, factor)
-    return PlainLogLoss() if factor == PlainLogLoss.hessian_scale else LogLoss()
-
-
 def loss_contributions(loss: Loss, raw: FloatArray, y: FloatArray) -> FloatArray:
     """(n, C) `loss.contributions`, compiled where there is a loop."""
-    numbers = numbers_of(loss)
-    if numbers is None:
-        return loss.contributions(raw, y)
-    out = np.empty((len(y), 2))
-    LOSS_CONTRIBUTIONS.run(numbers, as_input(raw, np.float64), as_input(y, np.float64), out)
-    return out
-
-
-def loss_contributions_plain(
-    numbers: FloatArray, raw: FloatArray, y: FloatArray, out: FloatArray
-) -> None:
-    out[:] = _loss_of(numbers).contributions(raw, y)
+    numbers, out = numbers_of(loss), np.empty((len(y), 2))
+    inputs = as_input(raw, np.float64), as_input(y, np.float64)
+    is_done = numbers is not None and LOSS_CONTRIBUTIONS.run(numbers, *inputs, out)
+    return out if is_done else loss.contributions(raw, y)
 
 
 def quantize(values: FloatArray, unit: float) -> IntArray:
@@ -91,12 +76,12 @@ def _keeps(contributions: IntArray, bound: Sensitivity) -> NDArray[np.bool_]:
     return keeps & (l1 <= bound.l1) & (l2_squared <= bound.l2_squared)
 
 
-def bounded_units_plain(
+def _bounded_units_plain(
     values: FloatArray, unit: float, l1: float, l2_squared: float, linf: float, out: IntArray
 ) -> None:
     bound = Sensitivity(int(l1), int(l2_squared), int(linf))
     out[:] = zero_exceeding(quantize(values, unit), bound)
 
 
-BOUNDED_UNITS = Kernel("bounded_units", bounded_units_plain, "dNNNNq")
-LOSS_CONTRIBUTIONS = Kernel("loss_contributions", loss_contributions_plain, "dddd")
+BOUNDED_UNITS = Kernel("bounded_units", _bounded_units_plain, "dNNNNq")
+LOSS_CONTRIBUTIONS = Kernel("loss_contributions", None, "dddd")

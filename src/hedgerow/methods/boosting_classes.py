@@ -237,15 +237,15 @@ class SmoothedBoost(Method):
                 drawables,
                 score,
                 shares.trees * of_surfaces,
-                noise_model.n_sites,
-                strength,
+                noise_model.n_sites > 1,
+                surfaces.Slope.of_classes(effects, strength),
             )
             score, of_trees = learned.score(), [tree.deviations for tree in learned.trees]
             pairs = zip(of_curves, learned.curve_noise(), strict=True)
             of_curves = [np.hypot(a, b) for a, b in pairs]
         if shares.trees and of_surfaces < 1:
             if not of_surfaces:
-                plan = replace(plan, before=plan.before - sum(surfaces.SHARED_DESCENT_ROUNDS))
+                plan = replace(plan, before=plan.before - sum(surfaces.SHARED_DESCENT_ROUNDS[0]))
             rounds = Rounds(plan.sizes(noise_model), shares.trees * (1 - of_surfaces))
             splitting = self._splitting(grids, drawables, strength, n_classes)
             update = partial(leaves_for, n_classes)

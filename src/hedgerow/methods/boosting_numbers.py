@@ -1,9 +1,10 @@
-"""Boosted tables and trees for a numeric target: smooth curves, surfaces of pairs, then trees.
+"""Boosting for a numeric target: smooth curves and surfaces, tables of pairs, then trees.
 
-Everything is boosting by one kind of sum, (clipped residual, row) in the cells of a table or the
-leaves of a tree: one per round at one site, several per round over several sites. Under Laplace
-noise, or where sites share rounds, there are only trees, whose structure comes from one table of
-the target's classes. With a weak signal it trains a forest.
+Tables of all columns show the curves. Gradient descent learns curves and surfaces together
+(methods/blocks/surfaces.py). Tables of pairs and trees follow, by sums of (clipped residual, row)
+in their cells and leaves: one per round at one site, several per round over several sites. Under
+Laplace noise, or if a study allows few rounds, there are only trees, whose structure comes from one
+table of the target's classes. With a weak signal it trains a forest.
 
 Shapes: B bins of a column or cells of a table.
 """
@@ -20,7 +21,7 @@ from math import comb
 import numpy as np
 
 from hedgerow.methods.base import PrivateRegressor, StagedTrees
-from hedgerow.methods.blocks import private_bins
+from hedgerow.methods.blocks import private_bins, surfaces
 from hedgerow.methods.blocks.boosting import (
     BATCH_OVERLAP,
     TREES_PER_ROUND,
@@ -33,6 +34,7 @@ from hedgerow.methods.blocks.curves import (
     STRENGTHS,
     FeatureEffects,
     correlations,
+    even_stacking,
     families,
     smooth_curve,
 )
@@ -52,12 +54,14 @@ from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.methods.blocks.scores import TINY
 from hedgerow.methods.blocks.screening import root_tables
 from hedgerow.methods.blocks.sizes import QUERY, Scale
+from hedgerow.methods.blocks.surfaces import Slope, learn_surfaces
 from hedgerow.methods.blocks.target import (
     InitialRound,
     TargetShape,
     TrainingTarget,
     count_query,
     initial_round,
+    initial_rounds,
 )
 from hedgerow.methods.constants import constant
 from hedgerow.methods.forest import FOREST_FALLBACK, GuidedForest, root_weights
@@ -76,7 +80,9 @@ from hedgerow.privacy.queries import (
     QueryKinds,
     ResidualCells,
     SumQuery,
+    SurfaceGradients,
     TargetClassCounts,
+    Whole,
     sums,
 )
 from hedgerow.schema.arrays import FloatArray, Rng, canonical
@@ -94,25 +100,23 @@ TARGET_CLASSES = constant(8, unit="classes of the target in the tables that guid
 BOOST_BINS = constant(32, unit="bins of a feature in these tables")
 BOOST_CELLS = constant(256, unit="cells of the public grid")
 GUIDED_DEPTH = constant(7, unit="levels of a tree", evidence="numbers.md#0119")
+GUIDED_TRIES = constant(5, unit="draws of a test at a node", evidence="numbers.md#0119")
+GUIDING_FRACTION = constant((Fraction(1, 10), Fraction(1, 5)), unit="part of the budget")
+"""Budget fraction of the tables that guide trees, under Gaussian and under Laplace noise."""
+PURE_TREES = constant(20, unit="trees under Laplace noise", evidence="numbers.md#0119")
 MOST_BOOSTED_TREES = constant(100, unit="trees", evidence="numbers.md#0162")
 LEAST_BOOSTED_DEPTH, MOST_BOOSTED_DEPTH = constant(
     (4, 9), unit="levels of a tree", evidence="numbers.md#0162"
 )
 ROWS_PER_NOISE = constant(6.0, unit="rows of a leaf per deviation", evidence="numbers.md#0162")
 """Least rows of a leaf per noise deviation, which limits the depth."""
-WEAK_BELOW = constant(350.0, unit="signal", evidence="numbers.md#0162")
-"""Signal below which the budget allows only one pass over all columns."""
-PASS_FRACTION = constant(
-    (Fraction(1, 5), Fraction(6, 100)), unit="part of the budget", evidence="numbers.md#0162"
-)
-"""Budget fraction of a pass over all columns, at a weak and at a strong signal."""
-MOST_PASSES = constant(4, unit="passes", evidence="numbers.md#0162")
-AGAIN_BELOW = constant(0.75, unit="part of the clip", evidence="numbers.md#0162")
-"""One more pass follows if the last one reduced the clip of residuals to this fraction."""
-ORDER_FRACTION = constant(Fraction(2, 100), unit="part of the budget", evidence="numbers.md#0162")
-"""Budget fraction for tables of all columns at once, to learn the strongest first."""
-LOOKS_AT_TABLES = constant((1, 2, 4, 8), unit="columns", evidence="numbers.md#0162")
-"""Numbers of learned columns after which the size of residuals is asked again."""
+CURVES_FRACTION = constant(Fraction(1, 10), unit="part of the budget", evidence="numbers.md#0168")
+"""Budget fraction for tables of all columns, in one round."""
+DESCENT_FRACTION = constant(Fraction(1, 4), unit="part of the budget", evidence="numbers.md#0168")
+SHARED_TABLE_ROUNDS = constant(3, unit="rounds", evidence="numbers.md#0168")
+"""Rounds over several sites for the tables of all pairs."""
+TABLES_OVERLAP = constant(0.5, unit="power", evidence="numbers.md#0168")
+"""The tables of a round are weighted by (number of tables)^-this."""
 SURFACES_FRACTION = constant(Fraction(1, 5), unit="part of the budget", evidence="numbers.md#0162")
 PAIRED_COLUMNS = constant((5, 7), unit="columns", evidence="numbers.md#0162")
 """Number of strongest columns whose pairs are asked, below and above a signal threshold."""
@@ -136,24 +140,6 @@ RESIDUAL_STANDS_OUT = constant(2.0, unit="deviations")
 """Deviations of noise that the count of a residual cell must exceed."""
 IN_CLIPS = SquaredLoss(0.0, 1.0, 1.0, ROW_WEIGHT)
 """Residuals in units of their clip."""
-
-
-@dataclass(frozen=True)
-class GuidedConstants:
-    """Settings of trees alone, which follow from the noisy signal-to-noise ratio."""
-
-    n_estimators: int
-    depth: int
-    tries: int
-    root_fraction: Fraction
-
-
-def guided_constants(signal: float, is_pure: bool) -> GuidedConstants:
-    if is_pure:
-        return GuidedConstants(20, GUIDED_DEPTH, 5, Fraction(1, 5))
-    if signal < 1000:
-        return GuidedConstants(MOST_BOOSTED_TREES, 5, 3, Fraction(1, 10))
-    return GuidedConstants(MOST_BOOSTED_TREES, GUIDED_DEPTH, 5, Fraction(1, 10))
 
 
 @dataclass(frozen=True)
@@ -215,30 +201,26 @@ class GuidedTree:
 
 @dataclass
 class SmoothTable:
-    """Mean residuals of the cells of one column or of two, learned pass by pass.
+    """Mean residuals of the cells of one column or of two.
 
-    A table is asked as a tree with one leaf per cell. A cell is expected to hold `rows` rows, with
-    variance `doubt`, which every answer updates. Their error counts as noise of the residuals.
+    A table is asked as a tree with one leaf per cell. A cell is expected to hold about `rows` rows,
+    which the answer corrects. Their error counts as noise of the residuals.
     """
 
     features: tuple[FeatureGroups, ...]
     tree: Tree
     families: FloatArray  # (l, B, B) correlations of cells that are tried
     rows: FloatArray
-    doubt: FloatArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.doubt = self.rows**2 + 1.0
 
     def learn(self, sums: FloatArray, variance: float, update: MeanResiduals) -> NoisyTree:
         residuals, noise = update.residuals, variance / ROW_WEIGHT**2
-        trust = self.doubt / (self.doubt + noise + TINY)
+        doubt = self.rows**2 + 1.0
+        trust = doubt / (doubt + noise + TINY)
         self.rows = self.rows + trust * (sums[:, 1] / ROW_WEIGHT - self.rows)
-        self.doubt = (1.0 - trust) * self.doubt
         slope = np.maximum(self.rows, 1e-3)
         of_sums = np.full(len(slope), variance)
         is_pair = len(self.features) > 1
-        of_rows = self.doubt * residuals.scatter * (SURFACE_ENERGY if is_pair else 1.0)
+        of_rows = (1.0 - trust) * doubt * residuals.scatter * (SURFACE_ENERGY if is_pair else 1.0)
         spread = of_sums + residuals.scatter * slope + of_rows + 1e-6
         strengths = SURFACE_STRENGTHS if is_pair else STRENGTHS
         means, noise_of_means = smooth_curve(
@@ -318,29 +300,18 @@ def drawable_columns(effects: FeatureEffects) -> list[DrawableFeature]:
     return [DrawableFeature(feature, mass, float(c)) for feature, mass, c in columns]
 
 
-def flat_curves(
-    features: Sequence[int], tables: Sequence[SmoothTable], base: float
+def curves_of_tables(
+    features: Sequence[int],
+    tables: Sequence[SmoothTable],
+    learned: Sequence[NoisyTree],
+    base: float,
 ) -> FeatureEffects:
-    zeros = tuple(np.zeros((len(table.rows), 1)) for table in tables)
-    rows = tuple(table.rows for table in tables)
-    return FeatureEffects(np.array([base]), tuple(features), zeros, rows, zeros)
-
-
-def add_tables(
-    effects: FeatureEffects, tables: Sequence[SmoothTable], learned: Sequence[NoisyTree]
-) -> FeatureEffects:
-    """The curves plus what their tables added. Each has mean 0; the base takes the rest."""
+    """The curves that tables learned. Each has mean 0."""
     masses = tuple(np.maximum(table.rows, 0.0) for table in tables)
-    values = [v + noisy.tree.values for v, noisy in zip(effects.values, learned, strict=True)]
-    means = [m @ v / max(float(m.sum()), 1.0) for m, v in zip(masses, values, strict=True)]
-    pairs = zip(effects.deviations, learned, strict=True)
-    return replace(
-        effects,
-        base=canonical(effects.base + sum(means)),
-        values=tuple(canonical(v - mean) for v, mean in zip(values, means, strict=True)),
-        masses=masses,
-        deviations=tuple(np.hypot(own, noisy.deviations) for own, noisy in pairs),
-    )
+    pairs = [(m, noisy.tree.values) for m, noisy in zip(masses, learned, strict=True)]
+    values = tuple(canonical(v - m @ v / max(float(m.sum()), 1.0)) for m, v in pairs)
+    noise = tuple(noisy.deviations for noisy in learned)
+    return FeatureEffects(np.array([base]), tuple(features), values, masses, noise)
 
 
 @dataclass(frozen=True)
@@ -357,6 +328,15 @@ class Stage:
         rate, overlap = self.learning_rate, self.overlap
         return MeanResiduals(loss, rate, residuals=residuals, overlap=overlap, trees=trees)
 
+    def slope(self, residuals: Residuals, records: float) -> Slope:
+        return Slope.of_number(
+            SquaredLoss(self.target.low, self.target.high, residuals.clip, ROW_WEIGHT), records
+        )
+
+    def clipped(self, model: Additive) -> Additive:
+        """The model with predictions in the target's range."""
+        return replace(model, clip=(self.target.low, self.target.high))
+
 
 @method(
     "regression_boost",
@@ -372,10 +352,11 @@ class RegressionBoost(Method):
     |----------|-------------------------------------------------|-------------------------|
     | 1        | number of rows, counts of the target at five widths | 5 %                 |
     | 2        | counts of all numeric columns' cells            | 4 %                     |
-    | a column | its table, once or twice                        | 20 % or 10 % together   |
+    | 3        | tables of all columns                           | 10 %                    |
+    | 10 or 21 | gradients of curves and surfaces                | 25 % together           |
     | a pair   | its table                                       | 20 % together           |
     | per tree | leaf sums of (weight, clipped residual)         | equal parts of the rest |
-    | up to 8  | histogram of absolute residuals: the clip       | 3 % together            |
+    | up to 9  | histogram of absolute residuals: the clip       | 4 % together            |
 
     Trees alone: target-class tables of all features (10 %; pure: 20 %), then trees.
     Over several sites tables and trees share rounds, and histograms go with trees.
@@ -402,7 +383,7 @@ class RegressionBoost(Method):
 
     def asks(self, schema: Schema) -> QueryKinds:
         boosting = sums(TargetClassCounts, Cells) | sums(Gradients, Leaves)
-        counts = private_bins.ASKS | sums(Count, ResidualCells)
+        counts = private_bins.ASKS | sums(Count, ResidualCells) | sums(SurfaceGradients, Whole)
         return GuidedForest().asks(schema) | boosting | counts
 
     def grid(self, schema: Schema) -> Schema:
@@ -420,9 +401,8 @@ class RegressionBoost(Method):
 
         guided = with_trees(self._before_guided(schema), self._batches(schema, is_guided=True))
         by_tables = with_trees(self._before_trees(schema), self._batches(schema))
-        if self.trees_per_round is None:  # sites that share rounds have trees alone
-            fewest = guided.fewest_rounds
-            by_tables = replace(by_tables, rounds=guided.rounds, fewest_rounds=fewest)
+        if self.trees_per_round is None:  # there are trees alone if a study allows few rounds
+            by_tables = replace(by_tables, fewest_rounds=guided.fewest_rounds)
         return GuidedForest(max_depth=self.max_depth).largest(schema) | guided | by_tables
 
     def _before_guided(self, schema: Schema) -> Size:
@@ -433,14 +413,17 @@ class RegressionBoost(Method):
 
     def _before_trees(self, schema: Schema) -> Size:
         scale = Scale(schema)
-        size = scale.initial_round() + scale.tables(channels=1) + self._look(scale) * 2
+        size = scale.initial_round() + scale.tables(channels=1) + self._look(scale) * 4
         model, columns = self._model_bytes(scale), scale.columns
-        paired = comb(min(max(PAIRED_COLUMNS), columns), 2)
         curves = scale.trees(columns, scale.cells, channels=2, shared_bytes=model)
-        surfaces = scale.trees(paired, SURFACE_GROUPS[1] ** 2, channels=2, shared_bytes=model)
-        alone = 1 + MOST_PASSES * (columns + len(LOOKS_AT_TABLES)) + paired
-        tables = replace(curves | surfaces, rounds=alone, rounds_alone=alone, fewest_rounds=alone)
-        return size + tables
+        of_trees = partial(
+            scale.trees, leaves=SURFACE_GROUPS[1] ** 2, channels=2, shared_bytes=model
+        )
+        n_pairs = comb(min(max(PAIRED_COLUMNS), columns), 2)
+        n_rounds = min(SHARED_TABLE_ROUNDS, n_pairs)
+        pairs = of_trees(-(-n_pairs // SHARED_TABLE_ROUNDS)) * n_rounds
+        size += curves + surfaces.largest(scale, 1) + replace(pairs, rounds_alone=n_pairs)
+        return size if self.trees_per_round is None else replace(size, rounds=size.rounds_alone)
 
     def _look(self, scale: Scale) -> Size:
         size, model = QUERY + NUMBER * RESIDUAL_CELLS, self._model_bytes(scale)
@@ -454,8 +437,13 @@ class RegressionBoost(Method):
         n_estimators, leaves = self.n_estimators or MOST_BOOSTED_TREES, self._leaves(scale)
         trees = scale.model_bytes(n_estimators, leaves, 1, scale.tests(BOOST_BINS))
         columns, groups = scale.columns, SURFACE_GROUPS[1]
-        surfaces = comb(min(max(PAIRED_COLUMNS), columns), 2) * scale.tree_bytes(groups**2, 1)
-        return trees + surfaces + columns * scale.tree_bytes(scale.cells, 1)
+        tables = comb(min(max(PAIRED_COLUMNS), columns), 2) * scale.tree_bytes(groups**2, 1)
+        return (
+            trees
+            + surfaces.tree_bytes(scale, 1)
+            + tables
+            + columns * scale.tree_bytes(scale.cells, 1)
+        )
 
     def _batches(self, schema: Schema, *, is_guided: bool = False) -> BatchPlan:
         before = (self._before_guided if is_guided else self._before_trees)(schema).rounds
@@ -467,15 +455,11 @@ class RegressionBoost(Method):
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)
         plan = self._batches(schema)
-        is_shared = plan.is_shared(
-            noise_model
-        )  # tables of one round would learn the same thing twice
-        has_tables = not noise_model.is_pure and not is_shared and plan.fits(noise_model)
+        has_tables = not noise_model.is_pure and plan.fits(noise_model)
         if first_round.signal < (TABLES_FROM if has_tables else LEAST_SIGNAL):
             return (yield from self._forest(first_round, schema, noise_model, rng))
         assert first_round.target.shape is not None
-        tables = Stage(first_round.target.shape, is_shared)
-        stage = replace(tables, learning_rate=self.learning_rate)
+        stage = Stage(first_round.target.shape, plan.is_shared(noise_model), self.learning_rate)
         if not has_tables:
             return (yield from self._grow_guided(first_round, stage, schema, noise_model, rng))
         deviation = float(np.sqrt(noise_model.variance(count_query(Fraction(1)))))
@@ -486,7 +470,9 @@ class RegressionBoost(Method):
         if not active:  # no column has two bins
             binned = replace(first_round, spent=spent)
             return (yield from self._forest(binned, schema, noise_model, rng))
-        learned = yield from learn_tables(first_round, count, tables, grids, active, rng)
+        learned = yield from learn_tables(first_round, count, stage, grids, active, rng)
+        if first_round.rounds == 1:  # what was not asked again leaves rounds for trees
+            plan = replace(plan, before=plan.before - initial_rounds(schema) + 1)
         sizes = plan.sizes(noise_model)
         rounds = tree_rounds(sizes, 1 - spent - learned.spent)
         depth = self.max_depth or depth_by_noise(count, rounds.fraction / sum(sizes))
@@ -494,10 +480,8 @@ class RegressionBoost(Method):
         score, trees, _ = yield from grow_in_rounds(
             splitting, stage, rounds, looks_at(rounds), learned.model, learned.residuals, rng
         )
-        effects, n = learned.effects, len(active)
-        of_curves = effects.noise(grids, np.ones(n), np.zeros(n))
         of_trees = [tree.deviations for tree in (*learned.surfaces, *trees)]
-        noise, parts = ScoreNoise.of(of_trees, of_curves), effects.parts(grids)
+        noise, parts = ScoreNoise.of(of_trees, learned.noise), learned.effects.parts(grids)
         return TrainingResult(Model(score, Output.VALUE, parts=parts, noise=noise))
 
     def _forest(
@@ -516,14 +500,14 @@ class RegressionBoost(Method):
         rng: Rng,
     ) -> Flow[TrainingResult]:
         """Trees alone, their structure from tables of the target's classes."""
-        constants = guided_constants(first_round.signal, noise_model.is_pure)
-        cuts, fraction = class_cuts(stage.target), constants.root_fraction
+        cuts, fraction = class_cuts(stage.target), GUIDING_FRACTION[noise_model.is_pure]
         classes = TrainingTarget(TargetClassCounts(cuts))
         grids, belief = yield from root_tables(schema, classes, fraction, BOOST_CELLS, BOOST_BINS)
-        depth = self.max_depth or constants.depth
-        n_estimators = self.n_estimators or constants.n_estimators
+        depth = self.max_depth or GUIDED_DEPTH
+        usual = PURE_TREES if noise_model.is_pure else MOST_BOOSTED_TREES
+        n_estimators = self.n_estimators or usual
         weights = root_weights(belief, screens=True)
-        skeletons = guided_skeletons(belief, weights, n_estimators, depth, constants.tries, rng)
+        skeletons = guided_skeletons(belief, weights, n_estimators, depth, GUIDED_TRIES, rng)
         base = class_means(stage.target, cuts) @ belief.totals / belief.totals.sum()
         width = stage.target.high - stage.target.low
         model = Additive((float(base),), clip=(stage.target.low, stage.target.high))
@@ -540,10 +524,12 @@ class RegressionBoost(Method):
 
 @dataclass(frozen=True)
 class LearnedTables:
-    """Curves and surfaces as a model, and what was spent on them."""
+    """Curves, surfaces and tables of pairs as a model, and what was spent on them."""
 
     effects: FeatureEffects
     model: Additive
+    noise: list[FloatArray]
+    """Noise deviations of the curves, by cell."""
     surfaces: list[NoisyTree]
     residuals: Residuals
     spent: Fraction
@@ -557,43 +543,67 @@ def learn_tables(
     active: Sequence[int],
     rng: Rng,
 ) -> Flow[LearnedTables]:
-    """Learns all columns at once to rank them, then one by one while that pays; then pairs."""
-    is_weak, target = first_round.signal < WEAK_BELOW, stage.target
-    passes = 1 if is_weak else MOST_PASSES
-    fraction = PASS_FRACTION[0 if is_weak else 1]
-    base, residuals = around_the_mean(target)
-    tables = [of_column(grids, j, count.records) for j in active]
-    effects = flat_curves(active, tables, base)
-    model, spent = curves_of(effects, grids, target), ORDER_FRACTION
-    update, every = stage.update(residuals, 1), range(len(tables))
-    marginal = yield from TableTrees(tables).grow(every, update, model, ORDER_FRACTION, rng)
-    strengths = add_tables(effects, tables, marginal).strengths
-    for k in range(passes):
-        order = np.argsort(-strengths, kind="stable").tolist()
-        rounds = Rounds(equal_sizes(len(order), 1), fraction)
-        looks = {first for first in rounds.starts if k == 0 and first in LOOKS_AT_TABLES}
-        splitting = TableTrees([tables[place] for place in order])
-        _, trees, last = yield from grow_in_rounds(
-            splitting, stage, rounds, looks, model, residuals, rng
-        )
-        effects = add_tables(
-            effects, tables, [trees[place] for place in np.argsort(order).tolist()]
-        )
-        model, strengths = curves_of(effects, grids, target), effects.strengths
-        before = residuals.clip
-        residuals = yield from update_residuals(model, last, target, LOOK_FRACTION)
-        spent += fraction + (len(looks) + 1) * LOOK_FRACTION
-        if residuals.clip > AGAIN_BELOW * before:
-            break
+    """Tables of all columns at once, gradient descent on curves and surfaces, tables of pairs."""
+    effects, residuals = yield from _curves(count, stage, grids, active, rng)
+    in_clips = replace(effects, values=tuple(values / residuals.clip for values in effects.values))
+    stacking = even_stacking(in_clips)
+    start = Additive(tuple(effects.base.tolist()), effects.curves(grids, stacking.weights))
+    residuals = yield from update_residuals(stage.clipped(start), residuals, stage.target)
+
+    def slope_at(model: Additive) -> Flow[Slope]:
+        new_residuals = yield from update_residuals(stage.clipped(model), residuals, stage.target)
+        return stage.slope(new_residuals, count.records)
+
+    surface_model = yield from learn_surfaces(
+        effects,
+        stacking,
+        grids,
+        drawable_columns(effects),
+        start,
+        DESCENT_FRACTION,
+        stage.shares_rounds,
+        stage.slope(residuals, count.records),
+        slope_at,
+    )
+    model = stage.clipped(surface_model.score())
+    residuals = yield from update_residuals(model, residuals, stage.target)
     side = np.sqrt(count.records / (RECORDS_PER_CELL * max(count.deviation, 1e-9)))
     many = PAIRED_COLUMNS[first_round.signal >= MORE_PAIRS_FROM]
-    surfaces = pair_surfaces(effects, grids, many, int(np.clip(side, *SURFACE_GROUPS)))
-    if not surfaces:
-        return LearnedTables(effects, model, [], residuals, spent)
-    rounds = Rounds(equal_sizes(len(surfaces), 1), SURFACES_FRACTION)
-    splitting = TableTrees(surfaces)
-    model, trees, _ = yield from grow_in_rounds(splitting, stage, rounds, (), model, residuals, rng)
-    return LearnedTables(effects, model, trees, residuals, spent + SURFACES_FRACTION)
+    pairs = pair_surfaces(
+        with_curves(effects, model, grids), grids, many, int(np.clip(side, *SURFACE_GROUPS))
+    )
+    noise = effects.noise(grids, stacking.weights, stacking.deviations)
+    noise = [np.hypot(a, b) for a, b in zip(noise, surface_model.curve_noise(), strict=True)]
+    spent = CURVES_FRACTION + DESCENT_FRACTION + 3 * LOOK_FRACTION
+    together = -(-len(pairs) // SHARED_TABLE_ROUNDS) if stage.shares_rounds else 1
+    rounds = Rounds(equal_sizes(len(pairs), max(together, 1)), SURFACES_FRACTION)
+    steps = replace(stage, learning_rate=1.0, overlap=TABLES_OVERLAP)
+    model, tables, _ = yield from grow_in_rounds(
+        TableTrees(pairs), steps, rounds, (), model, residuals, rng
+    )
+    spent += SURFACES_FRACTION if pairs else 0
+    return LearnedTables(effects, model, noise, [*surface_model.trees, *tables], residuals, spent)
+
+
+def _curves(
+    count: private_bins.NoisyCount, stage: Stage, grids: Grids, active: Sequence[int], rng: Rng
+) -> Flow[tuple[FeatureEffects, Residuals]]:
+    """The curves of all columns, from one round."""
+    base, residuals = around_the_mean(stage.target)
+    tables = [of_column(grids, j, count.records) for j in active]
+    splitting, update = TableTrees(tables), stage.update(residuals, 1)
+    start = Additive((base,))
+    trees = yield from splitting.grow(range(len(tables)), update, start, CURVES_FRACTION, rng)
+    return curves_of_tables(active, tables, trees, base), residuals
+
+
+def with_curves(effects: FeatureEffects, model: Additive, grids: Grids) -> FeatureEffects:
+    """The effects with the curves of a model, whose values are equal within a bin."""
+    values = []
+    for curve in model.curves:
+        _, firsts = np.unique(grids.binning.bins[curve.feature], return_index=True)
+        values.append(np.array(curve.values)[firsts])
+    return replace(effects, values=tuple(values))
 
 
 def grow_in_rounds(
@@ -611,7 +621,7 @@ def grow_in_rounds(
     """
     model, grown = start, list[NoisyTree]()
     for first, size in zip(rounds.starts, rounds.sizes, strict=True):
-        look = update_residuals(model, residuals, stage.target, LOOK_FRACTION)
+        look = update_residuals(model, residuals, stage.target)
         is_beside = stage.shares_rounds and first > 0
         if first in looks and not is_beside:
             residuals = yield from look
@@ -643,11 +653,6 @@ def depth_by_noise(count: private_bins.NoisyCount, fraction: Fraction) -> int:
     noise = count.deviation * np.sqrt((1.0 + ROW_WEIGHT**2) / float(fraction))
     leaves = count.records / (ROWS_PER_NOISE * max(noise, 1.0))
     return int(np.clip(np.rint(np.log2(max(leaves, 1.0))), LEAST_BOOSTED_DEPTH, MOST_BOOSTED_DEPTH))
-
-
-def curves_of(effects: FeatureEffects, grids: Grids, target: TargetShape) -> Additive:
-    curves = effects.curves(grids, np.ones(len(effects.features)))
-    return Additive(tuple(effects.base.tolist()), curves, clip=(target.low, target.high))
 
 
 def around_the_mean(target: TargetShape) -> tuple[float, Residuals]:
@@ -683,14 +688,12 @@ def class_means(target: TargetShape, cuts: tuple[float, ...]) -> FloatArray:
     return np.asarray(sums / np.bincount(cell_class, weights, minlength=len(cuts) + 1))
 
 
-def update_residuals(
-    model: Additive, before: Residuals, target: TargetShape, fraction: Fraction
-) -> Flow[Residuals]:
+def update_residuals(model: Additive, before: Residuals, target: TargetShape) -> Flow[Residuals]:
     """Asks how large absolute residuals are; unchanged if nothing exceeds the noise."""
     width = target.high - target.low
     edges = width * np.geomspace(SMALLEST_CLIP, 1.0, RESIDUAL_CELLS - 1)
     by = ResidualCells(model, tuple(float(e) for e in edges))
-    answer = yield from ask(SumQuery(EVERYONE, Count(), by, fraction))
+    answer = yield from ask(SumQuery(EVERYONE, Count(), by, LOOK_FRACTION))
     counts = answer.values[0, :, 0]
     clear_counts = np.where(counts > RESIDUAL_STANDS_OUT * np.sqrt(answer.variance), counts, 0.0)
     if clear_counts.sum() <= 0.0:

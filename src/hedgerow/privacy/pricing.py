@@ -216,7 +216,6 @@ def _in_words(grid: Grid, cells: int) -> str:
 # Words of mechanisms.
 NOISES = {
     Measure.PURE: "discrete Laplace noise on integer sums",
-    Measure.ZCDP: "discrete Gaussian noise on integer sums",
     Measure.GDP: "discrete Gaussian noise on integer sums",
 }
 CHOICES = {

@@ -175,8 +175,7 @@ class Study(Declaration):
         if isinstance(query, SelectQuery) and self.n_sites > 1:
             raise UnsupportedQuery(
                 "a selection on exact scores needs all rows at one site; for several sites use "
-                "noisy counts (split='noisy_counts' or 'table') or local selections "
-                "(split='local_choice')."
+                "noisy counts or local selections (split='noisy_counts' or 'local_choice')."
             )
         if self.dp_model is DPModel.NONE:
             return math.inf

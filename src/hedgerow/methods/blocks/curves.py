@@ -58,6 +58,10 @@ class FeatureEffects:
     deviations: tuple[FloatArray, ...]  # (B, O) each, of the noise in the values
 
     @property
+    def records(self) -> float:
+        return float(np.mean([mass.sum() for mass in self.masses]))
+
+    @property
     def strengths(self) -> FloatArray:
         """Mean square of each curve over the records."""
         return canonical(

@@ -11,9 +11,8 @@ categories. There are four choosers:
 | among_cuts        | one choice among all cuts of K features                 |
 | at_noisy_medians  | noisy tables of K features; medians and gains from them |
 
-Scores are exact, so each of several sites selects on its own rows, which costs a record what one
-selection costs. The middle of their medians is taken; of splits by the target, the best by noisy
-counts over all sites.
+Each of several sites selects on its own rows (docs/proofs/selection.md): the middle of their
+medians is taken; of splits by the target, the best by noisy counts over all sites.
 """
 
 from __future__ import annotations
@@ -217,8 +216,7 @@ def flat_tables(rules: HistogramRules, fraction: Fraction) -> TableFlow:
     """One table of the bins of each feature, made to agree on their total."""
 
     def tables_of(node: Node, features: tuple[int, ...]) -> Flow[list[FloatArray]]:
-        tables = yield from rules.ask(node, features, fraction)
-        tables = rules.settle(node, tables)
+        tables = rules.settle(node, (yield from rules.ask(node, features, fraction)))
         return [tables.of(i) for i in range(len(features))]
 
     return tables_of

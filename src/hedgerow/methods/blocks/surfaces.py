@@ -16,7 +16,7 @@ Shapes: B bins of a column, q functions, d channels, O outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -31,7 +31,7 @@ from hedgerow.methods.blocks.newton_steps import MANY_CLASSES
 from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.methods.blocks.sizes import QUERY, Scale
 from hedgerow.methods.constants import constant
-from hedgerow.models.losses import LogLoss, SoftmaxLoss
+from hedgerow.models.losses import LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive, Curve
 from hedgerow.models.surfaces import ALONE, Basis
 from hedgerow.models.uncertainty import NoisyTree
@@ -43,10 +43,11 @@ from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.schema.regions import EVERYONE
 
-FUNCTIONS = constant(4, unit="functions of a column", evidence="boosting.md#0161")
+FUNCTIONS = constant((4, 6), unit="functions of a column", evidence="numbers.md#0168")
+"""Functions of a column: for classes, and for a number."""
 LARGEST_FUNCTION = constant(2.5, unit="deviations of a function at most, either way")
 PAIRED = constant(8, unit="strongest columns whose pairs are learned", evidence="boosting.md#0161")
-GROUPS = constant(12, unit="groups of a column in a surface", evidence="boosting.md#0161")
+GROUPS = constant((12, 24), unit="groups of a column in a surface", evidence="numbers.md#0168")
 DECAY = constant(0.7, unit="prior deviation from function to function", evidence="boosting.md#0161")
 PRIOR_OF_CURVES = constant(0.12, unit="deviation of a coefficient", evidence="boosting.md#0161")
 PRIOR_OF_SURFACES = constant(0.1, unit="deviation of a coefficient", evidence="boosting.md#0161")
@@ -58,8 +59,9 @@ NOISE_KEPT = constant(0.25, unit="deviation of a coefficient", evidence="boostin
 DESCENT_ROUNDS = constant((7, 14), unit="gradient steps", evidence="boosting.md#0161")
 """Steps before and after the priors are estimated anew."""
 SHARED_DESCENT_ROUNDS = constant(
-    (5, 10), unit="steps of several sites", evidence="boosting.md#0161"
+    ((5, 10), (4, 6)), unit="steps of several sites", evidence="numbers.md#0168"
 )
+"""The same over several sites: for classes, and for a number."""
 FIRST_PART = constant(Fraction(7, 20), unit="part of the stage", evidence="boosting.md#0161")
 STEEPEST = constant(0.12, unit="part of the records' variance", evidence="boosting.md#0161")
 """Curvature of the steepest direction, relative to all records in one direction."""
@@ -72,6 +74,8 @@ PAIRS_OF_MANY_FROM = constant(200.0, unit="signal", evidence="classes.md#0163")
 TURNED = constant(4.0, unit="deviations of a gradient against the last one")
 LEAST_PRIOR, MOST_PRIOR = constant((0.3, 3.0), unit="times the mean", evidence="boosting.md#0161")
 PRIOR_POWER = constant(0.5, unit="power of the energy's root", evidence="boosting.md#0161")
+MOMENTUM = constant(0.6, unit="part of the last step", evidence="numbers.md#0168")
+"""Part of the last step that is taken again, for a number."""
 RADIUS = constant(2048, unit="integers")
 """Integer norm of a record, so large that rounding is below every noise."""
 
@@ -80,21 +84,24 @@ def largest(scale: Scale, outputs: int) -> Size:
     """All rounds of the descent, independent of the rows."""
     paired = min(PAIRED, scale.columns)
     pairs = math.comb(paired, 2)
-    channels = 1 + FUNCTIONS * scale.columns + FUNCTIONS**2 * pairs
-    function = NAME + DEFINITION + NUMBER * (2 + FUNCTIONS * scale.cells)
+    is_number = scale.schema.target is not None
+    functions = FUNCTIONS[is_number]
+    channels = 1 + functions * scale.columns + functions**2 * pairs
+    function = NAME + DEFINITION + NUMBER * (2 + functions * scale.cells)
     terms = 4 * NUMBER * (scale.columns + pairs)
     basis = 2 * DEFINITION + (scale.columns + paired) * function + terms
     model = scale.model_bytes(0, 0, outputs)
     size = QUERY + NUMBER * channels * outputs + basis + model
     steps = Size.of_step(integers=channels * outputs, bytes=size) * sum(DESCENT_ROUNDS)
     # fewer over several sites; none if a study allows few rounds
-    return replace(steps, rounds=sum(SHARED_DESCENT_ROUNDS), fewest_rounds=0)
+    return replace(steps, rounds=sum(SHARED_DESCENT_ROUNDS[is_number]), fewest_rounds=0)
 
 
 def tree_bytes(scale: Scale, outputs: int) -> int:
     """Bytes of the trees that represent surfaces."""
     pairs = math.comb(min(PAIRED, scale.columns), 2)
-    return pairs * scale.tree_bytes((GROUPS + 2) ** 2, outputs, 2 * (GROUPS + 2))
+    groups = GROUPS[scale.schema.target is not None] + 2
+    return pairs * scale.tree_bytes(groups**2, outputs, 2 * groups)
 
 
 @dataclass(frozen=True)
@@ -131,55 +138,64 @@ class Descent:
 
 @dataclass(frozen=True)
 class Slope:
-    """Determines the step length: classes, their probabilities, and the signal."""
+    """The loss of a descent, the resolution of its functions, and the length of its steps."""
 
-    base: FloatArray  # (O,)
-    records: float
-    strength: float
+    loss: LogLoss | SoftmaxLoss | SquaredLoss
+    curvature: float
+    """The curvature of the steepest direction."""
+    noise_kept: float = NOISE_KEPT
+    clip: float = 1.0
+    paired: int = PAIRED
+    unit: float = 1.0
+    """The score that stands for a gradient of 1."""
+    momentum: float = 0.0
 
     @property
     def outputs(self) -> int:
-        return len(self.base)
+        return self.loss.outputs
 
     @property
-    def loss(self) -> LogLoss | SoftmaxLoss:
-        return LogLoss() if self.outputs == 1 else SoftmaxLoss(self.outputs)
+    def is_number(self) -> bool:
+        return isinstance(self.loss, SquaredLoss)
 
-    @property
-    def clip(self) -> float:
-        return 1.0 if self.outputs == 1 else CLIPS[self.strength >= LONGER_CLIP_FROM]
+    @staticmethod
+    def of_number(loss: SquaredLoss, records: float) -> Slope:
+        """Residuals are learned in units of their clip."""
+        return Slope(loss, STEEPEST * records, unit=loss.clip, momentum=MOMENTUM)
 
-    @property
-    def curvature(self) -> float:
-        """The curvature of the steepest direction."""
-        chances = probabilities(self.base[None])
-        steepest = STEEPEST if self.outputs == 1 else STEEPEST_OF_MANY
-        return float(steepest * self.records * (chances * (1.0 - chances)).mean())
+    @staticmethod
+    def of_classes(effects: FeatureEffects, strength: float) -> Slope:
+        """From the classes' probabilities and the signal; more noise is left in many classes."""
+        base, records = effects.base, effects.records
+        chances = probabilities(base[None])
+        spread = records * float((chances * (1.0 - chances)).mean())
+        if len(base) == 1:
+            return Slope(LogLoss(), STEEPEST * spread)
+        more = len(base) / MANY_CLASSES
+        return Slope(
+            SoftmaxLoss(len(base)),
+            STEEPEST_OF_MANY * spread,
+            float(NOISE_KEPT * (2.0 * np.sqrt(np.sqrt(more)) if more >= 1.0 else 1.0)),
+            CLIPS[strength >= LONGER_CLIP_FROM],
+            PAIRED if strength >= PAIRS_OF_MANY_FROM else 0,
+        )
 
-    @property
-    def noise_kept(self) -> float:
-        """The noise to leave in a coefficient; more with many classes: scores reach further."""
-        more = self.outputs / MANY_CLASSES
-        return float(NOISE_KEPT * (2.0 * np.sqrt(np.sqrt(more)) if more >= 1.0 else 1.0))
 
-    @property
-    def paired(self) -> int:
-        return PAIRED if self.outputs == 1 or self.strength >= PAIRS_OF_MANY_FROM else 0
-
-
-def orthonormal_functions(values: FloatArray, mass: FloatArray, is_ordered: bool) -> FloatArray:
+def orthonormal_functions(
+    values: FloatArray, mass: FloatArray, is_ordered: bool, most: int = FUNCTIONS[0]
+) -> FloatArray:
     """(B, q) the curve and polynomials of the rank, each smaller than the one before it."""
     part = np.maximum(mass, 1e-9) / np.maximum(mass, 1e-9).sum()
     order = np.arange(len(values)) if is_ordered else np.argsort(values, kind="stable")
     rank = np.empty(len(values))
     rank[order] = 2.0 * (np.cumsum(part[order]) - 0.5 * part[order]) - 1.0
     earlier, functions = [np.ones(len(values))], list[FloatArray]()
-    for function in (values, rank, rank**2, rank**3, rank**4):
+    for function in (values, *(rank**k for k in range(1, most + 1))):
         for _ in range(2):
             for known in earlier:
                 function = function - (part @ (function * known)) * known
         size = float(np.sqrt(part @ function**2))
-        if size > 1e-3 and len(functions) < FUNCTIONS:
+        if size > 1e-3 and len(functions) < most:
             earlier.append(function / size)
             bounded = np.clip(function / size, -LARGEST_FUNCTION, LARGEST_FUNCTION)
             functions.append(DECAY ** len(functions) * bounded)
@@ -191,22 +207,23 @@ def _terms(
     stacking: Stacking,
     grids: Grids,
     drawables: Sequence[DrawableFeature],
-    many: int,
+    slope: Slope,
 ) -> _Terms:
+    most, groups = FUNCTIONS[slope.is_number], GROUPS[slope.is_number]
     weighted = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
     spreads = np.abs(stacking.weights) * np.sqrt(effects.strengths) + 1e-6
     importance = dict(
         zip(effects.features, 0.5 + 0.5 * np.sqrt(spreads / spreads.mean()), strict=True)
     )
-    functions = [_of_bins(grids, effects, place) for place in range(len(effects.features))]
+    functions = [_of_bins(grids, effects, place, most) for place in range(len(effects.features))]
     terms = [(place, ALONE) for place in range(len(functions))]
     priors = [PRIOR_OF_CURVES * importance[j] for j in effects.features]
-    paired = strongest(grids, drawables, weighted, many, GROUPS)
+    paired = strongest(grids, drawables, weighted, slope.paired, groups)
     places = {j: place for place, j in enumerate(effects.features)}
     first = len(functions)
     for grouped in paired:
         values = _direction(effects, places[grouped.drawable.feature])
-        functions.append(_of_groups(grids, grouped, values))
+        functions.append(_of_groups(grids, grouped, values, most))
     pairs = list(combinations(range(len(paired)), 2))
     for a, b in pairs:
         terms.append((first + a, first + b))
@@ -216,10 +233,10 @@ def _terms(
     return _Terms(tuple(functions), tuple(terms), np.array(priors), tables)
 
 
-def _of_bins(grids: Grids, effects: FeatureEffects, place: int) -> Curve:
+def _of_bins(grids: Grids, effects: FeatureEffects, place: int, most: int) -> Curve:
     feature, values = effects.features[place], _direction(effects, place)
     is_ordered = grids.grid(feature).kind is ColumnKind.NUMERIC
-    functions = orthonormal_functions(values, effects.masses[place], is_ordered)
+    functions = orthonormal_functions(values, effects.masses[place], is_ordered, most)
     return _by_cell(grids, feature, functions)
 
 
@@ -232,11 +249,11 @@ def _direction(effects: FeatureEffects, place: int) -> FloatArray:
     return np.asarray(values @ np.linalg.svd(weighted, full_matrices=False)[2][0])
 
 
-def _of_groups(grids: Grids, grouped: FeatureGroups, values: FloatArray) -> Curve:
+def _of_groups(grids: Grids, grouped: FeatureGroups, values: FloatArray, most: int) -> Curve:
     mass = np.maximum(grouped.drawable.mass, 1e-9)
     total = np.asarray(np.bincount(grouped.groups, mass), np.float64)
     means = np.bincount(grouped.groups, mass * values) / total
-    functions = orthonormal_functions(means, total, is_ordered=True)  # by the curve
+    functions = orthonormal_functions(means, total, True, most)  # ordered by the curve
     return _by_cell(grids, grouped.drawable.feature, functions[grouped.groups])
 
 
@@ -256,6 +273,7 @@ def descend_gradient(
     """
     basis, coefficients = begin.basis, begin.coefficients
     variance, last, short = begin.variance, np.zeros(coefficients.shape), 1.0
+    steps = np.zeros(coefficients.shape)
     for _ in range(rounds):
         at = tuple(coefficients.ravel().tolist())
         statistic = SurfaceGradients(basis, start, at, RADIUS, slope.loss, slope.clip)
@@ -265,10 +283,12 @@ def descend_gradient(
         turn, length = float(gradient.ravel() @ last.ravel()), float(np.linalg.norm(last))
         if turn < -TURNED * noise * length:
             short /= 1.0 - turn / length**2
-        of_noise = np.sqrt(rounds) * noise * scale / slope.noise_kept
-        step = short / max(of_noise, slope.curvature * RADIUS**2)
-        coefficients = canonical(coefficients - step * gradient)
-        variance, last = variance + (step * noise) ** 2, gradient
+        of_noise = np.sqrt(rounds) * noise * scale / slope.noise_kept / (1.0 - slope.momentum)
+        step = short * slope.unit / max(of_noise, slope.curvature * RADIUS**2)
+        steps = slope.momentum * steps - step * gradient
+        coefficients = canonical(coefficients + steps)
+        variance = variance + (step * noise / (1.0 - slope.momentum)) ** 2
+        last = gradient
     return Descent(basis, coefficients, variance)
 
 
@@ -295,19 +315,23 @@ def learn_surfaces(
     drawables: Sequence[DrawableFeature],
     start: Additive,
     fraction: Fraction,
-    n_sites: int,
-    strength: float,
+    is_shared: bool,
+    slope: Slope,
+    slope_at: Callable[[Additive], Flow[Slope]] | None = None,
 ) -> Flow[Surfaces]:
-    """Curves and surfaces on top of `start`, whose curves are those of `effects`."""
-    records = float(np.mean([mass.sum() for mass in effects.masses]))
-    slope = Slope(effects.base, records, strength)
-    terms = _terms(effects, stacking, grids, drawables, slope.paired)
+    """Curves and surfaces on top of `start`, whose curves are those of `effects`.
+
+    `slope_at` asks for another slope when the priors are estimated.
+    """
+    terms = _terms(effects, stacking, grids, drawables, slope)
     basis, scale = terms.basis()
     zeros = np.zeros((slope.outputs, basis.channels))
-    first, second = DESCENT_ROUNDS if n_sites == 1 else SHARED_DESCENT_ROUNDS
+    first, second = SHARED_DESCENT_ROUNDS[slope.is_number] if is_shared else DESCENT_ROUNDS
     begin = Descent(basis, zeros, zeros[0])
     parts = fraction * FIRST_PART, fraction * (1 - FIRST_PART)
     descent = yield from descend_gradient(begin, scale, start, first, parts[0], slope)
+    if slope_at:
+        slope = yield from slope_at(Surfaces(descent, terms, start, grids).score())
     terms = replace(terms, priors=canonical(estimated_priors(terms, descent, scale)))
     basis, scale = terms.basis()
     again = _change_basis(descent, basis)

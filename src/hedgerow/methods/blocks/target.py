@@ -249,6 +249,7 @@ class InitialRound:
     signal: float  # noisy rows over the noise of one table of all features at the full budget
     sure: float  # noisy rows over the noise of one sum over all records at the full budget
     spent: Fraction
+    rounds: int = 1
 
     @staticmethod
     def of(
@@ -257,11 +258,11 @@ class InitialRound:
         schema: Schema,
         noise_model: NoiseModel,
         spent: Fraction,
+        rounds: int = 1,
     ) -> InitialRound:
         signal = records.positive / full_noise(schema, target, noise_model)
-        return InitialRound(
-            target, records, signal, records.positive / sum_noise(target, noise_model), spent
-        )
+        sure = records.positive / sum_noise(target, noise_model)
+        return InitialRound(target, records, signal, sure, spent, rounds)
 
     @property
     def rows(self) -> float:
@@ -296,13 +297,14 @@ def initial_round(schema: Schema, noise_model: NoiseModel) -> Flow[InitialRound]
     size, *cells = (reply for reply in replies if isinstance(reply, Answer))
     records = yield from recount_if_unclear(RecordCount.of(size, SIZE_FRACTION))
     target, spent = declared_target(schema), records.spent
+    rounds = 1 + (spent > SIZE_FRACTION)
     if schema.target is not None:
         target = target_within(target_shape(schema.target, cells, records.positive))
         spent += TARGET_FRACTION
         if records.is_seen and not target.is_seen:
             target = yield from locate_target(schema.target, records, TARGET_AGAIN, noise_model)
-            spent += TARGET_AGAIN
-    return InitialRound.of(target, records, schema, noise_model, spent)
+            spent, rounds = spent + TARGET_AGAIN, rounds + 1
+    return InitialRound.of(target, records, schema, noise_model, spent, rounds)
 
 
 def locate_target(

@@ -193,10 +193,6 @@ class BloomRandomizedResponse:
         """Epsilon of one report: d/2 ln(P1 (1 - P0) / (P0 (1 - P1)))."""
         return self._epsilon(*self._report_odds)
 
-    def epsilon(self, reports: int) -> float:
-        """Epsilon of this many reports of one record."""
-        return min(self.epsilon_forever, math.nextafter(reports * self.epsilon_once, math.inf))
-
     @property
     def _flip_words(self) -> int:
         return math.ceil(ALL_WORDS * (1 - self.keep) / 2)

@@ -491,7 +491,7 @@ class SurfaceGradients(_Fractional):
     def incompatibility(self, schema: Schema) -> str | None:
         if not 1 <= self.radius <= LARGEST_SURFACE_RADIUS:
             return f"the radius {self.radius} is too small or too large"
-        if not isinstance(self.loss, LogLoss | SoftmaxLoss):
+        if not isinstance(self.loss, LogLoss | SoftmaxLoss | SquaredLoss):
             return f"{type(self.loss).__name__} has no bound for a step on surfaces"
         if not LEAST_GRADIENT_CLIP <= self.clip <= 1.0:
             return f"the clip {self.clip} is not between {LEAST_GRADIENT_CLIP} and 1"

@@ -44,7 +44,6 @@ from hedgerow.version import __version__, source_digest
 
 ACCOUNTANTS = {
     Measure.PURE: "pure DP (epsilon adds over the rounds)",
-    Measure.ZCDP: "zCDP (rho adds over the rounds)",
     Measure.GDP: "Gaussian DP (mu squared adds over the rounds)",
 }
 AMONG_SUMS = "; a selection is priced by the budget that is left after it"

@@ -45,6 +45,8 @@ LENGTHS_OF_MESSAGES = (
 )
 TIMES = "when sites answer: {}"
 ON_PAPER = {
+    "whole_budget": "budgets in mu (Gaussian DP)",
+    "delta_of_sparse_rounds": "the sparse graph of masks",
     "LocalSelection": "selections by single sites",
     "ENTROPY": "the entropy score of splits",
     "PolyaDifference": "Laplace noise that sites divide",
@@ -62,6 +64,10 @@ def list_unvetted(study: Study) -> list[str]:
     names = {name for kind in study.asks for name in (kind.query, kind.what)}
     if study.dp_model is DPModel.DISTRIBUTED and study.measure is Measure.PURE:
         names.add("PolyaDifference")
+    if study.measure is Measure.GDP:
+        names.add("whole_budget")
+    if study.graph_delta:
+        names.add("delta_of_sparse_rounds")
     if study.dp_model is DPModel.LABEL:
         reports = study.label_reports
         names.add("RandomizedResponse" if reports is None else type(reports).__name__)
