@@ -85,7 +85,7 @@ from studies.which import CLOSE
 Entries = Sequence[Entry]
 WIDE = 60
 """Letters of a label."""
-COLORS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#666666")
+COLORS = ("#17b", "#d60", "#197", "#77b", "#666")
 MAIN_UNIT = {"gubler": PER_CENT, "maddock": "AUC", "wang": ACCURACY, "liu": ACCURACY}
 
 
@@ -256,9 +256,10 @@ def _row(row: Row, middle: float, axis: _Axis, colors: Mapping[str, str]) -> Ite
         y = round(middle + 0.6 * ROW * ((k + 0.5) / len(row.values) - 0.5), 1)
         color, x = colors[name], axis.at(float(entry.value))
         if entry.low is not None and entry.high is not None:
-            yield f'<path d="M{axis.at(entry.low)} {y}H{axis.at(entry.high)}" stroke="{color}"/>'
+            low, high = axis.at(entry.low), axis.at(entry.high)
+            yield f'<path d="M{low:g} {y:g}H{high:g}" stroke="{color}"/>'
         face = color if entry.low is None or entry.is_clear else "#fff"
-        yield f'<circle cx="{x}" cy="{y}" r="2.5" fill="{face}" stroke="{color}"/>'
+        yield f'<circle cx="{x:g}" cy="{y:g}" r="2.5" fill="{face}" stroke="{color}"/>'
 
 
 def _ticks(axis: _Axis, bottom: float) -> Iterator[str]:
