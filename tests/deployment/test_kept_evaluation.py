@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -56,6 +57,13 @@ def test_it_comes_back_from_the_file_and_stands_on_the_page(model, tmp_path):
     added = "both add up for it: epsilon = 90, delta = 1e-6."
     assert f"If any of these records was trained on, {added}" in text
     assert "carries no evaluation" not in text
+
+
+def test_a_model_file_of_before_loads_with_its_evaluation():
+    """Written by format 5, whose digests were cut."""
+    loaded = hr.load(Path(__file__).parents[1] / "vectors" / "model_version_5.json")
+    assert loaded.evaluation_["accuracy"].value > 0.9
+    assert loaded.predict([[30, 5], [80, 5]]).tolist() == ["no", "yes"]
 
 
 def test_what_its_records_paid_is_not_part_of_the_model_s_own_statement(model):

@@ -23,10 +23,13 @@ STRUCTURAL = {
     "SPARE_BINS": "a fact of even grids",
     "PUBLISHED_SENSITIVITY": "a fact of the paper",
     "FORMAT_VERSION": "a name",
+    "OLDEST_VERSION": "a name",
     "HEAD": "a fact of the file",
     "CERTAIN": "log-odds whose chance is 0 to the last bit that counts",
     "PART_BY_PART": "a norm of the paper",
     "LINE_WIDTH": "of docstrings",
+    "HALF_A_DIGEST": "a fact of older files",
+    "GRID_LETTERS": "a fact of older files",
 }
 """Numbers that nobody could tune."""
 

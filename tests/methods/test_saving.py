@@ -8,6 +8,7 @@ import json
 import pickle
 from fractions import Fraction
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 import hedgerow as hr
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.methods import mlflow as flavor
-from hedgerow.methods import model_file
+from hedgerow.methods import model_file, saving
 from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.statement.record import RunRecord
 from hedgerow.privacy.statement.statement import PrivacyStatement
@@ -170,6 +171,40 @@ def test_a_loaded_model_can_be_saved_again_to_the_same_bytes(tmp_path):
     model.save(tmp_path / "one.json")
     hr.load(tmp_path / "one.json").save(tmp_path / "two.json")
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_boosted_trees_of_a_file_of_before_have_the_class_of_their_method():
+    """Written where one class had all methods, by BoostedTreesClassifier(method="DP-EBM")."""
+    model = hr.load(Path(__file__).parents[1] / "vectors" / "model_version_5_boosted.json")
+    assert type(model) is hr.ComponentBoostingClassifier
+    of_paper = {"n_estimators": 2, "max_depth": 1, "epsilon": 10.0, "random_state": 0}
+    assert model.get_params() == hr.papers.maddock.dp_ebm(model.schema, **of_paper).get_params()
+    assert len(model.model_.score.trees) == model.n_estimators == 4
+    said = [[0.6273800837947163, 0.3726199162052837], [0.3687368795498156, 0.6312631204501844]]
+    assert model.predict_proba([[25, 1], [75, 9]]).tolist() == said
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("BoostedTreesClassifier", {"method": "default"}, hr.BoostedTreesClassifier()),
+        ("BoostedTreesRegressor", {"method": "default", "n_estimators": 9}, None),
+        (
+            "BoostedTreesRegressor",
+            {"method": "components", "split": "histogram"},
+            hr.ComponentBoostingRegressor(split="histogram"),
+        ),
+        ("BoostedTreesRegressor", {"method": "DP-RF"}, hr.papers.maddock.dp_rf(VALUE)),
+    ],
+)
+def test_every_method_of_before_is_found_again(name, given, expected):
+    """None was the method's own value; the schema may have been read from rows."""
+    absent = {"schema": None, "trees_per_round": None, "leaf_values": None, "n_estimators": None}
+    content = {"estimator": name, "parameters": absent | given, "schema": VALUE.to_dict()}
+    expected = expected or hr.BoostedTreesRegressor(n_estimators=9)
+    found = saving._make_estimator(content)
+    assert type(found) is type(expected)
+    assert found.get_params() == expected.set_params(schema=None).get_params()
 
 
 def test_classes_that_no_number_names_are_texts(tmp_path):

@@ -27,6 +27,7 @@ from hedgerow.version import __version__
 
 MODEL_FORMAT = "hedgerow-model"
 FORMAT_VERSION = 6
+OLDEST_VERSION = 5
 BESIDE = ("signed", "signer", "evaluation")
 FILE_ENTRIES = ("format", "version", "release", "digest", "content")
 CONTENT = b'\n"content":'
@@ -192,11 +193,11 @@ def _parse(path: str | Path, text: bytes) -> Any:
 
 def _check_version(path: str | Path, document: dict[str, Any]) -> None:
     version, release = document.get("version"), document.get("release", "before 0.1.0")
-    if version == FORMAT_VERSION:
+    if isinstance(version, int) and OLDEST_VERSION <= version <= FORMAT_VERSION:
         return
     newer = isinstance(version, int) and version > FORMAT_VERSION
     todo = "update hedgerow" if newer else "fit and save the model again with this release"
     raise DataError(
         f"{path} has format version {version!r}, written by hedgerow {release}; hedgerow "
-        f"{__version__} reads version {FORMAT_VERSION}. To use it, {todo}."
+        f"{__version__} reads versions {OLDEST_VERSION} to {FORMAT_VERSION}. To use it, {todo}."
     )

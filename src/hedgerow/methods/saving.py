@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -41,6 +41,44 @@ ENTRIES = (
 FITTED = ("schema_", "model_", "leaf_statistics_", "run_", "privacy_", "evaluation_")
 FITTED_KEY = "fitted"
 EXACT_NUMBER = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
+EARLIER_BOOSTING = {
+    "BoostedTreesClassifier": "ComponentBoostingClassifier",
+    "BoostedTreesRegressor": "ComponentBoostingRegressor",
+}
+EARLIER_ESTIMATORS = {
+    "KaryForestClassifier": "MultiwayForestClassifier",
+    "KaryForestRegressor": "MultiwayForestRegressor",
+}
+EARLIER_PARAMETERS = {
+    "batch": "trees_per_round",
+    "bounds_share": "bounds_fraction",
+    "index_share": "index_fraction",
+    "leaf_share": "leaf_fraction",
+    "lean": "shrinkage",
+    "leaves": "leaf_values",
+    "n_trees": "n_estimators",
+    "placement": "dp_model",
+    "refine": "screening",
+    "save_budget": "budget_saving",
+}
+EARLIER_VALUES = {
+    "accounting": {"sound": "corrected", "printed": "published"},
+    "dp_model": {
+        "curator": "central",
+        "shares": "distributed",
+        "silo": "per_site",
+        "nowhere": "none",
+    },
+    "leaf_budget": {"share": "fraction"},
+    "leaf_values": {"printed": "published", "pulled": "shrunk"},
+}
+EARLIER_FACTS = {
+    "neighbours": "neighbors",
+    "parties": "n_sites",
+    "placement": "dp_model",
+    "promised_epsilon": "guaranteed_epsilon",
+}
+"""Names in model files of version 5: of estimators, parameters, their values, and a statement."""
 LABEL_KINDS = "biufUO"
 """NumPy's kinds of labels: booleans, numbers, texts, objects."""
 
@@ -80,6 +118,10 @@ def fitted_content(estimator: Any) -> dict[str, Any]:
     }
 
 
+HALF_A_DIGEST, GRID_LETTERS = 32, 16
+"""Lengths of the digests of models and grids in older files."""
+
+
 def load(path: str | Path) -> Any:
     """Load the fitted estimator that `save` wrote: it predicts, scores and reports as before.
 
@@ -100,15 +142,51 @@ def load(path: str | Path) -> Any:
     content = document["content"]
     model_file.check_entries(path, content, ENTRIES)
     try:
+        if document["version"] < model_file.FORMAT_VERSION:
+            document = _in_new_names(document)
+            content = document["content"]
         estimator = _restore(content)
         estimator.signed_ = document.get("signed")
         if document.get("evaluation") is not None:
-            estimator.keep(Evaluation.from_dict(document["evaluation"]))
+            estimator.keep(
+                _with_whole_digest(Evaluation.from_dict(document["evaluation"]), estimator)
+            )
         return estimator
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise DataError(
             f"{path} holds a model that hedgerow does not understand ({error}); {model_file.AGAIN}"
         ) from error
+
+
+def _in_new_names(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts a file of version 5 to the names of this version; numbers are unchanged."""
+    content, evaluation = document["content"], document.get("evaluation")
+    new_content = {
+        **content,
+        "estimator": EARLIER_ESTIMATORS.get(content["estimator"], content["estimator"]),
+        "parameters": dict(map(_new_parameter, content["parameters"].items())),
+        "privacy": _new_facts(content["privacy"]),
+    }
+    if evaluation is not None:
+        evaluation = {**evaluation, "privacy": _new_facts(evaluation["privacy"])}
+    return {**document, "content": new_content, "evaluation": evaluation}
+
+
+def _new_parameter(entry: tuple[str, Any]) -> tuple[str, Any]:
+    name, value = EARLIER_PARAMETERS.get(entry[0], entry[0]), entry[1]
+    values = EARLIER_VALUES.get(name, {})
+    return name, values.get(value, value) if isinstance(value, str) else value
+
+
+def _new_facts(statement: Mapping[str, Any]) -> dict[str, Any]:
+    return {EARLIER_FACTS.get(name, name): value for name, value in statement.items()}
+
+
+def _with_whole_digest(evaluation: Evaluation, estimator: Any) -> Evaluation:
+    """Completes the model digest of an evaluation in older files, which have half of it."""
+    if [len(digest) for digest in evaluation.digests] != [HALF_A_DIGEST]:
+        return evaluation
+    return replace(evaluation, digests=(estimator.model_.score.digest,))
 
 
 def _restore(content: Mapping[str, Any]) -> Any:
@@ -128,13 +206,33 @@ def _restore(content: Mapping[str, Any]) -> Any:
 
 
 def _make_estimator(content: Mapping[str, Any]) -> Any:
-    return _class_named(content["estimator"])(**read_parameters(content["parameters"]))
+    name, parameters = content["estimator"], read_parameters(content["parameters"])
+    if "method" in parameters and name in EARLIER_BOOSTING:
+        return _earlier_boosting(name, parameters, content["schema"])
+    return _class_named(name)(**parameters)
+
+
+def _earlier_boosting(name: str, parameters: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+    """Boosting in older files, where one class had all methods and None was the default."""
+    set_parameters = {
+        n: value for n, value in parameters.items() if value is not None and n != "method"
+    }
+    method = parameters["method"]
+    if method in ("default", "components"):
+        return _class_named(name if method == "default" else EARLIER_BOOSTING[name])(
+            **set_parameters
+        )
+    call, _, p = method.replace("DP-TR Batch IH EBM", "dp_tr_batch").partition(" p=")
+    call = "feverless" if method.startswith("FEVERLESS") else call.lower()
+    preset = getattr(import_module("hedgerow.methods.maddock"), re.sub("[- ]", "_", call))
+    own = {"schema": Schema.from_dict(schema), **({"p": float(p)} if p else {})}
+    return preset(**{**set_parameters, **own}).set_params(schema=parameters.get("schema"))
 
 
 def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
     is_given = content.get("parameters", {}).get("schema") == {"schema": content["schema"]}
     estimator.schema_ = estimator.schema if is_given else Schema.from_dict(content["schema"])
-    estimator.model_ = Model.from_dict(content["model"])
+    estimator.model_ = Model.from_dict(_with_whole_digests(content["model"], estimator.schema_))
     trees = estimator.model_.score.trees if content["leaves"] else ()
     estimator.leaf_statistics_ = tuple(
         _leaf_statistics(tree, leaves)
@@ -179,6 +277,16 @@ def _as_plain(value: Any) -> Any:
 def _of_plain(value: Any) -> Any:
     is_table = isinstance(value, dict) and len(value) == 1 and value.keys() <= READERS.keys()
     return _value(value) if is_table else value
+
+
+def _with_whole_digests(model: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
+    """Completes the grid digests of tests in older files, which have their first letters."""
+    score = model["score"]
+    if all(len(test["grid"]) > GRID_LETTERS for test in score["tests"]):
+        return dict(model)
+    whole = {grid.digest[:GRID_LETTERS]: grid.digest for grid in schema.grids}
+    tests = [{**test, "grid": whole.get(test["grid"], test["grid"])} for test in score["tests"]]
+    return {**model, "score": {**score, "tests": tests}}
 
 
 def _class_named(name: str) -> Any:
@@ -275,6 +383,7 @@ def _label_reports(texts: Mapping[str, str]) -> BloomRandomizedResponse:
 READERS: dict[str, Callable[[Any], Any]] = {
     "schema": Schema.from_dict,
     "screening": lambda content: FeatureScreening(**content),
+    "refinement": lambda content: FeatureScreening(**content),  # its name in version 5
     "label_reports": _label_reports,
     "fraction": _rational,
     "float": lambda text: {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[text],

@@ -204,7 +204,7 @@ def unit_words(unit: Unit, protection: Protected = Protected.RECORD) -> str:
 
 
 def guarantee_of_words(words: str, epsilon: Cost, delta: Fraction) -> Guarantee:
-    """Reads a guarantee from the numbers and words of a ledger."""
+    """Reads a guarantee from the numbers and words of a ledger or an older statement."""
     unit, protection_by_words = unit_of_words(words)
     protection = Protected.NOTHING if epsilon == math.inf else protection_by_words
     return Guarantee(unit=unit, protected=protection, epsilon=epsilon, delta=delta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,12 +11,13 @@ from typing import Any
 
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.accounting.coalition import CoalitionRelease
-from hedgerow.privacy.accounting.guarantee import Guarantee
+from hedgerow.privacy.accounting.guarantee import INFINITY, Guarantee, guarantee_of_words
 from hedgerow.privacy.ledger.charges import Charge, Tally
 from hedgerow.privacy.pricing import Priced, label_mechanism
 from hedgerow.privacy.queries.statistics import Phrase, condense
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Test
+from hedgerow.schema.rules import exact
 
 ENTRY, END = 0, -1
 """Round numbers of the cost of entering, before the first round, and of the end."""
@@ -244,6 +246,11 @@ class Total:
         }
 
     @staticmethod
-    def from_dict(d: Mapping[str, Any]) -> Total:
-        guarantee = Guarantee.from_dict(d["guarantee"])
+    def from_dict(d: Mapping[str, Any], unit: str) -> Total:
+        """`unit` is that of the newest fit, which older files do not repeat."""
+        if "guarantee" in d:
+            guarantee = Guarantee.from_dict(d["guarantee"])
+        else:
+            epsilon = math.inf if d["epsilon"] in (INFINITY, math.inf) else exact(d["epsilon"])
+            guarantee = guarantee_of_words(unit, epsilon, exact(d["delta"]))
         return Total(guarantee=guarantee, fits=d["fits"], entry=d["entry"], head=d["head"])

@@ -16,6 +16,7 @@ from hedgerow.privacy.accounting.guarantee import (
     Drawn,
     Guarantee,
     Meaning,
+    guarantee_of_words,
     meaning_of,
     shown_cost,
     unit_words,
@@ -139,13 +140,13 @@ class PrivacyStatement:
         facts["unspent"] = tuple(Part(**part) for part in d["unspent"])
         facts["mechanisms"] = tuple(Part(**part) for part in d["mechanisms"])
         facts["spending"] = tuple(Spending(**line) for line in d["spending"])
-        facts["held_out"] = tuple(Spending(**line) for line in d["held_out"])
+        facts["held_out"] = tuple(Spending(**line) for line in d.get("held_out", ()))
         facts["trust"] = tuple((adversary, bound) for adversary, bound in d["trust"])
         facts["caveats"] = tuple(d["caveats"])
         facts["unprotected"] = tuple(d["unprotected"])
         facts["meaning"] = Meaning.from_dict(d["meaning"])
-        facts["total"] = Total.from_dict(d["total"]) if d["total"] else None
-        facts["about"] = About.from_dict(d["about"]) if d["about"] else None
+        facts["total"] = Total.from_dict(d["total"], d["unit"]) if d.get("total") else None
+        facts["about"] = About.from_dict(d["about"]) if d.get("about") else None
         return PrivacyStatement(**facts)
 
     def to_frame(self) -> Any:
@@ -237,7 +238,10 @@ class PrivacyStatement:
 
 
 def _guarantee(d: dict[str, Any], epsilon: float, delta: float, unit: str) -> Guarantee:
-    """Reads a guarantee, which must be the one that the statement's numbers and words say."""
+    """Reads a guarantee; older statements have only its numbers and words."""
+    if "guarantee" not in d:
+        cost = math.inf if epsilon == math.inf else exact(epsilon)
+        return guarantee_of_words(unit, cost, exact(delta))
     guarantee = Guarantee.from_dict(d["guarantee"])
     words = unit_words(guarantee.unit, guarantee.protected)
     if (*guarantee.numbers, words) != (epsilon, delta, unit):
