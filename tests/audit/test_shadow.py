@@ -150,7 +150,7 @@ def test_gradients_of_surfaces_are_judged_where_the_signal_pays_for_them(given, 
     """Generated combinations have a dozen records, too few for surfaces."""
     problems, judged = judged_sums(strong_case(*given), monkeypatch)
     assert problems == []
-    assert judged >= sum(surfaces.SHARED_DESCENT_ROUNDS)
+    assert judged >= sum(surfaces.SHARED_DESCENT_ROUNDS[False])
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -331,7 +331,8 @@ def test_a_model_of_a_spark_frame_is_the_same(model):
 
 def test_a_process_of_an_executor_walks_new_trees_alone(monkeypatch):
     """One that knows nothing, as after a loss, walks all of them and answers alike."""
-    held, here = OnSpark(SPARK_FRAME, TREE.schema, "y", DRAWS), keeper_of_rows()
+    schema = TREE._method(TREE.schema).grid(TREE.schema)
+    held, here = OnSpark(SPARK_FRAME, schema, "y", DRAWS), keeper_of_rows()
     walked, add = [], Answering._add_trees
 
     def tap(self, asked, raw, n_scored):

@@ -564,8 +564,8 @@ class Site:
     def answer(self, group, message, vector):
         site = group.sites[self.me]
         begun = site.begin(message)
-        if hasattr(begun, "message"):
-            return begun.message
+        if isinstance(begun, bytes):
+            return begun
         return self.site_store.release(
             [charge()], begun.run_id, begun.round, lambda end: site.mask(begun, vector, end)
         )

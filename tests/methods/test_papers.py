@@ -17,7 +17,7 @@ from hedgerow.methods import registry
 from hedgerow.methods.parameters import declared_parameters
 from hedgerow.methods.presets import PRESETS, Departure
 from methods.test_parameters import FREE, attempt_on, others
-from support.audited_methods import SWITCHES
+from support.audited_methods import SWITCHES, SWITCHLESS
 from support.worlds import TWO, VALUE, sample
 
 papers = registry.papers()
@@ -136,10 +136,6 @@ def repairs_left_on(presets, departures):
         and parameter.is_used(model.get_params())
         and getattr(model, name) != value
     }
-
-
-SWITCHLESS = {"consul": 1, "gubler": 2, "jagannathan": 2, "liu": 2, "maddock": 6, "wang": 1}
-"""Departures that are neither turned off by the paper's names nor unsound: never one more."""
 
 
 def switchless(departures, paper):

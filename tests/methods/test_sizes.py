@@ -324,12 +324,13 @@ def test_forests_of_medians_run_at_the_paper_s_own_sizes(name, depth, trees, rho
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_sites", [1, 3])
-def test_a_forest_that_buys_its_depth_runs_on_many_rows(n_sites):
+@pytest.mark.parametrize(("n_sites", "split"), [(1, "grid"), (3, "table")])
+def test_a_forest_that_buys_its_depth_runs_on_many_rows(n_sites, split):
     rows = 330_000 if n_sites == 1 else 42_000  # from so many on a level was one bundle too many
     schema, X, y = wide(rows, 3)
     site = None if n_sites == 1 else np.arange(rows) % n_sites
-    model = hr.MedianForestClassifier(schema, epsilon=50.0, delta=1e-6).fit(X, y, site=site)
+    model = hr.MedianForestClassifier(schema, epsilon=50.0, delta=1e-6, split=split)
+    model.fit(X, y, site=site)
     declared = model._method(schema).largest(model.schema_)
     asked = [len(r.manifest) for r in model.run_.rounds]
     assert max(asked) == bundles.MOST_QUERIES
@@ -341,7 +342,7 @@ def test_a_forest_that_buys_its_depth_runs_on_many_rows(n_sites):
 def test_a_level_longer_than_a_bundle_travels_over_https(tmp_path: Path):
     """Three processes; without noise, and to the bit what one process learns."""
     world = World(tmp_path)
-    forest = "max_depth = 9\nn_estimators = 3\nfolds = false"
+    forest = 'max_depth = 9\nn_estimators = 3\nfolds = false\nsplit = "table"'
     world.study_file = world.write_study(
         "deep", **{"HistogramTreeClassifier": "MedianForestClassifier", "max_depth = 2": forest}
     )
