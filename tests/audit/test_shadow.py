@@ -175,6 +175,17 @@ def test_sums_of_times_are_judged_where_the_signal_pays_for_them(
     assert judged >= 3
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("sites", [1, 3])
+def test_selections_by_squared_errors_are_judged(sites, monkeypatch):
+    """Of numbers at both ends of their range, where one record moves a score the most."""
+    name = "MedianForestRegressor(n_estimators=2, max_depth=2, split='grid'"
+    case = replace(strong_case("fit", sites, 0, target="number", name=name), epsilon=3.0)
+    problems, judged = judged_sums(case, monkeypatch, "selection")
+    assert problems == []
+    assert judged >= 3
+
+
 def test_every_method_is_among_the_combinations():
     """Of the papers' methods all that claim a guarantee; choices and randomized labels too."""
     names = " ".join(method.name for method in listed())
