@@ -199,7 +199,7 @@ TRANSPORTS = {
 
 def certify(folder: Path, authority: Authority, name: str, identity: Identity) -> None:
     key = new_key()
-    reply = authority.sign(Request.make(name, identity, key), identity.public)
+    reply = authority.sign(Request.make(name, identity, key))
     certificate, root = accept_certificate(reply, authority.fingerprint, key, name)
     for end, content in ((".key", key_bytes(key)), (".crt", certificate), (".authority.crt", root)):
         (folder / f"{name}{end}").write_bytes(content)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from examples.network.walk import POLICY, ROOT, SITES, over_https, write_rows
-from hedgerow.deployment.rehearsal import Say, Walk, free_port
+from hedgerow.deployment.rehearsal import START_SECONDS, Say, Walk, free_port
 
 HERE = Path(__file__).parent
 BASE, IMAGE = "localhost/hedgerow-base", "localhost/hedgerow"
@@ -156,8 +156,8 @@ def role_of(command: str) -> str:
     """Who types it: a site that it names, or the coordinator."""
     _, group, *rest = shlex.split(command)
     if group in ("site", "ledger"):
-        named = [word for word in rest if word.removesuffix(".csv") in SITES]
-        return named[0].removesuffix(".csv")
+        named = (Path(word).name.removesuffix(".csv") for word in rest)
+        return next(name for name in named if name in SITES)
     return "coordinator"
 
 
@@ -206,8 +206,9 @@ runtime = "runc"
 class ComposeWalk(Walk):
     """The lines of docs/containers.md, by podman-compose; those of north are typed by each site."""
 
-    printed: dict[str, str] = field(default_factory=dict)
-    """What KEY, FINGERPRINT and the sites' own fingerprints stand for, once somebody read them."""
+    tokens: dict[str, str] = field(default_factory=dict)
+    pins: dict[str, str] = field(default_factory=dict)
+    """The sites' fingerprints, once somebody read them."""
 
     def start(self) -> None:
         for file in ("compose.yaml", "Containerfile"):
@@ -219,22 +220,27 @@ class ComposeWalk(Walk):
             shutil.move(self.folder / f"{name}.csv", self.folder / "rows" / name / "rows.csv")
 
     def follow(self, line: str) -> None:
-        is_of_sites = "north" in line.replace("north=KEY", "") and " up " not in line
+        if " invite " in line:
+            log = self.leave_running(f"{line} --yes")
+            token = re.compile(r"(\w+)\s+hedgerow site enroll (hr1-\S+)")
+            self.wait_until(lambda: len(token.findall(log.read_text())) == len(SITES), "tokens")
+            self.tokens = dict(token.findall(log.read_text()))
+            return
+        is_of_sites = "north" in line.replace("--site north", "") and " up " not in line
         for name in SITES if is_of_sites else SITES[:1]:
             said = self.do(self._filled(line, name))
-            if found := re.search(r"public key\s+(\w+)\s+fingerprint\s+(\w+)", said):
-                self.printed |= {f"{name}=KEY": f"{name}={found[1]}", f"{name} pin": found[2]}
-            if found := re.search(r"^(\w\w:)+\w\w", said, re.M):
-                self.printed["FINGERPRINT"] = found[0]
+            if found := re.search(r"fingerprint\s+(\w+)", said):
+                self.pins[name] = found[1]
+        if " enroll " in line:
+            self.running[-1].wait(START_SECONDS)
 
     def _filled(self, line: str, name: str) -> str:
-        pins = [f'{site} = "{self.printed.get(f"{site} pin")}"\n' for site in SITES if site != name]
-        text = POLICY.format(method="TreeClassifier", pins="".join(pins))
+        pins = "".join(f'{site} = "{pin}"\n' for site, pin in self.pins.items() if site != name)
+        text = POLICY.format(method="TreeClassifier", pins=pins)
         (self.folder / "policy.toml").write_text(text, encoding="utf-8")
-        line = line.replace("north", name) + (" --yes" if " approve " in line else "")
-        for word, value in self.printed.items():
-            line = line.replace(word, value)
-        return line
+        is_asked = " approve " in line or " enroll " in line
+        line = line.replace("north", name).replace("TOKEN", self.tokens.get(name, "TOKEN"))
+        return line + (" --yes" if is_asked else "")
 
     def _words(self, command: str) -> list[str]:
         line = command.replace(

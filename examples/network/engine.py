@@ -115,8 +115,9 @@ def demo_over(make: Callable[[Path, Mapping[str, Path]], EngineNetwork], text: s
 
     def follow(walk: Walk) -> None:
         steps.write_rows(walk)
-        steps.agree(walk, steps.found_sites(walk))
-        steps.approve(walk)
+        told = steps.make_sites(walk)
+        steps.draft(walk, [f"{name}={own['public key']}" for name, own in told.items()])
+        steps.agree(walk, told)
         steps.join(walk)
         print(text, flush=True)
         sockets = {name: walk.folder / name / "run/socket" for name in steps.SITES}

@@ -10,11 +10,11 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from hedgerow.deployment.rehearsal import Walk, free_port, walking
+from hedgerow.deployment.rehearsal import Walk, enroll_all, free_port, walking
 
 ROOT = Path(__file__).parents[2]
 SITES = ("north", "south", "west")
@@ -63,56 +63,38 @@ def write(walk: Walk, name: str, text: str) -> None:
     walk.keep(f"cat {name}", text)
 
 
-def found_sites(walk: Walk) -> dict[str, dict[str, str]]:
+def make_sites(walk: Walk) -> dict[str, dict[str, str]]:
     """Each site makes its folder and its key; what it prints is what it tells the others."""
     said = walk.do_all(
         [f"hedgerow site init {name} --name {name} --anchor anchors/{name}" for name in SITES]
     )
-    return {name: _identity_in(text) for name, text in zip(SITES, said, strict=True)}
+    return _identities(said)
 
 
-def _identity_in(text: str) -> dict[str, str]:
-    found = {}
-    for what in ("public key", "fingerprint"):
-        match = re.search(rf"{what}\s+(\w+)", text)
-        assert match is not None
-        found[what] = match[1]
-    return found
+def _identities(said: Sequence[str]) -> dict[str, dict[str, str]]:
+    found = [dict(re.findall(r"(public key|fingerprint)\s+(\w+)", text)) for text in said]
+    return dict(zip(SITES, found, strict=True))
 
 
-def agree(walk: Walk, told: dict[str, dict[str, str]], *, epsilon: str = "2") -> None:
-    """The coordinator writes the study; every site writes down what it allows."""
-    sites = " ".join(f"--site {name}={told[name]['public key']}" for name in SITES)
+def draft(walk: Walk, sites: Iterable[str]) -> None:
+    """The coordinator writes the study."""
     walk.do(
         "hedgerow study init study --name readmission --estimator HistogramTreeClassifier "
-        f"--parameter max_depth=3 --schema schema.toml --epsilon {epsilon} --delta 1e-6 --seed 7 "
-        f"{sites}"
+        "--parameter max_depth=3 --schema schema.toml --epsilon 2 --delta 1e-6 --seed 7 "
+        + " ".join(f"--site {site}" for site in sites)
     )
+
+
+def agree(walk: Walk, told: dict[str, dict[str, str]]) -> None:
+    """Every site writes down what it allows, looks at its rows, and approves."""
     walk.do("hedgerow study check study")
     for name in SITES:
         peers = [peer for peer in SITES if peer != name]
         pins = "".join(f'{peer} = "{told[peer]["fingerprint"]}"\n' for peer in peers)
         write(walk, f"{name}/policy.toml", POLICY.format(method=METHOD, pins=pins))
-
-
-def certify(walk: Walk) -> None:
-    """Sites ask, the coordinator signs; the fingerprint is told by telephone."""
-    walk.do_all([f"hedgerow site request {name}" for name in SITES])
-    said = [walk.do(f"hedgerow study sign study {name}.request.json") for name in SITES]
-    told = said[0].strip().splitlines()[-1]
-    walk.do_all(
-        [
-            f"hedgerow site certify {name} {name}.certificate.pem --fingerprint {told}"
-            for name in SITES
-        ]
-    )
-
-
-def approve(walk: Walk, coordinator: str = "") -> None:
     rows = {name: f"study/study.toml --data {name}.csv --target outcome" for name in SITES}
     walk.do_all([f"hedgerow site check {rows[name]}" for name in SITES])
-    more = f"{coordinator} --yes".strip()
-    walk.do_all([f"hedgerow site approve {name} {rows[name]} {more}" for name in SITES])
+    walk.do_all([f"hedgerow site approve {name} {rows[name]} --yes" for name in SITES])
 
 
 def join(walk: Walk) -> None:
@@ -132,10 +114,8 @@ def look_back(walk: Walk) -> None:
 def over_https(walk: Walk, port: int) -> None:
     """From nothing to a model."""
     write_rows(walk)
-    told = found_sites(walk)
-    agree(walk, told)
-    certify(walk)
-    approve(walk, f"--coordinator https://localhost:{port}")
+    draft(walk, SITES)
+    agree(walk, _identities(enroll_all(walk, SITES, port)))
     join(walk)
     walk.do(f"hedgerow study run study --listen 127.0.0.1:{port} --host localhost")
     look_back(walk)
@@ -183,9 +163,9 @@ For engineers who want to see every command and its answer before they type it.
 
 Each hospital has a table of 10,000 invented patients, and all agree on a schema; both are shown
 first. Made by `python -m examples.network.walk docs/network_walk.md`; a test walks it again. Keys,
-hashes and times are other ones each time and stand here as `<128 digits>`, `<64 digits>`, `<16
-digits>`, `<six words>` and `<time>`. What ends in `&` goes on running. What each step is for:
-[network.md](network.md).
+hashes, tokens and times are other ones each time and stand here as `<128 digits>`, `<64 digits>`,
+`<16 digits>`, `<token>`, `<six words>` and `<time>`. What ends in `&` goes on running. What each
+step is for: [network.md](network.md).
 
 """
 LONG = 10
@@ -204,7 +184,7 @@ def transcript(walk: Walk, port: int) -> str:
 
 def masked(text: str, port: int) -> str:
     """What is another thing each time gets a word instead: keys, hashes, times."""
-    text = re.sub(r"\b[0-9A-F]{2}(:[0-9A-F]{2}){31}\b", "<fingerprint>", text)
+    text = re.sub(r"\bhr1-[\w-]{20,}", "<token>", text)
     text = re.sub(r"\b[0-9a-f]{128}\b", "<128 digits>", text)
     text = re.sub(r"\b[0-9a-f]{64}\b", "<64 digits>", text)
     text = re.sub(r"\b[0-9a-f]{16}\b", "<16 digits>", text)

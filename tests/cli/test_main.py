@@ -104,8 +104,8 @@ MISTAKES = [
     *each("sign model.json --key {}", "nokey folder a.csv"),
     *each("audit {}", "--nope --estimator=Nope --epsilon=-1 --fits=0 --canaries=0 --dp_model=x"),
     *each("study {} {}", "check run status resume stop", "nowhere folder schema.toml"),
-    *("study init", "study sign nowhere", "study receipts folder"),
-    *each("site {} {}", "serve status rotate-key request lock-flare check", PLACES),
+    *("study init", "study receipts folder"),
+    *each("site {} {}", "serve status rotate-key lock-flare check", PLACES),
     *("site flower", "site flower --site x --socket y --secret nowhere"),
     *("site init", *each("site {} folder x", "backup restore revoke")),
 ]

@@ -123,7 +123,7 @@ LINES = [line for line in PAGE.splitlines() if line.startswith("docker compose "
 
 def test_commands_of_the_page_are_commands():
     lines = [line for line in LINES if " run " in line and "--entrypoint" not in line]
-    assert len(lines) == 6
+    assert len(lines) == 4
     for line in lines:
         service, *words = shlex.split(line.partition("--rm ")[2])
         assert service in COMPOSE["services"]
@@ -133,7 +133,8 @@ def test_commands_of_the_page_are_commands():
 
 def test_whoever_would_type_a_command_is_known():
     assert role_of("hedgerow site check study/study.toml --data south.csv") == "south"
-    assert role_of("hedgerow study sign study north.request.json") == "coordinator"
+    assert role_of("hedgerow site enroll hr1-AAAA --anchor anchors/north --yes") == "north"
+    assert role_of("hedgerow study invite study --site north") == "coordinator"
     assert role_of("hedgerow ledger verify west") == "west"
     assert role_of("hedgerow show study/model.json") == "coordinator"
 

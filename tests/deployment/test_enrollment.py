@@ -25,6 +25,7 @@ from hedgerow.federation.transports.certificates import Request, key_bytes, load
 from hedgerow.secagg.keys import Identity, spoken_words
 from support.effort import LONG
 from support.faults import free_port
+from support.worlds import TWO
 
 pytestmark = pytest.mark.network
 RUN = CliRunner()
@@ -332,13 +333,16 @@ def test_words_can_be_said_and_one_bit_changes_them():
 
 # ------------------------------------------------------------ as it is typed
 def study_without_keys(folder: Path) -> None:
-    from support.network import World
-
-    (folder / "world").mkdir()
-    text = World(folder / "world", dp_model="distributed").study_file.read_text("utf-8")
-    text = re.sub(r'key = "[0-9a-f]+"', 'key = ""', text)
-    (folder / "study").mkdir()
-    (folder / "study/study.toml").write_text(text)
+    (folder / "schema.toml").write_text(TWO.to_toml())
+    words = "study init study --name wards --estimator HistogramTreeClassifier --epsilon 1"
+    done = RUN.invoke(app, f"{words} --schema schema.toml --site north --site south".split())
+    assert "get its keys: hedgerow study invite study" in done.output
+    file = folder / "study/study.toml"
+    text = file.read_text()
+    assert text.count('key = ""') == 2
+    with pytest.raises(ParameterError, match=r"site\.0\.key is ''"):
+        RunFolder(folder / "study").read_study()
+    file.write_text(text.replace('name = "north"\n', 'name = "north"\nrows_at_most = 50\n'))
 
 
 def enroll_at_last(state: StateFolder, token: SiteToken):
@@ -378,5 +382,6 @@ def test_as_typed_the_study_gets_the_keys_of_its_sites(tmp_path, monkeypatch):
     assert (
         dict(zip(study_file.names, (k.hex() for k in study_file.roster.sites), strict=True)) == keys
     )
+    assert [one.get("rows_at_most") for one in study_file.content["site"]] == [50, None]
     with pytest.raises(ParameterError, match="other keys than these sites enrolled with"):
         fill_roster(folder, {name: Identity.generate().public.hex() for name in keys})

@@ -19,17 +19,20 @@ from pathlib import Path
 
 import pytest
 
+from deployment.test_enrollment import body_of
 from deployment.test_serve import Kept, Served
 from federation.test_https import posted
 from hedgerow.deployment import live
+from hedgerow.deployment.enrollment import Enrollment
 from hedgerow.deployment.live import LiveView, RunTeller, live_view
+from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.serve import Service
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import ParameterError
 from hedgerow.federation.client import refusal_code
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.transports import https as limited
-from hedgerow.federation.transports.certificates import Authority, Request, client_context, new_key
+from hedgerow.federation.transports.certificates import Authority, client_context
 from hedgerow.federation.transports.https import Caller, HttpsExchange
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.server import Coordinator
@@ -233,11 +236,13 @@ def a_coordinator_of_another_authority(scene: Scene) -> str:
 
 
 def another_sites_name(scene: Scene) -> str:
-    """Its own key, another's name: the coordinator signs no such request."""
-    liar = scene.world.sites[1].identity()
-    own = scene.world.sites[0].identity().public
-    with pytest.raises(ParameterError, match="another key than the roster has") as refused:
-        scene.world.authority.sign(Request.make("site-1", liar, new_key()), own)
+    """Its own key, another's token: the coordinator signs no such request."""
+    enrollment = Enrollment(RunFolder(scene.world.folder), scene.world.coordinator.public)
+    enrollment.invite(scene.world.names, "https://localhost:8443")
+    owner, liar = scene.world.sites[:2]
+    enrollment.admit(body_of(owner, enrollment.token_of(owner.name)))
+    with pytest.raises(ParameterError) as refused:
+        enrollment.admit(body_of(liar, enrollment.token_of(owner.name)))
     return str(refused.value)
 
 
@@ -322,7 +327,7 @@ INTRUDERS: dict[str, tuple[Callable[[Scene], str], str]] = {
         a_coordinator_of_another_authority,
         "cannot be reached: .*CERTIFICATE_VERIFY_FAILED",
     ),
-    "another site's name": (another_sites_name, "nothing was signed"),
+    "another site's name": (another_sites_name, "was used by another key"),
     "a name outside the roster": (a_name_outside_the_roster, "'site-9' called, which is no site"),
     "a replaced roster key": (a_replaced_roster_key, "fewer than 2 of the other sites are known"),
     "a changed study": (a_changed_study, "is not approved here"),

@@ -138,9 +138,9 @@ class World:
         approve(site, StudyFile.read(study), place, Audit(site.audit_file))
 
     def certify(self, site: StateFolder) -> str:
-        """As `site request`, `study sign` and `site certify` do."""
-        key, identity = new_key(), site.identity()
-        reply = self.authority.sign(Request.make(site.name, identity, key), identity.public)
+        """As `study invite` and `site enroll` do."""
+        key = new_key()
+        reply = self.authority.sign(Request.make(site.name, site.identity(), key))
         own, root = accept_certificate(reply, self.authority.fingerprint, key, site.name)
         place = site.tls / authority_id(root)
         place.mkdir(exist_ok=True)
@@ -271,9 +271,8 @@ Handle = Callable[[bytes], bytes]
 
 def certified(folder: Path, authority: Authority, name: str) -> tuple[Path, Path, Path]:
     """Key, certificate and authority of a new site, as files."""
-    identity, key = Identity.generate(), new_key()
-    request = Request.make(name, identity, key)
-    reply = authority.sign(request, identity.public)
+    key = new_key()
+    reply = authority.sign(Request.make(name, Identity.generate(), key))
     certificate, root = accept_certificate(reply, authority.fingerprint, key, name)
     files = folder / f"{name}.key", folder / f"{name}.crt", folder / f"{name}.authority.crt"
     for path, content in zip(files, (key_bytes(key), certificate, root), strict=True):

@@ -155,10 +155,9 @@ def _policy_text(site: str) -> str:
 def _study_text(name: str) -> str:
     """The commented study, with a schema in its own file and without keys."""
     from hedgerow.cli.demo import SCHEMA
-    from hedgerow.deployment.study_file import VERSION, StudyFile, as_text
-    from hedgerow.secagg.keys import Identity
+    from hedgerow.deployment.draft import study_text
+    from hedgerow.deployment.study_file import VERSION
 
-    keys = [Identity.generate().public.hex() for _ in range(len(SITES) + 1)]
     content = {
         "version": VERSION,
         "name": name,
@@ -167,14 +166,13 @@ def _study_text(name: str) -> str:
         "schema": SCHEMA.to_dict(),
         "privacy": {"epsilon": EPSILON, "delta": DELTA},
         "evaluation": {"hold_out": 5},
-        "coordinator": {"key": keys[-1]},
-        "site": [{"name": site, "key": key} for site, key in zip(SITES, keys, strict=False)],
+        "coordinator": {"key": ""},
+        "site": [{"name": site, "key": ""} for site in SITES],
     }
-    text = as_text(StudyFile.checked(content, Path("study.toml")))
+    text = study_text(content, Path("study.toml"))
     own_file = '[schema]\nfile = "schema.toml"\n\n'
     text = re.sub(r"\[schema\]\n.*?(?=\[privacy\])", own_file, text, flags=re.S)
-    text = re.sub(r"(?m)^(threshold|colluders) = ", r"# \1 = ", text)  # derived from the sites
-    return re.sub(r'(?m)^key = ".*"$', 'key = ""  # `hedgerow study invite` writes it', text)
+    return re.sub(r"(?m)^(threshold|colluders) = ", r"# \1 = ", text)  # derived from the sites
 
 
 def _write_rows(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.console import Force, check_output, line_printer, tell
+from hedgerow.cli.console import line_printer, tell
 
 if TYPE_CHECKING:
     from hedgerow.deployment.site_state import DataPlace, StateFolder
@@ -243,7 +243,7 @@ def approve(
     folder = _open(state)
     study_file = StudyFile.read(study)
     place = _rows_at(data, target, person, sql, push_down)
-    place = _called(folder, place, coordinator, authority)
+    place = _called(folder, place, coordinator, authority, study_file.roster.coordinator)
     _show_study(study_file)
     audit = _audit(folder)
     approving.require_allowed(folder, study_file, audit)
@@ -438,53 +438,6 @@ def rotate_key(state: State) -> None:
     tell(f"The old key and its ledger are in {old_folder}; keep them.")
 
 
-@app.command()
-def request(
-    state: State,
-    out: Annotated[Path | None, typer.Option(help="Write the file for the coordinator.")] = None,
-    force: Force = False,
-) -> None:
-    """Request a certificate from a coordinator; the private key stays here."""
-    from hedgerow.federation.transports.certificates import Request, key_bytes, load_key, new_key
-    from hedgerow.privacy.ledger.store import write_private
-
-    folder = _open(state)
-    key_file = folder.tls / "site.key"
-    if not key_file.exists():
-        write_private(key_file, key_bytes(new_key()))
-    signing_request = Request.make(folder.name, folder.identity(), load_key(key_file))
-    path = out or Path(f"{folder.name}.request.json")
-    check_output(path, *folder.secrets, key_file, force=force)
-    path.write_text(signing_request.to_text(), encoding="utf-8")
-    tell(f"{path}: send it to the coordinator, who answers with a certificate.")
-
-
-@app.command()
-def certify(
-    state: State,
-    reply: Annotated[Path, typer.Argument(help="Read what the coordinator signed.")],
-    fingerprint: Annotated[
-        str, typer.Option(help="Give the authority's fingerprint, confirmed out of band.")
-    ],
-) -> None:
-    """Install a certificate, if it comes from the confirmed authority."""
-    from hedgerow.federation.transports.certificates import (
-        accept_certificate,
-        authority_id,
-        load_key,
-    )
-    from hedgerow.privacy.ledger.store import make_private, write_private
-
-    folder = _open(state)
-    key = load_key(folder.tls / "site.key")
-    own, authority = accept_certificate(reply.read_bytes(), fingerprint, key, folder.name)
-    place = folder.tls / authority_id(authority)
-    make_private(place)
-    write_private(place / "site.crt", own)
-    write_private(place / "authority.crt", authority)
-    tell(f"kept: this site may call coordinators of the authority {place.name}.")
-
-
 @app.command("lock-flare")
 def lock_flare(
     kit: Annotated[Path, typer.Argument(help="Lock this start-up kit of a FLARE participant.")],
@@ -542,7 +495,7 @@ def _called(
     place: DataPlace,
     coordinator: str | None,
     authority: str | None,
-    key: bytes = b"",
+    key: bytes,
 ) -> DataPlace:
     """The coordinator to call, and the certificate to show; by `key` if this site enrolled."""
     from dataclasses import replace
@@ -561,8 +514,7 @@ def _called(
     address_of(coordinator)
     if not authorities:
         raise ParameterError(
-            "this site has no certificate to show; get one with `hedgerow site enroll`, or with "
-            "`hedgerow site request` and `hedgerow site certify`."
+            "this site has no certificate to show; get one with `hedgerow site enroll`."
         )
     chosen = authority or (authorities[0] if len(authorities) == 1 else None)
     if chosen not in authorities:

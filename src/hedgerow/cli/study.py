@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from hedgerow.cli.console import STOPPED, Force, address, check_output, line_printer, say, tell
+from hedgerow.cli.console import STOPPED, address, line_printer, say, tell
 from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, StudyEntry
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def init(
         Path | None, typer.Option(help="Read the schema: public ranges, categories, classes.")
     ] = None,
     site: Annotated[
-        list[str] | None, typer.Option(help="Add a site, name=PUBLIC_KEY; repeat.")
+        list[str] | None,
+        typer.Option(help="Add a site, NAME to invite it or NAME=PUBLIC_KEY; repeat."),
     ] = None,
     parameter: Annotated[
         list[str] | None, typer.Option(help="Set a hyperparameter, name=value; repeat.")
@@ -128,8 +129,11 @@ def init(
         sites=dict(draft.site(item) for item in site or _ask_sites()),
         public_seed=secrets.randbelow(2**31) if seed is None else seed,
     )
-    tell(f"{folder / 'study.toml'}: read it, then send it to every site.")
-    _print_lines([("study", study_file.study.name), ("hash", study_file.study.account)])
+    if study_file is None:
+        tell(f"{folder / 'study.toml'}: read it, then get its keys: hedgerow study invite {folder}")
+    else:
+        tell(f"{folder / 'study.toml'}: read it, then send it to every site.")
+        _print_lines([("study", study_file.study.name), ("hash", study_file.study.account)])
 
 
 NEEDS = (
@@ -285,31 +289,6 @@ class _Arrivals:
 
 
 @app.command()
-def sign(
-    folder: Folder,
-    request: Annotated[Path, typer.Argument(help="Read what `hedgerow site request` wrote.")],
-    out: Annotated[Path | None, typer.Option(help="Write the file to send back.")] = None,
-    force: Force = False,
-) -> None:
-    """Sign the certificate of a site; its private key never leaves it."""
-    from hedgerow.deployment.run_folder import RunFolder
-    from hedgerow.federation.transports.certificates import Authority, Request
-
-    run_folder = RunFolder(folder)
-    study_file = run_folder.read_study()
-    signing_request = Request.read(request)
-    keys = dict(zip(study_file.names, study_file.roster.sites, strict=True))
-    authority = Authority.open(run_folder.authority)
-    path = out or Path(f"{signing_request.name}.certificate.pem")
-    check_output(
-        path, request, run_folder.study_file, run_folder.key_file, run_folder.authority, force=force
-    )
-    path.write_bytes(authority.sign(signing_request, keys.get(signing_request.name)))
-    tell(f"{path}: send it back. Confirm this fingerprint with the site out of band (telephone):")
-    tell(authority.fingerprint)
-
-
-@app.command()
 def receipts(
     folder: Folder, site: Annotated[str, typer.Argument(help="Name a site of the roster.")]
 ) -> None:
@@ -450,7 +429,7 @@ def _ask(option: str, words: str) -> str:
 def _ask_sites() -> list[str]:
     answers: list[str] = []
     while True:
-        words = f"Site {len(answers) + 1}, name=PUBLIC_KEY (empty when all are there)"
+        words = f"Site {len(answers) + 1}, NAME or NAME=PUBLIC_KEY (empty when all are there)"
         answer = _ask("site", words) if len(answers) < 2 else typer.prompt(words, default="")
         if not answer:
             return answers

@@ -13,6 +13,7 @@ from hedgerow.deployment.study_file import VERSION, StudyFile, as_text
 from hedgerow.errors import ParameterError
 from hedgerow.privacy.accounting.budget import written_number
 from hedgerow.schema.schema import Schema
+from hedgerow.secagg.keys import Identity
 
 
 def draft(
@@ -25,12 +26,15 @@ def draft(
     declarations: Mapping[str, Mapping[str, Any]],
     sites: Mapping[str, str],
     public_seed: int,
-) -> StudyFile:
-    """Writes study.toml and a new key for the coordinator; nothing remains if it is invalid."""
+) -> StudyFile | None:
+    """Writes study.toml and a new key for the coordinator; nothing remains if it is invalid.
+
+    None where sites have no keys yet and are to be invited.
+    """
     public = Schema.from_toml(schema)
     run_folder, identity = RunFolder.create(folder)
     try:
-        study_file = StudyFile.checked(
+        text = study_text(
             {
                 "version": VERSION,
                 "name": name,
@@ -43,11 +47,22 @@ def draft(
             },
             run_folder.study_file,
         )
-        run_folder.study_file.write_text(as_text(study_file), encoding="utf-8")
+        run_folder.study_file.write_text(text, encoding="utf-8")
     except BaseException:
         run_folder.key_file.unlink()
         raise
-    return StudyFile.read(run_folder.study_file)
+    return StudyFile.read(run_folder.study_file) if all(sites.values()) else None
+
+
+def study_text(content: dict[str, Any], path: Path) -> str:
+    """The commented file of a study, checked; keys that are not known yet stay empty in it."""
+    unknown = [role for role in (*content["site"], content["coordinator"]) if not role["key"]]
+    for role in unknown:
+        role["key"] = Identity.generate().public.hex()
+    text = as_text(StudyFile.checked(content, path))
+    for role in unknown:
+        text = text.replace(f'"{role["key"]}"', '""  # `hedgerow study invite` writes it')
+    return text
 
 
 def site_names(folder: RunFolder) -> list[str]:
@@ -64,7 +79,8 @@ def fill_roster(folder: RunFolder, keys: Mapping[str, str]) -> StudyFile:
             "written. Ask the sites out of band (telephone), then correct the file."
         )
     content["coordinator"] = {"key": folder.own_identity().public.hex()}
-    content["site"] = [{"name": name, "key": key} for name, key in keys.items()]
+    known = {site["name"]: site for site in content["site"]}
+    content["site"] = [{**known.get(name, {}), "name": name, "key": keys[name]} for name in keys]
     study_file = StudyFile.checked(content, folder.study_file)
     fresh = folder.study_file.with_name("study.toml.new")
     fresh.write_text(as_text(study_file), encoding="utf-8")
@@ -99,10 +115,8 @@ def typed_value(text: str) -> Any:
 
 
 def site(text: str) -> tuple[str, str]:
-    """`north=KEY`."""
-    name, equals, key = text.partition("=")
-    if not equals:
-        raise ParameterError(f"{text!r} is no site; write its name, =, and its public key.")
+    """`north=KEY`, or `north` for a site that is to be invited."""
+    name, _, key = text.partition("=")
     return name.strip(), key.strip()
 
 

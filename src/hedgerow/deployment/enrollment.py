@@ -184,7 +184,7 @@ class Enrollment:
         """(site, reply) for one request; raises with a message that the caller may see."""
         text, proof = _parts_of(body)
         try:
-            request = Request.parse(text.encode(), "it")
+            request = Request.parse(text)
         except ParameterError:
             raise ParameterError(NOT_INVITED) from None
         with self._changing:
@@ -200,7 +200,7 @@ class Enrollment:
         if invitation.expires <= self._clock():
             raise ParameterError("this token has expired; ask the coordinator for a new one")
         try:
-            certificate = self.authority.sign(request, request.identity)
+            certificate = self.authority.sign(request)
             identity, tls_key = request.identity.hex(), _public_bytes(request).hex()
         except (ParameterError, ValueError) as error:
             raise ParameterError(str(error)) from None

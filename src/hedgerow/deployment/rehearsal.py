@@ -220,7 +220,7 @@ def rehearse(plan: RehearsalPlan, folder: Path, say: Say, show: Callable[[str], 
         shutil.copy(plan.study.path / "schema.toml", coordinator.path)
     names, port = list(plan.rows), free_port()
     with walking(folder, say) as walk:
-        _enroll_all(walk, names, port)
+        enroll_all(walk, names, port)
         for name, path in plan.policies.items():
             shutil.copyfile(path, folder / name / "policy.toml")
         rows = {name: shlex.quote(str(path.resolve())) for name, path in plan.rows.items()}
@@ -253,8 +253,8 @@ def rehearse(plan: RehearsalPlan, folder: Path, say: Say, show: Callable[[str], 
     return coordinator
 
 
-def _enroll_all(walk: Walk, names: Sequence[str], port: int) -> None:
-    """The coordinator invites; every site enrolls with the line that it was sent."""
+def enroll_all(walk: Walk, names: Sequence[str], port: int) -> list[str]:
+    """The coordinator invites; every site enrolls with the line that it was sent, and prints."""
     sites = " ".join(f"--site {name}" for name in names)
     log = walk.leave_running(
         f"hedgerow study invite study --listen 127.0.0.1:{port} --host localhost {sites} --yes"
@@ -262,9 +262,9 @@ def _enroll_all(walk: Walk, names: Sequence[str], port: int) -> None:
     line = re.compile(r"hedgerow site enroll (hr1-\S+)\n\n")
     walk.wait_until(lambda: len(line.findall(log.read_text("utf-8"))) == len(names), "tokens")
     tokens = dict(zip(names, line.findall(log.read_text("utf-8")), strict=True))
-    walk.do_all(
+    outputs = walk.do_all(
         [f"hedgerow site enroll {tokens[name]} --anchor anchors/{name} --yes" for name in names]
     )
-    walk.running[-1].wait(START_SECONDS)
-    if walk.running[-1].returncode:
+    if walk.running[-1].wait(START_SECONDS):
         raise EngineLost(f"sites could not enroll: {log.read_text('utf-8').strip()}")
+    return outputs

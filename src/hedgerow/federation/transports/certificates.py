@@ -1,10 +1,9 @@
 """Certificates for the HTTPS transport; no secret key leaves its machine.
 
     site          makes a key, keeps it, and asks for a certificate (`Request`), signed with its
-                  identity, the key that the study's roster names
-    coordinator   has its own authority and signs requests of the roster's sites, no others
-    site          accepts the certificate if the authority's fingerprint is the one that was
-                  confirmed out of band (telephone, paper)
+                  identity, the key that the study's roster will name
+    coordinator   has its own authority and signs requests that come with a token, no others
+    site          accepts the certificate if the authority's fingerprint is that of its token
 
 A certificate contains the site's name in the roster. It admits to the listener and nothing more:
 every message is signed with identities, so a stolen certificate cannot answer for a site.
@@ -34,7 +33,6 @@ AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
 _EARLIER = dt.timedelta(days=2)
 """How far a site's clock may lag; what it signs and charges needs no clock."""
-_LONGEST_REQUEST = 1 << 16
 
 Key = ec.EllipticCurvePrivateKey
 
@@ -66,15 +64,7 @@ class Request:
         return json.dumps(content, indent=2) + "\n"
 
     @classmethod
-    def read(cls, path: Path) -> Request:
-        try:
-            return cls.parse(path.read_bytes()[:_LONGEST_REQUEST], str(path))
-        except OSError as error:
-            raise ParameterError(f"{path} cannot be read: {error.strerror}; check it.") from None
-
-    @classmethod
-    def parse(cls, content: bytes, place: str) -> Request:
-        """`place` is named in errors."""
+    def parse(cls, content: str) -> Request:
         try:
             raw = json.loads(content)
             return cls(
@@ -85,23 +75,15 @@ class Request:
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ParameterError(
-                f"{place} is no request for a certificate ({error}); a site makes one with "
-                "`hedgerow site request`."
+                f"this is no request for a certificate ({error}); a site makes one with "
+                "`hedgerow site enroll`."
             ) from None
 
-    def checked(self, key_in_roster: bytes | None) -> x509.CertificateSigningRequest:
-        """The request inside, if it comes from the site that has this name in the roster."""
-        if key_in_roster is None:
-            raise ParameterError(f"the roster has no site {self.name!r}; nothing was signed.")
-        if self.identity != key_in_roster:
-            raise ParameterError(
-                f"the request for {self.name!r} comes with another key than the roster has for "
-                "that name; nothing was signed. Ask the site out of band (telephone) whether it is "
-                "theirs."
-            )
+    def checked(self) -> x509.CertificateSigningRequest:
+        """The request inside, if its identity has signed it and it carries its name."""
         csr = x509.load_pem_x509_csr(self.csr)
         if (
-            not is_signed(key_in_roster, self.signature, _request_digest(self.name, self.csr))
+            not is_signed(self.identity, self.signature, _request_digest(self.name, self.csr))
             or not csr.is_signature_valid
             or csr.subject != _subject(self.name)
         ):
@@ -142,9 +124,9 @@ class Authority:
     def fingerprint(self) -> str:
         return certificate_fingerprint(self.certificate)
 
-    def sign(self, request: Request, key_in_roster: bytes | None) -> bytes:
-        """The certificate for a site of the roster, followed by the authority's own."""
-        csr = request.checked(key_in_roster)
+    def sign(self, request: Request) -> bytes:
+        """The certificate for a site, followed by the authority's own."""
+        csr = request.checked()
         key = csr.public_key()
         if not isinstance(key, ec.EllipticCurvePublicKey):
             raise ParameterError(
@@ -187,8 +169,8 @@ def accept_certificate(reply: bytes, fingerprint: str, key: Key, name: str) -> t
         site, authority = x509.load_pem_x509_certificates(reply)
     except ValueError:
         raise ParameterError(
-            "the reply does not hold two certificates, the site's and the authority's; ask for "
-            "what `hedgerow study sign` wrote."
+            "the reply does not hold two certificates, the site's and the authority's; ask the "
+            "coordinator for a new token."
         ) from None
     result = certificate_fingerprint(authority)
     if _plain(fingerprint) != _plain(result):
