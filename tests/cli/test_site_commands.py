@@ -37,6 +37,15 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path, dp_model="distributed", lifetime="3")
 
 
+def test_a_new_site_shows_its_key_and_allows_nothing(tmp_path):
+    root = tmp_path / "north"
+    output = typed("site", "init", root, "--name", "north", "--anchor", tmp_path / "anchor")
+    identity = StateFolder.open(root).identity()
+    assert identity.fingerprint in output
+    assert identity.public.hex() in output
+    assert (root / "policy.toml").read_text() == TEMPLATE
+
+
 def rows_of(world: World) -> list[str]:
     return ["--data", str(world.data_of(world.sites[0])), "--target", "target"]
 

@@ -168,7 +168,7 @@ ELSEWHERE = {
     "hedgerow schema review": "waits for a person; tests/cli/test_review.py has a browser",
     "hedgerow site lock-flare": "needs a FLARE kit; tests/federation/test_flare.py has one",
     "hedgerow site flower": "needs a SuperNode; tests/federation/test_flower_network.py has three",
-    "hedgerow site init": "for FLARE and Flower; tests/federation/test_flare.py makes sites by it",
+    "hedgerow site init": "for FLARE and Flower alone; tests/cli/test_site_commands.py does it",
     "hedgerow site close": "ends a study by hand; tests/cli/test_site_commands.py does it",
     "hedgerow study watch": "waits for a person; tests/deployment/test_live.py has a browser",
     "hedgerow compare": "needs two models; tests/report/test_sheet.py has them",
